@@ -1,0 +1,1 @@
+"""The executable specification of the referee: plain dataclasses and one function a call."""

@@ -1,0 +1,186 @@
+"""Opens a chain, and plays contracts on it."""
+
+from typing import TYPE_CHECKING, Any, Self
+
+from offchain.chain.gas import split_gas
+from offchain.chain.node import Node
+from offchain.chain.receipts import Address, Event, Mined, Receipt, Transaction
+from offchain.errors import ChainIdChanged, UsageError
+
+if TYPE_CHECKING:
+    from contracts.compiler import Artifact
+    from offchain.chain.codec import Codec
+
+TESTER = "tester"
+DEFAULT_ACCOUNTS = 32
+DEFAULT_PATIENCE_S = 120.0
+
+
+def connect(
+    url: str | None = TESTER,
+    *,
+    accounts: int = DEFAULT_ACCOUNTS,
+    chain_id: int | None = None,
+    patience_seconds: float = DEFAULT_PATIENCE_S,
+) -> "Chain":
+    """Open the chain at `url`: `tester` (or None), or an http(s) or ws(s) JSON-RPC address.
+
+    The tester is a new chain in this process with this many funded accounts, the same ones
+    every time; a node brings its own. `chain_id`, if given, is the one that it must have. A
+    node is given `patience_seconds` to put a transaction, or nothing, into its next block.
+
+    Raises:
+        ChainUnavailable: nothing answers there as a node does.
+        ChainIdChanged: the chain has another id.
+        UsageError: the address is of no kind that we know.
+    """
+    # Each brings a library that is slow to import, and that the other has no need of.
+    if url in {None, TESTER}:
+        from offchain.chain.tester import Tester  # noqa: PLC0415
+
+        return Chain(Tester(accounts), chain_id)
+    from offchain.chain.jsonrpc import JsonRpc  # noqa: PLC0415
+
+    return Chain(JsonRpc(str(url), patience_seconds), chain_id)
+
+
+class Chain:
+    """A chain, under one chain id for as long as it is open; a context manager that closes it."""
+
+    def __init__(self, node: Node, chain_id: int | None) -> None:
+        self.node = node
+        self.chain_id: int = node.get_chain_id() if chain_id is None else chain_id
+        self._check_chain_id()
+        self.accounts: tuple[Address, ...] = node.get_accounts()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Give up the connection."""
+        self.node.close()
+
+    def block_number(self) -> int:
+        """Return the number of the latest block."""
+        return self.node.get_block_number()
+
+    def balance(self, address: Address) -> int:
+        """Return a balance in wei."""
+        return self.node.get_balance(address)
+
+    def mine(self, blocks: int = 1) -> None:
+        """Let the chain grow by this many blocks: mine them, or wait where nobody may."""
+        self.node.mine(blocks)
+
+    def snapshot(self) -> Any:
+        """Return a mark of the present state, for one `revert`."""
+        return self.node.snapshot()
+
+    def revert(self, mark: Any) -> None:
+        """Put the whole chain, blocks included, back to a mark."""
+        self.node.revert(mark)
+
+    def deploy(self, artifact: "Artifact", *args: Any, sender: Address) -> "Contract":
+        """Deploy a contract with these constructor arguments; its `deployment` is the receipt.
+
+        Raises:
+            BadCall: the arguments do not fit the constructor.
+            ChainError: as `Contract.transact`.
+        """
+        from offchain.chain.codec import CONSTRUCTOR, Codec  # noqa: PLC0415 - imports eth_abi
+
+        codec = Codec(artifact.abi)
+        data = artifact.bytecode + codec.encode_constructor(args)
+        transaction = Transaction(self.chain_id, CONSTRUCTOR, sender, None, data, 0)
+        mined = self.send(transaction)
+        assert mined.contract is not None
+        receipt = _make_receipt(transaction, mined, mined.contract, codec)
+        return Contract(self, mined.contract, codec, receipt)
+
+    def at(self, artifact: "Artifact", address: Address) -> "Contract":
+        """Return the contract that stands at an address already, or raise UsageError."""
+        from offchain.chain.codec import Codec  # noqa: PLC0415 - imports eth_abi
+
+        if not self.node.get_code(address):
+            raise UsageError(f"no contract at {address}; check the address and the chain")
+        return Contract(self, address, Codec(artifact.abi), None)
+
+    def _check_chain_id(self) -> None:
+        found = self.node.get_chain_id()
+        if found != self.chain_id:
+            raise ChainIdChanged(self.chain_id, found)
+
+    def send(self, transaction: Transaction) -> Mined:
+        """Send a transaction, unless the chain id has changed; see `Contract.transact`."""
+        self._check_chain_id()
+        return self.node.send(transaction)
+
+
+class Contract:
+    """A contract on a chain; `deployment` is its receipt if it was deployed here."""
+
+    def __init__(
+        self, chain: Chain, address: Address, codec: "Codec", deployment: Receipt | None
+    ) -> None:
+        self.address = address
+        self.deployment = deployment
+        self._chain = chain
+        self._codec = codec
+
+    def call(self, name: str, *args: Any) -> Any:
+        """Return what a function would return after the latest block; changes nothing.
+
+        A single result is not wrapped in a tuple; structs are tuples.
+
+        Raises:
+            UsageError: there is no such function.
+            BadCall: the arguments, or what came back, do not fit the ABI.
+            Reverted: the contract rejected the call.
+        """
+        data = self._codec.encode_call(name, args)
+        result = self._chain.node.view(name, self.address, data)
+        return self._codec.decode_result(name, args, result)
+
+    def transact(self, name: str, *args: Any, sender: Address, value: int = 0) -> Receipt:
+        """Call a function in a transaction that carries `value` wei, and wait for its block.
+
+        Raises:
+            UsageError: there is no such function.
+            BadCall: the arguments do not fit the ABI.
+            ChainIdChanged: the node serves another chain by now; nothing was sent.
+            TransactionRefused: the node did not take it: unknown sender, too little balance.
+            Reverted: the contract rejected the call, with its reason.
+            TransactionLost: no block has it in time.
+            ChainUnavailable: the connection broke; the transaction may be mined all the same.
+        """
+        data = self._codec.encode_call(name, args)
+        chain_id = self._chain.chain_id
+        transaction = Transaction(chain_id, name, sender, self.address, data, value)
+        mined = self._chain.send(transaction)
+        return _make_receipt(transaction, mined, self.address, self._codec)
+
+    def events(self, first_block: int, last_block: int) -> list[tuple[int, Event]]:
+        """Return this contract's events with their block numbers, both ends included."""
+        logs = self._chain.node.get_logs(self.address, first_block, last_block)
+        return [(log.block, self._codec.decode_log(log)) for log in logs]
+
+
+def _make_receipt(
+    transaction: Transaction, mined: Mined, contract: Address, codec: "Codec"
+) -> Receipt:
+    gas = split_gas(mined.gas_used, transaction.data)
+    return Receipt(
+        call=transaction.call,
+        sender=transaction.sender,
+        transaction_hash=mined.transaction_hash,
+        block=mined.block,
+        gas_used=mined.gas_used,
+        calldata_bytes=len(transaction.data),
+        gas_calldata=gas.calldata,
+        gas_execution=gas.execution,
+        effective_gas_price=mined.effective_gas_price,
+        events=tuple(codec.decode_log(log) for log in mined.logs if log.address == contract),
+    )

@@ -1,0 +1,267 @@
+"""A node behind JSON-RPC, whose own unlocked accounts send: anvil, hardhat, geth --dev."""
+
+import re
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from offchain.chain.node import GAS_LIMIT
+from offchain.chain.receipts import Address, Log, Mined, Transaction
+from offchain.chain.reverts import (
+    NO_REASON,
+    OUT_OF_GAS,
+    decode_revert,
+    is_failure_of_contract,
+    parse_failure,
+)
+from offchain.chain.transports import open_transport
+from offchain.errors import (
+    ChainError,
+    ChainUnavailable,
+    NodeError,
+    Reverted,
+    TransactionLost,
+    TransactionRefused,
+)
+
+FIRST_POLL_S = 0.01
+LAST_POLL_S = 1.0
+
+_HEX_DATA = re.compile(r"0x((?:[0-9a-fA-F]{2})+)")
+_MINE_MANY = ("anvil_mine", "hardhat_mine")
+
+
+class JsonRpc:
+    """A node at a URL, given `patience_seconds` for whatever takes a block."""
+
+    def __init__(self, url: str, patience_seconds: float) -> None:
+        self._url = url
+        self._patience_s = patience_seconds
+        self._transport = open_transport(url)
+        latest = self._ask("eth_getBlockByNumber", "latest", False)
+        with self._understanding("eth_getBlockByNumber"):
+            self._gas_limit = min(GAS_LIMIT, _parse_quantity(latest["gasLimit"]))
+
+    def get_chain_id(self) -> int:
+        """See Node."""
+        return self._ask_quantity("eth_chainId")
+
+    def get_accounts(self) -> tuple[Address, ...]:
+        """See Node."""
+        accounts = self._ask("eth_accounts")
+        with self._understanding("eth_accounts"):
+            return tuple(_parse_address(account) for account in accounts)
+
+    def get_block_number(self) -> int:
+        """See Node."""
+        return self._ask_quantity("eth_blockNumber")
+
+    def get_balance(self, address: Address) -> int:
+        """See Node."""
+        return self._ask_quantity("eth_getBalance", address, "latest")
+
+    def get_code(self, address: Address) -> bytes:
+        """See Node."""
+        return self._ask_data("eth_getCode", address, "latest")
+
+    def get_logs(self, address: Address, first: int, last: int) -> tuple[Log, ...]:
+        """See Node."""
+        wanted = {"address": address, "fromBlock": hex(first), "toBlock": hex(last)}
+        logs = self._ask("eth_getLogs", wanted)
+        with self._understanding("eth_getLogs"):
+            return tuple(map(_parse_log, logs))
+
+    def view(self, call: str, to: Address, data: bytes) -> bytes:
+        """See Node."""
+        try:
+            return self._ask_data("eth_call", {"to": to, "data": _show(data)}, "latest")
+        except NodeError as error:
+            if _is_revert(error):
+                raise Reverted(_explain(error), call) from error
+            raise
+
+    def send(self, transaction: Transaction) -> Mined:
+        """See Node."""
+        request = self._make_request(transaction)
+        try:
+            transaction_hash = self._ask("eth_sendTransaction", request)
+        except NodeError as error:
+            if _is_revert(error):
+                raise Reverted(_explain(error), transaction.call) from error
+            raise TransactionRefused(transaction.call, error.problem) from error
+        receipt = self._await_receipt(transaction.call, transaction_hash)
+        with self._understanding("eth_getTransactionReceipt"):
+            gas_used = _parse_quantity(receipt["gasUsed"])
+            succeeded = _parse_quantity(receipt["status"]) == 1
+            block = _parse_quantity(receipt["blockNumber"])
+            if succeeded:
+                return _parse_receipt(receipt)
+        if gas_used == self._gas_limit:
+            raise Reverted(OUT_OF_GAS, transaction.call, gas_used=gas_used)
+        raise Reverted(self._find_reason(request, block), transaction.call, gas_used=gas_used)
+
+    def mine(self, blocks: int) -> None:
+        """See Node."""
+        for method in _MINE_MANY:
+            if self._can(method, hex(blocks)):
+                return
+        start = self.get_block_number()
+        for mined in range(blocks):
+            if not self._can("evm_mine"):
+                self._await_blocks(start + mined, start + blocks)
+                return
+
+    def snapshot(self) -> Any:
+        """See Node."""
+        return self._ask("evm_snapshot")
+
+    def revert(self, mark: Any) -> None:
+        """See Node."""
+        if self._ask("evm_revert", mark) is False:
+            raise ChainError("the node no longer has this snapshot; each can be used once")
+
+    def close(self) -> None:
+        """See Node."""
+        self._transport.close()
+
+    def _make_request(self, transaction: Transaction) -> dict[str, str]:
+        request = {
+            "from": transaction.sender,
+            "data": _show(transaction.data),
+            "value": hex(transaction.value_wei),
+            "gas": hex(self._gas_limit),
+            "chainId": hex(transaction.chain_id),
+        }
+        return request | ({"to": transaction.to} if transaction.to else {})
+
+    def _await_receipt(self, call: str, transaction_hash: str) -> Mapping[str, Any]:
+        for _ in _poll(self._patience_s):
+            receipt: Mapping[str, Any] | None = self._ask(
+                "eth_getTransactionReceipt", transaction_hash
+            )
+            if receipt is not None:
+                return receipt
+        raise TransactionLost(call, transaction_hash, self._patience_s)
+
+    def _find_reason(self, request: Mapping[str, str], block: int) -> str:
+        """Play a failed transaction again for its reason, which receipts do not keep.
+
+        After its block first: there the block number is the same, and the failure left the
+        state as it was, unless a later transaction of the block changed it.
+        """
+        for state in (block, block - 1):
+            try:
+                self._ask("eth_call", request, hex(state))
+            except NodeError as error:
+                return _explain(error)
+        return NO_REASON
+
+    def _await_blocks(self, number: int, target: int) -> None:
+        while number < target:
+            for _ in _poll(self._patience_s):
+                latest = self.get_block_number()
+                if latest > number:
+                    number = latest
+                    break
+            else:
+                problem = f"it has made no block for {self._patience_s:g} s"
+                raise ChainUnavailable(self._url, problem)
+
+    def _can(self, method: str, *params: Any) -> bool:
+        try:
+            self._ask(method, *params)
+        except NodeError:
+            return False
+        return True
+
+    def _ask(self, method: str, *params: Any) -> Any:
+        answer = self._transport.ask(method, params)
+        with self._understanding(method):
+            if answer.get("error") is None:
+                return answer["result"]
+            problem = answer["error"]
+            message = " ".join(str(problem["message"]).split())
+        raise NodeError(method, message, problem.get("data"))
+
+    def _ask_quantity(self, method: str, *params: Any) -> int:
+        answer = self._ask(method, *params)
+        with self._understanding(method):
+            return _parse_quantity(answer)
+
+    def _ask_data(self, method: str, *params: Any) -> bytes:
+        answer = self._ask(method, *params)
+        with self._understanding(method):
+            return _parse_data(answer)
+
+    @contextmanager
+    def _understanding(self, method: str) -> Iterator[None]:
+        try:
+            yield
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise ChainUnavailable(self._url, f"its answer to {method} makes no sense") from error
+
+
+def _poll(patience_s: float) -> Iterator[None]:
+    """Yield at growing intervals until the patience is over, and once at the very least."""
+    deadline = time.monotonic() + patience_s
+    interval = FIRST_POLL_S
+    while True:
+        yield
+        remaining = deadline - time.monotonic()
+        if remaining <= 0:
+            return
+        time.sleep(min(interval, remaining))
+        interval = min(2 * interval, LAST_POLL_S)
+
+
+def _is_revert(error: NodeError) -> bool:
+    return bool(_find_revert_data(error)) or is_failure_of_contract(error.problem)
+
+
+def _explain(error: NodeError) -> str:
+    data = _find_revert_data(error)
+    return decode_revert(data) if data else parse_failure(error.problem)
+
+
+def _find_revert_data(error: NodeError) -> bytes:
+    """Return what REVERT returned, if the node tells: hardhat wraps it once more."""
+    data = error.data.get("data") if isinstance(error.data, Mapping) else error.data
+    found = _HEX_DATA.fullmatch(data) if isinstance(data, str) else None
+    return bytes.fromhex(found[1]) if found else b""
+
+
+def _parse_receipt(receipt: Mapping[str, Any]) -> Mined:
+    deployed = receipt.get("contractAddress")
+    return Mined(
+        transaction_hash=receipt["transactionHash"].lower(),
+        block=_parse_quantity(receipt["blockNumber"]),
+        gas_used=_parse_quantity(receipt["gasUsed"]),
+        effective_gas_price=_parse_quantity(receipt["effectiveGasPrice"]),
+        contract=_parse_address(deployed) if deployed else None,
+        logs=tuple(map(_parse_log, receipt["logs"])),
+    )
+
+
+def _parse_log(log: Mapping[str, Any]) -> Log:
+    topics = tuple(_parse_data(topic) for topic in log["topics"])
+    address, block = _parse_address(log["address"]), _parse_quantity(log["blockNumber"])
+    return Log(address, block, topics, _parse_data(log["data"]))
+
+
+def _parse_quantity(value: str) -> int:
+    return int(value, 16)
+
+
+def _parse_data(value: str) -> bytes:
+    return bytes.fromhex(value.removeprefix("0x"))
+
+
+def _parse_address(value: str) -> Address:
+    if len(_parse_data(value)) != 20:
+        raise ValueError(f"{value!r} is not an address")
+    return Address(value.lower())
+
+
+def _show(data: bytes) -> str:
+    return "0x" + data.hex()

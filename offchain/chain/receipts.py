@@ -1,0 +1,78 @@
+"""What crosses the chain's port: transactions out; logs, events and receipts back."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NewType
+
+Address = NewType("Address", str)
+"""An account or contract: 0x and 40 lower-case hexadecimal digits."""
+
+
+@dataclass(frozen=True, slots=True)
+class Transaction:
+    """A transaction before it is sent, for the chain of this id only.
+
+    `call` is its name in messages; `to` is None for a deployment.
+    """
+
+    chain_id: int
+    call: str
+    sender: Address
+    to: Address | None
+    data: bytes
+    value_wei: int
+
+
+@dataclass(frozen=True, slots=True)
+class Log:
+    """An event as the chain stores it: 32-byte topics and ABI-encoded data."""
+
+    address: Address
+    block: int
+    topics: tuple[bytes, ...]
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Mined:
+    """What a node says of a transaction that succeeded; `contract` is what it deployed."""
+
+    transaction_hash: str
+    block: int
+    gas_used: int
+    effective_gas_price: int
+    contract: Address | None
+    logs: tuple[Log, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """A decoded event: its name, and its arguments by name in the order of the ABI.
+
+    An indexed argument of dynamic size is the keccak-256 of its value: the chain keeps no more.
+    """
+
+    name: str
+    args: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """A call that a contract accepted, and what it cost.
+
+    Gas is in gas, `effective_gas_price` in wei per gas. 21,000 + `gas_calldata` +
+    `gas_execution` is `gas_used`; `offchain.chain.gas` says how the two parts are told apart.
+    `call` is the function's name, `constructor` for a deployment. `events` holds those of the
+    called contract only.
+    """
+
+    call: str
+    sender: Address
+    transaction_hash: str
+    block: int
+    gas_used: int
+    calldata_bytes: int
+    gas_calldata: int
+    gas_execution: int
+    effective_gas_price: int
+    events: tuple[Event, ...]

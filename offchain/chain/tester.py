@@ -1,0 +1,191 @@
+"""The whole chain in this process: eth-tester's funded accounts over py-evm, with Prague rules.
+
+Transactions go to py-evm directly, one to a block: past eth-tester's own validation and
+conversions, which cost more than the EVM. Block times are a fixed function of block numbers,
+so the same calls make the same chain, block hashes included.
+"""
+
+from typing import Any, cast
+
+from eth.abc import ComputationAPI, SignedTransactionAPI
+from eth.chains.base import MiningChain
+from eth.exceptions import InvalidInstruction, OutOfGas, PyEVMError, Revert, VMError
+from eth.vm.forks.london.transactions import LondonTransactionBuilder
+from eth_tester import PyEVMBackend
+from eth_typing import Address as RawAddress
+from eth_typing import BlockNumber
+from eth_utils.exceptions import ValidationError
+
+from offchain.chain.node import CALL_GAS_LIMIT, GAS_LIMIT
+from offchain.chain.receipts import Address, Log, Mined, Transaction
+from offchain.chain.reverts import INVALID_INSTRUCTION, OUT_OF_GAS, decode_revert
+from offchain.errors import Reverted, TransactionRefused
+
+GENESIS_TIME_S = 1_700_000_000
+BLOCK_TIME_S = 12
+BALANCE_WEI = 10**27
+
+# The tip equals the cap, so the price does not move with the base fee (7 wei to 1 gwei here).
+GAS_PRICE_WEI = 2 * 10**9
+
+_NOBODY = RawAddress(bytes(20))
+
+
+class Tester:
+    """A chain in memory, with as many accounts as asked for, each holding `BALANCE_WEI`."""
+
+    def __init__(self, accounts: int) -> None:
+        genesis = {"timestamp": GENESIS_TIME_S}
+        self._backend = PyEVMBackend(
+            genesis_parameters=PyEVMBackend.generate_genesis_params(genesis),
+            genesis_state=PyEVMBackend.generate_genesis_state(
+                {"balance": BALANCE_WEI}, num_accounts=accounts
+            ),
+        )
+        self._keys = {
+            _show(key.public_key.to_canonical_address()): key for key in self._backend.account_keys
+        }
+        self._set_time()
+
+    def get_chain_id(self) -> int:
+        """See Node."""
+        return self._chain.chain_id
+
+    def get_accounts(self) -> tuple[Address, ...]:
+        """See Node."""
+        return tuple(self._keys)
+
+    def get_block_number(self) -> int:
+        """See Node."""
+        return self._chain.header.block_number - 1
+
+    def get_balance(self, address: Address) -> int:
+        """See Node."""
+        return self._chain.get_vm().state.get_balance(_parse(address))
+
+    def get_code(self, address: Address) -> bytes:
+        """See Node."""
+        return self._chain.get_vm().state.get_code(_parse(address))
+
+    def get_logs(self, address: Address, first: int, last: int) -> tuple[Log, ...]:
+        """See Node."""
+        logs: list[Log] = []
+        for number in range(first, min(last, self.get_block_number()) + 1):
+            block = self._chain.get_canonical_block_by_number(BlockNumber(number))
+            for receipt in block.get_receipts(self._chain.chaindb):
+                logs += [_read_log(log, number) for log in receipt.logs]
+        return tuple(log for log in logs if log.address == address)
+
+    def view(self, call: str, to: Address, data: bytes) -> bytes:
+        """See Node."""
+        head = self._chain.get_canonical_head()
+        vm = self._chain.get_vm(head)
+        computation = vm.execute_bytecode(
+            origin=_NOBODY,
+            gas_price=0,
+            gas=CALL_GAS_LIMIT,
+            to=_parse(to),
+            sender=_NOBODY,
+            value=0,
+            data=data,
+            code=vm.state.get_code(_parse(to)),
+        )
+        if computation.is_error:
+            raise Reverted(_explain(computation), call)
+        return computation.output
+
+    def send(self, transaction: Transaction) -> Mined:
+        """See Node."""
+        signed = self._sign(transaction)
+        try:
+            _, receipt, computation = self._chain.apply_transaction(signed)
+        except (ValidationError, PyEVMError) as error:
+            raise TransactionRefused(transaction.call, str(error)) from error
+        self._mine_block()
+        if computation.is_error:
+            reason = _explain(computation)
+            raise Reverted(reason, transaction.call, gas_used=receipt.gas_used)
+        number = self.get_block_number()
+        deployed = None if transaction.to else _show(computation.msg.storage_address)
+        return Mined(
+            transaction_hash="0x" + signed.hash.hex(),
+            block=number,
+            gas_used=receipt.gas_used,
+            effective_gas_price=GAS_PRICE_WEI,
+            contract=deployed,
+            logs=tuple(_read_log(log, number) for log in receipt.logs),
+        )
+
+    def mine(self, blocks: int) -> None:
+        """See Node."""
+        for _ in range(blocks):
+            self._mine_block()
+
+    def snapshot(self) -> bytes:
+        """See Node."""
+        return cast("bytes", self._backend.take_snapshot())
+
+    def revert(self, mark: Any) -> None:
+        """See Node."""
+        self._backend.revert_to_snapshot(mark)
+        self._set_time()
+
+    def close(self) -> None:
+        """See Node."""
+
+    @property
+    def _chain(self) -> MiningChain:
+        # A revert to the genesis replaces the chain, so it is asked for every time.
+        return cast("MiningChain", self._backend.chain)
+
+    def _sign(self, transaction: Transaction) -> SignedTransactionAPI:
+        key = self._keys.get(transaction.sender)
+        if key is None:
+            problem = f"{transaction.sender} is not an account of this chain"
+            raise TransactionRefused(transaction.call, problem)
+        vm = self._chain.get_vm()
+        builder = cast("type[LondonTransactionBuilder]", vm.get_transaction_builder())
+        unsigned = builder.new_unsigned_dynamic_fee_transaction(
+            chain_id=transaction.chain_id,
+            nonce=vm.state.get_nonce(_parse(transaction.sender)),
+            max_priority_fee_per_gas=GAS_PRICE_WEI,
+            max_fee_per_gas=GAS_PRICE_WEI,
+            gas=GAS_LIMIT,
+            to=_parse(transaction.to) if transaction.to else b"",
+            value=transaction.value_wei,
+            data=transaction.data,
+            access_list=(),
+        )
+        return unsigned.as_signed_transaction(key)
+
+    def _mine_block(self) -> None:
+        self._chain.mine_block(coinbase=_NOBODY, mix_hash=bytes(32), blob_gas_used=0)
+        self._set_time()
+
+    def _set_time(self) -> None:
+        number = self._chain.header.block_number
+        self._chain.set_header_timestamp(GENESIS_TIME_S + BLOCK_TIME_S * number)
+
+
+def _show(raw: bytes) -> Address:
+    return Address("0x" + raw.hex())
+
+
+def _parse(address: Address) -> RawAddress:
+    return RawAddress(bytes.fromhex(address.removeprefix("0x")))
+
+
+def _read_log(log: Any, block: int) -> Log:
+    topics = tuple(topic.to_bytes(32, "big") for topic in log.topics)
+    return Log(_show(log.address), block, topics, log.data)
+
+
+def _explain(computation: ComputationAPI) -> str:
+    error: VMError = computation.error
+    if isinstance(error, Revert):
+        return decode_revert(computation.output)
+    if isinstance(error, OutOfGas):
+        return OUT_OF_GAS
+    if isinstance(error, InvalidInstruction):
+        return INVALID_INSTRUCTION
+    return str(error)

@@ -1,0 +1,114 @@
+"""Commitments to tensors, states, histories and data: what is hashed, and in which order.
+
+    tensor root   keccak(TENSOR_ROOT | dtype u8 | rank u8 | dimensions u64 ... | top of its chunks)
+    state root    root over the tensor roots of the state's slots, in the order of the layout
+    history root  root over the state roots of all checkpoints, the start first
+    data root     root over the tensor roots of all batches: slot b of step t is leaf t * B + b
+
+A chunk is 256 bytes of the row-major, little-endian elements (the last may be shorter) under
+keccak(CHUNK | bytes). A tensor without elements has the top keccak(CHUNK).
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from offchain.arithmetic.functions import CANONICAL_NAN, DType
+from offchain.commitments.keccak import hash_chunks, keccak256
+from offchain.commitments.tags import CHUNK_BYTES, Tag
+from offchain.commitments.tree import Digest, Tree, hash_root
+
+Array = NDArray[np.generic]
+"""A tensor's elements: float32, int64, int32 or bool."""
+
+NUMPY_TYPES = {
+    DType.FLOAT32: np.dtype("<f4"),
+    DType.INT64: np.dtype("<i8"),
+    DType.INT32: np.dtype("<i4"),
+    DType.BOOL: np.dtype("?"),
+}
+_DTYPES = {value: key for key, value in NUMPY_TYPES.items()}
+
+EMPTY_TOP = keccak256(bytes([Tag.CHUNK]))
+
+
+def dtype_of(array: Array) -> DType:
+    """Return the arithmetic's name of an array's element type; KeyError when it has none."""
+    return _DTYPES[array.dtype]
+
+
+def encode_elements(array: Array) -> NDArray[np.uint8]:
+    """Return a tensor's canonical bytes: row-major, little-endian, every NaN 0x7fc00000."""
+    flat = np.ascontiguousarray(array).reshape(-1)
+    if flat.dtype == np.float32:
+        nans = np.isnan(flat)
+        if nans.any():
+            flat = flat.copy()
+            flat.view(np.uint32)[nans] = CANONICAL_NAN
+    return flat.view(np.uint8)
+
+
+def encode_header(dtype: DType, shape: Sequence[int]) -> bytes:
+    """Return what a tensor root binds besides the elements: dtype u8, rank u8, dimensions u64."""
+    return bytes([dtype, len(shape)]) + b"".join(size.to_bytes(8, "big") for size in shape)
+
+
+def hash_tensor(header: bytes, top: Digest) -> Digest:
+    """Return the tensor root over a header and the top of its chunks."""
+    return keccak256(bytes([Tag.TENSOR_ROOT]) + header + top)
+
+
+def hash_chunk(chunk: bytes) -> Digest:
+    """Return the leaf of one chunk."""
+    return keccak256(bytes([Tag.CHUNK]) + chunk)
+
+
+def get_chunk_count(dtype: DType, elements: int) -> int:
+    """Return the number of chunks of a tensor."""
+    return -(-elements * dtype.width // CHUNK_BYTES)
+
+
+class TensorTree:
+    """A tensor with all nodes of its tree, ready to be opened."""
+
+    def __init__(self, array: Array) -> None:
+        self._bytes = encode_elements(array)
+        self.header = encode_header(dtype_of(array), array.shape)
+        leaves = hash_chunks(self._bytes, CHUNK_BYTES, Tag.CHUNK)
+        self.tree = Tree(Tag.TENSOR_NODE, leaves) if len(leaves) else None
+
+    @property
+    def top(self) -> Digest:
+        """The node over all chunks."""
+        return self.tree.top if self.tree else EMPTY_TOP
+
+    @property
+    def root(self) -> Digest:
+        """The tensor root."""
+        return hash_tensor(self.header, self.top)
+
+    def chunk(self, index: int) -> bytes:
+        """Return the bytes of one chunk."""
+        return self._bytes[index * CHUNK_BYTES :][:CHUNK_BYTES].tobytes()
+
+
+def compute_tensor_root(array: Array) -> Digest:
+    """Return the root of a tensor."""
+    return TensorTree(array).root
+
+
+def compute_state_root(tensor_roots: Sequence[Digest]) -> Digest:
+    """Return the root of a state, given the roots of its tensors in the order of the layout."""
+    return hash_root(Tag.STATE_ROOT, len(tensor_roots), Tree(Tag.STATE_NODE, tensor_roots).top)
+
+
+def compute_history_root(state_roots: Sequence[Digest]) -> Digest:
+    """Return the root of a history, given the state roots of all checkpoints, the start first."""
+    top = Tree(Tag.HISTORY_NODE, state_roots).top
+    return hash_root(Tag.HISTORY_ROOT, len(state_roots), top)
+
+
+def compute_data_root(tensor_roots: Sequence[Digest]) -> Digest:
+    """Return the root of all batches of a job."""
+    return hash_root(Tag.DATA_ROOT, len(tensor_roots), Tree(Tag.DATA_NODE, tensor_roots).top)

@@ -1,0 +1,220 @@
+"""Every error that Moot raises on purpose, in one tree.
+
+    MootError
+    ├── UsageError                  the user asked for something that does not exist
+    ├── CaptureError                the model does something a program cannot express
+    ├── ProgramError                a program is malformed or breaks a rule
+    ├── CommitmentError             a proof or an archive does not fit its root
+    ├── StoreError                  the store on disk cannot be read or written
+    ├── ChainError                  the chain or the way to it failed
+    │   ├── ChainUnavailable        the node does not answer
+    │   ├── ChainIdChanged          the node serves another chain than before
+    │   ├── NodeError               the node answers a question with an error
+    │   ├── CompileError            a contract does not compile
+    │   ├── BadCall                 a call does not fit the contract's ABI
+    │   ├── TransactionRefused      the node did not take the transaction
+    │   ├── TransactionLost         the node took the transaction, but it is in no block
+    │   └── Reverted                the contract rejected the call
+    ├── RefereeError                the Python model of the referee rejected the call
+    └── VerifierError               the bounded verifier gives no verdict
+        └── CostBoundExceeded       an operator costs more than the job allows
+
+A message says what is wrong and what to do about it, on one line. What a caller may want to
+act on is in typed fields beside it. Anything else that is raised is a bug.
+"""
+
+# ruff: noqa: N818 - the classes are named for what went wrong; the tree says that they are errors
+
+import difflib
+from collections.abc import Callable, Iterable
+from typing import Any, Self
+
+
+def suggest(name: str, choices: Iterable[str]) -> str:
+    """Return the advice for an unknown name: the closest choice, or else all of them.
+
+    It is meant to follow the statement of the problem: `f"unknown key {name!r}; {advice}"`.
+    """
+    known = sorted(choices)
+    close = difflib.get_close_matches(name, known, n=1)
+    if close:
+        return f"did you mean {close[0]!r}?"
+    if known:
+        return f"choose one of {', '.join(known)}"
+    return "there is nothing to choose from"
+
+
+def _revive(kind: "type[MootError]", args: tuple[Any, ...], fields: dict[str, Any]) -> "MootError":
+    error = kind.__new__(kind, *args)
+    error.__dict__.update(fields)
+    return error
+
+
+class MootError(Exception):
+    """The base of every error that Moot raises on purpose."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.message = message
+
+    def __reduce__(
+        self,
+    ) -> tuple[Callable[..., "MootError"], tuple[type[Self], tuple[Any, ...], dict[str, Any]]]:
+        # Runs in other processes hand their errors back pickled; the default would call
+        # __init__ with the message alone, which the classes with more fields do not take.
+        return _revive, (type(self), self.args, self.__dict__)
+
+
+class UsageError(MootError):
+    """The user asked for something that does not exist or makes no sense."""
+
+    @classmethod
+    def unknown(cls, subject: str, name: str, choices: Iterable[str]) -> Self:
+        """Make the error for a name that is not among the choices, with a suggestion."""
+        return cls(f"unknown {subject} {name!r}; {suggest(name, choices)}")
+
+
+class CaptureError(MootError):
+    """The model does something that a program cannot express."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        operator: str | None = None,
+        module: str | None = None,
+        source_line: str | None = None,
+    ) -> None:
+        """Name the ATen operator, the module's path and the user's line, `file.py:12`."""
+        super().__init__(message)
+        self.operator = operator
+        self.module = module
+        self.source_line = source_line
+
+
+class ProgramError(MootError):
+    """A program is malformed or breaks a rule of the intermediate representation."""
+
+
+class CommitmentError(MootError):
+    """A proof, an opening or an archive does not fit the root that it claims."""
+
+
+class StoreError(MootError):
+    """The store on disk cannot be read or written."""
+
+
+class ChainError(MootError):
+    """The chain, or the way to it, failed."""
+
+
+class ChainUnavailable(ChainError):
+    """The node at this address does not answer, or not as a node does."""
+
+    def __init__(self, url: str, problem: str) -> None:
+        super().__init__(f"no chain at {url}: {problem}; start the node or correct the address")
+        self.url = url
+        self.problem = problem
+
+
+class ChainIdChanged(ChainError):
+    """The node serves another chain than the one that we were playing on."""
+
+    def __init__(self, expected: int, found: int) -> None:
+        super().__init__(
+            f"the chain id is {found}, not {expected}, so nothing was sent; "
+            f"connect to a node of chain {expected}"
+        )
+        self.expected = expected
+        self.found = found
+
+
+class NodeError(ChainError):
+    """The node answers a question with an error."""
+
+    def __init__(self, method: str, problem: str, data: object = None) -> None:
+        """Name the JSON-RPC method, and give the node's message and its data as they came."""
+        super().__init__(f"the node refused {method}: {problem}")
+        self.method = method
+        self.problem = problem
+        self.data = data
+
+
+class CompileError(ChainError):
+    """A contract does not compile."""
+
+    def __init__(self, problem: str, *, file: str, line: int | None = None) -> None:
+        place = file if line is None else f"{file}:{line}"
+        super().__init__(f"{place}: {problem}")
+        self.problem = problem
+        self.file = file
+        self.line = line
+
+
+class BadCall(ChainError):
+    """A call, or what came back from it, does not fit the contract's ABI."""
+
+    def __init__(self, call: str, problem: str) -> None:
+        super().__init__(f"{call} does not fit the contract: {problem}")
+        self.call = call
+        self.problem = problem
+
+
+class TransactionRefused(ChainError):
+    """The node did not take the transaction, so it cost nothing and changed nothing."""
+
+    def __init__(self, call: str, problem: str) -> None:
+        super().__init__(f"the chain did not take {call}: {problem}")
+        self.call = call
+        self.problem = problem
+
+
+class TransactionLost(ChainError):
+    """The node took the transaction, but it is in no block, and may still get into one."""
+
+    def __init__(self, call: str, transaction_hash: str, waited_seconds: float) -> None:
+        super().__init__(
+            f"{call} is in no block after {waited_seconds:g} s (transaction {transaction_hash}); "
+            "moves are idempotent: send it again"
+        )
+        self.call = call
+        self.transaction_hash = transaction_hash
+        self.waited_seconds = waited_seconds
+
+
+class Reverted(ChainError):
+    """The contract rejected the call, so nothing changed but the gas that was spent."""
+
+    def __init__(self, reason: str, call: str, *, gas_used: int = 0) -> None:
+        """Give the decoded reason, and the gas that it cost (0 for a view)."""
+        super().__init__(f"{call} reverted: {reason}")
+        self.reason = reason
+        self.call = call
+        self.gas_used = gas_used
+
+
+class RefereeError(MootError):
+    """The Python model of the referee rejected the call, so nothing changed."""
+
+    def __init__(self, reason: str) -> None:
+        """Give the reason in the very words of the contract's revert string."""
+        super().__init__(reason)
+        self.reason = reason
+
+
+class VerifierError(MootError):
+    """The bounded verifier gives no verdict."""
+
+
+class CostBoundExceeded(VerifierError):
+    """Checking an operator costs more than the job allows, so it was not begun."""
+
+    def __init__(self, *, resource: str, needed: int, bound: int) -> None:
+        """Name the bounded resource, `operations` or `bytes`, in whose units both numbers are."""
+        super().__init__(
+            f"the operator needs {needed:,} {resource}, above the bound of {bound:,}; "
+            "raise the bound of the job or let it end in a scalar operation"
+        )
+        self.resource = resource
+        self.needed = needed
+        self.bound = bound

@@ -1,0 +1,65 @@
+"""The program root: one hash that binds the graph, the layout of the state and the arithmetic.
+
+keccak(PROGRAM_ROOT | arithmetic name and version | operators u32 | state slots u32
+| batch slots u32 | layout digest | top of the tree over keccak(OPERATOR | encoding)).
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from offchain.arithmetic.functions import ARITHMETIC, ARITHMETIC_VERSION
+from offchain.commitments.keccak import keccak256
+from offchain.commitments.tags import Tag
+from offchain.commitments.tree import Digest, Tree
+from offchain.programs.encoding import encode_layout, encode_node
+from offchain.programs.graph import Program
+
+ARITHMETIC_ID = keccak256(f"{ARITHMETIC} {ARITHMETIC_VERSION}".encode())[:4]
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramHeader:
+    """What a job says about its program; the referee derives the program root from it."""
+
+    operators: int
+    state_slots: int
+    batch_slots: int
+    layout: Digest
+    top: Digest
+
+    @property
+    def root(self) -> Digest:
+        """The program root."""
+        counts = (self.operators, self.state_slots, self.batch_slots)
+        return keccak256(
+            bytes([Tag.PROGRAM_ROOT])
+            + ARITHMETIC_ID
+            + b"".join(count.to_bytes(4, "big") for count in counts)
+            + self.layout
+            + self.top
+        )
+
+
+class ProgramTree:
+    """A program's commitment with all nodes of its tree, ready to be opened."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.encodings = tuple(encode_node(node) for node in program.nodes)
+
+    @cached_property
+    def tree(self) -> Tree:
+        """The tree over the operators' encodings."""
+        leaves = [keccak256(bytes([Tag.OPERATOR]) + piece) for piece in self.encodings]
+        return Tree(Tag.PROGRAM_NODE, leaves)
+
+    @cached_property
+    def header(self) -> ProgramHeader:
+        """The commitment's parts."""
+        return ProgramHeader(
+            operators=len(self.program.nodes),
+            state_slots=len(self.program.state),
+            batch_slots=len(self.program.batch),
+            layout=keccak256(bytes([Tag.LAYOUT]) + encode_layout(self.program)),
+            top=self.tree.top,
+        )
