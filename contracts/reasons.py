@@ -2,6 +2,8 @@
 
 from enum import IntEnum, StrEnum
 
+from offchain.errors import RefereeError
+
 
 class Reason(StrEnum):
     """Revert reasons. The text is what the contract reverts with."""
@@ -35,12 +37,11 @@ class Reason(StrEnum):
     BAD_OPERAND = "leaf: operand does not match"
 
 
-class Revert(Exception):  # noqa: N818 - the chain's own word for it
+class Revert(RefereeError):  # noqa: N818 - the chain's own word for it
     """The model refuses a call; nothing has changed."""
 
     def __init__(self, reason: Reason) -> None:
         super().__init__(str(reason))
-        self.reason = reason
 
 
 class Ending(IntEnum):

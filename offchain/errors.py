@@ -17,7 +17,9 @@
     │   └── Reverted                the contract rejected the call
     ├── RefereeError                the Python model of the referee rejected the call
     └── VerifierError               the bounded verifier gives no verdict
-        └── CostBoundExceeded       an operator costs more than the job allows
+        ├── CostBoundExceeded       an operator costs more than the job allows
+        ├── LimitReached            the recomputation took more than its cost allows for
+        └── WrongOperand            an operand is not the one that both sides agreed on
 
 A message says what is wrong and what to do about it, on one line. What a caller may want to
 act on is in typed fields beside it. Anything else that is raised is a bug.
@@ -218,3 +220,25 @@ class CostBoundExceeded(VerifierError):
         self.resource = resource
         self.needed = needed
         self.bound = bound
+
+
+class LimitReached(VerifierError):
+    """The recomputation took more memory or time than its cost allows for, so it was stopped."""
+
+    def __init__(self, resource: str, limit: float) -> None:
+        """Name the resource, `bytes` or `seconds`, in whose units the limit is."""
+        super().__init__(
+            f"the recomputation needs more than {limit:,} {resource}; "
+            "raise the bound of the job or ask on a machine with less to do"
+        )
+        self.resource = resource
+        self.limit = limit
+
+
+class WrongOperand(VerifierError):
+    """An operand that was handed to the verifier is not the one that both sides agreed on."""
+
+    def __init__(self, operand: int, problem: str) -> None:
+        super().__init__(f"operand {operand} {problem}; get it from whoever has the agreed tensor")
+        self.operand = operand
+        self.problem = problem

@@ -1,1 +1,1 @@
-"""TODO."""
+"""Markets of providers and what they cost: agents, draws, jobs that are really played, tables."""

@@ -79,7 +79,7 @@ def open_element(context: Context, operand: Operand, index: int, opening: Openin
     try:
         leaf = hash_chunk(chunk)
         top = climb(Tag.TENSOR_NODE, leaf, place, count, 0, get_height(count), opening.chunk_proof)
-        is_proven = _is_agreed(context, operand, hash_tensor(header, top), opening.root_proof)
+        is_proven = is_agreed(context, operand, hash_tensor(header, top), opening.root_proof)
     except CommitmentError:
         is_proven = False
     if not is_proven:
@@ -87,7 +87,7 @@ def open_element(context: Context, operand: Operand, index: int, opening: Openin
     return int.from_bytes(chunk[start : start + width], "little")
 
 
-def _is_agreed(context: Context, operand: Operand, root: Digest, proof: Sequence[Digest]) -> bool:
+def is_agreed(context: Context, operand: Operand, root: Digest, proof: Sequence[Digest]) -> bool:
     """Whether an operand's tensor root is the one under the agreed root of its origin."""
     if operand.origin is Origin.NODE:
         tag, count, index = Tag.TRACE_NODE, context.operators + 1, operand.reference

@@ -21,6 +21,7 @@ from contracts.model.types import (
     Message,
     Opening,
     Store,
+    Terms,
     Verdict,
 )
 from contracts.reasons import Ending, LeafMode, Phase, Reason
@@ -177,7 +178,6 @@ def _pick_checkpoint(turn: Turn, index: int, root: Digest) -> None:
         tree_index=index,
         first_step=first,
         step=first,
-        after=root,
     )
 
 
@@ -195,7 +195,6 @@ def _pick_state(turn: Turn, index: int, root: Digest) -> None:
         index=index,
         tree_index=index,
         step=turn.match.first_step + index - 1,
-        after=root,
     )
 
 
@@ -217,7 +216,6 @@ def _pick_operator(turn: Turn, index: int, root: Digest) -> None:
         level=0,
         index=index,
         operator=index,
-        operator_root=root,
     )
 
 
@@ -270,7 +268,7 @@ def on_enter_interval(
     turn.require_member(match.defender)
     _require_before(turn, before, before_proof)
     length = min(terms.checkpoint_every, terms.steps - match.first_step)
-    ends = ((before, 0, first_proof), (match.after, length, last_proof))
+    ends = ((before, 0, first_proof), (match.node, length, last_proof))
     for leaf, index, proof in ends:
         is_end = is_member(Tag.INTERVAL_NODE, top, leaf, index, length + 1, proof)
         require(is_end, Reason.BAD_PROOF)
@@ -305,7 +303,7 @@ def on_enter_trace(
     turn.require_member(match.defender)
     _require_before(turn, before, before_proof)
     count = turn.job.terms.operators + 1
-    is_last = is_member(Tag.TRACE_NODE, top, match.after, count - 1, count, last_proof)
+    is_last = is_member(Tag.TRACE_NODE, top, match.node, count - 1, count, last_proof)
     require(is_last, Reason.BAD_PROOF)
     turn.play(
         "Entered",
@@ -342,10 +340,10 @@ def on_enter_operator(
     node = decode_node(encoding)
     header = encode_header(node.dtype, node.shape)
     if node.elements == 0:
-        is_empty = match.operator_root == hash_tensor(header, EMPTY_TOP)
+        is_empty = match.node == hash_tensor(header, EMPTY_TOP)
         turn.end(Ending.EMPTY, defender_wins=is_empty)
         return
-    require(hash_tensor(header, top) == match.operator_root, Reason.BAD_OPENING)
+    require(hash_tensor(header, top) == match.node, Reason.BAD_OPENING)
     count = get_chunk_count(node.dtype, node.elements)
     turn.play(
         "Entered",
@@ -370,11 +368,11 @@ def on_enter_state(
     """Show the top of the state after the step, when that is the first thing disputed."""
     turn = begin(store, message, job_id, position, Phase.ENTER_STATE)
     count = turn.job.terms.state_slots
-    require(hash_root(Tag.STATE_ROOT, count, top) == turn.match.after, Reason.BAD_OPENING)
+    require(hash_root(Tag.STATE_ROOT, count, top) == turn.match.node, Reason.BAD_OPENING)
     turn.play(
         "Entered",
         Phase.STATE,
-        turn.match.after,
+        turn.match.node,
         top,
         phase=Phase.STATE,
         node=top,
@@ -479,6 +477,23 @@ def on_pick_segment(
     )
 
 
+def get_context(terms: Terms, match: Match) -> Context:
+    """Return what both sides agree on at the leaf of a match."""
+    return Context(
+        trace_top=match.trace_top,
+        operators=terms.operators,
+        before=match.before,
+        state_slots=terms.state_slots,
+        data_top=terms.data_top,
+        batch_slots=terms.batch_slots,
+        steps=terms.steps,
+        step=match.step,
+        element=match.element,
+        position=match.low,
+        accumulator=match.low_bits,
+    )
+
+
 def on_leaf(
     store: Store,
     message: Message,
@@ -492,19 +507,7 @@ def on_leaf(
     match, terms = turn.match, turn.job.terms
     leaf = keccak256(bytes([Tag.OPERATOR]) + encoding)
     require(leaf == match.encoding_digest, Reason.BAD_PROOF)
-    context = Context(
-        trace_top=match.trace_top,
-        operators=terms.operators,
-        before=match.before,
-        state_slots=terms.state_slots,
-        data_top=terms.data_top,
-        batch_slots=terms.batch_slots,
-        steps=terms.steps,
-        step=match.step,
-        element=match.element,
-        position=match.low,
-        accumulator=match.low_bits,
-    )
+    context = get_context(terms, match)
     computed = compute_leaf(context, decode_node(encoding), openings)
     args = (job_id, match.number, match.high_bits, computed)
     store.events.append(Event("LeafComputed", args))

@@ -67,8 +67,9 @@ class Match:
     """A dispute between two members: the defender opens its trees, the challenger picks.
 
     `node`, `level`, `index` and `count` are the place in the tree that is being descended: a node,
-    its height, its index at that height, and the tree's number of leaves. `tree_top` is the top of
-    the history or interval tree in which the disputed states lie. In the phases from CHUNK on,
+    its height, its index at that height, and the tree's number of leaves. A leaf that has been
+    picked stays `node` until the defender enters the tree below it. `tree_top` is the top of the
+    history or interval tree in which the disputed states lie. In the phases from CHUNK on,
     `index` is a chunk; in FOLD and LEAF the accumulators `low_bits` after `low` fold steps and
     `high_bits` after `high` fold steps are the agreed and the disputed one. `node` is then the
     digest of the values posted.
@@ -93,10 +94,8 @@ class Match:
     first_step: int = 0
     step: int = 0
     before: Digest = ZERO
-    after: Digest = ZERO
     trace_top: Digest = ZERO
     operator: int = 0
-    operator_root: Digest = ZERO
     encoding_digest: Digest = ZERO
     width: int = 0
     elements: int = 0

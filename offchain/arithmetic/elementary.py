@@ -180,7 +180,10 @@ UNARY: Mapping[Function, Callable[[int], int]] = {
     Function.ERFC: _Unary(libmp.mpf_erfc, (_bound(-4), _TWO), (_bound(11), ZERO), _at_zeros(ONE)),
     Function.SIGMOID: _Unary(_sigmoid, (_bound(-104), ZERO), (_bound(18), ONE), _at_zeros(_HALF)),
 }
-"""The functions that Ziv's loop settles; from each bound on, the rounded value is constant."""
+"""The functions that Ziv's loop settles.
+
+Where a bound cuts a function off, it is monotone from there on and has rounded to its limit already.
+"""
 
 
 def reciprocal_square_root(x: int) -> int:

@@ -1,6 +1,7 @@
 """The scalar function of any number, on bit patterns: types, then one table that is data.
 
-UNIFORM has no operands but a seed and a position: it is `philox.uniform_bits`, not in the table.
+Functions of a position are not in the table: UNIFORM is `philox.uniform_bits`, and ARGMAX and
+ARGMIN are folds.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -37,7 +38,6 @@ SIGNATURES: Mapping[Function, tuple[str, ...]] = {
     Function.CONVERT: ("X>Y",),
     **dict.fromkeys((Function.FLOOR, Function.CEIL, Function.TRUNC, Function.ROUND), ("F>F",)),
     **dict.fromkeys((Function.FLOOR_DIVIDE, Function.REMAINDER), ("II>I",)),
-    Function.UNIFORM: (">F",),
     **dict.fromkeys(elementary.UNARY, ("F>F",)),
     Function.RSQRT: ("F>F",),
     Function.POW: ("FF>F",),
@@ -46,7 +46,7 @@ SIGNATURES: Mapping[Function, tuple[str, ...]] = {
 
 
 class UndefinedTypesError(ValueError):
-    """The function is not defined for these types; use one of its signatures."""
+    """The function is not defined for these types."""
 
     def __init__(
         self, function: Function, operand_types: Sequence[DType], result_type: DType
@@ -55,7 +55,7 @@ class UndefinedTypesError(ValueError):
         self.operand_types = tuple(operand_types)
         self.result_type = result_type
         operands = ", ".join(dtype.name for dtype in operand_types)
-        defined = " or ".join(SIGNATURES[function])
+        defined = " or ".join(_get_signatures(function)) or "another function"
         super().__init__(
             f"{function.name} is not defined as ({operands}) -> {result_type.name}; use {defined}"
         )
@@ -68,6 +68,10 @@ class OperandError(ValueError):
         self.operand = operand
         self.dtype = dtype
         super().__init__(f"{operand:#x} is not a pattern of {dtype.width} bytes of {dtype.name}")
+
+
+def _get_signatures(function: Function) -> tuple[str, ...]:
+    return SIGNATURES.get(function, ())
 
 
 def _matches(signature: str, types: Sequence[DType]) -> bool:
@@ -85,7 +89,7 @@ def check_types(function: Function, operand_types: Sequence[DType], result_type:
     Raises:
         UndefinedTypesError: if it is not.
     """
-    if not any(_matches(s, (*operand_types, result_type)) for s in SIGNATURES[function]):
+    if not any(_matches(s, (*operand_types, result_type)) for s in _get_signatures(function)):
         raise UndefinedTypesError(function, operand_types, result_type)
 
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, Self
 from offchain.chain.gas import split_gas
 from offchain.chain.node import Node
 from offchain.chain.receipts import Address, Event, Mined, Receipt, Transaction
-from offchain.errors import ChainIdChanged, UsageError
+from offchain.errors import BadCall, ChainIdChanged, UsageError
 
 if TYPE_CHECKING:
     from contracts.compiler import Artifact
@@ -149,13 +149,15 @@ class Contract:
 
         Raises:
             UsageError: there is no such function.
-            BadCall: the arguments do not fit the ABI.
+            BadCall: the arguments do not fit the ABI, or the value is negative.
             ChainIdChanged: the node serves another chain by now; nothing was sent.
             TransactionRefused: the node did not take it: unknown sender, too little balance.
             Reverted: the contract rejected the call, with its reason.
             TransactionLost: no block has it in time.
             ChainUnavailable: the connection broke; the transaction may be mined all the same.
         """
+        if value < 0:
+            raise BadCall(name, f"it cannot carry {value} wei")
         data = self._codec.encode_call(name, args)
         chain_id = self._chain.chain_id
         transaction = Transaction(chain_id, name, sender, self.address, data, value)

@@ -30,10 +30,10 @@ def decode_revert(data: bytes) -> str:
     selector, body = data[:4], data[4:]
     if selector == _ERROR_SELECTOR and len(body) >= 2 * _WORD:
         start = int.from_bytes(body[:_WORD], "big")
-        length = int.from_bytes(body[start : start + _WORD], "big")
-        text = body[start + _WORD :][:length]
-        if len(text) == length:
-            return text.decode("utf-8", "replace")
+        length = int.from_bytes(body[_WORD : 2 * _WORD], "big")
+        text = body[2 * _WORD :]
+        if start == _WORD and length <= len(text):
+            return text[:length].decode("utf-8", "replace")
     if selector == _PANIC_SELECTOR and len(body) == _WORD:
         return f"panic 0x{int.from_bytes(body, 'big'):02x}"
     return f"custom error 0x{data.hex()}"

@@ -29,6 +29,7 @@ BALANCE_WEI = 10**27
 GAS_PRICE_WEI = 2 * 10**9
 
 _NOBODY = RawAddress(bytes(20))
+_CREATION = RawAddress(b"")
 
 
 class Tester:
@@ -96,8 +97,8 @@ class Tester:
 
     def send(self, transaction: Transaction) -> Mined:
         """See Node."""
-        signed = self._sign(transaction)
         try:
+            signed = self._sign(transaction)
             _, receipt, computation = self._chain.apply_transaction(signed)
         except (ValidationError, PyEVMError) as error:
             raise TransactionRefused(transaction.call, str(error)) from error
@@ -151,7 +152,7 @@ class Tester:
             max_priority_fee_per_gas=GAS_PRICE_WEI,
             max_fee_per_gas=GAS_PRICE_WEI,
             gas=GAS_LIMIT,
-            to=_parse(transaction.to) if transaction.to else b"",
+            to=_parse(transaction.to) if transaction.to else _CREATION,
             value=transaction.value_wei,
             data=transaction.data,
             access_list=(),

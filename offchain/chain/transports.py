@@ -1,6 +1,7 @@
 """Carries JSON-RPC to a node over HTTP or a WebSocket; what goes wrong is ChainUnavailable."""
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 from typing import Any, Protocol
 from urllib.parse import urlsplit
 
@@ -68,6 +69,7 @@ class WebSocketTransport:
     def __init__(self, url: str) -> None:
         self._url = url
         self._coder = JSONBaseProvider()
+        self._opened = ExitStack()
         self._socket: websockets.sync.client.ClientConnection | None = None
 
     def ask(self, method: str, params: Sequence[Any]) -> Any:
@@ -86,15 +88,15 @@ class WebSocketTransport:
 
     def close(self) -> None:
         """See Transport."""
-        if self._socket is not None:
-            self._socket.close()
-            self._socket = None
+        self._opened.close()
+        self._socket = None
 
     def _exchange(self, question: bytes) -> bytes:
         if self._socket is None:
-            self._socket = websockets.sync.client.connect(
+            connection = websockets.sync.client.connect(
                 self._url, open_timeout=ANSWER_TIMEOUT_S, max_size=None
             )
+            self._socket = self._opened.enter_context(connection)
         self._socket.send(question.decode())
         return self._socket.recv(timeout=ANSWER_TIMEOUT_S, decode=False)
 

@@ -1,34 +1,82 @@
-"""Keccak-256, the one hash of every commitment: eight messages at once in vector lanes, on all threads.
+"""Keccak-256, the one hash of every commitment: eight messages at once in vector lanes.
 
-A leaf of a tree is keccak256(tag || chunk) and an inner node keccak256(tag || left || right), with a tag of one byte.
+A leaf of a tree is keccak256(tag || chunk) and an inner node keccak256(tag || left || right), where
+the tag is one byte. `permute_round` says what Keccak does; it runs on Python integers in
+`keccak256_reference` and writes the vector code in `_absorb`.
 """
 
-from collections.abc import Callable, Sequence
-from typing import Any, Protocol, TypeVar
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Protocol, TypeVar
 
-import numba
 import numpy as np
 import numpy.typing as npt
+from eth_hash.auto import keccak
 from llvmlite import ir
-from numba.core import cgutils, types
-from numba.extending import intrinsic
+from numba.core import types
 
-from offchain.execution.kernels.compiled import emitted, kernel, subroutine, reads, writes
+from offchain.execution.kernels import vectors
+from offchain.execution.kernels.compiled import emitted, kernel, reads, writes
 from offchain.execution.kernels.threads import share
+from offchain.execution.kernels.vectors import INDEX, WORD
 
 Bytes = npt.NDArray[np.uint8]
+Words = npt.NDArray[np.uint64]
+Word = TypeVar("Word")
 
-LANES = 8
+DIGEST_BYTES = 32
 RATE_BYTES = 136
 RATE_WORDS = RATE_BYTES // 8
 STATE_WORDS = 25
-DIGEST_BYTES = 32
+LANES = 8
 
-Word = TypeVar("Word")
+_GRAIN_BYTES = 2**18
+
+
+def keccak256(message: bytes) -> bytes:
+    """Keccak-256 of one message, 32 bytes."""
+    return keccak(message)
+
+
+def hash_chunks(data: Bytes, chunk_bytes: int, tag: int) -> Bytes:
+    """Hash every chunk of `data`: digest i is keccak256(tag || chunk i).
+
+    Args:
+        data: (bytes,) uint8, contiguous.
+        chunk_bytes: size of a chunk, at least 1; the last chunk may be shorter.
+        tag: 0 to 255.
+
+    Returns:
+        (ceil(bytes / chunk_bytes), 32) uint8.
+    """
+    full = data.size // chunk_bytes
+    digests = np.empty((-(-data.size // chunk_bytes), DIGEST_BYTES), np.uint8)
+    words = digests.view(np.uint64)
+    grain = LANES * max(1, _GRAIN_BYTES // (LANES * chunk_bytes))
+    share(lambda *chunks: _hash_range(data, chunk_bytes, tag, words, *chunks), full, grain)
+    if full < len(digests):
+        tail = data[full * chunk_bytes :]
+        _hash_range(tail, tail.size, tag, words[full:], 0, 1)
+    return digests
+
+
+def hash_pairs(nodes: Bytes, tag: int) -> Bytes:
+    """Hash neighbours together: parent i is keccak256(tag || node 2i || node 2i + 1).
+
+    Args:
+        nodes: (n, 32) uint8, contiguous; an odd last node is its own parent, unchanged.
+        tag: 0 to 255.
+
+    Returns:
+        (ceil(n / 2), 32) uint8.
+    """
+    paired = len(nodes) // 2 * 2
+    parents = hash_chunks(nodes[:paired].reshape(-1), 2 * DIGEST_BYTES, tag)
+    return np.concatenate([parents, nodes[paired:]])
 
 
 class WordOperations(Protocol[Word]):
-    """What the permutation needs to do with 64-bit words, whatever represents them."""
+    """What a round does to 64-bit words, whatever represents them."""
 
     def xor(self, a: Word, b: Word) -> Word:
         """Exclusive or."""
@@ -40,58 +88,79 @@ class WordOperations(Protocol[Word]):
         """Rotate left by `count` bits."""
 
 
-def _round_constants() -> tuple[int, ...]:
-    """Iota's constants, from the linear feedback shift register x^8 + x^6 + x^5 + x^4 + 1."""
-    constants, register = [], 1
+def permute_round(a: Sequence[Word], constant: Word, word: WordOperations[Word]) -> list[Word]:
+    """One round of Keccak-f[1600] (FIPS 202, section 3.2); word (x, y) is `a[x + 5 * y]`."""
+    parity = list(a[:5])
+    for i in range(5, 25):
+        parity[i % 5] = word.xor(parity[i % 5], a[i])
+    theta = [
+        word.xor(a[i], word.xor(parity[(i + 4) % 5], word.rotate(parity[(i + 1) % 5], 1)))
+        for i in range(25)
+    ]
+    pi = list(theta)
+    x, y = 1, 0
+    for t in range(24):
+        rho = word.rotate(theta[x + 5 * y], (t + 1) * (t + 2) // 2 % 64)
+        x, y = y, (2 * x + 3 * y) % 5
+        pi[x + 5 * y] = rho
+    chi = []
+    for i in range(25):
+        row = i // 5 * 5
+        chi.append(word.xor(pi[i], word.clear(pi[row + (i + 1) % 5], pi[row + (i + 2) % 5])))
+    return [word.xor(chi[0], constant), *chi[1:]]
+
+
+def _round_constants() -> list[int]:
+    """The 24 constants of iota, from the shift register x^8 + x^6 + x^5 + x^4 + 1."""
+    constants = []
+    register = 1
     for _ in range(24):
         constant = 0
         for j in range(7):
-            constant |= (register & 1) << ((1 << j) - 1)
-            register = (register << 1) ^ (0x171 if register & 0x80 else 0)
+            constant |= (register & 1) << (2**j - 1)
+            register = register << 1 ^ (0x171 if register & 0x80 else 0)
         constants.append(constant)
-    return tuple(constants)
+    return constants
 
 
 ROUND_CONSTANTS = _round_constants()
 
 
-def permute_round(a: Sequence[Word], constant: Word, word: WordOperations[Word]) -> list[Word]:
-    """One round of Keccak-f[1600] on the 25 words of the state; word (x, y) is `a[x + 5 * y]`."""
-    c = [a[x] for x in range(5)]
-    for y in range(1, 5):
-        c = [word.xor(c[x], a[x + 5 * y]) for x in range(5)]
-    d = [word.xor(c[(x + 4) % 5], word.rotate(c[(x + 1) % 5], 1)) for x in range(5)]
-    theta = [word.xor(a[i], d[i % 5]) for i in range(25)]
-
-    b = list(theta)
-    x, y = 1, 0
-    for t in range(24):
-        offset = (t + 1) * (t + 2) // 2 % 64
-        b[y + 5 * ((2 * x + 3 * y) % 5)] = word.rotate(theta[x + 5 * y], offset)
-        x, y = y, (2 * x + 3 * y) % 5
-
-    chi = [
-        word.xor(b[i], word.clear(b[i // 5 * 5 + (i + 1) % 5], b[i // 5 * 5 + (i + 2) % 5]))
-        for i in range(25)
-    ]
-    return [word.xor(chi[0], constant), *chi[1:]]
-
-
-class _IntegerWords:
-    """Words as Python integers: the readable definition."""
+class IntegerWords:
+    """Words as Python integers."""
 
     def xor(self, a: int, b: int) -> int:
+        """Exclusive or."""
         return a ^ b
 
     def clear(self, a: int, b: int) -> int:
-        return ~a & b
+        """The bits of `b` that are not in `a`."""
+        return b & ~a
 
     def rotate(self, a: int, count: int) -> int:
-        return (a << count | a >> (64 - count)) & 0xFFFF_FFFF_FFFF_FFFF
+        """Rotate left by `count` bits."""
+        return (a << count | a >> (64 - count)) & (2**64 - 1)
+
+
+def keccak256_reference(message: bytes) -> bytes:
+    """Keccak-256 of one message by the readable definition, 32 bytes."""
+    padded = bytearray(message) + bytes(RATE_BYTES - len(message) % RATE_BYTES)
+    padded[len(message)] ^= 0x01
+    padded[-1] ^= 0x80
+    state = [0] * STATE_WORDS
+    for block in np.frombuffer(padded, "<u8").reshape(-1, RATE_WORDS).tolist():
+        for i, word in enumerate(block):
+            state[i] ^= word
+        for constant in ROUND_CONSTANTS:
+            state = permute_round(state, constant, IntegerWords())
+    return np.array(state[:4], "<u8").tobytes()
+
+
+_VECTOR = ir.VectorType(WORD, LANES)
 
 
 class _VectorWords:
-    """Words as LLVM vectors that hold one word of each of the eight states."""
+    """Words as LLVM vectors: the same word of eight states."""
 
     def __init__(self, builder: ir.IRBuilder) -> None:
         self._builder = builder
@@ -103,145 +172,132 @@ class _VectorWords:
         return self._builder.and_(self._builder.not_(a), b)
 
     def rotate(self, a: ir.Value, count: int) -> ir.Value:
-        name = f"llvm.fshl.v{LANES}i64"
-        signature = ir.FunctionType(_VECTOR, [_VECTOR, _VECTOR, _VECTOR])
-        shift = cgutils.get_or_insert_function(self._builder.module, signature, name)
-        return self._builder.call(shift, [a, a, ir.Constant(_VECTOR, [count] * LANES)])
-
-
-_WORD = ir.IntType(64)
-_VECTOR = ir.VectorType(_WORD, LANES)
-
-
-def keccak256_reference(message: bytes) -> bytes:
-    """Keccak-256 of `message`, as FIPS 202 defines it but with the original padding."""
-    padded = bytearray(message) + bytes(RATE_BYTES - len(message) % RATE_BYTES)
-    padded[len(message)] ^= 0x01
-    padded[-1] ^= 0x80
-    words = np.frombuffer(padded, "<u8").tolist()
-    state = [0] * STATE_WORDS
-    for start in range(0, len(words), RATE_WORDS):
-        for i in range(RATE_WORDS):
-            state[i] ^= words[start + i]
-        for constant in ROUND_CONSTANTS:
-            state = permute_round(state, constant, _IntegerWords())
-    return np.array(state[:4], "<u8").tobytes()
-
-
-def _transpose(builder: ir.IRBuilder, rows: list[ir.Value]) -> list[ir.Value]:
-    """Columns of a square of `LANES` vectors, by exchanging ever smaller halves."""
-    width = LANES // 2
-    while width:
-        low = [i for i in range(LANES) if not i & width]
-        for i in low:
-            first = [j if not j & width else j - width + LANES for j in range(LANES)]
-            second = [j + width for j in first]
-            pair = rows[i], rows[i + width]
-            rows[i] = _shuffle(builder, *pair, first)
-            rows[i + width] = _shuffle(builder, *pair, second)
-        width //= 2
-    return rows
-
-
-def _shuffle(builder: ir.IRBuilder, a: ir.Value, b: ir.Value, lanes: list[int]) -> ir.Value:
-    mask = ir.Constant(ir.VectorType(ir.IntType(32), LANES), lanes)
-    return builder.shuffle_vector(a, b, mask)
-
-
-def _load(builder: ir.IRBuilder, kind: ir.Type, address: ir.Value, offset: int) -> ir.Value:
-    place = builder.add(address, ir.Constant(_WORD, offset))
-    return builder.load(builder.inttoptr(place, kind.as_pointer()), align=1)
+        counts = ir.Constant(_VECTOR, [count] * LANES)
+        return vectors.call(self._builder, "llvm.fshl", [a, a, counts])
 
 
 def _load_block(builder: ir.IRBuilder, message: ir.Value, stride: ir.Value) -> list[ir.Value]:
-    """The 17 message words of one block, each as a vector over the eight messages."""
-    starts = [builder.add(message, builder.mul(stride, ir.Constant(_WORD, i))) for i in range(LANES)]
+    """The 17 words of one block, each as a vector over the eight messages."""
+    starts = [builder.add(message, builder.mul(stride, WORD(lane))) for lane in range(LANES)]
     words: list[ir.Value] = []
-    for offset in range(0, RATE_BYTES - 64 + 1, 64):
-        words += _transpose(builder, [_load(builder, _VECTOR, s, offset) for s in starts])
-    last = ir.Constant(_VECTOR, ir.Undefined)
-    for i, start in enumerate(starts):
-        word = _load(builder, _WORD, start, RATE_BYTES - 8)
-        last = builder.insert_element(last, word, ir.Constant(ir.IntType(32), i))
+    for offset in (0, 8 * LANES):
+        rows = [vectors.load(builder, _VECTOR, start, offset) for start in starts]
+        words += vectors.transpose(builder, rows)
+    last = _VECTOR(ir.Undefined)
+    for lane, start in enumerate(starts):
+        word = vectors.load(builder, WORD, start, RATE_BYTES - 8)
+        last = builder.insert_element(last, word, INDEX(lane))
     return [*words, last]
 
 
-@emitted(types.intp, types.intp, types.intp)
+def _permute(builder: ir.IRBuilder, state: list[ir.Value]) -> list[ir.Value]:
+    """All 24 rounds on eight states."""
+    rounds = len(ROUND_CONSTANTS)
+    table = ir.Constant(ir.ArrayType(WORD, rounds), ROUND_CONSTANTS)
+    name = builder.module.get_unique_name("keccak_round_constants")
+    constants = ir.GlobalVariable(builder.module, table.type, name)
+    constants.initializer, constants.global_constant, constants.linkage = table, True, "internal"
+
+    def permute_once(index: ir.Value, words: list[ir.Value]) -> list[ir.Value]:
+        constant = builder.load(builder.gep(constants, [WORD(0), index]))
+        return permute_round(words, vectors.splat(builder, constant, LANES), _VectorWords(builder))
+
+    return vectors.repeat(builder, WORD(rounds), state, permute_once)
+
+
+@emitted(types.void, *[types.intp] * 5)
 def _absorb(
-    builder: ir.IRBuilder, state: ir.Value, message: ir.Value, stride: ir.Value
+    builder: ir.IRBuilder,
+    state: ir.Value,
+    message: ir.Value,
+    stride: ir.Value,
+    masks: ir.Value,
+    ahead: ir.Value,
 ) -> None:
-    """Absorb one block of each of eight messages; `stride` bytes lie between the messages."""
-    words = [_load(builder, _VECTOR, state, 64 * i) for i in range(STATE_WORDS)]
+    """Absorb one block of each of eight messages, which lie `stride` bytes apart.
+
+    The other arguments are addresses. `masks` holds 17 words to intersect each block with and 17 to
+    add to it. The cache is asked for what lies at `ahead`.
+    """
+    words = [vectors.load(builder, _VECTOR, state, 8 * LANES * i) for i in range(STATE_WORDS)]
     for i, word in enumerate(_load_block(builder, message, stride)):
-        words[i] = builder.xor(words[i], word)
-    slots = [cgutils.alloca_once_value(builder, word) for word in words]
-    constants = cgutils.global_constant(
-        builder,
-        "keccak_round_constants",
-        ir.Constant(ir.ArrayType(_WORD, 24), ROUND_CONSTANTS),
-    )
-    with cgutils.for_range(builder, ir.Constant(_WORD, 24)) as loop:
-        place = builder.gep(constants, [ir.Constant(_WORD, 0), loop.index], inbounds=True)
-        one = builder.insert_element(
-            ir.Constant(_VECTOR, ir.Undefined), builder.load(place), ir.Constant(ir.IntType(32), 0)
+        keep, add = (
+            vectors.splat(builder, vectors.load(builder, WORD, masks, 8 * offset), LANES)
+            for offset in (i, RATE_WORDS + i)
         )
-        constant = _shuffle(builder, one, one, [0] * LANES)
-        words = permute_round([builder.load(slot) for slot in slots], constant, _VectorWords(builder))
-        for slot, word in zip(slots, words, strict=True):
-            builder.store(word, slot)
-    for i, slot in enumerate(slots):
-        place = builder.add(state, ir.Constant(_WORD, 64 * i))
-        builder.store(builder.load(slot), builder.inttoptr(place, _VECTOR.as_pointer()), align=8)
+        words[i] = builder.xor(words[i], builder.xor(builder.and_(word, keep), add))
+    vectors.prefetch(builder, ahead, LANES * RATE_BYTES)
+    for i, word in enumerate(_permute(builder, words)):
+        vectors.store(builder, word, state, 8 * LANES * i)
 
 
-@subroutine
-def _fill_block(block, chunk, offset, tag):
-    """Write the 136 bytes from `offset` of the padded message tag || chunk into `block`."""
-    size = chunk.size
-    for i in range(RATE_BYTES):
-        block[i] = 0
-    for i in range(max(1 - offset, 0), min(RATE_BYTES, size + 1 - offset)):
-        block[i] = chunk[offset + i - 1]
-    if offset == 0:
-        block[0] = tag
-    if size + 1 < offset + RATE_BYTES:
-        block[size + 1 - offset] ^= 0x01
-        block[RATE_BYTES - 1] ^= 0x80
+@lru_cache(maxsize=64)
+def _block_masks(chunk_bytes: int, tag: int) -> Words:
+    """What to keep of, and to add to, the first, an inner and the final block of a message.
+
+    The message is tag || chunk, padded; what is loaded as a block begins one byte early, since
+    the tag is not there.
+    """
+    final = (chunk_bytes + 1) // RATE_BYTES * RATE_BYTES
+    masks = np.zeros((3, 2, RATE_BYTES), np.uint8)
+    for (keep, add), offset in zip(masks, (0, RATE_BYTES, final), strict=True):
+        keep[max(1 - offset, 0) : max(chunk_bytes + 1 - offset, 0)] = 0xFF
+        if offset == 0:
+            add[0] = tag
+        if offset == final:
+            add[chunk_bytes + 1 - final] ^= 0x01
+            add[-1] ^= 0x80
+    return masks.view(np.uint64)
 
 
-@kernel(reads(types.uint8, 1), types.int64, types.uint8, writes(types.uint8, 2), types.int64, types.int64)
-def _hash_equal_chunks(data, chunk_bytes, tag, digests, first, last):
-    """Hash chunks `first` to `last` of `chunk_bytes` each."""
-    block = np.zeros((LANES, RATE_BYTES), np.uint8)
+def _hash_range(
+    data: Bytes, chunk_bytes: int, tag: int, digests: Words, first: int, stop: int
+) -> None:
+    """Hash the full chunks `first` to `stop` of `data` into `digests`."""
+    margin = np.empty(1 + LANES * chunk_bytes + RATE_BYTES, np.uint8)
+    masks = _block_masks(chunk_bytes, tag)
+    _hash_equal_chunks(data, chunk_bytes, masks, margin, digests, first, stop)
+
+
+@kernel(
+    reads(types.uint8, 1),
+    types.int64,
+    reads(types.uint64, 3),
+    writes(types.uint8, 1),
+    writes(types.uint64, 2),
+    types.int64,
+    types.int64,
+)
+def _hash_equal_chunks(
+    data: Bytes,
+    chunk_bytes: int,
+    masks: Words,
+    margin: Bytes,
+    digests: Words,
+    first: int,
+    stop: int,
+) -> None:
+    """Hash chunks eight at a time, from `margin` where blocks reach beyond `data`."""
     state = np.empty((STATE_WORDS, LANES), np.uint64)
-    message_bytes = (chunk_bytes + 1) // RATE_BYTES * RATE_BYTES + RATE_BYTES
-    for leaf in range(first, last, LANES):
-        lanes = min(LANES, last - leaf)
+    final = (chunk_bytes + 1) // RATE_BYTES * RATE_BYTES
+    for leaf in range(first, stop, LANES):
+        lanes = min(LANES, stop - leaf)
+        chunks = data[leaf * chunk_bytes : (leaf + lanes) * chunk_bytes]
+        start = chunks.ctypes.data
+        if leaf == 0 or (leaf + LANES) * chunk_bytes + RATE_BYTES > data.size:
+            for i in range(chunks.size):
+                margin[1 + i] = chunks[i]
+            start = margin.ctypes.data + 1
         state[:] = 0
-        for offset in range(0, message_bytes, RATE_BYTES):
-            if lanes == LANES and 0 < offset < message_bytes - RATE_BYTES:
-                _absorb(state.ctypes.data, data.ctypes.data + leaf * chunk_bytes + offset - 1, chunk_bytes)
-                continue
-            for lane in range(lanes):
-                start = (leaf + lane) * chunk_bytes
-                _fill_block(block[lane], data[start : start + chunk_bytes], offset, tag)
-            _absorb(state.ctypes.data, block.ctypes.data, RATE_BYTES)
+        for offset in range(0, final + 1, RATE_BYTES):
+            kind = 0 if offset == 0 else 2 if offset == final else 1
+            _absorb(
+                state.ctypes.data,
+                start + offset - 1,
+                chunk_bytes,
+                masks.ctypes.data + kind * 2 * RATE_BYTES,
+                start + LANES * (chunk_bytes + offset),
+            )
         for lane in range(lanes):
-            for i in range(DIGEST_BYTES):
-                digests[leaf + lane, i] = state[i // 8, lane] >> np.uint64(8 * (i % 8))
-
-
-def hash_chunks(data: Bytes, chunk_bytes: int, tag: int) -> Bytes:
-    full = data.size // chunk_bytes
-    digests = np.empty((-(-data.size // chunk_bytes), DIGEST_BYTES), np.uint8)
-    share(lambda first, last: _hash_equal_chunks(data, chunk_bytes, tag, digests, first, last), full, max(1, 2**18//(8*(chunk_bytes + RATE_BYTES)))*8)
-    if full < len(digests):
-        tail = data[full * chunk_bytes :]
-        _hash_equal_chunks(tail, tail.size, tag, digests[full:], 0, 1)
-    return digests
-
-
-def hash_pairs(nodes: Bytes, tag: int) -> Bytes:
-    paired = len(nodes) // 2 * 2
-    parents = hash_chunks(nodes[:paired].reshape(-1), 2 * DIGEST_BYTES, tag)
-    return np.concatenate([parents, nodes[paired:]])
+            for i in range(DIGEST_BYTES // 8):
+                digests[leaf + lane, i] = state[i, lane]

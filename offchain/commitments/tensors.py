@@ -9,7 +9,8 @@ A chunk is 256 bytes of the row-major, little-endian elements (the last may be s
 keccak(CHUNK | bytes). A tensor without elements has the top keccak(CHUNK).
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +23,7 @@ from offchain.commitments.tree import Digest, Tree, hash_root
 Array = NDArray[np.generic]
 """A tensor's elements: float32, int64, int32 or bool."""
 
-NUMPY_TYPES = {
+NUMPY_TYPES: Mapping[DType, np.dtype[Any]] = {
     DType.FLOAT32: np.dtype("<f4"),
     DType.INT64: np.dtype("<i8"),
     DType.INT32: np.dtype("<i4"),

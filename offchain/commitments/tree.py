@@ -71,11 +71,11 @@ class Tree:
     @property
     def top(self) -> Digest:
         """The single node of the highest level."""
-        return self._levels[-1][0].tobytes()
+        return bytes(self._levels[-1][0])
 
     def node(self, level: int, index: int) -> Digest:
         """Return node `index` of `level`."""
-        return self._levels[level][index].tobytes()
+        return bytes(self._levels[level][index])
 
     def children(self, level: int, index: int) -> list[Digest]:
         """Return the nodes that a round opens below a node: those at most four levels down."""

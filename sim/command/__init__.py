@@ -1,1 +1,5 @@
-"""TODO."""
+"""The command `moot`: one verb a thing to do, `--json` on all of them."""
+
+from sim.command.main import main
+
+__all__ = ["main"]

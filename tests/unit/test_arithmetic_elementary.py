@@ -18,20 +18,24 @@ WIDE = gmpy2.context(precision=400)
 
 
 def to_real(x: int) -> Any:
+    """Return the number, exactly, as MPFR has it."""
     return gmpy2.mpfr(struct.unpack("<f", x.to_bytes(4, "little"))[0], 24)
 
 
 def to_bits(real: Any) -> int:
+    """Return the pattern of a number that binary32 holds exactly, or the canonical NaN."""
     if gmpy2.is_nan(real):
         return float32.NAN
     return int.from_bytes(struct.pack("<f", float(real)), "little")
 
 
 def from_number(value: float) -> int:
+    """Return the pattern nearest to a number."""
     return int.from_bytes(struct.pack("<f", value), "little")
 
 
 def wide_sigmoid(x: Any) -> Any:
+    """Round the sigmoid from 400 bits, for MPFR has none."""
     with WIDE:
         wide = 1 / (1 + gmpy2.exp(-x))
     return gmpy2.mpfr(wide)
@@ -75,10 +79,11 @@ HARDEST = [
     *(0xC16912CD, 0xBBF0EDF1, 0xBAE0E25C, 0xB3000000),  # exp
     *(0x3940EAD6, 0x39C0057D, 0xB76C9F62, 0x344683CC),  # erf, erfc
 ]
-"""Operands whose values come nearest to a half-way point, found by a search through all operands."""
+"""Operands whose values come nearest to a half-way point, of all operands."""
 
 
 def with_neighbours(patterns: list[int]) -> list[int]:
+    """Return patterns of both signs, and the three on either side of each."""
     return [
         (magnitude + step) & 0x7FFFFFFF | sign
         for magnitude, step, sign in itertools.product(patterns, range(-3, 4), (0, float32.SIGN))
@@ -90,15 +95,15 @@ def operands(seed: int) -> Iterator[int]:
     rng = random.Random(seed)
     yield from with_neighbours([*EDGES, *map(from_number, NUMBERS)])
     yield from HARDEST
-    yield from (rng.getrandbits(32) for _ in range(4_000))
+    yield from (rng.getrandbits(32) for _ in range(10_000))
     yield from (
-        rng.getrandbits(1) << 31 | rng.randrange(0x37000000, 0x43200000) for _ in range(4_000)
+        rng.getrandbits(1) << 31 | rng.randrange(0x37000000, 0x43200000) for _ in range(10_000)
     )
 
 
 @pytest.mark.parametrize("function", MPFR, ids=lambda function: function.name)
 def test_function_is_correctly_rounded(function: Function) -> None:
-    """The function is MPFR's at 24 bits, on edges, saturation bounds and patterns of all kinds."""
+    """Each is MPFR's at 24 bits, on edges, saturation bounds and patterns of all kinds."""
     for x in operands(function):
         with BINARY32:
             expected = to_bits(MPFR[function](to_real(x)))
@@ -129,7 +134,7 @@ def power_pairs() -> Iterator[tuple[int, int]]:
         yield from_number(2.0), float32.encode(1, y, 0)
         yield from_number(0.5), float32.encode(0, y, 0)
         yield from_number(-0.5), float32.encode(0, y, 0)
-    for _ in range(4_000):
+    for _ in range(10_000):
         yield 0x3F800000 + rng.randrange(-5_000, 5_000), rng.getrandbits(32)
         yield rng.getrandbits(32), rng.getrandbits(1) << 31 | rng.randrange(0x3A000000, 0x43000000)
         yield rng.getrandbits(31), rng.getrandbits(32)
@@ -145,10 +150,10 @@ def test_power_is_correctly_rounded() -> None:
 
 @pytest.mark.parametrize(
     ("base", "exponent", "exact"),
-    [(4097.0, 2.0, 4097**2), (5.0**8, 1.25, 5**10), (3.0, 15.0, 3**15), (25.0, 5.5, 5**11)],
+    [(4097.0, 2.0, 4097**2), (5.0**8, 1.25, 5**10), (3.0, 15.0, 3**15), (66049.0, 1.5, 257**3)],
 )
 def test_half_way_powers_terminate(base: float, exponent: float, exact: int) -> None:
-    """Rational powers of up to 25 bits, half way ones among them, are rounded without the loop."""
+    """Rational powers of up to 25 bits, half-way ones among them, do not reach the loop."""
     x, y = from_number(base), from_number(exponent)
     assert elementary._exact_power(x, y) == float32.encode(0, exact, 0)
     assert elementary.power(x, y) == float32.encode(0, exact, 0)
@@ -156,12 +161,12 @@ def test_half_way_powers_terminate(base: float, exponent: float, exact: int) -> 
 
 @pytest.mark.parametrize(("base", "exponent"), [(2.0, 0.5), (3.0, 16.0), (3.0, -1.0), (9.0, 0.25)])
 def test_other_powers_are_not_exact(base: float, exponent: float) -> None:
-    """Powers that are irrational, longer than 25 bits or no binary fraction are left to the loop."""
+    """Powers that are irrational, longer, or no binary fraction are left to the loop."""
     assert elementary._exact_power(from_number(base), from_number(exponent)) is None
 
 
 def test_loop_raises_its_precision_until_the_rounding_is_decided() -> None:
-    """A value within 2^-200 of a half-way point is settled, to either side, by going past 200 bits."""
+    """A value within 2^-200 of a half-way point is settled to its side, past 200 bits."""
     half_way = (1 << 24) + 1
     asked: list[int] = []
 

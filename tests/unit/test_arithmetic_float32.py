@@ -34,22 +34,25 @@ patterns = st.integers(0, 2**32 - 1) | st.sampled_from(EDGES)
 
 
 def to_real(x: int) -> Any:
+    """Return the number, exactly, as MPFR has it."""
     return gmpy2.mpfr(struct.unpack("<f", x.to_bytes(4, "little"))[0], 24)
 
 
 def to_bits(real: Any) -> int:
+    """Return the pattern of a number that binary32 holds exactly, or the canonical NaN."""
     if gmpy2.is_nan(real):
         return float32.NAN
     return int.from_bytes(struct.pack("<f", float(real)), "little")
 
 
 def by_mpfr(function: Callable[..., Any], *operands: int) -> int:
+    """Return the function's pattern as MPFR rounds it to binary32."""
     with BINARY32:
         return to_bits(function(*map(to_real, operands)))
 
 
 def uniform_tuples(count: int, arity: int, seed: int) -> list[tuple[int, ...]]:
-    """Half the operands have any exponent, half one near that of 1, so that they interact."""
+    """Return patterns of which half have an exponent near that of 1, so that they interact."""
     rng = random.Random(seed)
 
     def pattern() -> int:
@@ -87,7 +90,7 @@ def test_binary_operations_are_those_of_the_processor(name: str) -> None:
 
 
 def cancelling_triples(count: int) -> list[tuple[int, ...]]:
-    """x, y and a number within two units of -(x * y)."""
+    """Return x, y and a pattern within two of -(x * y)."""
     rng = random.Random(3)
     return [
         (x, y, (float32.multiply(x, y) ^ float32.SIGN) + rng.randrange(-2, 3))
@@ -105,7 +108,7 @@ def test_fma_is_that_of_mpfr() -> None:
 
 
 def test_fma_rounds_once() -> None:
-    """A product and a sum, rounded apart, differ from the fma: the test above can tell them apart."""
+    """A product and a sum, each rounded, differ from the fma: the test above can tell."""
     x = 0x3F800001
     z = float32.negate(float32.multiply(x, x))
     assert float32.add(float32.multiply(x, x), z) == 0
@@ -193,9 +196,10 @@ SIGNIFICANDS = st.integers(0, 2**90) | st.builds(
 def test_encoding_rounds_to_the_nearest(significand: int, exponent: int, sign: int) -> None:
     """Encoding any number of up to 90 bits rounds it as MPFR does."""
     exact = gmpy2.mpq(significand) * gmpy2.mpq(2) ** exponent
-    assert float32.encode(sign, significand, exponent) == by_mpfr(
-        lambda: gmpy2.mpfr(exact)
-    ) | sign << 31
+    assert (
+        float32.encode(sign, significand, exponent)
+        == by_mpfr(lambda: gmpy2.mpfr(exact)) | sign << 31
+    )
 
 
 INTEGERS = st.integers(-(2**63), 2**63 - 1) | st.builds(

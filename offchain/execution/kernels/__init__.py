@@ -1,13 +1,12 @@
 """The native loops: everything that has to be fast, and nothing else.
 
-Every kernel returns the bits that the arithmetic `ordered` defines. They depend on the operands only: not on the
-number of threads, on block sizes, on the processor or on what was compiled before. No kernel enables fast-math.
+Every kernel returns the bits that the arithmetic `ordered` defines; a NaN that a kernel computes is
+0x7fc00000. The bits depend on the operands only: not on the number of threads, on block sizes, on
+the processor or on what was compiled before. No kernel enables fast-math.
 
-A kernel is a Python function that numba compiles for one fixed signature when it is first called (`compiled.py`) and
-that computes one part of a result; Python threads that never spin share the parts (`threads.py`). Vector code that
-numba cannot be trusted to find by itself is written as LLVM IR over fixed-width vector types, which LLVM splits for
-whatever the processor has.
-
-Numba notices a stale cached kernel by the time stamp of the kernel's own file. So compiled code never calls compiled
-code of another file.
+A kernel is a Python function that numba compiles for one fixed signature when it is first called
+(`compiled.py`) and that computes one part of a result; Python threads that never spin share the
+parts (`threads.py`). Vector code that a compiler cannot be trusted to find by itself is written as
+LLVM IR over fixed-width vector types (`vectors.py`), which LLVM splits for whatever the processor
+has.
 """

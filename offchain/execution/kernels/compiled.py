@@ -1,26 +1,31 @@
 """Kernels that are compiled, or loaded from numba's disk cache, when they are first called."""
+# mypy: disallow-untyped-calls=False
+# (numba annotates only a part of what it exports)
 
+import hashlib
 import inspect
 from collections.abc import Callable
 from contextlib import suppress
-from functools import cached_property
+from functools import cache, cached_property
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numba
 from llvmlite import ir
 from numba.core import types
+from numba.core.caching import FunctionCache
 from numba.extending import intrinsic
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 
 class Kernel:
-    """A function that runs as machine code of one fixed signature and without the interpreter lock.
+    """A function that runs as machine code of one signature and without the interpreter lock.
 
-    Importing a module full of kernels compiles nothing. The machine code is kept where numba keeps it, beside the
-    source or else in the user's cache directory; numba unpickles what it finds there, so that directory has to be as
-    trustworthy as the source itself. A cache that is damaged, foreign or not writable costs a compilation, never an
-    error.
+    Importing a module full of kernels compiles nothing. The machine code is kept where numba keeps
+    it, beside the source or else in the user's cache directory; numba unpickles what it finds
+    there, so that directory has to be as trustworthy as the source itself. A cache that is damaged,
+    foreign, outdated or not writable costs a compilation, never an error.
     """
 
     def __init__(self, function: Callable[..., Any], signature: Any) -> None:
@@ -29,29 +34,44 @@ class Kernel:
 
     def __call__(self, *arguments: Any) -> Any:
         """Run the kernel on scalars and arrays that convert safely to its signature."""
-        return self._entry(*arguments)
+        return self._machine_code(*arguments)
 
     @cached_property
-    def _entry(self) -> Callable[..., Any]:
-        with suppress(Exception):
-            return self._compile(cached=True, emptied=False)
-        with suppress(Exception):
-            return self._compile(cached=True, emptied=True)
-        return self._compile(cached=False, emptied=False)
-
-    def _compile(self, *, cached: bool, emptied: bool) -> Callable[..., Any]:
-        dispatcher = numba.njit(nogil=True, error_model="numpy")(self._function)
-        if cached:
-            dispatcher.enable_caching()
-        if emptied:
-            dispatcher._cache.flush()  # noqa: SLF001 - numba has no public way to drop a damaged index
+    def _machine_code(self) -> Any:
+        dispatcher: Any = numba.njit(nogil=True, error_model="numpy")(self._function)
+        with suppress(RuntimeError):  # there is no directory that numba may write to
+            dispatcher._cache = _Cache(self._function)  # noqa: SLF001 - as enable_caching() does
         dispatcher.compile(self._signature)
         dispatcher.disable_compile()
-        return dispatcher  # type: ignore[no-any-return]  # numba publishes no types
+        return dispatcher
+
+
+class _Cache(FunctionCache):
+    """Numba's disk cache, made to survive damage and to notice edits in any file of the package."""
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        with suppress(Exception):
+            return super().load_overload(sig, target_context)
+        with suppress(OSError):
+            self.flush()
+        return None
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        with suppress(Exception):
+            super().save_overload(sig, data)
+
+    def _index_key(self, sig: Any, codegen: Any) -> Any:
+        return *super()._index_key(sig, codegen), _source_hash()
+
+
+@cache
+def _source_hash() -> str:
+    sources = sorted(Path(__file__).parent.glob("*.py"))
+    return hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()
 
 
 def kernel(*parameters: Any) -> Callable[[Callable[..., Any]], Kernel]:
-    """Make the decorated function a `Kernel` that takes `parameters`, numba types, and returns nothing."""
+    """Make the decorated function a `Kernel` of `parameters`, numba types, that returns nothing."""
 
     def decorate(function: Callable[..., Any]) -> Kernel:
         return Kernel(function, types.void(*parameters))
@@ -60,36 +80,41 @@ def kernel(*parameters: Any) -> Callable[[Callable[..., Any]], Kernel]:
 
 
 def subroutine(function: _F) -> _F:
-    """Let kernels of the same file call the decorated function, compiled as part of each."""
-    return numba.njit(error_model="numpy")(function)  # type: ignore[no-any-return]  # untyped numba
+    """Let kernels call the decorated function, compiled as a part of each."""
+    compiled: Any = numba.njit(error_model="numpy")(function)
+    return compiled  # type: ignore[no-any-return]  # to its callers it is the function
 
 
-def emitted(*parameters: Any) -> Callable[[Callable[..., None]], Any]:
-    """Let kernels of the same file call LLVM IR that takes `parameters`, numba types, and returns nothing.
+def emitted(result: Any, *parameters: Any) -> Callable[[Callable[..., Any]], Any]:
+    """Let kernels call LLVM IR that takes `parameters` and returns `result`, numba types.
 
-    The decorated function gets the `llvmlite.ir.IRBuilder` and the arguments as LLVM values.
+    The decorated function gets an `ir.IRBuilder` and the arguments as LLVM values; it returns an
+    LLVM value, or None if `result` is `types.void`.
     """
-    signature = types.none(*parameters)
 
-    def decorate(emit: Callable[..., None]) -> Any:
-        def generate(context: Any, builder: ir.IRBuilder, _: Any, arguments: Any) -> ir.Value:
-            emit(builder, *arguments)
-            return context.get_dummy_value()
+    def decorate(emit: Callable[..., Any]) -> Any:
+        def generate(context: Any, builder: ir.IRBuilder, _: Any, arguments: Any) -> Any:
+            return emit(builder, *arguments) or context.get_dummy_value()
 
         def define(_: Any, *__: Any) -> tuple[Any, Callable[..., Any]]:
-            return signature, generate
+            return result(*parameters), generate
 
-        define.__signature__ = inspect.signature(emit)  # type: ignore[attr-defined]  # numba reads it
+        # Numba counts the parameters of what it takes for the function's typing.
+        names = [f"parameter_{i}" for i in range(len(parameters) + 1)]
+        positional = inspect.Parameter.POSITIONAL_OR_KEYWORD
+        define.__signature__ = inspect.Signature(  # type: ignore[attr-defined]  # Python's protocol
+            [inspect.Parameter(name, positional) for name in names]
+        )
         return intrinsic(define)
 
     return decorate
 
 
-def reads(element: Any, dimensions: int, layout: str = "C") -> Any:
-    """The type of an array that a kernel only reads; `layout` "A" stands for arbitrary strides."""
+def reads(element: Any, dimensions: int, layout: Any = "C") -> Any:
+    """The type of an array that a kernel only reads; layout "A" stands for arbitrary strides."""
     return types.Array(element, dimensions, layout, readonly=True)
 
 
-def writes(element: Any, dimensions: int, layout: str = "C") -> Any:
+def writes(element: Any, dimensions: int, layout: Any = "C") -> Any:
     """The type of an array that a kernel writes to."""
     return types.Array(element, dimensions, layout)

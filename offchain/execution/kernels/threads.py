@@ -1,11 +1,12 @@
 """The threads on which kernels run.
 
-Kernels release the interpreter lock, so plain Python threads share the work: the parts of a result are disjoint
-ranges, and each is computed by one thread in the order that the arithmetic fixes. Results therefore never depend on
-the number of threads. Idle threads block in the kernel of the operating system. Numba's own pools are not used: its
-OpenMP layer spins and fights torch's threads for the cores, its work queue may not be entered from two threads at
-once, and both make every kernel several times slower to compile. (torch's own idle threads spin for some
-milliseconds after each of its parallel regions; `torch.set_num_threads(1)` avoids that.)
+Kernels release the interpreter lock, so plain Python threads share the work: the parts of a result
+are disjoint ranges, and each is computed by one thread in the order that the arithmetic fixes.
+Results therefore never depend on the number of threads. Idle threads block in the operating system.
+Numba's own pools are not used: its OpenMP layer spins and fights torch's threads for the cores, its
+work queue may not be entered from two threads at once, and both make kernels several times slower
+to compile. (torch's own idle threads spin for some milliseconds after each of its parallel regions;
+`torch.set_num_threads(1)` avoids that.)
 """
 
 import os
@@ -14,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 
 _RANGES_PER_THREAD = 4
-"""Ranges for each thread, so that a thread that loses its core for a while does not hold up the others."""
+"""So that a thread that loses its core for a while does not hold up the others."""
 
 _threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
@@ -37,12 +38,13 @@ def get_threads() -> int:
 
 
 def share(work: Callable[[int, int], object], items: int, grain: int) -> None:
-    """Call `work(start, stop)` on ranges that partition `range(items)`, on several threads where that pays.
+    """Call `work(start, stop)` on ranges that partition `range(items)`, on several threads.
 
     Args:
         work: computes the items of one range; ranges are independent of each other.
         items: number of items.
-        grain: fewest items that are worth another thread, some 100 microseconds of work; ranges are multiples of it.
+        grain: fewest items that are worth another thread, some 100 microseconds of work; ranges
+            start at multiples of it.
     """
     grains = -(-items // grain)
     ranges = min(grains, _threads * _RANGES_PER_THREAD)

@@ -1,0 +1,165 @@
+# pragma version 0.4.3
+"""
+@title Merkle trees whose proofs are bound to a position and to the number of leaves
+@license Apache-2.0
+@notice Level 0 holds the leaves. Node i of the next level is keccak(tag | node 2i | node 2i+1),
+        and a last node without a right sibling is promoted unchanged. Which nodes exist follows
+        from the number of leaves alone, so no hash has a special meaning, and a proof has one
+        length. offchain/commitments/tree.py is the specification.
+"""
+
+# Bytes of 2^63 - 1, the largest tensor, in chunks: no tree is higher.
+MAX_HEIGHT: constant(uint256) = 56
+# Levels that one round of the game opens, and the nodes that it shows.
+ARITY_LOG2: constant(uint256) = 4
+ARITY: constant(uint256) = 16
+
+
+@internal
+@pure
+def get_height(count: uint256) -> uint256:
+    """
+    @notice Return the height of a tree.
+    @param count Number of its leaves.
+    @return ceil(log2(count)), and for no leaves any number: no index lies in such a tree.
+    """
+    height: uint256 = 0
+    for level: uint256 in range(MAX_HEIGHT):
+        if (1 << height) >= count:
+            break
+        # At most MAX_HEIGHT.
+        height = unsafe_add(height, 1)
+    return height
+
+
+@internal
+@pure
+def get_width(count: uint256, level: uint256) -> uint256:
+    """
+    @notice Return the number of nodes at a level.
+    @param count Number of leaves, below 2^64.
+    @param level Height of the level.
+    @return ceil(count / 2^level).
+    """
+    # The sum is below 2^65: a level is at most MAX_HEIGHT.
+    return unsafe_sub(unsafe_add(count, 1 << level), 1) >> level
+
+
+@internal
+@pure
+def hash_node(tag: bytes1, left: bytes32, right: bytes32) -> bytes32:
+    """
+    @notice Return the parent of two nodes.
+    @param tag The tree's tag.
+    @param left The left node.
+    @param right The right node.
+    @return The node above both.
+    """
+    return keccak256(concat(tag, left, right))
+
+
+@internal
+@pure
+def hash_root(tag: bytes1, count: uint256, top: bytes32) -> bytes32:
+    """
+    @notice Return the root that binds a tree's number of leaves to its top node.
+    @param tag The root's tag.
+    @param count Number of leaves, below 2^64.
+    @param top The single node of the highest level.
+    @return The root.
+    """
+    return keccak256(concat(tag, convert(convert(count, uint64), bytes8), top))
+
+
+@internal
+@pure
+def climb(
+    tag: bytes1,
+    node: bytes32,
+    index: uint256,
+    count: uint256,
+    low: uint256,
+    high: uint256,
+    siblings: DynArray[bytes32, MAX_HEIGHT],
+) -> (bool, bytes32):
+    """
+    @notice Follow a proof upwards.
+    @param tag The tree's tag.
+    @param node The node at which the proof begins.
+    @param index That node's index at its level.
+    @param count The tree's number of leaves, below 2^64.
+    @param low That node's level.
+    @param high The level at which the proof ends, at most MAX_HEIGHT above `low`.
+    @param siblings The proof: one sibling for each level at which the node has one.
+    @return Whether the index exists and the proof has the right length, and the node it leads to.
+    """
+    width: uint256 = self.get_width(count, low)
+    if index >= width:
+        return False, empty(bytes32)
+    place: uint256 = index
+    result: bytes32 = node
+    used: uint256 = 0
+    for level: uint256 in range(low, high, bound=MAX_HEIGHT):
+        if (place ^ 1) < width:
+            if used >= len(siblings):
+                return False, empty(bytes32)
+            sibling: bytes32 = siblings[used]
+            if place & 1 == 1:
+                result = self.hash_node(tag, sibling, result)
+            else:
+                result = self.hash_node(tag, result, sibling)
+            # At most MAX_HEIGHT.
+            used = unsafe_add(used, 1)
+        place >>= 1
+        # A width is below 2^65.
+        width = unsafe_add(width, 1) >> 1
+    return used == len(siblings), result
+
+
+@internal
+@pure
+def is_member(
+    tag: bytes1,
+    top: bytes32,
+    leaf: bytes32,
+    index: uint256,
+    count: uint256,
+    siblings: DynArray[bytes32, MAX_HEIGHT],
+) -> bool:
+    """
+    @notice Whether a tree has this leaf at this place.
+    @param tag The tree's tag.
+    @param top The tree's single highest node.
+    @param leaf The leaf.
+    @param index The leaf's index.
+    @param count The tree's number of leaves, below 2^64.
+    @param siblings The proof.
+    @return Whether it is so.
+    """
+    is_whole: bool = False
+    node: bytes32 = empty(bytes32)
+    is_whole, node = self.climb(tag, leaf, index, count, 0, self.get_height(count), siblings)
+    return is_whole and node == top
+
+
+@internal
+@pure
+def fold_children(tag: bytes1, children: DynArray[bytes32, ARITY]) -> bytes32:
+    """
+    @notice Return the node above an opening.
+    @param tag The tree's tag.
+    @param children One node at least, all at one level and under one node at most four above.
+    @return That node.
+    """
+    nodes: DynArray[bytes32, ARITY] = children
+    width: uint256 = len(nodes)
+    for level: uint256 in range(ARITY_LOG2):
+        if width == 1:
+            break
+        pairs: uint256 = width >> 1
+        for pair: uint256 in range(pairs, bound=8):
+            nodes[pair] = self.hash_node(tag, nodes[pair << 1], nodes[(pair << 1) | 1])
+        if width & 1 == 1:
+            nodes[pairs] = nodes[unsafe_sub(width, 1)]
+        width = unsafe_add(width, 1) >> 1
+    return nodes[0]

@@ -1,0 +1,130 @@
+"""A dispute as one JSON object: the verdict, what was found, every move, the gas, the money."""
+
+from typing import Any
+
+from offchain.chain import Receipt
+from offchain.disputes.game import Played
+from offchain.disputes.locate import Located, locate
+from offchain.disputes.session import Session
+from offchain.programs.graph import Program
+
+STAGES = ("joining", "history", "trace", "tensor", "fold", "leaf", "payout")
+
+
+def make_report(session: Session) -> dict[str, Any]:
+    """Return what `moot dispute --json` prints; amounts are wei, bit patterns hexadecimal."""
+    game = session.game
+    located = get_located(session)
+    chain_seconds = session.referee.seconds
+    return {
+        "verdict": _verdict(session),
+        "located": _located(located, session.task.program),
+        "moves": [_move(played) for played in session.moves],
+        "gas": sum_gas(session.moves),
+        "rounds": sum(_is_round(played) for played in session.moves),
+        "ledger": _ledger(session),
+        "roots": {
+            "program": session.task.commitment.header.root.hex(),
+            "start": session.task.start_root.hex(),
+            "data": session.task.data_root.hex(),
+            "claims": {player.name: player.run.history_root.hex() for player in game.players},
+            "final": {player.name: player.run.roots[-1].hex() for player in game.players},
+        },
+        "seconds": {
+            "run": round(session.run_seconds, 3),
+            "trace": round(session.play_seconds - chain_seconds, 3),
+            "chain": round(chain_seconds, 3),
+        },
+    }
+
+
+def get_located(session: Session) -> Located:
+    """Return the deepest finding of the game's matches about a dishonest player."""
+    game = session.game
+    found = [
+        locate(game, ended)
+        for ended in game.ended
+        if ended.loser is not None and game.players[ended.loser].run.behaviour.name != "honest"
+    ]
+    return max(found, key=_depth, default=Located())
+
+
+def _depth(located: Located) -> int:
+    return sum(
+        value is not None
+        for value in (located.step, located.operator, located.element, located.scalar)
+    )
+
+
+def _verdict(session: Session) -> dict[str, Any]:
+    game = session.game
+    winners = game.get_winners()
+    losers = [game.players[ended.loser].name for ended in game.ended if ended.loser is not None]
+    reason = game.ended[-1].ending.name.lower() if game.ended else "agreement"
+    return {"winner": winners[0] if winners else None, "losers": losers, "reason": reason}
+
+
+def _located(located: Located, program: Program) -> dict[str, Any]:
+    operator = scalar = None
+    if located.operator is not None:
+        node = program.nodes[located.operator]
+        operator = {
+            "index": located.operator,
+            "name": program.names[located.operator],
+            "kind": node.kind.name.lower(),
+        }
+    if located.scalar is not None:
+        digits = 2 * located.scalar.width
+        scalar = {
+            "function": located.scalar.function,
+            "operands": [f"0x{bits:08x}" for bits in located.scalar.operands],
+            "claimed": f"0x{located.scalar.claimed:0{digits}x}",
+            "correct": f"0x{located.scalar.correct:0{digits}x}",
+        }
+    return {
+        "step": located.step,
+        "operator": operator,
+        "element": located.element,
+        "fold_index": located.fold_index,
+        "scalar": scalar,
+    }
+
+
+def _move(played: Played) -> dict[str, Any]:
+    receipt = played.receipt
+    assert isinstance(receipt, Receipt)
+    return {
+        "phase": played.stage,
+        "player": played.player,
+        "call": played.call,
+        "gas_used": receipt.gas_used,
+        "calldata_bytes": receipt.calldata_bytes,
+        "gas_calldata": receipt.gas_calldata,
+        "gas_execution": receipt.gas_execution,
+        "block": receipt.block,
+    }
+
+
+def _is_round(played: Played) -> bool:
+    """Whether a call is a move of a match."""
+    return played.stage not in {"joining", "payout"} and played.call != "start_match"
+
+
+def sum_gas(moves: list[Played]) -> dict[str, Any]:
+    """Return the gas of a game, in total and by stage."""
+    by_phase = dict.fromkeys(STAGES, 0)
+    for played in moves:
+        if played.receipt is not None:
+            by_phase[played.stage] += played.receipt.gas_used
+    return {"total": sum(by_phase.values()), "by_phase": by_phase}
+
+
+def _ledger(session: Session) -> dict[str, Any]:
+    names = [name for name in session.before if name != "burned"]
+    burned = session.after["burned"] - session.before["burned"]
+    return {
+        "before": {name: session.before[name] for name in names},
+        "after": {name: session.after[name] for name in names},
+        "burned": burned,
+        "by_account": {name: session.after[name] - session.before[name] for name in names},
+    }

@@ -1,0 +1,212 @@
+"""Sets a table for one dispute: captures the program, runs the providers, opens the chain."""
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from contracts.reasons import LeafMode
+from offchain.disputes.game import Game, Played, Player, Stakes
+from offchain.errors import UsageError
+from offchain.providers.behaviour import Behaviour
+from offchain.providers.cheats import CHEATS, make_cheat, parse_cheat
+from offchain.providers.run import Run
+from offchain.providers.store import Store
+from offchain.providers.task import Task
+
+if TYPE_CHECKING:
+    from offchain.disputes.chain_referee import ChainReferee
+
+DRAWS = 32
+"""How often a cheat is drawn again when the one drawn changes nothing."""
+
+LEAVES = {"scalar": LeafMode.SCALAR, "operator": LeafMode.OPERATOR}
+
+Report = Callable[[str, int, int], None]
+"""Told of long work: what is done, how far it is, how far it goes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What a dispute is about; the names are those of the command line's options."""
+
+    program: str = "gpt2"
+    size: str = "tiny"
+    steps: int = 16
+    checkpoint_every: int = 4
+    cheat: str = "wrong-output"
+    leaf: str = "scalar"
+    chain: str = "tester"
+    seed: int = 0
+    data: Path | None = None
+    inference: bool = False
+    threads: int | None = None
+    honest: int = 1
+
+
+@dataclass
+class Session:
+    """A dispute that is ready to be played, or has been.
+
+    Attributes:
+        setting: what it is about.
+        task: what is agreed.
+        game: the game.
+        run_seconds: time that the providers took for their runs.
+        play_seconds: time that the game took.
+    """
+
+    setting: Setting
+    task: Task
+    game: Game
+    referee: "ChainReferee"
+    run_seconds: float
+    play_seconds: float = 0.0
+    moves: list[Played] = field(default_factory=list)
+    before: dict[str, int] = field(default_factory=dict)
+    after: dict[str, int] = field(default_factory=dict)
+
+    def play(self) -> Iterator[Played]:
+        """Play the game, noting every move and what everybody has before and after."""
+        self.before = self._balances()
+        started = time.perf_counter()
+        for played in self.game.play():
+            self.moves.append(played)
+            yield played
+        self.play_seconds = time.perf_counter() - started
+        self.after = self._balances()
+
+    def _balances(self) -> dict[str, int]:
+        names = ["client", "verifier", *(player.name for player in self.game.players)]
+        accounts = {name: self.referee.balance(self.game.address_of(name)) for name in names}
+        return accounts | {
+            "referee": self.referee.balance(self.referee.address),
+            "burned": self.referee.burned(),
+        }
+
+    @property
+    def honest_won(self) -> bool:
+        """Whether the honest claim is the one that was left."""
+        return any(name.startswith("honest") for name in self.game.get_winners())
+
+
+def make_task(setting: Setting) -> Task:
+    """Capture the program and agree on its data."""
+    from offchain.programs.capture import capture  # noqa: PLC0415 - imports torch
+    from offchain.programs.load import load_recipe  # noqa: PLC0415 - likewise
+
+    recipe = load_recipe(
+        setting.program,
+        size=setting.size,
+        seed=setting.seed,
+        data=setting.data,
+        inference=setting.inference,
+    )
+    captured = capture(recipe)
+    return Task(
+        captured.program,
+        captured.initial_state,
+        captured.batch,
+        setting.steps,
+        setting.checkpoint_every,
+    )
+
+
+def check_setting(setting: Setting) -> None:
+    """Refuse what cannot be played, before anything slow begins."""
+    if setting.leaf not in LEAVES:
+        raise UsageError.unknown("leaf", setting.leaf, LEAVES)
+    if setting.cheat != "none":
+        parse_cheat(setting.cheat)
+
+
+def prepare(setting: Setting, directory: Path, report: Report) -> Session:
+    """Do everything that comes before the first transaction's move.
+
+    Args:
+        setting: what the dispute is about.
+        directory: where the providers keep their stores.
+        report: told of progress.
+    """
+    from offchain.disputes.chain_referee import deploy  # noqa: PLC0415 - imports the chain
+    from offchain.disputes.evidence import rule_for  # noqa: PLC0415 - imports the verifier
+
+    check_setting(setting)
+    referee = deploy(setting.chain)
+    report("capture", 0, 1)
+    task = make_task(setting)
+    report("capture", 1, 1)
+    started = time.perf_counter()
+    runs = make_runs(setting, task, directory, report)
+    run_seconds = time.perf_counter() - started
+    client, verifier, *others = referee.accounts
+    game = Game(
+        referee=referee,
+        task=task,
+        client=client,
+        players=[
+            Player(name, address, run)
+            for (name, run), address in zip(runs.items(), others, strict=False)
+        ],
+        stakes=Stakes(),
+        leaf_mode=LEAVES[setting.leaf],
+        verifier=verifier,
+        ruler=rule_for,
+        seed=setting.seed,
+    )
+    return Session(setting, task, game, referee, run_seconds)
+
+
+def make_runs(setting: Setting, task: Task, directory: Path, report: Report) -> dict[str, Run]:
+    """Run the providers, in the order in which they will join: the first one defends."""
+    compute = _Computer(setting, task, directory, report)
+    if setting.cheat == "none":
+        names = [f"honest-{i + 1}" for i in range(max(2, setting.honest))]
+        return {name: compute(name, Behaviour()) for name in names}
+    others = {
+        f"honest-{i + 1}": compute(f"honest-{i + 1}", Behaviour()) for i in range(setting.honest)
+    }
+    honest = others["honest-1"]
+    name, _ = parse_cheat(setting.cheat)
+    if name == "false-flag":
+        rng = compute.rng(0)
+        flag = compute("false-flag-1", make_cheat(setting.cheat, task, rng))
+        accomplice = compute.draw("wrong-output", honest)
+        return {"false-flag-1": flag, **others, "wrong-output-1": accomplice}
+    return {f"{name}-1": compute.draw(setting.cheat, honest), **others}
+
+
+@dataclass(frozen=True, slots=True)
+class _Computer:
+    """Runs providers for one setting."""
+
+    setting: Setting
+    task: Task
+    directory: Path
+    report: Report
+
+    def __call__(self, name: str, behaviour: Behaviour) -> Run:
+        """Run one provider under a behaviour."""
+        run = Run(self.task, behaviour, Store(self.directory / name), self.setting.threads)
+        run.compute(lambda done: self.report(name, done, self.task.steps))
+        return run
+
+    def rng(self, draw: int) -> np.random.Generator:
+        """Return the stream of one draw of a cheat."""
+        return np.random.default_rng(np.random.SeedSequence(self.setting.seed, spawn_key=(draw,)))
+
+    def draw(self, cheat: str, honest: Run) -> Run:
+        """Run a cheat; draw it again while it changes nothing and something was left to draw."""
+        name, given = parse_cheat(cheat)
+        is_fixed = len(given) == len(CHEATS[name][1])
+        for draw in range(1 if is_fixed else DRAWS):
+            behaviour = make_cheat(cheat, self.task, self.rng(draw))
+            run = self(f"{name}-1.{draw}", behaviour)
+            if run.history.top != honest.history.top:
+                return run
+        raise UsageError(
+            f"this cheat computes the honest answer: {cheat}; choose another operator or element"
+        )

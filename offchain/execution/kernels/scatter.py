@@ -1,0 +1,94 @@
+"""Scatters: what sources with the same target become, in ascending order of the source."""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from numba.core import types
+
+from offchain.arithmetic.functions import CANONICAL_NAN
+from offchain.execution.kernels.compiled import Kernel, kernel, reads, subroutine, writes
+from offchain.execution.kernels.threads import share
+
+Floats = npt.NDArray[np.float32]
+Integers = npt.NDArray[np.int64]
+
+_NAN = np.uint32(CANONICAL_NAN).view(np.float32)
+_COLUMN_BYTES = 4
+_LINE = 16
+"""Columns in a cache line."""
+
+_GRAIN = 2**16
+"""Additions that are worth another thread."""
+
+
+def scatter_add_rows(target_rows: Integers, source: Floats, rows: int) -> Floats:
+    """Add each row of `source` to its target row, in ascending order, from +0.
+
+    Args:
+        target_rows: (N,) int64; a source whose target is not a row is left out.
+        source: (N, D) float32, contiguous.
+        rows: number of rows of the result.
+
+    Returns:
+        (rows, D) float32.
+    """
+    columns = source.shape[1]
+    out = np.zeros((rows, columns), np.float32)
+    grain = _LINE * max(1, _GRAIN // (_LINE * max(1, len(source))))
+    share(lambda *range_: _add_rows(target_rows, source, out, *range_), columns, grain)
+    return out
+
+
+def scatter_add_flat(target: Integers, source: Floats, out: Floats) -> None:
+    """Add each source to its target in place, in ascending order.
+
+    Args:
+        target: (N,) int64; a source whose target is not an index of `out` is left out.
+        source: (N,) float32, contiguous.
+        out: (size,) float32, contiguous.
+    """
+    _add_rows(target, source.reshape(-1, 1), out.reshape(-1, 1), 0, 1)
+
+
+def scatter_assign_flat(target: Integers, source: npt.NDArray[Any], out: npt.NDArray[Any]) -> None:
+    """Assign each source to its target in place; of several sources the last one stays.
+
+    Args:
+        target: (N,) int64; a source whose target is not an index of `out` is left out.
+        source: (N,) of the type of `out`, contiguous; its bits are copied as they are.
+        out: (size,) of any type of 1, 4 or 8 bytes, contiguous.
+    """
+    if source.dtype != out.dtype:
+        raise TypeError(f"cannot assign {source.dtype} to {out.dtype}; convert it first")
+    word = np.dtype(f"u{out.itemsize}")
+    _ASSIGN[out.itemsize](target, source.view(word), out.view(word))
+
+
+@kernel(
+    reads(types.int64, 1),
+    reads(types.float32, 2),
+    writes(types.float32, 2),
+    types.int64,
+    types.int64,
+)
+def _add_rows(target: Integers, source: Floats, out: Floats, first: int, stop: int) -> None:
+    """Add up the columns from `first` to `stop`."""
+    for n in range(target.size):
+        if 0 <= target[n] < len(out):
+            addends, sums = source[n, first:stop], out[target[n], first:stop]
+            for column in range(sums.size):
+                total = sums[column] + addends[column]
+                sums[column] = _NAN if np.isnan(total) else total
+
+
+def _assign(target: Integers, source: npt.NDArray[Any], out: npt.NDArray[Any]) -> None:
+    for n in range(target.size):
+        if 0 <= target[n] < out.size:
+            out[target[n]] = source[n]
+
+
+_ASSIGN = {
+    width: kernel(reads(types.int64, 1), reads(word, 1), writes(word, 1))(_assign)
+    for width, word in {1: types.uint8, 4: types.uint32, 8: types.uint64}.items()
+}

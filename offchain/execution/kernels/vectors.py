@@ -1,0 +1,126 @@
+"""Vector code, written as LLVM IR: the few idioms that kernels need beyond numba's language."""
+
+from collections.abc import Callable, Sequence
+
+from llvmlite import ir
+
+BYTE = ir.IntType(8)
+INDEX = ir.IntType(32)
+WORD = ir.IntType(64)
+FLOAT = ir.FloatType()
+
+_CACHE_LINE_BYTES = 64
+
+
+def load(builder: ir.IRBuilder, kind: ir.Type, address: ir.Value, offset: int = 0) -> ir.Value:
+    """Load a value of type `kind` from `offset` bytes behind an address of any alignment."""
+    place = builder.add(address, WORD(offset))
+    return builder.load(builder.inttoptr(place, kind.as_pointer()), align=1)
+
+
+def store(builder: ir.IRBuilder, value: ir.Value, address: ir.Value, offset: int = 0) -> None:
+    """Store a value `offset` bytes behind an address of any alignment."""
+    place = builder.add(address, WORD(offset))
+    builder.store(value, builder.inttoptr(place, value.type.as_pointer()), align=1)
+
+
+def shuffle(builder: ir.IRBuilder, a: ir.Value, b: ir.Value, lanes: Sequence[int]) -> ir.Value:
+    """The vector of the given lanes of `a` followed by `b`."""
+    return builder.shuffle_vector(a, b, ir.Constant(ir.VectorType(INDEX, len(lanes)), lanes))
+
+
+def splat(builder: ir.IRBuilder, scalar: ir.Value, lanes: int) -> ir.Value:
+    """The vector that holds `scalar` in every lane."""
+    empty = ir.VectorType(scalar.type, lanes)(ir.Undefined)
+    vector = builder.insert_element(empty, scalar, INDEX(0))
+    return shuffle(builder, vector, vector, [0] * lanes)
+
+
+def transpose(builder: ir.IRBuilder, rows: Sequence[ir.Value]) -> list[ir.Value]:
+    """The columns of n vectors of n lanes, n a power of two, by swapping ever smaller squares."""
+    rows = list(rows)
+    lanes = range(len(rows))
+    width = len(rows) // 2
+    while width:
+        upper = [lane if not lane & width else lane - width + len(rows) for lane in lanes]
+        lower = [lane + width for lane in upper]
+        for i in lanes:
+            if not i & width:
+                a, b = rows[i], rows[i + width]
+                rows[i], rows[i + width] = (
+                    shuffle(builder, a, b, upper),
+                    shuffle(builder, a, b, lower),
+                )
+        width //= 2
+    return rows
+
+
+def call(builder: ir.IRBuilder, intrinsic: str, arguments: Sequence[ir.Value]) -> ir.Value:
+    """Call an intrinsic of LLVM on operands that have the type of its result."""
+    kind = arguments[0].type
+    name = f"{intrinsic}.{_mangled(kind)}"
+    signature = ir.FunctionType(kind, [kind] * len(arguments))
+    return builder.call(builder.module.declare_intrinsic(name, fnty=signature), arguments)
+
+
+def _mangled(kind: ir.Type) -> str:
+    if isinstance(kind, ir.VectorType):
+        return f"v{kind.count}{kind.element.intrinsic_name}"
+    return str(kind.intrinsic_name)
+
+
+def prefetch(builder: ir.IRBuilder, address: ir.Value, size: int) -> None:
+    """Ask the cache for `size` bytes at an address, which may be any number."""
+    pointer = BYTE.as_pointer()
+    signature = ir.FunctionType(ir.VoidType(), [pointer, INDEX, INDEX, INDEX])
+    function = builder.module.declare_intrinsic("llvm.prefetch.p0", fnty=signature)
+    to_read, into_every_cache, data = INDEX(0), INDEX(3), INDEX(1)
+    for offset in range(0, size, _CACHE_LINE_BYTES):
+        place = builder.inttoptr(builder.add(address, WORD(offset)), pointer)
+        builder.call(function, [place, to_read, into_every_cache, data])
+
+
+def repeat(
+    builder: ir.IRBuilder,
+    count: ir.Value,
+    values: Sequence[ir.Value],
+    body: Callable[[ir.Value, list[ir.Value]], Sequence[ir.Value]],
+) -> list[ir.Value]:
+    """Run `values = body(index, values)` for every index below `count`, which is at least 1."""
+    before = builder.block
+    loop = builder.append_basic_block("loop")
+    builder.branch(loop)
+    builder.position_at_end(loop)
+    index = builder.phi(WORD)
+    carried = [builder.phi(value.type) for value in values]
+    results = body(index, carried)
+    following = builder.add(index, WORD(1))
+    for phi, first, later in zip(
+        [index, *carried], [WORD(0), *values], [following, *results], strict=True
+    ):
+        phi.add_incoming(first, before)
+        phi.add_incoming(later, builder.block)
+    after = builder.append_basic_block("after")
+    builder.cbranch(builder.icmp_unsigned("<", following, count), loop, after)
+    builder.position_at_end(after)
+    return list(results)
+
+
+def load_columns(
+    builder: ir.IRBuilder, kind: ir.VectorType, address: ir.Value, step: ir.Value, rows: ir.Value
+) -> list[ir.Value]:
+    """The columns of a square whose rows lie `step` bytes apart; from `rows` on, row 0 again."""
+    starts = []
+    for row in range(kind.count):
+        inside = builder.icmp_signed("<", WORD(row), rows)
+        offset = builder.select(inside, builder.mul(step, WORD(row)), WORD(0))
+        starts.append(builder.add(address, offset))
+    return transpose(builder, [load(builder, kind, start) for start in starts])
+
+
+def load_rows(
+    builder: ir.IRBuilder, kind: ir.VectorType, address: ir.Value, step: ir.Value
+) -> list[ir.Value]:
+    """The rows of a square; they lie `step` bytes apart."""
+    starts = [builder.add(address, builder.mul(step, WORD(row))) for row in range(kind.count)]
+    return [load(builder, kind, start) for start in starts]

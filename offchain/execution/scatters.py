@@ -1,0 +1,227 @@
+"""Scatters: every position of the fold lands on the part of the output that its indices name."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from math import prod
+from typing import NamedTuple
+
+import numpy as np
+
+from offchain.arithmetic.functions import DType, Function
+from offchain.commitments.tensors import NUMPY_TYPES, Array
+from offchain.execution.gathers import read_integers
+from offchain.execution.indexing import Integers, Mask, open_grid
+from offchain.execution.kernels.scatter import (
+    scatter_add_flat,
+    scatter_add_rows,
+    scatter_assign_flat,
+)
+from offchain.execution.scalars import Apply, get_associative, get_function
+from offchain.execution.views import (
+    Reader,
+    Sizes,
+    Strided,
+    collapse,
+    get_used,
+    project,
+    restrict,
+    row_major,
+    view,
+)
+from offchain.programs.graph import Node, Operand, immediate
+
+
+_Fold = Callable[[Array, Integers, Array], None]
+"""(buffer, rows, matrix): folds the matrix's rows, in order, into these rows of the buffer."""
+
+
+class _Roles(NamedTuple):
+    """The output's variables by role.
+
+    `targets` are named by indices; `looped` are not, but an index depends on them; along `block`
+    whole blocks of the source are folded into whole blocks of the output.
+    """
+
+    looped: tuple[int, ...]
+    targets: tuple[int, ...]
+    block: tuple[int, ...]
+
+    @property
+    def nest(self) -> tuple[int, ...]:
+        """The order in which the buffer of the output nests its variables."""
+        return self.looped + self.targets + self.block
+
+
+def plan_scatter(node: Node) -> "Scatter | DenseScatter":
+    """Return the plan of a scatter node with a positive number of elements and of fold steps."""
+    sizes = node.shape + node.fold_shape
+    named = set(node.targets)
+    if any(named.intersection(get_used(operand, sizes)) for operand in node.operands[1:]):
+        return DenseScatter(node)
+    return Scatter(node)
+
+
+class Scatter:
+    """The plan of a scatter whose source and indices don't depend on the dimensions that are named.
+
+    Positions are the values of the looped variables and of the fold, in this order.
+    """
+
+    def __init__(self, node: Node) -> None:
+        init, source, *indices = node.operands
+        sizes, rank = node.shape + node.fold_shape, len(node.shape)
+        self._shape = node.shape
+        self._dtype = NUMPY_TYPES[node.dtype]
+        self._targets = node.targets
+        self._roles = _assign_roles(node, indices)
+        positions = (*self._roles.looped, *range(rank, len(sizes)))
+        self._positions = tuple(sizes[v] for v in positions)
+        self._init = Reader(project(init, range(rank)), node.shape)
+        self._indices = [Reader(project(o, positions), self._positions) for o in indices]
+        self._width = prod(sizes[v] for v in self._roles.block)
+        blocks = (*self._positions, *(sizes[v] for v in self._roles.block))
+        self._source = _plan_matrix(
+            project(source, positions + self._roles.block), blocks, len(positions)
+        )
+        self._fold = _get_fold(node)
+        is_sum = node.function is Function.ADD and node.dtype is DType.FLOAT32
+        self._is_plain_sum = is_sum and init == immediate(DType.FLOAT32, 0)
+
+    @np.errstate(all="ignore")
+    def run(self, flats: Sequence[Array | None], _step: int) -> Array:
+        """Return the output, given the tensors of init, source and indices (None for constants)."""
+        init, source, *indices = flats
+        rows = self._locate(indices)
+        reader, strided = self._source
+        matrix = view(reader.buffer(source), (len(rows), self._width), strided)
+        nest = self._roles.nest
+        nested = [self._shape[v] for v in nest]
+        if self._is_plain_sum:
+            count = prod(nested) // self._width
+            buffer = scatter_add_rows(rows, np.ascontiguousarray(matrix), count)
+        else:
+            buffer = np.empty(nested, self._dtype)
+            buffer[...] = self._init.read(init).transpose(nest)
+            self._fold(buffer.reshape(-1, self._width), rows, matrix)
+        return np.ascontiguousarray(buffer.reshape(nested).transpose(np.argsort(nest)))
+
+    def _locate(self, flats: Sequence[Array | None]) -> Integers:
+        """Return for each position its block in the output's buffer, -1 if there is none."""
+        nest = self._roles.looped + self._roles.targets
+        strides = dict(zip(nest, row_major([self._shape[v] for v in nest]), strict=True))
+        grid = zip(self._roles.looped, open_grid(self._positions), strict=False)
+        blocks = sum((strides[v] * values for v, values in grid), np.zeros((), np.int64))
+        inside: Mask = np.ones((), np.bool_)
+        named: dict[int, Integers] = {}
+        for reader, flat, target in zip(self._indices, flats, self._targets, strict=True):
+            values = read_integers(reader, flat)
+            inside = inside & (values >= 0) & (values < self._shape[target])
+            inside = inside & (values == named.setdefault(target, values))
+        for target, values in named.items():
+            blocks = blocks + strides[target] * np.where(inside, values, 0)
+        found = np.where(inside, blocks, -1)
+        return np.broadcast_to(found, self._positions).reshape(-1)
+
+
+class DenseScatter:
+    """The plan of any scatter: each fold step is compared with every element of the output."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._apply = _get_apply(node)
+
+    @np.errstate(all="ignore")
+    def run(self, flats: Sequence[Array | None], _step: int) -> Array:
+        """Return the output, given the tensors of init, source and indices (None for constants)."""
+        node = self._node
+        rank = len(node.shape)
+        grid = open_grid(node.shape)
+        accumulator = (
+            Reader(project(node.operands[0], range(rank)), node.shape).read(flats[0]).copy()
+        )
+        after = np.empty_like(accumulator)
+        for position in np.ndindex(node.fold_shape):
+            ranges = [*map(range, node.shape), *(range(i, i + 1) for i in position)]
+            readers = [
+                Reader(project(restrict(o, ranges), range(rank)), node.shape)
+                for o in node.operands[1:]
+            ]
+            source, *indices = readers
+            is_matching = np.ones(node.shape, np.bool_)
+            for reader, flat, target in zip(indices, flats[2:], node.targets, strict=True):
+                is_matching &= read_integers(reader, flat) == grid[target]
+            self._apply(after, accumulator, source.read(flats[1]))
+            np.copyto(accumulator, after, where=is_matching)
+        return accumulator
+
+
+def _assign_roles(node: Node, indices: Sequence[Operand]) -> _Roles:
+    sizes = node.shape + node.fold_shape
+    used = {v for operand in indices for v in get_used(operand, sizes)}
+    free = [v for v in range(len(node.shape)) if v not in node.targets]
+    return _Roles(
+        tuple(v for v in free if v in used),
+        tuple(sorted(set(node.targets))),
+        tuple(v for v in free if v not in used),
+    )
+
+
+def _plan_matrix(operand: Operand, sizes: Sizes, split: int) -> tuple[Reader, Strided]:
+    """Return a reader, and its view as a matrix: the variables before `split` are its rows."""
+    groups = (slice(None, split), slice(split, None))
+    for nest in (None, range(len(sizes))):
+        reader = Reader(operand, sizes, nest)
+        strides = [collapse(sizes[group], reader.strided.strides[group]) for group in groups]
+        if None not in strides:
+            break
+    rows, columns = strides
+    assert rows is not None
+    assert columns is not None
+    return reader, Strided(reader.strided.offset, (rows, columns))
+
+
+def _get_apply(node: Node) -> Apply:
+    """Return what a source element does to an accumulator."""
+    dtype = node.dtype
+    if node.function is Function.COPY:
+        copy = get_function(Function.COPY, (dtype,), dtype)
+        return lambda out, _, source: copy(out, source)
+    return get_function(node.function, (dtype, dtype), dtype)
+
+
+def _get_fold(node: Node) -> _Fold:
+    if node.function is Function.COPY:
+        return partial(_flatten_rows, scatter_assign_flat)
+    if node.function is Function.ADD and node.dtype is DType.FLOAT32:
+        return partial(_flatten_rows, scatter_add_flat)
+    associative = get_associative(node.function, node.dtype)
+    if associative is not None:
+        return partial(_fold_associative, associative)
+    return partial(_fold_rows, _get_apply(node))
+
+
+def _flatten_rows(
+    scatter: Callable[[Integers, Array, Array], None], buffer: Array, rows: Integers, matrix: Array
+) -> None:
+    """Scatter element by element; elements of a row that is -1 have a negative target too."""
+    width = buffer.shape[1]
+    targets = rows[:, None] * width + np.arange(width)
+    scatter(targets.reshape(-1), np.ascontiguousarray(matrix).reshape(-1), buffer.reshape(-1))
+
+
+def _fold_associative(ufunc: np.ufunc, buffer: Array, rows: Integers, matrix: Array) -> None:
+    ufunc.at(buffer, rows[rows >= 0], matrix[rows >= 0])
+
+
+def _fold_rows(apply: Apply, buffer: Array, rows: Integers, matrix: Array) -> None:
+    """Fold, for n = 0, 1, 2, ..., the n-th of the matrix's rows that go to each row of the buffer."""
+    order = np.argsort(rows, kind="stable")
+    order = order[rows[order] >= 0]
+    ordered = rows[order]
+    firsts = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1])[: len(ordered)])
+    counts = np.diff(np.append(firsts, len(ordered)))
+    for n in range(int(counts.max(initial=0))):
+        chosen = order[firsts[counts > n] + n]
+        after = np.empty((len(chosen), buffer.shape[1]), buffer.dtype)
+        apply(after, buffer[rows[chosen]], matrix[chosen])
+        buffer[rows[chosen]] = after

@@ -1,0 +1,145 @@
+"""Capture: from a recipe to the program of one whole step and the state that it starts from."""
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+
+from offchain.arithmetic.functions import Function
+from offchain.commitments.tensors import NUMPY_TYPES, Array
+from offchain.errors import CaptureError
+from offchain.programs.encoding import check_program
+from offchain.programs.graph import Kind, Node, Origin, Program, Slot
+from offchain.programs.lowering.builder import Builder, RefusalError, identity
+from offchain.programs.lowering.graph import GraphLowering, meta_of, refusal
+from offchain.programs.lowering.views import View
+from offchain.programs.recipe import Recipe, TrainingRecipe
+from offchain.programs.tracing import get_initial_state, trace
+
+
+@dataclass(frozen=True, slots=True)
+class Captured:
+    """A program with what it runs on.
+
+    Attributes:
+        program: the whole step.
+        initial_state: the state before step 0, in the order of the program's slots.
+        batch: returns the batch of a step, in the order of the program's slots.
+    """
+
+    program: Program
+    initial_state: list[Array]
+    batch: Callable[[int], list[Array]]
+
+
+def capture(recipe: Recipe) -> Captured:
+    """Return the program of one step of a recipe; the recipe's model is left as it is.
+
+    Raises:
+        CaptureError: the model does something that a program cannot express.
+    """
+    state = get_initial_state(recipe)
+    batch = recipe.batch(0)
+    known = _make_slots(state)
+    inputs = _make_slots(dict(zip(_name_batch(recipe, len(batch)), batch, strict=True)))
+    graph = trace(recipe, state, batch)
+    builder = Builder(recipe.seed, len(known))
+    sources = [
+        builder.source(slot, origin, index)
+        for origin, slots in ((Origin.STATE, known), (Origin.BATCH, inputs))
+        for index, slot in enumerate(slots)
+    ]
+    results = GraphLowering(builder, graph).run(sources)
+    new, returned = results[: len(known)], results[len(known) :]
+    constants = [builder.tensor(array) for array in builder.constants]
+    outputs = _name_outputs(returned, is_training=isinstance(recipe, TrainingRecipe))
+    program = _assemble(
+        builder, (*known, *builder.constant_slots, *outputs), inputs, [*new, *constants, *returned]
+    )
+    initial: list[Array] = [tensor.numpy() for tensor in state.values()]
+    initial += [*builder.constants, *(np.zeros(s.shape, NUMPY_TYPES[s.dtype]) for s in outputs)]
+    return Captured(program, initial, _bind_batch(recipe, inputs))
+
+
+def _make_slots(tensors: Mapping[str, torch.Tensor]) -> tuple[Slot, ...]:
+    slots = []
+    for name, tensor in tensors.items():
+        try:
+            slots.append(Slot(name, *meta_of(tensor)))
+        except RefusalError as error:
+            raise refusal(str(error), name, "") from error
+    return tuple(slots)
+
+
+def _name_batch(recipe: Recipe, count: int) -> list[str]:
+    """Return the names of the batch's tensors: those of the parameters after the model."""
+    function = recipe.loss if isinstance(recipe, TrainingRecipe) else recipe.forward
+    parameters = list(inspect.signature(function).parameters.values())[1:]
+    if len(parameters) == count and all(p.kind is not p.VAR_POSITIONAL for p in parameters):
+        return [p.name for p in parameters]
+    return [f"input.{k}" for k in range(count)]
+
+
+def _name_outputs(views: Sequence[View], *, is_training: bool) -> tuple[Slot, ...]:
+    names = ["output.loss"] if is_training else [f"output.{k}" for k in range(len(views))]
+    return tuple(
+        Slot(name, view.dtype, view.shape) for name, view in zip(names, views, strict=True)
+    )
+
+
+def _assemble(
+    builder: Builder, state: tuple[Slot, ...], batch: tuple[Slot, ...], final: Sequence[View]
+) -> Program:
+    """Add the sinks, drop what no sink needs, and check the program."""
+    nodes, names, lines = list(builder.nodes), list(builder.names), list(builder.lines)
+    operands = [builder.operand(view, identity(view.shape), view.shape) for view in final]
+    for slot, operand in zip(state, operands, strict=True):
+        nodes.append(Node(Kind.SINK, Function.COPY, slot.dtype, slot.shape, (operand,)))
+        names.append(f"next:{slot.name}")
+        lines.append("")
+    kept = _find_needed(nodes, len(state))
+    number = {old: new for new, old in enumerate(kept)}
+    program = Program(
+        state,
+        batch,
+        tuple(_renumber(nodes[i], number) for i in kept),
+        tuple(names[i] for i in kept),
+        tuple(lines[i] for i in kept),
+    )
+    check_program(program)
+    return program
+
+
+def _find_needed(nodes: Sequence[Node], sinks: int) -> list[int]:
+    """Return the indices of the sinks and of all operators that they depend on, ascending."""
+    needed = set(range(len(nodes) - sinks, len(nodes)))
+    for index in reversed(range(len(nodes))):
+        if index in needed:
+            needed.update(nodes[index].inputs)
+    return sorted(needed)
+
+
+def _renumber(node: Node, number: Mapping[int, int]) -> Node:
+    operands = tuple(
+        replace(o, reference=number[o.reference]) if o.origin is Origin.NODE else o
+        for o in node.operands
+    )
+    return replace(node, operands=operands)
+
+
+def _bind_batch(recipe: Recipe, slots: tuple[Slot, ...]) -> Callable[[int], list[Array]]:
+    def batch(step: int) -> list[Array]:
+        tensors = recipe.batch(step)
+        found = [(t.dtype, tuple(t.shape)) for t in tensors]
+        arrays: list[Array] = [np.asarray(t.numpy(), order="C") for t in tensors]
+        wanted = [(NUMPY_TYPES[s.dtype], s.shape) for s in slots]
+        if [(a.dtype, a.shape) for a in arrays] != wanted:
+            raise CaptureError(
+                f"the batch of step {step} is {found}, but that of step 0 made the program; "
+                "give all batches the same shapes and types"
+            )
+        return arrays
+
+    return batch

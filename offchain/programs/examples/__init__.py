@@ -1,0 +1,62 @@
+"""Example programs: small versions of real models, and the real ones, on data that is at hand."""
+
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from offchain.errors import UsageError
+from offchain.programs.examples import language, vision
+from offchain.programs.recipe import Recipe
+
+SIZES = ("tiny", "small", "full")
+
+_VISION: Mapping[str, tuple[Callable[..., Recipe], Mapping[str, Any]]] = {
+    "mlp": (vision.build_mlp, vision.MLP_SIZES),
+    "cnn": (vision.build_cnn, vision.CNN_SIZES),
+    "resnet": (vision.build_resnet, vision.RESNET_SIZES),
+}
+_LANGUAGE: Mapping[str, tuple[Callable[..., Recipe], Mapping[str, Any]]] = {
+    "gpt2": (language.build_gpt2, language.GPT2_SIZES),
+    "llama": (language.build_llama, language.LLAMA_SIZES),
+    "bert": (language.build_bert, language.BERT_SIZES),
+}
+NAMES = (*_VISION, *_LANGUAGE)
+
+
+def build(
+    name: str,
+    size: str = "tiny",
+    seed: int = 0,
+    data: Path | None = None,
+    *,
+    inference: bool = False,
+) -> Recipe:
+    """Return an example's recipe, with weights drawn from the seed.
+
+    Args:
+        name: one of `NAMES`.
+        size: one of `SIZES`.
+        seed: of the weights, the batches and dropout.
+        data: text that a language model learns from; the standard library's source by default.
+        inference: one forward pass that returns the logits, instead of training.
+
+    Raises:
+        UsageError: there is no such example or size.
+    """
+    if name not in NAMES:
+        raise UsageError.unknown("example", name, NAMES)
+    if size not in SIZES:
+        raise UsageError.unknown("size", size, SIZES)
+    os.environ.setdefault("HF_HUB_OFFLINE", "1")
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        if name in _LANGUAGE:
+            make, sizes = _LANGUAGE[name]
+            return make(sizes[size], seed, data, inference=inference)
+        if data is not None:
+            raise UsageError(f"{name} learns from digits, not from a file; leave the data out")
+        make, sizes = _VISION[name]
+        return make(sizes[size], seed, inference=inference)

@@ -1,0 +1,103 @@
+"""Where in the user's model each operator comes from: module, file, line and code.
+
+Forward, a dispatch mode looks up the Python stack. Backward, autograd's sequence numbers lead from
+each gradient function to the operation that created it.
+"""
+
+import linecache
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from typing import Any, Self
+
+import torch
+from torch._C._autograd import _get_sequence_nr
+from torch.fx import traceback as fx_traceback
+from torch.utils._python_dispatch import TorchDispatchMode
+
+_TORCH = Path(torch.__file__).parent
+_MACHINERY = Path(__file__).parent
+
+
+class LineTracker(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's is untyped
+    """Stamps the user's line, `module file.py:12 code`, on every node traced while it is active.
+
+    The stamp is the node's stack trace; `torch.fx.traceback.preserve_node_meta` must be on.
+
+    Args:
+        model: the module whose submodules' paths the lines begin with.
+    """
+
+    def __init__(self, model: torch.nn.Module) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]  # likewise
+        self.line = ""
+        self._model = model
+        self._modules = ["model"]
+        self._lines: dict[int, str] = {}
+        self._hooks = ExitStack()
+
+    def __enter__(self) -> Self:
+        for name, module in self._model.named_modules():
+            enter = partial(self._enter_module, name or "model")
+            self._hooks.callback(module.register_forward_pre_hook(enter, prepend=True).remove)
+            leave = module.register_forward_hook(self._leave_module, always_call=True)
+            self._hooks.callback(leave.remove)
+        super().__enter__()  # type: ignore[no-untyped-call]  # likewise
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        super().__exit__(*error)  # type: ignore[no-untyped-call]  # likewise
+        self._hooks.close()
+
+    def _enter_module(self, name: str, *_: Any) -> None:
+        self._modules.append(name)
+
+    def _leave_module(self, *_: Any) -> None:
+        self._modules.pop()
+
+    def __torch_dispatch__(
+        self,
+        func: Any,
+        _types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        self.line = self.find_line() or self.line
+        self._lines.setdefault(_get_sequence_nr() - 1, self.line)
+        fx_traceback.set_stack_trace([self.line])
+        return func(*args, **(kwargs or {}))
+
+    def follow_gradients(self, root: torch.Tensor) -> None:
+        """From now on take lines from the gradient functions under `root` as they run."""
+        for function in _walk(root.grad_fn):
+            line = self._lines.get(function._sequence_nr(), "")  # noqa: SLF001 - not public
+            function.register_prehook(partial(self._set_line, line))
+
+    def _set_line(self, line: str, _gradients: Any) -> None:
+        self.line = line
+
+    def find_line(self) -> str:
+        """Return the innermost line outside torch that the traced model is at, or nothing."""
+        frame = sys._getframe(1).f_back  # noqa: SLF001 - looks without copying the whole stack
+        while frame is not None:
+            path = Path(frame.f_code.co_filename)
+            if path.parent == _MACHINERY:
+                break
+            if _TORCH not in path.parents:
+                code = linecache.getline(str(path), frame.f_lineno).strip()
+                return f"{self._modules[-1]} {path.name}:{frame.f_lineno} {code}"
+            frame = frame.f_back
+        return ""
+
+
+def _walk(root: Any) -> Iterator[Any]:
+    seen, pending = {root}, [root]
+    while pending:
+        function = pending.pop()
+        yield function
+        for following, _ in function.next_functions:
+            if following is not None and following not in seen:
+                seen.add(following)
+                pending.append(following)

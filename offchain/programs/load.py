@@ -1,0 +1,60 @@
+"""Recipes by name: an example's, or a function in a file of the user's."""
+
+import sys
+from collections.abc import Callable
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from typing import Any
+
+from offchain.errors import UsageError
+from offchain.programs.recipe import InferenceRecipe, Recipe, TrainingRecipe
+
+
+def load_recipe(
+    spec: str,
+    size: str = "tiny",
+    seed: int = 0,
+    data: Path | None = None,
+    *,
+    inference: bool = False,
+) -> Recipe:
+    """Return the recipe that a user asks for.
+
+    Args:
+        spec: an example's name, or `path/to/file.py:function`; the function takes the seed.
+        size: an example's size.
+        seed: passed on to the recipe.
+        data: the text of an example that is a language model.
+        inference: an example's forward pass instead of its training.
+
+    Raises:
+        UsageError: there is no such example, file or function, or it returns something else.
+    """
+    path, separator, name = spec.rpartition(":")
+    if not separator and not spec.endswith(".py"):
+        from offchain.programs.examples import build  # noqa: PLC0415 - only examples need it
+
+        return build(spec, size, seed, data, inference=inference)
+    if not separator:
+        raise UsageError(f"{spec} names no function; write {spec}:function")
+    if data is not None or inference:
+        raise UsageError(f"{spec} chooses its own data and form; leave both options out")
+    recipe = _load_function(Path(path), name)(seed)
+    if not isinstance(recipe, (TrainingRecipe, InferenceRecipe)):
+        raise UsageError(f"{spec} returns {type(recipe).__name__}; return a recipe")
+    return recipe
+
+
+def _load_function(path: Path, name: str) -> Callable[[int], Any]:
+    """Run a file as a module and return one of its functions."""
+    location = spec_from_file_location(path.stem, path)
+    if not path.is_file() or location is None or location.loader is None:
+        raise UsageError(f"{path} is not a Python file; write path/to/file.py:function")
+    module = module_from_spec(location)
+    sys.modules[path.stem] = module  # dataclasses look their own module up
+    location.loader.exec_module(module)
+    function: Callable[[int], Any] | None = getattr(module, name, None)
+    if function is None or not callable(function):
+        names = [key for key, value in vars(module).items() if callable(value)]
+        raise UsageError.unknown(f"function in {path}:", name, names)
+    return function

@@ -1,0 +1,113 @@
+"""Rules that make tensors: constants, counters and the random numbers of dropout."""
+
+# ruff: noqa: FBT001 - rules have the signatures of ATen's operators
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from offchain.arithmetic.functions import DType, Function
+from offchain.commitments.tensors import NUMPY_TYPES
+from offchain.programs.lowering.builder import Builder, Rule
+from offchain.programs.lowering.views import View, constant, expand
+
+
+def _fill(b: Builder, value: float) -> View:
+    dtype, shape = b.result
+    return constant(dtype, b.scalar(value, dtype).bits, shape)
+
+
+def full(b: Builder, _: Any, value: float, **__: Any) -> View:
+    """Lower full, full_like and fill: one number everywhere."""
+    return _fill(b, value)
+
+
+def fixed(b: Builder, *_: Any, value: float, **__: Any) -> View:
+    """Lower zeros, ones and their relatives; nothing reads the elements of empty, so they are 0."""
+    return _fill(b, value)
+
+
+def scalar_tensor(b: Builder, value: float, **_: Any) -> View:
+    """Lower scalar_tensor."""
+    return _fill(b, value)
+
+
+def copy(b: Builder, x: View, source: View, *_: Any) -> View:
+    """Lower copy: the source in the type and the shape of the other."""
+    return expand(b.cast(source, x.dtype), x.shape)
+
+
+def arange(b: Builder, *bounds: float, **_: Any) -> View:
+    """Lower arange: exact data."""
+    start = bounds[0] if len(bounds) > 1 else 0
+    return _count(b, start, bounds[2] if len(bounds) > 2 else 1)
+
+
+def iota(b: Builder, _length: int, *, start: int, step: int, **_: Any) -> View:
+    """Lower prims.iota: exact data."""
+    return _count(b, start, step)
+
+
+def _count(b: Builder, start: float, step: float) -> View:
+    dtype, shape = b.result
+    numbers = start + step * np.arange(shape[0])
+    return b.tensor(np.asarray(numbers, NUMPY_TYPES[dtype]))
+
+
+def bernoulli(b: Builder, x: View, p: float | None = None, **_: Any) -> View:
+    """Lower bernoulli: whether a uniform number is below p (by default x itself), as a number."""
+    chance = b.cast(x if p is None else p, DType.FLOAT32)
+    shape = b.result.shape
+    below = b.map(Function.LT, b.uniform(shape), chance, dtype=DType.BOOL)
+    return b.cast(below, b.result.dtype)
+
+
+def native_dropout(b: Builder, x: View, p: float, train: bool | None) -> tuple[View, View]:
+    """Lower native_dropout: x times the scale of the kept elements, as its gradient has it."""
+    if train is False or p == 0:
+        return x, constant(DType.BOOL, 1, x.shape)
+    chance = b.scalar(1 - p, DType.FLOAT32)
+    kept = b.map(Function.LT, b.uniform(x.shape), chance, dtype=DType.BOOL, part="kept")
+    scale = b.scalar(1 / (1 - p) if p < 1 else 0, x.dtype)
+    factor = b.map(Function.MUL, b.cast(kept, x.dtype), scale, part="factor")
+    return b.map(Function.MUL, x, factor), kept
+
+
+def uniform(b: Builder, *_: Any, **__: Any) -> View:
+    """Lower rand and rand_like."""
+    return b.uniform(b.result.shape)
+
+
+CREATION: Mapping[str, Rule] = {
+    "aten.full.default": full,
+    "aten.full_like.default": full,
+    "aten.new_full.default": lambda b, _, __, value, **___: _fill(b, value),
+    "aten.fill.Scalar": full,
+    "aten.scalar_tensor.default": scalar_tensor,
+    **{
+        f"aten.{name}{suffix}.default": partial(fixed, value=value)
+        for name, value in (("empty", 0), ("zeros", 0), ("ones", 1))
+        for suffix in ("", "_like")
+    },
+    **{
+        f"aten.new_{name}.default": partial(fixed, value=value)
+        for name, value in (("empty", 0), ("zeros", 0), ("ones", 1))
+    },
+    **dict.fromkeys(
+        (
+            *("aten.empty.memory_format", "aten.empty_permuted.default"),
+            *("aten.empty_strided.default", "aten.new_empty_strided.default"),
+        ),
+        partial(fixed, value=0),
+    ),
+    "aten.copy.default": copy,
+    **{f"aten.arange.{o}": arange for o in ("default", "start", "start_step")},
+    "prims.iota.default": iota,
+    **{f"aten.bernoulli.{o}": bernoulli for o in ("default", "p")},
+    "aten.native_dropout.default": native_dropout,
+    "aten.rand.default": uniform,
+    "aten.rand_like.default": uniform,
+}
+"""ATen overload -> rule."""

@@ -1,0 +1,140 @@
+"""Lowering of a whole traced graph, with refusals that name the operator and the user's line."""
+
+from collections.abc import Sequence
+from operator import attrgetter, getitem
+from typing import Any
+
+import numpy as np
+import torch
+from torch.fx import GraphModule, Node
+
+from offchain.arithmetic.functions import DType
+from offchain.errors import CaptureError
+from offchain.programs.lowering.builder import Builder, Meta, RefusalError
+from offchain.programs.lowering.table import RULES
+from offchain.programs.lowering.views import View
+
+TORCH_TYPES = {
+    torch.float32: DType.FLOAT32,
+    torch.int64: DType.INT64,
+    torch.int32: DType.INT32,
+    torch.bool: DType.BOOL,
+}
+
+MAX_TENSOR_BYTES = 1 << 63
+
+Lowered = View | tuple[View | None, ...] | None
+
+
+def describe_type(dtype: torch.dtype) -> str:
+    """Return why a type is refused."""
+    defined = ", ".join(str(known).removeprefix("torch.") for known in TORCH_TYPES)
+    return f"{str(dtype).removeprefix('torch.')} is not part of the arithmetic; use {defined}"
+
+
+def meta_of(tensor: torch.Tensor) -> Meta:
+    """Return a traced tensor's type and shape; `RefusalError` where the arithmetic has none."""
+    if tensor.dtype not in TORCH_TYPES:
+        raise RefusalError(describe_type(tensor.dtype))
+    meta = Meta(TORCH_TYPES[tensor.dtype], tuple(int(size) for size in tensor.shape))
+    if int(np.prod([1, *meta.shape], dtype=object)) * meta.dtype.width >= MAX_TENSOR_BYTES:
+        raise RefusalError(f"a tensor of shape {meta.shape} reaches 2^63 bytes")
+    return meta
+
+
+def refusal(message: str, operator: str, line: str) -> CaptureError:
+    """Return the error that names an operator and the user's line, in the form of `LineTracker`."""
+    module, _, rest = line.partition(" ")
+    place = rest.partition(" ")[0]
+    where = f" in {line}" if line else ""
+    return CaptureError(
+        f"{operator}: {message}{where}",
+        operator=operator,
+        module=module or None,
+        source_line=place or None,
+    )
+
+
+def _operator_of(node: Node) -> str:
+    """Return the name of the operator as the model called it, before any decomposition."""
+    return str(node.meta.get("original_aten") or node.target)
+
+
+def _explain(node: Node) -> str:
+    """Return why an operator without a rule is refused."""
+    tags = getattr(node.target, "tags", ())
+    if torch.Tag.data_dependent_output in tags or torch.Tag.dynamic_output_shape in tags:
+        return "the program would depend on data; use where, or a fixed shape"
+    if torch.Tag.nondeterministic_seeded in tags:
+        return "the only random operators are dropout, bernoulli and uniform numbers"
+    return "no rule expresses this operator; compose it of others"
+
+
+class GraphLowering:
+    """Lowers the nodes of one traced graph in order.
+
+    Args:
+        builder: receives the operators.
+        module: the traced graph; it holds the tensor constants.
+    """
+
+    def __init__(self, builder: Builder, module: GraphModule) -> None:
+        self._builder = builder
+        self._module = module
+        self._values: dict[Node, Lowered] = {}
+
+    def run(self, inputs: Sequence[View]) -> list[View]:
+        """Return the graph's outputs, given its inputs."""
+        rest = iter(inputs)
+        for node in self._module.graph.nodes:
+            if node.op == "placeholder":
+                self._values[node] = next(rest)
+            elif node.op == "output":
+                outputs: list[View] = list(self._arguments(node.args[0]))
+                return outputs
+            else:
+                self._values[node] = self._lower(node)
+        raise AssertionError("a traced graph ends in its output")
+
+    def _lower(self, node: Node) -> Lowered:
+        line = node.stack_trace or ""
+        try:
+            if node.op == "get_attr":
+                return self._constant(node, line)
+            if node.target is getitem:
+                values, index = self._arguments(node.args)
+                item: Lowered = values[index]
+                return item
+            return self._call(node, line)
+        except RefusalError as error:
+            raise refusal(str(error), _operator_of(node), line) from error
+
+    def _constant(self, node: Node, line: str) -> View:
+        tensor: torch.Tensor = attrgetter(str(node.target))(self._module)
+        meta_of(tensor)
+        self._builder.begin(node.name, line)
+        return self._builder.tensor(tensor.detach().contiguous().numpy())
+
+    def _call(self, node: Node, line: str) -> Lowered:
+        rule = RULES.get(str(node.target))
+        if rule is None:
+            raise RefusalError(_explain(node))
+        expected = node.meta["val"]
+        tensors = expected if isinstance(expected, (tuple, list)) else [expected]
+        metas = [meta_of(t) if isinstance(t, torch.Tensor) else None for t in tensors]
+        self._builder.begin(node.name, line, [meta for meta in metas if meta])
+        result = rule(self._builder, *self._arguments(node.args), **self._arguments(node.kwargs))
+        views = result if isinstance(result, tuple) else (result,)
+        for view, meta in zip(views, metas, strict=False):
+            assert view is None or meta == (view.dtype, view.shape), (node.format_node(), view)
+        self._builder.finish(next(view for view in views if view is not None))
+        return result
+
+    def _arguments(self, value: Any) -> Any:
+        if isinstance(value, Node):
+            return self._values[value]
+        if isinstance(value, (tuple, list)):
+            return [self._arguments(item) for item in value]
+        if isinstance(value, dict):
+            return {key: self._arguments(item) for key, item in value.items()}
+        return value

@@ -1,0 +1,42 @@
+"""The table of all rules, and the decompositions that lead to it."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch._decomp import core_aten_decompositions, global_decomposition_table
+
+from offchain.programs.lowering.builder import Rule
+from offchain.programs.lowering.contractions import CONTRACTIONS
+from offchain.programs.lowering.convolutions import CONVOLUTIONS
+from offchain.programs.lowering.creation import CREATION
+from offchain.programs.lowering.elementwise import ELEMENTWISE
+from offchain.programs.lowering.indexing import INDEXING
+from offchain.programs.lowering.normalization import NORMALIZATION
+from offchain.programs.lowering.pooling import POOLING
+from offchain.programs.lowering.reductions import REDUCTIONS
+from offchain.programs.lowering.shapes import SHAPES
+
+RULES: Mapping[str, Rule] = {
+    **CONTRACTIONS,
+    **CONVOLUTIONS,
+    **CREATION,
+    **ELEMENTWISE,
+    **INDEXING,
+    **NORMALIZATION,
+    **POOLING,
+    **REDUCTIONS,
+    **SHAPES,
+}
+"""ATen overload -> rule."""
+
+
+def get_decompositions() -> dict[Any, Callable[..., Any]]:
+    """Return torch's own decompositions of every overload that has one and no rule here."""
+    known = {**global_decomposition_table["post_autograd"], **core_aten_decompositions()}
+    return {
+        overload: decomposition
+        for overload, decomposition in known.items()
+        if isinstance(overload, torch._ops.OpOverload)  # noqa: SLF001 - torch exports it nowhere else
+        and str(overload) not in RULES
+    }

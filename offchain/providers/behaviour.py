@@ -1,0 +1,63 @@
+"""What a provider may do differently: an honest one does nothing of it.
+
+A dishonest provider is the same worker with some of these hooks replaced, so that every cheat is
+really played: with real tensors, real traces and real moves.
+"""
+
+from collections.abc import Callable, Sequence
+
+from offchain.commitments.tensors import Array
+from offchain.commitments.tree import Digest
+from offchain.programs.graph import Program
+
+Patch = Callable[[int, Array], Array]
+"""Takes a node's index and output, returns the output that the provider goes on with."""
+
+
+class Behaviour:
+    """The honest behaviour, and the hooks that a dishonest one overrides."""
+
+    name = "honest"
+
+    plays = True
+    """Whether the provider makes moves when its claim is disputed."""
+
+    def bind(self, program: Program) -> None:
+        """Learn which program is run, before anything else."""
+
+    def alter_program(self, program: Program) -> Program:
+        """Return the program that is really run; it has the same operators."""
+        return program
+
+    def alter_state(self, step: int, state: Sequence[Array]) -> Sequence[Array]:
+        """Return the state from which a step is really run."""
+        del step
+        return state
+
+    def alter_batch(self, step: int, batch: Sequence[Array]) -> Sequence[Array]:
+        """Return the batch that a step really gets."""
+        del step
+        return batch
+
+    def patch(self, step: int, state: Sequence[Array]) -> Patch | None:
+        """Return what to do to the outputs of a step's operators, if anything."""
+        del step, state
+        return None
+
+    def alter_history(self, roots: Sequence[Digest]) -> Sequence[Digest]:
+        """Return the history that is claimed."""
+        return roots
+
+    def alter_trace(self, step: int, leaves: Sequence[Digest]) -> Sequence[Digest]:
+        """Return the trace of a step that is claimed."""
+        del step
+        return leaves
+
+    def alter_partials(self, step: int, operator: int, element: int, partials: Array) -> Array:
+        """Return the accumulators of an element that are claimed."""
+        del step, operator, element
+        return partials
+
+    def describe(self) -> str:
+        """Return the behaviour with its settings, in the form that `--cheat` takes."""
+        return self.name

@@ -1,0 +1,188 @@
+"""A provider's run: the states that it keeps, and everything that it may have to show of them.
+
+The run hashes and stores states at checkpoints only. Intervals, traces and tensors are made again,
+from the checkpoint before them, when somebody disputes.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+
+import numpy as np
+
+from offchain.commitments.tags import Tag
+from offchain.commitments.tensors import (
+    Array,
+    TensorTree,
+    compute_state_root,
+    compute_tensor_root,
+)
+from offchain.commitments.tree import Digest, Tree, hash_root
+from offchain.execution.executor import Executor
+from offchain.execution.partials import partials
+from offchain.programs.graph import Origin
+from offchain.providers.behaviour import Behaviour
+from offchain.providers.store import Store
+from offchain.providers.task import Task
+
+Progress = Callable[[int], None]
+"""Told the number of steps that are done."""
+
+NOTES = "run"
+
+
+class Run:
+    """One provider's execution of a task, under a behaviour, on its own store.
+
+    Args:
+        task: what is agreed.
+        behaviour: what the provider does differently.
+        store: where its checkpoints are kept.
+        threads: threads of the kernels; the results do not depend on it.
+    """
+
+    def __init__(
+        self, task: Task, behaviour: Behaviour, store: Store, threads: int | None = None
+    ) -> None:
+        self.task = task
+        self.behaviour = behaviour
+        self._store = store
+        behaviour.bind(task.program)
+        self._executor = Executor(behaviour.alter_program(task.program), threads)
+        self._roots: list[Digest] = []
+        self._recent: tuple[int, Sequence[Array]] | None = None
+        self._tensors = lru_cache(maxsize=8)(self._make_tensor)
+        self._traces = lru_cache(maxsize=8)(self._make_trace)
+        self._states = lru_cache(maxsize=8)(self._make_state_tree)
+        self._intervals = lru_cache(maxsize=8)(self._make_interval)
+
+    def compute(self, progress: Progress | None = None) -> None:
+        """Run every step, or what is left of them, keeping the state of every checkpoint."""
+        notes = self._store.get_json(NOTES) or {}
+        self._roots = [bytes.fromhex(root) for root in notes.get("roots", [])]
+        if not self._roots:
+            self._keep(self.task.initial_state)
+        done = self.task.checkpoints[len(self._roots) - 1]
+        state = self.state(done)
+        for step in range(done, self.task.steps):
+            state = self._advance(step, state)
+            if progress is not None:
+                progress(step + 1)
+            if step + 1 in self.task.checkpoints:
+                self._keep(state)
+
+    def _keep(self, state: Sequence[Array]) -> None:
+        self._roots.append(self._store.put_state(state))
+        self._store.put_json(NOTES, {"roots": [root.hex() for root in self._roots]})
+
+    def _advance(self, step: int, state: Sequence[Array]) -> list[Array]:
+        started = self.behaviour.alter_state(step, state)
+        return self._executor.run(
+            started, self._batch(step), step, patch=self.behaviour.patch(step, started)
+        )
+
+    def _batch(self, step: int) -> Sequence[Array]:
+        return self.behaviour.alter_batch(step, self.task.batch(step))
+
+    @property
+    def roots(self) -> Sequence[Digest]:
+        """The state roots of all checkpoints, as claimed."""
+        return self.behaviour.alter_history(self._roots)
+
+    @property
+    def history(self) -> Tree:
+        """The tree over the claimed history."""
+        return Tree(Tag.HISTORY_NODE, self.roots)
+
+    @property
+    def history_root(self) -> Digest:
+        """The root of the claimed history."""
+        return hash_root(Tag.HISTORY_ROOT, len(self.roots), self.history.top)
+
+    def state(self, step: int) -> Sequence[Array]:
+        """Return the state before a step (after the last one, for the number of steps)."""
+        if self._recent is not None and self._recent[0] == step:
+            return self._recent[1]
+        kept = self.task.checkpoints[: len(self._roots)]
+        start = max(checkpoint for checkpoint in kept if checkpoint <= step)
+        state: Sequence[Array] = self._store.get_state(self._roots[kept.index(start)])
+        for before in range(start, step):
+            state = self._advance(before, state)
+        self._recent = step, state
+        return state
+
+    def interval(self, first: int, last: int) -> Tree:
+        """Return the tree over the states before step `first` up to after step `last` - 1."""
+        return self._intervals(first, last)
+
+    def _make_interval(self, first: int, last: int) -> Tree:
+        state = self.state(first)
+        roots = [_hash_state(state)]
+        for step in range(first, last):
+            state = self._advance(step, state)
+            roots.append(_hash_state(state))
+        return Tree(Tag.INTERVAL_NODE, roots)
+
+    def trace(self, step: int) -> Tree:
+        """Return the tree over the outputs of all operators of a step, and the state after it."""
+        return self._traces(step)
+
+    def _make_trace(self, step: int) -> Tree:
+        leaves: list[Digest] = []
+
+        def observe(index: int, output: Array) -> None:
+            assert index == len(leaves)
+            leaves.append(compute_tensor_root(output))
+
+        state = self.behaviour.alter_state(step, self.state(step))
+        patch = self.behaviour.patch(step, state)
+        self._executor.run(state, self._batch(step), step, observe=observe, patch=patch)
+        leaves.append(compute_state_root(leaves[self.task.program.first_sink :]))
+        return Tree(Tag.TRACE_NODE, self.behaviour.alter_trace(step, leaves))
+
+    def state_tree(self, step: int) -> Tree:
+        """Return the tree over the tensors of the state before a step."""
+        return self._states(step)
+
+    def _make_state_tree(self, step: int) -> Tree:
+        return Tree(Tag.STATE_NODE, [compute_tensor_root(array) for array in self.state(step)])
+
+    def outputs(self, step: int, operators: Sequence[int]) -> dict[int, Array]:
+        """Return the outputs of some operators of a step."""
+        state = self.behaviour.alter_state(step, self.state(step))
+        patch = self.behaviour.patch(step, state)
+        return self._executor.outputs(state, self._batch(step), step, operators, patch=patch)
+
+    def tensor(self, step: int, origin: Origin, reference: int) -> TensorTree:
+        """Return an operator's output, or a slot of the state or batch, with its tree."""
+        return self._tensors(step, origin, reference)
+
+    def _make_tensor(self, step: int, origin: Origin, reference: int) -> TensorTree:
+        if origin is Origin.STATE:
+            return TensorTree(self.state(step)[reference])
+        if origin is Origin.BATCH:
+            return TensorTree(self.task.batch(step)[reference])
+        return TensorTree(self.outputs(step, [reference])[reference])
+
+    def operands(self, step: int, operator: int) -> list[Array | None]:
+        """Return the tensors that an operator reads, None for its constants."""
+        node = self.task.program.nodes[operator]
+        outputs = self.outputs(step, node.inputs) if node.inputs else {}
+        pools: dict[Origin, Mapping[int, Array] | Sequence[Array]] = {
+            Origin.NODE: outputs,
+            Origin.STATE: self.state(step),
+            Origin.BATCH: self.task.batch(step),
+        }
+        return [
+            None if o.origin is Origin.IMMEDIATE else pools[o.origin][o.reference]
+            for o in node.operands
+        ]
+
+    def partials(self, step: int, operator: int, element: int) -> Array:
+        """Return the claimed accumulators of one element of a fold, the initial one first."""
+        node = self.task.program.nodes[operator]
+        claimed = partials(node, element, self.operands(step, operator), step)
+        return self.behaviour.alter_partials(step, operator, element, claimed)
+
+
+def _hash_state(state: Sequence[Array]) -> Digest:
+    return compute_state_root([compute_tensor_root(np.asarray(array)) for array in state])

@@ -1,0 +1,69 @@
+"""A task: everything about a job that is agreed before anybody runs it."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from offchain.commitments.tags import Tag
+from offchain.commitments.tensors import Array, compute_state_root, compute_tensor_root
+from offchain.commitments.tree import Digest, Tree, hash_root
+from offchain.errors import UsageError
+from offchain.programs.graph import Program
+from offchain.programs.roots import ProgramTree
+
+
+@dataclass(frozen=True)
+class Task:
+    """A program, its start state, its data and its length.
+
+    Attributes:
+        program: the step.
+        initial_state: arrays in the order of the program's state slots.
+        batch: the batch of a step, arrays in the order of the program's batch slots.
+        steps: number of steps.
+        checkpoint_every: steps from one checkpoint to the next.
+    """
+
+    program: Program
+    initial_state: Sequence[Array]
+    batch: Callable[[int], Sequence[Array]]
+    steps: int
+    checkpoint_every: int
+
+    def __post_init__(self) -> None:
+        if self.steps < 1:
+            raise UsageError(f"a task has at least one step, not {self.steps}")
+        if not 1 <= self.checkpoint_every <= self.steps:
+            raise UsageError(
+                f"checkpoints every {self.checkpoint_every} steps do not fit {self.steps} steps; "
+                f"choose a number from 1 to {self.steps}"
+            )
+
+    @cached_property
+    def commitment(self) -> ProgramTree:
+        """The program's tree."""
+        return ProgramTree(self.program)
+
+    @cached_property
+    def start_root(self) -> Digest:
+        """The root of the start state."""
+        return compute_state_root([compute_tensor_root(array) for array in self.initial_state])
+
+    @cached_property
+    def data_tree(self) -> Tree | None:
+        """The tree over all batches; None when the program takes no batch."""
+        roots = [
+            compute_tensor_root(array) for step in range(self.steps) for array in self.batch(step)
+        ]
+        return Tree(Tag.DATA_NODE, roots) if roots else None
+
+    @property
+    def data_root(self) -> Digest:
+        """The root over all batches."""
+        tree = self.data_tree
+        return hash_root(Tag.DATA_ROOT, tree.count, tree.top) if tree else bytes(32)
+
+    @cached_property
+    def checkpoints(self) -> tuple[int, ...]:
+        """The steps before which the state is committed to, and the last step's end."""
+        return (*range(0, self.steps, self.checkpoint_every), self.steps)

@@ -1,0 +1,77 @@
+"""Agents: a provider observes a job that is offered to it, and answers with what it will do.
+
+An agent never touches the chain or anybody's store: the market carries out its action.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from offchain.disputes.game import Stakes
+from offchain.providers.behaviour import Behaviour
+from offchain.providers.cheats import make_cheat
+from offchain.providers.task import Task
+from sim.mix import HONEST, Group
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What a provider sees when a job is offered to it."""
+
+    job: int
+    task: Task
+    stakes: Stakes
+    balance_wei: int
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """The action of taking a job and running it under a behaviour."""
+
+    behaviour: Behaviour
+
+
+class Agent(Protocol):
+    """A provider's strategy; anything that it draws comes from the stream that it is given."""
+
+    @property
+    def name(self) -> str:
+        """Its name, which begins with its strategy."""
+
+    @property
+    def strategy(self) -> str:
+        """What it is counted under."""
+
+    def act(self, view: View, rng: np.random.Generator) -> Work:
+        """Return what it does about a job."""
+
+
+@dataclass(frozen=True, slots=True)
+class Provider:
+    """An agent that does the same in every job: its strategy is `honest` or one of the cheats."""
+
+    name: str
+    strategy: str
+
+    def act(self, view: View, rng: np.random.Generator) -> Work:
+        """Take the job; a cheat's settings are drawn anew for every job."""
+        if self.strategy == HONEST:
+            return Work(Behaviour())
+        return Work(make_cheat(self.strategy, view.task, rng))
+
+
+def make_providers(mix: Iterable[Group]) -> tuple[Provider, ...]:
+    """Return the providers of a mix, numbered from 1 within each strategy."""
+    return tuple(
+        Provider(f"{group.strategy}-{number + 1}", group.strategy)
+        for group in mix
+        for number in range(group.count)
+    )
+
+
+def check_providers(providers: Iterable[Provider], task: Task) -> None:
+    """Raise UsageError when a provider's cheat is impossible with a task."""
+    for strategy in sorted({provider.strategy for provider in providers} - {HONEST}):
+        make_cheat(strategy, task, np.random.default_rng(0))

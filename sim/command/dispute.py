@@ -1,0 +1,110 @@
+"""`moot dispute`: play one dispute and report on it."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from sim.command import options
+
+HONEST_LOST = 3
+
+
+@click.command(short_help="Play one dispute and report on it.")
+@options.program("gpt2", "tiny")
+@options.length(16, 4)
+@click.option(
+    "--cheat",
+    default="wrong-output",
+    show_default=True,
+    help="none, or a cheat with its settings: wrong-output:step=11,operator=mm_17,element=5,bit=3. "
+    "What is left out is drawn from the seed.",
+)
+@click.option(
+    "--leaf",
+    default="scalar",
+    show_default=True,
+    help="scalar (the contract computes one operation) or operator (the bounded verifier does).",
+)
+@options.chain
+@options.seed
+@options.as_json
+def dispute(
+    program: str,
+    size: str,
+    steps: int,
+    checkpoint_every: int | None,
+    cheat: str,
+    leaf: str,
+    chain: str,
+    seed: int,
+    data: Path | None,
+    inference: bool,  # noqa: FBT001 - click passes it
+    as_json: bool,  # noqa: FBT001 - likewise
+) -> int:
+    """Play one dispute between an honest provider and a cheat, on a chain.
+
+    Prints the verdict, the step, operator, element and scalar operation that were found, every
+    transaction with its gas, and who was paid. Exits with 0 when the honest claim won, 3 when it
+    did not.
+    """
+    from offchain.disputes.report import make_report  # noqa: PLC0415 - imports numpy and the chain
+    from offchain.disputes.session import Setting, prepare  # noqa: PLC0415 - likewise
+
+    steps = options.check_steps(steps, inference=inference)
+    setting = Setting(
+        program=program,
+        size=size,
+        steps=steps,
+        checkpoint_every=options.choose_interval(checkpoint_every, 4, steps),
+        cheat=cheat,
+        leaf=leaf,
+        chain=chain,
+        seed=seed,
+        data=data,
+        inference=inference,
+    )
+    with options.stores() as directory, options.progress(quiet=as_json) as report:
+        session = prepare(setting, directory, report)
+        for played in session.play():
+            report("moves", len(session.moves), len(session.moves) + 1)
+            del played
+        result = make_report(session)
+    if as_json:
+        click.echo(json.dumps(result, indent=2))
+    else:
+        _show(result)
+    return 0 if session.honest_won else HONEST_LOST
+
+
+def _show(result: dict[str, Any]) -> None:
+    """Print a report for people."""
+    console = Console()
+    verdict, located = result["verdict"], result["located"]
+    losers = ", ".join(verdict["losers"]) or "nobody"
+    console.print(
+        f"[bold]{verdict['winner']}[/] wins, {losers} loses ({verdict['reason']}), "
+        f"{result['rounds']} moves, {result['gas']['total']:,} gas"
+    )
+    if located["operator"]:
+        name, kind = located["operator"]["name"], located["operator"]["kind"]
+        console.print(f"found: step {located['step']}, operator {name} ({kind})", end="")
+        if located["scalar"]:
+            scalar = located["scalar"]
+            fold = "" if located["fold_index"] is None else f", fold step {located['fold_index']}"
+            console.print(f", element {located['element']}{fold}")
+            operands = ", ".join(scalar["operands"])
+            console.print(
+                f"       {scalar['function']}({operands}) = {scalar['correct']}, "
+                f"claimed {scalar['claimed']}"
+            )
+        else:
+            console.print()
+    table = Table("stage", "gas", title="gas by stage")
+    table.columns[1].justify = "right"
+    for stage, gas in result["gas"]["by_phase"].items():
+        table.add_row(stage, f"{gas:,}")
+    console.print(table)

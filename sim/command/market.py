@@ -1,0 +1,167 @@
+"""`moot market`: honest and dishonest providers, every job for real."""
+
+import json
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from offchain.errors import UsageError
+from sim.command import options
+
+if TYPE_CHECKING:
+    from sim.files import Folder
+    from sim.market import Market
+    from sim.results import JobResult
+    from sim.tables import Summary
+
+DEFAULT_MIX = "honest=3,lazy=1,wrong-output=1,silent=1"
+STEPS, CHECKPOINT_EVERY = 6, 3
+WEI_DIGITS = 18
+
+
+@click.command(short_help="Run a market, every job for real.")
+@click.option(
+    "--providers", type=int, help="What the counts of the mix add up to.  [default: they do]"
+)
+@click.option("--jobs", default=20, show_default=True, help="Each goes to two or three providers.")
+@click.option(
+    "--mix",
+    default=DEFAULT_MIX,
+    show_default=True,
+    help="How many providers have each strategy: honest, or the name of a cheat.",
+)
+@options.program("mlp", "tiny")
+@options.length(STEPS, CHECKPOINT_EVERY)
+@options.chain
+@options.seed
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    help="Directory for strategies.csv and gas.csv, and for jobs.csv as the jobs are settled.",
+)
+@options.as_json
+def market(
+    providers: int | None,
+    jobs: int,
+    mix: str,
+    program: str,
+    size: str,
+    data: Path | None,
+    inference: bool,  # noqa: FBT001 - click passes it
+    steps: int,
+    checkpoint_every: int | None,
+    chain: str,
+    seed: int,
+    output: Path | None,
+    as_json: bool,  # noqa: FBT001 - likewise
+) -> None:
+    """Run a market of honest and dishonest providers.
+
+    Every job is really run by two or three of them, committed to, agreed upon or disputed, and
+    paid on a chain. Prints what became of each strategy, and what each call costs. The same
+    options give the same results, byte for byte.
+    """
+    from offchain.disputes.session import Setting  # noqa: PLC0415 - imports numpy
+    from sim.files import Folder  # noqa: PLC0415 - likewise
+    from sim.market import open_market  # noqa: PLC0415 - likewise
+    from sim.mix import parse_mix  # noqa: PLC0415 - likewise
+    from sim.tables import make_object, summarise_market  # noqa: PLC0415 - likewise
+
+    steps = options.check_steps(steps, inference=inference)
+    setting = Setting(
+        program=program,
+        size=size,
+        steps=steps,
+        checkpoint_every=options.choose_interval(checkpoint_every, CHECKPOINT_EVERY, steps),
+        chain=chain,
+        seed=seed,
+        data=data,
+        inference=inference,
+    )
+    groups = parse_mix(mix, providers)
+    check_jobs(jobs, seed)
+    folder = Folder(output) if output else None
+    with options.stores() as directory:
+        opened = open_market(setting, groups, jobs, directory)
+        results = play(opened, folder, quiet=as_json)
+    summary = summarise_market(opened.agents, results)
+    if folder:
+        folder.finish(summary)
+    if as_json:
+        click.echo(json.dumps(make_object(summary, results), indent=2))
+    else:
+        show(summary)
+
+
+def check_jobs(jobs: int, seed: int) -> None:
+    """Refuse numbers that make no sense."""
+    if jobs < 1:
+        raise UsageError(f"--jobs {jobs} is not a positive number")
+    if seed < 0:
+        raise UsageError(f"--seed {seed} is negative; choose 0 or more")
+
+
+def play(opened: "Market", folder: "Folder | None", *, quiet: bool) -> list["JobResult"]:
+    """Play a market, with a line on disk for every job and a bar for people."""
+    results: list[JobResult] = []
+    with options.progress(quiet=quiet) as report:
+        report("jobs", 0, opened.jobs)
+        for result in opened.play():
+            results.append(result)
+            report("jobs", len(results), opened.jobs)
+            if folder:
+                folder.append(result)
+    return results
+
+
+def show(summary: "Summary") -> None:
+    """Print a market for people."""
+    console = Console(highlight=False)
+    totals = summary.totals
+    console.print(
+        f"[bold]{totals.jobs} jobs[/], {totals.disputed} of them disputed in {totals.matches} "
+        f"matches: {totals.right} answers right, {totals.wrong} wrong, {totals.void} void"
+    )
+    console.print(_make_strategy_table(summary))
+    console.print(_make_gas_table(summary))
+    console.print(
+        f"the client spent {_show_eth(-totals.client_wei)} ETH; {_show_eth(totals.fees_wei)} ETH "
+        f"went to gas, {_show_eth(totals.burned_wei)} ETH were burned; all accounts add up"
+    )
+
+
+def _show_eth(wei: int, sign: str = "") -> str:
+    return f"{Decimal(wei).scaleb(-WEI_DIGITS):{sign}.6f}"
+
+
+def _make_table(title: str, names: int, *headers: str) -> Table:
+    """Return a table whose first columns are names and whose others are numbers."""
+    table = Table(title=title, box=None, pad_edge=False, title_justify="left")
+    for index, header in enumerate(headers):
+        table.add_column(header, justify="left" if index < names else "right", no_wrap=True)
+    return table
+
+
+def _make_strategy_table(summary: "Summary") -> Table:
+    headers = ("strategy", "providers", "jobs", "right", "won", "slashed")
+    table = _make_table("by strategy", 1, *headers, "gas paid", "profit in ETH")
+    for row in summary.strategies:
+        counts = (row.providers, row.jobs, row.right, row.won, row.slashed)
+        money = (_show_eth(row.fees_wei), _show_eth(row.profit_wei, "+"))
+        table.add_row(row.strategy, *map(str, counts), *money)
+    return table
+
+
+def _make_gas_table(summary: "Summary") -> Table:
+    headers = ("stage", "call", "moves", "minimum", "median", "maximum", "calldata", "execution")
+    table = _make_table("gas by stage and call (calldata and execution: medians)", 2, *headers)
+    for row in summary.gas:
+        spread = (row.gas.minimum, row.gas.median, row.gas.maximum)
+        amounts = (row.moves, *spread, row.calldata.median, row.execution.median)
+        table.add_row(row.stage, row.call, *(f"{amount:,}" for amount in amounts))
+    return table

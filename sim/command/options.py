@@ -1,0 +1,113 @@
+"""Options that several verbs share, and the progress that they show."""
+
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+from offchain.errors import UsageError
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+seed = click.option("--seed", default=0, show_default=True, help="Source of all that is drawn.")
+chain = click.option(
+    "--chain",
+    default="tester",
+    show_default=True,
+    help="`tester` (py-evm in this process) or the URL of a JSON-RPC node.",
+)
+
+
+def program(default: str, size: str) -> Callable[[Command], Command]:
+    """Return the options that say what is run."""
+
+    def add(command: Command) -> Command:
+        for option in (
+            click.option(
+                "--data",
+                type=click.Path(path_type=Path),
+                help="Text for language models (default: the standard library's source).",
+            ),
+            click.option("--inference", is_flag=True, help="One forward pass instead of training."),
+            click.option(
+                "--size",
+                default=size,
+                show_default=True,
+                help="tiny, small or full.",
+            ),
+            click.option(
+                "--program",
+                default=default,
+                show_default=True,
+                help="mlp, cnn, gpt2, llama, bert, resnet, or path/to/file.py:function.",
+            ),
+        ):
+            command = option(command)
+        return command
+
+    return add
+
+
+def length(steps: int, checkpoint_every: int) -> Callable[[Command], Command]:
+    """Return the options that say how long a task is."""
+
+    def add(command: Command) -> Command:
+        for option in (
+            click.option(
+                "--checkpoint-every",
+                type=int,
+                help="Steps from one committed state to the next "
+                f"[default: {checkpoint_every}, or the number of steps].",
+            ),
+            click.option("--steps", default=steps, show_default=True, help="Steps of the task."),
+        ):
+            command = option(command)
+        return command
+
+    return add
+
+
+def choose_interval(given: int | None, default: int, steps: int) -> int:
+    """Return the steps between checkpoints: those asked for, or a default that fits."""
+    return given if given is not None else max(1, min(default, steps))
+
+
+@contextmanager
+def stores() -> Iterator[Path]:
+    """Give the providers a directory for their stores, and clear it away afterwards."""
+    with tempfile.TemporaryDirectory(prefix="moot-") as directory:
+        yield Path(directory)
+
+
+@contextmanager
+def progress(*, quiet: bool = False) -> Iterator[Callable[[str, int, int], None]]:
+    """Show bars on stderr while something slow goes on, when that is a terminal."""
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description:>16}"), BarColumn(), MofNCompleteColumn())
+    with Progress(
+        *columns, console=console, transient=True, disable=quiet or not sys.stderr.isatty()
+    ) as bars:
+        tasks: dict[str, Any] = {}
+
+        def report(what: str, done: int, total: int) -> None:
+            if what not in tasks:
+                tasks[what] = bars.add_task(what, total=total)
+            bars.update(tasks[what], completed=done)
+
+        yield report
+
+
+def check_steps(steps: int, *, inference: bool) -> int:
+    """Return the number of steps; inference has one."""
+    if inference:
+        return 1
+    if steps < 1:
+        raise UsageError(f"--steps {steps} is not a positive number")
+    return steps

@@ -1,0 +1,106 @@
+"""`moot program`: what a captured program is made of."""
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from sim.command import options
+
+
+@click.group(short_help="Look at captured programs.")
+def program() -> None:
+    """Look at programs: what is captured, and how it is committed to."""
+
+
+@program.command()
+@click.argument("name", default="gpt2")
+@click.option("--size", default="tiny", show_default=True, help="tiny, small or full.")
+@click.option("--inference", is_flag=True, help="One forward pass instead of training.")
+@click.option("--data", type=click.Path(path_type=Path), help="Text for language models.")
+@click.option("--operators", is_flag=True, help="List every operator.")
+@options.seed
+@options.as_json
+def show(
+    name: str,
+    size: str,
+    inference: bool,  # noqa: FBT001 - click passes it
+    data: Path | None,
+    operators: bool,  # noqa: FBT001 - likewise
+    seed: int,
+    as_json: bool,  # noqa: FBT001 - likewise
+) -> None:
+    """Capture NAME and show its commitment, its state and its operators.
+
+    NAME is mlp, cnn, gpt2, llama, bert, resnet, or path/to/file.py:function.
+    """
+    from offchain.disputes.session import Setting, make_task  # noqa: PLC0415 - imports torch
+
+    setting = Setting(
+        program=name,
+        size=size,
+        steps=1,
+        checkpoint_every=1,
+        seed=seed,
+        data=data,
+        inference=inference,
+    )
+    task = make_task(setting)
+    header = task.commitment.header
+    nodes = task.program.nodes
+    listing = [
+        {
+            "index": index,
+            "name": task.program.names[index],
+            "kind": node.kind.name.lower(),
+            "function": node.function.name.lower(),
+            "dtype": node.dtype.name.lower(),
+            "shape": list(node.shape),
+            "fold": list(node.fold_shape),
+            "inputs": [task.program.names[i] for i in node.inputs],
+            "line": task.program.lines[index],
+        }
+        for index, node in enumerate(nodes)
+    ]
+    result = {
+        "program_root": header.root.hex(),
+        "start_root": task.start_root.hex(),
+        "operators": header.operators,
+        "state_slots": header.state_slots,
+        "batch_slots": header.batch_slots,
+        "state_elements": sum(slot.elements for slot in task.program.state),
+        "kinds": dict(Counter(row["kind"] for row in listing)),
+        "functions": dict(Counter(row["function"] for row in listing)),
+        "nodes": listing,
+    }
+    if as_json:
+        click.echo(json.dumps(result, indent=2))
+    else:
+        _show(result, operators=operators)
+
+
+def _show(result: dict[str, Any], *, operators: bool) -> None:
+    """Print a program for people."""
+    console = Console()
+    console.print(f"program root  {result['program_root']}")
+    console.print(f"start root    {result['start_root']}")
+    console.print(
+        f"{result['operators']:,} operators, {result['state_slots']} state tensors with "
+        f"{result['state_elements']:,} elements, {result['batch_slots']} batch tensors"
+    )
+    for title in ("kinds", "functions"):
+        table = Table(title.rstrip("s"), "operators")
+        for key, count in sorted(result[title].items(), key=lambda pair: (-pair[1], pair[0])):
+            table.add_row(key, str(count))
+        console.print(table)
+    if operators:
+        table = Table("index", "name", "kind", "function", "shape", "fold", "line")
+        for row in result["nodes"]:
+            shape, fold = (",".join(map(str, row[key])) for key in ("shape", "fold"))
+            cells = (str(row["index"]), row["name"], row["kind"], row["function"])
+            table.add_row(*cells, shape, fold, row["line"])
+        console.print(table)

@@ -1,0 +1,69 @@
+"""Tables on disk: whole ones appear at once, growing ones line by line."""
+
+import csv
+import io
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from offchain.errors import UsageError
+from sim.results import JobResult
+from sim.tables import Record, Summary, make_gas_record, make_job_record, make_strategy_record
+
+
+def format_csv(records: Sequence[Record], *, header: bool = True) -> str:
+    """Return records that all have the same keys as CSV; no text at all for no records."""
+    if not records:
+        return ""
+    text = io.StringIO(newline="")
+    writer = csv.DictWriter(text, list(records[0]), lineterminator="\n")
+    if header:
+        writer.writeheader()
+    writer.writerows(records)
+    return text.getvalue()
+
+
+class Folder:
+    """The directory in which a market leaves its tables; it is made when it is missing.
+
+    Every method raises `UsageError` when the disk refuses.
+    """
+
+    GROWING = "jobs.csv"
+    WHOLE = ("strategies.csv", "gas.csv")
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        with _reporting(path):
+            path.mkdir(parents=True, exist_ok=True)
+            for name in self.WHOLE:
+                (path / name).unlink(missing_ok=True)
+            (path / self.GROWING).write_text("", encoding="utf-8")
+
+    def append(self, result: JobResult) -> None:
+        """Add a job's line to the growing table, below the header if it is the first one."""
+        path = self._path / self.GROWING
+        with _reporting(path), path.open("a", encoding="utf-8", newline="") as file:
+            file.write(format_csv([make_job_record(result)], header=file.tell() == 0))
+
+    def finish(self, summary: Summary) -> None:
+        """Write the tables of a market that is over."""
+        self._write("strategies.csv", [make_strategy_record(row) for row in summary.strategies])
+        self._write("gas.csv", [make_gas_record(row) for row in summary.gas])
+
+    def _write(self, name: str, records: Sequence[Record]) -> None:
+        """Write a table aside, and give it its name when it is complete."""
+        path = self._path / name
+        aside = path.with_name(f".{name}.aside")
+        with _reporting(path):
+            aside.write_text(format_csv(records), encoding="utf-8", newline="")
+            aside.replace(path)
+
+
+@contextmanager
+def _reporting(path: Path) -> Iterator[None]:
+    """Say on one line what the operating system has against a file."""
+    try:
+        yield
+    except OSError as error:
+        raise UsageError(f"cannot write {path}: {error.strerror}; choose another -o") from error

@@ -1,0 +1,75 @@
+"""Where the money of a market goes: nothing is made, nothing is lost."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from contracts.model.types import WINNER_SHARE, Address
+from offchain.disputes.game import Ended, Played
+from offchain.errors import ChainError
+
+
+class Bank(Protocol):
+    """Whatever knows balances."""
+
+    def balance(self, address: Address) -> int:
+        """Return an account's balance in wei."""
+
+
+def read_balances(bank: Bank, addresses: Iterable[Address]) -> dict[Address, int]:
+    """Return balances in wei."""
+    return {address: bank.balance(address) for address in addresses}
+
+
+def calculate_fees(played: Iterable[Played]) -> dict[str, int]:
+    """Return the wei that every player has paid for gas, at the prices on the receipts."""
+    fees: dict[str, int] = {}
+    for move in played:
+        if move.receipt is not None:
+            fee = move.receipt.gas_used * move.receipt.effective_gas_price
+            fees[move.player] = fees.get(move.player, 0) + fee
+    return fees
+
+
+def calculate_burned(ended: Sequence[Ended], bond_wei: int) -> int:
+    """Return the wei that the rules burn: of each defeated bond, all but the winner's share."""
+    defeats = sum(match.loser is not None for match in ended)
+    return defeats * (bond_wei - bond_wei // WINNER_SHARE)
+
+
+@dataclass(frozen=True, slots=True)
+class Flows:
+    """What came in since some moment, in wei; what went out is negative.
+
+    Attributes:
+        accounts_wei: to everybody's accounts.
+        contract_wei: to the referee's own balance.
+        burned_wei: away for ever, by the rules.
+        fees_wei: to the chain, for gas.
+    """
+
+    accounts_wei: int = 0
+    contract_wei: int = 0
+    burned_wei: int = 0
+    fees_wei: int = 0
+
+    @property
+    def sum_wei(self) -> int:
+        """The sum of all, which is 0 when value is conserved."""
+        return self.accounts_wei + self.contract_wei + self.burned_wei + self.fees_wei
+
+    def __add__(self, other: "Flows") -> "Flows":
+        return Flows(
+            self.accounts_wei + other.accounts_wei,
+            self.contract_wei + other.contract_wei,
+            self.burned_wei + other.burned_wei,
+            self.fees_wei + other.fees_wei,
+        )
+
+    def check(self) -> None:
+        """Raise ChainError unless value is conserved."""
+        if self.sum_wei:
+            raise ChainError(
+                f"the market's accounts do not add up by {self.sum_wei} wei; "
+                "use a chain on which nobody else moves their money and none of them earns fees"
+            )

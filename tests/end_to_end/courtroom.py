@@ -1,0 +1,91 @@
+"""What the end-to-end tests share: captured tasks, honest runs, one referee, and how to play."""
+
+import tempfile
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+
+from contracts.reasons import LeafMode
+from offchain.disputes.chain_referee import ChainReferee, deploy
+from offchain.disputes.evidence import rule_for
+from offchain.disputes.game import Game, Player
+from offchain.disputes.session import Setting, make_task
+from offchain.programs.graph import Kind
+from offchain.providers.behaviour import Behaviour
+from offchain.providers.cheats import make_cheat
+from offchain.providers.run import Run
+from offchain.providers.store import Store
+from offchain.providers.task import Task
+
+PROGRAMS = ("mlp", "cnn", "gpt2", "llama", "bert", "resnet")
+STEPS, CHECKPOINT_EVERY = 4, 2
+
+_DIRECTORY = tempfile.TemporaryDirectory(prefix="moot-tests-")
+
+
+@dataclass(frozen=True)
+class Case:
+    """A captured program, ready for disputes."""
+
+    task: Task
+    honest: Run
+
+
+@cache
+def get_case(program: str, *, inference: bool = False) -> Case:
+    """Capture a tiny program once, and run it honestly once."""
+    steps = 1 if inference else STEPS
+    every = min(CHECKPOINT_EVERY, steps)
+    setting = Setting(
+        program=program, steps=steps, checkpoint_every=every, seed=5, inference=inference
+    )
+    task = make_task(setting)
+    return Case(task, run(task, Behaviour(), f"{program}-{inference}-honest"))
+
+
+@cache
+def get_referee() -> ChainReferee:
+    """Deploy one referee for all games of this process."""
+    return deploy("tester")
+
+
+def run(task: Task, behaviour: Behaviour, name: str) -> Run:
+    """Run a task to its end."""
+    directory = Path(tempfile.mkdtemp(prefix=f"{name}-", dir=_DIRECTORY.name))
+    done = Run(task, behaviour, Store(directory))
+    done.compute()
+    return done
+
+
+def draw_cheat(case: Case, cheat: str, seed: int) -> Run:
+    """Run a cheat, drawn again until it changes the claim (a false flag's claim is honest)."""
+    for draw in range(64):
+        rng = np.random.default_rng([seed, draw])
+        behaviour = make_cheat(cheat, case.task, rng)
+        cheating = run(case.task, behaviour, "cheat")
+        if cheating.history.top != case.honest.history.top or behaviour.name == "false-flag":
+            return cheating
+    raise AssertionError(f"{cheat} never changes anything")
+
+
+def make_game(case: Case, players: dict[str, Run], leaf: LeafMode, seed: int = 0) -> Game:
+    """Set the table on the shared referee."""
+    referee = get_referee()
+    client, verifier, *others = referee.accounts
+    return Game(
+        referee=referee,
+        task=case.task,
+        client=client,
+        players=[Player(n, a, r) for (n, r), a in zip(players.items(), others, strict=False)],
+        leaf_mode=leaf,
+        verifier=verifier,
+        ruler=rule_for,
+        seed=seed,
+    )
+
+
+def operators_of(task: Task, kind: Kind) -> list[int]:
+    """Return the operators of a kind that have an output."""
+    return [i for i, n in enumerate(task.program.nodes) if n.kind is kind and n.elements]

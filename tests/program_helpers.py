@@ -1,0 +1,102 @@
+"""Functions of tensors as programs: captured, run by the readable executor, and compared with torch."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from offchain.commitments.tensors import Array
+from offchain.execution.readable import run_step
+from offchain.programs.capture import Captured, capture
+from offchain.programs.encoding import decode_program, encode_program
+from offchain.programs.recipe import InferenceRecipe, TrainingRecipe
+
+RELATIVE = 2e-5
+ABSOLUTE = 2e-6
+
+
+@dataclass(frozen=True)
+class Record:
+    """An optimizer that leaves the parameters alone and keeps their gradients."""
+
+    moments: tuple[str, ...] = ("gradient",)
+    counters: tuple[str, ...] = ()
+
+    def advance(self, counters: Any) -> Any:
+        """Return the counters unchanged."""
+        return counters
+
+    def update(self, parameter: Any, gradient: Any, _moments: Any, _counters: Any) -> Any:
+        """Return the parameter unchanged, and its gradient as its moment."""
+        return parameter, (gradient,)
+
+
+class Inputs(torch.nn.Module):
+    """A module whose parameters are the arguments of a function."""
+
+    def __init__(self, inputs: Sequence[torch.Tensor]) -> None:
+        super().__init__()
+        self.inputs = torch.nn.ParameterList(inputs)
+
+
+def capture_function(function: Callable[..., Any], *inputs: torch.Tensor) -> Captured:
+    """Return the program of a function of batch tensors."""
+    recipe = InferenceRecipe(
+        torch.nn.Module(), lambda _, *batch: function(*batch), lambda _: inputs, seed=7
+    )
+    return capture(recipe)
+
+
+def run_function(function: Callable[..., Any], *inputs: torch.Tensor) -> list[Array]:
+    """Return the outputs of a function's program, which survives its own encoding."""
+    captured = capture_function(function, *inputs)
+    program = decode_program(encode_program(captured.program))
+    assert program == captured.program
+    state = run_step(program, captured.initial_state, captured.batch(0), 0)
+    slots = zip(program.state, state, strict=True)
+    return [array for slot, array in slots if slot.name.startswith("output.")]
+
+
+def run_gradients(function: Callable[..., torch.Tensor], *inputs: torch.Tensor) -> list[Array]:
+    """Return a scalar function's value and its gradients, as its program computes them."""
+    model = Inputs([x.clone() for x in inputs])
+    recipe = TrainingRecipe(model, lambda m: function(*m.inputs), Record(), lambda _: (), seed=7)
+    captured = capture(recipe)
+    state = run_step(captured.program, captured.initial_state, [], 0)
+    slots = zip(captured.program.state, state, strict=True)
+    named = {slot.name: array for slot, array in slots}
+    found = [named[f"optimizer.inputs.{i}.gradient"] for i in range(len(inputs))]
+    return [named["output.loss"], *found]
+
+
+def to_double(value: torch.Tensor) -> torch.Tensor:
+    """Return a tensor in float64 where it is in float32."""
+    return value.double() if value.dtype == torch.float32 else value
+
+
+def assert_near(found: Sequence[Array], expected: Sequence[torch.Tensor]) -> None:
+    """Assert equal shapes and types, equal integers, and floats that agree to single precision."""
+    assert len(found) == len(expected)
+    for array, tensor in zip(found, expected, strict=True):
+        reference = tensor.detach().numpy()
+        assert array.shape == reference.shape
+        if reference.dtype != np.float64:
+            assert array.dtype == reference.dtype
+        np.testing.assert_allclose(array, reference, rtol=RELATIVE, atol=ABSOLUTE)
+
+
+def check_function(function: Callable[..., Any], *inputs: torch.Tensor) -> None:
+    """Assert that a function's program computes what torch computes in float64."""
+    expected = function(*map(to_double, inputs))
+    several = [expected] if isinstance(expected, torch.Tensor) else list(expected)
+    assert_near(run_function(function, *inputs), several)
+
+
+def check_gradients(function: Callable[..., torch.Tensor], *inputs: torch.Tensor) -> None:
+    """Assert that a scalar function's program has the value and the gradients of torch in float64."""
+    leaves = [x.detach().double().requires_grad_() for x in inputs]
+    loss = function(*leaves)
+    gradients = torch.autograd.grad(loss, leaves)
+    assert_near(run_gradients(function, *inputs), [loss, *gradients])

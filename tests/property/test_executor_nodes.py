@@ -1,0 +1,310 @@
+"""Every operator kind in the fast executor, against the definition of a program's meaning."""
+
+from collections.abc import Iterator, Sequence
+from math import prod
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from offchain.arithmetic.evaluate import SIGNATURES
+from offchain.arithmetic.functions import DType, Function
+from offchain.commitments.tensors import NUMPY_TYPES, Array, encode_elements
+from offchain.errors import ProgramError
+from offchain.execution import contractions, folds, gathers, indexing, maps, views
+from offchain.execution.partials import partials
+from offchain.execution.plans import plan_node
+from offchain.programs.encoding import check_node
+from offchain.programs.graph import Kind, Node, Operand, Origin, Row, immediate
+from offchain.programs.semantics import compute_element, compute_partials
+
+FLOAT32, INT64, INT32, BOOL = DType
+INTEGERS = (INT64, INT32)
+STEP = 5
+
+ZEROS_ONES_INFINITIES = (0, 0x80000000, 0x3F800000, 0xBF800000, 0x7F800000, 0xFF800000)
+NANS_AND_EXTREMES = (0x7FC00000, 0xFF800001, 1, 0x807FFFFF, 0x00800000, 0x7F7FFFFF)
+POWERS_AND_HALVES = (0x4F000000, 0xCF000000, 0x5F000000, 0xDF000000, 0x3F000000, 0x40200000)
+SPECIALS = ZEROS_ONES_INFINITIES + NANS_AND_EXTREMES + POWERS_AND_HALVES
+
+
+def sample_bits(seed: int, dtype: DType, count: int) -> Array:
+    """Return elements of any bits: ordinary ones, specials, small integers, anything."""
+    rng = np.random.default_rng(seed)
+    kind = f"u{dtype.width}"
+    anything = rng.integers(0, 1 << 8 * dtype.width, count, kind)
+    if dtype is BOOL:
+        return (anything % 2).astype(np.bool_)
+    if dtype is FLOAT32:
+        special = rng.choice(np.array(SPECIALS, kind), count)
+        ordinary = rng.normal(0, 2, count).astype(np.float32).view(kind)
+    else:
+        special = rng.choice(np.array([0, 1 << 8 * dtype.width - 1], kind), count) - rng.integers(
+            0, 2, count, kind
+        )
+        ordinary = rng.integers(-3, 9, count).astype(f"i{dtype.width}").view(kind)
+    choice = rng.choice(3, count, p=rng.choice([[0.7, 0.3, 0.0], [0.0, 1.0, 0.0], [0.5, 0.1, 0.4]]))
+    return np.choose(choice, [ordinary, special, anything]).view(NUMPY_TYPES[dtype])
+
+
+def canonical(dtype: DType, elements: Sequence[int]) -> bytes:
+    """Return the canonical bytes of elements given by their bits."""
+    array = np.array(elements, f"u{dtype.width}").view(NUMPY_TYPES[dtype])
+    return encode_elements(array).tobytes()
+
+
+class Case:
+    """A node and its operands' tensors, number i being what the references i read."""
+
+    def __init__(self, node: Node, tensors: Sequence[Array]) -> None:
+        check_node(node)
+        self.node = node
+        self.tensors = tensors
+        self.flats = [
+            None if o.origin is Origin.IMMEDIATE else tensors[o.reference] for o in node.operands
+        ]
+
+    def __repr__(self) -> str:
+        return f"Case({self.node!r}, {self.tensors!r})"
+
+    def fetch(self, _: int, operand: Operand, index: int) -> int:
+        """Read one element for the definition."""
+        return int.from_bytes(self.tensors[operand.reference][index].tobytes(), "little")
+
+    def check(self) -> None:
+        """Compare the fast output with the definition."""
+        node = self.node
+        output = plan_node(node).run(self.flats, STEP)
+        assert (output.dtype, output.shape) == (NUMPY_TYPES[node.dtype], node.shape)
+        assert output.flags.c_contiguous
+        defined = [compute_element(node, e, STEP, self.fetch) for e in range(node.elements)]
+        assert encode_elements(output).tobytes() == canonical(node.dtype, defined)
+
+
+class Draw:
+    """Draws the parts of one case; every operand has a tensor of its own."""
+
+    def __init__(self, draw: st.DrawFn) -> None:
+        self.draw = draw
+        self.tensors: list[Array] = []
+
+    def shape(self, least: int, most: int) -> tuple[int, ...]:
+        """Draw a shape of some rank; a dimension is 0 now and then."""
+        size = st.integers(1, 4) | st.integers(0, 6)
+        return tuple(self.draw(st.lists(size, min_size=least, max_size=most)))
+
+    def row(self, usable: Sequence[int]) -> Row:
+        """Draw any row: a window, a stride, a slice, or nothing that makes sense."""
+        names = self.draw(st.sets(st.sampled_from(usable), max_size=3)) if usable else ()
+        coefficients = st.integers(1, 2) | st.integers(-3, 3).filter(bool)
+        terms = tuple((v, self.draw(coefficients)) for v in sorted(names))
+        divisor = self.draw(st.sampled_from([1, 1, 1, 2, 3]))
+        return Row(self.draw(st.integers(1, 7)), self.draw(st.integers(-2, 4)), terms, divisor)
+
+    def rows(self, sizes: Sequence[int], usable: Sequence[int]) -> tuple[Row, ...]:
+        """Draw rows over the usable variables, of which those beyond the sizes have no bounds."""
+        if self.draw(st.booleans()):
+            return tuple(self.row(usable) for _ in range(self.draw(st.integers(0, 3))))
+        rows = []
+        for variable in self.draw(st.permutations(usable))[: self.draw(st.integers(0, 4))]:
+            size = sizes[variable] if variable < len(sizes) else 4
+            slack = self.draw(st.sampled_from([0, 0, 0, 0, 1, -1]))
+            offset = self.draw(st.sampled_from([0, 0, 0, 1, -1]))
+            rows.append(Row(max(size + slack, 1), offset, ((variable, 1),)))
+        return tuple(rows)
+
+    def operand(
+        self, dtype: DType, sizes: Sequence[int], extra: int = 0, unused: Sequence[int] = ()
+    ) -> Operand:
+        """Draw a constant, or an access to a new tensor."""
+        seed = self.draw(st.integers(0, 1 << 32))
+        fill = int.from_bytes(sample_bits(seed, dtype, 1).tobytes(), "little")
+        if self.draw(st.integers(0, 5)) == 5:
+            return immediate(dtype, fill)
+        usable = [v for v in range(len(sizes) + extra) if v not in unused]
+        rows = self.rows(sizes, usable)
+        self.tensors.append(sample_bits(seed, dtype, prod(row.size for row in rows)))
+        return Operand(Origin.BATCH, dtype, len(self.tensors) - 1, fill, rows)
+
+    def types(self, signature: str) -> list[DType]:
+        """Draw the types of a signature, the result's last."""
+        kinds = {"F": (FLOAT32,), "I": INTEGERS, "B": (BOOL,), "X": tuple(DType), "Y": tuple(DType)}
+        letters = signature.replace(">", "")
+        chosen = {
+            letter: self.draw(st.sampled_from(kinds[letter])) for letter in sorted(set(letters))
+        }
+        return [chosen[letter] for letter in letters]
+
+
+MAPS = sorted(function for function in SIGNATURES if function is not Function.UNIFORM)
+FOLDABLE = {
+    "FF>F": FLOAT32,
+    "II>I": INT32,
+    "BB>B": BOOL,
+    "XX>B": BOOL,
+}
+FOLDS = sorted(
+    (function, FOLDABLE[signature])
+    for function in MAPS
+    for signature in SIGNATURES[function]
+    if signature in FOLDABLE and not function.is_transcendental
+)
+COMMON_FOLDS = [(f, FLOAT32) for f in (Function.ADD, Function.MAX, Function.MIN)]
+
+
+@st.composite
+def map_cases(draw: st.DrawFn) -> Case:
+    """Draw a map of any function, types, shape and accesses."""
+    d = Draw(draw)
+    function = draw(st.sampled_from(MAPS))
+    *types, result = d.types(draw(st.sampled_from(SIGNATURES[function])))
+    shape = d.shape(0, 3)
+    operands = tuple(d.operand(dtype, shape) for dtype in types)
+    return Case(Node(Kind.MAP, function, result, shape, operands), d.tensors)
+
+
+@st.composite
+def contract_cases(draw: st.DrawFn) -> Case:
+    """Draw a contraction of any shape and accesses."""
+    d = Draw(draw)
+    shape, fold_shape = d.shape(0, 3), d.shape(1, 2)
+    operands = tuple(d.operand(FLOAT32, shape + fold_shape) for _ in range(3))
+    return Case(Node(Kind.CONTRACT, Function.FMA, FLOAT32, shape, operands, fold_shape), d.tensors)
+
+
+@st.composite
+def reduce_cases(draw: st.DrawFn) -> Case:
+    """Draw a reduction by any function."""
+    d = Draw(draw)
+    shape, fold_shape = d.shape(0, 3), d.shape(1, 2)
+    function, dtype = draw(st.sampled_from(COMMON_FOLDS) | st.sampled_from(FOLDS))
+    operands = tuple(d.operand(dtype, shape + fold_shape) for _ in range(2))
+    return Case(Node(Kind.REDUCE, function, dtype, shape, operands, fold_shape), d.tensors)
+
+
+@st.composite
+def position_cases(draw: st.DrawFn) -> Case:
+    """Draw an argmax or argmin; many elements are equal, and init may be a position."""
+    d = Draw(draw)
+    shape, fold_shape = d.shape(0, 3), d.shape(1, 2)
+    function = draw(st.sampled_from((Function.ARGMAX, Function.ARGMIN)))
+    dtype, result = draw(st.sampled_from(list(DType))), draw(st.sampled_from(INTEGERS))
+    operands = (d.operand(result, shape + fold_shape), d.operand(dtype, shape + fold_shape))
+    return Case(Node(Kind.REDUCE, function, result, shape, operands, fold_shape), d.tensors)
+
+
+@st.composite
+def move_cases(draw: st.DrawFn) -> Case:
+    """Draw a move of one to three candidates."""
+    d = Draw(draw)
+    shape, dtype = d.shape(0, 3), draw(st.sampled_from(list(DType)))
+    operands = tuple(d.operand(dtype, shape) for _ in range(draw(st.integers(1, 3))))
+    return Case(Node(Kind.MOVE, Function.COPY, dtype, shape, operands), d.tensors)
+
+
+@st.composite
+def gather_cases(draw: st.DrawFn) -> Case:
+    """Draw a gather by one or two indices."""
+    d = Draw(draw)
+    shape, dtype = d.shape(0, 3), draw(st.sampled_from(list(DType)))
+    types = draw(st.lists(st.sampled_from((*INTEGERS, BOOL)), min_size=1, max_size=2))
+    operands = (d.operand(dtype, shape, len(types)), *(d.operand(t, shape) for t in types))
+    return Case(Node(Kind.GATHER, Function.COPY, dtype, shape, operands), d.tensors)
+
+
+@st.composite
+def scatter_cases(draw: st.DrawFn) -> Case:
+    """Draw a scatter; its source and indices don't depend on the named dimensions, mostly."""
+    d = Draw(draw)
+    shape, fold_shape = d.shape(1, 3), d.shape(1, 2)
+    copies = [(Function.COPY, dtype) for dtype in DType]
+    adds = [(Function.ADD, FLOAT32)]
+    function, dtype = draw(st.sampled_from(adds) | st.sampled_from(copies) | st.sampled_from(FOLDS))
+    named = st.integers(0, len(shape) - 1)
+    targets = tuple(draw(st.lists(named, min_size=1, max_size=2)))
+    sizes = shape + fold_shape
+    unused = targets if draw(st.integers(0, 3)) else ()
+    types = [dtype, *(draw(st.sampled_from((*INTEGERS, BOOL))) for _ in targets)]
+    others = (d.operand(t, sizes, unused=unused) for t in types)
+    operands = (d.operand(dtype, sizes), *others)
+    node = Node(Kind.SCATTER, function, dtype, shape, operands, fold_shape, targets=targets)
+    return Case(node, d.tensors)
+
+
+KINDS = {
+    "map": map_cases(),
+    "contract": contract_cases(),
+    "reduce": reduce_cases(),
+    "position": position_cases(),
+    "move": move_cases(),
+    "gather": gather_cases(),
+    "scatter": scatter_cases(),
+}
+FOLDING = ("contract", "reduce", "position", "scatter")
+
+
+@pytest.fixture(scope="module", params=["usual", "least"])
+def limits(request: pytest.FixtureRequest) -> Iterator[str]:
+    """Run once with the usual limits, and once with blocks, slabs and parts as small as can be."""
+    with pytest.MonkeyPatch.context() as patch:
+        if request.param == "least":
+            patch.setattr(contractions, "_SLAB_BYTES", 32)
+            patch.setattr(folds, "_SLAB_ELEMENTS", 4)
+            patch.setattr(folds, "_MAX_PARTS", 3)
+            patch.setattr(gathers, "_SLAB_ELEMENTS", 3)
+            patch.setattr(indexing, "_SLAB_ELEMENTS", 5)
+            patch.setattr(maps, "_BLOCK_ELEMENTS", 3)
+            patch.setattr(maps, "_GRAIN_ELEMENTS", 1)
+            patch.setattr(views, "_FEW_BOXES", 0)
+            patch.setattr(views, "_LEAST_BOX", 4)
+        yield request.param
+
+
+@pytest.mark.usefixtures("limits")
+@pytest.mark.parametrize("kind", KINDS)
+@settings(max_examples=100, deadline=None)
+@given(data=st.data())
+def test_node_equals_definition(kind: str, data: st.DataObject) -> None:
+    """Any node's fast output is its definition's bit for bit, whatever the sizes of the parts."""
+    data.draw(KINDS[kind]).check()
+
+
+@pytest.mark.parametrize("kind", FOLDING)
+@settings(max_examples=100, deadline=None)
+@given(data=st.data())
+def test_partials_equal_definition(kind: str, data: st.DataObject) -> None:
+    """All accumulators of any element of any fold are the definition's, bit for bit."""
+    case = data.draw(KINDS[kind])
+    node = case.node
+    if node.elements:
+        element = data.draw(st.integers(0, node.elements - 1))
+        fast = partials(node, element, case.flats, STEP)
+        defined = compute_partials(node, element, STEP, case.fetch)
+        assert encode_elements(fast).tobytes() == canonical(node.dtype, defined)
+
+
+@given(st.integers(0, 2**64 - 1), st.integers(0, 2**32 - 1), st.integers(0, 9))
+def test_random_equals_definition(seed: int, stream: int, count: int) -> None:
+    """A random operator's numbers are those of its seed, stream, step and elements."""
+    node = Node(Kind.RANDOM, Function.UNIFORM, FLOAT32, (count,), seed=seed, stream=stream)
+    Case(node, ()).check()
+
+
+def test_undefined_types_are_refused() -> None:
+    """An operator between types for which it is not defined has no plan."""
+    x = Operand(Origin.BATCH, INT64, rows=(Row(2, 0, ((0, 1),)),))
+    zero = immediate(FLOAT32, 0)
+    refused = [
+        Node(Kind.MOVE, Function.COPY, FLOAT32, (2,), (x,)),
+        Node(Kind.MAP, Function.EXP, FLOAT32, (2,), (x,)),
+        Node(Kind.MAP, Function.ADD, INT64, (2,), (x, immediate(INT32, 1))),
+        Node(Kind.GATHER, Function.COPY, INT64, (2,), (x, zero)),
+        Node(Kind.REDUCE, Function.ADD, FLOAT32, (), (zero, x), (2,)),
+        Node(Kind.REDUCE, Function.ARGMAX, FLOAT32, (), (zero, x), (2,)),
+        Node(Kind.CONTRACT, Function.FMA, FLOAT32, (), (zero, zero, x), (2,)),
+        Node(Kind.SCATTER, Function.ADD, FLOAT32, (2,), (zero, zero, zero), (2,), targets=(0,)),
+    ]
+    for node in refused:
+        with pytest.raises(ProgramError):
+            plan_node(node)

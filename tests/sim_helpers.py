@@ -1,0 +1,108 @@
+"""A tiny program that learns, and a market of it on the referee's model."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from contracts.model.types import Address
+from offchain.arithmetic.functions import DType, Function
+from offchain.commitments.tensors import Array
+from offchain.disputes.game import Stakes
+from offchain.disputes.referee import ModelReferee
+from offchain.programs.graph import Kind, Node, Operand, Origin, Program, Row, Slot, immediate
+from offchain.providers.task import Task
+from sim.agents import make_providers
+from sim.market import Market, take_stretch
+from sim.mix import parse_mix
+from sim.results import JobResult
+from sim.venue import Venue
+
+FLOAT = DType.FLOAT32
+ROWS, COLUMNS = 5, 3
+LEARNING_RATE_BITS = 0x3D4CCCCD
+BALANCE_WEI = 10**21
+
+
+def access(origin: Origin, reference: int, *rows: Row) -> Operand:
+    """Return an operand that reads float32 elements."""
+    return Operand(origin, FLOAT, reference, rows=rows)
+
+
+def make_program() -> Program:
+    """Return one step of least squares by gradient descent: w - rate * x^T (x w)."""
+    zero = immediate(FLOAT, 0)
+    along = Row(COLUMNS, terms=((0, 1),))
+    nodes = (
+        Node(
+            Kind.CONTRACT,
+            Function.FMA,
+            FLOAT,
+            (ROWS,),
+            (
+                zero,
+                access(Origin.BATCH, 0, Row(ROWS, terms=((0, 1),)), Row(COLUMNS, terms=((1, 1),))),
+                access(Origin.STATE, 0, Row(COLUMNS, terms=((1, 1),))),
+            ),
+            (COLUMNS,),
+        ),
+        Node(
+            Kind.CONTRACT,
+            Function.FMA,
+            FLOAT,
+            (COLUMNS,),
+            (
+                zero,
+                access(Origin.BATCH, 0, Row(ROWS, terms=((1, 1),)), Row(COLUMNS, terms=((0, 1),))),
+                access(Origin.NODE, 0, Row(ROWS, terms=((1, 1),))),
+            ),
+            (ROWS,),
+        ),
+        Node(
+            Kind.MAP,
+            Function.MUL,
+            FLOAT,
+            (COLUMNS,),
+            (access(Origin.NODE, 1, along), immediate(FLOAT, LEARNING_RATE_BITS)),
+        ),
+        Node(
+            Kind.MAP,
+            Function.SUB,
+            FLOAT,
+            (COLUMNS,),
+            (access(Origin.STATE, 0, along), access(Origin.NODE, 2, along)),
+        ),
+        Node(Kind.SINK, Function.COPY, FLOAT, (COLUMNS,), (access(Origin.NODE, 3, along),)),
+    )
+    names = ("predict", "gradient", "scale", "update", "next:parameter.w")
+    state = (Slot("parameter.w", FLOAT, (COLUMNS,)),)
+    return Program(state, (Slot("x", FLOAT, (ROWS, COLUMNS)),), nodes, names, ("",) * len(nodes))
+
+
+def make_task(steps: int = 4, checkpoint_every: int = 2) -> Task:
+    """Return a short task of the tiny program."""
+
+    def batch(step: int) -> Sequence[Array]:
+        rng = np.random.default_rng(step)
+        return [rng.standard_normal((ROWS, COLUMNS), dtype=np.float32)]
+
+    weights = np.array([1.0, -2.0, 0.5], np.float32)
+    return Task(make_program(), [weights], batch, steps, checkpoint_every)
+
+
+def open_model_market(mix: str, jobs: int, seed: int, directory: Path) -> Market:
+    """Return a market of the tiny program on the model, where gas is free."""
+    agents = make_providers(parse_mix(mix))
+    accounts = [Address(f"0x{number:040x}") for number in range(1, len(agents) + 3)]
+    referee = ModelReferee(dict.fromkeys(accounts, BALANCE_WEI))
+    client, verifier, *others = accounts
+    venue = Venue(referee, referee.store.address, client, verifier, tuple(others))
+    task = make_task()
+    return Market(
+        venue, agents, lambda number: take_stretch(task, number), jobs, seed, directory, Stakes()
+    )
+
+
+def play_model_market(mix: str, jobs: int, seed: int, directory: Path) -> list[JobResult]:
+    """Return the results of a market on the model."""
+    return list(open_model_market(mix, jobs, seed, directory).play())

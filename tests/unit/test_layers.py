@@ -1,0 +1,83 @@
+"""The architecture's arrows: who may import whom."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+LAYERS = (
+    "offchain.errors",
+    "offchain.arithmetic",
+    "offchain.commitments",
+    "offchain.programs",
+    "contracts",
+    "offchain.chain",
+    "offchain.execution",
+    "offchain.verifier",
+    "offchain.providers",
+    "offchain.disputes",
+    "sim",
+    "sim.command",
+)
+"""From the lowest to the highest; a module imports from its own layer and from lower ones."""
+
+
+def layer_of(module: str) -> int:
+    """Return the layer of a module, the longest name that fits."""
+    fitting = [name for name in LAYERS if module == name or module.startswith(name + ".")]
+    return LAYERS.index(max(fitting, key=len))
+
+
+def modules() -> list[Path]:
+    """Return every module of the packages."""
+    return sorted(
+        path
+        for package in ("contracts", "offchain", "sim")
+        for path in (ROOT / package).rglob("*.py")
+        if path.parent.name != "offchain"
+    )
+
+
+def imports_of(path: Path) -> set[str]:
+    """Return the modules of ours that a module imports when it runs."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        names = []
+        if isinstance(node, ast.ImportFrom) and node.module:
+            names = [node.module]
+        elif isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        found |= {n for n in names if n.split(".")[0] in {"contracts", "offchain", "sim"}}
+    return found - {"contracts", "offchain"}
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(ROOT)))
+def test_imports_flow_one_way(path: Path) -> None:
+    """No module imports from a higher layer."""
+    module = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+    own = layer_of(module)
+    above = {name for name in imports_of(path) if layer_of(name) > own}
+    assert not above
+
+
+def test_a_higher_import_would_be_seen() -> None:
+    """The order of the layers is strict where it matters."""
+    assert layer_of("sim.market") > layer_of("offchain.disputes.game")
+    assert layer_of("contracts.model.leaf") > layer_of("offchain.arithmetic.evaluate")
+    assert layer_of("offchain.chain.gas") > layer_of("contracts.model.types")
+
+
+@pytest.mark.parametrize(
+    "module", ["contracts.model.referee", "offchain.commitments.tree", "offchain.programs.roots"]
+)
+def test_the_law_knows_no_torch_and_no_chain(module: str) -> None:
+    """Importing the referee's model, the commitments or the programs loads neither torch nor web3."""
+    code = f"import {module}, sys; print(*sorted({{'torch', 'web3', 'eth'}} & set(sys.modules)))"
+    done = subprocess.run(  # noqa: S603 - our own interpreter on our own code
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == []
