@@ -35,6 +35,10 @@ class Reason(StrEnum):
     WRONG_PHASE = "referee: not in this phase"
     UNKNOWN_FUNCTION = "leaf: the chain does not know this function"
     BAD_OPERAND = "leaf: operand does not match"
+    BAD_OPERATOR = "leaf: operator is malformed"
+    UNDEFINED_TYPES = "scalar: undefined types"
+    NO_REASON = "no reason given"
+    """What the compiler itself refuses: value for a call that takes none, a list too long."""
 
 
 class Revert(RefereeError):  # noqa: N818 - the chain's own word for it

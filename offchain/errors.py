@@ -31,6 +31,9 @@ import difflib
 from collections.abc import Callable, Iterable
 from typing import Any, Self
 
+MANY = 24
+"""Choices above which an error does not list all of them."""
+
 
 def suggest(name: str, choices: Iterable[str]) -> str:
     """Return the advice for an unknown name: the closest choice, or else all of them.
@@ -41,6 +44,8 @@ def suggest(name: str, choices: Iterable[str]) -> str:
     close = difflib.get_close_matches(name, known, n=1)
     if close:
         return f"did you mean {close[0]!r}?"
+    if len(known) > MANY:
+        return f"there are {len(known)} to choose from, {known[0]!r} and {known[-1]!r} among them"
     if known:
         return f"choose one of {', '.join(known)}"
     return "there is nothing to choose from"

@@ -8,7 +8,6 @@ claim is still defended with the tensors that the cheat made, and may be lost by
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from offchain.disputes.evidence import rule_for
 from offchain.disputes.game import Game, Player, Stakes
@@ -22,6 +21,7 @@ from sim.draws import JobDraws, draw_jobs
 from sim.ledger import read_balances
 from sim.mix import Group
 from sim.results import Books, JobResult, judge_job
+from sim.scratch import open_scratch
 from sim.venue import Venue, open_venue
 
 
@@ -35,7 +35,6 @@ class Market:
         make_task: returns what the job of a number is about.
         jobs: how many there are.
         seed: source of all that is drawn.
-        directory: where the providers keep their stores while a job lasts.
         stakes: money and clocks of every job.
     """
 
@@ -44,7 +43,6 @@ class Market:
     make_task: Callable[[int], Task]
     jobs: int
     seed: int
-    directory: Path
     stakes: Stakes = field(default_factory=Stakes)
 
     def play(self) -> Iterator[JobResult]:
@@ -54,13 +52,14 @@ class Market:
             ChainError: the money of a job does not add up.
         """
         for number, draws in enumerate(draw_jobs(self.seed, self.jobs, len(self.agents))):
-            with TemporaryDirectory(dir=self.directory) as folder:
-                result = self._play_job(number, draws, Path(folder))
+            task = self.make_task(number)
+            with open_scratch(task, len(draws.seats) + 1) as folder:
+                result = self._play_job(number, task, draws, folder)
             result.flows.check()
             yield result
 
-    def _play_job(self, number: int, draws: JobDraws, folder: Path) -> JobResult:
-        venue, task = self.venue, self.make_task(number)
+    def _play_job(self, number: int, task: Task, draws: JobDraws, folder: Path) -> JobResult:
+        venue = self.venue
         game = Game(
             referee=venue.referee,
             task=task,
@@ -100,7 +99,7 @@ def run_provider(task: Task, behaviour: Behaviour, folder: Path) -> Run:
     return run
 
 
-def open_market(setting: Setting, groups: Sequence[Group], jobs: int, directory: Path) -> Market:
+def open_market(setting: Setting, groups: Sequence[Group], jobs: int) -> Market:
     """Capture a program and deploy a referee, so that a market can be played.
 
     Job n trains on the n-th stretch of the program's data, from the same start.
@@ -109,7 +108,6 @@ def open_market(setting: Setting, groups: Sequence[Group], jobs: int, directory:
         setting: the program, its length, the chain and the seed.
         groups: the providers.
         jobs: how many jobs there are.
-        directory: where stores may be kept.
 
     Raises:
         UsageError: a strategy is impossible with the program, or the chain has too few accounts.
@@ -124,7 +122,6 @@ def open_market(setting: Setting, groups: Sequence[Group], jobs: int, directory:
         make_task=lambda number: take_stretch(task, number),
         jobs=jobs,
         seed=setting.seed,
-        directory=directory,
     )
 
 

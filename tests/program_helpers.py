@@ -1,4 +1,4 @@
-"""Functions of tensors as programs: captured, run by the readable executor, and compared with torch."""
+"""Functions of tensors as programs: captured, run readably, and compared with torch."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -76,6 +76,13 @@ def to_double(value: torch.Tensor) -> torch.Tensor:
     return value.double() if value.dtype == torch.float32 else value
 
 
+def assert_close(
+    found: Any, expected: Any, relative: float = RELATIVE, absolute: float = ABSOLUTE
+) -> None:
+    """Assert equal shapes, and elements that agree to `relative` or `absolute` differences."""
+    np.testing.assert_allclose(found, expected, rtol=relative, atol=absolute)
+
+
 def assert_near(found: Sequence[Array], expected: Sequence[torch.Tensor]) -> None:
     """Assert equal shapes and types, equal integers, and floats that agree to single precision."""
     assert len(found) == len(expected)
@@ -84,7 +91,7 @@ def assert_near(found: Sequence[Array], expected: Sequence[torch.Tensor]) -> Non
         assert array.shape == reference.shape
         if reference.dtype != np.float64:
             assert array.dtype == reference.dtype
-        np.testing.assert_allclose(array, reference, rtol=RELATIVE, atol=ABSOLUTE)
+        assert_close(array, reference)
 
 
 def check_function(function: Callable[..., Any], *inputs: torch.Tensor) -> None:
@@ -95,7 +102,7 @@ def check_function(function: Callable[..., Any], *inputs: torch.Tensor) -> None:
 
 
 def check_gradients(function: Callable[..., torch.Tensor], *inputs: torch.Tensor) -> None:
-    """Assert that a scalar function's program has the value and the gradients of torch in float64."""
+    """Assert that a scalar function's program has torch's value and gradients in float64."""
     leaves = [x.detach().double().requires_grad_() for x in inputs]
     loss = function(*leaves)
     gradients = torch.autograd.grad(loss, leaves)

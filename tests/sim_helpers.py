@@ -1,14 +1,12 @@
 """A tiny program that learns, and a market of it on the referee's model."""
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
 
 from contracts.model.types import Address
 from offchain.arithmetic.functions import DType, Function
 from offchain.commitments.tensors import Array
-from offchain.disputes.game import Stakes
 from offchain.disputes.referee import ModelReferee
 from offchain.programs.graph import Kind, Node, Operand, Origin, Program, Row, Slot, immediate
 from offchain.providers.task import Task
@@ -90,7 +88,7 @@ def make_task(steps: int = 4, checkpoint_every: int = 2) -> Task:
     return Task(make_program(), [weights], batch, steps, checkpoint_every)
 
 
-def open_model_market(mix: str, jobs: int, seed: int, directory: Path) -> Market:
+def open_model_market(mix: str, jobs: int, seed: int) -> Market:
     """Return a market of the tiny program on the model, where gas is free."""
     agents = make_providers(parse_mix(mix))
     accounts = [Address(f"0x{number:040x}") for number in range(1, len(agents) + 3)]
@@ -98,11 +96,9 @@ def open_model_market(mix: str, jobs: int, seed: int, directory: Path) -> Market
     client, verifier, *others = accounts
     venue = Venue(referee, referee.store.address, client, verifier, tuple(others))
     task = make_task()
-    return Market(
-        venue, agents, lambda number: take_stretch(task, number), jobs, seed, directory, Stakes()
-    )
+    return Market(venue, agents, lambda number: take_stretch(task, number), jobs, seed)
 
 
-def play_model_market(mix: str, jobs: int, seed: int, directory: Path) -> list[JobResult]:
+def play_model_market(mix: str, jobs: int, seed: int) -> list[JobResult]:
     """Return the results of a market on the model."""
-    return list(open_model_market(mix, jobs, seed, directory).play())
+    return list(open_model_market(mix, jobs, seed).play())

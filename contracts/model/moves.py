@@ -11,7 +11,7 @@ from math import prod
 from typing import Any
 
 from contracts.model.checks import compute_position, get_job, is_challengers_turn, require
-from contracts.model.leaf import Context, compute_leaf, is_known
+from contracts.model.leaf import Context, compute_leaf, is_known, read_node
 from contracts.model.ledger import end_match, put_job, void_job
 from contracts.model.types import (
     FOLD_ARITY,
@@ -45,7 +45,6 @@ from offchain.commitments.tree import (
     is_member,
 )
 from offchain.errors import CommitmentError
-from offchain.programs.encoding import decode_node
 
 NODE_TAGS = {
     Phase.HISTORY: Tag.HISTORY_NODE,
@@ -337,7 +336,7 @@ def on_enter_operator(
         Tag.PROGRAM_NODE, terms.program_top, leaf, match.operator, terms.operators, proof
     )
     require(is_operator, Reason.BAD_PROOF)
-    node = decode_node(encoding)
+    node = read_node(encoding)
     header = encode_header(node.dtype, node.shape)
     if node.elements == 0:
         is_empty = match.node == hash_tensor(header, EMPTY_TOP)
@@ -508,7 +507,7 @@ def on_leaf(
     leaf = keccak256(bytes([Tag.OPERATOR]) + encoding)
     require(leaf == match.encoding_digest, Reason.BAD_PROOF)
     context = get_context(terms, match)
-    computed = compute_leaf(context, decode_node(encoding), openings)
+    computed = compute_leaf(context, read_node(encoding), openings)
     args = (job_id, match.number, match.high_bits, computed)
     store.events.append(Event("LeafComputed", args))
     turn.end(Ending.SCALAR, defender_wins=computed == match.high_bits)
@@ -538,7 +537,7 @@ def on_refer(
     turn = begin(store, message, job_id, position, Phase.LEAF)
     leaf = keccak256(bytes([Tag.OPERATOR]) + encoding)
     require(leaf == turn.match.encoding_digest, Reason.BAD_PROOF)
-    node = decode_node(encoding)
+    node = read_node(encoding)
     require(not is_known(node), Reason.FUNCTION_KNOWN)
     turn.play("Referred", node.function, phase=Phase.VERIFIER)
 

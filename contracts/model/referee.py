@@ -27,7 +27,7 @@ from contracts.model.types import (
     Store,
     Terms,
 )
-from contracts.reasons import Phase, Reason, Revert, Standing
+from contracts.reasons import LeafMode, Phase, Reason, Revert, Standing
 from offchain.commitments.keccak import keccak256
 from offchain.commitments.tags import Tag
 from offchain.commitments.tree import Digest, get_height, hash_root
@@ -46,7 +46,7 @@ def call(store: Store, name: str, message: Message, *args: object) -> tuple[Even
     store.events = []
     try:
         store.balance_wei += message.value_wei
-        require(message.value_wei == 0 or name in _PAYABLE, Reason.WRONG_BOND)
+        require(message.value_wei == 0 or name in _PAYABLE, Reason.NO_REASON)
         CALLS[name](store, message, *args)
     except Revert:
         for field in Store.__slots__:
@@ -85,6 +85,7 @@ def are_terms_sound(terms: Terms) -> bool:
         and terms.state_slots <= terms.operators <= MAX_OPERATORS
         and 1 <= terms.steps <= MAX_STEPS
         and 1 <= terms.checkpoint_every <= terms.steps
+        and terms.leaf_mode in tuple(LeafMode)
         and all(1 <= window <= MAX_BLOCKS for window in windows)
         and terms.increment_blocks <= terms.clock_blocks
     )

@@ -66,7 +66,8 @@ def open(job_id: uint256, position: bytes32, nodes: DynArray[bytes32, merkle.ARI
     """
     turn: matches.Turn = matches.begin(job_id, position, phases.TREES)
     require.phase(not turn.opened)
-    require.matching_opening(len(nodes) == self._get_children_count(turn))
+    children: uint256 = self._get_children_count(turn.level, turn.index, turn.count)
+    require.matching_opening(len(nodes) == children)
     above: bytes32 = merkle.fold_children(self._get_tag(turn.phase), nodes)
     require.matching_opening(above == turn.node)
     turn.opened = True
@@ -93,7 +94,8 @@ def pick(
     turn: matches.Turn = matches.begin(job_id, position, phases.TREES)
     matches.require_member(turn, turn.challenger)
     require.phase(turn.opened)
-    require.index_in_range(child < self._get_children_count(turn))
+    children: uint256 = self._get_children_count(turn.level, turn.index, turn.count)
+    require.index_in_range(child < children)
     down: uint256 = min(turn.level, merkle.ARITY_LOG2)
     # `down` is at most the level; the child exists, so that its index is below the tree's width.
     level: uint256 = unsafe_sub(turn.level, down)
@@ -136,7 +138,7 @@ def enter_interval(
     """
     turn: matches.Turn = matches.begin(job_id, position, 1 << phases.ENTER_INTERVAL)
     matches.require_member(turn, turn.defender)
-    place: uint256 = matches.matches[turn.key].place
+    place: uint256 = matches.matches[turn.job_id].place
     self._require_before(turn, place, before, before_proof)
     length: uint256 = self._get_interval_length(job_id, place & matches.U40)
     # An interval has at most 2^32 steps.
@@ -145,8 +147,8 @@ def enter_interval(
     self._require_leaf(tags.INTERVAL_NODE, top, turn.node, length, count, last_proof)
     place &= ~(matches.U40 << matches.TREE_COUNT_AT)
     place |= count << matches.TREE_COUNT_AT | 1 << matches.INTERVAL_AT
-    matches.matches[turn.key].place = place
-    matches.matches[turn.key].interval_top = top
+    matches.matches[turn.job_id].place = place
+    matches.matches[turn.job_id].interval_top = top
     self._enter(turn, phases.INTERVAL, before, top, count)
 
 
@@ -170,13 +172,13 @@ def enter_trace(
     """
     turn: matches.Turn = matches.begin(job_id, position, 1 << phases.ENTER_TRACE)
     matches.require_member(turn, turn.defender)
-    self._require_before(turn, matches.matches[turn.key].place, before, before_proof)
+    self._require_before(turn, matches.matches[turn.job_id].place, before, before_proof)
     operators: uint256 = ledger.jobs[job_id].scope & ledger.U32
     # At most 2^20 operators.
     count: uint256 = unsafe_add(operators, 1)
     self._require_leaf(tags.TRACE_NODE, top, turn.node, operators, count, last_proof)
-    matches.matches[turn.key].before = before
-    matches.matches[turn.key].trace_top = top
+    matches.matches[turn.job_id].before = before
+    matches.matches[turn.job_id].trace_top = top
     self._enter(turn, phases.TRACE, before, top, count)
 
 
@@ -197,7 +199,7 @@ def enter_operator(
     @param top The top of the tree over its output's chunks; ignored if it has no elements.
     """
     turn: matches.Turn = matches.begin(job_id, position, 1 << phases.ENTER_OPERATOR)
-    operator: uint256 = (matches.matches[turn.key].place >> matches.OPERATOR_AT) & matches.U32
+    operator: uint256 = (matches.matches[turn.job_id].place >> matches.OPERATOR_AT) & matches.U32
     operators: uint256 = ledger.jobs[job_id].scope & ledger.U32
     leaf: bytes32 = keccak256(concat(tags.OPERATOR, encoding))
     program_top: bytes32 = ledger.jobs[job_id].program_top
@@ -207,8 +209,8 @@ def enter_operator(
         matches.end(turn, summary.output_root == turn.node, phases.BY_EMPTY)
         return
     require.matching_opening(summary.output_root == turn.node)
-    matches.matches[turn.key].encoding_digest = leaf
-    matches.matches[turn.key].tensor = (
+    matches.matches[turn.job_id].encoding_digest = leaf
+    matches.matches[turn.job_id].tensor = (
         summary.elements
         | summary.fold_length << matches.FOLD_LENGTH_AT
         | summary.width << matches.WIDTH_AT
@@ -250,18 +252,17 @@ def _get_tag(phase: uint256) -> bytes1:
 
 @internal
 @pure
-def _get_children_count(turn: matches.Turn) -> uint256:
-    # The node exists, so that its first child does.
-    down: uint256 = min(turn.level, merkle.ARITY_LOG2)
-    width: uint256 = merkle.get_width(turn.count, unsafe_sub(turn.level, down))
-    return min(1 << down, unsafe_sub(width, turn.index << down))
+def _get_children_count(level: uint256, index: uint256, count: uint256) -> uint256:
+    # How many nodes an opening shows. The node exists, so that its first child does.
+    down: uint256 = min(level, merkle.ARITY_LOG2)
+    width: uint256 = merkle.get_width(count, unsafe_sub(level, down))
+    return min(1 << down, unsafe_sub(width, index << down))
 
 
 @internal
 def _pick(turn: matches.Turn):
     # Go on from the node that the turn has arrived at.
-    matches.save(turn)
-    matches.matches[turn.key].node = turn.node
+    matches.save_at(turn, turn.node)
     log Picked(job_id=turn.job_id, number=turn.number, index=turn.index, node=turn.node)
 
 
@@ -295,7 +296,7 @@ def _pick_checkpoint(picked: matches.Turn):
     every: uint256 = ledger.jobs[turn.job_id].scope >> ledger.CHECKPOINT_EVERY_AT
     # Below the number of steps, 2^32.
     first: uint256 = unsafe_mul(unsafe_sub(turn.index, 1), every)
-    matches.matches[turn.key].place = (
+    matches.matches[turn.job_id].place = (
         first
         | first << matches.STEP_AT
         | turn.index << matches.TREE_INDEX_AT
@@ -311,18 +312,18 @@ def _pick_checkpoint(picked: matches.Turn):
 def _place_state(turn: matches.Turn):
     # The first state of the interval that the challenger disputes; the first one is agreed.
     require.index_in_range(turn.index != 0)
-    place: uint256 = matches.matches[turn.key].place
+    place: uint256 = matches.matches[turn.job_id].place
     # The sum is at most the number of steps, 2^32.
     step: uint256 = unsafe_sub(unsafe_add(place & matches.U40, turn.index), 1)
     place &= ~(matches.U40 << matches.STEP_AT | matches.U40 << matches.TREE_INDEX_AT)
     place |= step << matches.STEP_AT | turn.index << matches.TREE_INDEX_AT
-    matches.matches[turn.key].place = place
+    matches.matches[turn.job_id].place = place
 
 
 @internal
 def _place_operator(turn: matches.Turn) -> uint256:
     # The first operator whose output the challenger disputes, or the state after the step.
-    matches.matches[turn.key].place |= turn.index << matches.OPERATOR_AT
+    matches.matches[turn.job_id].place |= turn.index << matches.OPERATOR_AT
     if turn.index == ledger.jobs[turn.job_id].scope & ledger.U32:
         return phases.ENTER_STATE
     mode: uint256 = (ledger.jobs[turn.job_id].head >> ledger.LEAF_MODE_AT) & ledger.BYTE
@@ -339,8 +340,7 @@ def _enter(entered: matches.Turn, phase: uint256, first: bytes32, top: bytes32, 
     turn.level = merkle.get_height(count)
     turn.index = 0
     turn.count = count
-    matches.save(turn)
-    matches.matches[turn.key].node = top
+    matches.save_at(turn, top)
     log Entered(job_id=turn.job_id, number=turn.number, phase=phase, first=first, top=top)
 
 
@@ -364,7 +364,7 @@ def _require_before(
     # The agreed state is the leaf just left of the disputed one, which is not the first.
     index: uint256 = unsafe_sub((place >> matches.TREE_INDEX_AT) & matches.U40, 1)
     count: uint256 = (place >> matches.TREE_COUNT_AT) & matches.U40
-    top: bytes32 = matches.matches[turn.key].interval_top
+    top: bytes32 = matches.matches[turn.job_id].interval_top
     tag: bytes1 = tags.INTERVAL_NODE
     if place >> matches.INTERVAL_AT == 0:
         top = ledger.members[ledger.get_key(turn.job_id, turn.defender)].claim

@@ -45,9 +45,6 @@ LEAST_NORMAL: constant(uint256) = SCALE - 126
 TOP_BIT: constant(uint256) = 127
 DROPPED: constant(uint256) = TOP_BIT - 23
 
-# More than TOP_BIT + 1, so that everything is rounded off, and a half still fits in a word.
-ALL_DROPPED: constant(uint256) = TOP_BIT + 2
-
 # The position of the leading bit of n < 16, two bits each: 0, 0, 1, 1, 2 (4 times), 3 (8 times).
 LEADING_BITS: constant(uint256) = 4_294_945_360
 
@@ -57,8 +54,9 @@ LEADING_BITS: constant(uint256) = 4_294_945_360
 def encode(sign: uint256, significand: uint256, exponent: uint256) -> uint256:
     """
     @notice Rounds significand * 2 ** (exponent - SCALE): the one rounding.
-    @dev Additions cannot overflow: all terms are below 2 ** 130. `leading <= TOP_BIT` and
-         `DROPPED <= dropped`, so that differences are not negative.
+    @dev `leading <= TOP_BIT` and `DROPPED <= dropped`, so that differences are not negative. Up
+         to 256 dropped bits every sum is below 2 ** 256. From 257 on `half` and `odd` are 0, and
+         sums may wrap, but the shift leaves 0 in any case, which is right.
     @param sign `SIGN` or 0.
     @param significand In [1, 2 ** 128); with 26 bits or more its last bit may be sticky.
     @param exponent Below 2 ** 12.
@@ -76,7 +74,7 @@ def encode(sign: uint256, significand: uint256, exponent: uint256) -> uint256:
     dropped: uint256 = DROPPED
     field: uint256 = 0
     if top < LEAST_NORMAL:
-        dropped = min(unsafe_sub(LEAST_NORMAL + DROPPED, top), ALL_DROPPED)
+        dropped = unsafe_sub(LEAST_NORMAL + DROPPED, top)
     else:
         field = unsafe_sub(top, LEAST_NORMAL) << 23
     # Half of the last place less one, and one more if the last place is odd: a tie goes to even.
@@ -130,10 +128,13 @@ def fma(x: uint256, y: uint256, z: uint256) -> uint256:
     @dev Fields are below 2 ** 8 and significands below 2 ** 24, so that exponents stay below
          2 ** 11, the product below 2 ** 48, and no sum or product of them overflows.
          Differences are of a larger and a smaller number, as the conditions around them say.
-         A term that lies below all bits of the other becomes a sticky bit: the larger term is
-         2 ** 64 or more and the other below 2 ** 24 units, or 2 ** 80 and 2 ** 48, while
-         half-way points are multiples of 2 ** 38, or of 2 ** 54. Terms, and their sum, are
-         below 2 ** 113.
+         Shifted terms, and their sum, are below 2 ** 81.
+
+         A product below 2 ** 48 units of a number whose last place is 2 ** 51 units or more
+         cannot move it across a half-way point. A product that exceeds the addend's exponent
+         has one subnormal factor at most, and is 2 ** 23 or more: shifted by 32, it is a
+         multiple of 2 ** 32 with half-way points at multiples of 2 ** 30, and an addend below
+         2 ** 24 can be any such number: it becomes a sticky bit.
     """
     x_field: uint256 = (x >> 23) & FIELD
     y_field: uint256 = (y >> 23) & FIELD
@@ -170,15 +171,14 @@ def fma(x: uint256, y: uint256, z: uint256) -> uint256:
     exponent: uint256 = 0
     if product_exponent < addend_exponent:
         gap: uint256 = unsafe_sub(addend_exponent, product_exponent)
-        if gap > 80:
-            gap = 80
-            product = 1
+        if gap > 50:
+            return z
         addend <<= gap
-        exponent = unsafe_add(unsafe_sub(addend_exponent, gap), SCALE - 300)
+        exponent = unsafe_add(product_exponent, SCALE - 300)
     else:
         gap: uint256 = unsafe_sub(product_exponent, addend_exponent)
-        if gap > 64:
-            gap = 64
+        if gap > 32:
+            gap = 32
             addend = 1
         product <<= gap
         exponent = unsafe_sub(unsafe_add(product_exponent, SCALE - 300), gap)

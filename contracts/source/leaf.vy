@@ -1,5 +1,4 @@
 # pragma version 0.4.3
-# pragma optimize codesize
 """
 @title The leaf: one scalar operation over operands that are proven against the agreed roots
 @license Apache-2.0
@@ -55,7 +54,7 @@ def compute(
     )
     for place: uint256 in places:
         operand: uint256 = op.operands[place]
-        if place == BEST_PLACE and self._is_search(op):
+        if place == BEST_PLACE and nodes.is_search(op):
             if values[0] >= fold_length:
                 return context.position
             operand = op.operands[1]
@@ -140,14 +139,6 @@ def _is_known(op: nodes.Operator) -> bool:
 
 @internal
 @pure
-def _is_search(op: nodes.Operator) -> bool:
-    return op.kind == nodes.REDUCE and (
-        op.function == nodes.ARGMAX or op.function == nodes.ARGMIN
-    )
-
-
-@internal
-@pure
 def _get_places(
     padded: Bytes[nodes.MAX_PADDED_BYTES],
     op: nodes.Operator,
@@ -159,7 +150,7 @@ def _get_places(
     is_fold: bool = nodes.is_fold(op)
     if op.kind == nodes.MAP or (is_fold and position == 0):
         places.append(0)
-    if is_fold and nodes.get_fold_length(op) == 0:
+    if op.operand_count == 0 or (is_fold and nodes.get_fold_length(op) == 0):
         return places
     if op.kind == nodes.MOVE or op.kind == nodes.SOURCE or op.kind == nodes.SINK:
         return [self._choose(padded, op, variables)]
@@ -172,7 +163,7 @@ def _get_places(
         places.append(1)
     elif op.kind == nodes.GATHER:
         places.append(0)
-    elif self._is_search(op):
+    elif nodes.is_search(op):
         places.append(BEST_PLACE)
     return places
 
@@ -338,7 +329,7 @@ def _accumulate(
         return scalar.evaluate(
             nodes.FMA, op.dtype, op.dtype, op.dtype, op.dtype, values[1], values[2], values[0]
         )
-    if self._is_search(op):
+    if nodes.is_search(op):
         if self._is_better(op, values[1], values[BEST_PLACE]):
             return position
         return values[0]

@@ -11,17 +11,15 @@ import require
 MAX_MEMBERS: constant(uint256) = 8
 
 # `Job.head`: opened_block u48 | commit_blocks u24 | reveal_blocks u24 | clock_blocks u24
-# | increment_blocks u24 | members u8 | matches u8 | playing u8 | settled u8 | leaf_mode u8,
-# the first in the lowest bits.
+# | increment_blocks u24 | members u8 | settled u8 | leaf_mode u8, the first in the lowest bits. It
+# is not 0: a clock has one block at least.
 COMMIT_BLOCKS_AT: constant(uint256) = 48
 REVEAL_BLOCKS_AT: constant(uint256) = 72
 CLOCK_BLOCKS_AT: constant(uint256) = 96
 INCREMENT_BLOCKS_AT: constant(uint256) = 120
 MEMBERS_AT: constant(uint256) = 144
-MATCHES_AT: constant(uint256) = 152
-PLAYING_AT: constant(uint256) = 160
-SETTLED_AT: constant(uint256) = 168
-LEAF_MODE_AT: constant(uint256) = 176
+SETTLED_AT: constant(uint256) = 152
+LEAF_MODE_AT: constant(uint256) = 160
 
 # `Job.scope`: operators u32 | state_slots u32 | batch_slots u32 | steps u64 | checkpoint_every u64.
 STATE_SLOTS_AT: constant(uint256) = 32
@@ -74,20 +72,21 @@ def get_head(job_id: uint256) -> uint256:
     @param job_id The job.
     @return Its packed word.
     """
-    require.job(job_id < self.job_count)
-    return self.jobs[job_id].head
+    head: uint256 = self.jobs[job_id].head
+    require.job(head != 0)
+    return head
 
 
 @internal
 @pure
-def get_key(job_id: uint256, number: uint256) -> uint256:
+def get_key(job_id: uint256, seat: uint256) -> uint256:
     """
-    @notice Return the number under which a job's member or match is stored.
+    @notice Return the number under which a member is stored.
     @param job_id A job that exists, so that nothing overflows.
-    @param number The seat, or the match: below MAX_MEMBERS.
+    @param seat The member's seat, below MAX_MEMBERS.
     @return The key.
     """
-    return unsafe_add(unsafe_mul(job_id, MAX_MEMBERS), number)
+    return unsafe_add(unsafe_mul(job_id, MAX_MEMBERS), seat)
 
 
 @internal
@@ -199,7 +198,7 @@ def close(job_id: uint256, share_wei: uint256):
     @param job_id A job that is not settled.
     @param share_wei What each contender gets of the reward; all shares are at most the reward.
     """
-    self.jobs[job_id].head = self.jobs[job_id].head & ~(BYTE << PLAYING_AT) | 1 << SETTLED_AT
+    self.jobs[job_id].head = self.jobs[job_id].head | 1 << SETTLED_AT
     bond_wei: uint256 = self.jobs[job_id].bond_wei
     rest_wei: uint256 = self.jobs[job_id].reward_wei
     for seat: uint256 in range(self.get_member_count(job_id), bound=MAX_MEMBERS):

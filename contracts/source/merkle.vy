@@ -147,19 +147,45 @@ def is_member(
 def fold_children(tag: bytes1, children: DynArray[bytes32, ARITY]) -> bytes32:
     """
     @notice Return the node above an opening.
+    @dev After i children, the whole subtree of 2^b of them that bit b of i stands for is in the
+         variable of that size; a new child carries into them as one carries into i.
     @param tag The tree's tag.
     @param children One node at least, all at one level and under one node at most four above.
     @return That node.
     """
-    nodes: DynArray[bytes32, ARITY] = children
-    width: uint256 = len(nodes)
-    for level: uint256 in range(ARITY_LOG2):
-        if width == 1:
-            break
-        pairs: uint256 = width >> 1
-        for pair: uint256 in range(pairs, bound=8):
-            nodes[pair] = self.hash_node(tag, nodes[pair << 1], nodes[(pair << 1) | 1])
-        if width & 1 == 1:
-            nodes[pairs] = nodes[unsafe_sub(width, 1)]
-        width = unsafe_add(width, 1) >> 1
-    return nodes[0]
+    one: bytes32 = empty(bytes32)
+    two: bytes32 = empty(bytes32)
+    four: bytes32 = empty(bytes32)
+    eight: bytes32 = empty(bytes32)
+    count: uint256 = 0
+    for child: bytes32 in children:
+        # At most ARITY.
+        count = unsafe_add(count, 1)
+        if count & 1 == 1:
+            one = child
+            continue
+        pair: bytes32 = keccak256(concat(tag, one, child))
+        if count & 2 == 2:
+            two = pair
+            continue
+        pair = keccak256(concat(tag, two, pair))
+        if count & 4 == 4:
+            four = pair
+            continue
+        pair = keccak256(concat(tag, four, pair))
+        if count & 8 == 8:
+            eight = pair
+            continue
+        return keccak256(concat(tag, eight, pair))
+    # From the right: what has no sibling there goes up unchanged.
+    subtrees: bytes32[ARITY_LOG2] = [one, two, four, eight]
+    node: bytes32 = empty(bytes32)
+    is_empty: bool = True
+    for b: uint256 in range(ARITY_LOG2):
+        if (count >> b) & 1 == 1:
+            if is_empty:
+                node = subtrees[b]
+                is_empty = False
+            else:
+                node = self.hash_node(tag, subtrees[b], node)
+    return node

@@ -44,13 +44,14 @@ INT64: constant(uint256) = 2
 INT32: constant(uint256) = 3
 BOOL: constant(uint256) = 4
 
-# Functions that nodes.vy and leaf.vy treat in their own way.
+# Functions with a part of their own in what kinds compute.
 COPY: constant(uint256) = 0
 FMA: constant(uint256) = 5
 EQ: constant(uint256) = 11
 NE: constant(uint256) = 12
 LT: constant(uint256) = 13
 GT: constant(uint256) = 15
+UNIFORM: constant(uint256) = 29
 ARGMAX: constant(uint256) = 30
 ARGMIN: constant(uint256) = 31
 # All functions below are known to the chain, or belong to kinds that need no scalar function.
@@ -74,6 +75,9 @@ OPERAND_COUNTS: constant(uint256) = (
 # Bit f is set if there is a function f.
 FUNCTIONS: constant(uint256) = (1 << 32) - 1 | ((1 << 17) - 1) << 64
 FOLDS: constant(uint256) = 1 << CONTRACT | 1 << REDUCE | 1 << SCATTER
+# Kinds whose function is a scalar one, kinds that are defined for FLOAT32 only.
+OF_SCALARS: constant(uint256) = 1 << MAP | 1 << REDUCE | 1 << SCATTER
+OF_FLOATS: constant(uint256) = 1 << CONTRACT | 1 << RANDOM
 
 HEAD_BYTES: constant(uint256) = 6
 SIZE_BYTES: constant(uint256) = 8
@@ -135,7 +139,8 @@ def decode(padded: Bytes[MAX_PADDED_BYTES]) -> Operator:
     self._require_small(op, self.get_elements(op))
     self._require_small(op, self.get_fold_length(op))
     for place: uint256 in range(op.operand_count, bound=types.MAX_OPERANDS):
-        op.operands[place] = self._decode_operand(padded, cursor, op, place)
+        op.operands[place] = self._decode_operand(padded, cursor)
+        self._require(self._is_typed(op, place))
         cursor = self._check_rows(padded, op, place)
     op.tail = cursor
     self._check_tail(padded, op)
@@ -162,6 +167,17 @@ def is_fold(op: Operator) -> bool:
     @return Whether it is so.
     """
     return (FOLDS >> op.kind) & 1 == 1
+
+
+@internal
+@pure
+def is_search(op: Operator) -> bool:
+    """
+    @notice Whether a fold's accumulators are positions, of the best element so far.
+    @param op The operator.
+    @return Whether it is so.
+    """
+    return op.kind == REDUCE and (op.function == ARGMAX or op.function == ARGMIN)
 
 
 @internal
@@ -330,6 +346,10 @@ def _decode_head(head: uint256) -> Operator:
     self._require(self.get_width(op.dtype) != 0)
     self._require(op.rank <= MAX_RANK and op.fold_rank <= MAX_FOLD_RANK)
     self._require((op.fold_rank != 0) == self.is_fold(op))
+    if (OF_SCALARS >> op.kind) & 1 == 1 and not self.is_search(op):
+        self._require(op.function < UNIFORM or op.function > ARGMIN)
+    if (OF_FLOATS >> op.kind) & 1 == 1:
+        self._require(op.dtype == FLOAT32)
     counts: uint256 = OPERAND_COUNTS >> (op.kind << 3)
     self._require(counts & 15 <= op.operand_count and op.operand_count <= (counts >> 4) & 15)
     return op
@@ -337,9 +357,7 @@ def _decode_head(head: uint256) -> Operator:
 
 @internal
 @pure
-def _decode_operand(
-    padded: Bytes[MAX_PADDED_BYTES], start: uint256, op: Operator, place: uint256
-) -> uint256:
+def _decode_operand(padded: Bytes[MAX_PADDED_BYTES], start: uint256) -> uint256:
     # `start` is at most the length of the encoding.
     cursor: uint256 = unsafe_add(start, OPERAND_BYTES)
     self._require(cursor <= unsafe_sub(len(padded), PADDING))
@@ -351,6 +369,20 @@ def _decode_operand(
     if self.get_origin(operand) == IMMEDIATE:
         self._require(operand & BYTE == 0 and self.get_reference(operand) == 0)
     return operand | cursor << ROWS_SHIFT
+
+
+@internal
+@pure
+def _is_typed(op: Operator, place: uint256) -> bool:
+    # Whether an operand has the output's type, where the kind asks for it: the scalar function of
+    # a map looks after its own operands, and positions and indices have their own types.
+    is_free: bool = (
+        op.kind == MAP
+        or (op.kind == GATHER and place != 0)
+        or (op.kind == SCATTER and place >= 2)
+        or (place == 1 and self.is_search(op))
+    )
+    return is_free or self.get_dtype(op.operands[place]) == op.dtype
 
 
 @internal

@@ -24,8 +24,13 @@ VERIFIER: constant(uint256) = 14
 # Sets of phases: bit p stands for phase p.
 TREES: constant(uint256) = 1 << HISTORY | 1 << INTERVAL | 1 << TRACE | 1 << TENSOR | 1 << STATE
 CHALLENGER_TO_MOVE: constant(uint256) = 1 << LEAF | 1 << SINK
-# Those that the disputed element, or the fold, is known in: it is part of their positions.
-ELEMENTS: constant(uint256) = 1 << FOLD | 1 << LEAF | 1 << VERIFIER
+# Those in which a disputed state, a trace, an operator's output, one of its elements is known.
+HAVE_ELEMENT: constant(uint256) = 1 << FOLD | 1 << LEAF | 1 << VERIFIER
+HAVE_TENSOR: constant(uint256) = HAVE_ELEMENT | 1 << TENSOR | 1 << CHUNK
+HAVE_TRACE: constant(uint256) = (
+    HAVE_TENSOR | 1 << TRACE | 1 << ENTER_OPERATOR | 1 << ENTER_STATE | 1 << STATE | 1 << SINK
+)
+HAVE_PLACE: constant(uint256) = HAVE_TRACE | 1 << ENTER_INTERVAL | 1 << INTERVAL | 1 << ENTER_TRACE
 
 # Why a match ended.
 BY_CLOCK: constant(uint256) = 1

@@ -1,5 +1,4 @@
 # pragma version 0.4.3
-# pragma optimize codesize
 """
 @title The referee of Moot: jobs, bonds, claims and payouts
 @license Apache-2.0
@@ -73,7 +72,9 @@ struct MemberView:
     claim: bytes32
 
 
-# What `Match` in contracts/model/types.py says, in its order.
+# What `Match` in contracts/model/types.py says, in its order, and 0 where it is not known yet. As
+# both clocks are what is left of them in this block, `since` is this block; in VERIFIER it is the
+# block in which the verifier was asked.
 struct MatchView:
     number: uint256
     defender: uint256
@@ -243,34 +244,14 @@ def start_match(job_id: uint256):
             anyone may.
     @param job_id The job.
     """
-    head: uint256 = self._require_between_matches(job_id)
+    self._require_between_matches(job_id)
     is_disputed: bool = False
     defender: uint256 = 0
     challenger: uint256 = 0
     is_disputed, defender, challenger = self._get_rivals(job_id)
     require.dispute(is_disputed)
-    number: uint256 = (head >> ledger.MATCHES_AT) & ledger.BYTE
-    clock: uint256 = (head >> ledger.CLOCK_BLOCKS_AT) & ledger.U24
     count: uint256 = ledger.get_checkpoints(job_id)
-    matches.start(
-        matches.Turn(
-            job_id=job_id,
-            key=ledger.get_key(job_id, number),
-            number=number,
-            defender=defender,
-            challenger=challenger,
-            defender_clock=clock,
-            challenger_clock=clock,
-            since=block.number,
-            moves=0,
-            phase=phases.HISTORY,
-            opened=False,
-            level=merkle.get_height(count),
-            index=0,
-            count=count,
-            node=ledger.members[ledger.get_key(job_id, defender)].claim,
-        )
-    )
+    matches.start(job_id, defender, challenger, merkle.get_height(count), count)
 
 
 @external
@@ -363,8 +344,8 @@ def get_job(job_id: uint256) -> JobView:
         terms=terms,
         reward_wei=ledger.jobs[job_id].reward_wei,
         opened_block=head & ledger.U48,
-        matches=(head >> ledger.MATCHES_AT) & ledger.BYTE,
-        is_playing=(head >> ledger.PLAYING_AT) & 1 == 1,
+        matches=matches.get_started(job_id),
+        is_playing=matches.is_playing(job_id),
         is_settled=(head >> ledger.SETTLED_AT) & 1 == 1,
     )
 
@@ -399,19 +380,39 @@ def get_match(job_id: uint256) -> MatchView:
     @return The match.
     """
     turn: matches.Turn = matches.load(job_id)
-    place: uint256 = matches.matches[turn.key].place
-    tensor: uint256 = matches.matches[turn.key].tensor
-    fold: uint256 = matches.matches[turn.key].fold
-    tree_top: bytes32 = matches.matches[turn.key].interval_top
-    if place != 0 and place >> matches.INTERVAL_AT == 0:
-        tree_top = ledger.members[ledger.get_key(job_id, turn.defender)].claim
+    # Words that this match has not written yet may be those of the job's match before.
+    stored: matches.Match = matches.matches[job_id]
+    if (phases.HAVE_PLACE >> turn.phase) & 1 == 0:
+        stored.place = 0
+    if (phases.HAVE_TRACE >> turn.phase) & 1 == 0:
+        stored.before = empty(bytes32)
+        stored.trace_top = empty(bytes32)
+    if (phases.HAVE_TENSOR >> turn.phase) & 1 == 0:
+        stored.encoding_digest = empty(bytes32)
+        stored.tensor = 0
+    if (phases.HAVE_ELEMENT >> turn.phase) & 1 == 0:
+        stored.fold = 0
+    if (stored.place >> matches.INTERVAL_AT) & 1 == 0:
+        stored.interval_top = empty(bytes32)
+        if stored.place != 0:
+            key: uint256 = ledger.get_key(job_id, turn.defender)
+            stored.interval_top = ledger.members[key].claim
+    return self._show(turn, stored)
+
+
+@internal
+@view
+def _show(turn: matches.Turn, stored: matches.Match) -> MatchView:
+    since: uint256 = block.number
+    if turn.phase == phases.VERIFIER:
+        since = turn.deadline - turn.clock_blocks
     return MatchView(
         number=turn.number,
         defender=turn.defender,
         challenger=turn.challenger,
         defender_clock=turn.defender_clock,
         challenger_clock=turn.challenger_clock,
-        since=turn.since,
+        since=since,
         phase=turn.phase,
         opened=turn.opened,
         moves=turn.moves,
@@ -419,23 +420,23 @@ def get_match(job_id: uint256) -> MatchView:
         level=turn.level,
         index=turn.index,
         count=turn.count,
-        tree_top=tree_top,
-        tree_count=(place >> matches.TREE_COUNT_AT) & matches.U40,
-        tree_index=(place >> matches.TREE_INDEX_AT) & matches.U40,
-        first_step=place & matches.U40,
-        step=(place >> matches.STEP_AT) & matches.U40,
-        before=matches.matches[turn.key].before,
-        trace_top=matches.matches[turn.key].trace_top,
-        operator=(place >> matches.OPERATOR_AT) & matches.U32,
-        encoding_digest=matches.matches[turn.key].encoding_digest,
-        width=tensor >> matches.WIDTH_AT,
-        elements=tensor & matches.U64,
-        element=(tensor >> matches.ELEMENT_AT) & matches.U64,
-        fold_length=(tensor >> matches.FOLD_LENGTH_AT) & matches.U64,
-        low=fold & matches.U64,
-        high=(fold >> matches.HIGH_AT) & matches.U64,
-        low_bits=(fold >> matches.LOW_BITS_AT) & matches.U64,
-        high_bits=fold >> matches.HIGH_BITS_AT,
+        tree_top=stored.interval_top,
+        tree_count=(stored.place >> matches.TREE_COUNT_AT) & matches.U40,
+        tree_index=(stored.place >> matches.TREE_INDEX_AT) & matches.U40,
+        first_step=stored.place & matches.U40,
+        step=(stored.place >> matches.STEP_AT) & matches.U40,
+        before=stored.before,
+        trace_top=stored.trace_top,
+        operator=(stored.place >> matches.OPERATOR_AT) & matches.U32,
+        encoding_digest=stored.encoding_digest,
+        width=stored.tensor >> matches.WIDTH_AT,
+        elements=stored.tensor & matches.U64,
+        element=(stored.tensor >> matches.ELEMENT_AT) & matches.U64,
+        fold_length=(stored.tensor >> matches.FOLD_LENGTH_AT) & matches.U64,
+        low=stored.fold & matches.U64,
+        high=(stored.fold >> matches.HIGH_AT) & matches.U64,
+        low_bits=(stored.fold >> matches.LOW_BITS_AT) & matches.U64,
+        high_bits=stored.fold >> matches.HIGH_BITS_AT,
     )
 
 
@@ -502,13 +503,12 @@ def _get_reveal_deadline(head: uint256) -> uint256:
 
 @internal
 @view
-def _require_between_matches(job_id: uint256) -> uint256:
-    # The job's head, if its claims are shown, none is being disputed, and it is not settled.
+def _require_between_matches(job_id: uint256):
+    # The job's claims are shown, none is being disputed, and it is not settled.
     head: uint256 = ledger.get_head(job_id)
     require.unsettled((head >> ledger.SETTLED_AT) & 1 == 0)
     require.not_early(block.number > self._get_reveal_deadline(head))
-    require.no_match((head >> ledger.PLAYING_AT) & 1 == 0)
-    return head
+    require.no_match(not matches.is_playing(job_id))
 
 
 @internal

@@ -73,7 +73,7 @@ def open_chunk(job_id: uint256, position: bytes32, chunk: Bytes[types.CHUNK_BYTE
     """
     turn: matches.Turn = matches.begin(job_id, position, 1 << phases.CHUNK)
     require.phase(not turn.opened)
-    tensor: uint256 = matches.matches[turn.key].tensor
+    tensor: uint256 = matches.matches[turn.job_id].tensor
     # A tensor has less than 2^63 bytes, and the chunk begins before its end.
     size: uint256 = unsafe_mul(tensor & matches.U64, tensor >> matches.WIDTH_AT)
     size = unsafe_sub(size, unsafe_mul(turn.index, types.CHUNK_BYTES))
@@ -99,7 +99,7 @@ def pick_element(
     matches.require_member(turn, turn.challenger)
     require.phase(turn.opened)
     self._require_chunk(turn, chunk)
-    tensor: uint256 = matches.matches[turn.key].tensor
+    tensor: uint256 = matches.matches[turn.job_id].tensor
     width: uint256 = tensor >> matches.WIDTH_AT
     # The width of an element type is not 0; an element's index is below 2^63.
     require.index_in_range(place < unsafe_div(len(chunk), width))
@@ -107,8 +107,8 @@ def pick_element(
     element = unsafe_add(element, place)
     bits: uint256 = tensors.read_element(chunk, unsafe_mul(place, width), width)
     fold_length: uint256 = (tensor >> matches.FOLD_LENGTH_AT) & matches.U64
-    matches.matches[turn.key].tensor = tensor | element << matches.ELEMENT_AT
-    matches.matches[turn.key].fold = (
+    matches.matches[turn.job_id].tensor = tensor | element << matches.ELEMENT_AT
+    matches.matches[turn.job_id].fold = (
         fold_length << matches.HIGH_AT | bits << matches.HIGH_BITS_AT
     )
     turn.opened = False
@@ -130,14 +130,13 @@ def open_fold(job_id: uint256, position: bytes32, values: Bytes[MAX_VALUES_BYTES
     turn: matches.Turn = matches.begin(job_id, position, 1 << phases.FOLD)
     matches.require_member(turn, turn.defender)
     require.phase(not turn.opened)
-    segments: uint256 = self._get_segments(matches.matches[turn.key].fold)
-    width: uint256 = matches.matches[turn.key].tensor >> matches.WIDTH_AT
+    segments: uint256 = self._get_segments(matches.matches[turn.job_id].fold)
+    width: uint256 = matches.matches[turn.job_id].tensor >> matches.WIDTH_AT
     # A fold that is still open has two segments at least, and 64 at most.
     size: uint256 = unsafe_mul(unsafe_sub(segments, 1), width)
     require.matching_values(len(values) == size)
     turn.opened = True
-    matches.save(turn)
-    matches.matches[turn.key].node = self._hash_values(values)
+    matches.save_at(turn, self._hash_values(values))
     log FoldOpened(job_id=job_id, number=turn.number, values=values)
 
 
@@ -156,10 +155,10 @@ def pick_segment(
     matches.require_member(turn, turn.challenger)
     require.phase(turn.opened)
     require.matching_values(self._hash_values(values) == turn.node)
-    fold: uint256 = matches.matches[turn.key].fold
+    fold: uint256 = matches.matches[turn.job_id].fold
     segments: uint256 = self._get_segments(fold)
     require.index_in_range(segment < segments)
-    width: uint256 = matches.matches[turn.key].tensor >> matches.WIDTH_AT
+    width: uint256 = matches.matches[turn.job_id].tensor >> matches.WIDTH_AT
     low_bits: uint256 = (fold >> matches.LOW_BITS_AT) & matches.U64
     high_bits: uint256 = fold >> matches.HIGH_BITS_AT
     # Boundary b, for b from 1 on, is the accumulator at (b - 1) * width.
@@ -171,7 +170,7 @@ def pick_segment(
         high_bits = tensors.read_element(values, unsafe_mul(segment, width), width)
     low: uint256 = self._get_boundary(fold, segment)
     high: uint256 = self._get_boundary(fold, next)
-    matches.matches[turn.key].fold = (
+    matches.matches[turn.job_id].fold = (
         low
         | high << matches.HIGH_AT
         | low_bits << matches.LOW_BITS_AT
@@ -201,7 +200,7 @@ def leaf(
     """
     turn: matches.Turn = matches.begin(job_id, position, 1 << phases.LEAF)
     self._require_encoding(turn, encoding)
-    claimed: uint256 = matches.matches[turn.key].fold >> matches.HIGH_BITS_AT
+    claimed: uint256 = matches.matches[turn.job_id].fold >> matches.HIGH_BITS_AT
     context: types.Context = self._get_context(turn)
     computed: uint256 = staticcall descent.LEAF.compute(context, encoding, openings)
     log LeafComputed(job_id=job_id, number=turn.number, claimed=claimed, computed=computed)
@@ -228,7 +227,7 @@ def prove_sink(
     slots: uint256 = (scope >> ledger.STATE_SLOTS_AT) & ledger.U32
     # There is a sink for every slot; operators are at most 2^20.
     index: uint256 = unsafe_add(unsafe_sub(operators, slots), turn.index)
-    top: bytes32 = matches.matches[turn.key].trace_top
+    top: bytes32 = matches.matches[turn.job_id].trace_top
     is_sink: bool = merkle.is_member(
         tags.TRACE_NODE, top, root, index, unsafe_add(operators, 1), proof
     )
@@ -274,14 +273,13 @@ def timeout(job_id: uint256, position: bytes32):
     @param job_id The job.
     @param position The position that the move answers.
     """
-    turn: matches.Turn = matches.load_at(job_id, position)
-    # No block is before the last move's.
-    elapsed: uint256 = unsafe_sub(block.number, turn.since)
-    require.no_time_left(elapsed > matches.get_clock(turn))
+    turn: matches.Turn = matches.load(job_id)
+    require.same_position(position == matches.compute_position(turn))
+    require.no_time_left(block.number > turn.deadline)
     if turn.phase == phases.VERIFIER:
-        matches.void(turn)
+        matches.void(job_id)
     else:
-        matches.end(turn, matches.is_challengers_turn(turn), phases.BY_CLOCK)
+        matches.end(turn, matches.is_challengers_turn(turn.phase, turn.opened), phases.BY_CLOCK)
 
 
 @internal
@@ -294,7 +292,7 @@ def _require_chunk(turn: matches.Turn, chunk: Bytes[types.CHUNK_BYTES]):
 @view
 def _require_encoding(turn: matches.Turn, encoding: Bytes[types.MAX_NODE_BYTES]):
     digest: bytes32 = keccak256(concat(tags.OPERATOR, encoding))
-    require.matching_proof(digest == matches.matches[turn.key].encoding_digest)
+    require.matching_proof(digest == matches.matches[turn.job_id].encoding_digest)
 
 
 @internal
@@ -327,17 +325,17 @@ def _get_boundary(fold: uint256, segment: uint256) -> uint256:
 def _get_context(turn: matches.Turn) -> types.Context:
     # What both sides agree on at the leaf.
     scope: uint256 = ledger.jobs[turn.job_id].scope
-    fold: uint256 = matches.matches[turn.key].fold
+    fold: uint256 = matches.matches[turn.job_id].fold
     return types.Context(
-        trace_top=matches.matches[turn.key].trace_top,
+        trace_top=matches.matches[turn.job_id].trace_top,
         operators=scope & ledger.U32,
-        before=matches.matches[turn.key].before,
+        before=matches.matches[turn.job_id].before,
         state_slots=(scope >> ledger.STATE_SLOTS_AT) & ledger.U32,
         data_top=ledger.jobs[turn.job_id].data_top,
         batch_slots=(scope >> ledger.BATCH_SLOTS_AT) & ledger.U32,
         steps=(scope >> ledger.STEPS_AT) & ledger.U64,
-        step=(matches.matches[turn.key].place >> matches.STEP_AT) & matches.U40,
-        element=(matches.matches[turn.key].tensor >> matches.ELEMENT_AT) & matches.U64,
+        step=(matches.matches[turn.job_id].place >> matches.STEP_AT) & matches.U40,
+        element=(matches.matches[turn.job_id].tensor >> matches.ELEMENT_AT) & matches.U64,
         position=fold & matches.U64,
         accumulator=(fold >> matches.LOW_BITS_AT) & matches.U64,
     )

@@ -182,7 +182,7 @@ UNARY: Mapping[Function, Callable[[int], int]] = {
 }
 """The functions that Ziv's loop settles.
 
-Where a bound cuts a function off, it is monotone from there on and has rounded to its limit already.
+Beyond a bound that cuts a function off, it is monotone, and has rounded to its limit already.
 """
 
 

@@ -9,7 +9,6 @@ from typing import Any
 from contracts.deployment import deploy_referee
 from contracts.model.referee import compute_commitment
 from contracts.model.types import (
-    NOBODY,
     ZERO,
     Address,
     Event,
@@ -129,10 +128,6 @@ class ChainReferee:
         """Return an account's balance in wei."""
         with self._clock():
             return self._chain.balance(ChainAddress(address))
-
-    def burned(self) -> int:
-        """Return what has been burned on this chain, in wei."""
-        return self.balance(NOBODY)
 
 
 def _to_abi(value: Any) -> Any:

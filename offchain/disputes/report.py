@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from contracts.model.types import WINNER_SHARE
 from offchain.chain import Receipt
 from offchain.disputes.game import Played
 from offchain.disputes.locate import Located, locate
@@ -15,7 +16,6 @@ def make_report(session: Session) -> dict[str, Any]:
     """Return what `moot dispute --json` prints; amounts are wei, bit patterns hexadecimal."""
     game = session.game
     located = get_located(session)
-    chain_seconds = session.referee.seconds
     return {
         "verdict": _verdict(session),
         "located": _located(located, session.task.program),
@@ -32,8 +32,8 @@ def make_report(session: Session) -> dict[str, Any]:
         },
         "seconds": {
             "run": round(session.run_seconds, 3),
-            "trace": round(session.play_seconds - chain_seconds, 3),
-            "chain": round(chain_seconds, 3),
+            "trace": round(session.play_seconds - session.chain_seconds, 3),
+            "chain": round(session.chain_seconds, 3),
         },
     }
 
@@ -119,12 +119,25 @@ def sum_gas(moves: list[Played]) -> dict[str, Any]:
     return {"total": sum(by_phase.values()), "by_phase": by_phase}
 
 
+def get_burned(session: Session) -> int:
+    """Return what the referee burned of the losers' bonds, in wei."""
+    bond = session.game.stakes.bond_wei
+    defeats = sum(ended.loser is not None for ended in session.game.ended)
+    return defeats * (bond - bond // WINNER_SHARE)
+
+
 def _ledger(session: Session) -> dict[str, Any]:
-    names = [name for name in session.before if name != "burned"]
-    burned = session.after["burned"] - session.before["burned"]
+    """Return who had what: changes, fees and what was burned add up to nothing."""
+    changes = {name: session.after[name] - before for name, before in session.before.items()}
+    fees = sum(
+        played.receipt.gas_used * played.receipt.effective_gas_price
+        for played in session.moves
+        if played.receipt is not None
+    )
     return {
-        "before": {name: session.before[name] for name in names},
-        "after": {name: session.after[name] for name in names},
-        "burned": burned,
-        "by_account": {name: session.after[name] - session.before[name] for name in names},
+        "before": session.before,
+        "after": session.after,
+        "burned": get_burned(session),
+        "fees": fees,
+        "by_account": changes,
     }

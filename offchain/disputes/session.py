@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from contracts.model.types import MIN_BOND_WEI
 from contracts.reasons import LeafMode
 from offchain.disputes.game import Game, Played, Player, Stakes
 from offchain.errors import UsageError
@@ -45,6 +46,7 @@ class Setting:
     inference: bool = False
     threads: int | None = None
     honest: int = 1
+    bond_wei: int = 10**18
 
 
 @dataclass
@@ -57,6 +59,7 @@ class Session:
         game: the game.
         run_seconds: time that the providers took for their runs.
         play_seconds: time that the game took.
+        chain_seconds: how much of that was spent on the chain.
     """
 
     setting: Setting
@@ -65,6 +68,7 @@ class Session:
     referee: "ChainReferee"
     run_seconds: float
     play_seconds: float = 0.0
+    chain_seconds: float = 0.0
     moves: list[Played] = field(default_factory=list)
     before: dict[str, int] = field(default_factory=dict)
     after: dict[str, int] = field(default_factory=dict)
@@ -72,20 +76,18 @@ class Session:
     def play(self) -> Iterator[Played]:
         """Play the game, noting every move and what everybody has before and after."""
         self.before = self._balances()
-        started = time.perf_counter()
+        started, on_chain = time.perf_counter(), self.referee.seconds
         for played in self.game.play():
             self.moves.append(played)
             yield played
         self.play_seconds = time.perf_counter() - started
+        self.chain_seconds = self.referee.seconds - on_chain
         self.after = self._balances()
 
     def _balances(self) -> dict[str, int]:
         names = ["client", "verifier", *(player.name for player in self.game.players)]
         accounts = {name: self.referee.balance(self.game.address_of(name)) for name in names}
-        return accounts | {
-            "referee": self.referee.balance(self.referee.address),
-            "burned": self.referee.burned(),
-        }
+        return accounts | {"referee": self.referee.balance(self.referee.address)}
 
     @property
     def honest_won(self) -> bool:
@@ -121,6 +123,11 @@ def check_setting(setting: Setting) -> None:
         raise UsageError.unknown("leaf", setting.leaf, LEAVES)
     if setting.cheat != "none":
         parse_cheat(setting.cheat)
+    if setting.bond_wei < MIN_BOND_WEI:
+        raise UsageError(
+            f"a bond of {setting.bond_wei / 10**18:g} ETH is too small; "
+            f"the referee takes at least {MIN_BOND_WEI / 10**18:g} ETH"
+        )
 
 
 def prepare(setting: Setting, directory: Path, report: Report) -> Session:
@@ -151,7 +158,7 @@ def prepare(setting: Setting, directory: Path, report: Report) -> Session:
             Player(name, address, run)
             for (name, run), address in zip(runs.items(), others, strict=False)
         ],
-        stakes=Stakes(),
+        stakes=Stakes(bond_wei=setting.bond_wei),
         leaf_mode=LEAVES[setting.leaf],
         verifier=verifier,
         ruler=rule_for,

@@ -1,9 +1,9 @@
-"""Contractions: every one is a batch of matrix products over strided views or dense copies.
+"""Contractions: every one is a batch of matrix products of strided views or dense copies.
 
-A variable of the domain belongs to the batch, to the rows (M), to the columns (N) or to the fold (K),
-by which of the two factors use it. The order of the fold is the order of its variables, so a product
-that folds k in ascending order is the contraction bit for bit. A factor that is no such view (a
-convolution's input) is copied densely, slab by slab, which bounds the memory; a slab of the fold
+A variable of the domain belongs to the batch, to the rows (M), to the columns (N) or to the fold
+(K), by which of the two factors use it. The fold's variables keep their order, so a product that
+folds k in ascending order is the contraction bit for bit. A factor that is no such view (the input
+of a convolution) is copied densely, slab by slab, which bounds the memory; a slab of the fold
 starts from the result of the slab before it.
 """
 
@@ -15,9 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from offchain.commitments.tensors import NUMPY_TYPES, Array
-from offchain.execution.kernels.gemm import gemm
-from offchain.execution.views import (
-    Reader,
+from offchain.execution.accesses import (
     Sizes,
     Strided,
     collapse_groups,
@@ -27,15 +25,19 @@ from offchain.execution.views import (
     iterate_slabs,
     restrict,
     row_major,
-    view,
 )
+from offchain.execution.kernels.gemm import gemm
+from offchain.execution.views import Reader, view
 from offchain.programs.graph import Node, Operand
 
 _SLAB_BYTES = 1 << 26
 
+_AXES = ((0, 1, 3), (0, 3, 2), (0, 1, 2), (0, 1, 2))
+"""Which of batch, rows, columns and fold are the axes of a, b, init and the output."""
+
 
 class _Roles(NamedTuple):
-    """The variables of more than one value by their role, each in the order in which it is nested."""
+    """The variables of more than one value by role, each role's in the order of their nesting."""
 
     batch: tuple[int, ...]
     rows: tuple[int, ...]
@@ -122,10 +124,6 @@ class _Product:
             )
 
 
-_AXES = ((0, 1, 3), (0, 3, 2), (0, 1, 2), (0, 1, 2))
-"""Of a, b, init and the output: which of batch, rows, columns and fold are their axes."""
-
-
 class Contraction:
     """The plan of one contraction.
 
@@ -205,7 +203,7 @@ def _assign_roles(sizes: Sizes, rank: int, used: Sequence[Sequence[int]]) -> tup
 def _find_nest(
     operand: Operand, sizes: Sizes, roles: _Roles, own: Sequence[int]
 ) -> list[int] | None:
-    """Return the order in which a dense copy of a factor nests its variables; None if a view serves."""
+    """Return what a dense copy of a factor nests, or None if a view serves."""
     strided = find_strided(operand.rows, sizes)
     if strided is not None and collapse_groups(sizes, (own, roles.fold), strided) is not None:
         return None
@@ -217,5 +215,5 @@ def _find_nest(
 
 
 def _get_reach(group: Sequence[int], sizes: Sizes, strides: Sequence[int]) -> float:
-    """Return how badly a group serves as the innermost: its last variable should be dense and long."""
+    """Return how badly a group serves as the innermost, whose last variable copies run along."""
     return abs(strides[group[-1]]) / sizes[group[-1]] if group else float("inf")

@@ -9,20 +9,18 @@ import numpy as np
 
 from offchain.arithmetic.functions import DType, Function
 from offchain.commitments.tensors import NUMPY_TYPES, Array
-from offchain.execution.kernels.reduce import argmax, argmin, fold
-from offchain.execution.scalars import Apply, get_associative, get_function
-from offchain.execution.views import (
-    Reader,
+from offchain.execution.accesses import (
     collapse_groups,
     estimate_strides,
     find_strided,
     iterate_slabs,
-    make_constant,
     project,
     restrict,
     row_major,
-    view,
 )
+from offchain.execution.kernels.reduce import argmax, argmin, fold
+from offchain.execution.scalars import Apply, get_associative, get_function
+from offchain.execution.views import Reader, make_constant, view
 from offchain.programs.graph import Node, Operand, Origin
 
 POSITION_FUNCTIONS = frozenset({Function.ARGMAX, Function.ARGMIN})
@@ -148,13 +146,14 @@ def _fold_positions(function: Function, matrix: Array, init: Array) -> Array:
     """Return the first best position of every row, or init's if that is a position and as good."""
     is_max = function is Function.ARGMAX
     if matrix.dtype == np.float32:
-        best = argmax(matrix) if is_max else argmin(matrix)
+        floats = np.asarray(matrix, np.float32)
+        best = argmax(floats) if is_max else argmin(floats)
     else:
         best = np.argmax(matrix, 1) if is_max else np.argmin(matrix, 1)
     unsigned = init.view(f"u{init.itemsize}")
     starts = np.flatnonzero(unsigned < matrix.shape[1])
     x, y = matrix[starts, best[starts]], matrix[starts, unsigned[starts]]
-    is_better = (x > y if is_max else x < y) | ((x != x) & (y == y))  # NaN is the best
+    is_better = (x > y if is_max else x < y) | (np.isnan(x) & ~np.isnan(y))
     out = best.astype(init.dtype)
     kept = starts[~is_better]
     out[kept] = init[kept]

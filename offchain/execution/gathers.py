@@ -6,16 +6,9 @@ from math import prod
 import numpy as np
 
 from offchain.commitments.tensors import NUMPY_TYPES, Array
+from offchain.execution.accesses import Strided, estimate_strides, find_strided, get_used
 from offchain.execution.indexing import Integers, locate, open_grid
-from offchain.execution.views import (
-    Reader,
-    Strided,
-    estimate_strides,
-    find_strided,
-    get_used,
-    make_constant,
-    view,
-)
+from offchain.execution.views import Reader, make_constant, view
 from offchain.programs.graph import Node, Operand, Row
 
 _SLAB_ELEMENTS = 1 << 21
@@ -56,7 +49,7 @@ class Gather:
         self._above = sum(end for end in ends if end > 0)
 
     def run(self, flats: Sequence[Array | None], _step: int) -> Array:
-        """Return the output, given the tensors of the data and of the indices (None for constants)."""
+        """Return the output, given the tensors of data and indices (None for constants)."""
         data, *indices = flats
         out = np.empty(self._shape, self._dtype)
         starts = data.size - self._below - self._above if data is not None else 0
@@ -98,5 +91,5 @@ def _find_inner(data: Operand, indices: Sequence[Operand], shape: tuple[int, ...
 
 
 def _is_static(row: Row, shape: tuple[int, ...]) -> bool:
-    """Whether a row has no index's value among its variables and is in range on the whole domain."""
+    """Whether a row depends on no index and is in range on the whole domain."""
     return all(v < len(shape) for v, _ in row.terms) and find_strided([row], shape) is not None

@@ -51,7 +51,7 @@ def locate(rows: Sequence[Row], variables: Sequence[Integers]) -> tuple[Integers
 
 
 def _sum_terms(row: Row, variables: Sequence[Integers]) -> NDArray[np.generic]:
-    """Return offset + sum of coefficient * variable, in exact integers where int64 could overflow."""
+    """Return offset + sum of coefficient * variable, as objects where int64 could overflow."""
     used = [(c, variables[v]) for v, c in row.terms if variables[v].size]
     bound = abs(row.offset) + sum(abs(c) * _magnitude(v) for c, v in used)
     is_safe = max(bound, row.divisor, row.size) >> _SAFE_BITS == 0

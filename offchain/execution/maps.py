@@ -1,4 +1,4 @@
-"""Maps, alone or in groups of one shape: block by block, so that what a group keeps for itself stays in cache."""
+"""Maps, alone or in groups of one shape, by blocks: what a group does not keep stays in cache."""
 
 from collections.abc import Collection, Sequence
 from math import prod
@@ -8,9 +8,10 @@ import numpy as np
 
 from offchain.arithmetic.functions import DType
 from offchain.commitments.tensors import NUMPY_TYPES, Array
+from offchain.execution.accesses import Sizes, Strided, row_major
 from offchain.execution.kernels.threads import share
 from offchain.execution.scalars import Apply, get_function
-from offchain.execution.views import Reader, Sizes, Strided, row_major, view
+from offchain.execution.views import Reader, view
 from offchain.programs.graph import Node, Operand, Origin
 
 _BLOCK_ELEMENTS = 1 << 14
@@ -19,12 +20,22 @@ _GRAIN_ELEMENTS = 1 << 18
 
 
 class _Step(NamedTuple):
-    """One map of a group: slots first hold the group's operands, then the outputs of its maps."""
+    """One map of a group: reads some slots and writes another one."""
 
     apply: Apply
     arguments: tuple[int, ...]
     slot: int
-    dtype: DType
+
+
+class _Program(NamedTuple):
+    """A group's steps on slots: the operands, then the wanted outputs, then scratch.
+
+    Scratch that is not read any more is written again, so that a block's slots stay in cache.
+    """
+
+    steps: list[_Step]
+    wanted: list[DType]
+    scratch: list[DType]
 
 
 def is_identity(operand: Operand, sizes: Sizes) -> bool:
@@ -54,12 +65,10 @@ class MapGroup:
         self.kept = tuple(index for index, _ in members if index in kept)
         shape = members[0][1].shape
         self._shape = shape
-        self._steps = _plan_steps(members, self.operands)
-        slots = {index: step.slot for (index, _), step in zip(members, self._steps, strict=True)}
-        self._kept_slots = tuple(slots[index] for index in self.kept)
+        self._program = _assemble(members, self.operands, self.kept)
         self._readers = [Reader(operand, shape) for operand in self.operands]
         layouts = [row_major(shape), *(reader.strided.strides for reader in self._readers)]
-        self._nested, (self._dense, *strides) = _coalesce(shape, layouts)
+        self._nested, (_, *strides) = _coalesce(shape, layouts)
         self._views = [
             Strided(reader.strided.offset, own)
             for reader, own in zip(self._readers, strides, strict=True)
@@ -68,37 +77,26 @@ class MapGroup:
 
     def run(self, flats: Sequence[Array | None]) -> list[Array]:
         """Return the wanted outputs, given the tensors of the operands (None for constants)."""
-        slots: list[Array | None] = [
+        slots = [
             view(reader.buffer(flat), self._nested, strided)
             for reader, flat, strided in zip(self._readers, flats, self._views, strict=True)
         ]
-        slots += [None] * len(self._steps)
-        dtypes = {step.slot: step.dtype for step in self._steps}
-        for slot in self._kept_slots:
-            slots[slot] = np.empty(self._nested, NUMPY_TYPES[dtypes[slot]])
-
-        def work(start: int, stop: int) -> None:
-            self._compute(slots, start, stop)
-
-        cost = max(1, self._blocks.elements * len(self._steps))
-        share(work, self._blocks.count, max(1, _GRAIN_ELEMENTS // cost))
-        outputs = [slots[slot] for slot in self._kept_slots]
-        return [output.reshape(self._shape) for output in outputs if output is not None]
+        outputs = [np.empty(self._shape, NUMPY_TYPES[dtype]) for dtype in self._program.wanted]
+        slots += [output.reshape(self._nested) for output in outputs]
+        cost = self._blocks.elements * len(self._program.steps)
+        grain = max(1, _GRAIN_ELEMENTS // cost)
+        share(lambda *blocks: self._compute(slots, range(*blocks)), self._blocks.count, grain)
+        return outputs
 
     @np.errstate(all="ignore")
-    def _compute(self, slots: Sequence[Array | None], start: int, stop: int) -> None:
-        scratch = {
-            step.slot: np.empty(self._blocks.shape, NUMPY_TYPES[step.dtype])
-            for step in self._steps
-            if slots[step.slot] is None
-        }
-        for block in range(start, stop):
+    def _compute(self, slots: Sequence[Array], blocks: range) -> None:
+        steps, _, scratch = self._program
+        spare = [np.empty(self._blocks.shape, NUMPY_TYPES[dtype]) for dtype in scratch]
+        for block in blocks:
             index, length = self._blocks.locate(block)
-            parts = [None if whole is None else whole[index] for whole in slots]
-            for slot, array in scratch.items():
-                parts[slot] = array[:length]
-            for step in self._steps:
-                step.apply(parts[step.slot], *[parts[i] for i in step.arguments])
+            parts = [whole[index] for whole in slots] + [array[:length] for array in spare]
+            for apply, arguments, slot in steps:
+                apply(parts[slot], *[parts[argument] for argument in arguments])
 
 
 class _Blocks:
@@ -136,19 +134,35 @@ def _list_operands(members: Sequence[tuple[int, Node]]) -> list[Operand]:
     return list(dict.fromkeys(operands))
 
 
-def _plan_steps(members: Sequence[tuple[int, Node]], operands: Sequence[Operand]) -> list[_Step]:
+def _assemble(
+    members: Sequence[tuple[int, Node]], operands: Sequence[Operand], kept: Sequence[int]
+) -> _Program:
     outside = {operand: slot for slot, operand in enumerate(operands)}
-    inside = {index: len(operands) + place for place, (index, _) in enumerate(members)}
+    slots = {index: len(operands) + place for place, index in enumerate(kept)}
+    wanted = [node.dtype for index, node in members if index in slots]
+    reads = [(index, o) for index, node in members for o in node.operands if o not in outside]
+    last = {operand.reference: index for index, operand in reads}
+    scratch: list[DType] = []
+    idle: dict[DType, list[int]] = {dtype: [] for dtype in DType}
     steps = []
     for index, node in members:
-        types = [operand.dtype for operand in node.operands]
+        if index not in slots:
+            if not idle[node.dtype]:
+                idle[node.dtype].append(len(operands) + len(kept) + len(scratch))
+                scratch.append(node.dtype)
+            slots[index] = idle[node.dtype].pop()
+        inside = [operand for operand in node.operands if operand not in outside]
         arguments = tuple(
-            outside[operand] if operand in outside else inside[operand.reference]
+            outside[operand] if operand in outside else slots[operand.reference]
             for operand in node.operands
         )
+        types = [operand.dtype for operand in node.operands]
         apply = get_function(node.function, types, node.dtype)
-        steps.append(_Step(apply, arguments, inside[index], node.dtype))
-    return steps
+        steps.append(_Step(apply, arguments, slots[index]))
+        for reference, dtype in {operand.reference: operand.dtype for operand in inside}.items():
+            if last[reference] == index and reference not in kept:
+                idle[dtype].append(slots[reference])
+    return _Program(steps, wanted, scratch)
 
 
 def _coalesce(

@@ -7,8 +7,9 @@ from math import gcd, prod
 import numpy as np
 
 from offchain.commitments.tensors import NUMPY_TYPES, Array
+from offchain.execution.accesses import Box
 from offchain.execution.maps import is_identity
-from offchain.execution.views import Box, Filler, make_constant
+from offchain.execution.views import Filler, make_constant
 from offchain.programs.graph import Node, Origin
 
 _MAX_COMPARED = 16
@@ -23,7 +24,7 @@ def is_alias(node: Node) -> bool:
 
 
 class Alias:
-    """The plan of a move that copies a whole tensor: the output is the tensor, in the output's shape."""
+    """The plan of a move that copies a whole tensor: its output is that tensor."""
 
     def __init__(self, node: Node) -> None:
         self._shape = node.shape

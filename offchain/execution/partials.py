@@ -1,6 +1,6 @@
 """All accumulators of one element of a fold, which a dispute about the element is about."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import accumulate
 
 import numpy as np
@@ -9,23 +9,30 @@ from numba.core import types
 
 from offchain.arithmetic.evaluate import evaluate
 from offchain.arithmetic.functions import DType, Function
-from offchain.commitments.tensors import NUMPY_TYPES, Array
+from offchain.commitments.tensors import Array
+from offchain.execution.accesses import project, restrict
 from offchain.execution.gathers import read_integers
 from offchain.execution.kernels import vectors
 from offchain.execution.kernels.compiled import emitted, kernel, reads, writes
-from offchain.execution.views import Reader, make_constant, project, restrict
+from offchain.execution.views import Reader
 from offchain.programs.graph import Kind, Node
 from offchain.programs.semantics import unravel
 
-_SEQUENTIAL: dict[Function, np.ufunc] = {
+_SEQUENTIAL: Mapping[Function, np.ufunc] = {
     Function.ADD: np.add,
     Function.SUB: np.subtract,
     Function.MUL: np.multiply,
+    Function.DIV: np.divide,
+    Function.MAX: np.maximum,
+    Function.MIN: np.minimum,
     Function.AND: np.bitwise_and,
     Function.OR: np.bitwise_or,
     Function.XOR: np.bitwise_xor,
 }
-"""Functions whose folds over a vector NumPy accumulates one by one, on every type that they have."""
+"""Functions of which NumPy computes all accumulators of a vector one by one, exactly."""
+
+_Terms = list[tuple[Reader, Array | None]]
+"""For each operand but init, its reader over the fold, and its tensor."""
 
 
 def partials(node: Node, element: int, operands: Sequence[Array | None], _step: int) -> Array:
@@ -33,15 +40,14 @@ def partials(node: Node, element: int, operands: Sequence[Array | None], _step: 
 
     Args:
         node: a contract, reduce or scatter node.
-        element: the output element's index.
+        element: index of the output element.
         operands: the tensors of the node's operands; those of constants are not read.
 
     Returns:
         fold_length + 1 elements of the node's type.
     """
-    coordinates = unravel(element, node.shape)
-    at_element = [range(c, c + 1) for c in coordinates]
     assert 0 <= element < node.elements
+    at_element = [range(c, c + 1) for c in unravel(element, node.shape)]
     ranges = [*at_element, *map(range, node.fold_shape)]
     folded = range(len(node.shape), len(ranges))
     init, *others = [
@@ -55,9 +61,6 @@ def partials(node: Node, element: int, operands: Sequence[Array | None], _step: 
     fold = {Kind.CONTRACT: _contract, Kind.REDUCE: _reduce, Kind.SCATTER: _scatter}[node.kind]
     with np.errstate(all="ignore"):
         return fold(node, element, start, list(zip(terms, operands[1:], strict=True)))
-
-
-_Terms = list[tuple[Reader, Array | None]]
 
 
 def _contract(_: Node, __: int, start: Array, terms: _Terms) -> Array:
@@ -90,14 +93,32 @@ def _scatter(node: Node, element: int, start: Array, terms: _Terms) -> Array:
 
 
 def _accumulate(function: Function, dtype: DType, values: Array) -> Array:
-    """Return the left fold of every prefix of the values, none of which is empty."""
-    if function in _SEQUENTIAL:
-        return _SEQUENTIAL[function].accumulate(values, dtype=values.dtype)
-    unsigned = np.ascontiguousarray(values).view(f"u{values.itemsize}").tolist()
-    folded = list(
-        accumulate(unsigned, lambda x, y: evaluate(function, (dtype, dtype), dtype, (x, y)))
+    """Return the accumulators of a left fold whose init is the first of the values."""
+    accumulators: Array
+    ufunc = _SEQUENTIAL.get(function)
+    if function in (Function.MAX, Function.MIN) and dtype is DType.FLOAT32:
+        return _accumulate_extremum(_SEQUENTIAL[function], values)
+    if ufunc is not None:
+        accumulators = ufunc.accumulate(values, dtype=values.dtype)
+        return accumulators
+    unsigned = f"u{values.itemsize}"
+    types_ = (dtype, dtype)
+    folded = accumulate(
+        values.view(unsigned).tolist(), lambda x, y: evaluate(function, types_, dtype, (x, y))
     )
-    return np.array(folded, f"u{values.itemsize}").view(values.dtype)
+    accumulators = np.array(list(folded), unsigned).view(values.dtype)
+    return accumulators
+
+
+def _accumulate_extremum(ufunc: np.ufunc, values: Array) -> Array:
+    """Return the accumulators of max or min of floats, on integers in the order of the floats."""
+
+    def reorder(bits: Array) -> Array:
+        signs = np.right_shift(bits, 31)
+        return np.bitwise_xor(bits, np.bitwise_and(signs, 0x7FFFFFFF))
+
+    accumulators: Array = reorder(ufunc.accumulate(reorder(values.view(np.int32)))).view(np.float32)
+    return np.where(np.logical_or.accumulate(np.isnan(values)), np.float32(np.nan), accumulators)
 
 
 def _accumulate_positions(function: Function, start: Array, values: Array) -> Array:

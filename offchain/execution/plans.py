@@ -10,6 +10,7 @@ from offchain.arithmetic.evaluate import UndefinedTypesError, check_types
 from offchain.arithmetic.functions import DType, Function
 from offchain.commitments.tensors import NUMPY_TYPES, Array
 from offchain.errors import ProgramError
+from offchain.execution.accesses import project
 from offchain.execution.contractions import Contraction
 from offchain.execution.folds import POSITION_FUNCTIONS, Reduction
 from offchain.execution.gathers import Gather
@@ -17,7 +18,7 @@ from offchain.execution.kernels import philox
 from offchain.execution.maps import MapGroup
 from offchain.execution.moves import Alias, Move, is_alias
 from offchain.execution.scatters import plan_scatter
-from offchain.execution.views import Reader, project
+from offchain.execution.views import Reader
 from offchain.programs.graph import Kind, Node
 
 _MOVES = frozenset({Kind.MOVE, Kind.SOURCE, Kind.SINK})
@@ -71,7 +72,7 @@ class _Map:
 
 
 def as_map(node: Node) -> Node | None:
-    """Return the node itself if it is a map, a map that copies if it is a move of a view, or None."""
+    """Return a map as it is, a move of one view as a map that copies, and None for others."""
     if node.elements == 0:
         return None
     if node.kind in _MOVES and len(node.operands) == 1 and not is_alias(node):

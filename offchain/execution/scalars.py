@@ -1,8 +1,8 @@
-"""The scalar functions on whole arrays: bit for bit what `arithmetic.evaluate` does, but for the bits of a NaN.
+"""The scalar functions on arrays: what `arithmetic.evaluate` computes, but for the bits of a NaN.
 
-Every function writes into its first argument, an array of the result's type, and takes operands that
-broadcast to its shape. NumPy's add, subtract, multiply, divide, square root and rounding are IEEE 754
-operations, and its integers wrap around, so they are used as they are.
+Each writes into its first argument, an array of the result's type, and takes operands that
+broadcast to its shape. NumPy's add, subtract, multiply, divide, square root and rounding are those
+of IEEE 754 and its integers wrap around, so they are used as they are.
 """
 
 from collections.abc import Callable, Sequence
@@ -52,7 +52,8 @@ def _where(out: Array, condition: Array, x: Array, y: Array) -> None:
 
 
 def _transcendental(function: Function, out: Array, *operands: Array) -> None:
-    out[...] = elementary.apply(function, *operands)
+    whole = [np.asarray(np.broadcast_to(x, out.shape), np.float32, order="C") for x in operands]
+    out[...] = elementary.apply(function, *whole)
 
 
 def _extremum(ufunc: np.ufunc, of_zeros: np.ufunc) -> Apply:
@@ -68,7 +69,7 @@ def _extremum(ufunc: np.ufunc, of_zeros: np.ufunc) -> Apply:
 
 
 def _fma(out: Array, x: Array, y: Array, z: Array) -> None:
-    """Round x * y + z once: the product is exact in binary64, and the sum is rounded to odd there."""
+    """Round x * y + z once: the product is exact in binary64, where the sum is rounded to odd."""
     product = np.multiply(x, y, dtype=np.float64)
     addend = z.astype(np.float64)
     total = np.add(product, addend)
@@ -98,12 +99,12 @@ def _to_bool(out: Array, x: Array) -> None:
 
 
 def _truncate_to_integer(out: Array, x: Array) -> None:
-    limits = np.iinfo(out.dtype)
-    bound = np.float32(-float(limits.min))
+    least = -(1 << 8 * out.itemsize - 1)
+    bound = np.float32(-least)
     in_range = (x >= -bound) & (x < bound)
     np.copyto(out, np.where(in_range, x, np.float32(0)), casting="unsafe")
-    np.copyto(out, limits.max, where=x >= bound)
-    np.copyto(out, limits.min, where=x < -bound)
+    np.copyto(out, -least - 1, where=x >= bound)
+    np.copyto(out, least, where=x < -bound)
 
 
 _UFUNCS: dict[Function, np.ufunc] = {
@@ -155,6 +156,6 @@ _ASSOCIATIVE = frozenset(
 
 
 def get_associative(function: Function, dtype: DType) -> np.ufunc | None:
-    """Return the ufunc that may fold elements in any order without a difference, if there is one."""
+    """Return the ufunc that folds elements exactly, and so in any order, if there is one."""
     is_exact = dtype is not DType.FLOAT32 and function in _ASSOCIATIVE
     return _UFUNCS[function] if is_exact else None

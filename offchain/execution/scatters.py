@@ -3,12 +3,21 @@
 from collections.abc import Callable, Sequence
 from functools import partial
 from math import prod
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from offchain.arithmetic.functions import DType, Function
 from offchain.commitments.tensors import NUMPY_TYPES, Array
+from offchain.execution.accesses import (
+    Sizes,
+    Strided,
+    collapse,
+    get_used,
+    project,
+    restrict,
+    row_major,
+)
 from offchain.execution.gathers import read_integers
 from offchain.execution.indexing import Integers, Mask, open_grid
 from offchain.execution.kernels.scatter import (
@@ -17,19 +26,8 @@ from offchain.execution.kernels.scatter import (
     scatter_assign_flat,
 )
 from offchain.execution.scalars import Apply, get_associative, get_function
-from offchain.execution.views import (
-    Reader,
-    Sizes,
-    Strided,
-    collapse,
-    get_used,
-    project,
-    restrict,
-    row_major,
-    view,
-)
+from offchain.execution.views import Reader, view
 from offchain.programs.graph import Node, Operand, immediate
-
 
 _Fold = Callable[[Array, Integers, Array], None]
 """(buffer, rows, matrix): folds the matrix's rows, in order, into these rows of the buffer."""
@@ -120,7 +118,7 @@ class Scatter:
         for target, values in named.items():
             blocks = blocks + strides[target] * np.where(inside, values, 0)
         found = np.where(inside, blocks, -1)
-        return np.broadcast_to(found, self._positions).reshape(-1)
+        return np.ascontiguousarray(np.broadcast_to(found, self._positions)).reshape(-1)
 
 
 class DenseScatter:
@@ -201,7 +199,7 @@ def _get_fold(node: Node) -> _Fold:
 
 
 def _flatten_rows(
-    scatter: Callable[[Integers, Array, Array], None], buffer: Array, rows: Integers, matrix: Array
+    scatter: Callable[[Integers, Any, Any], None], buffer: Array, rows: Integers, matrix: Array
 ) -> None:
     """Scatter element by element; elements of a row that is -1 have a negative target too."""
     width = buffer.shape[1]
@@ -214,7 +212,7 @@ def _fold_associative(ufunc: np.ufunc, buffer: Array, rows: Integers, matrix: Ar
 
 
 def _fold_rows(apply: Apply, buffer: Array, rows: Integers, matrix: Array) -> None:
-    """Fold, for n = 0, 1, 2, ..., the n-th of the matrix's rows that go to each row of the buffer."""
+    """Fold the first matrix row that goes to each row of the buffer, then the second, and so on."""
     order = np.argsort(rows, kind="stable")
     order = order[rows[order] >= 0]
     ordered = rows[order]

@@ -1,6 +1,6 @@
 """Which operators run together, in which order, and when a tensor is dead."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from offchain.execution.maps import is_identity
@@ -9,7 +9,7 @@ from offchain.programs.graph import Node, Origin, Program
 
 _MAX_GROUP = 64
 _WINDOW = 96
-"""How far behind the first member of a group others are looked for."""
+"""How far behind the first member of a group the others may be."""
 
 
 class Task(NamedTuple):
@@ -62,35 +62,45 @@ def schedule(
 def group_maps(program: Program, needed: Sequence[int]) -> list[list[int]]:
     """Return an order of these operators in which connected maps of one shape are together.
 
-    A group is computed where its first member was. A map joins when it reads a member element by
-    element, and otherwise only what is there by then.
+    A group is computed where its first member was: its members read each other element by element,
+    and otherwise only what is there by then.
     """
     candidates = {index: as_map(program.nodes[index]) for index in needed}
     maps = {index: node for index, node in candidates.items() if node is not None}
     done: set[int] = set()
     order = []
     for index in needed:
-        if index in done:
-            continue
-        members = [index]
-        if index in maps:
-            members += _find_members(maps, index, done)
-        done.update(members)
-        order.append(members)
+        if index not in done:
+            members = _find_group(maps, index, done) if index in maps else [index]
+            done.update(members)
+            order.append(members)
     return order
 
 
-def _find_members(maps: dict[int, Node], first: int, done: Collection[int]) -> Iterator[int]:
-    """Yield the further members of the group of the map `first`."""
-    members = {first}
+def _find_group(maps: Mapping[int, Node], first: int, done: Collection[int]) -> list[int]:
+    """Return the group that begins with the map `first`, given what is there."""
     shape = maps[first].shape
+    inputs: dict[int, list[int]] = {first: []}
     for index in range(first + 1, first + _WINDOW):
         node = maps.get(index)
-        if node is None or index in done or node.shape != shape or len(members) == _MAX_GROUP:
+        if node is None or node.shape != shape or index in done:
             continue
-        inside = [o for o in node.operands if o.origin is Origin.NODE and o.reference in members]
-        if not inside or not all(is_identity(operand, shape) for operand in inside):
-            continue
-        if all(i in members or i in done for i in node.inputs):
-            members.add(index)
-            yield index
+        inside = [o for o in node.operands if o.origin is Origin.NODE and o.reference in inputs]
+        is_ready = all(i in inputs or i in done for i in node.inputs)
+        if is_ready and all(is_identity(operand, shape) for operand in inside):
+            inputs[index] = [operand.reference for operand in inside]
+    return _find_connected(inputs, first)[:_MAX_GROUP]
+
+
+def _find_connected(inputs: Mapping[int, Sequence[int]], first: int) -> list[int]:
+    """Return what is connected with `first` by reading one another, ascending."""
+    neighbours: dict[int, set[int]] = {index: set(read) for index, read in inputs.items()}
+    for index, read in inputs.items():
+        for other in read:
+            neighbours[other].add(index)
+    found, waiting = {first}, [first]
+    while waiting:
+        new = neighbours[waiting.pop()] - found
+        found |= new
+        waiting += sorted(new)
+    return sorted(found)

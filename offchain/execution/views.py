@@ -1,56 +1,30 @@
-"""Reading operands fast: an access becomes a strided view of its operand, or else a dense copy.
+"""Reading operands fast: a strided view of the operand where the access is affine, or a dense copy.
 
-An access whose rows are in range on the whole domain is affine, and its elements are a strided view.
-Any other access is affine on boxes of the domain: once some variables are enumerated (a kernel's
-positions in a convolution, for instance), every row constrains one variable, to an arithmetic
-progression. The dense copy is filled with the access's fill value and then box by box.
+A dense copy is filled with the access's fill value and then box by box.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
-from itertools import pairwise, product
-from math import gcd, prod
-from typing import NamedTuple
+from collections.abc import Sequence
+from math import prod
 
 import numpy as np
 
 from offchain.arithmetic.functions import DType
 from offchain.commitments.tensors import NUMPY_TYPES, Array
+from offchain.execution.accesses import (
+    Sizes,
+    Strided,
+    find_boxes,
+    find_strided,
+    get_used,
+    row_major,
+)
 from offchain.execution.indexing import copy_in_range
-from offchain.programs.graph import Operand, Origin, Row
-
-Sizes = tuple[int, ...]
-"""Extents of the variables of a domain, none of them 0."""
-
-_MAX_BOXES = 4_096
-_FEW_BOXES = 16
-_LEAST_BOX = 256
-"""Elements of a box, on average, that are worth a copy of their own where there are many boxes."""
-
-
-class Strided(NamedTuple):
-    """An affine access: the element index is offset + sum of stride * variable."""
-
-    offset: int
-    strides: tuple[int, ...]
-
-
-class Box(NamedTuple):
-    """A part of the domain (a progression of every variable), and the affine access inside it."""
-
-    region: tuple[slice, ...]
-    shape: Sizes
-    strided: Strided
+from offchain.programs.graph import Operand, Origin
 
 
 def make_constant(dtype: DType, bits: int) -> Array:
     """Return an array of shape (1,) that holds one element of these bits."""
     return np.frombuffer(bits.to_bytes(dtype.width, "little"), NUMPY_TYPES[dtype])
-
-
-def row_major(sizes: Sequence[int]) -> tuple[int, ...]:
-    """Return the strides of a dense array, in elements."""
-    return tuple(prod(sizes[axis + 1 :]) for axis in range(len(sizes)))
 
 
 def view(buffer: Array, shape: Sizes, strided: Strided) -> Array:
@@ -60,152 +34,14 @@ def view(buffer: Array, shape: Sizes, strided: Strided) -> Array:
     return np.ndarray(shape, buffer.dtype, buffer, strided.offset * width, strides)
 
 
-def restrict(operand: Operand, ranges: Sequence[range]) -> Operand:
-    """Return the access on a part of its domain: variable v becomes ranges[v][v']."""
-    rows = tuple(_substitute(row, ranges) for row in operand.rows)
-    return replace(operand, rows=rows)
-
-
-def project(operand: Operand, variables: Sequence[int]) -> Operand:
-    """Return the access as one of these variables, numbered anew, the others being 0."""
-    places = {variable: place for place, variable in enumerate(variables)}
-    rows = tuple(
-        replace(row, terms=tuple(sorted((places[v], c) for v, c in row.terms if v in places)))
-        for row in operand.rows
-    )
-    return replace(operand, rows=rows)
-
-
-def get_used(operand: Operand, sizes: Sizes) -> list[int]:
-    """Return the variables of more than one value that an access depends on, ascending."""
-    return sorted({v for row in operand.rows for v, _ in row.terms if sizes[v] > 1})
-
-
-def collapse(sizes: Sequence[int], strides: Sequence[int]) -> int | None:
-    """Return the one stride of several nested variables taken as one, or None if there is none."""
-    nested = [(size, stride) for size, stride in zip(sizes, strides, strict=True) if size > 1]
-    if any(a[1] != b[0] * b[1] for a, b in pairwise(nested)):
-        return None
-    return nested[-1][1] if nested else 0
-
-
-def collapse_groups(
-    sizes: Sequence[int], groups: Sequence[Sequence[int]], strided: Strided
-) -> Strided | None:
-    """Return an access as one of groups of nested variables, or None if some have no one stride."""
-    strides = []
-    for group in groups:
-        stride = collapse([sizes[v] for v in group], [strided.strides[v] for v in group])
-        if stride is None:
-            return None
-        strides.append(stride)
-    return Strided(strided.offset, tuple(strides))
-
-
-def find_strided(rows: Sequence[Row], sizes: Sizes) -> Strided | None:
-    """Return the affine form of an access that is in range on its whole domain, or else None."""
-    ranges = [range(size) for size in sizes]
-    simple = [_substitute(row, ranges) for row in rows]
-    return _flatten(simple, len(sizes)) if all(_is_in_range(r, sizes) for r in simple) else None
-
-
-def estimate_strides(rows: Sequence[Row], sizes: Sizes) -> tuple[int, ...]:
-    """Return the strides that an access has where it is in range (divisors ignored)."""
-    return _flatten(rows, len(sizes)).strides
-
-
-def find_boxes(rows: Sequence[Row], sizes: Sizes) -> list[Box] | None:
-    """Return disjoint boxes that are all of an access's range, or None where they are too many."""
-    whole = [range(size) for size in sizes]
-    simple = [_substitute(row, whole) for row in rows]
-    enumerated = _choose_enumerated([r for r in simple if not _is_in_range(r, sizes)], sizes)
-    count = prod(sizes[variable] for variable in enumerated)
-    if count > _FEW_BOXES and (count > _MAX_BOXES or prod(sizes) < count * _LEAST_BOX):
-        return None
-    boxes = []
-    for values in product(*(whole[variable] for variable in enumerated)):
-        ranges = list(whole)
-        for variable, value in zip(enumerated, values, strict=True):
-            ranges[variable] = range(value, value + 1)
-        box = _solve_box(simple, ranges)
-        if box is not None:
-            boxes.append(box)
-    return boxes
-
-
-def _substitute(row: Row, ranges: Sequence[range]) -> Row:
-    """Return the row over the positions in the ranges, without variables of one value, reduced."""
-    offset = row.offset + sum(c * ranges[v].start for v, c in row.terms)
-    terms = [(v, c * ranges[v].step) for v, c in row.terms if len(ranges[v]) > 1]
-    common = gcd(row.divisor, offset, *(c for _, c in terms))
-    reduced = tuple((v, c // common) for v, c in terms)
-    return Row(row.size, offset // common, reduced, row.divisor // common)
-
-
-def _is_in_range(row: Row, sizes: Sequence[int]) -> bool:
-    ends = [c * (sizes[v] - 1) for v, c in row.terms]
-    low = row.offset + sum(end for end in ends if end < 0)
-    high = row.offset + sum(end for end in ends if end > 0)
-    return row.divisor == 1 and low >= 0 and high < row.size
-
-
-def _flatten(rows: Sequence[Row], variables: int) -> Strided:
-    offset, strides = 0, [0] * variables
-    for row in rows:
-        offset = offset * row.size + row.offset
-        strides = [stride * row.size for stride in strides]
-        for variable, coefficient in row.terms:
-            strides[variable] += coefficient
-    return Strided(offset, tuple(strides))
-
-
-def _choose_enumerated(loose: Sequence[Row], sizes: Sizes) -> list[int]:
-    chosen: set[int] = set()
-    for row in loose:
-        free = sorted((v for v, _ in row.terms if v not in chosen), key=lambda v: sizes[v])
-        chosen.update(free[:-1])
-    return sorted(chosen)
-
-
-def _solve_box(rows: Sequence[Row], ranges: list[range]) -> Box | None:
-    for row in rows:
-        here = _substitute(row, ranges)
-        if _is_in_range(here, [len(r) for r in ranges]):
-            continue
-        if not here.terms:
-            return None
-        ((variable, _),) = here.terms
-        inside = _solve_row(here, len(ranges[variable]))
-        if not inside:
-            return None
-        ranges[variable] = ranges[variable][inside.start : inside.stop : inside.step]
-    region = tuple(slice(r.start, r[-1] + 1, r.step) for r in ranges)
-    strided = _flatten([_substitute(row, ranges) for row in rows], len(ranges))
-    return Box(region, tuple(len(r) for r in ranges), strided)
-
-
-def _solve_row(row: Row, extent: int) -> range:
-    """Return the values of a row's only variable, below `extent`, at which the row is in range."""
-    ((_, coefficient),) = row.terms
-    top = row.divisor * (row.size - 1) - row.offset
-    bounds = (-row.offset, top) if coefficient > 0 else (top, -row.offset)
-    low, high = max(-(-bounds[0] // coefficient), 0), min(bounds[1] // coefficient, extent - 1)
-    common = gcd(coefficient, row.divisor)
-    if row.offset % common:
-        return range(0)
-    period = row.divisor // common
-    residue = -row.offset // common * pow(coefficient // common, -1, period) % period
-    return range(low + (residue - low) % period, high + 1, period)
-
-
 class Reader:
     """Reads an operand on a domain, as a contiguous buffer and a fixed strided view of it.
 
     Args:
         operand: the operand.
         sizes: extents of the domain's variables.
-        nest: where given, the buffer is a dense copy that nests these variables, the outermost first;
-            they are all that the access uses, and any others.
+        nest: if given, the buffer is a dense copy that nests these variables, the outermost first:
+            all that the access uses, and any others.
 
     Attributes:
         operand: the operand.
@@ -287,27 +123,3 @@ class Filler:
             return
         for region, shape, strided in self.boxes:
             out[region] = view(flat, shape, strided)
-
-
-def iterate_slabs(
-    ranges: list[range], order: Sequence[int], cost: Callable[[Sequence[range]], int], limit: int
-) -> Iterator[list[range]]:
-    """Yield parts of a domain that cost at most `limit`, or else have one value of all in `order`.
-
-    Args:
-        ranges: the domain.
-        order: the variables that may be split, the first to be split first.
-        cost: what a part costs.
-        limit: what a part may cost.
-    """
-    total = cost(ranges)
-    if total <= limit or not order:
-        yield ranges
-        return
-    variable, *rest = order
-    whole = ranges[variable]
-    chunk = max(1, limit * len(whole) // total)
-    for start in range(0, len(whole), chunk):
-        part = list(ranges)
-        part[variable] = whole[start : start + chunk]
-        yield from iterate_slabs(part, rest, cost, limit)

@@ -10,7 +10,7 @@ import torch
 from offchain.arithmetic.functions import Function
 from offchain.commitments.tensors import NUMPY_TYPES, Array
 from offchain.errors import CaptureError
-from offchain.programs.encoding import check_program
+from offchain.programs.encoding import MAX_RANK, check_program
 from offchain.programs.graph import Kind, Node, Origin, Program, Slot
 from offchain.programs.lowering.builder import Builder, RefusalError, identity
 from offchain.programs.lowering.graph import GraphLowering, meta_of, refusal
@@ -70,6 +70,8 @@ def _make_slots(tensors: Mapping[str, torch.Tensor]) -> tuple[Slot, ...]:
             slots.append(Slot(name, *meta_of(tensor)))
         except RefusalError as error:
             raise refusal(str(error), name, "") from error
+        if tensor.ndim > MAX_RANK:
+            raise refusal(f"{tensor.ndim} dimensions; at most {MAX_RANK} are allowed", name, "")
     return tuple(slots)
 
 
@@ -93,8 +95,10 @@ def _assemble(
     builder: Builder, state: tuple[Slot, ...], batch: tuple[Slot, ...], final: Sequence[View]
 ) -> Program:
     """Add the sinks, drop what no sink needs, and check the program."""
+    builder.begin("constant", "")
+    views = [view if view.node is not None else builder.move(view) for view in final]
+    operands = [builder.operand(view, identity(view.shape), view.shape) for view in views]
     nodes, names, lines = list(builder.nodes), list(builder.names), list(builder.lines)
-    operands = [builder.operand(view, identity(view.shape), view.shape) for view in final]
     for slot, operand in zip(state, operands, strict=True):
         nodes.append(Node(Kind.SINK, Function.COPY, slot.dtype, slot.shape, (operand,)))
         names.append(f"next:{slot.name}")

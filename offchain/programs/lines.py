@@ -28,11 +28,15 @@ class LineTracker(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch'
 
     Args:
         model: the module whose submodules' paths the lines begin with.
+
+    Attributes:
+        line: the line of the operator that was traced last.
+        operator: the name of that operator.
     """
 
     def __init__(self, model: torch.nn.Module) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # likewise
-        self.line = ""
+        self.line = self.operator = ""
         self._model = model
         self._modules = ["model"]
         self._lines: dict[int, str] = {}
@@ -65,6 +69,7 @@ class LineTracker(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch'
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
         self.line = self.find_line() or self.line
+        self.operator = str(func)
         self._lines.setdefault(_get_sequence_nr() - 1, self.line)
         fx_traceback.set_stack_trace([self.line])
         return func(*args, **(kwargs or {}))

@@ -5,25 +5,30 @@ the user's lines are stamped on its operators, and once more through torch's fun
 decompositions. Nothing is computed: the tensors are fake.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
+from torch._C import _get_mkldnn_enabled, _set_mkldnn_enabled
 from torch._dispatch.python import enable_python_dispatcher
 from torch._subclasses import fake_tensor
 from torch.func import functional_call, functionalize
 from torch.fx import GraphModule, Interpreter
 from torch.fx import traceback as fx_traceback
 from torch.fx.experimental.proxy_tensor import make_fx
+from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from offchain.programs.lines import LineTracker
-from offchain.programs.lowering.graph import refusal
+from offchain.programs.lowering.graph import DATA_DEPENDENT, refusal
 from offchain.programs.lowering.table import get_decompositions
 from offchain.programs.recipe import Recipe, TrainingRecipe
 
 Tensors = Mapping[str, torch.Tensor]
 
-_DATA_DEPENDENT = (
+_DATA_DEPENDENT_ERRORS = (
+    GuardOnDataDependentSymNode,
     fake_tensor.DataDependentOutputException,
     fake_tensor.DynamicOutputShapeException,
 )
@@ -76,13 +81,11 @@ def trace(recipe: Recipe, state: Tensors, batch: Sequence[torch.Tensor]) -> Grap
         with tracker:
             return _step(recipe, named, flat[len(named) :], tracker)
 
-    # The dispatcher's Python kernels replace batch norm by the one whose mutation is declared.
-    with fx_traceback.preserve_node_meta(), enable_python_dispatcher():
+    with _settings():
         try:
             graph = _make_graph(step)(*tensors)
-        except _DATA_DEPENDENT as error:
-            message = "the program would depend on data; use where, or a fixed shape"
-            raise refusal(message, str(error.func), tracker.line) from error
+        except _DATA_DEPENDENT_ERRORS as error:
+            raise refusal(DATA_DEPENDENT, tracker.operator, tracker.line) from error
 
         def replay(*flat: torch.Tensor) -> Any:
             with torch.no_grad():
@@ -92,6 +95,26 @@ def trace(recipe: Recipe, state: Tensors, batch: Sequence[torch.Tensor]) -> Grap
         flat_graph = _make_graph(pure, decomposition_table=get_decompositions())(*tensors)
     flat_graph.graph.eliminate_dead_code()
     return flat_graph
+
+
+@contextmanager
+def _settings() -> Iterator[None]:
+    """Make torch trace what it would compute into operators that are written out.
+
+    Node data (the lines) survive the second tracing; batch norm declares that it mutates; attention
+    and recurrent layers are not fused.
+    """
+    is_fused = _get_mkldnn_enabled()
+    _set_mkldnn_enabled(False)
+    try:
+        with (
+            fx_traceback.preserve_node_meta(),
+            enable_python_dispatcher(),
+            sdpa_kernel(SDPBackend.MATH),
+        ):
+            yield
+    finally:
+        _set_mkldnn_enabled(is_fused)
 
 
 def _make_graph(function: Callable[..., Any], **options: Any) -> Callable[..., GraphModule]:

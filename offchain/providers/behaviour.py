@@ -5,6 +5,7 @@ really played: with real tensors, real traces and real moves.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import fields, is_dataclass
 
 from offchain.commitments.tensors import Array
 from offchain.commitments.tree import Digest
@@ -60,4 +61,7 @@ class Behaviour:
 
     def describe(self) -> str:
         """Return the behaviour with its settings, in the form that `--cheat` takes."""
-        return self.name
+        if not is_dataclass(self):
+            return self.name
+        settings = [f"{f.name}={getattr(self, f.name)}" for f in fields(self) if f.repr]
+        return ":".join(filter(None, (self.name, ",".join(settings))))

@@ -5,7 +5,7 @@ from the checkpoint before them, when somebody disputes.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from offchain.commitments.tensors import (
     compute_tensor_root,
 )
 from offchain.commitments.tree import Digest, Tree, hash_root
+from offchain.errors import StoreError
 from offchain.execution.executor import Executor
 from offchain.execution.partials import partials
 from offchain.programs.graph import Origin
@@ -57,8 +58,13 @@ class Run:
 
     def compute(self, progress: Progress | None = None) -> None:
         """Run every step, or what is left of them, keeping the state of every checkpoint."""
-        notes = self._store.get_json(NOTES) or {}
-        self._roots = [bytes.fromhex(root) for root in notes.get("roots", [])]
+        notes = self._store.get_json(NOTES) or {"run": self._identity, "roots": []}
+        if notes["run"] != self._identity:
+            raise StoreError(
+                f"{self._store.path} holds another run ({notes['run']}); "
+                "choose another directory, or empty this one"
+            )
+        self._roots = [bytes.fromhex(root) for root in notes["roots"]]
         if not self._roots:
             self._keep(self.task.initial_state)
         done = self.task.checkpoints[len(self._roots) - 1]
@@ -72,7 +78,16 @@ class Run:
 
     def _keep(self, state: Sequence[Array]) -> None:
         self._roots.append(self._store.put_state(state))
-        self._store.put_json(NOTES, {"roots": [root.hex() for root in self._roots]})
+        roots = [root.hex() for root in self._roots]
+        self._store.put_json(NOTES, {"run": self._identity, "roots": roots})
+
+    @cached_property
+    def _identity(self) -> str:
+        """What tells this run from every other."""
+        task = self.task
+        roots = (task.commitment.header.root, task.start_root, task.data_root)
+        every = f"every {task.checkpoint_every} of {task.steps}"
+        return " ".join([*(root.hex() for root in roots), every, self.behaviour.describe()])
 
     def _advance(self, step: int, state: Sequence[Array]) -> list[Array]:
         started = self.behaviour.alter_state(step, state)

@@ -14,7 +14,7 @@ class Bound:
     Attributes:
         operations: scalar operations, an fma or a logarithm being one each.
         bytes: bytes of the operands and of the output together.
-        seconds: time on all the machine's cores, from the first operand read to the ruling.
+        seconds: time on the clock, besides what it takes to start.
     """
 
     operations: int = 1 << 40

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 PROGRAM, SIZE = "gpt2", "small"
 STEPS, CHECKPOINT_EVERY = 16, 4
+CHEAT = "wrong-output:step=11,operator=mm_17"
 HONEST = 2
 
 
@@ -36,12 +37,12 @@ def demo(chain: str, seed: int, as_json: bool) -> int:  # noqa: FBT001 - click p
         size=SIZE,
         steps=STEPS,
         checkpoint_every=CHECKPOINT_EVERY,
-        cheat="wrong-output",
+        cheat=CHEAT,
         chain=chain,
         seed=seed,
         honest=HONEST,
     )
-    console = Console(quiet=as_json, highlight=False)
+    console = options.make_console(quiet=as_json)
     console.print(
         f"[bold]Moot[/]: {HONEST + 1} providers train {PROGRAM} ({SIZE}) for {STEPS} steps; "
         "nobody trusts anybody.\n"

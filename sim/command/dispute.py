@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich.console import Console
 from rich.table import Table
 
 from sim.command import options
@@ -29,6 +28,14 @@ HONEST_LOST = 3
     show_default=True,
     help="scalar (the contract computes one operation) or operator (the bounded verifier does).",
 )
+@click.option(
+    "--bond", type=float, default=1.0, show_default=True, help="Each provider's bond, in ETH."
+)
+@click.option(
+    "--store",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Keep the providers' checkpoints here, and go on from what is there.",
+)
 @options.chain
 @options.seed
 @options.as_json
@@ -39,6 +46,8 @@ def dispute(
     checkpoint_every: int | None,
     cheat: str,
     leaf: str,
+    bond: float,
+    store: Path | None,
     chain: str,
     seed: int,
     data: Path | None,
@@ -66,8 +75,9 @@ def dispute(
         seed=seed,
         data=data,
         inference=inference,
+        bond_wei=options.to_wei(bond, "--bond"),
     )
-    with options.stores() as directory, options.progress(quiet=as_json) as report:
+    with options.stores(store) as directory, options.progress(quiet=as_json) as report:
         session = prepare(setting, directory, report)
         for played in session.play():
             report("moves", len(session.moves), len(session.moves) + 1)
@@ -82,7 +92,7 @@ def dispute(
 
 def _show(result: dict[str, Any]) -> None:
     """Print a report for people."""
-    console = Console()
+    console = options.make_console()
     verdict, located = result["verdict"], result["located"]
     losers = ", ".join(verdict["losers"]) or "nobody"
     console.print(

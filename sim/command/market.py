@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-from rich.console import Console
 from rich.table import Table
 
 from offchain.errors import UsageError
@@ -86,9 +85,8 @@ def market(
     groups = parse_mix(mix, providers)
     check_jobs(jobs, seed)
     folder = Folder(output) if output else None
-    with options.stores() as directory:
-        opened = open_market(setting, groups, jobs, directory)
-        results = play(opened, folder, quiet=as_json)
+    opened = open_market(setting, groups, jobs)
+    results = play(opened, folder, quiet=as_json)
     summary = summarise_market(opened.agents, results)
     if folder:
         folder.finish(summary)
@@ -121,7 +119,7 @@ def play(opened: "Market", folder: "Folder | None", *, quiet: bool) -> list["Job
 
 def show(summary: "Summary") -> None:
     """Print a market for people."""
-    console = Console(highlight=False)
+    console = options.make_console()
     totals = summary.totals
     console.print(
         f"[bold]{totals.jobs} jobs[/], {totals.disputed} of them disputed in {totals.matches} "

@@ -4,6 +4,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -12,6 +13,11 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from offchain.errors import UsageError
+
+MAX_ETHER = 10**8
+
+PLAIN_WIDTH = 110
+"""Columns of output that goes to a file or a pipe."""
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -79,9 +85,20 @@ def choose_interval(given: int | None, default: int, steps: int) -> int:
     return given if given is not None else max(1, min(default, steps))
 
 
+def make_console(*, quiet: bool = False) -> Console:
+    """Return the console for people: as wide as the terminal, and never too narrow for a move."""
+    console = Console(quiet=quiet, highlight=False)
+    if not console.is_terminal:
+        console.width = PLAIN_WIDTH
+    return console
+
+
 @contextmanager
-def stores() -> Iterator[Path]:
-    """Give the providers a directory for their stores, and clear it away afterwards."""
+def stores(kept: Path | None = None) -> Iterator[Path]:
+    """Give the providers a directory for their stores: one to keep, or one that is cleared away."""
+    if kept is not None:
+        yield kept
+        return
     with tempfile.TemporaryDirectory(prefix="moot-") as directory:
         yield Path(directory)
 
@@ -102,6 +119,13 @@ def progress(*, quiet: bool = False) -> Iterator[Callable[[str, int, int], None]
             bars.update(tasks[what], completed=done)
 
         yield report
+
+
+def to_wei(ether: float, option: str) -> int:
+    """Return an amount of ETH in wei."""
+    if not 0 <= ether < MAX_ETHER:
+        raise UsageError(f"{option} {ether} is not an amount of ETH")
+    return int(Decimal(str(ether)) * 10**18)
 
 
 def check_steps(steps: int, *, inference: bool) -> int:

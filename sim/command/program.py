@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich.console import Console
 from rich.table import Table
 
 from sim.command import options
@@ -85,7 +84,7 @@ def show(
 
 def _show(result: dict[str, Any], *, operators: bool) -> None:
     """Print a program for people."""
-    console = Console()
+    console = options.make_console()
     console.print(f"program root  {result['program_root']}")
     console.print(f"start root    {result['start_root']}")
     console.print(

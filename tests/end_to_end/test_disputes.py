@@ -57,9 +57,7 @@ def check_with_oracle(node: Node, located: Located, scalar: Scalar) -> None:
         types = [operand.dtype.name.lower() for operand in node.operands]
         if node.kind is not Kind.MAP:
             types = [node.dtype.name.lower()] * len(scalar.operands)
-        expected = oracle.compute(
-            scalar.function, types, node.dtype.name.lower(), scalar.operands
-        )
+        expected = oracle.compute(scalar.function, types, node.dtype.name.lower(), scalar.operands)
     else:
         return
     assert scalar.correct == expected
@@ -94,9 +92,7 @@ def check_dispute(game: Game, case: Case, cheating: Run) -> Located:
 @pytest.mark.parametrize("leaf", list(LeafMode))
 @pytest.mark.parametrize("cheat", SOMETHING_TAMPERED)
 @pytest.mark.parametrize("program", PROGRAMS)
-def test_every_cheat_is_found_in_every_program(
-    program: str, cheat: str, leaf: LeafMode
-) -> None:
+def test_every_cheat_is_found_in_every_program(program: str, cheat: str, leaf: LeafMode) -> None:
     """The honest claim wins, and what is located is where the runs first differ."""
     case = get_case(program)
     cheating = draw_cheat(case, cheat, seed=11)
@@ -107,9 +103,7 @@ def test_every_cheat_is_found_in_every_program(
 @pytest.mark.parametrize("leaf", list(LeafMode))
 @pytest.mark.parametrize("cheat", ["garbage-root", "silent"])
 @pytest.mark.parametrize("program", PROGRAMS)
-def test_claims_without_a_run_lose_on_the_clock(
-    program: str, cheat: str, leaf: LeafMode
-) -> None:
+def test_claims_without_a_run_lose_on_the_clock(program: str, cheat: str, leaf: LeafMode) -> None:
     """Who cannot or will not move loses."""
     case = get_case(program)
     cheating = draw_cheat(case, cheat, seed=3)

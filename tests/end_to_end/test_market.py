@@ -144,7 +144,7 @@ def test_the_same_command_gives_the_same_bytes(ran: Ran, tmp_path: Path) -> None
 
 
 def test_people_get_two_tables() -> None:
-    """Without --json there are tables by strategy and by stage and call, whole on 80 columns."""
+    """Without --json there are tables by strategy and by stage and call, and nothing is cut off."""
     ran = run("--jobs", "1", "--mix", "honest=1,lazy=1", *LENGTH)
     assert (ran.status, ran.stderr) == (0, "")
     lines = ran.stdout.splitlines()

@@ -8,6 +8,7 @@ import numpy as np
 
 from contracts.model.types import NOBODY, Opening, Terms
 from contracts.reasons import LeafMode
+from offchain.arithmetic.functions import CANONICAL_NAN
 from offchain.commitments.tags import CHUNK_BYTES, Tag
 from offchain.commitments.tensors import (
     NUMPY_TYPES,
@@ -19,7 +20,7 @@ from offchain.commitments.tensors import (
 from offchain.commitments.tree import Digest, Tree
 from offchain.programs.graph import Operand, Origin, Program
 from offchain.programs.roots import ProgramTree
-from offchain.programs.semantics import compute_element
+from offchain.programs.semantics import Fetch, compute_element
 
 Tensors = tuple[Array, ...]
 
@@ -35,10 +36,10 @@ def to_array(bits: Sequence[int], like: Array) -> Array:
     return unsigned.view(like.dtype).reshape(like.shape)
 
 
-def flip(array: Array, place: int = 0, mask: int = 1) -> Array:
-    """Return a tensor with some bits of one element changed."""
+def flip(array: Array, place: int = 0) -> Array:
+    """Return a tensor with another value, not a NaN, in one place."""
     bits = to_bits(array)
-    bits[place] ^= mask
+    bits[place] ^= CANONICAL_NAN if bits[place] == CANONICAL_NAN else 1
     return to_array(bits, array)
 
 
@@ -88,9 +89,9 @@ class Task:
             "leaf_mode": LeafMode.SCALAR,
             "verifier": NOBODY,
             "bond_wei": 10**18,
-            "commit_blocks": 4,
-            "reveal_blocks": 4,
-            "clock_blocks": 2_000,
+            "commit_blocks": 8,
+            "reveal_blocks": 8,
+            "clock_blocks": 200,
             "increment_blocks": 2,
         }
         return Terms(**(values | changes))  # type: ignore[arg-type]
@@ -105,11 +106,11 @@ def honest(_step: int, _index: int, array: Array) -> Array:
     return array
 
 
-def cheat_at(step: int, index: int, place: int = 0, mask: int = 1) -> Cheat:
+def cheat_at(step: int, index: int, place: int = 0) -> Cheat:
     """Return the cheat that changes one element of one output; all that follows is consistent."""
 
     def cheat(at_step: int, at_index: int, array: Array) -> Array:
-        return flip(array, place, mask) if (at_step, at_index) == (step, index) else array
+        return flip(array, place) if (at_step, at_index) == (step, index) else array
 
     return cheat
 
@@ -140,21 +141,23 @@ class Claim:
     def _run(self, step: int) -> Tensors:
         outputs: list[Array] = []
         for index, node in enumerate(self.task.program.nodes):
-            pools = {
-                Origin.NODE: outputs,
-                Origin.STATE: self.states[step],
-                Origin.BATCH: self.task.batches[step],
-            }
-
-            def fetch(
-                _place: int, operand: Operand, index: int, pools: dict[Origin, Tensors] = pools
-            ) -> int:
-                return to_bits(pools[operand.origin][operand.reference])[index]
-
+            fetch = self._fetch_from(step, outputs)
             bits = [compute_element(node, e, step, fetch) for e in range(node.elements)]
             empty = np.empty(node.shape, NUMPY_TYPES[node.dtype])
             outputs.append(self.cheat(step, index, to_array(bits, empty)))
         return tuple(outputs)
+
+    def _fetch_from(self, step: int, outputs: list[Array]) -> Fetch:
+        pools: dict[Origin, Sequence[Array]] = {
+            Origin.NODE: outputs,
+            Origin.STATE: self.states[step],
+            Origin.BATCH: self.task.batches[step],
+        }
+
+        def fetch(place: int, operand: Operand, index: int) -> int:  # noqa: ARG001 - see Fetch
+            return to_bits(pools[operand.origin][operand.reference])[index]
+
+        return fetch
 
     def tensor(self, step: int, operand: Operand) -> TensorTree:
         """Return the tensor that an operand reads."""
@@ -205,7 +208,7 @@ class Claim:
         return Opening(tensor.header, tensor.chunk(chunk), chunk_proof, tuple(proof))
 
 
-def cheating(task: Task, step: int, index: int, place: int = 0, mask: int = 1) -> Claim:
+def cheating(task: Task, step: int, index: int, place: int = 0) -> Claim:
     """Return a run with one wrong element of one output, and a wrong state after that step.
 
     The wrong state makes the claim differ even where nothing depends on the output.
@@ -214,4 +217,4 @@ def cheating(task: Task, step: int, index: int, place: int = 0, mask: int = 1) -
     def fake(at_step: int, state: Tensors) -> Tensors:
         return (flip(state[0]), *state[1:]) if at_step == step else state
 
-    return Claim(task, cheat_at(step, index, place, mask), fake)
+    return Claim(task, cheat_at(step, index, place), fake)

@@ -11,7 +11,7 @@ from contracts.model.referee import compute_commitment
 from contracts.model.types import NO_OPENING, Event, Job, Match, Opening
 from contracts.reasons import Ending, Phase
 from offchain.commitments.tensors import TensorTree
-from offchain.commitments.tree import Digest, Tree
+from offchain.commitments.tree import MAX_ARITY_LOG2, Digest, Tree
 from offchain.programs.graph import Node, Operand
 from offchain.programs.semantics import compute_initial, compute_partials, compute_step
 from tests.lockstep.claims import Claim, Task, to_bits
@@ -38,6 +38,8 @@ class Game:
     claims: list[Claim]
     terms: dict[str, Any] = field(default_factory=dict)
     job_id: int = 0
+    target: int | None = None
+    """The operator that the challenger disputes, if not the first that differs."""
     shown: Any = None
     """What the defender has opened last: nodes, a chunk or accumulators."""
 
@@ -92,6 +94,9 @@ class Game:
         match = self.match
         if is_challengers_turn(match):
             name, args = answer(match, self.claims[match.challenger], self.shown, self.defender)
+            if self.target is not None and match.phase is Phase.TRACE:
+                child = (self.target >> max(match.level - MAX_ARITY_LOG2, 0)) % len(self.shown)
+                args = pick(match, self.shown, child)
             sender = self.members[match.challenger]
         else:
             name, args = defend(match, self.claims[match.defender])
@@ -157,7 +162,7 @@ def get_partials(match: Match, claim: Claim) -> list[int]:
     """
     node = get_node(match, claim)
 
-    def fetch(_place: int, operand: Operand, index: int) -> int:
+    def fetch(place: int, operand: Operand, index: int) -> int:  # noqa: ARG001 - see Fetch
         return int.from_bytes(_read(claim.tensor(match.step, operand), operand, index), "little")
 
     partials = compute_partials(node, match.element, match.step, fetch)
@@ -228,18 +233,14 @@ _DEFENCES = {
 }
 
 
-def answer(
-    match: Match, claim: Claim, shown: Any, defender: Claim
-) -> tuple[str, tuple[Any, ...]]:
+def answer(match: Match, claim: Claim, shown: Any, defender: Claim) -> tuple[str, tuple[Any, ...]]:
     """Return the challenger's next call and its arguments after the position.
 
     The proofs of a leaf are taken from the defender's own trees.
     """
     if match.phase in NODE_TAGS:
         own = get_tree(match, claim).children(match.level, match.index)
-        child = first_difference(shown, own)
-        proof = Tree(NODE_TAGS[match.phase], shown).proof(child)
-        return "pick", (child, shown[child], proof)
+        return "pick", pick(match, shown, first_difference(shown, own))
     if match.phase is Phase.CHUNK:
         own_chunk = TensorTree(claim.traces[match.step][match.operator]).chunk(match.index)
         return "pick_element", (shown, first_difference(shown, own_chunk) // match.width)
@@ -253,6 +254,11 @@ def answer(
     if not is_known(get_node(match, claim)):
         return "refer", (encoding,)
     return "leaf", (encoding, get_openings(match, defender))
+
+
+def pick(match: Match, shown: Any, child: int) -> tuple[Any, ...]:
+    """Return a pick's arguments after the position."""
+    return child, shown[child], Tree(NODE_TAGS[match.phase], shown).proof(child)
 
 
 def first_difference(shown: Any, own: Any) -> int:
@@ -281,7 +287,9 @@ def get_openings(match: Match, claim: Claim) -> tuple[Opening, ...]:
     if node.kind.folds and match.low == 0:
         compute_initial(node, match.element, fetch)
     if node.fold_length:
-        compute_step(node, match.element, match.low, _get_accumulator(match, node, fetch), match.step, fetch)
+        compute_step(
+            node, match.element, match.low, _get_accumulator(match, node, fetch), match.step, fetch
+        )
     return tuple(openings.get(i, NO_OPENING) for i in range(max(openings, default=-1) + 1))
 
 

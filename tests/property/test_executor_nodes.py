@@ -12,7 +12,7 @@ from offchain.arithmetic.evaluate import SIGNATURES
 from offchain.arithmetic.functions import DType, Function
 from offchain.commitments.tensors import NUMPY_TYPES, Array, encode_elements
 from offchain.errors import ProgramError
-from offchain.execution import contractions, folds, gathers, indexing, maps, views
+from offchain.execution import accesses, contractions, folds, gathers, indexing, maps
 from offchain.execution.partials import partials
 from offchain.execution.plans import plan_node
 from offchain.programs.encoding import check_node
@@ -68,8 +68,9 @@ class Case:
     def __repr__(self) -> str:
         return f"Case({self.node!r}, {self.tensors!r})"
 
-    def fetch(self, _: int, operand: Operand, index: int) -> int:
+    def fetch(self, place: int, operand: Operand, index: int) -> int:
         """Read one element for the definition."""
+        del place
         return int.from_bytes(self.tensors[operand.reference][index].tobytes(), "little")
 
     def check(self) -> None:
@@ -251,19 +252,18 @@ def limits(request: pytest.FixtureRequest) -> Iterator[str]:
         if request.param == "least":
             patch.setattr(contractions, "_SLAB_BYTES", 32)
             patch.setattr(folds, "_SLAB_ELEMENTS", 4)
-            patch.setattr(folds, "_MAX_PARTS", 3)
             patch.setattr(gathers, "_SLAB_ELEMENTS", 3)
             patch.setattr(indexing, "_SLAB_ELEMENTS", 5)
             patch.setattr(maps, "_BLOCK_ELEMENTS", 3)
             patch.setattr(maps, "_GRAIN_ELEMENTS", 1)
-            patch.setattr(views, "_FEW_BOXES", 0)
-            patch.setattr(views, "_LEAST_BOX", 4)
+            patch.setattr(accesses, "_FEW_BOXES", 0)
+            patch.setattr(accesses, "_LEAST_BOX", 4)
         yield request.param
 
 
 @pytest.mark.usefixtures("limits")
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=int(__import__("os").environ.get("EX", "100")), deadline=None)
 @given(data=st.data())
 def test_node_equals_definition(kind: str, data: st.DataObject) -> None:
     """Any node's fast output is its definition's bit for bit, whatever the sizes of the parts."""
@@ -271,7 +271,7 @@ def test_node_equals_definition(kind: str, data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("kind", FOLDING)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=int(__import__("os").environ.get("EX", "100")), deadline=None)
 @given(data=st.data())
 def test_partials_equal_definition(kind: str, data: st.DataObject) -> None:
     """All accumulators of any element of any fold are the definition's, bit for bit."""
@@ -284,6 +284,7 @@ def test_partials_equal_definition(kind: str, data: st.DataObject) -> None:
         assert encode_elements(fast).tobytes() == canonical(node.dtype, defined)
 
 
+@settings(deadline=None)
 @given(st.integers(0, 2**64 - 1), st.integers(0, 2**32 - 1), st.integers(0, 9))
 def test_random_equals_definition(seed: int, stream: int, count: int) -> None:
     """A random operator's numbers are those of its seed, stream, step and elements."""

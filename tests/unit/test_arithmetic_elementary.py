@@ -64,6 +64,7 @@ MPFR: dict[Function, Callable[[Any], Any]] = {
     Function.RSQRT: signed_rec_sqrt,
     Function.SIGMOID: wide_sigmoid,
 }
+EXACT = MPFR | {Function.SIGMOID: lambda x: 1 / (1 + gmpy2.exp(-x))}
 OURS = {**elementary.UNARY, Function.RSQRT: elementary.reciprocal_square_root}
 
 EDGES = [
@@ -114,6 +115,24 @@ def test_every_transcendental_function_is_compared() -> None:
     """No unary function of the table is left out of the comparison."""
     transcendental = {function for function in Function if function.is_transcendental}
     assert set(MPFR) == set(OURS) == transcendental - {Function.POW}
+
+
+@pytest.mark.parametrize("function", elementary.UNARY, ids=lambda function: function.name)
+def test_evaluations_are_as_precise_as_the_loop_assumes(function: Function) -> None:
+    """Evaluations are right to all asked bits but the guard bits, near zero too."""
+    rng = random.Random(function)
+    unary = elementary.UNARY[function]
+    assert isinstance(unary, elementary._Unary)
+    for precision in (64, 100, 200):
+        asked = precision + elementary._GUARD_BITS
+        for _ in range(200):
+            x = float32.encode(0, rng.randrange(1 << 23, 1 << 24), rng.randrange(-60, -20))
+            sign, significand, exponent, _ = unary.evaluate(elementary._exact(x), asked)
+            with WIDE:
+                expected = EXACT[function](to_real(x))
+                value = gmpy2.mpfr(int(significand)) * gmpy2.exp2(exponent)
+                error = (-value if sign else value) / expected - 1
+            assert abs(error) < 2.0**-precision
 
 
 def power_pairs() -> Iterator[tuple[int, int]]:

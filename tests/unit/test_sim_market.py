@@ -10,6 +10,7 @@ import pytest
 
 from contracts.model.types import Address
 from offchain.disputes.game import Stakes
+from offchain.disputes.referee import Referee
 from offchain.errors import ChainError, UsageError
 from offchain.providers.cheats import CHEATS
 from sim.agents import Provider, View, Work, check_providers, make_providers
@@ -25,9 +26,9 @@ CROWD = "honest=4," + ",".join(f"{name}=1" for name in CHEATS if name != "stale-
 
 
 @pytest.fixture(scope="module")
-def market(tmp_path_factory: pytest.TempPathFactory) -> Market:
+def market() -> Market:
     """A market in which every cheat that the tiny program allows has a provider."""
-    return open_model_market(CROWD, 24, 3, tmp_path_factory.mktemp("stores"))
+    return open_model_market(CROWD, 24, 3)
 
 
 @pytest.fixture(scope="module")
@@ -85,33 +86,65 @@ def test_value_is_conserved(results: list[JobResult]) -> None:
         assert flows.accounts_wei == profits + result.client_wei + result.verifier_wei
 
 
-def test_money_from_nowhere_is_noticed(tmp_path: Path) -> None:
+class Watched:
+    """A referee whose calls are noted, and on which money moves when a job is settled."""
+
+    def __init__(self, referee: Referee, moved_wei: dict[Address, int]) -> None:
+        self.calls: list[tuple[str, tuple[object, ...]]] = []
+        self._referee = referee
+        self._moved_wei = moved_wei
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._referee, name)
+
+    def transact(self, name: str, *args: object, sender: Address, value_wei: int = 0) -> object:
+        """Note a call and make it."""
+        self.calls.append((name, args))
+        return self._referee.transact(name, *args, sender=sender, value_wei=value_wei)
+
+    def balance(self, address: Address) -> int:
+        """Return a balance after what has moved."""
+        settled = sum(name == "settle" for name, _ in self.calls)
+        return self._referee.balance(address) + settled * self._moved_wei.get(address, 0)
+
+
+def watch(market: Market, moved_wei: dict[Address, int]) -> tuple[Market, Watched]:
+    """Return the same market on a watched referee."""
+    watched = Watched(market.venue.referee, moved_wei)
+    venue = replace(market.venue, referee=watched)  # type: ignore[arg-type] # by __getattr__
+    return replace(market, venue=venue), watched
+
+
+def test_money_from_nowhere_is_noticed() -> None:
     """A balance that changes behind the referee's back stops the market."""
-
-    class Windfall:
-        """A referee on which the client finds a wei whenever a job is settled."""
-
-        def __init__(self, market: Market) -> None:
-            self._referee = market.venue.referee
-            self._client = market.venue.client
-            self._found = 0
-
-        def __getattr__(self, name: str) -> object:
-            return getattr(self._referee, name)
-
-        def transact(self, name: str, *args: object, sender: Address, value_wei: int = 0) -> object:
-            """Make the call."""
-            self._found += name == "settle"
-            return self._referee.transact(name, *args, sender=sender, value_wei=value_wei)
-
-        def balance(self, address: Address) -> int:
-            """Return a balance that is too large."""
-            return self._referee.balance(address) + self._found * (address == self._client)
-
-    honest = open_model_market("honest=2", 1, 0, tmp_path)
-    venue = replace(honest.venue, referee=Windfall(honest))  # type: ignore[arg-type] # by __getattr__
+    honest = open_model_market("honest=2", 1, 0)
+    market, _ = watch(honest, {honest.venue.client: 1})
     with pytest.raises(ChainError, match="do not add up by 1 wei"):
-        list(replace(honest, venue=venue).play())
+        list(market.play())
+
+
+def test_what_the_contract_keeps_is_counted() -> None:
+    """Money that goes from an account to the contract is not lost, but seen there."""
+    honest = open_model_market("honest=2", 1, 0)
+    market, _ = watch(honest, {honest.venue.client: -1, honest.venue.contract: 1})
+    (result,) = market.play()
+    (usual,) = open_model_market("honest=2", 1, 0).play()
+    assert result.flows.contract_wei == 1
+    assert result.flows.accounts_wei == usual.flows.accounts_wei - 1
+
+
+def test_salts_are_drawn_anew_for_every_job() -> None:
+    """No salt comes twice in a market, and they hang on the seed."""
+
+    def draw_salts(seed: int) -> list[object]:
+        market, watched = watch(open_model_market("honest=2", 3, seed), {})
+        list(market.play())
+        return [args[-1] for name, args in watched.calls if name == "reveal"]
+
+    salts = draw_salts(1)
+    assert len(set(salts)) == len(salts) == 6
+    assert draw_salts(1) == salts
+    assert not set(draw_salts(2)) & set(salts)
 
 
 def test_the_tables_sum_to_the_jobs(market: Market, results: list[JobResult]) -> None:
@@ -135,7 +168,7 @@ def test_the_same_seed_gives_the_same_bytes(tmp_path: Path) -> None:
 
     def leave(seed: int, name: str) -> dict[str, bytes]:
         folder = Folder(tmp_path / name)
-        market = open_model_market(MIX, 4, seed, tmp_path)
+        market = open_model_market(MIX, 4, seed)
         results = []
         for result in market.play():
             folder.append(result)
@@ -150,22 +183,16 @@ def test_the_same_seed_gives_the_same_bytes(tmp_path: Path) -> None:
     assert first["strategies.csv"] != other["strategies.csv"]
 
 
-def test_a_longer_market_begins_like_a_shorter_one(tmp_path: Path) -> None:
+def test_a_longer_market_begins_like_a_shorter_one() -> None:
     """The first jobs do not depend on how many follow."""
-    assert play_model_market(MIX, 5, 1, tmp_path)[:2] == play_model_market(MIX, 2, 1, tmp_path)
-
-
-def test_stores_are_cleared_away(tmp_path: Path) -> None:
-    """Nothing of a job is left on disk when it is settled."""
-    play_model_market("honest=2", 2, 0, tmp_path)
-    assert list(tmp_path.iterdir()) == []
+    assert play_model_market(MIX, 5, 1)[:2] == play_model_market(MIX, 2, 1)
 
 
 def test_lines_are_on_disk_while_the_market_goes_on(tmp_path: Path) -> None:
     """A job's line can be read as soon as the job is settled, and says what the job came to."""
     folder = Folder(tmp_path / "tables")
     path = tmp_path / "tables" / "jobs.csv"
-    for count, result in enumerate(open_model_market(MIX, 3, 1, tmp_path).play(), start=1):
+    for count, result in enumerate(open_model_market(MIX, 3, 1).play(), start=1):
         folder.append(result)
         with path.open(newline="") as file:
             rows = list(csv.DictReader(file))

@@ -283,12 +283,36 @@ def test_leftovers_of_a_killed_writer_are_cleared(tmp_path: Path) -> None:
 
 
 def test_writes_in_progress_are_left_alone(tmp_path: Path) -> None:
-    """Opening a store does not disturb another one that is writing."""
-    other = Store(tmp_path)
-    writing = other.path / "aside" / "tmpx"
+    """Opening a store does not disturb another one that is writing, whichever came first."""
+    first = Store(tmp_path)
+    second = Store(tmp_path)
+    del first
+    writing = second.path / "aside" / "tmpx"
     writing.mkdir()
     Store(tmp_path).put_tensor(ARRAYS[0])
-    assert (other.path / "aside" / "tmpx").exists()
+    assert (second.path / "aside" / "tmpx").exists()
+
+
+def test_state_is_on_the_disk_after_its_tensors(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What gets a name is what was flushed before, and the manifest is the last to get one."""
+    flushed = []
+    flush = store_module._flush
+
+    def record(path: Path, flags: int) -> None:
+        flush(path, flags)
+        flushed.append((path.name, path.stat().st_ino, len(files(store))))
+
+    monkeypatch.setattr(store_module, "_flush", record)
+    state = store.put_state(ARRAYS[:1]).hex()
+    tensor = compute_tensor_root(ARRAYS[0]).hex()
+    names = [f"{tensor}.safetensors", "tensors", f"{state}.json", "states"]
+    paths = [store.path / "tensors" / names[0], store.path / "states" / names[2]]
+    assert [name for name, _, _ in flushed] == names
+    assert [inode for _, inode, _ in flushed[::2]] == [path.stat().st_ino for path in paths]
+    assert [path.exists() for path in paths] == [True, True]
+    assert [count for _, _, count in flushed] == [1, 1, 2, 2]
 
 
 def test_killed_writer_leaves_whole_files_only(tmp_path: Path) -> None:

@@ -160,6 +160,14 @@ def test_garbage_for_the_claimed_output_changes_nothing(garbage: Array) -> None:
 
 
 @pytest.mark.usefixtures("inline")
+@pytest.mark.parametrize("claimed", [X.reshape(6), X.view(np.int32), X[:1]])
+def test_claim_of_another_form_is_wrong(claimed: Array) -> None:
+    """A claimed output of another shape or type is refused; no element of it is compared."""
+    ruling = rule(ask(make_addition(), X, Y, claimed=claimed))
+    assert (ruling.upheld, ruling.differs_at) == (False, None)
+
+
+@pytest.mark.usefixtures("inline")
 @pytest.mark.parametrize(
     ("node", "operands", "output"),
     [
@@ -202,6 +210,7 @@ def bits(value: float) -> int:
     return int(np.float32(value).view(np.uint32))
 
 
+@pytest.mark.usefixtures("inline")
 def test_scalar_is_one_step_from_the_agreed_accumulator() -> None:
     """A fold's step adds its own term to what both sides agreed on, whatever that was."""
     ruling = scalar(0, 2, bits(100), bits(103))
@@ -273,6 +282,7 @@ def test_huge_operator_is_refused_without_its_tensors() -> None:
         rule(question)
 
 
+@pytest.mark.usefixtures("inline")
 @pytest.mark.parametrize("operand", [0, 1])
 def test_operand_with_another_root_is_named(operand: int) -> None:
     """A tensor that is not the agreed one gives no ruling, and it is said which."""
@@ -362,6 +372,17 @@ def test_time_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(LimitReached, match=r"needs more than 0.05 seconds") as caught:
         rule(ask(make_addition(), X, Y, claimed=X), Bound(seconds=0.05))
     assert caught.value.resource == "seconds"
+
+
+def test_worker_that_hangs_is_killed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A process that never comes to limit itself is killed all the same."""
+    program = tmp_path / "hang"
+    program.write_text("#!/bin/sh\nexec sleep 60\n")
+    program.chmod(0o700)
+    monkeypatch.setattr(sys, "executable", str(program))
+    monkeypatch.setattr(verifier, "START_SECONDS", 0.0)
+    with pytest.raises(LimitReached):
+        rule(ask(make_addition(), X, Y, claimed=X), Bound(seconds=0.05))
 
 
 def test_memory_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:

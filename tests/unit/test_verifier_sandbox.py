@@ -4,16 +4,22 @@ import signal
 import socket
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 
+def launch(code: str) -> "subprocess.CompletedProcess[str]":
+    """Run code in a process of its own."""
+    return subprocess.run(  # noqa: S603 - this interpreter on the code of a test
+        [sys.executable, "-I", "-c", code], capture_output=True, text=True, check=False
+    )
+
+
 def run(code: str, limits: str = "2**31, 60, 60") -> "subprocess.CompletedProcess[str]":
     """Run code in a process that has locked itself up."""
-    script = f"from offchain.verifier.sandbox import Limits, enter\nenter(Limits({limits}))\n{code}"
-    return subprocess.run(  # noqa: S603 - this interpreter on the code of a test
-        [sys.executable, "-I", "-c", script], capture_output=True, text=True, check=False
-    )
+    enter = f"from offchain.verifier.sandbox import Limits, enter; enter(Limits({limits}))"
+    return launch(f"{enter}\n{code}")
 
 
 def test_nothing_else_changes() -> None:
@@ -47,23 +53,34 @@ def test_sockets_and_programs_are_refused(code: str) -> None:
     assert "the bounded verifier does not do" in done.stderr
 
 
+@pytest.fixture
+def namespaces() -> None:
+    """Skip the test where the system allows no network of one's own."""
+    code = "from offchain.verifier.sandbox import leave_network; print(leave_network())"
+    if launch(code).stdout != "True\n":
+        pytest.skip("this system allows no user namespaces")
+
+
+@pytest.mark.usefixtures("namespaces")
 def test_network_is_empty() -> None:
     """Even without the hook, not even a listener on this machine can be reached."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = server.getsockname()
-        script = (
-            "import socket\n"
-            "from offchain.verifier.sandbox import leave_network\n"
-            f"if leave_network(): print(socket.socket().connect_ex({address}))"
+        code = (
+            "import socket; from offchain.verifier.sandbox import leave_network; leave_network()\n"
+            f"print(socket.socket().connect_ex({address}))"
         )
-        done = subprocess.run(  # noqa: S603 - this interpreter on the script above
-            [sys.executable, "-I", "-c", script], capture_output=True, text=True, check=True
-        )
+        assert int(launch(code).stdout) != 0
         with socket.create_connection(address):
             pass
-    if not done.stdout:
-        pytest.skip("this system allows no user namespaces")
-    assert int(done.stdout) != 0
+
+
+@pytest.mark.usefixtures("namespaces")
+def test_worker_is_on_that_network() -> None:
+    """Locking itself up, the process leaves the network of the system."""
+    own = str(Path("/proc/self/ns/net").readlink())
+    assert run("import os; print(os.readlink('/proc/self/ns/net'))").stdout.strip() != own
+    assert launch("import os; print(os.readlink('/proc/self/ns/net'))").stdout.strip() == own
 
 
 def test_memory_is_limited() -> None:
@@ -92,6 +109,17 @@ def test_files_are_limited() -> None:
         "    except OSError: print('refused')\n"
     )
     assert run(code).stdout == "refused\n"
+
+
+def test_crash_leaves_no_image() -> None:
+    """A crash does not write the tensors that were in memory to a file."""
+    code = (
+        "import resource; from offchain.verifier.sandbox import Limits, enter\n"
+        "_, hard = resource.getrlimit(resource.RLIMIT_CORE)\n"
+        "resource.setrlimit(resource.RLIMIT_CORE, (hard, hard)); enter(Limits(2**31, 60, 60))\n"
+        "print(resource.getrlimit(resource.RLIMIT_CORE)[0])"
+    )
+    assert launch(code).stdout == "0\n"
 
 
 def test_limits_stay() -> None:

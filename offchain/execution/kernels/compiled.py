@@ -61,7 +61,8 @@ class _Cache(FunctionCache):
             super().save_overload(sig, data)
 
     def _index_key(self, sig: Any, codegen: Any) -> Any:
-        return *super()._index_key(sig, codegen), _source_hash()
+        closure = [cell.cell_contents.__name__ for cell in self._py_func.__closure__ or ()]
+        return sig, codegen.magic_tuple(), self._py_func.__code__.co_code, *closure, _source_hash()
 
 
 @cache
@@ -81,7 +82,7 @@ def kernel(*parameters: Any) -> Callable[[Callable[..., Any]], Kernel]:
 
 def subroutine(function: _F) -> _F:
     """Let kernels call the decorated function, compiled as a part of each."""
-    compiled: Any = numba.njit(error_model="numpy")(function)
+    compiled: Any = numba.njit(error_model="numpy", forceinline=True)(function)
     return compiled  # type: ignore[no-any-return]  # to its callers it is the function
 
 

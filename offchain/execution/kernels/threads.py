@@ -10,6 +10,7 @@ to compile. (torch's own idle threads spin for some milliseconds after each of i
 """
 
 import os
+import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
@@ -40,6 +41,8 @@ def get_threads() -> int:
 def share(work: Callable[[int, int], object], items: int, grain: int) -> None:
     """Call `work(start, stop)` on ranges that partition `range(items)`, on several threads.
 
+    Work that shares out work itself does that on its own thread.
+
     Args:
         work: computes the items of one range; ranges are independent of each other.
         items: number of items.
@@ -48,7 +51,7 @@ def share(work: Callable[[int, int], object], items: int, grain: int) -> None:
     """
     grains = -(-items // grain)
     ranges = min(grains, _threads * _RANGES_PER_THREAD)
-    if _threads == 1 or ranges <= 1:
+    if _threads == 1 or ranges <= 1 or _worker.is_pooled:
         work(0, items)
         return
     bounds = [min(items, grains * i // ranges * grain) for i in range(ranges + 1)]
@@ -56,9 +59,22 @@ def share(work: Callable[[int, int], object], items: int, grain: int) -> None:
         pass
 
 
+class _Worker(threading.local):
+    """Whether a thread belongs to the pool; a worker that waited for others could wait forever."""
+
+    is_pooled = False
+
+
+_worker = _Worker()
+
+
+def _enlist() -> None:
+    _worker.is_pooled = True
+
+
 @cache
 def _pool(threads: int) -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(threads, thread_name_prefix="kernel")
+    return ThreadPoolExecutor(threads, "kernel", _enlist)
 
 
 if hasattr(os, "register_at_fork"):

@@ -124,3 +124,58 @@ def load_rows(
     """The rows of a square; they lie `step` bytes apart."""
     starts = [builder.add(address, builder.mul(step, WORD(row))) for row in range(kind.count)]
     return [load(builder, kind, start) for start in starts]
+
+
+def _masked_places(
+    builder: ir.IRBuilder, kind: ir.VectorType, count: ir.Value
+) -> tuple[ir.Value, ir.Value]:
+    """The numbers of the lanes, and which of them are below `count`."""
+    words = ir.VectorType(WORD, kind.count)
+    numbers = ir.Constant(words, list(range(kind.count)))
+    mask = builder.icmp_signed("<", numbers, splat(builder, count, kind.count))
+    return numbers, mask
+
+
+def load_first(
+    builder: ir.IRBuilder, kind: ir.VectorType, address: ir.Value, count: ir.Value
+) -> ir.Value:
+    """Load the first `count` lanes of a vector, and zeros; more of memory is not touched."""
+    pointer = kind.as_pointer()
+    _, mask = _masked_places(builder, kind, count)
+    signature = ir.FunctionType(kind, [pointer, INDEX, mask.type, kind])
+    name = f"llvm.masked.load.{_mangled(kind)}.p0"
+    function = builder.module.declare_intrinsic(name, fnty=signature)
+    place = builder.inttoptr(address, pointer)
+    return builder.call(function, [place, INDEX(1), mask, ir.Constant(kind, None)])
+
+
+def store_first(
+    builder: ir.IRBuilder, value: ir.Value, address: ir.Value, count: ir.Value
+) -> None:
+    """Store the first `count` lanes of a vector."""
+    kind = value.type
+    pointer = kind.as_pointer()
+    _, mask = _masked_places(builder, kind, count)
+    signature = ir.FunctionType(ir.VoidType(), [kind, pointer, INDEX, mask.type])
+    name = f"llvm.masked.store.{_mangled(kind)}.p0"
+    function = builder.module.declare_intrinsic(name, fnty=signature)
+    builder.call(function, [value, builder.inttoptr(address, pointer), INDEX(1), mask])
+
+
+def gather_first(
+    builder: ir.IRBuilder,
+    kind: ir.VectorType,
+    address: ir.Value,
+    step: ir.Value,
+    count: ir.Value,
+) -> ir.Value:
+    """Load `count` lanes that lie `step` bytes apart, and zeros."""
+    numbers, mask = _masked_places(builder, kind, count)
+    steps, start = (splat(builder, value, kind.count) for value in (step, address))
+    places = builder.add(start, builder.mul(numbers, steps))
+    pointers = ir.VectorType(kind.element.as_pointer(), kind.count)
+    signature = ir.FunctionType(kind, [pointers, INDEX, mask.type, kind])
+    name = f"llvm.masked.gather.{_mangled(kind)}.v{kind.count}p0"
+    function = builder.module.declare_intrinsic(name, fnty=signature)
+    place = builder.inttoptr(places, pointers)
+    return builder.call(function, [place, INDEX(1), mask, ir.Constant(kind, None)])

@@ -10,6 +10,8 @@ import numpy as np
 from offchain.arithmetic.evaluate import evaluate
 from offchain.arithmetic.functions import CANONICAL_NAN, DType, Function
 from offchain.commitments.tensors import dtype_of
+from offchain.errors import ProgramError
+from offchain.programs.encoding import check_node
 from offchain.programs.graph import Kind, Node, Operand, Origin, Row, Slot, immediate
 from offchain.programs.lowering.views import (
     View,
@@ -25,7 +27,7 @@ from offchain.programs.lowering.views import (
 Extents = Sequence[int | None]
 """The sizes of an operator's variables; None for the value of an index."""
 
-Rule = Callable[..., "View | tuple[View | None, ...]"]
+Rule = Callable[..., "View | tuple[View | None, ...] | None"]
 """Lowers one overload: takes the builder and ATen's own arguments, tensors as views."""
 
 
@@ -74,9 +76,9 @@ class Builder:
         self._prefix, self._line, self._start = name, line, len(self.nodes)
         self.results = tuple(results)
 
-    def finish(self, result: View) -> None:
+    def finish(self, result: View | None) -> None:
         """End a traced node: the operator that yields its result takes its bare name."""
-        index = result.node
+        index = result.node if result else None
         if index is None or index < self._start or self.nodes[index].kind is Kind.SOURCE:
             return
         self._taken.discard(self.names[index])
@@ -87,6 +89,7 @@ class Builder:
         """Add an operator, unless there is an equal one, and return its output."""
         index = self._numbers.setdefault(node, len(self.nodes))
         if index == len(self.nodes):
+            _check(node)
             self.nodes.append(node)
             self.names.append(self._unique(f"{self._prefix}.{part}"))
             self.lines.append(self._line)
@@ -204,6 +207,13 @@ class Builder:
         )
         self._stream += 1
         return self.emit(node, "uniform")
+
+
+def _check(node: Node) -> None:
+    try:
+        check_node(node)
+    except ProgramError as error:
+        raise RefusalError(str(error)) from error
 
 
 def identity(shape: Sequence[int]) -> list[Row]:

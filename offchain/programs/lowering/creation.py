@@ -1,4 +1,4 @@
-"""Rules that make tensors: constants, counters and the random numbers of dropout."""
+"""Rules that make tensors: constants, counters and random numbers; assertions make none."""
 
 # ruff: noqa: FBT001 - rules have the signatures of ATen's operators
 
@@ -43,6 +43,12 @@ def arange(b: Builder, *bounds: float, **_: Any) -> View:
     """Lower arange: exact data."""
     start = bounds[0] if len(bounds) > 1 else 0
     return _count(b, start, bounds[2] if len(bounds) > 2 else 1)
+
+
+def eye(b: Builder, *_: Any, **__: Any) -> View:
+    """Lower eye: exact data."""
+    dtype, shape = b.result
+    return b.tensor(np.eye(*shape, dtype=NUMPY_TYPES[dtype]))
 
 
 def iota(b: Builder, _length: int, *, start: int, step: int, **_: Any) -> View:
@@ -105,9 +111,11 @@ CREATION: Mapping[str, Rule] = {
     "aten.copy.default": copy,
     **{f"aten.arange.{o}": arange for o in ("default", "start", "start_step")},
     "prims.iota.default": iota,
+    **{f"aten.eye.{o}": eye for o in ("default", "m")},
     **{f"aten.bernoulli.{o}": bernoulli for o in ("default", "p")},
     "aten.native_dropout.default": native_dropout,
     "aten.rand.default": uniform,
     "aten.rand_like.default": uniform,
+    **{f"aten._assert_async.{o}": lambda *_: None for o in ("default", "msg")},
 }
 """ATen overload -> rule."""

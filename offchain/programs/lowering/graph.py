@@ -23,6 +23,8 @@ TORCH_TYPES = {
 
 MAX_TENSOR_BYTES = 1 << 63
 
+DATA_DEPENDENT = "the program would depend on data; use where, or a fixed shape"
+
 Lowered = View | tuple[View | None, ...] | None
 
 
@@ -36,7 +38,9 @@ def meta_of(tensor: torch.Tensor) -> Meta:
     """Return a traced tensor's type and shape; `RefusalError` where the arithmetic has none."""
     if tensor.dtype not in TORCH_TYPES:
         raise RefusalError(describe_type(tensor.dtype))
-    meta = Meta(TORCH_TYPES[tensor.dtype], tuple(int(size) for size in tensor.shape))
+    if any(isinstance(size, torch.SymInt) for size in tensor.shape):
+        raise RefusalError(DATA_DEPENDENT)
+    meta = Meta(TORCH_TYPES[tensor.dtype], tuple(tensor.shape))
     if int(np.prod([1, *meta.shape], dtype=object)) * meta.dtype.width >= MAX_TENSOR_BYTES:
         raise RefusalError(f"a tensor of shape {meta.shape} reaches 2^63 bytes")
     return meta
@@ -64,7 +68,7 @@ def _explain(node: Node) -> str:
     """Return why an operator without a rule is refused."""
     tags = getattr(node.target, "tags", ())
     if torch.Tag.data_dependent_output in tags or torch.Tag.dynamic_output_shape in tags:
-        return "the program would depend on data; use where, or a fixed shape"
+        return DATA_DEPENDENT
     if torch.Tag.nondeterministic_seeded in tags:
         return "the only random operators are dropout, bernoulli and uniform numbers"
     return "no rule expresses this operator; compose it of others"
@@ -119,7 +123,7 @@ class GraphLowering:
         rule = RULES.get(str(node.target))
         if rule is None:
             raise RefusalError(_explain(node))
-        expected = node.meta["val"]
+        expected = node.meta.get("val")
         tensors = expected if isinstance(expected, (tuple, list)) else [expected]
         metas = [meta_of(t) if isinstance(t, torch.Tensor) else None for t in tensors]
         self._builder.begin(node.name, line, [meta for meta in metas if meta])
@@ -127,7 +131,7 @@ class GraphLowering:
         views = result if isinstance(result, tuple) else (result,)
         for view, meta in zip(views, metas, strict=False):
             assert view is None or meta == (view.dtype, view.shape), (node.format_node(), view)
-        self._builder.finish(next(view for view in views if view is not None))
+        self._builder.finish(next((view for view in views if view is not None), None))
         return result
 
     def _arguments(self, value: Any) -> Any:

@@ -9,6 +9,7 @@ from offchain.programs.graph import Kind, Node, Row
 from offchain.programs.lowering.builder import Builder, RefusalError, Rule, identity
 from offchain.programs.lowering.views import (
     View,
+    constant,
     cut,
     drop,
     expand,
@@ -222,6 +223,38 @@ def select_scatter(b: Builder, base: View, piece: View, dim: int, index: int) ->
     return overlay(b, base, b.cast(insert(piece, axis), base.dtype), rows, "select_scatter")
 
 
+def diagonal_scatter(
+    b: Builder, base: View, piece: View, offset: int = 0, dim1: int = 0, dim2: int = 1
+) -> View:
+    """Lower diagonal_scatter: a coordinate that may only be 0, row + offset - column, finds it."""
+    first, second = dim1 % len(base.shape), dim2 % len(base.shape)
+    rows = [row for d, row in enumerate(identity(base.shape)) if d not in (first, second)]
+    rows.append(Row(piece.shape[-1], min(offset, 0), ((first, 1),)))
+    on_diagonal = sorted([(first, 1), (second, -1)])
+    rows.append(Row(1, offset, tuple(on_diagonal)))
+    return overlay(b, base, insert(piece, len(piece.shape)), rows, "diagonal_scatter")
+
+
+def diagonal_backward(
+    b: Builder, gradient: View, sizes: Sequence[int], offset: int, dim1: int, dim2: int
+) -> View:
+    """Lower diagonal_backward."""
+    zeros = constant(gradient.dtype, 0, sizes)
+    return diagonal_scatter(b, zeros, gradient, offset, dim1, dim2)
+
+
+def roll(b: Builder, x: View, shifts: Sequence[int], dims: Sequence[int] = ()) -> View:
+    """Lower roll: along each dimension, the end before the beginning."""
+    if not dims:
+        return b.reshape(roll(b, b.reshape(x, (x.elements,)), shifts, [0]), x.shape)
+    for shift, dim in zip(shifts, dims, strict=True):
+        size = x.shape[dim]
+        start = -shift % max(size, 1)
+        pieces = [lower_slice(b, x, dim, start), lower_slice(b, x, dim, 0, start)]
+        x = _join(b, pieces, dim % len(x.shape))
+    return x
+
+
 def constant_pad(b: Builder, x: View, pad: Sequence[int], value: float = 0) -> View:
     """Lower constant_pad_nd: a move whose out-of-range elements are the value."""
     shape = b.result.shape
@@ -258,6 +291,9 @@ SHAPES: Mapping[str, Rule] = {
     "aten.cat.default": cat,
     "aten.slice_scatter.default": slice_scatter,
     "aten.select_scatter.default": select_scatter,
+    "aten.diagonal_scatter.default": diagonal_scatter,
+    "aten.diagonal_backward.default": diagonal_backward,
+    "aten.roll.default": roll,
     "aten.constant_pad_nd.default": constant_pad,
 }
 """ATen overload -> rule."""

@@ -1,10 +1,11 @@
 """The table of all rules, and the decompositions that lead to it."""
 
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any
 
-import torch
 from torch._decomp import core_aten_decompositions, global_decomposition_table
+from torch._ops import OpOverload
 
 from offchain.programs.lowering.builder import Rule
 from offchain.programs.lowering.contractions import CONTRACTIONS
@@ -31,12 +32,12 @@ RULES: Mapping[str, Rule] = {
 """ATen overload -> rule."""
 
 
-def get_decompositions() -> dict[Any, Callable[..., Any]]:
+@cache
+def get_decompositions() -> Mapping[Any, Callable[..., Any]]:
     """Return torch's own decompositions of every overload that has one and no rule here."""
     known = {**global_decomposition_table["post_autograd"], **core_aten_decompositions()}
     return {
         overload: decomposition
         for overload, decomposition in known.items()
-        if isinstance(overload, torch._ops.OpOverload)  # noqa: SLF001 - torch exports it nowhere else
-        and str(overload) not in RULES
+        if isinstance(overload, OpOverload) and str(overload) not in RULES
     }

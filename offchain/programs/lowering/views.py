@@ -187,8 +187,8 @@ def flatten(
         coordinates: for each dimension of the view, the coordinate as a function of the variables.
         extents: the size of each variable; None where it has no bounds.
     """
-    if view.size == 0:
-        return (Row(0),)
+    if view.elements == 0:
+        return (Row(view.size),)
     offset, terms, bounded = _linearize(view, coordinates, extents)
     rows = [row for _, row in bounded if row.size == 1]
     segments = []

@@ -1,0 +1,44 @@
+"""Runs the commands that the README shows and puts their real output back into it.
+
+A block of the README that begins with `<!-- output of: COMMAND -->` and is followed by a fenced
+block is replaced by what the command prints now. `--only WORD` runs only the commands with a word.
+"""
+
+import argparse
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+README = Path(__file__).parents[1] / "README.md"
+BLOCK = re.compile(r"(<!-- output of: (?P<command>.+?) -->\n```text\n).*?(```)", re.DOTALL)
+
+
+def run(command: str) -> str:
+    """Return what a command prints, blank ends of lines removed."""
+    words = shlex.split(command)
+    program = Path(sys.executable).with_name(words[0])
+    done = subprocess.run(  # noqa: S603 - the README's own commands
+        [program, *words[1:]], capture_output=True, text=True, check=True
+    )
+    return "\n".join(line.rstrip() for line in done.stdout.strip().splitlines()) + "\n"
+
+
+def main() -> None:
+    """Rewrite the README."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", default="", help="run only the commands that contain this")
+    only = parser.parse_args().only
+
+    def replace(block: re.Match[str]) -> str:
+        if only not in block["command"]:
+            return block[0]
+        print(block["command"], file=sys.stderr)
+        return block[1] + run(block["command"]) + block[3]
+
+    README.write_text(BLOCK.sub(replace, README.read_text()))
+
+
+if __name__ == "__main__":
+    main()

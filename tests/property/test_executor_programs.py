@@ -1,0 +1,214 @@
+"""Whole programs in the fast executor, against the readable one."""
+
+from collections.abc import Sequence
+from functools import cache
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from offchain.arithmetic.functions import DType, Function
+from offchain.commitments.tensors import NUMPY_TYPES, Array, encode_elements
+from offchain.errors import ProgramError
+from offchain.execution import maps
+from offchain.execution.executor import Executor
+from offchain.execution.readable import run_step
+from offchain.programs.capture import Captured, capture
+from offchain.programs.graph import Kind, Node, Operand, Origin, Program, Row, Slot, immediate
+from offchain.programs.load import load_recipe
+from offchain.programs.semantics import compute_element
+
+FLOAT32 = DType.FLOAT32
+SHAPE = (3, 5)
+STEP = 2
+
+UNARY = (Function.NEG, Function.SQRT, Function.EXP, Function.FLOOR, Function.COPY)
+BINARY = (Function.ADD, Function.SUB, Function.MUL, Function.DIV, Function.MAX)
+
+
+def read(origin: Origin, reference: int, coefficients: Sequence[int] = (5, 1)) -> Operand:
+    """Read a tensor of 15 elements by a linear function of the output's indices."""
+    terms = tuple((v, c) for v, c in enumerate(coefficients) if c)
+    return Operand(origin, FLOAT32, reference, rows=(Row(15, 0, terms),))
+
+
+@st.composite
+def programs(draw: st.DrawFn) -> Program:
+    """Draw maps over two slots, some of which read others transposed, and folds between them."""
+    slots = (Slot("x", FLOAT32, SHAPE), Slot("y", FLOAT32, SHAPE))
+    nodes = [
+        Node(Kind.SOURCE, Function.COPY, FLOAT32, SHAPE, (read(Origin.STATE, i),)) for i in range(2)
+    ]
+    for _ in range(draw(st.integers(1, 14))):
+        shape = draw(st.sampled_from([SHAPE, SHAPE, SHAPE, (5, 3)]))
+        function = draw(st.sampled_from(UNARY) | st.sampled_from(BINARY))
+        operands = []
+        for _ in range(1 if function in UNARY else 2):
+            reference = draw(st.integers(0, len(nodes) - 1))
+            across = (shape[1], 1) if draw(st.integers(0, 4)) else (1, shape[0])
+            operands.append(read(Origin.NODE, reference, across))
+        if draw(st.integers(0, 7)) == 7:
+            total = (immediate(FLOAT32, 0), read(Origin.NODE, operands[0].reference, (0, 0, 1)))
+            nodes.append(Node(Kind.REDUCE, Function.ADD, FLOAT32, SHAPE, total, (15,)))
+        else:
+            nodes.append(Node(Kind.MAP, function, FLOAT32, shape, tuple(operands)))
+    last = [draw(st.integers(0, len(nodes) - 1)) for _ in slots]
+    results = [read(Origin.NODE, reference) for reference in last]
+    nodes += [Node(Kind.SINK, Function.COPY, FLOAT32, SHAPE, (result,)) for result in results]
+    names = tuple(map(str, range(len(nodes))))
+    return Program(slots, (), tuple(nodes), names, names)
+
+
+def encode(arrays: Sequence[Array]) -> list[bytes]:
+    """Return the canonical bytes of tensors."""
+    return [encode_elements(array).tobytes() for array in arrays]
+
+
+def observed(executor: Executor, state: Sequence[Array], batch: Sequence[Array]) -> list[Array]:
+    """Return the outputs of all operators of one step."""
+    outputs: list[Array] = []
+
+    def observe(index: int, output: Array) -> None:
+        assert index == len(outputs)
+        outputs.append(output.copy())
+
+    executor.run(state, batch, STEP, observe=observe)
+    return outputs
+
+
+@settings(max_examples=100, deadline=None)
+@given(programs(), st.integers(0, 9), st.integers(1, 20), st.integers(1, 2), st.data())
+def test_program_equals_readable(
+    program: Program, seed: int, block: int, threads: int, data: st.DataObject
+) -> None:
+    """Grouped or one by one, in blocks of any size, on any threads: outputs are the same bits."""
+    rng = np.random.default_rng(seed)
+    state: list[Array] = [rng.normal(0, 9, SHAPE).astype(np.float32) for _ in range(2)]
+    defined: list[Array] = []
+    run_step(program, state, (), STEP, observe=lambda _, output: defined.append(output))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(maps, "_BLOCK_ELEMENTS", block)
+        patch.setattr(maps, "_GRAIN_ELEMENTS", 1)
+        executor = Executor(program, threads)
+        assert encode(executor.run(state, (), STEP)) == encode(defined[-2:])
+        assert encode(observed(executor, state, ())) == encode(defined)
+        wanted = data.draw(st.sets(st.integers(0, len(program.nodes) - 1), max_size=3))
+        outputs = executor.outputs(state, (), STEP, wanted)
+        assert {i: encode([x]) for i, x in outputs.items()} == {
+            i: encode([defined[i]]) for i in wanted
+        }
+
+
+@settings(max_examples=50, deadline=None)
+@given(programs(), st.data())
+def test_patch_replaces_an_output_for_all_that_follows(
+    program: Program, data: st.DataObject
+) -> None:
+    """A patched run is the run of the program in which that operator yields something else."""
+    state: list[Array] = [np.full(SHAPE, 2, np.float32), np.full(SHAPE, 3, np.float32)]
+    last = program.first_sink - 1
+    target = data.draw(st.integers(2, last)) if last >= 2 else 0
+    executor = Executor(program)
+    seven = immediate(FLOAT32, 0x40E00000)
+    nodes = list(program.nodes)
+    nodes[target] = Node(Kind.MOVE, Function.COPY, FLOAT32, nodes[target].shape, (seven,))
+    changed = Executor(Program(program.state, (), tuple(nodes), program.names, program.lines))
+
+    def patch(index: int, output: Array) -> Array:
+        return np.full_like(output, 7) if index == target else output
+
+    expected = encode(changed.run(state, (), STEP))
+    assert encode(executor.run(state, (), STEP, patch=patch)) == expected
+    sinks = range(program.first_sink, len(program.nodes))
+    outputs = executor.outputs(state, (), STEP, sinks, patch=patch)
+    assert encode([outputs[sink] for sink in sinks]) == expected
+
+
+@cache
+def captured_example(name: str) -> Captured:
+    """Return the tiny size of an example."""
+    return capture(load_recipe(name, size="tiny", seed=0))
+
+
+def test_training_equals_readable() -> None:
+    """Two steps of a captured perceptron leave the state that the readable executor leaves."""
+    example = captured_example("mlp")
+    executor = Executor(example.program)
+    fast: Sequence[Array] = example.initial_state
+    defined: Sequence[Array] = example.initial_state
+    for step in range(2):
+        fast = executor.run(fast, example.batch(step), step)
+        defined = run_step(example.program, defined, example.batch(step), step)
+        assert encode(fast) == encode(defined)
+
+
+@pytest.mark.parametrize("name", ["cnn", "resnet", "gpt2", "llama", "bert"])
+def test_operators_equal_definition(name: str) -> None:
+    """Some elements of every operator of a captured model are what the definition says."""
+    example = captured_example(name)
+    batch = example.batch(STEP)
+    outputs = observed(Executor(example.program), example.initial_state, batch)
+    pools = {Origin.NODE: outputs, Origin.STATE: example.initial_state, Origin.BATCH: batch}
+    rng = np.random.default_rng(0)
+
+    def fetch(place: int, operand: Operand, index: int) -> int:
+        del place
+        array = pools[operand.origin][operand.reference]
+        return int.from_bytes(array.reshape(-1)[index].tobytes(), "little")
+
+    for index, node in enumerate(example.program.nodes):
+        flat = outputs[index].reshape(-1)
+        for element in {0, node.elements - 1, int(rng.integers(node.elements))}:
+            defined = compute_element(node, element, STEP, fetch)
+            expected = np.array([defined], f"u{node.dtype.width}").view(NUMPY_TYPES[node.dtype])
+            assert encode([flat[element : element + 1]]) == encode([expected])
+
+
+@pytest.mark.parametrize("name", ["resnet", "gpt2"])
+def test_threads_and_observers_change_nothing(name: str) -> None:
+    """A step's result is the same bits on one thread and two, seen or not."""
+    example = captured_example(name)
+    batch = example.batch(STEP)
+    alone = Executor(example.program, 1)
+    expected = encode(alone.run(example.initial_state, batch, STEP))
+    assert encode(Executor(example.program, 2).run(example.initial_state, batch, STEP)) == expected
+    outputs = observed(alone, example.initial_state, batch)
+    assert encode(outputs[example.program.first_sink :]) == expected
+
+
+def _add_one() -> Program:
+    x = read(Origin.NODE, 0)
+    nodes = (
+        Node(Kind.SOURCE, Function.COPY, FLOAT32, SHAPE, (read(Origin.STATE, 0),)),
+        Node(Kind.MAP, Function.ADD, FLOAT32, SHAPE, (x, immediate(FLOAT32, 0x3F800000))),
+        Node(Kind.SINK, Function.COPY, FLOAT32, SHAPE, (read(Origin.NODE, 1),)),
+    )
+    return Program((Slot("x", FLOAT32, SHAPE),), (), nodes, ("x", "y", "z"), ("", "", ""))
+
+
+def test_inputs_that_do_not_fit_are_refused() -> None:
+    """A tensor of another type or shape than its slot, or one too many, stops the run."""
+    executor = Executor(_add_one())
+    x = np.zeros(SHAPE, np.float32)
+    assert encode(executor.run([x.T.copy().T], (), 0)) == encode([x + 1])
+    for state in ([x.astype(np.float64)], [x.T], [x, x], []):
+        with pytest.raises(ProgramError):
+            executor.run(state, (), 0)
+    with pytest.raises(ProgramError):
+        executor.run([x], [x], 0)
+
+
+def test_flushing_subnormals_is_refused() -> None:
+    """The executor does not run on a thread that flushes subnormal numbers to zero."""
+    executor = Executor(_add_one())
+    x = np.zeros(SHAPE, np.float32)
+    executor.run([x], (), 0)
+    if not torch.set_flush_denormal(True):
+        pytest.skip("this processor cannot flush subnormal numbers")
+    try:
+        with pytest.raises(RuntimeError, match="subnormal"):
+            executor.run([x], (), 0)
+    finally:
+        torch.set_flush_denormal(False)
