@@ -1,11 +1,10 @@
 """Where the money of a market goes: nothing is made, nothing is lost."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
-from contracts.model.types import WINNER_SHARE, Address
-from offchain.disputes.game import Ended, Played
+from contracts.model.types import Address
 from offchain.errors import ChainError
 
 
@@ -19,22 +18,6 @@ class Bank(Protocol):
 def read_balances(bank: Bank, addresses: Iterable[Address]) -> dict[Address, int]:
     """Return balances in wei."""
     return {address: bank.balance(address) for address in addresses}
-
-
-def calculate_fees(played: Iterable[Played]) -> dict[str, int]:
-    """Return the wei that every player has paid for gas, at the prices on the receipts."""
-    fees: dict[str, int] = {}
-    for move in played:
-        if move.receipt is not None:
-            fee = move.receipt.gas_used * move.receipt.effective_gas_price
-            fees[move.player] = fees.get(move.player, 0) + fee
-    return fees
-
-
-def calculate_burned(ended: Sequence[Ended], bond_wei: int) -> int:
-    """Return the wei that the rules burn: of each defeated bond, all but the winner's share."""
-    defeats = sum(match.loser is not None for match in ended)
-    return defeats * (bond_wei - bond_wei // WINNER_SHARE)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ claim is still defended with the tensors that the cheat made, and may be lost by
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from offchain.disputes.evidence import rule_for
@@ -23,6 +23,9 @@ from sim.mix import Group
 from sim.results import Books, JobResult, judge_job
 from sim.scratch import open_scratch
 from sim.venue import Venue, open_venue
+
+STAKES = Stakes(commit_blocks=8, reveal_blocks=8, clock_blocks=16, increment_blocks=2)
+"""Short windows: few providers get a job, and they move at once or never."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +46,7 @@ class Market:
     make_task: Callable[[int], Task]
     jobs: int
     seed: int
-    stakes: Stakes = field(default_factory=Stakes)
+    stakes: Stakes = STAKES
 
     def play(self) -> Iterator[JobResult]:
         """Play the jobs, one after the other.

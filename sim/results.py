@@ -7,9 +7,9 @@ from enum import StrEnum
 from contracts.model.types import Address
 from contracts.reasons import Standing
 from offchain.commitments.tree import Digest
+from offchain.disputes.accounts import Cost, calculate_burned, calculate_fees, get_costs
 from offchain.disputes.game import Game, Played
-from sim.gas import Cost, get_costs
-from sim.ledger import Flows, calculate_burned, calculate_fees
+from sim.ledger import Flows
 
 
 class Fate(StrEnum):

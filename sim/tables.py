@@ -4,8 +4,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from offchain.disputes.accounts import sum_stages
 from sim.agents import Agent
-from sim.gas import GasRow, sum_stages, tabulate
+from sim.gas import GasRow, tabulate
 from sim.ledger import Flows
 from sim.results import Entry, Fate, JobResult, Outcome
 

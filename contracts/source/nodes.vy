@@ -7,6 +7,7 @@
      that end before byte e of the encoding are then the low bits of the padded one's word at e.
 """
 
+import float32
 import types
 
 MAX_RANK: constant(uint256) = 8
@@ -366,9 +367,19 @@ def _decode_operand(padded: Bytes[MAX_PADDED_BYTES], start: uint256) -> uint256:
     self._require(width != 0 and operand & BYTE <= MAX_ROWS)
     self._require(self.get_origin(operand) <= FROM_BATCH)
     self._require(self.get_value(operand) >> (width << 3) == 0)
+    self._require(self._is_canonical(self.get_dtype(operand), self.get_value(operand)))
     if self.get_origin(operand) == IMMEDIATE:
         self._require(operand & BYTE == 0 and self.get_reference(operand) == 0)
     return operand | cursor << ROWS_SHIFT
+
+
+@internal
+@pure
+def _is_canonical(dtype: uint256, bits: uint256) -> bool:
+    # Whether bits of its width are what an element of the type is committed as.
+    if dtype == BOOL:
+        return bits <= 1
+    return dtype != FLOAT32 or bits == float32.NAN or not float32.is_nan(bits)
 
 
 @internal

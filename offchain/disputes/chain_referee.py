@@ -7,6 +7,7 @@ from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
 from contracts.deployment import deploy_referee
+from contracts.model.checks import compute_position
 from contracts.model.referee import compute_commitment
 from contracts.model.types import (
     ZERO,
@@ -51,6 +52,7 @@ class ChainReferee:
         self.seconds = 0.0
         self.address: Address = contract.address
         self.accounts: tuple[Address, ...] = chain.accounts
+        self._store = Store(chain.chain_id, contract.address)
 
     @contextmanager
     def _clock(self) -> Iterator[None]:
@@ -88,16 +90,13 @@ class ChainReferee:
             is_settled=is_settled,
         )
 
-    def position(self, job_id: int) -> Digest:
+    def position(self, job_id: int, match: Match) -> Digest:
         """Return the digest that the next move has to name."""
-        with self._clock():
-            position: Digest = self._contract.call("position", job_id)
-            return position
+        return compute_position(self._store, job_id, match)
 
     def commitment(self, job_id: int, sender: Address, top: Digest, salt: Digest) -> Digest:
         """Return the digest that hides a claim."""
-        store = Store(self._chain.chain_id, self.address)
-        return compute_commitment(store, job_id, sender, top, salt)
+        return compute_commitment(self._store, job_id, sender, top, salt)
 
     def credit(self, address: Address) -> int:
         """Return what an account may withdraw, in wei."""

@@ -187,7 +187,7 @@ class Game:
 
     def _move(self, job: Job, match: Match) -> Played:
         """Let the side to move do so, or whoever can end the match, or the clock."""
-        stage, position = STAGES[match.phase], self.referee.position(self.job_id)
+        stage, position = STAGES[match.phase], self.referee.position(self.job_id, match)
         board = read_board(
             self.referee.events(self.job_id), match, self.task.commitment.header.operators
         )
@@ -209,7 +209,7 @@ class Game:
         return seats[::-1] if is_challengers_turn(match) else seats
 
     def _make(self, stage: str, seat: int, move: Move, match: Match, board: Board) -> Played:
-        position = self.referee.position(self.job_id)
+        position = self.referee.position(self.job_id, match)
         name = self.players[seat].name
         played = self._send(stage, name, move.call, self.job_id, position, *move.args)
         self._note(match, board, played)
@@ -219,7 +219,7 @@ class Game:
         left = get_time_left(job, match, self.referee.block_number())
         self.referee.mine(left + 1)
         rival = self._order(match)[1]
-        args = (self.job_id, self.referee.position(self.job_id))
+        args = (self.job_id, self.referee.position(self.job_id, match))
         played = self._send(STAGES[match.phase], self.players[rival].name, "timeout", *args)
         self._note(match, board, played)
         return played

@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 from contracts.model.checks import compute_position
 from contracts.model.referee import call, compute_commitment
-from contracts.model.types import Address, Event, Job, Message, Store
+from contracts.model.types import Address, Event, Job, Match, Message, Store
 from offchain.chain import Receipt
 from offchain.commitments.tree import Digest
 from offchain.errors import MootError
@@ -29,8 +29,8 @@ class Referee(Protocol):
     def job(self, job_id: int) -> Job:
         """Return a job as it stands."""
 
-    def position(self, job_id: int) -> Digest:
-        """Return the digest that the next move of the job's match has to name."""
+    def position(self, job_id: int, match: Match) -> Digest:
+        """Return the digest that the next move of a match that stands like this has to name."""
 
     def commitment(self, job_id: int, sender: Address, top: Digest, salt: Digest) -> Digest:
         """Return the digest that hides a claim."""
@@ -77,10 +77,8 @@ class ModelReferee:
         """Return a job as it stands."""
         return self.store.jobs[job_id]
 
-    def position(self, job_id: int) -> Digest:
+    def position(self, job_id: int, match: Match) -> Digest:
         """Return the digest that the next move has to name."""
-        match = self.store.jobs[job_id].match
-        assert match is not None
         return compute_position(self.store, job_id, match)
 
     def commitment(self, job_id: int, sender: Address, top: Digest, salt: Digest) -> Digest:

@@ -2,25 +2,29 @@
 
 from typing import Any
 
-from contracts.model.types import WINNER_SHARE
 from offchain.chain import Receipt
+from offchain.disputes.accounts import (
+    calculate_burned,
+    calculate_fees,
+    get_costs,
+    sum_stages,
+)
 from offchain.disputes.game import Played
 from offchain.disputes.locate import Located, locate
 from offchain.disputes.session import Session
 from offchain.programs.graph import Program
-
-STAGES = ("joining", "history", "trace", "tensor", "fold", "leaf", "payout")
 
 
 def make_report(session: Session) -> dict[str, Any]:
     """Return what `moot dispute --json` prints; amounts are wei, bit patterns hexadecimal."""
     game = session.game
     located = get_located(session)
+    gas = sum_stages(get_costs(session.moves))
     return {
         "verdict": _verdict(session),
         "located": _located(located, session.task.program),
         "moves": [_move(played) for played in session.moves],
-        "gas": sum_gas(session.moves),
+        "gas": {"total": sum(gas.values()), "by_phase": gas},
         "rounds": sum(_is_round(played) for played in session.moves),
         "ledger": _ledger(session),
         "roots": {
@@ -110,34 +114,13 @@ def _is_round(played: Played) -> bool:
     return played.stage not in {"joining", "payout"} and played.call != "start_match"
 
 
-def sum_gas(moves: list[Played]) -> dict[str, Any]:
-    """Return the gas of a game, in total and by stage."""
-    by_phase = dict.fromkeys(STAGES, 0)
-    for played in moves:
-        if played.receipt is not None:
-            by_phase[played.stage] += played.receipt.gas_used
-    return {"total": sum(by_phase.values()), "by_phase": by_phase}
-
-
-def get_burned(session: Session) -> int:
-    """Return what the referee burned of the losers' bonds, in wei."""
-    bond = session.game.stakes.bond_wei
-    defeats = sum(ended.loser is not None for ended in session.game.ended)
-    return defeats * (bond - bond // WINNER_SHARE)
-
-
 def _ledger(session: Session) -> dict[str, Any]:
     """Return who had what: changes, fees and what was burned add up to nothing."""
     changes = {name: session.after[name] - before for name, before in session.before.items()}
-    fees = sum(
-        played.receipt.gas_used * played.receipt.effective_gas_price
-        for played in session.moves
-        if played.receipt is not None
-    )
     return {
         "before": session.before,
         "after": session.after,
-        "burned": get_burned(session),
-        "fees": fees,
+        "burned": calculate_burned(session.game.ended, session.game.stakes.bond_wei),
+        "fees": sum(calculate_fees(session.moves).values()),
         "by_account": changes,
     }

@@ -89,7 +89,8 @@ def _scatter(node: Node, element: int, start: Array, terms: _Terms) -> Array:
     folded = np.append(start, source.read(flat).reshape(-1)[matching])
     if node.function is not Function.COPY:
         folded = _accumulate(node.function, node.dtype, folded)
-    return folded[np.append(0, np.cumsum(matching))]
+    accumulators: Array = folded[np.append(0, np.cumsum(matching))]
+    return accumulators
 
 
 def _accumulate(function: Function, dtype: DType, values: Array) -> Array:

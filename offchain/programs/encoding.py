@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from math import prod
 
-from offchain.arithmetic.functions import DType, Function
+from offchain.arithmetic.functions import CANONICAL_NAN, DType, Function
 from offchain.commitments.tensors import encode_header
 from offchain.errors import ProgramError
 from offchain.programs.graph import Kind, Node, Operand, Origin, Program, Row, Slot
@@ -201,9 +201,18 @@ def _check_sizes(node: Node) -> None:
         raise ProgramError(f"shape {node.shape} over {node.fold_shape} reaches 2^63 bytes")
 
 
+def is_canonical(dtype: DType, bits: int) -> bool:
+    """Whether bits are what an element of this type is committed as."""
+    if dtype is DType.BOOL:
+        return bits <= 1
+    return dtype is not DType.FLOAT32 or bits & 0x7FFFFFFF <= 0x7F800000 or bits == CANONICAL_NAN
+
+
 def _check_operand(operand: Operand, variables: int) -> None:
     if operand.value >> (8 * operand.dtype.width):
         raise ProgramError("a constant is wider than its type")
+    if not is_canonical(operand.dtype, operand.value):
+        raise ProgramError("a constant is not in its canonical form: NaN is 0x7fc00000, true is 1")
     if operand.origin is Origin.IMMEDIATE and (operand.rows or operand.reference):
         raise ProgramError("a constant has neither rows nor a reference")
     for row in operand.rows:

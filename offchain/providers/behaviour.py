@@ -5,7 +5,6 @@ really played: with real tensors, real traces and real moves.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import fields, is_dataclass
 
 from offchain.commitments.tensors import Array
 from offchain.commitments.tree import Digest
@@ -61,7 +60,10 @@ class Behaviour:
 
     def describe(self) -> str:
         """Return the behaviour with its settings, in the form that `--cheat` takes."""
-        if not is_dataclass(self):
-            return self.name
-        settings = [f"{f.name}={getattr(self, f.name)}" for f in fields(self) if f.repr]
+        known = getattr(self, "__dataclass_fields__", {})
+        values = {name: getattr(self, name) for name, field in known.items() if field.repr}
+        settings = [
+            f"{key}={value.hex() if isinstance(value, bytes) else value}"
+            for key, value in values.items()
+        ]
         return ":".join(filter(None, (self.name, ",".join(settings))))

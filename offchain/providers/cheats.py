@@ -222,11 +222,11 @@ class GarbageRoot(Behaviour):
     """Claims a final state that nobody computed: 32 random bytes."""
 
     name = "garbage-root"
-    root: int
+    root: Digest
 
     def alter_history(self, roots: Sequence[Digest]) -> Sequence[Digest]:
         """Replace the last state's root."""
-        return [*roots[:-1], self.root.to_bytes(32, "big")]
+        return [*roots[:-1], self.root]
 
 
 @dataclass(eq=False)
@@ -242,12 +242,12 @@ class FalseFlag(Behaviour):
     """Posts the honest root and defends it badly: its traces begin with 32 random bytes."""
 
     name = "false-flag"
-    leaf: int
+    leaf: Digest
 
     def alter_trace(self, step: int, leaves: Sequence[Digest]) -> Sequence[Digest]:
         """Spoil the trace."""
         del step
-        return [self.leaf.to_bytes(32, "big"), *leaves[1:]]
+        return [self.leaf, *leaves[1:]]
 
 
 class Lazy(EarlyStop):
@@ -294,15 +294,15 @@ class Settings:
             raise UsageError.unknown("operator", text, program.names)
         return program.names.index(text)
 
-    def word(self, key: str) -> int:
+    def word(self, key: str) -> Digest:
         """Return 32 bytes."""
         text = self._values.pop(key, None)
         if text is not None:
             try:
-                return int(text, 16) % (1 << 256)
+                return bytes.fromhex(text).rjust(32, b"\0")[-32:]
             except ValueError:
                 raise UsageError(f"{key}={text} is not hexadecimal") from None
-        return int.from_bytes(self.rng.bytes(32), "big")
+        return self.rng.bytes(32)
 
 
 def get_bits(dtype: DType) -> int:

@@ -99,7 +99,7 @@ class Narrator:
         self._console.print(f"  {played.player:<15} {text:<68} [dim]{gas}[/]")
 
     def _describe(self, played: "Played") -> str:
-        tellers = {
+        tellers: dict[str, Callable[[], str]] = {
             "open_job": lambda: "opens the job: program, start, data, clocks and reward",
             "commit": lambda: "joins with a bond and a sealed claim",
             "reveal": lambda: "shows its claim",

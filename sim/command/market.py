@@ -147,7 +147,13 @@ def _make_table(title: str, names: int, *headers: str) -> Table:
 
 def _make_strategy_table(summary: "Summary") -> Table:
     headers = ("strategy", "providers", "jobs", "right", "won", "slashed")
-    table = _make_table("by strategy", 1, *headers, "gas paid", "profit in ETH")
+    table = _make_table(
+        "by strategy (right: claims that an honest run makes)",
+        1,
+        *headers,
+        "gas paid",
+        "profit in ETH",
+    )
     for row in summary.strategies:
         counts = (row.providers, row.jobs, row.right, row.won, row.slashed)
         money = (_show_eth(row.fees_wei), _show_eth(row.profit_wei, "+"))

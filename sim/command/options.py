@@ -22,7 +22,13 @@ PLAIN_WIDTH = 110
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-seed = click.option("--seed", default=0, show_default=True, help="Source of all that is drawn.")
+seed = click.option(
+    "--seed",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    help="Source of all that is drawn.",
+)
 chain = click.option(
     "--chain",
     default="tester",

@@ -1,4 +1,5 @@
 """A chain with a referee on it, brought back to its beginning after each test."""
+
 from collections.abc import Iterator
 
 import pytest

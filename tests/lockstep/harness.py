@@ -34,8 +34,8 @@ class Lockstep:
         self.contract = contract
         self.gas = gas
         self.store = Store(chain.chain_id, contract.address)
-        self.watched = [*chain.accounts, contract.address, Address(NOBODY)]
-        self._supply_wei = self._count_supply()
+        self.watched: list[str] = [*chain.accounts, contract.address, NOBODY]
+        self.balances = self._get_balances()
 
     def call(self, name: str, sender: str, *args: Any, value_wei: int = 0) -> tuple[Event, ...]:
         """Make a call on both, compare them, and return the events.
@@ -44,7 +44,7 @@ class Lockstep:
             Revert: both refuse the call, for the same reason.
         """
         message = Message(sender, value_wei, self.chain.block_number() + 1)
-        before, balances = freeze(self.store), self._get_balances(sender)
+        before, balances = freeze(self.store), self.balances
         try:
             events = call_model(self.store, name, message, args)
         except Revert as refusal:
@@ -61,10 +61,11 @@ class Lockstep:
         burned_wei = self.store.burned_wei - before[-2]
         fee_wei = receipt.gas_used * receipt.effective_gas_price
         tip_wei = fee_wei - self._compare_supply()
-        sender_wei, zero_wei = self._get_balances(sender)
-        assert sender_wei == balances[0] - value_wei - fee_wei + paid_wei
-        assert zero_wei == balances[1] + burned_wei + tip_wei
-        assert self.chain.balance(self.contract.address) == self.store.balance_wei
+        assert self.balances == balances | {
+            sender: balances[sender] - value_wei - fee_wei + paid_wei,
+            NOBODY: balances[NOBODY] + burned_wei + tip_wei,
+            self.contract.address: self.store.balance_wei,
+        }
         self._compare_after(name, sender, args)
         return events
 
@@ -84,6 +85,22 @@ class Lockstep:
         except Revert as refusal:
             return refusal.reason
         raise AssertionError(f"{name} was accepted")
+
+    def attempt(self, name: str, sender: str, *args: Any, value_wei: int = 0) -> str | None:
+        """Make a call and forget what it did, if it did anything; return the reason if it did not.
+
+        The block that a refused call is in stays.
+        """
+        rehearsal = Store(self.store.chain_id, self.store.address)
+        thaw(rehearsal, freeze(self.store))
+        message = Message(sender, value_wei, self.chain.block_number() + 1)
+        try:
+            call_model(rehearsal, name, message, args)
+        except Revert:
+            return self.refused(name, sender, *args, value_wei=value_wei)
+        with self.branch():
+            self.call(name, sender, *args, value_wei=value_wei)
+        return None
 
     def _refuse(self, name: str, message: Message, *args: Any, reason: str) -> None:
         sender, value_wei = Address(message.sender), message.value_wei
@@ -107,13 +124,18 @@ class Lockstep:
     @contextmanager
     def branch(self) -> Iterator[None]:
         """Let the world go on, and then bring it back to where it was."""
-        mark, before, supply_wei = self.chain.snapshot(), freeze(self.store), self._supply_wei
+        mark, before, balances = self.chain.snapshot(), freeze(self.store), self.balances
         try:
             yield
         finally:
             self.chain.revert(mark)
             thaw(self.store, before)
-            self._supply_wei = supply_wei
+            self.balances = balances
+
+    def watch(self, address: str) -> None:
+        """Count what an address holds among the supply."""
+        self.watched.append(address)
+        self.balances = self._get_balances()
 
     def compare_all(self) -> None:
         """Compare everything that the two remember."""
@@ -137,12 +159,9 @@ class Lockstep:
 
     def _view(self, *calls: tuple[str, Any]) -> dict[tuple[str, Any], Any]:
         """Return what several views of one argument say, faster than one after the other."""
-        chain: Any = cast("Any", self.chain.node)._chain
         codec: Any = cast("Any", self.contract)._codec
-        vm = chain.get_vm(chain.get_canonical_head())
         to = bytes.fromhex(self.contract.address[2:])
-        code = vm.state.get_code(to)
-        seen = {}
+        vm, seen = self._get_vm(), {}
         for name, argument in calls:
             computation = vm.execute_bytecode(
                 origin=bytes(20),
@@ -152,26 +171,28 @@ class Lockstep:
                 sender=bytes(20),
                 value=0,
                 data=codec.encode_call(name, (argument,)),
-                code=code,
+                code=vm.state.get_code(to),
             )
             assert not computation.is_error, name
             seen[name, argument] = codec.decode_result(name, (argument,), computation.output)
         return seen
 
-    def _get_balances(self, sender: str) -> tuple[int, int]:
-        return self.chain.balance(Address(sender)), self.chain.balance(Address(NOBODY))
+    def _get_vm(self) -> Any:
+        """Return the virtual machine as it is after the latest block."""
+        chain = cast("Any", self.chain.node)._chain
+        return chain.get_vm(chain.get_canonical_head())
+
+    def _get_balances(self) -> dict[str, int]:
+        state = self._get_vm().state
+        return {a: state.get_balance(bytes.fromhex(a[2:])) for a in self.watched}
 
     def _compare_supply(self) -> int:
         """Check that the last block has lost its base fee only, and return that."""
         header = cast("Any", self.chain.node)._chain.get_canonical_head()
         fee_wei = int(header.base_fee_per_gas * header.gas_used)
-        supply_wei = self._count_supply()
-        assert supply_wei == self._supply_wei - fee_wei, "value was made or lost"
-        self._supply_wei = supply_wei
+        before_wei, self.balances = sum(self.balances.values()), self._get_balances()
+        assert sum(self.balances.values()) == before_wei - fee_wei, "value was made or lost"
         return fee_wei
-
-    def _count_supply(self) -> int:
-        return sum(map(self.chain.balance, self.watched))
 
 
 def encode(value: Any) -> Any:

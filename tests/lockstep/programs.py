@@ -30,9 +30,7 @@ def rows(shape: Sequence[int], first: int = 0) -> tuple[Row, ...]:
     return tuple(row(size, (first + i, 1)) for i, size in enumerate(shape))
 
 
-def node_operand(
-    reference: int, dtype: DType, access: Iterable[Row], fill: int = 0
-) -> Operand:
+def node_operand(reference: int, dtype: DType, access: Iterable[Row], fill: int = 0) -> Operand:
     """Return an operand that reads the output of a node."""
     return Operand(Origin.NODE, dtype, reference, fill, tuple(access))
 

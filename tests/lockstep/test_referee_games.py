@@ -94,9 +94,7 @@ def test_wrong_accumulator_with_right_result_loses(referee: Lockstep) -> None:
 
 
 @pytest.mark.parametrize(("steps", "every"), [(1, 1), (5, 2), (6, 3), (20, 7)])
-def test_sparse_checkpoints_are_searched_inside(
-    referee: Lockstep, steps: int, every: int
-) -> None:
+def test_sparse_checkpoints_are_searched_inside(referee: Lockstep, steps: int, every: int) -> None:
     """A wrong step is found wherever it lies in the history, the last short interval included."""
     task, honest = kinds(steps, every), honest_kinds(steps, every)
     for step in sorted({0, steps // 2, steps - 1}):

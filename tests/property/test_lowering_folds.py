@@ -10,7 +10,7 @@ from torch.nn import functional
 from offchain.programs.graph import Kind
 from tests.program_helpers import capture_function, run_function, run_gradients
 
-few = settings(max_examples=25, deadline=None)
+few = settings(max_examples=15, deadline=None)
 
 
 def integers(*shape: int) -> torch.Tensor:

@@ -247,11 +247,7 @@ REFUSALS: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...], str]] = 
         (torch.ones(1, 1, 5, 5),),
         "_adaptive_avg_pool2d",
     ),
-    "deep": (
-        lambda x: x.reshape((1,) * 8 + (2,)).expand((2,) * 9).exp() + x.reshape((2,) + (1,) * 8),
-        (torch.ones(2),),
-        "add",
-    ),
+    "deep": (lambda x: x.reshape((2,) + (1,) * 8).exp(), (torch.ones(2),), "exp"),
     "huge": (lambda x: x.expand(1 << 31, 1 << 30), (torch.ones(1),), "expand"),
 }
 

@@ -1,6 +1,7 @@
 """The examples: whole models against torch, their programs, their data, and how they are named."""
 
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -20,14 +21,19 @@ from tests.program_helpers import assert_close
 
 USER_FILE = Path(__file__).parents[2] / "examples" / "autoencoder.py"
 
-TRAINED: dict[str, Captured] = {}
 
-
+@cache
 def train(name: str) -> Captured:
     """Return the tiny training program of an example, captured once for all tests."""
-    if name not in TRAINED:
-        TRAINED[name] = capture(build(name))
-    return TRAINED[name]
+    return capture(build(name))
+
+
+@cache
+def ask(name: str) -> tuple[InferenceRecipe, Captured]:
+    """Return the tiny inference of an example and its program, captured once for all tests."""
+    recipe = build(name, inference=True)
+    assert isinstance(recipe, InferenceRecipe)
+    return recipe, capture(recipe)
 
 
 @pytest.fixture(autouse=True)
@@ -41,7 +47,7 @@ def _single_thread() -> Iterator[None]:
 @pytest.mark.parametrize("name", NAMES)
 def test_programs_survive_their_encoding(name: str) -> None:
     """Every example's programs decode to themselves, and no operator is longer than allowed."""
-    for captured in (train(name), capture(build(name, inference=True))):
+    for captured in (train(name), ask(name)[1]):
         program = captured.program
         decoded = decode_program(encode_program(program))
         assert decoded == program
@@ -85,9 +91,7 @@ def test_training_is_torch_s(name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_inference_is_torch_s(name: str) -> None:
     """An inference's logits are torch's."""
-    recipe = build(name, inference=True)
-    assert isinstance(recipe, InferenceRecipe)
-    captured = capture(recipe)
+    recipe, captured = ask(name)
     state = Executor(captured.program).run(captured.initial_state, captured.batch(3), 3)
     with torch.no_grad():
         logits = recipe.forward(recipe.model, *recipe.batch(3))

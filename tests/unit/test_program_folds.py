@@ -234,6 +234,13 @@ def test_long_folds_are_split_by_shape() -> None:
         assert folds == stages
 
 
+def test_lanes_run_along_the_innermost_group_of_axes() -> None:
+    """Neighbouring axes are split together; the others lead the fold of the first stage."""
+    program = capture_function(lambda x: x.sum((0, 2, 3)), draw(2, 3, 4, 5)).program
+    folds = [node for node in program.nodes if node.kind is Kind.REDUCE]
+    assert [(node.shape, node.fold_shape) for node in folds] == [((3, 8), (2, 3)), ((3,), (8,))]
+
+
 def test_lanes_do_not_depend_on_strides() -> None:
     """The stages of a reduction follow from its shape: a transposed input has the same ones."""
     found = []

@@ -5,9 +5,10 @@ from hypothesis import strategies as st
 
 from offchain.chain import Address, Receipt
 from offchain.chain.gas import TRANSACTION_GAS
+from offchain.disputes.accounts import get_costs, sum_stages
 from offchain.disputes.game import Played
 from offchain.disputes.report import STAGES
-from sim.gas import GasRow, Spread, by_stage, summarise
+from sim.gas import GasRow, Spread, summarise
 
 CALLS = ("commit", "open", "pick", "leaf", "withdraw")
 
@@ -47,7 +48,7 @@ def test_the_rows_sum_to_the_receipts(played: list[Played]) -> None:
     assert sum(row.gas.total for row in rows) == sum(r.gas_used for r in receipts)
     assert sum(row.calldata.total for row in rows) == sum(r.gas_calldata for r in receipts)
     assert sum(row.execution.total for row in rows) == sum(r.gas_execution for r in receipts)
-    assert by_stage(played) == {
+    assert sum_stages(get_costs(played)) == {
         stage: sum(row.gas.total for row in rows if row.stage == stage) for stage in STAGES
     }
 

@@ -7,10 +7,11 @@ from hypothesis import strategies as st
 from contracts.model.types import Match
 from contracts.reasons import Ending
 from offchain.chain import Address, Receipt
+from offchain.disputes.accounts import calculate_burned, calculate_fees
 from offchain.disputes.board import Board
 from offchain.disputes.game import Ended, Played
 from offchain.errors import ChainError
-from sim.ledger import Flows, calculate_burned, calculate_fees
+from sim.ledger import Flows
 
 amounts = st.integers(-(10**24), 10**24)
 bills = st.tuples(

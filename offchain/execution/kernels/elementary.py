@@ -6,8 +6,9 @@ one element in a million is left, and takes it from the definition, `offchain.ar
 
 The error bound holds for every operand because float32 operands are exact in float64 and no formula
 below cancels more than a bit or two. What the C library computes (sin, cos, tan, erfc, pow) is
-trusted to 2^-46, or 128 units in the last place, where C libraries aim at one. Results so small or
-large that float64 cannot hold them to 2^-46 are far outside float32, and round to 0 or infinity.
+trusted to 2^-46, or 64 units in the last place, where C libraries aim at one. Results so small or
+large that float64 cannot hold them to 2^-46 are far outside float32, and round to 0 or infinity;
+and erf beyond 4 is as good as erf(4), which rounds to 1 and is 2^-26 away.
 """
 
 import math
@@ -47,7 +48,9 @@ _LN2_HIGH = float.fromhex("0x1.62e42fefap-1")
 
 _LN2_LOW = float.fromhex("0x1.cf79abc9e3b39p-40")
 _SQRT_HALF_BITS = int(np.float64(math.sqrt(0.5)).view(np.int64))
-_SATURATED_ERF = 4.0
+
+SATURATED_ERF = 4.0
+"""From here on erf is replaced by its value here, which also rounds to 1."""
 
 _ERF_COEFFICIENTS = [
     float.fromhex(coefficient)
@@ -88,12 +91,14 @@ def apply(function: Function, x: Floats, y: Floats | None = None) -> Floats:
 
 
 def _define(function: Function, operands: Sequence[Floats]) -> Floats:
-    """The results of 1-D operands by definition, each combination evaluated once."""
-    patterns = np.stack([operand.view(np.uint32) for operand in operands])
-    distinct, places = np.unique(patterns, axis=1, return_inverse=True)
-    types_ = (DType.FLOAT32,) * len(operands)
-    results = [evaluate(function, types_, DType.FLOAT32, bits) for bits in distinct.T.tolist()]
-    return np.array(results, np.uint32).view(np.float32)[places]
+    """The results of 1-D operands by definition, which is asked once for each combination."""
+    operand_types = [DType.FLOAT32] * len(operands)
+    elements = list(zip(*(operand.view(np.uint32).tolist() for operand in operands), strict=True))
+    defined = {
+        element: evaluate(function, operand_types, DType.FLOAT32, element)
+        for element in dict.fromkeys(elements)
+    }
+    return np.array([defined[element] for element in elements], np.uint32).view(np.float32)
 
 
 def _polynomial(coefficients: Sequence[float]) -> Callable[[float], float]:
@@ -229,7 +234,7 @@ def _sigmoid(x: float) -> float:
 
 @subroutine
 def _erf(x: float) -> float:
-    size = abs(_clamp(x, _SATURATED_ERF))
+    size = abs(_clamp(x, SATURATED_ERF))
     near_0, beyond_1 = size * _erf_near_0(size * size), _erf_near_5_halves(size - 2.5)
     return math.copysign(near_0 if size < 1 else beyond_1, x)
 
@@ -262,7 +267,7 @@ def _tan(x: float) -> float:
 @subroutine
 def _settle(value: float, i: int, results: Floats, doubtful: Flags) -> None:
     """Round what float64 says, and flag it unless every number in its margin rounds to the same."""
-    low, high = np.float32(value - value * MARGIN), np.float32(value + value * MARGIN)
+    low, high = np.float32(value * (1 - MARGIN)), np.float32(value * (1 + MARGIN))
     is_nan = np.isnan(value)
     results[i] = _NAN if is_nan else low
     doubtful[i] = low != high and not is_nan
@@ -289,22 +294,27 @@ def _settle_pow(
         _settle(math.pow(np.float64(x[i]), np.float64(y[i])), i, results, doubtful)
 
 
+APPROXIMATIONS = {
+    Function.EXP: _exp,
+    Function.EXPM1: _expm1,
+    Function.EXP2: _exp2,
+    Function.LOG: _log,
+    Function.LOG1P: _log1p,
+    Function.LOG2: _log2,
+    Function.SIN: _sin,
+    Function.COS: _cos,
+    Function.TAN: _tan,
+    Function.TANH: _tanh,
+    Function.SINH: _sinh,
+    Function.COSH: _cosh,
+    Function.ERF: _erf,
+    Function.ERFC: _erfc,
+    Function.RSQRT: _rsqrt,
+    Function.SIGMOID: _sigmoid,
+}
+"""What stands for each function of one operand in float64, to 2^-46 of its value."""
+
 _KERNELS = {
-    Function.EXP: _unary(_exp),
-    Function.EXPM1: _unary(_expm1),
-    Function.EXP2: _unary(_exp2),
-    Function.LOG: _unary(_log),
-    Function.LOG1P: _unary(_log1p),
-    Function.LOG2: _unary(_log2),
-    Function.SIN: _unary(_sin),
-    Function.COS: _unary(_cos),
-    Function.TAN: _unary(_tan),
-    Function.TANH: _unary(_tanh),
-    Function.SINH: _unary(_sinh),
-    Function.COSH: _unary(_cosh),
-    Function.ERF: _unary(_erf),
-    Function.ERFC: _unary(_erfc),
-    Function.RSQRT: _unary(_rsqrt),
-    Function.SIGMOID: _unary(_sigmoid),
+    **{function: _unary(approximate) for function, approximate in APPROXIMATIONS.items()},
     Function.POW: _settle_pow,
 }

@@ -1,4 +1,4 @@
-"""Batched matrix products whose every element is one fold of fused multiply-adds in ascending order.
+"""Batched matrix products, every element one fold of fused multiply-adds in ascending order.
 
 out[m, n] starts as init[m, n] and becomes fma(a[m, k], b[k, n], out[m, n]) for k = 0, 1, 2, ... A
 blocked product computes just that as long as it does not split k among accumulators, so the order
@@ -56,17 +56,27 @@ def gemm(a: Floats, b: Floats, init: Floats, out: Floats | None = None) -> Float
         a: (B, M, K) float32, any strides, zero and negative ones included.
         b: (B, K, N) float32, any strides.
         init: (B, M, N) float32, any strides: what each sum starts from.
-        out: (B, M, N) float32, C-contiguous; it may be `init`, but shares no memory with `a` or
-            `b`. A new array if None.
+        out: (B, M, N) float32 in which the elements of a row lie side by side; it may be `init`,
+            but shares no memory with `a` or `b`. A new array if None.
 
     Returns:
         `out`.
+
+    Raises:
+        ValueError: if the rows of `out` are not contiguous, or the shapes do not fit.
     """
     if out is None:
         out = np.empty(init.shape, np.float32)
+    batch, m, n = out.shape
+    if init.shape != out.shape or a.shape[:2] != (batch, m) or b.shape != (batch, a.shape[2], n):
+        raise ValueError(f"cannot multiply {a.shape} by {b.shape} into {out.shape}")
+    if not out.size:
+        return out
+    if out.strides[2] != _FLOAT_BYTES and n > 1:
+        raise ValueError("the rows of the result have to be contiguous")
     if not a.shape[2]:
         out[...] = np.where(np.isnan(init), _NAN, init)
-    elif _padded_work(*out.shape[1:]) > _padded_work(*out.shape[:0:-1]):
+    elif _padded_work(m, n) > 1.5 * _padded_work(n, m):
         turned = gemm(b.swapaxes(1, 2), a.swapaxes(1, 2), init.swapaxes(1, 2))
         out[...] = turned.swapaxes(1, 2)
     else:
@@ -74,7 +84,7 @@ def gemm(a: Floats, b: Floats, init: Floats, out: Floats | None = None) -> Float
     return out
 
 
-def fold_partials(a: Floats, b: Floats, init: float) -> Floats:
+def fold_partials(a: Floats, b: Floats, init: float | np.float32) -> Floats:
     """Every accumulator of one element: `init`, then fma(a[k], b[k], accumulator) for each k.
 
     Args:
@@ -218,7 +228,9 @@ def _multiply_block(
             source = start + i * start_step + j * _FLOAT_BYTES
             target = out.ctypes.data + i * out.strides[0] + j * _FLOAT_BYTES
             _copy_tile(source, start_step, tile, _TILE_STEP, height, columns)
-            _multiply_tile(height, columns, packed_a + i // rows * panel_bytes, b, panel_bytes, tile, depth)
+            _multiply_tile(
+                height, columns, packed_a + i // rows * panel_bytes, b, panel_bytes, tile, depth
+            )
             _copy_tile(tile, _TILE_STEP, target, out.strides[0], height, columns)
 
 
@@ -232,9 +244,7 @@ def _copy_tile(
 
 
 @emitted(types.void, *[types.intp] * 3)
-def _copy_row(
-    builder: ir.IRBuilder, source: ir.Value, target: ir.Value, columns: ir.Value
-) -> None:
+def _copy_row(builder: ir.IRBuilder, source: ir.Value, target: ir.Value, columns: ir.Value) -> None:
     for column in (0, _LANES):
         count = builder.sub(columns, WORD(column))
         place, copy = (builder.add(x, WORD(column * _FLOAT_BYTES)) for x in (source, target))
@@ -277,23 +287,25 @@ def _pack_square(
         offset = builder.mul(distance, WORD(i))
         return builder.add(source, builder.select(is_inside, offset, WORD(0)))
 
-    def store(columns: Sequence[ir.Value]) -> None:
-        for i, column in enumerate(columns):
-            vectors.store(builder, column, target, i * _FLOAT_BYTES * _LANES)
+    def store(steps: Sequence[ir.Value]) -> None:
+        for k, vector in enumerate(steps):
+            vectors.store(builder, vector, target, k * _FLOAT_BYTES * _LANES)
 
-    size = WORD(_FLOAT_BYTES)
-    with builder.if_else(builder.icmp_signed("==", k_step, size)) as (then, otherwise):
+    row_is_dense, step_is_dense = (
+        builder.icmp_signed("==", distance, WORD(_FLOAT_BYTES)) for distance in (k_step, step)
+    )
+    with builder.if_else(row_is_dense) as (then, otherwise):
         with then:
             places = [place(step, row, rows) for row in range(_LANES)]
-            loaded = [vectors.load_first(builder, _VECTOR, x, depth) for x in places]
+            loaded = [vectors.load_first(builder, _VECTOR, row, depth) for row in places]
             store(vectors.transpose(builder, loaded))
         with otherwise:
             places = [place(k_step, k, depth) for k in range(_LANES)]
-            with builder.if_else(builder.icmp_signed("==", step, size)) as (then, otherwise):
-                with then:
-                    store([vectors.load_first(builder, _VECTOR, x, rows) for x in places])
-                with otherwise:
-                    store([vectors.gather_first(builder, _VECTOR, x, step, rows) for x in places])
+            with builder.if_else(step_is_dense) as (dense, strided):
+                with dense:
+                    store([vectors.load_first(builder, _VECTOR, k, rows) for k in places])
+                with strided:
+                    store([vectors.gather_first(builder, _VECTOR, k, step, rows) for k in places])
 
 
 def _emit_canonical(builder: ir.IRBuilder, bits: ir.Value) -> ir.Value:
@@ -305,29 +317,14 @@ def _emit_canonical(builder: ir.IRBuilder, bits: ir.Value) -> ir.Value:
     return builder.select(builder.icmp_signed(">", magnitude, infinity), nan, bits)
 
 
-@emitted(types.void, *[types.intp] * 4)
-def _turn_square(
-    builder: ir.IRBuilder, source: ir.Value, step: ir.Value, rows: ir.Value, target: ir.Value
-) -> None:
-    for i, column in enumerate(vectors.load_columns(builder, _VECTOR, source, step, rows)):
-        vectors.store(builder, column, target, _FLOAT_BYTES * _LANES * i)
-
-
-@emitted(types.void, *[types.intp] * 3)
-def _copy_square(
-    builder: ir.IRBuilder, source: ir.Value, step: ir.Value, target: ir.Value
-) -> None:
-    for i, row in enumerate(vectors.load_rows(builder, _VECTOR, source, step)):
-        vectors.store(builder, row, target, _FLOAT_BYTES * _LANES * i)
-
-
 @emitted(types.void, *[types.intp] * 7)
 def _multiply_tile(
     builder: ir.IRBuilder, rows: ir.Value, columns: ir.Value, *operands: ir.Value
 ) -> None:
     """Add the products of panels to a tile of `rows` rows and one or two vectors of columns.
 
-    An odd number of rows is rounded up, so the tile has room for another row. The other arguments: the panel of a, the first panel of b, the bytes of a panel, the tile, and the steps of k.
+    An odd number of rows is rounded up, so the tile has room for another row. The other arguments:
+    the panel of a, the first panel of b, the bytes of a panel, the tile, and the steps of k.
     """
     end = builder.append_basic_block("end")
     is_wide = builder.icmp_signed(">", columns, WORD(_LANES))

@@ -7,14 +7,13 @@ import numpy.typing as npt
 from numba.core import types
 
 from offchain.arithmetic.functions import CANONICAL_NAN
-from offchain.execution.kernels.compiled import Kernel, kernel, reads, subroutine, writes
+from offchain.execution.kernels.compiled import kernel, reads, writes
 from offchain.execution.kernels.threads import share
 
 Floats = npt.NDArray[np.float32]
 Integers = npt.NDArray[np.int64]
 
 _NAN = np.uint32(CANONICAL_NAN).view(np.float32)
-_COLUMN_BYTES = 4
 _LINE = 16
 """Columns in a cache line."""
 

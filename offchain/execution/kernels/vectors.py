@@ -149,9 +149,7 @@ def load_first(
     return builder.call(function, [place, INDEX(1), mask, ir.Constant(kind, None)])
 
 
-def store_first(
-    builder: ir.IRBuilder, value: ir.Value, address: ir.Value, count: ir.Value
-) -> None:
+def store_first(builder: ir.IRBuilder, value: ir.Value, address: ir.Value, count: ir.Value) -> None:
     """Store the first `count` lanes of a vector."""
     kind = value.type
     pointer = kind.as_pointer()

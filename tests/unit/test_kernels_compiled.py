@@ -1,0 +1,205 @@
+"""Kernels as such: compilation on demand, a cache that may be damaged, threads, any processor."""
+
+import importlib.util
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from offchain.execution.kernels.threads import get_threads, set_threads, share
+
+SOURCE = """
+from numba.core import types
+from offchain.execution.kernels.compiled import kernel, subroutine, reads, writes
+
+@subroutine
+def double(x):
+    return {factor} * x
+
+@subroutine
+def negate(x):
+    return -x
+
+def make(function):
+    @kernel(reads(types.float32, 1), writes(types.float32, 1))
+    def apply(x, out):
+        for i in range(x.size):
+            out[i] = function(x[i])
+    return apply
+
+apply = make(double)
+apply_other = make(negate)
+"""
+
+DIGEST_OF_EVERYTHING = """
+import hashlib
+import numpy as np
+from offchain.arithmetic.functions import Function
+from offchain.commitments.keccak import hash_chunks
+from offchain.execution.kernels import elementary, gemm, philox, reduce, scatter
+
+x = philox.uniform(1, 2, 3, 6000) * 8 - 4
+a, b = x[:3000].reshape(1, 60, 50), x[3000:].reshape(1, 50, 60)
+product = gemm.gemm(a, b, np.zeros((1, 60, 60), np.float32))
+parts = [
+    x,
+    product,
+    gemm.gemm(a, a.swapaxes(1, 2)[:, :, :3], product[:, :, :3]),
+    reduce.fold(product[0], "add", 0),
+    reduce.fold(product[0].T, "min", 1),
+    scatter.scatter_add_rows(np.arange(60) % 7, product[0], 7),
+    elementary.apply(Function.ERF, x),
+    elementary.apply(Function.SIN, x),
+    elementary.apply(Function.TANH, x),
+    hash_chunks(x.view(np.uint8), 1000, 1),
+]
+print(hashlib.sha256(b"".join(part.tobytes() for part in parts)).hexdigest())
+"""
+
+
+def load(path: Path) -> ModuleType:
+    """Import a file, as if for the first time."""
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def run(module: ModuleType) -> tuple[list[float], int]:
+    """The result of its kernel on three numbers, and how often that was found in the cache."""
+    out = np.empty(3, np.float32)
+    module.apply(np.arange(3, dtype=np.float32), out)
+    return out.tolist(), sum(module.apply._machine_code.stats.cache_hits.values())
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    """A file with a kernel that has been compiled and cached."""
+    path = tmp_path / "doubling.py"
+    path.write_text(SOURCE.format(factor=2))
+    assert run(load(path)) == ([0, 2, 4], 0)
+    assert run(load(path)) == ([0, 2, 4], 1)
+    return path
+
+
+def test_importing_compiles_nothing(source: Path) -> None:
+    """A kernel that is not called has no machine code, in memory or on disk."""
+    module = load(source)
+    assert "_machine_code" not in vars(module.apply_other)
+    assert not list(source.parent.rglob("*negate*"))
+
+
+def test_kernels_of_one_closure_are_told_apart(source: Path) -> None:
+    """Kernels that differ in the subroutine that they close over do not share machine code."""
+    module, out = load(source), np.empty(1, np.float32)
+    module.apply_other(np.ones(1, np.float32), out)
+    assert out.item() == -1
+    assert run(module) == ([0, 2, 4], 1)
+
+
+@pytest.mark.parametrize("pattern", ["*.nbi", "*.nbc"])
+@pytest.mark.parametrize("content", [b"", b"no cache", None])
+def test_a_damaged_cache_is_replaced(source: Path, pattern: str, content: bytes | None) -> None:
+    """Empty, foreign and half-written files cost a compilation, after which the cache is whole."""
+    for file in source.parent.rglob(pattern):
+        whole = file.read_bytes()
+        file.write_bytes(whole[: len(whole) // 2] if content is None else content)
+    assert run(load(source)) == ([0, 2, 4], 0)
+    assert run(load(source)) == ([0, 2, 4], 1)
+
+
+def test_a_cache_that_cannot_be_written_is_done_without(source: Path) -> None:
+    """Without a place for the cache, kernels are compiled and work."""
+    cache = next(source.parent.rglob("*.nbi")).parent
+    for file in cache.iterdir():
+        file.unlink()
+    cache.rmdir()
+    cache.write_bytes(b"in the way of the directory")
+    assert run(load(source)) == ([0, 2, 4], 0)
+    assert run(load(source)) == ([0, 2, 4], 0)
+
+
+def test_an_edited_kernel_is_compiled_again(source: Path) -> None:
+    """The cache does not outlive the source that it was made from."""
+    source.write_text(SOURCE.format(factor=13))
+    assert run(load(source)) == ([0, 13, 26], 0)
+
+
+@pytest.fixture
+def threads() -> Iterator[None]:
+    """Put the number of threads back afterwards."""
+    before = get_threads()
+    yield
+    set_threads(before)
+
+
+@pytest.mark.usefixtures("threads")
+@settings(deadline=None)
+@given(st.integers(1, 4), st.integers(0, 200), st.integers(1, 50))
+def test_ranges_partition_the_items(count: int, items: int, grain: int) -> None:
+    """Each item is in one range, and ranges begin at multiples of the grain."""
+    set_threads(count)
+    ranges: list[tuple[int, int]] = []
+    share(lambda first, stop: ranges.append((first, stop)), items, grain)
+    ranges.sort()
+    assert [item for first, stop in ranges for item in range(first, stop)] == list(range(items))
+    assert all(first % grain == 0 for first, _ in ranges)
+
+
+@pytest.mark.usefixtures("threads")
+def test_shared_work_may_share_its_own_work() -> None:
+    """Work within work is done by the thread that asks for it; no thread waits for itself."""
+    set_threads(2)
+    done = []
+
+    def outer(_: int, __: int) -> None:
+        asker = threading.get_ident()
+        share(lambda *_: done.append(threading.get_ident() == asker), 100, 1)
+
+    share(outer, 8, 1)
+    assert len(done) == 8
+    assert all(done)
+
+
+@pytest.mark.usefixtures("threads")
+def test_errors_of_shared_work_are_raised() -> None:
+    """What one thread raises, the caller sees."""
+    set_threads(2)
+
+    def fail(first: int, _: int) -> None:
+        if first:
+            raise ArithmeticError
+
+    with pytest.raises(ArithmeticError):
+        share(fail, 100, 1)
+
+
+def test_no_threads_are_refused() -> None:
+    """Nobody could do the work."""
+    with pytest.raises(ValueError, match="at least one"):
+        set_threads(0)
+
+
+def test_processors_agree() -> None:
+    """Code for the plainest processor, without wide vectors and fma, computes the same bits."""
+    digests = [
+        subprocess.run(
+            [sys.executable, "-c", DIGEST_OF_EVERYTHING],
+            check=True,
+            capture_output=True,
+            env=os.environ | processor,
+        ).stdout
+        for processor in ({}, {"NUMBA_CPU_NAME": "generic"})
+    ]
+    assert len(digests[0]) == 65
+    assert digests[0] == digests[1]

@@ -1,0 +1,198 @@
+"""Matrix products: the blocked kernel against one fold an element, and that against fma."""
+
+import ctypes
+import mmap
+import sys
+from collections.abc import Iterator
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from offchain.arithmetic.float32 import fma
+from offchain.arithmetic.functions import CANONICAL_NAN
+from offchain.execution.kernels.gemm import fold_partials, gemm
+from offchain.execution.kernels.threads import get_threads, set_threads
+
+Floats = npt.NDArray[np.float32]
+
+SPECIALS = np.array(
+    [
+        0x00000000,
+        0x80000000,
+        0x00000001,
+        0x807FFFFF,
+        0x7F7FFFFF,
+        0x7F800000,
+        0xFF800000,
+        0xFFC12345,
+    ],
+    np.uint32,
+).view(np.float32)
+
+PATTERNS = st.integers(0, 2**32 - 1) | st.sampled_from(SPECIALS.view(np.uint32).tolist())
+
+
+@pytest.fixture(autouse=True)
+def _threads() -> Iterator[None]:
+    before = get_threads()
+    yield
+    set_threads(before)
+
+
+def bits(x: Floats) -> npt.NDArray[np.uint32]:
+    """The patterns of floats, which tell zeros and NaNs apart."""
+    return np.ascontiguousarray(x).view(np.uint32)
+
+
+def draw_numbers(rng: np.random.Generator, shape: tuple[int, ...], specials: float) -> Floats:
+    """Numbers of many magnitudes, and with probability `specials` special ones."""
+    numbers = rng.standard_normal(shape) * 2.0 ** rng.integers(-20, 20, shape)
+    drawn = rng.choice(SPECIALS, shape)
+    return np.where(rng.random(shape) < specials, drawn, numbers.astype(np.float32))
+
+
+def draw_view(rng: np.random.Generator, shape: tuple[int, ...], specials: float) -> Floats:
+    """An array with an arbitrary order of axes, and on each a stride of any sign, or 0."""
+    order = rng.permutation(len(shape))
+    steps = rng.choice([1, 1, 1, 2, -1, -3, 0], len(shape))
+    sizes = [max(1, size * abs(step)) for size, step in zip(shape, steps, strict=True)]
+    memory = draw_numbers(rng, tuple(sizes[axis] for axis in order), specials)
+    whole = memory.transpose(np.argsort(order))
+    view = whole[tuple(slice(None, None, step or 1) for step in steps)]
+    view = view[tuple(slice(size) for size in shape)]
+    return np.broadcast_to(view, shape)
+
+
+def put_before_guard(size: int) -> Floats:
+    """Memory for `size` floats, up to the beginning of a page that is protected."""
+    pages = -(-size * 4 // mmap.PAGESIZE) * mmap.PAGESIZE
+    memory = np.frombuffer(mmap.mmap(-1, pages + mmap.PAGESIZE), np.float32)
+    guard = ctypes.c_void_p(memory.ctypes.data + pages)
+    assert ctypes.CDLL(None).mprotect(guard, ctypes.c_size_t(mmap.PAGESIZE), 0) == 0
+    return memory[pages // 4 - size : pages // 4]
+
+
+def fold_each(a: Floats, b: Floats, init: Floats) -> Floats:
+    """The same product, one element after the other."""
+    out = np.empty(init.shape, np.float32)
+    for z, m, n in np.ndindex(*init.shape):
+        out[z, m, n] = fold_partials(a[z, m], b[z, :, n], init.item(z, m, n))[-1]
+    return out
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(PATTERNS, PATTERNS), max_size=20), PATTERNS)
+def test_partials_follow_the_definition(terms: list[tuple[int, int]], init: int) -> None:
+    """Each accumulator is the defined fma of the one before, and every NaN the canonical one."""
+    a, b = np.array(terms, np.uint32).reshape(-1, 2).T.view(np.float32)
+    start = np.uint32(init).view(np.float32)
+    partials = bits(fold_partials(a, b, start))
+    assert partials[0] == (CANONICAL_NAN if np.isnan(start) else init)
+    for (x, y), before, after in zip(terms, partials.tolist(), partials[1:].tolist(), strict=False):
+        assert after == fma(x, y, before)
+
+
+@settings(deadline=None, max_examples=150)
+@given(
+    st.integers(0, 3),
+    st.integers(0, 40),
+    st.integers(0, 80),
+    st.integers(0, 40) | st.sampled_from([511, 512, 513, 1030]),
+    st.sampled_from([0, 0.001, 0.1]),
+    st.sampled_from([1, 2]),
+    st.integers(0, 2**32 - 1),
+)
+@example(batch=1, m=9, n=9, k=0, specials=0.5, threads=1, seed=0)
+def test_every_element_is_its_own_ascending_fold(
+    batch: int, m: int, n: int, k: int, specials: float, threads: int, seed: int
+) -> None:
+    """Whatever the shape, strides, special values and threads, no element differs from its fold."""
+    rng = np.random.default_rng(seed)
+    if k > 40:
+        m, n = m % 20, n % 40
+    set_threads(threads)
+    a = draw_view(rng, (batch, m, k), specials)
+    b = draw_view(rng, (batch, k, n), specials)
+    init = draw_view(rng, (batch, m, n), specials)
+    assert np.array_equal(bits(gemm(a, b, init)), bits(fold_each(a, b, init)))
+
+
+@pytest.mark.parametrize(
+    ("m", "n", "k"), [(1100, 1090, 20), (2100, 3, 70), (3, 2100, 70), (300, 260, 1100)]
+)
+def test_blocks_and_threads_change_nothing(m: int, n: int, k: int) -> None:
+    """Products of several blocks agree for any number of threads, and with folds at their seams."""
+    rng = np.random.default_rng(0)
+    a, b = draw_numbers(rng, (1, m, k), 0), draw_numbers(rng, (1, k, n), 0)
+    init = np.broadcast_to(draw_numbers(rng, (n,), 0), (1, m, n))
+    set_threads(1)
+    product = gemm(a, b, init)
+    for count in (2, 3):
+        set_threads(count)
+        assert np.array_equal(bits(gemm(a, b, init)), bits(product))
+    rows, columns = (np.unique([*range(0, size, 97), size - 1]) for size in (m, n))
+    expected = fold_each(a[:, rows], b[:, :, columns], init[:, :1, columns].repeat(len(rows), 1))
+    assert np.array_equal(bits(product[:, rows][:, :, columns]), bits(expected))
+
+
+def test_order_is_ascending() -> None:
+    """2^24 + 1 - 2^24 is 0 in ascending order and 1 in descending order."""
+    a = np.array([[[2.0**24, 1, -(2.0**24)]]], np.float32)
+    ones, zero = np.ones((1, 3, 1), np.float32), np.zeros((1, 1, 1), np.float32)
+    assert gemm(a, ones, zero).item() == 0
+    a[0, 0, 1:] = a[0, 0, :0:-1]
+    assert gemm(a, ones, zero).item() == 1
+
+
+def test_products_are_not_rounded() -> None:
+    """(1 + 2^-12)^2 - (1 + 2^-11) is 2^-24: a rounded product would leave 0."""
+    x = np.full((1, 1, 1), 1 + 2.0**-12, np.float32)
+    init = np.full((1, 1, 1), -(1 + 2.0**-11), np.float32)
+    assert gemm(x, x, init).item() == 2.0**-24
+
+
+def test_result_may_take_the_place_of_its_start() -> None:
+    """`out` may be `init`, and strided: then nothing between its rows is written."""
+    rng = np.random.default_rng(0)
+    a, b = draw_numbers(rng, (2, 20, 9), 0), draw_numbers(rng, (2, 9, 33), 0)
+    memory = draw_numbers(rng, (2, 20, 50), 0)
+    out, between = memory[:, :, 5:38], memory[:, :, np.r_[:5, 38:50]].copy()
+    expected = gemm(a, b, out.copy())
+    assert gemm(a, b, out, out) is out
+    assert np.array_equal(bits(out), bits(expected))
+    assert np.array_equal(memory[:, :, np.r_[:5, 38:50]], between)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="asks the C library of Linux for guard pages")
+@pytest.mark.parametrize(("m", "n", "k"), [(3, 5, 7), (15, 17, 33), (16, 1, 16), (1, 40, 2)])
+@pytest.mark.parametrize("is_turned", [False, True])
+def test_nothing_beyond_the_operands_is_touched(m: int, n: int, k: int, *, is_turned: bool) -> None:
+    """Each matrix may end where a page begins that must not be touched."""
+    a, b, out = (put_before_guard(size) for size in (m * k, k * n, m * n))
+    a[:], b[:], out[:] = 1, 2, 3
+    matrices = (a.reshape(1, m, k), b.reshape(1, k, n), out.reshape(1, m, n))
+    if is_turned:
+        turned = a.reshape(1, k, m).swapaxes(1, 2), b.reshape(1, n, k).swapaxes(1, 2)
+        matrices = (*turned, matrices[2])
+    assert (gemm(*matrices, matrices[2]) == 3 + 2 * k).all()
+
+
+@pytest.mark.parametrize("place", range(3))
+@pytest.mark.parametrize("axis", range(3))
+def test_shapes_that_do_not_fit_are_refused(place: int, axis: int) -> None:
+    """No operand is read beyond its end: a size that differs from the others' is an error."""
+    shapes = [[2, 3, 4], [2, 4, 5], [2, 3, 5]]
+    shapes[place][axis] += 1
+    a, b, init = (np.zeros(shape, np.float32) for shape in shapes)
+    with pytest.raises(ValueError, match="cannot multiply"):
+        gemm(a, b, init, np.zeros((2, 3, 5), np.float32))
+
+
+def test_a_result_with_strided_rows_is_refused() -> None:
+    """Rows are written vector by vector, so their elements have to lie side by side."""
+    x = np.zeros((1, 4, 4), np.float32)
+    with pytest.raises(ValueError, match="contiguous"):
+        gemm(x, x, x, x.swapaxes(1, 2))

@@ -1,0 +1,119 @@
+"""Scatters: the kernels against one defined operation after the other."""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from offchain.arithmetic import float32
+from offchain.execution.kernels.scatter import (
+    scatter_add_flat,
+    scatter_add_rows,
+    scatter_assign_flat,
+)
+from offchain.execution.kernels.threads import get_threads, set_threads
+
+PATTERNS = np.array(
+    [0, 0x80000000, 1, 0x3F800000, 0xBF800001, 0x7F7FFFFF, 0x7F800000, 0xFF800000, 0xFFC12345],
+    np.uint32,
+)
+
+
+def draw_bits(rng: np.random.Generator, shape: tuple[int, ...]) -> npt.NDArray[np.uint32]:
+    """Patterns of ordinary and special numbers."""
+    numbers = rng.standard_normal(shape).astype(np.float32).view(np.uint32)
+    return np.where(rng.random(shape) < 0.2, rng.choice(PATTERNS, shape), numbers)
+
+
+@settings(deadline=None)
+@given(st.integers(0, 30), st.integers(0, 40), st.integers(0, 6), st.integers(0, 2**32 - 1))
+@example(30, 1, 1, 0)
+def test_rows_are_added_in_ascending_order(count: int, columns: int, rows: int, seed: int) -> None:
+    """Each row is the sum, from +0 and in order, of the sources that name it; others count not."""
+    rng = np.random.default_rng(seed)
+    target, source = rng.integers(-1, rows + 1, count), draw_bits(rng, (count, columns))
+    expected = np.zeros((rows, columns), np.uint32)
+    for n, row in enumerate(target.tolist()):
+        if 0 <= row < rows:
+            pairs = zip(expected[row].tolist(), source[n].tolist(), strict=True)
+            expected[row] = [float32.add(x, float32.canonical(y)) for x, y in pairs]
+    summed = scatter_add_rows(target, source.view(np.float32), rows)
+    assert np.array_equal(summed.view(np.uint32), expected)
+
+
+@settings(deadline=None)
+@given(st.integers(0, 60), st.integers(0, 8), st.integers(0, 2**32 - 1))
+def test_numbers_are_added_in_place_in_ascending_order(count: int, size: int, seed: int) -> None:
+    """Each number is added to the one that it names; what nobody names keeps its bits."""
+    rng = np.random.default_rng(seed)
+    target, source, out = (
+        rng.integers(-2, size + 2, count),
+        draw_bits(rng, (count,)),
+        draw_bits(rng, (size,)),
+    )
+    expected = out.tolist()
+    for i, x in zip(target.tolist(), source.tolist(), strict=True):
+        if 0 <= i < size:
+            expected[i] = float32.add(float32.canonical(expected[i]), float32.canonical(x))
+    scatter_add_flat(target, source.view(np.float32), out.view(np.float32))
+    assert out.tolist() == expected
+
+
+def test_order_is_ascending() -> None:
+    """2^24 + 1 - 2^24 is 0 in ascending order and 1 in another."""
+    source = np.array([2.0**24, 1, -(2.0**24)], np.float32)
+    same = np.zeros(3, np.int64)
+    assert scatter_add_rows(same, source.reshape(3, 1), 1).item() == 0
+    assert scatter_add_rows(same, source[[0, 2, 1]].reshape(3, 1), 1).item() == 1
+
+
+@settings(deadline=None)
+@given(
+    st.sampled_from(["<f4", "<i8", "<i4", "?"]),
+    st.integers(0, 40),
+    st.integers(0, 8),
+    st.integers(0, 2**32 - 1),
+)
+def test_the_last_assignment_stays(dtype: str, count: int, size: int, seed: int) -> None:
+    """Assignments happen in ascending order, copy bits as they are, and leave the rest alone."""
+    rng = np.random.default_rng(seed)
+    width = np.dtype(dtype).itemsize
+    target = rng.integers(-2, size + 2, count)
+    top = 2 if dtype == "?" else 256
+    source, out = (rng.integers(0, top, (length, width), np.uint8) for length in (count, size))
+    expected = out.tolist()
+    for i, x in zip(target.tolist(), source.tolist(), strict=True):
+        if 0 <= i < size:
+            expected[i] = x
+    scatter_assign_flat(target, source.reshape(-1).view(dtype), out.reshape(-1).view(dtype))
+    assert out.tolist() == expected
+
+
+def test_assignment_does_not_convert() -> None:
+    """Assigning to another type is refused, for it would reinterpret bits."""
+    with pytest.raises(TypeError, match="convert it first"):
+        scatter_assign_flat(np.zeros(1, np.int64), np.zeros(1, np.int32), np.zeros(1, np.float32))
+
+
+@pytest.mark.parametrize("scatter", [scatter_add_flat, scatter_assign_flat])
+def test_a_strided_result_is_refused(scatter: Any) -> None:
+    """Results are written in place, so an array that would have to be copied is an error."""
+    with pytest.raises((TypeError, ValueError)):
+        scatter(np.zeros(1, np.int64), np.zeros(1, np.float32), np.zeros(4, np.float32)[::2])
+
+
+def test_threads_change_nothing() -> None:
+    """Any number of threads gives the same sums."""
+    before = get_threads()
+    rng = np.random.default_rng(0)
+    target = rng.integers(0, 50, 3000)
+    source = rng.standard_normal((3000, 200)).astype(np.float32)
+    results = []
+    for threads in (1, 2, 3):
+        set_threads(threads)
+        results.append(scatter_add_rows(target, source, 50))
+    set_threads(before)
+    assert all(np.array_equal(results[0], other) for other in results[1:])
