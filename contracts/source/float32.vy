@@ -420,8 +420,8 @@ def from_integer(sign: uint256, magnitude: uint256) -> uint256:
 def to_integer(x: uint256, width: uint256) -> uint256:
     """
     @notice Truncates toward zero and saturates; NaN is 0.
-    @dev A shift of 64 takes a significand that is not 0 beyond every bound, and keeps it below
-         2 ** 88. Differences are of exponents in order, or negate a number modulo 2 ** 256.
+    @dev Infinity decodes as 2 ** 128, beyond every bound, and numbers are below that.
+         Differences are of exponents in order, or negate a number modulo 2 ** 256.
     @param width The width of the signed integer, 32 or 64.
     @return The two's complement of the integer, in `width` bits.
     """
@@ -433,7 +433,7 @@ def to_integer(x: uint256, width: uint256) -> uint256:
     if exponent < SCALE:
         significand >>= unsafe_sub(SCALE, exponent)
     else:
-        significand <<= min(unsafe_sub(exponent, SCALE), 64)
+        significand <<= unsafe_sub(exponent, SCALE)
     bound: uint256 = 1 << unsafe_sub(width, 1)
     if x < SIGN:
         return min(significand, unsafe_sub(bound, 1))

@@ -9,7 +9,7 @@ import torch
 
 from offchain.arithmetic.functions import Function
 from offchain.commitments.tensors import NUMPY_TYPES, Array
-from offchain.errors import CaptureError
+from offchain.errors import CaptureError, UsageError
 from offchain.programs.encoding import MAX_RANK, check_program
 from offchain.programs.graph import Kind, Node, Origin, Program, Slot
 from offchain.programs.lowering.builder import Builder, RefusalError, identity
@@ -39,7 +39,10 @@ def capture(recipe: Recipe) -> Captured:
 
     Raises:
         CaptureError: the model does something that a program cannot express.
+        UsageError: the seed has more than 64 bits.
     """
+    if not 0 <= recipe.seed < 1 << 64:
+        raise UsageError(f"the seed is {recipe.seed}; choose one of at most 64 bits, not negative")
     state = get_initial_state(recipe)
     batch = recipe.batch(0)
     known = _make_slots(state)

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from math import prod
 
+from offchain.arithmetic.evaluate import UndefinedTypesError, check_types
 from offchain.arithmetic.functions import CANONICAL_NAN, DType, Function
 from offchain.commitments.tensors import encode_header
 from offchain.errors import ProgramError
@@ -184,6 +185,7 @@ def check_node(node: Node) -> None:
     for place, operand in enumerate(node.operands):
         extra = len(node.operands) - 1 if node.kind is Kind.GATHER and place == 0 else 0
         _check_operand(operand, variables + extra)
+    _check_function(node)
     if node.kind is Kind.SCATTER:
         if len(node.targets) != len(node.operands) - 2:
             raise ProgramError("a scatter names one target dimension for each index operand")
@@ -191,6 +193,55 @@ def check_node(node: Node) -> None:
             raise ProgramError("a scatter's target is not a dimension of its output")
     elif node.targets:
         raise ProgramError("only a scatter has targets")
+
+
+_INTEGERS = frozenset({DType.INT64, DType.INT32})
+_SELECTIONS = frozenset({Function.ARGMAX, Function.ARGMIN})
+_FOLDED = frozenset(
+    {Function.ADD, Function.MUL, Function.MAX, Function.MIN, Function.AND, Function.OR}
+)
+_FUNCTIONS = {
+    Kind.CONTRACT: frozenset({Function.FMA}),
+    Kind.REDUCE: _FOLDED | _SELECTIONS,
+    Kind.SCATTER: _FOLDED | {Function.COPY},
+    Kind.RANDOM: frozenset({Function.UNIFORM}),
+}
+"""The functions of each kind; a map has any, the kinds that are not named here only COPY."""
+
+
+def _check_function(node: Node) -> None:
+    """Refuse a function that the kind does not have, or that its types do not."""
+    types = [operand.dtype for operand in node.operands]
+    result = node.dtype
+    if node.kind is Kind.MAP:
+        _require_types(node.function, types, result)
+        return
+    if node.function not in _FUNCTIONS.get(node.kind, {Function.COPY}):
+        raise ProgramError(f"a {node.kind.name.lower()} cannot fold {node.function.name.lower()}")
+    if node.kind is Kind.GATHER:
+        values, indices = types[:1], types[1:]
+    elif node.kind is Kind.SCATTER:
+        values, indices = types[:2], types[2:]
+    elif node.function in _SELECTIONS:
+        values, indices = types[:1], [DType.INT64 if result is DType.INT64 else DType.BOOL]
+    else:
+        values, indices = types, []
+    if any(value is not result for value in values) or not _INTEGERS.issuperset(indices):
+        raise ProgramError(f"a {node.kind.name.lower()} cannot have operands of these types")
+    if node.kind is Kind.CONTRACT:
+        _require_types(Function.FMA, types, result)
+    elif node.kind in {Kind.REDUCE, Kind.SCATTER} and node.function not in {
+        *_SELECTIONS,
+        Function.COPY,
+    }:
+        _require_types(node.function, [result, result], result)
+
+
+def _require_types(function: Function, types: Sequence[DType], result: DType) -> None:
+    try:
+        check_types(function, types, result)
+    except UndefinedTypesError as error:
+        raise ProgramError(f"the arithmetic does not define an operator: {error}") from error
 
 
 def _check_sizes(node: Node) -> None:

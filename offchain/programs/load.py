@@ -47,11 +47,12 @@ def load_recipe(
 
 def _load_function(path: Path, name: str) -> Callable[[int], Any]:
     """Run a file as a module and return one of its functions."""
-    location = spec_from_file_location(path.stem, path)
+    name_of_module = f"moot_user_{path.stem}"
+    location = spec_from_file_location(name_of_module, path)
     if not path.is_file() or location is None or location.loader is None:
         raise UsageError(f"{path} is not a Python file; write path/to/file.py:function")
     module = module_from_spec(location)
-    sys.modules[path.stem] = module  # dataclasses look their own module up
+    sys.modules[name_of_module] = module  # dataclasses look their own module up
     location.loader.exec_module(module)
     function: Callable[[int], Any] | None = getattr(module, name, None)
     if function is None or not callable(function):

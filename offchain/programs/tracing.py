@@ -134,7 +134,8 @@ def _step(
     function = recipe.loss if isinstance(recipe, TrainingRecipe) else recipe.forward
     call = _Call(recipe.model, function)
     with torch.set_grad_enabled(is_training):
-        result = functional_call(call, tensors, tuple(batch), tie_weights=True)
+        copies = tuple(tensor.clone() for tensor in batch)  # which the model may write to
+        result = functional_call(call, tensors, copies, tie_weights=True)
     new = dict(state)
     for name in buffers:
         new[f"buffer.{name}"] = tensors[f"model.{name}"].detach()

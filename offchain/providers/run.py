@@ -71,10 +71,10 @@ class Run:
         state = self.state(done)
         for step in range(done, self.task.steps):
             state = self._advance(step, state)
-            if progress is not None:
-                progress(step + 1)
             if step + 1 in self.task.checkpoints:
                 self._keep(state)
+            if progress is not None:
+                progress(step + 1)
 
     def _keep(self, state: Sequence[Array]) -> None:
         self._roots.append(self._store.put_state(state))

@@ -56,6 +56,11 @@ class Game:
         return self.referee.store.jobs[self.job_id]
 
     @property
+    def is_playing(self) -> bool:
+        """Whether a match is being played."""
+        return self.job.match is not None
+
+    @property
     def match(self) -> Match:
         """The match that is being played."""
         assert self.job.match is not None

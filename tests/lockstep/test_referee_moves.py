@@ -11,7 +11,7 @@ PATIENT = {"clock_blocks": 10_000}
 def probe(game: Game) -> set[str]:
     """Try all that is almost right at every step of a match; return the reasons for refusals."""
     reasons: set[str | None] = set()
-    while game.job.match is not None:
+    while game.is_playing:
         move = game.next_move()
         for wrong in (*mutate_move(game, move), *other_moves(game)):
             reasons.add(game.referee.attempt(wrong.name, wrong.sender, *wrong.args))
@@ -19,7 +19,7 @@ def probe(game: Game) -> set[str]:
         assert value == Reason.NO_REASON
         game.make(move)
         stale = game.referee.attempt(move.name, move.sender, *move.args)
-        assert stale == (Reason.STALE if game.job.match else Reason.WRONG_PHASE)
+        assert stale == (Reason.STALE if game.is_playing else Reason.WRONG_PHASE)
     return {reason for reason in reasons if reason is not None}
 
 

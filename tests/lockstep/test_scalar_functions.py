@@ -222,6 +222,20 @@ def test_fma(contract: Contract) -> None:
     assert_equal_to_specification(contract, Function.FMA, (F, F, F), F, fma_vectors())
 
 
+def test_roots_next_to_half_way_points(contract: Contract) -> None:
+    """Square roots agree where only the bits past the root's last say on which side they lie."""
+    rng = random.Random(13)
+    vectors = []
+    while len(vectors) < 12:
+        half_way = rng.randrange(1 << 24, 1 << 25) | 1
+        dropped = (half_way**2).bit_length() - 24
+        significand = -(-(half_way**2) >> dropped)
+        if (significand << dropped) - half_way**2 < 1 << 11:
+            scale = 2 * rng.randrange(-60, 20) + dropped
+            vectors.append((float32.encode(0, significand, scale),))
+    assert_equal_to_specification(contract, Function.SQRT, (F,), F, vectors)
+
+
 def test_exp(contract: Contract) -> None:
     """The exponential agrees over its range, and on the operands that are hardest to round."""
     rng = random.Random(9)

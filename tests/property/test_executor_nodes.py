@@ -120,7 +120,7 @@ class Draw:
     ) -> Operand:
         """Draw a constant, or an access to a new tensor."""
         seed = self.draw(st.integers(0, 1 << 32))
-        fill = int.from_bytes(sample_bits(seed, dtype, 1).tobytes(), "little")
+        fill = int.from_bytes(encode_elements(sample_bits(seed, dtype, 1)).tobytes(), "little")
         if self.draw(st.integers(0, 5)) == 5:
             return immediate(dtype, fill)
         usable = [v for v in range(len(sizes) + extra) if v not in unused]

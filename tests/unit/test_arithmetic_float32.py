@@ -121,6 +121,20 @@ def test_square_root_is_that_of_mpfr() -> None:
         assert float32.square_root(x) == by_mpfr(gmpy2.sqrt, x), hex(x)
 
 
+def test_square_root_next_to_a_half_way_point() -> None:
+    """Roots above a half-way point by less than 2^-38 of their size are rounded up."""
+    rng = random.Random(10)
+    found = 0
+    while found < 12:
+        half_way = rng.randrange(1 << 24, 1 << 25) | 1
+        dropped = (half_way**2).bit_length() - 24
+        significand = -(-(half_way**2) >> dropped)
+        if (significand << dropped) - half_way**2 < 1 << 11:
+            found += 1
+            x = float32.encode(0, significand, dropped)
+            assert float32.square_root(x) == float32.encode(0, half_way + 1, 0)
+
+
 @pytest.mark.parametrize(
     ("ours", "theirs"),
     [

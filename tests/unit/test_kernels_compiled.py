@@ -56,8 +56,6 @@ parts = [
     reduce.fold(product[0], "add", 0),
     reduce.fold(product[0].T, "min", 1),
     scatter.scatter_add_rows(np.arange(60) % 7, product[0], 7),
-    elementary.apply(Function.ERF, x),
-    elementary.apply(Function.SIN, x),
     elementary.apply(Function.TANH, x),
     hash_chunks(x.view(np.uint8), 1000, 1),
 ]
@@ -118,13 +116,16 @@ def test_a_damaged_cache_is_replaced(source: Path, pattern: str, content: bytes 
     assert run(load(source)) == ([0, 2, 4], 1)
 
 
-def test_a_cache_that_cannot_be_written_is_done_without(source: Path) -> None:
-    """Without a place for the cache, kernels are compiled and work."""
+def test_without_a_place_for_a_cache_kernels_work(
+    source: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If files are in the way of every cache directory, each process compiles for itself."""
     cache = next(source.parent.rglob("*.nbi")).parent
     for file in cache.iterdir():
         file.unlink()
     cache.rmdir()
-    cache.write_bytes(b"in the way of the directory")
+    cache.write_bytes(b"")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
     assert run(load(source)) == ([0, 2, 4], 0)
     assert run(load(source)) == ([0, 2, 4], 0)
 
@@ -193,7 +194,7 @@ def test_no_threads_are_refused() -> None:
 def test_processors_agree() -> None:
     """Code for the plainest processor, without wide vectors and fma, computes the same bits."""
     digests = [
-        subprocess.run(
+        subprocess.run(  # noqa: S603 - the code is above
             [sys.executable, "-c", DIGEST_OF_EVERYTHING],
             check=True,
             capture_output=True,

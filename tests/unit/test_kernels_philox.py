@@ -6,7 +6,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from offchain.arithmetic.philox import uniform_bits
-from offchain.execution.kernels.philox import uniform
+from offchain.execution.kernels.philox import _fill, uniform
 from offchain.execution.kernels.threads import get_threads, set_threads
 
 WORDS = st.integers(0, 2**32 - 1)
@@ -20,6 +20,14 @@ def test_numbers_follow_the_definition(seed: int, step: int, stream: int, count:
     numbers = uniform(seed, step, stream, count)
     expected = [uniform_bits(seed, step, stream, i) for i in range(count)]
     assert numbers.view(np.uint32).tolist() == expected
+
+
+def test_counters_are_longer_than_a_word() -> None:
+    """The numbers of elements from 2^34 on differ from those of the first, as defined."""
+    numbers = np.empty((1, 64, 4), np.float32)
+    _fill(np.uint64(5), np.uint32(6), np.uint32(7), 3 * 2**34 // 256, numbers)
+    expected = [uniform_bits(5, 6, 7, 3 * 2**34 + i) for i in range(256)]
+    assert numbers.view(np.uint32).reshape(-1).tolist() == expected
 
 
 def test_threads_change_nothing() -> None:

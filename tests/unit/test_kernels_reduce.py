@@ -1,5 +1,8 @@
 """Folds and extrema along rows: the vector kernels against the definition, step by step."""
 
+import ctypes
+import mmap
+import sys
 from collections.abc import Callable
 from functools import reduce
 from typing import Literal
@@ -77,6 +80,21 @@ def test_folds_follow_the_definition(
     start = float32.canonical(init)
     expected = [reduce(DEFINITIONS[name], map(float32.canonical, bits(row)), start) for row in x]
     assert bits(fold(x, name, np.uint32(init).view(np.float32).item())) == expected
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="asks the C library of Linux for guard pages")
+@pytest.mark.parametrize("is_turned", [False, True])
+def test_nothing_beyond_the_matrix_is_read(*, is_turned: bool) -> None:
+    """The matrix may end where a page begins that must not be touched."""
+    memory = np.frombuffer(mmap.mmap(-1, 2 * mmap.PAGESIZE), np.float32)
+    guard = ctypes.c_void_p(memory.ctypes.data + mmap.PAGESIZE)
+    assert ctypes.CDLL(None).mprotect(guard, ctypes.c_size_t(mmap.PAGESIZE), 0) == 0
+    for rows, depth in [(5, 32), (17, 33), (31, 16)]:
+        x = memory[mmap.PAGESIZE // 4 - rows * depth : mmap.PAGESIZE // 4]
+        matrix = x.reshape(depth, rows).T if is_turned else x.reshape(rows, depth)
+        assert fold(matrix, "add", 1).tolist() == [1] * rows
+        assert fold(matrix, "max", 1).tolist() == [1] * rows
+        assert argmax(matrix).tolist() == [0] * rows
 
 
 def test_order_is_ascending() -> None:

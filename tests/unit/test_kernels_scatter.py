@@ -49,17 +49,16 @@ def test_rows_are_added_in_ascending_order(count: int, columns: int, rows: int, 
 def test_numbers_are_added_in_place_in_ascending_order(count: int, size: int, seed: int) -> None:
     """Each number is added to the one that it names; what nobody names keeps its bits."""
     rng = np.random.default_rng(seed)
-    target, source, out = (
-        rng.integers(-2, size + 2, count),
-        draw_bits(rng, (count,)),
-        draw_bits(rng, (size,)),
-    )
+    target, source = rng.integers(-2, size + 2, count), draw_bits(rng, (count,))
+    memory = draw_bits(rng, (size + 4,))
+    out, around = memory[2 : size + 2], memory.copy()
     expected = out.tolist()
     for i, x in zip(target.tolist(), source.tolist(), strict=True):
         if 0 <= i < size:
             expected[i] = float32.add(float32.canonical(expected[i]), float32.canonical(x))
     scatter_add_flat(target, source.view(np.float32), out.view(np.float32))
     assert out.tolist() == expected
+    assert np.array_equal(np.delete(memory, slice(2, -2)), np.delete(around, slice(2, -2)))
 
 
 def test_order_is_ascending() -> None:
@@ -83,13 +82,14 @@ def test_the_last_assignment_stays(dtype: str, count: int, size: int, seed: int)
     width = np.dtype(dtype).itemsize
     target = rng.integers(-2, size + 2, count)
     top = 2 if dtype == "?" else 256
-    source, out = (rng.integers(0, top, (length, width), np.uint8) for length in (count, size))
-    expected = out.tolist()
+    source, memory = (rng.integers(0, top, (n, width), np.uint8) for n in (count, size + 4))
+    expected = memory.tolist()
     for i, x in zip(target.tolist(), source.tolist(), strict=True):
         if 0 <= i < size:
-            expected[i] = x
-    scatter_assign_flat(target, source.reshape(-1).view(dtype), out.reshape(-1).view(dtype))
-    assert out.tolist() == expected
+            expected[2 + i] = x
+    out = memory.reshape(-1).view(dtype)[2 : size + 2]
+    scatter_assign_flat(target, source.reshape(-1).view(dtype), out)
+    assert memory.tolist() == expected
 
 
 def test_assignment_does_not_convert() -> None:

@@ -11,7 +11,7 @@ from torch.nn import functional
 from offchain.arithmetic.functions import DType, Function
 from offchain.arithmetic.philox import uniform_bits
 from offchain.commitments.tensors import Array
-from offchain.errors import CaptureError
+from offchain.errors import CaptureError, UsageError
 from offchain.execution.readable import run_step
 from offchain.programs.capture import Captured, capture
 from offchain.programs.graph import Kind, Origin
@@ -295,6 +295,25 @@ def test_batches_keep_their_shape() -> None:
     assert [array.shape for array in captured.batch(0)] == [(2,)]
     with pytest.raises(CaptureError, match="step 1"):
         captured.batch(1)
+
+
+def test_a_batch_may_be_written_to() -> None:
+    """A model that changes its input in place is expressed without changing the batch."""
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        x.add_(1)[0] = 5
+        return x * 2
+
+    (found,) = run_function(function, torch.ones(2))
+    assert found.tolist() == [10, 4]
+
+
+@pytest.mark.parametrize("seed", [-1, 1 << 64])
+def test_seeds_have_64_bits(seed: int) -> None:
+    """A seed that Philox has no key for is refused."""
+    recipe = InferenceRecipe(torch.nn.Module(), lambda _: torch.ones(1), lambda _: (), seed)
+    with pytest.raises(UsageError, match="64 bits"):
+        capture(recipe)
 
 
 def test_capture_is_deterministic() -> None:

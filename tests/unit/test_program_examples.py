@@ -1,5 +1,7 @@
 """The examples: whole models against torch, their programs, their data, and how they are named."""
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -197,6 +199,15 @@ def test_loading_an_example() -> None:
     recipe = load_recipe("cnn", inference=True)
     assert isinstance(recipe, InferenceRecipe)
     assert isinstance(recipe.model[0], torch.nn.Conv2d)  # type: ignore[index]  # it is a Sequential
+
+
+def test_programs_are_read_without_torch() -> None:
+    """Whoever only reads or checks programs does not pay for importing torch."""
+    code = "import offchain.programs.encoding, offchain.programs.roots, sys; print(*sys.modules)"
+    command = [sys.executable, "-c", code]
+    result = subprocess.run(command, capture_output=True, text=True, check=True)  # noqa: S603 - ours
+    assert "offchain.programs.graph" in result.stdout.split()
+    assert "torch" not in result.stdout.split()
 
 
 def test_wrong_names_are_refused(tmp_path: Path) -> None:

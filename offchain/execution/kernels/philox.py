@@ -40,26 +40,21 @@ def uniform(seed: int, step: int, stream: int, count: int) -> Floats:
     groups = -(-count // (4 * _BLOCKS))
     numbers = np.empty((groups, _BLOCKS, 4), np.float32)
     key_and_position = np.uint64(seed), np.uint32(step), np.uint32(stream)
-    share(lambda *range_: _fill(*key_and_position, *range_, numbers), groups, _GRAIN)
+
+    def fill(first: int, stop: int) -> None:
+        _fill(*key_and_position, first, numbers[first:stop])
+
+    share(fill, groups, _GRAIN)
     return numbers.reshape(-1)[:count]
 
 
-@kernel(
-    types.uint64, types.uint32, types.uint32, types.int64, types.int64, writes(types.float32, 3)
-)
-def _fill(
-    seed: np.uint64,
-    step: np.uint32,
-    stream: np.uint32,
-    first: int,
-    stop: int,
-    numbers: Floats,
-) -> None:
-    """Write the numbers of the groups from `first` to `stop`, four for each block."""
+@kernel(types.uint64, types.uint32, types.uint32, types.int64, writes(types.float32, 3))
+def _fill(seed: np.uint64, step: np.uint32, stream: np.uint32, first: int, numbers: Floats) -> None:
+    """Write the numbers of the groups from `first` on, four for each block."""
     words = np.empty((4, _BLOCKS), np.uint32)
-    for group in range(first, stop):
+    for group in range(len(numbers)):
         for i in range(_BLOCKS):
-            block = np.uint64(group * _BLOCKS + i)
+            block = np.uint64((first + group) * _BLOCKS + i)
             words[0, i], words[1, i] = np.uint32(block), np.uint32(block >> _WORD_BITS)
             words[2, i], words[3, i] = step, stream
         key_0, key_1 = np.uint32(seed), np.uint32(seed >> _WORD_BITS)

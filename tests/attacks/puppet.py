@@ -1,0 +1,108 @@
+"""A contract that is a member of jobs, and that does as it likes when it is paid."""
+
+from enum import IntEnum
+from pathlib import Path
+from typing import Any, cast
+
+from contracts.compiler import compile_contract
+from contracts.model.types import Event, Message
+from tests.lockstep.harness import Lockstep, call_model, encode
+
+SOURCE = """
+# pragma version 0.4.3
+
+KEEP: constant(uint256) = 0
+REFUSE: constant(uint256) = 1
+BURN_GAS: constant(uint256) = 2
+SHOUT: constant(uint256) = 3
+CALL: constant(uint256) = 4
+
+REFEREE: immutable(address)
+payday: uint256
+calls: DynArray[Bytes[1024], 4]
+successes: public(uint256)
+
+@deploy
+def __init__(referee: address):
+    REFEREE = referee
+
+@external
+@payable
+def __default__():
+    if self.payday == REFUSE:
+        raise "puppet: I do not want it"
+    if self.payday == BURN_GAS:
+        raise UNREACHABLE
+    if self.payday == SHOUT:
+        raw_revert(abi_encode(empty(uint256[2048])))
+    if self.payday == CALL:
+        for data: Bytes[1024] in self.calls:
+            if raw_call(REFEREE, data, revert_on_failure=False):
+                self.successes += 1
+
+@external
+def arm(payday: uint256, calls: DynArray[Bytes[1024], 4]):
+    self.payday = payday
+    self.calls = calls
+
+@external
+@payable
+def play(calls: DynArray[Bytes[1024], 4]):
+    for data: Bytes[1024] in calls:
+        raw_call(REFEREE, data, value=msg.value)
+"""
+
+
+class Payday(IntEnum):
+    """What a puppet does when it is paid."""
+
+    KEEP = 0
+    REFUSE = 1
+    BURN_GAS = 2
+    SHOUT = 3
+    CALL = 4
+
+
+class Puppet:
+    """A contract that anybody can let call the referee, once or several times in a transaction."""
+
+    def __init__(self, referee: Lockstep, folder: Path) -> None:
+        (folder / "puppet.vy").write_text(SOURCE)
+        self.referee = referee
+        self.hand = referee.chain.accounts[-1]
+        artifact = compile_contract("puppet", folder)
+        self.contract = referee.chain.deploy(artifact, referee.contract.address, sender=self.hand)
+        self.address: str = self.contract.address
+        referee.watch(self.address)
+
+    def encode(self, name: str, *args: Any) -> bytes:
+        """Return the calldata of a call to the referee."""
+        codec = cast("Any", self.referee.contract)._codec
+        return bytes(codec.encode_call(name, tuple(map(encode, args))))
+
+    def arm(self, payday: Payday, *calls: bytes) -> None:
+        """Say what the puppet will do when it is paid."""
+        self.contract.transact("arm", payday, list(calls), sender=self.hand)
+        self.referee._compare_supply()
+
+    def call(self, name: str, *args: Any, value_wei: int = 0) -> tuple[Event, ...]:
+        """Let the puppet make one call, on the model and on the contract."""
+        return self.play((name, *args), value_wei=value_wei)
+
+    def play(self, *calls: tuple[Any, ...], value_wei: int = 0) -> tuple[Event, ...]:
+        """Let the puppet make several calls in one transaction; return the last one's events."""
+        referee, events = self.referee, tuple[Event, ...]()
+        message = Message(self.address, value_wei, referee.chain.block_number() + 1)
+        for name, *args in calls:
+            events = call_model(referee.store, name, message, tuple(args))
+        data = [self.encode(*call) for call in calls]
+        self.contract.transact("play", data, sender=self.hand, value=value_wei)
+        referee._compare_supply()
+        referee.compare_all()
+        assert referee.chain.balance(referee.contract.address) == referee.store.balance_wei
+        return events
+
+    @property
+    def successes(self) -> int:
+        """How many calls that it made when it was paid were accepted."""
+        return int(self.contract.call("successes"))
