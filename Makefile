@@ -12,10 +12,10 @@ demo: $(READY)
 	@$(BIN)/moot demo
 
 test: $(READY) lint
-	@$(BIN)/pytest -m "not slow" -n 2 --dist loadfile
+	@$(BIN)/pytest -m "not slow" -n 2 --dist loadgroup
 
 test-all: $(READY) lint
-	@$(BIN)/pytest -n 2 --dist loadfile
+	@$(BIN)/pytest -n 2 --dist loadgroup
 
 lint: $(READY)
 	@$(BIN)/ruff check --quiet $(FILES)

@@ -36,7 +36,6 @@ class Reason(StrEnum):
     UNKNOWN_FUNCTION = "leaf: the chain does not know this function"
     BAD_OPERAND = "leaf: operand does not match"
     BAD_OPERATOR = "leaf: operator is malformed"
-    UNDEFINED_TYPES = "scalar: undefined types"
     NO_REASON = "no reason given"
     """What the compiler itself refuses: value for a call that takes none, a list too long."""
 

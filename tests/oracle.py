@@ -57,7 +57,7 @@ FLOAT: dict[str, Callable[..., int]] = {
     "div": _rounded(gmpy2.div),
     "fma": _rounded(gmpy2.fma),
     "sqrt": _rounded(gmpy2.sqrt),
-    "rsqrt": _rounded(lambda a: gmpy2.rec_sqrt(a) if a else gmpy2.mpfr("inf")),
+    "rsqrt": _rounded(lambda a: gmpy2.rec_sqrt(a) if a else 1 / a),
     "exp": _rounded(gmpy2.exp),
     "log": _rounded(gmpy2.log),
     "tanh": _rounded(gmpy2.tanh),

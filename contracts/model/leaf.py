@@ -6,7 +6,6 @@ from math import prod
 
 from contracts.model.types import NO_OPENING, Opening
 from contracts.reasons import Reason, Revert
-from offchain.arithmetic.evaluate import UndefinedTypesError
 from offchain.arithmetic.functions import DType, Function
 from offchain.commitments.tags import CHUNK_BYTES, Tag
 from offchain.commitments.tensors import get_chunk_count, hash_chunk, hash_tensor
@@ -39,37 +38,19 @@ class Context:
     accumulator: int
 
 
-_POSITIONAL = frozenset({Function.UNIFORM, Function.ARGMAX, Function.ARGMIN})
-_SEARCHES = frozenset({Function.ARGMAX, Function.ARGMIN})
-_SCALAR_KINDS = frozenset({Kind.MAP, Kind.REDUCE, Kind.SCATTER})
-_FREE_PLACES = {Kind.MAP: 0, Kind.GATHER: 1, Kind.SCATTER: 2}
-"""From this place on an operand's type need not be the output's; kinds that are absent: never."""
-
-
 def read_node(encoding: bytes) -> Node:
     """Return the operator of an encoding.
 
     Raises:
-        Revert: it is not canonical, or it has no defined meaning.
+        Revert: it is not canonical, or has no defined meaning.
     """
     try:
         node = decode_node(encoding)
     except ProgramError as error:
         raise Revert(Reason.BAD_OPERATOR) from error
-    if not is_typed(node):
+    if node.kind is Kind.RANDOM and node.dtype is not DType.FLOAT32:
         raise Revert(Reason.BAD_OPERATOR)
     return node
-
-
-def is_typed(node: Node) -> bool:
-    """Whether the types of an operator, but for those of its scalar function, fit together."""
-    is_search = node.kind is Kind.REDUCE and node.function in _SEARCHES
-    if node.kind in _SCALAR_KINDS and node.function in _POSITIONAL and not is_search:
-        return False
-    if node.kind in (Kind.CONTRACT, Kind.RANDOM) and node.dtype is not DType.FLOAT32:
-        return False
-    free = 1 if is_search else _FREE_PLACES.get(node.kind, len(node.operands))
-    return all(operand.dtype is node.dtype for operand in node.operands[:free])
 
 
 def is_known(node: Node) -> bool:
@@ -81,8 +62,7 @@ def compute_leaf(context: Context, node: Node, openings: Sequence[Opening]) -> i
     """Return the bits that the disputed element or accumulator should have.
 
     Raises:
-        Revert: an operand is missing or not proven, or the chain does not know the function, or
-            it is not defined for the operands' types.
+        Revert: an operand is missing or not proven, or the chain does not know the function.
     """
     if not is_known(node):
         raise Revert(Reason.UNKNOWN_FUNCTION)
@@ -96,11 +76,7 @@ def compute_leaf(context: Context, node: Node, openings: Sequence[Opening]) -> i
         accumulator = compute_initial(node, context.element, fetch)
         if node.fold_length == 0:
             return accumulator
-    place = (context.element, context.position)
-    try:
-        return compute_step(node, *place, accumulator, context.step, fetch)
-    except UndefinedTypesError as error:
-        raise Revert(Reason.UNDEFINED_TYPES) from error
+    return compute_step(node, context.element, context.position, accumulator, context.step, fetch)
 
 
 def open_element(context: Context, operand: Operand, index: int, opening: Opening) -> int:

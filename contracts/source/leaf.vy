@@ -7,6 +7,7 @@
         offchain/programs/semantics.py what every operator kind computes.
 """
 
+import decoder
 import ILeaf
 import merkle
 import nodes
@@ -20,6 +21,11 @@ implements: ILeaf
 
 # The place of the best element so far among the openings of an argmax or argmin.
 BEST_PLACE: constant(uint256) = 2
+
+# Comparisons of a search, beside equality.
+NE: constant(uint256) = 12
+LT: constant(uint256) = 13
+GT: constant(uint256) = 15
 
 
 @external
@@ -37,7 +43,7 @@ def compute(
     @return The bits.
     """
     padded: Bytes[nodes.MAX_PADDED_BYTES] = nodes.pad(encoding)
-    op: nodes.Operator = nodes.decode(padded)
+    op: nodes.Operator = decoder.decode(padded)
     assert self._is_known(op), "leaf: the chain does not know this function"
     fold_length: uint256 = nodes.get_fold_length(op)
     variables: int256[nodes.MAX_VARIABLES] = empty(int256[nodes.MAX_VARIABLES])
@@ -91,7 +97,7 @@ def inspect(encoding: Bytes[types.MAX_NODE_BYTES], top: bytes32) -> types.Summar
     @param top The top of its output's chunks; ignored if it has no elements.
     @return Its element's width, its elements, its fold steps, and the root of its output.
     """
-    op: nodes.Operator = nodes.decode(nodes.pad(encoding))
+    op: nodes.Operator = decoder.decode(nodes.pad(encoding))
     fold_length: uint256 = 0
     if nodes.is_fold(op):
         fold_length = nodes.get_fold_length(op)
@@ -115,7 +121,7 @@ def is_known(encoding: Bytes[types.MAX_NODE_BYTES]) -> bool:
     @param encoding The operator; reverts if it is malformed.
     @return Whether it is so.
     """
-    op: nodes.Operator = nodes.decode(nodes.pad(encoding))
+    op: nodes.Operator = decoder.decode(nodes.pad(encoding))
     return self._is_known(op)
 
 
@@ -126,7 +132,7 @@ def _hash_output(
 ) -> bytes32:
     # The third and fourth byte are type and rank, and from the seventh on are the dimensions.
     header: Bytes[types.MAX_NODE_BYTES + 2] = concat(
-        slice(encoding, 2, 2), slice(encoding, nodes.HEAD_BYTES, rank << 3)
+        slice(encoding, 2, 2), slice(encoding, decoder.HEAD_BYTES, rank << 3)
     )
     return keccak256(concat(tags.TENSOR_ROOT, header, top))
 
@@ -243,14 +249,14 @@ def _get_size(header: Bytes[types.MAX_HEADER_BYTES], dtype: uint256) -> uint256:
     self._require(len(header) >= 2)
     padded: Bytes[types.MAX_HEADER_BYTES + 32] = concat(empty(bytes32), header)
     head: uint256 = convert(extract32(padded, 2), uint256)
-    rank: uint256 = head & nodes.BYTE
+    rank: uint256 = head & nodes.U8
     self._require(head >> 8 == dtype and rank <= nodes.MAX_RANK)
     self._require(len(header) == unsafe_add(2, rank << 3))
     elements: uint256 = 1
     for i: uint256 in range(rank, bound=nodes.MAX_RANK):
         end: uint256 = unsafe_add(10, i << 3)
-        dimension: uint256 = convert(extract32(padded, end), uint256) & nodes.WORD_64
-        elements = nodes._multiply(elements, dimension)
+        dimension: uint256 = convert(extract32(padded, end), uint256) & nodes.U64
+        elements = nodes.multiply_sizes(elements, dimension)
     # At most 2^63 times 8.
     size: uint256 = unsafe_mul(elements, nodes.get_width(dtype))
     self._require(size < nodes.TOO_LARGE)
@@ -296,7 +302,7 @@ def _draw(padded: Bytes[nodes.MAX_PADDED_BYTES], context: types.Context) -> uint
     # The encoding of a random operator ends with its seed and its stream.
     tail: uint256 = convert(extract32(padded, unsafe_sub(len(padded), nodes.PADDING)), uint256)
     return philox.uniform(
-        (tail >> 32) & nodes.WORD_64, context.step, tail & nodes.WORD_32, context.element
+        (tail >> 32) & nodes.U64, context.step, tail & nodes.U32, context.element
     )
 
 
@@ -327,13 +333,13 @@ def _accumulate(
         return values[0]
     if op.kind == nodes.CONTRACT:
         return scalar.evaluate(
-            nodes.FMA, op.dtype, op.dtype, op.dtype, op.dtype, values[1], values[2], values[0]
+            scalar.FMA, op.dtype, op.dtype, op.dtype, op.dtype, values[1], values[2], values[0]
         )
     if nodes.is_search(op):
         if self._is_better(op, values[1], values[BEST_PLACE]):
             return position
         return values[0]
-    if op.kind == nodes.SCATTER and op.function == nodes.COPY:
+    if op.kind == nodes.SCATTER and op.function == scalar.COPY:
         return values[1]
     return self._evaluate(op.function, op.dtype, op.dtype, values[0], values[1])
 
@@ -343,14 +349,14 @@ def _accumulate(
 def _is_better(op: nodes.Operator, candidate: uint256, best: uint256) -> bool:
     # NaN beats all numbers, and the first of equals stays.
     dtype: uint256 = nodes.get_dtype(op.operands[1])
-    compare: uint256 = nodes.GT
+    compare: uint256 = GT
     if op.function == nodes.ARGMIN:
-        compare = nodes.LT
+        compare = LT
     if self._evaluate(compare, dtype, nodes.BOOL, candidate, best) == 1:
         return True
-    if self._evaluate(nodes.NE, dtype, nodes.BOOL, candidate, candidate) == 0:
+    if self._evaluate(NE, dtype, nodes.BOOL, candidate, candidate) == 0:
         return False
-    return self._evaluate(nodes.EQ, dtype, nodes.BOOL, best, best) == 1
+    return self._evaluate(scalar.EQ, dtype, nodes.BOOL, best, best) == 1
 
 
 @internal

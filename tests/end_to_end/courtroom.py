@@ -6,6 +6,7 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from contracts.reasons import LeafMode
 from offchain.disputes.chain_referee import ChainReferee, deploy
@@ -19,7 +20,12 @@ from offchain.providers.run import Run
 from offchain.providers.store import Store
 from offchain.providers.task import Task
 
-PROGRAMS = ("mlp", "cnn", "gpt2", "llama", "bert", "resnet")
+PROGRAMS = tuple(
+    pytest.param(name, marks=pytest.mark.xdist_group(name))
+    for name in ("mlp", "cnn", "gpt2", "llama", "bert", "resnet")
+)
+"""The example programs; all tests of one run in one process, which captures it once."""
+
 STEPS, CHECKPOINT_EVERY = 4, 2
 
 _DIRECTORY = tempfile.TemporaryDirectory(prefix="moot-tests-")

@@ -21,10 +21,12 @@ from offchain.programs.semantics import compute_initial, compute_step
 Draw = Any
 """Hypothesis's own `draw`."""
 
-FOLD_FUNCTIONS = (Function.ADD, Function.MUL, Function.MAX, Function.MIN, Function.EXP)
+FOLD_FUNCTIONS = (Function.ADD, Function.MUL, Function.MAX, Function.MIN)
+LOGICAL_FUNCTIONS = (Function.AND, Function.OR)
 SEARCHES = (Function.ARGMAX, Function.ARGMIN)
 PLACED = (Origin.NODE, Origin.STATE, Origin.BATCH)
 dtypes = st.sampled_from(DType)
+index_dtypes = st.sampled_from([DType.INT64, DType.INT32])
 patterns = st.one_of(
     st.sampled_from([0, 1, 0x80000000, 0x7FC00001, 0x3F800000, 0xFF800000, 2**63, 2**64 - 1]),
     st.integers(0, 2**64 - 1),
@@ -62,45 +64,59 @@ def operands(draw: Draw, dtype: DType, variables: int) -> Operand:
     return Operand(draw(st.sampled_from(PLACED)), dtype, 0, value, access)
 
 
+def get_fold_functions(dtype: DType) -> tuple[Function, ...]:
+    """Return the functions that fold elements of a type."""
+    if dtype is DType.BOOL:
+        return LOGICAL_FUNCTIONS
+    return FOLD_FUNCTIONS if dtype is DType.FLOAT32 else FOLD_FUNCTIONS + LOGICAL_FUNCTIONS
+
+
 @st.composite
 def operators(draw: Draw) -> Node:
-    """A valid operator of any kind, mostly of types for which it is defined."""
+    """An operator of any kind; a map may be undefined for its types, the others are valid."""
     kind, dtype = draw(st.sampled_from(Kind)), draw(dtypes)
     shape = tuple(draw(st.lists(st.integers(1, 4), max_size=3)))
     fold_shape: tuple[int, ...] = ()
+    targets: tuple[int, ...] = ()
     if kind.folds:
         fold_shape = tuple(draw(st.lists(st.integers(0, 4), min_size=1, max_size=2)))
-    variables = len(shape) + len(fold_shape)
-    function, types, targets = Function.COPY, [dtype], ()
-    if kind is Kind.MAP:
-        function = draw(st.sampled_from(sorted(SIGNATURES)).filter(lambda f: f != Function.UNIFORM))
-        types = draw(st.lists(dtypes, min_size=1, max_size=3))
-        if draw(st.integers(0, 3)):
-            types, dtype = draw(signatures(function))
-    elif kind is Kind.CONTRACT:
-        function, dtype, types = Function.FMA, DType.FLOAT32, [DType.FLOAT32] * 3
-    elif kind is Kind.REDUCE:
-        function = draw(st.sampled_from(FOLD_FUNCTIONS + SEARCHES))
-        types = [dtype, draw(dtypes) if function in SEARCHES else dtype]
-    elif kind is Kind.MOVE:
-        types = [dtype] * draw(st.integers(1, 4))
-    elif kind is Kind.GATHER:
-        types = [dtype, *draw(st.lists(dtypes, min_size=1, max_size=3))]
-    elif kind is Kind.SCATTER:
+    if kind is Kind.SCATTER:
         shape = shape or (3,)
-        variables = len(shape) + len(fold_shape)
-        function = draw(st.sampled_from((*FOLD_FUNCTIONS, Function.COPY)))
-        indices = draw(st.lists(dtypes, min_size=1, max_size=3))
-        targets = tuple(draw(st.integers(0, len(shape) - 1)) for _ in indices)
-        types = [dtype, dtype, *indices]
-    elif kind is Kind.RANDOM:
-        function, dtype, types = Function.UNIFORM, DType.FLOAT32, []
+    function, dtype, types = draw(_types(kind, dtype))
+    if kind is Kind.SCATTER:
+        targets = tuple(draw(st.integers(0, len(shape) - 1)) for _ in types[2:])
+    variables = len(shape) + len(fold_shape)
     extra = len(types) - 1 if kind is Kind.GATHER else 0
     reads = [draw(operands(t, variables + (0 if i else extra))) for i, t in enumerate(types)]
     seed, stream = (draw(patterns), draw(patterns) >> 32) if kind is Kind.RANDOM else (0, 0)
-    return Node(
-        kind, function, dtype, shape, tuple(reads), fold_shape, seed, stream, tuple(targets)
-    )
+    return Node(kind, function, dtype, shape, tuple(reads), fold_shape, seed, stream, targets)
+
+
+@st.composite
+def _types(draw: Draw, kind: Kind, dtype: DType) -> tuple[Function, DType, list[DType]]:
+    """Draw a function, the output's type and the operands' types."""
+    if kind is Kind.MAP:
+        function = draw(st.sampled_from(sorted(SIGNATURES)))
+        if draw(st.integers(0, 7)) == 0:
+            return function, dtype, draw(st.lists(dtypes, min_size=1, max_size=3))
+        types, result = draw(signatures(function))
+        return function, result, types
+    if kind is Kind.CONTRACT:
+        return Function.FMA, DType.FLOAT32, [DType.FLOAT32] * 3
+    if kind is Kind.REDUCE and draw(st.booleans()):
+        return draw(st.sampled_from(SEARCHES)), DType.INT64, [DType.INT64, draw(dtypes)]
+    if kind is Kind.REDUCE:
+        return draw(st.sampled_from(get_fold_functions(dtype))), dtype, [dtype, dtype]
+    indices = draw(st.lists(index_dtypes, min_size=1, max_size=3))
+    if kind is Kind.SCATTER:
+        function = draw(st.sampled_from((*get_fold_functions(dtype), Function.COPY)))
+        return function, dtype, [dtype, dtype, *indices]
+    if kind is Kind.GATHER:
+        return Function.COPY, dtype, [dtype, *indices]
+    if kind is Kind.RANDOM:
+        return Function.UNIFORM, DType.FLOAT32, []
+    count = draw(st.integers(1, 4)) if kind is Kind.MOVE else 1
+    return Function.COPY, dtype, [dtype] * count
 
 
 @st.composite

@@ -225,7 +225,7 @@ def test_fma(contract: Contract) -> None:
 def test_roots_next_to_half_way_points(contract: Contract) -> None:
     """Square roots agree where only the bits past the root's last say on which side they lie."""
     rng = random.Random(13)
-    vectors = []
+    vectors: list[tuple[int, ...]] = []
     while len(vectors) < 12:
         half_way = rng.randrange(1 << 24, 1 << 25) | 1
         dropped = (half_way**2).bit_length() - 24

@@ -30,22 +30,28 @@ SPECIALS = ZEROS_ONES_INFINITIES + NANS_AND_EXTREMES + POWERS_AND_HALVES
 
 
 def sample_bits(seed: int, dtype: DType, count: int) -> Array:
-    """Return elements of any bits: ordinary ones, specials, small integers, anything."""
+    """Return elements of any bits: ordinary and special ones, specials alone, few values, any."""
     rng = np.random.default_rng(seed)
     kind = f"u{dtype.width}"
     anything = rng.integers(0, 1 << 8 * dtype.width, count, kind)
     if dtype is BOOL:
         return (anything % 2).astype(np.bool_)
     if dtype is FLOAT32:
-        special = rng.choice(np.array(SPECIALS, kind), count)
         ordinary = rng.normal(0, 2, count).astype(np.float32).view(kind)
+        specials = np.array(SPECIALS, kind)
     else:
-        special = rng.choice(np.array([0, 1 << 8 * dtype.width - 1], kind), count) - rng.integers(
-            0, 2, count, kind
-        )
         ordinary = rng.integers(-3, 9, count).astype(f"i{dtype.width}").view(kind)
-    choice = rng.choice(3, count, p=rng.choice([[0.7, 0.3, 0.0], [0.0, 1.0, 0.0], [0.5, 0.1, 0.4]]))
-    return np.choose(choice, [ordinary, special, anything]).view(NUMPY_TYPES[dtype])
+        least = 1 << 8 * dtype.width - 1
+        specials = np.array([0, 1, 2 * least - 1, least, least - 1], kind)
+    few = rng.choice(rng.choice(specials, 4), count)
+    styles = [
+        np.where(rng.random(count) < 0.7, ordinary, rng.choice(specials, count)),
+        rng.choice(specials, count),
+        np.where(rng.random(count) < 0.5, ordinary, few),
+        few,
+        anything,
+    ]
+    return styles[rng.integers(len(styles))].view(NUMPY_TYPES[dtype])
 
 
 def canonical(dtype: DType, elements: Sequence[int]) -> bytes:
@@ -282,6 +288,68 @@ def test_partials_equal_definition(kind: str, data: st.DataObject) -> None:
         fast = partials(node, element, case.flats, STEP)
         defined = compute_partials(node, element, STEP, case.fetch)
         assert encode_elements(fast).tobytes() == canonical(node.dtype, defined)
+
+
+def as_operand(reference: int, dtype: DType, shape: Sequence[int], first: int = 0) -> Operand:
+    """Read a tensor of this shape by the variables from `first` on."""
+    rows = tuple(Row(size, 0, ((first + axis, 1),)) for axis, size in enumerate(shape))
+    return Operand(Origin.BATCH, dtype, reference, 0, rows)
+
+
+@pytest.mark.parametrize("function", [f for f in MAPS if not f.is_transcendental])
+def test_map_of_specials_equals_definition(function: Function) -> None:
+    """Every combination of special floats gives what the definition says, in vector code too."""
+    specials = np.array(SPECIALS, np.uint32).view(np.float32)
+    for signature in SIGNATURES[function]:
+        types = [BOOL if letter == "B" else FLOAT32 for letter in signature]
+        if "I" in signature or signature.count("B") == len(signature) - 1:
+            continue
+        *letters, result = [t for t, letter in zip(types, signature, strict=True) if letter != ">"]
+        pools = [specials if t is FLOAT32 else np.array([False, True]) for t in letters]
+        tensors = [grid.reshape(-1).copy() for grid in np.meshgrid(*pools)]
+        shape = tensors[0].shape
+        operands = tuple(as_operand(i, t, shape) for i, t in enumerate(letters))
+        Case(Node(Kind.MAP, function, result, shape, operands), tensors).check()
+
+
+def test_fma_rounds_once() -> None:
+    """A product halfway between two floats goes the way of an addend far below its last place."""
+    x = np.float32(1 + 2**-12)
+    factors = np.array([x, -x, x, -x], np.float32)
+    tiny = np.array([2**-100, 2**-100, -(2**-100), -(2**-100)], np.float32)
+    tensors = [factors, np.full(4, x, np.float32), tiny]
+    operands = tuple(as_operand(i, FLOAT32, (4,)) for i in range(3))
+    Case(Node(Kind.MAP, Function.FMA, FLOAT32, (4,), operands), tensors).check()
+
+
+@pytest.mark.parametrize("function", [Function.ADD, Function.SUB, Function.MIN, Function.COPY])
+@pytest.mark.parametrize("seed", range(3))
+def test_long_scatter_equals_definition(function: Function, seed: int) -> None:
+    """Hundreds of rows that land on a few rows are folded in ascending order."""
+    rng = np.random.default_rng(seed)
+    source = rng.normal(0, 1, (300, 2)).astype(np.float32).reshape(-1)
+    indices = rng.integers(-1, 4, 300)
+    operands = (
+        immediate(FLOAT32, 0x3F800000 * (seed % 2)),
+        Operand(Origin.BATCH, FLOAT32, 0, 0, (Row(600, 0, ((1, 1), (2, 2))),)),
+        as_operand(1, INT64, (300,), 2),
+    )
+    node = Node(Kind.SCATTER, function, FLOAT32, (3, 2), operands, (300,), targets=(0,))
+    Case(node, [source, indices]).check()
+
+
+@pytest.mark.parametrize("function", [Function.ADD, Function.MAX, Function.MIN])
+@pytest.mark.parametrize("length", [15, 16, 33, 100])
+def test_long_fold_equals_definition(function: Function, length: int) -> None:
+    """Folds as long as vectors, and longer, are those of the definition, bounds or not."""
+    source = np.random.default_rng(length).normal(0, 1, 20 * length).astype(np.float32)
+    for operand in (
+        as_operand(0, FLOAT32, (20, length)),
+        Operand(Origin.BATCH, FLOAT32, 0, 0, (Row(20 * length, 0, ((0, 1), (1, 20))),)),
+        Operand(Origin.BATCH, FLOAT32, 0, 0, (Row(20 * length, -9, ((0, length), (1, 1))),)),
+    ):
+        operands = (immediate(FLOAT32, 0), operand)
+        Case(Node(Kind.REDUCE, function, FLOAT32, (20,), operands, (length,)), [source]).check()
 
 
 @settings(deadline=None)

@@ -41,20 +41,21 @@ def programs(draw: st.DrawFn) -> Program:
     nodes = [
         Node(Kind.SOURCE, Function.COPY, FLOAT32, SHAPE, (read(Origin.STATE, i),)) for i in range(2)
     ]
-    for _ in range(draw(st.integers(1, 14))):
-        shape = draw(st.sampled_from([SHAPE, SHAPE, SHAPE, (5, 3)]))
+    for _ in range(draw(st.integers(1, 9) | st.integers(9, 18))):
+        shape = draw(st.sampled_from([SHAPE] * 5 + [(5, 3)]))
         function = draw(st.sampled_from(UNARY) | st.sampled_from(BINARY))
         operands = []
         for _ in range(1 if function in UNARY else 2):
-            reference = draw(st.integers(0, len(nodes) - 1))
-            across = (shape[1], 1) if draw(st.integers(0, 4)) else (1, shape[0])
+            oldest = draw(st.sampled_from([0, max(len(nodes) - 4, 0)]))
+            reference = draw(st.integers(oldest, len(nodes) - 1))
+            across = (shape[1], 1) if draw(st.integers(0, 7)) else (1, shape[0])
             operands.append(read(Origin.NODE, reference, across))
-        if draw(st.integers(0, 7)) == 7:
+        if draw(st.integers(0, 15)) == 15:
             total = (immediate(FLOAT32, 0), read(Origin.NODE, operands[0].reference, (0, 0, 1)))
             nodes.append(Node(Kind.REDUCE, Function.ADD, FLOAT32, SHAPE, total, (15,)))
         else:
             nodes.append(Node(Kind.MAP, function, FLOAT32, shape, tuple(operands)))
-    last = [draw(st.integers(0, len(nodes) - 1)) for _ in slots]
+    last = [len(nodes) - 1, draw(st.integers(0, len(nodes) - 1))]
     results = [read(Origin.NODE, reference) for reference in last]
     nodes += [Node(Kind.SINK, Function.COPY, FLOAT32, SHAPE, (result,)) for result in results]
     names = tuple(map(str, range(len(nodes))))

@@ -98,7 +98,7 @@ def test_partials_follow_the_definition(terms: list[tuple[int, int]], init: int)
 @settings(deadline=None, max_examples=150)
 @given(
     st.integers(0, 3),
-    st.integers(0, 40),
+    st.integers(0, 40) | st.integers(1, 4),
     st.integers(0, 80),
     st.integers(0, 40) | st.sampled_from([511, 512, 513, 1030]),
     st.sampled_from([0, 0.001, 0.1]),
@@ -124,7 +124,7 @@ def test_every_element_is_its_own_ascending_fold(
     ("m", "n", "k"), [(1100, 1090, 20), (2100, 3, 70), (3, 2100, 70), (300, 260, 1100)]
 )
 def test_blocks_and_threads_change_nothing(m: int, n: int, k: int) -> None:
-    """Products of several blocks agree for any number of threads, and with folds at their seams."""
+    """Products of several blocks agree for any number of threads, and with folds across seams."""
     rng = np.random.default_rng(0)
     a, b = draw_numbers(rng, (1, m, k), 0), draw_numbers(rng, (1, k, n), 0)
     init = np.broadcast_to(draw_numbers(rng, (n,), 0), (1, m, n))
@@ -133,9 +133,11 @@ def test_blocks_and_threads_change_nothing(m: int, n: int, k: int) -> None:
     for count in (2, 3):
         set_threads(count)
         assert np.array_equal(bits(gemm(a, b, init)), bits(product))
-    rows, columns = (np.unique([*range(0, size, 97), size - 1]) for size in (m, n))
-    expected = fold_each(a[:, rows], b[:, :, columns], init[:, :1, columns].repeat(len(rows), 1))
-    assert np.array_equal(bits(product[:, rows][:, :, columns]), bits(expected))
+    some_rows, some_columns = [0, m // 2, m - 1], [0, n // 2, n - 1]
+    by_row = fold_each(a[:, some_rows], b, init[:, some_rows])
+    by_column = fold_each(a, b[:, :, some_columns], init[:, :, some_columns])
+    assert np.array_equal(bits(product[:, some_rows]), bits(by_row))
+    assert np.array_equal(bits(product[:, :, some_columns]), bits(by_column))
 
 
 def test_order_is_ascending() -> None:
@@ -167,7 +169,7 @@ def test_result_may_take_the_place_of_its_start() -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="asks the C library of Linux for guard pages")
-@pytest.mark.parametrize(("m", "n", "k"), [(3, 5, 7), (15, 17, 33), (16, 1, 16), (1, 40, 2)])
+@pytest.mark.parametrize(("m", "n", "k"), [(3, 5, 7), (15, 17, 33), (16, 1, 16), (3, 40, 37)])
 @pytest.mark.parametrize("is_turned", [False, True])
 def test_nothing_beyond_the_operands_is_touched(m: int, n: int, k: int, *, is_turned: bool) -> None:
     """Each matrix may end where a page begins that must not be touched."""

@@ -72,7 +72,10 @@ def _source_hash() -> str:
 
 
 def kernel(*parameters: Any) -> Callable[[Callable[..., Any]], Kernel]:
-    """Make the decorated function a `Kernel` of `parameters`, numba types, that returns nothing."""
+    """Make the decorated function a `Kernel` of `parameters`, numba types, that returns nothing.
+
+    It may close over subroutines, whose names then tell its machine code from that of its siblings.
+    """
 
     def decorate(function: Callable[..., Any]) -> Kernel:
         return Kernel(function, types.void(*parameters))

@@ -17,7 +17,7 @@ from numba.core import types
 from numba.core.registry import cpu_target
 
 from offchain.arithmetic.functions import CANONICAL_NAN
-from offchain.execution.kernels import vectors
+from offchain.execution.kernels import thin, vectors
 from offchain.execution.kernels.compiled import emitted, kernel, reads, subroutine, writes
 from offchain.execution.kernels.threads import get_threads, share
 from offchain.execution.kernels.vectors import FLOAT, INDEX, WORD
@@ -79,6 +79,8 @@ def gemm(a: Floats, b: Floats, init: Floats, out: Floats | None = None) -> Float
     elif _padded_work(m, n) > 1.5 * _padded_work(n, m):
         turned = gemm(b.swapaxes(1, 2), a.swapaxes(1, 2), init.swapaxes(1, 2))
         out[...] = turned.swapaxes(1, 2)
+    elif m <= thin.MOST_ROWS and _FLOAT_BYTES in b.strides[1:]:
+        _multiply_few_rows(a, b, init, out)
     else:
         _multiply(a, b, _in_vectors(init, out), out)
     return out
@@ -114,6 +116,20 @@ def _panel_rows(m: int) -> int:
 
 def _count(items: int, size: int) -> int:
     return -(-items // size) if items else 0
+
+
+def _multiply_few_rows(a: Floats, b: Floats, init: Floats, out: Floats) -> None:
+    """Multiply whole squares of b in place, and the rest of its rows and columns as always."""
+    k, n = (size // thin.SIDE * thin.SIDE for size in b.shape[1:])
+    left, right = out[:, :, :n], out[:, :, n:]
+    out[...] = init
+    if k and n:
+        thin.multiply_thin(a[:, :, :k], b[:, :k, :n], left)
+        out[np.isnan(out)] = _NAN
+    if k < b.shape[1] and n:
+        _multiply(a[:, :, k:], b[:, k:, :n], left, left)
+    if n < b.shape[2]:
+        _multiply(a, b[:, :, n:], right, right)
 
 
 def _in_vectors(init: Floats, out: Floats) -> Floats:

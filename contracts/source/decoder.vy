@@ -1,0 +1,246 @@
+# pragma version 0.4.3
+"""
+@title The strict decoder of the canonical encoding of operators
+@license Apache-2.0
+@notice It accepts what offchain/programs/encoding.py accepts, and nothing else: every length,
+        reference, bound and type is checked, because programs come from other parties.
+"""
+
+import float32
+import nodes
+import scalar
+import types
+
+# Byte k is the least number of operands of kind k, and above it, from bit 4, the greatest.
+MAP_OPERANDS: constant(uint256) = 1 | 3 << 4
+CONTRACT_OPERANDS: constant(uint256) = 3 | 3 << 4
+REDUCE_OPERANDS: constant(uint256) = 2 | 2 << 4
+MOVE_OPERANDS: constant(uint256) = 1 | 8 << 4
+GATHER_OPERANDS: constant(uint256) = 2 | 8 << 4
+SCATTER_OPERANDS: constant(uint256) = 3 | 8 << 4
+ONE_OPERAND: constant(uint256) = 1 | 1 << 4
+OPERAND_COUNTS: constant(uint256) = (
+    MAP_OPERANDS << 8 * nodes.MAP
+    | CONTRACT_OPERANDS << 8 * nodes.CONTRACT
+    | REDUCE_OPERANDS << 8 * nodes.REDUCE
+    | MOVE_OPERANDS << 8 * nodes.MOVE
+    | GATHER_OPERANDS << 8 * nodes.GATHER
+    | SCATTER_OPERANDS << 8 * nodes.SCATTER
+    | ONE_OPERAND << 8 * nodes.SOURCE
+    | ONE_OPERAND << 8 * nodes.SINK
+)
+
+# Sets of functions: bit f stands for function f.
+ALL: constant(uint256) = 2**32 - 1 | (2**17 - 1) << 64
+FOLDED: constant(uint256) = (
+    1 << scalar.ADD
+    | 1 << scalar.MUL
+    | 1 << scalar.MAX
+    | 1 << scalar.MIN
+    | 1 << scalar.BIT_AND
+    | 1 << scalar.BIT_OR
+)
+SEARCHES: constant(uint256) = 1 << nodes.ARGMAX | 1 << nodes.ARGMIN
+# The one transcendental function of two operands.
+POW: constant(uint256) = 80
+
+HEAD_BYTES: constant(uint256) = 6
+SIZE_BYTES: constant(uint256) = 8
+OPERAND_BYTES: constant(uint256) = 15
+TAIL_OF_RANDOM: constant(uint256) = 12
+
+
+@internal
+@pure
+def decode(padded: Bytes[nodes.MAX_PADDED_BYTES]) -> nodes.Operator:
+    """
+    @notice Return an operator, or revert if its encoding is not canonical and valid.
+    @param padded The padded encoding.
+    @return The operator.
+    """
+    end: uint256 = unsafe_sub(len(padded), nodes.PADDING)
+    self._require(HEAD_BYTES <= end)
+    op: nodes.Operator = self._decode_head(convert(extract32(padded, HEAD_BYTES), uint256))
+    # No piece is longer than 2^8 bytes, and none is read behind the end: no cursor overflows.
+    cursor: uint256 = HEAD_BYTES
+    for i: uint256 in range(unsafe_add(op.rank, op.fold_rank), bound=nodes.MAX_SIZES):
+        cursor = unsafe_add(cursor, SIZE_BYTES)
+        self._require(cursor <= end)
+        op.sizes[i] = convert(extract32(padded, cursor), uint256) & nodes.U64
+    self._require_small(op, nodes.get_elements(op))
+    self._require_small(op, nodes.get_fold_length(op))
+    for place: uint256 in range(op.operand_count, bound=types.MAX_OPERANDS):
+        op.operands[place] = self._decode_operand(padded, cursor)
+        self._require(self._is_typed(op, place))
+        cursor = self._check_rows(padded, op, place)
+    op.tail = cursor
+    self._require(self._has_function(op))
+    self._check_tail(padded, op)
+    return op
+
+
+@internal
+@pure
+def _decode_head(head: uint256) -> nodes.Operator:
+    op: nodes.Operator = empty(nodes.Operator)
+    op.kind = head >> 40
+    op.function = (head >> 32) & nodes.U8
+    op.dtype = (head >> 24) & nodes.U8
+    op.rank = (head >> 16) & nodes.U8
+    op.fold_rank = (head >> 8) & nodes.U8
+    op.operand_count = head & nodes.U8
+    self._require(nodes.MAP <= op.kind and op.kind <= nodes.SINK)
+    self._require((ALL >> op.function) & 1 == 1)
+    self._require(nodes.get_width(op.dtype) != 0)
+    self._require(op.rank <= nodes.MAX_RANK and op.fold_rank <= nodes.MAX_FOLD_RANK)
+    self._require((op.fold_rank != 0) == nodes.is_fold(op))
+    counts: uint256 = OPERAND_COUNTS >> (op.kind << 3)
+    self._require(counts & 15 <= op.operand_count and op.operand_count <= (counts >> 4) & 15)
+    return op
+
+
+@internal
+@pure
+def _decode_operand(padded: Bytes[nodes.MAX_PADDED_BYTES], start: uint256) -> uint256:
+    # `start` is at most the length of the encoding.
+    cursor: uint256 = unsafe_add(start, OPERAND_BYTES)
+    self._require(cursor <= unsafe_sub(len(padded), nodes.PADDING))
+    fields: uint256 = convert(extract32(padded, cursor), uint256)
+    operand: uint256 = fields & ((1 << nodes.ROWS_AT) - 1) | cursor << nodes.ROWS_AT
+    dtype: uint256 = nodes.get_dtype(operand)
+    bits: uint256 = nodes.get_value(operand)
+    width: uint256 = nodes.get_width(dtype)
+    self._require(width != 0 and bits >> (width << 3) == 0 and self._is_canonical(dtype, bits))
+    self._require(nodes.get_row_count(operand) <= nodes.MAX_ROWS)
+    self._require(nodes.get_origin(operand) <= nodes.FROM_BATCH)
+    if nodes.get_origin(operand) == nodes.IMMEDIATE:
+        self._require(nodes.get_row_count(operand) == 0 and nodes.get_reference(operand) == 0)
+    return operand
+
+
+@internal
+@pure
+def _is_canonical(dtype: uint256, bits: uint256) -> bool:
+    # Whether bits of its width are what an element of the type is committed as.
+    if dtype == nodes.BOOL:
+        return bits <= 1
+    return dtype != nodes.FLOAT32 or bits == float32.NAN or not float32.is_nan(bits)
+
+
+@internal
+@pure
+def _is_typed(op: nodes.Operator, place: uint256) -> bool:
+    # Whether an operand has a type that the kind allows; a map's are its function's affair.
+    dtype: uint256 = nodes.get_dtype(op.operands[place])
+    if op.kind == nodes.MAP:
+        return True
+    if place == 1 and nodes.is_search(op):
+        return op.dtype == nodes.INT64
+    if (op.kind == nodes.GATHER and place != 0) or (op.kind == nodes.SCATTER and place >= 2):
+        return dtype == nodes.INT64 or dtype == nodes.INT32
+    return dtype == op.dtype
+
+
+@internal
+@pure
+def _has_function(op: nodes.Operator) -> bool:
+    # Whether the kind has this function, and the function is defined for the operands.
+    if op.kind == nodes.MAP:
+        return self._is_defined(
+            op.function,
+            nodes.get_dtype(op.operands[0]),
+            nodes.get_dtype(op.operands[1]),
+            nodes.get_dtype(op.operands[2]),
+            op.dtype,
+        )
+    if op.kind == nodes.CONTRACT:
+        return op.function == scalar.FMA and op.dtype == nodes.FLOAT32
+    if op.kind == nodes.RANDOM:
+        return op.function == nodes.UNIFORM and op.dtype == nodes.FLOAT32
+    if nodes.is_fold(op) and (FOLDED >> op.function) & 1 == 1:
+        return self._is_defined(op.function, op.dtype, op.dtype, 0, op.dtype)
+    return nodes.is_search(op) or (op.kind != nodes.REDUCE and op.function == scalar.COPY)
+
+
+@internal
+@pure
+def _is_defined(
+    function: uint256, type_0: uint256, type_1: uint256, type_2: uint256, result_type: uint256
+) -> bool:
+    # Whether the arithmetic defines a function, known to the chain or not, for these types.
+    if function < nodes.FIRST_TRANSCENDENTAL:
+        return scalar.is_known(function) and scalar._is_defined(
+            function, type_0, type_1, type_2, result_type
+        )
+    expected_1: uint256 = 0
+    if function == POW:
+        expected_1 = nodes.FLOAT32
+    has_operands: bool = type_0 == nodes.FLOAT32 and type_1 == expected_1 and type_2 == 0
+    return has_operands and result_type == nodes.FLOAT32
+
+
+@internal
+@pure
+def _check_rows(padded: Bytes[nodes.MAX_PADDED_BYTES], op: nodes.Operator, place: uint256) -> uint256:
+    variables: uint256 = unsafe_add(op.rank, op.fold_rank)
+    if op.kind == nodes.GATHER and place == 0:
+        # A gather has two operands at least.
+        variables = unsafe_add(variables, unsafe_sub(op.operand_count, 1))
+    cursor: uint256 = op.operands[place] >> nodes.ROWS_AT
+    elements: uint256 = 1
+    for _: uint256 in range(nodes.get_row_count(op.operands[place]), bound=nodes.MAX_ROWS):
+        size: uint256 = 0
+        size, cursor = self._check_row(padded, cursor, variables)
+        elements = nodes.multiply_sizes(elements, size)
+    self._require_small(op, elements)
+    return cursor
+
+
+@internal
+@pure
+def _check_row(
+    padded: Bytes[nodes.MAX_PADDED_BYTES], start: uint256, variables: uint256
+) -> (uint256, uint256):
+    end: uint256 = unsafe_sub(len(padded), nodes.PADDING)
+    cursor: uint256 = unsafe_add(start, nodes.ROW_BYTES)
+    self._require(cursor <= end)
+    row: uint256 = convert(extract32(padded, cursor), uint256)
+    self._require((row >> 72) & nodes.U32 != 0 and row & nodes.U8 <= nodes.MAX_TERMS)
+    least: uint256 = 0
+    for _: uint256 in range(row & nodes.U8, bound=nodes.MAX_TERMS):
+        cursor = unsafe_add(cursor, nodes.TERM_BYTES)
+        self._require(cursor <= end)
+        term: uint256 = convert(extract32(padded, cursor), uint256)
+        variable: uint256 = (term >> 64) & nodes.U8
+        self._require(least <= variable and variable < variables and term & nodes.U64 != 0)
+        least = unsafe_add(variable, 1)
+    return (row >> 104) & nodes.U64, cursor
+
+
+@internal
+@pure
+def _check_tail(padded: Bytes[nodes.MAX_PADDED_BYTES], op: nodes.Operator):
+    # No cursor went behind the end.
+    rest: uint256 = unsafe_sub(unsafe_sub(len(padded), nodes.PADDING), op.tail)
+    if op.kind == nodes.RANDOM:
+        self._require(rest == TAIL_OF_RANDOM)
+    elif op.kind == nodes.SCATTER:
+        # A scatter has three operands at least.
+        self._require(rest == unsafe_sub(op.operand_count, 2))
+        for i: uint256 in range(rest, bound=types.MAX_OPERANDS):
+            self._require(nodes.get_target(padded, op, i) < op.rank)
+    else:
+        self._require(rest == 0)
+
+
+@internal
+@pure
+def _require_small(op: nodes.Operator, elements: uint256):
+    # At most 2^63 times 8.
+    self._require(unsafe_mul(elements, nodes.get_width(op.dtype)) < nodes.TOO_LARGE)
+
+
+@internal
+@pure
+def _require(condition: bool):
+    assert condition, "leaf: operator is malformed"

@@ -1,0 +1,113 @@
+"""Products of few rows, where packing an operand would cost more than multiplying it.
+
+Each square of b is loaded once, turned if its columns are what lies side by side, and multiplied
+with all rows of a; the sums stay where the result goes.
+"""
+
+import numpy as np
+import numpy.typing as npt
+from llvmlite import ir
+from numba.core import types
+
+from offchain.execution.kernels import vectors
+from offchain.execution.kernels.compiled import emitted, kernel, reads, writes
+from offchain.execution.kernels.threads import share
+from offchain.execution.kernels.vectors import FLOAT, WORD
+
+Floats = npt.NDArray[np.float32]
+
+MOST_ROWS = 4
+SIDE = 16
+"""Steps of k and columns are multiples of this."""
+
+_FLOAT_BYTES = 4
+_VECTOR_BYTES = _FLOAT_BYTES * SIDE
+_VECTOR = ir.VectorType(FLOAT, SIDE)
+_BLOCK = 32 * SIDE
+_GRAIN = 2**18
+"""Elements of b that are worth another thread."""
+
+
+def multiply_thin(a: Floats, b: Floats, out: Floats) -> None:
+    """Add a[z] @ b[z] to out[z] in place, each sum in ascending order; a NaN may be any NaN.
+
+    Args:
+        a: (B, M, K) float32, any strides.
+        b: (B, K, N) float32; the elements of each row, or those of each column, lie side by side.
+        out: (B, M, N) float32; the elements of each row lie side by side.
+    """
+    batch, depth, n = b.shape
+    assert depth % SIDE == 0
+    assert n % SIDE == 0
+    blocks = -(-n // _BLOCK)
+    grain = max(1, _GRAIN // (_BLOCK * depth))
+    share(lambda *range_: _multiply_blocks(a, b, out, *range_), batch * blocks, grain)
+
+
+@kernel(
+    reads(types.float32, 3, "A"),
+    reads(types.float32, 3, "A"),
+    writes(types.float32, 3, "A"),
+    types.int64,
+    types.int64,
+)
+def _multiply_blocks(a: Floats, b: Floats, out: Floats, first: int, stop: int) -> None:
+    """Compute blocks of columns from `first` to `stop`, batch after batch."""
+    depth, n = b.shape[1:]
+    step, column_step = b.strides[1:]
+    squares, blocks = depth // SIDE, -(-n // _BLOCK)
+    for block in range(first, stop):
+        z, start = block // blocks, block % blocks * _BLOCK
+        panels = min(_BLOCK, n - start) // SIDE
+        for number in range(panels * squares):
+            if step == _FLOAT_BYTES:
+                panel, square = number // squares, number % squares
+            else:
+                panel, square = number % panels, number // panels
+            k, j = square * SIDE, start + panel * SIDE
+            _multiply_square(
+                a.shape[1],
+                a.ctypes.data + z * a.strides[0] + k * a.strides[2],
+                a.strides[1],
+                a.strides[2],
+                b.ctypes.data + z * b.strides[0] + k * step + j * column_step,
+                step,
+                column_step,
+                out.ctypes.data + z * out.strides[0] + j * _FLOAT_BYTES,
+                out.strides[1],
+            )
+
+
+@emitted(types.void, *[types.intp] * 9)
+def _multiply_square(
+    builder: ir.IRBuilder,
+    rows: ir.Value,
+    a: ir.Value,
+    a_step: ir.Value,
+    a_column_step: ir.Value,
+    b: ir.Value,
+    b_step: ir.Value,
+    b_column_step: ir.Value,
+    target: ir.Value,
+    target_step: ir.Value,
+) -> None:
+    def multiply(square: list[ir.Value]) -> None:
+        def multiply_row(row: ir.Value, _: list[ir.Value]) -> list[ir.Value]:
+            place = builder.add(target, builder.mul(row, target_step))
+            factors = builder.add(a, builder.mul(row, a_step))
+            total = vectors.load(builder, _VECTOR, place)
+            for k, row_of_b in enumerate(square):
+                at = builder.add(factors, builder.mul(a_column_step, WORD(k)))
+                factor = vectors.splat(builder, vectors.load(builder, FLOAT, at), SIDE)
+                total = vectors.call(builder, "llvm.fma", [factor, row_of_b, total])
+            vectors.store(builder, total, place)
+            return []
+
+        vectors.repeat(builder, rows, [], multiply_row)
+
+    columns_are_dense = builder.icmp_signed("==", b_step, WORD(_FLOAT_BYTES))
+    with builder.if_else(columns_are_dense) as (then, otherwise):
+        with then:
+            multiply(vectors.load_columns(builder, _VECTOR, b, b_column_step, WORD(SIDE)))
+        with otherwise:
+            multiply(vectors.load_rows(builder, _VECTOR, b, b_step))
