@@ -143,7 +143,7 @@ def compute(function: str, types: Sequence[str], result_type: str, operands: Seq
     return int(INTEGER[function](*values)) % (1 << 8 * widths[result_type])
 
 
-def _convert(source: str, target: str, bits: int) -> int:
+def _convert(source: str, target: str, bits: int) -> int:  # noqa: PLR0911 - a case a line
     widths = {"int64": 8, "int32": 4}
     if source == target:
         return bits if source != "float32" or not math.isnan(to_float(bits)) else NAN

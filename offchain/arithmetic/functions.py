@@ -1,4 +1,4 @@
-"""The scalar functions of the arithmetic, by number: the one table that everything else refers to."""
+"""The scalar functions of the arithmetic, by number: the table that all else refers to."""
 
 from enum import IntEnum
 
@@ -24,9 +24,9 @@ CANONICAL_NAN = 0x7FC00000
 
 
 class Function(IntEnum):
-    """Scalar functions; the number is the function's canonical encoding and never changes its meaning.
+    """Scalar functions; the number is the canonical encoding and never changes its meaning.
 
-    The comment gives (operands) -> result; F is FLOAT32, I is INT64 or INT32, B is BOOL, X any type.
+    The comment gives (operands) -> result; F is FLOAT32, I INT64 or INT32, B BOOL, X any type.
     """
 
     COPY = 0  # (X) -> X
@@ -81,7 +81,7 @@ class Function(IntEnum):
 
     @property
     def is_transcendental(self) -> bool:
-        """Whether the function is defined by mathematics (correct rounding) rather than by IEEE 754."""
+        """Whether mathematics (correct rounding), not IEEE 754, defines the function."""
         return self >= Function.EXP
 
 

@@ -10,6 +10,7 @@ starts from the result of the slab before it.
 from collections.abc import Sequence
 from itertools import groupby, product
 from math import prod
+from typing import cast
 from typing import NamedTuple
 
 import numpy as np
@@ -26,7 +27,7 @@ from offchain.execution.accesses import (
     restrict,
     row_major,
 )
-from offchain.execution.kernels.gemm import gemm
+from offchain.execution.kernels.gemm import Floats, gemm
 from offchain.execution.views import Reader, view
 from offchain.programs.graph import Node, Operand
 
@@ -116,12 +117,13 @@ class _Product:
         start = out if self._init is None else self._init.buffer(init)
         shape = (self._batch, self._rows, self._columns)
         for in_a, in_b, in_start, in_out in self._calls:
-            gemm(
+            views = (
                 view(a, (self._batch, self._rows, self._steps), in_a),
                 view(b, (self._batch, self._steps, self._columns), in_b),
                 view(start, shape, in_start),
                 view(out, shape, in_out),
             )
+            gemm(*cast("tuple[Floats, Floats, Floats, Floats]", views))
 
 
 class Contraction:

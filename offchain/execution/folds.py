@@ -23,7 +23,7 @@ from offchain.execution.scalars import Apply, get_associative, get_function
 from offchain.execution.views import Reader, make_constant, view
 from offchain.programs.graph import Node, Operand, Origin
 
-POSITION_FUNCTIONS = frozenset({Function.ARGMAX, Function.ARGMIN})
+_POSITIONS = frozenset({Function.ARGMAX, Function.ARGMIN})
 
 _SLAB_ELEMENTS = 1 << 24
 _KERNELS: Mapping[Function, Literal["add", "max", "min"]] = {
@@ -116,7 +116,7 @@ def _find_nest(operand: Operand, sizes: tuple[int, ...], rank: int) -> list[int]
 
 def _get_fold(node: Node) -> _Fold:
     function, dtype = node.function, node.operands[1].dtype
-    if function in POSITION_FUNCTIONS:
+    if function in _POSITIONS:
         return partial(_fold_positions, function)
     apply = get_function(function, (dtype, dtype), dtype)
     init = node.operands[0]
@@ -150,11 +150,11 @@ def _fold_positions(function: Function, matrix: Array, init: Array) -> Array:
         best = argmax(floats) if is_max else argmin(floats)
     else:
         best = np.argmax(matrix, 1) if is_max else np.argmin(matrix, 1)
-    unsigned = init.view(f"u{init.itemsize}")
+    unsigned = init.view(np.uint64)
     starts = np.flatnonzero(unsigned < matrix.shape[1])
     x, y = matrix[starts, best[starts]], matrix[starts, unsigned[starts]]
     is_better = (x > y if is_max else x < y) | (np.isnan(x) & ~np.isnan(y))
-    out = best.astype(init.dtype)
+    out = best.astype(np.int64)
     kept = starts[~is_better]
     out[kept] = init[kept]
     return out

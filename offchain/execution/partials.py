@@ -1,13 +1,11 @@
 """All accumulators of one element of a fold, which a dispute about the element is about."""
 
 from collections.abc import Mapping, Sequence
-from itertools import accumulate
 
 import numpy as np
 from llvmlite import ir
 from numba.core import types
 
-from offchain.arithmetic.evaluate import evaluate
 from offchain.arithmetic.functions import DType, Function
 from offchain.commitments.tensors import Array
 from offchain.execution.accesses import project, restrict
@@ -18,18 +16,14 @@ from offchain.execution.views import Reader
 from offchain.programs.graph import Kind, Node
 from offchain.programs.semantics import unravel
 
-_SEQUENTIAL: Mapping[Function, np.ufunc] = {
+_UFUNCS: Mapping[Function, np.ufunc] = {
     Function.ADD: np.add,
-    Function.SUB: np.subtract,
     Function.MUL: np.multiply,
-    Function.DIV: np.divide,
     Function.MAX: np.maximum,
     Function.MIN: np.minimum,
     Function.AND: np.bitwise_and,
     Function.OR: np.bitwise_or,
-    Function.XOR: np.bitwise_xor,
 }
-"""Functions of which NumPy computes all accumulators of a vector one by one, exactly."""
 
 _Terms = list[tuple[Reader, Array | None]]
 """For each operand but init, its reader over the fold, and its tensor."""
@@ -95,19 +89,10 @@ def _scatter(node: Node, element: int, start: Array, terms: _Terms) -> Array:
 
 def _accumulate(function: Function, dtype: DType, values: Array) -> Array:
     """Return the accumulators of a left fold whose init is the first of the values."""
-    accumulators: Array
-    ufunc = _SEQUENTIAL.get(function)
+    ufunc = _UFUNCS[function]
     if function in (Function.MAX, Function.MIN) and dtype is DType.FLOAT32:
-        return _accumulate_extremum(_SEQUENTIAL[function], values)
-    if ufunc is not None:
-        accumulators = ufunc.accumulate(values, dtype=values.dtype)
-        return accumulators
-    unsigned = f"u{values.itemsize}"
-    types_ = (dtype, dtype)
-    folded = accumulate(
-        values.view(unsigned).tolist(), lambda x, y: evaluate(function, types_, dtype, (x, y))
-    )
-    accumulators = np.array(list(folded), unsigned).view(values.dtype)
+        return _accumulate_extremum(ufunc, values)
+    accumulators: Array = ufunc.accumulate(values, dtype=values.dtype)  # one after the other
     return accumulators
 
 
@@ -127,14 +112,14 @@ def _accumulate_positions(function: Function, start: Array, values: Array) -> Ar
     ranks = np.unique(values, return_inverse=True)[1]  # NaN is the largest, and the zeros are equal
     if function is Function.ARGMIN:
         ranks = np.where(np.isnan(values), 1, -ranks)
-    position = int(start.view(f"u{start.itemsize}")[0])
+    position = int(start.view(np.uint64)[0])
     is_position = position < len(values)
     before = np.maximum.accumulate(
         np.append(ranks[position] if is_position else ranks.min() - 1, ranks)
     )
     is_better = ranks > before[:-1]
     positions = np.maximum.accumulate(np.where(is_better, np.arange(len(values)), -1))
-    return np.append(start, np.where(positions < 0, start, positions)).astype(start.dtype)
+    return np.append(start, np.where(positions < 0, start, positions))
 
 
 @emitted(types.float32, types.float32, types.float32, types.float32)

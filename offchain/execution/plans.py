@@ -6,13 +6,11 @@ from typing import Protocol
 
 import numpy as np
 
-from offchain.arithmetic.evaluate import UndefinedTypesError, check_types
-from offchain.arithmetic.functions import DType, Function
+from offchain.arithmetic.functions import Function
 from offchain.commitments.tensors import NUMPY_TYPES, Array
-from offchain.errors import ProgramError
 from offchain.execution.accesses import project
 from offchain.execution.contractions import Contraction
-from offchain.execution.folds import POSITION_FUNCTIONS, Reduction
+from offchain.execution.folds import Reduction
 from offchain.execution.gathers import Gather
 from offchain.execution.kernels import philox
 from offchain.execution.maps import MapGroup
@@ -22,7 +20,6 @@ from offchain.execution.views import Reader
 from offchain.programs.graph import Kind, Node
 
 _MOVES = frozenset({Kind.MOVE, Kind.SOURCE, Kind.SINK})
-_COPYING = frozenset({Function.COPY, *POSITION_FUNCTIONS})
 
 _ALONE = -1
 """The index of a map that is a group of its own: no operand refers to it."""
@@ -82,12 +79,7 @@ def as_map(node: Node) -> Node | None:
 
 
 def plan_node(node: Node) -> Plan:
-    """Return a node's plan.
-
-    Raises:
-        ProgramError: its operands are of types for which the operator is not defined.
-    """
-    _check_types(node)
+    """Return the plan of a node that is valid (`check_node`)."""
     if node.elements == 0:
         return _Empty(node)
     if node.kind.folds and node.fold_length == 0:
@@ -108,34 +100,3 @@ _PLANS: Mapping[Kind, Callable[[Node], Plan]] = {
     Kind.SCATTER: plan_scatter,
     Kind.RANDOM: _Random,
 }
-
-
-def _check_types(node: Node) -> None:
-    types = [operand.dtype for operand in node.operands]
-    names = ", ".join(dtype.name for dtype in types)
-    problem = f"{node.kind.name} is not defined as ({names}) -> {node.dtype.name}"
-    if not _is_typed(node, types):
-        raise ProgramError(problem)
-    try:
-        if node.kind is Kind.MAP:
-            check_types(node.function, types, node.dtype)
-        elif node.kind in (Kind.REDUCE, Kind.SCATTER) and node.function not in _COPYING:
-            check_types(node.function, (node.dtype,) * 2, node.dtype)
-    except UndefinedTypesError as error:
-        raise ProgramError(f"{problem}: {error}") from error
-
-
-def _is_typed(node: Node, types: Sequence[DType]) -> bool:
-    """Whether the types are those of the operator's kind, whatever its function."""
-    own = node.dtype
-    if node.kind is Kind.MAP:
-        return True
-    if node.kind in (Kind.CONTRACT, Kind.RANDOM):
-        return {own, *types} == {DType.FLOAT32}
-    if node.kind is Kind.REDUCE and node.function in POSITION_FUNCTIONS:
-        return types[0] is own and own in (DType.INT64, DType.INT32)
-    if node.kind is Kind.GATHER:
-        return types[0] is own and DType.FLOAT32 not in types[1:]
-    if node.kind is Kind.SCATTER:
-        return set(types[:2]) == {own} and DType.FLOAT32 not in types[2:]
-    return set(types) == {own}

@@ -148,10 +148,7 @@ _FLOAT32: dict[Function, Apply] = {
 }
 
 _ASSOCIATIVE = frozenset(
-    {
-        *(Function.ADD, Function.MUL, Function.MAX, Function.MIN),
-        *(Function.AND, Function.OR, Function.XOR),
-    }
+    {Function.ADD, Function.MUL, Function.MAX, Function.MIN, Function.AND, Function.OR}
 )
 
 

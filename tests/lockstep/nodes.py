@@ -97,26 +97,23 @@ def _types(draw: Draw, kind: Kind, dtype: DType) -> tuple[Function, DType, list[
     """Draw a function, the output's type and the operands' types."""
     if kind is Kind.MAP:
         function = draw(st.sampled_from(sorted(SIGNATURES)))
-        if draw(st.integers(0, 7)) == 0:
-            return function, dtype, draw(st.lists(dtypes, min_size=1, max_size=3))
         types, result = draw(signatures(function))
+        if draw(st.integers(0, 7)) == 0:
+            types, result = draw(st.lists(dtypes, min_size=1, max_size=3)), dtype
         return function, result, types
-    if kind is Kind.CONTRACT:
-        return Function.FMA, DType.FLOAT32, [DType.FLOAT32] * 3
+    indices = draw(st.lists(index_dtypes, min_size=1, max_size=3))
+    fold = draw(st.sampled_from(get_fold_functions(dtype)))
+    choices = {
+        Kind.CONTRACT: (Function.FMA, DType.FLOAT32, [DType.FLOAT32] * 3),
+        Kind.REDUCE: (fold, dtype, [dtype, dtype]),
+        Kind.MOVE: (Function.COPY, dtype, [dtype] * draw(st.integers(1, 4))),
+        Kind.GATHER: (Function.COPY, dtype, [dtype, *indices]),
+        Kind.SCATTER: (draw(st.sampled_from([fold, Function.COPY])), dtype, [dtype] * 2 + indices),
+        Kind.RANDOM: (Function.UNIFORM, DType.FLOAT32, []),
+    }
     if kind is Kind.REDUCE and draw(st.booleans()):
         return draw(st.sampled_from(SEARCHES)), DType.INT64, [DType.INT64, draw(dtypes)]
-    if kind is Kind.REDUCE:
-        return draw(st.sampled_from(get_fold_functions(dtype))), dtype, [dtype, dtype]
-    indices = draw(st.lists(index_dtypes, min_size=1, max_size=3))
-    if kind is Kind.SCATTER:
-        function = draw(st.sampled_from((*get_fold_functions(dtype), Function.COPY)))
-        return function, dtype, [dtype, dtype, *indices]
-    if kind is Kind.GATHER:
-        return Function.COPY, dtype, [dtype, *indices]
-    if kind is Kind.RANDOM:
-        return Function.UNIFORM, DType.FLOAT32, []
-    count = draw(st.integers(1, 4)) if kind is Kind.MOVE else 1
-    return Function.COPY, dtype, [dtype] * count
+    return choices.get(kind, (Function.COPY, dtype, [dtype]))
 
 
 @st.composite

@@ -57,7 +57,7 @@ def test_leaves_of_all_kinds_are_computed_alike(leaf: Contract, case: Leaf) -> N
     assert call(leaf, "compute", case.context, encoding, case.openings) == expected
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(case=leaves(), data=st.data())
 def test_leaves_refuse_wrong_openings_alike(
     leaf: Contract, case: Leaf, data: st.DataObject
@@ -90,7 +90,7 @@ def assert_inspected_alike(leaf: Contract, encoding: bytes) -> None:
     assert call(leaf, "is_known", encoding) == known
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(node=operators(), data=st.data())
 def test_malformed_operators_are_refused_alike(
     leaf: Contract, node: Node, data: st.DataObject

@@ -75,7 +75,7 @@ def test_a_higher_import_would_be_seen() -> None:
     "module", ["contracts.model.referee", "offchain.commitments.tree", "offchain.programs.roots"]
 )
 def test_the_law_knows_no_torch_and_no_chain(module: str) -> None:
-    """Importing the referee's model, the commitments or the programs loads neither torch nor web3."""
+    """The referee's model, the commitments and the programs load neither torch nor web3."""
     code = f"import {module}, sys; print(*sorted({{'torch', 'web3', 'eth'}} & set(sys.modules)))"
     done = subprocess.run(  # noqa: S603 - our own interpreter on our own code
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
