@@ -10,8 +10,7 @@ starts from the result of the slab before it.
 from collections.abc import Sequence
 from itertools import groupby, product
 from math import prod
-from typing import cast
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 

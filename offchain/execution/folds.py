@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from math import prod
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -152,7 +152,8 @@ def _fold_positions(function: Function, matrix: Array, init: Array) -> Array:
         best = np.argmax(matrix, 1) if is_max else np.argmin(matrix, 1)
     unsigned = init.view(np.uint64)
     starts = np.flatnonzero(unsigned < matrix.shape[1])
-    x, y = matrix[starts, best[starts]], matrix[starts, unsigned[starts]]
+    x: Any = matrix[starts, best[starts]]
+    y: Any = matrix[starts, unsigned[starts]]
     is_better = (x > y if is_max else x < y) | (np.isnan(x) & ~np.isnan(y))
     out = best.astype(np.int64)
     kept = starts[~is_better]
