@@ -113,6 +113,11 @@ def _show(result: dict[str, Any]) -> None:
             )
         else:
             console.print()
+    seconds = result["seconds"]
+    console.print(
+        f"took:  {seconds['run']:.1f} s running, {seconds['trace']:.1f} s making traces, "
+        f"{seconds['chain']:.1f} s on the chain"
+    )
     table = Table("stage", "gas", title="gas by stage")
     table.columns[1].justify = "right"
     for stage, gas in result["gas"]["by_phase"].items():

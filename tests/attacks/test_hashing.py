@@ -132,7 +132,7 @@ def test_g5_reorganised_chain_cannot_retarget_a_move(referee: Lockstep) -> None:
         answer = game.next_move()
         assert answer.name == "open"
     # The chain is reorganised: this time the challenger has picked another node.
-    game.target, game.shown = 20, shown
+    game.target, game.shown = (20, 0), shown
     game.make(game.next_move())
     assert referee.refused(answer.name, answer.sender, *answer.args) == Reason.STALE
     other = game.next_move()

@@ -10,6 +10,7 @@ from contracts.model.moves import NODE_TAGS, get_boundary, get_segments
 from contracts.model.referee import compute_commitment
 from contracts.model.types import NO_OPENING, Event, Job, Match, Opening
 from contracts.reasons import Ending, Phase
+from offchain.commitments.tags import CHUNK_BYTES
 from offchain.commitments.tensors import TensorTree
 from offchain.commitments.tree import MAX_ARITY_LOG2, Digest, Tree
 from offchain.programs.graph import Node, Operand
@@ -38,8 +39,8 @@ class Game:
     claims: list[Claim]
     terms: dict[str, Any] = field(default_factory=dict)
     job_id: int = 0
-    target: int | None = None
-    """The operator that the challenger disputes, if not the first that differs."""
+    target: tuple[int, int] | None = None
+    """The operator and the element that the challenger disputes, if not the first that differ."""
     shown: Any = None
     """What the defender has opened last: nodes, a chunk or accumulators."""
 
@@ -99,9 +100,8 @@ class Game:
         match = self.match
         if is_challengers_turn(match):
             name, args = answer(match, self.claims[match.challenger], self.shown, self.defender)
-            if self.target is not None and match.phase is Phase.TRACE:
-                child = (self.target >> max(match.level - MAX_ARITY_LOG2, 0)) % len(self.shown)
-                args = pick(match, self.shown, child)
+            if self.target is not None:
+                args = aim(match, self.shown, self.target, args)
             sender = self.members[match.challenger]
         else:
             name, args = defend(match, self.claims[match.defender])
@@ -177,7 +177,7 @@ def get_partials(match: Match, claim: Claim) -> list[int]:
 
 
 def _read(tensor: TensorTree, operand: Operand, index: int) -> bytes:
-    chunk, start = divmod(index * operand.dtype.width, 256)
+    chunk, start = divmod(index * operand.dtype.width, CHUNK_BYTES)
     return tensor.chunk(chunk)[start : start + operand.dtype.width]
 
 
@@ -259,6 +259,25 @@ def answer(match: Match, claim: Claim, shown: Any, defender: Claim) -> tuple[str
     if not is_known(get_node(match, claim)):
         return "refer", (encoding,)
     return "leaf", (encoding, get_openings(match, defender))
+
+
+def aim(
+    match: Match, shown: Any, target: tuple[int, int], args: tuple[Any, ...]
+) -> tuple[Any, ...]:
+    """Return the challenger's arguments that lead to an operator and to one of its elements."""
+    operator, element = target
+    if match.phase is Phase.TRACE:
+        return pick(match, shown, _get_child(match, operator))
+    if match.phase is Phase.TENSOR:
+        return pick(match, shown, _get_child(match, element * match.width // CHUNK_BYTES))
+    if match.phase is Phase.CHUNK:
+        return shown, element - match.index * (CHUNK_BYTES // match.width)
+    return args
+
+
+def _get_child(match: Match, leaf: int) -> int:
+    down = min(match.level, MAX_ARITY_LOG2)
+    return (leaf >> (match.level - down)) - (match.index << down)
 
 
 def pick(match: Match, shown: Any, child: int) -> tuple[Any, ...]:
