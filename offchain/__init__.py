@@ -1,1 +1,1 @@
-"""TODO."""
+"""Everything off the chain: arithmetic, commitments, programs, execution, providers, disputes."""

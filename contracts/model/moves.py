@@ -78,6 +78,16 @@ class Turn:
         put_job(self.store, self.job_id, replace(self.job, match=replace(match, **changes)))
         self.store.events.append(Event(event, (self.job_id, match.number, *args)))
 
+    def pick(self, phase: Phase, index: int, leaf: Digest, **changes: Any) -> None:
+        """Go on below a leaf of the tree that has been descended."""
+        place = {"opened": False, "phase": phase, "node": leaf, "level": 0, "index": index}
+        self.play("Picked", index, leaf, **place, **changes)
+
+    def enter(self, phase: Phase, first: Digest, top: Digest, count: int, **changes: Any) -> None:
+        """Go on at the top of a tree of `count` leaves."""
+        place = {"phase": phase, "node": top, "level": get_height(count), "index": 0}
+        self.play("Entered", phase, first, top, count=count, **place, **changes)
+
     def end(self, ending: Ending, *, defender_wins: bool) -> None:
         """End the match."""
         end_match(self.store, self.job_id, self.job, Verdict(defender_wins, ending))
@@ -163,15 +173,10 @@ def _pick_checkpoint(turn: Turn, index: int, root: Digest) -> None:
         return
     first = (index - 1) * terms.checkpoint_every
     length = min(terms.checkpoint_every, terms.steps - first)
-    turn.play(
-        "Picked",
+    turn.pick(
+        Phase.ENTER_TRACE if length == 1 else Phase.ENTER_INTERVAL,
         index,
         root,
-        opened=False,
-        phase=Phase.ENTER_TRACE if length == 1 else Phase.ENTER_INTERVAL,
-        node=root,
-        level=0,
-        index=index,
         tree_top=turn.job.members[turn.match.defender].top,
         tree_count=terms.checkpoints,
         tree_index=index,
@@ -183,18 +188,8 @@ def _pick_checkpoint(turn: Turn, index: int, root: Digest) -> None:
 def _pick_state(turn: Turn, index: int, root: Digest) -> None:
     """The first state of the interval that the challenger disputes; the first one is agreed."""
     require(index > 0, Reason.OUT_OF_RANGE)
-    turn.play(
-        "Picked",
-        index,
-        root,
-        opened=False,
-        phase=Phase.ENTER_TRACE,
-        node=root,
-        level=0,
-        index=index,
-        tree_index=index,
-        step=turn.match.first_step + index - 1,
-    )
+    step = turn.match.first_step + index - 1
+    turn.pick(Phase.ENTER_TRACE, index, root, tree_index=index, step=step)
 
 
 def _pick_operator(turn: Turn, index: int, root: Digest) -> None:
@@ -205,31 +200,17 @@ def _pick_operator(turn: Turn, index: int, root: Digest) -> None:
     else:
         is_scalar = terms.leaf_mode is LeafMode.SCALAR
         phase = Phase.ENTER_OPERATOR if is_scalar else Phase.VERIFIER
-    turn.play(
-        "Picked",
-        index,
-        root,
-        opened=False,
-        phase=phase,
-        node=root,
-        level=0,
-        index=index,
-        operator=index,
-    )
+    turn.pick(phase, index, root, operator=index)
 
 
 def _pick_chunk(turn: Turn, index: int, leaf: Digest) -> None:
     """The first chunk of the output that the challenger disputes."""
-    turn.play(
-        "Picked", index, leaf, opened=False, phase=Phase.CHUNK, node=leaf, level=0, index=index
-    )
+    turn.pick(Phase.CHUNK, index, leaf)
 
 
 def _pick_slot(turn: Turn, index: int, root: Digest) -> None:
     """The first tensor of the state after the step that is not the one its sink made."""
-    turn.play(
-        "Picked", index, root, opened=False, phase=Phase.SINK, node=root, level=0, index=index
-    )
+    turn.pick(Phase.SINK, index, root)
 
 
 _LEAVES: dict[Phase, Callable[[Turn, int, Digest], None]] = {
@@ -271,19 +252,7 @@ def on_enter_interval(
     for leaf, index, proof in ends:
         is_end = is_member(Tag.INTERVAL_NODE, top, leaf, index, length + 1, proof)
         require(is_end, Reason.BAD_PROOF)
-    turn.play(
-        "Entered",
-        Phase.INTERVAL,
-        before,
-        top,
-        phase=Phase.INTERVAL,
-        node=top,
-        level=get_height(length + 1),
-        index=0,
-        count=length + 1,
-        tree_top=top,
-        tree_count=length + 1,
-    )
+    turn.enter(Phase.INTERVAL, before, top, length + 1, tree_top=top, tree_count=length + 1)
 
 
 def on_enter_trace(
@@ -304,19 +273,7 @@ def on_enter_trace(
     count = turn.job.terms.operators + 1
     is_last = is_member(Tag.TRACE_NODE, top, match.node, count - 1, count, last_proof)
     require(is_last, Reason.BAD_PROOF)
-    turn.play(
-        "Entered",
-        Phase.TRACE,
-        before,
-        top,
-        phase=Phase.TRACE,
-        node=top,
-        level=get_height(count),
-        index=0,
-        count=count,
-        before=before,
-        trace_top=top,
-    )
+    turn.enter(Phase.TRACE, before, top, count, before=before, trace_top=top)
 
 
 def on_enter_operator(
@@ -344,16 +301,11 @@ def on_enter_operator(
         return
     require(hash_tensor(header, top) == match.node, Reason.BAD_OPENING)
     count = get_chunk_count(node.dtype, node.elements)
-    turn.play(
-        "Entered",
+    turn.enter(
         Phase.TENSOR,
         leaf,
         top,
-        phase=Phase.TENSOR,
-        node=top,
-        level=get_height(count),
-        index=0,
-        count=count,
+        count,
         encoding_digest=leaf,
         width=node.dtype.width,
         elements=node.elements,
@@ -368,17 +320,7 @@ def on_enter_state(
     turn = begin(store, message, job_id, position, Phase.ENTER_STATE)
     count = turn.job.terms.state_slots
     require(hash_root(Tag.STATE_ROOT, count, top) == turn.match.node, Reason.BAD_OPENING)
-    turn.play(
-        "Entered",
-        Phase.STATE,
-        turn.match.node,
-        top,
-        phase=Phase.STATE,
-        node=top,
-        level=get_height(count),
-        index=0,
-        count=count,
-    )
+    turn.enter(Phase.STATE, turn.match.node, top, count)
 
 
 def on_open_chunk(

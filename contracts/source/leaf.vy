@@ -45,12 +45,7 @@ def compute(
     padded: Bytes[nodes.MAX_PADDED_BYTES] = nodes.pad(encoding)
     op: nodes.Operator = decoder.decode(padded)
     assert self._is_known(op), "leaf: the chain does not know this function"
-    fold_length: uint256 = nodes.get_fold_length(op)
-    variables: int256[nodes.MAX_VARIABLES] = empty(int256[nodes.MAX_VARIABLES])
-    variables = nodes.unravel(variables, context.element, op, 0, op.rank)
-    if fold_length != 0:
-        variables = nodes.unravel(variables, context.position, op, op.rank, op.fold_rank)
-
+    variables: int256[nodes.MAX_VARIABLES] = self._get_variables(op, context)
     # The first value of a fold is the accumulator before this step.
     values: uint256[types.MAX_OPERANDS] = empty(uint256[types.MAX_OPERANDS])
     values[0] = context.accumulator
@@ -61,7 +56,7 @@ def compute(
     for place: uint256 in places:
         operand: uint256 = op.operands[place]
         if place == BEST_PLACE and nodes.is_search(op):
-            if values[0] >= fold_length:
+            if values[0] >= nodes.get_fold_length(op):
                 return context.position
             operand = op.operands[1]
             variables = nodes.unravel(variables, values[0], op, op.rank, op.fold_rank)
@@ -79,13 +74,7 @@ def compute(
             target: uint256 = nodes.get_target(padded, op, unsafe_sub(place, 2))
             if nodes.get_signed(nodes.get_dtype(operand), last) != variables[target]:
                 return values[0]
-    if op.kind == nodes.RANDOM:
-        return self._draw(padded, context)
-    if nodes.is_fold(op):
-        return self._accumulate(op, values, fold_length, context.position)
-    if op.kind == nodes.MAP:
-        return self._map(op, values)
-    return last
+    return self._combine(padded, op, context, values, last)
 
 
 @external
@@ -141,6 +130,19 @@ def _hash_output(
 @pure
 def _is_known(op: nodes.Operator) -> bool:
     return op.function < nodes.FIRST_TRANSCENDENTAL or scalar.is_known(op.function)
+
+
+@internal
+@pure
+def _get_variables(
+    op: nodes.Operator, context: types.Context
+) -> int256[nodes.MAX_VARIABLES]:
+    # The indices of the output and of the fold, if that has any steps.
+    variables: int256[nodes.MAX_VARIABLES] = empty(int256[nodes.MAX_VARIABLES])
+    variables = nodes.unravel(variables, context.element, op, 0, op.rank)
+    if nodes.get_fold_length(op) == 0:
+        return variables
+    return nodes.unravel(variables, context.position, op, op.rank, op.fold_rank)
 
 
 @internal
@@ -298,6 +300,25 @@ def _is_agreed(
 
 @internal
 @pure
+def _combine(
+    padded: Bytes[nodes.MAX_PADDED_BYTES],
+    op: nodes.Operator,
+    context: types.Context,
+    values: uint256[types.MAX_OPERANDS],
+    last: uint256,
+) -> uint256:
+    # What the kind makes of the values that have been read, the last of which is `last`.
+    if op.kind == nodes.RANDOM:
+        return self._draw(padded, context)
+    if op.kind == nodes.MAP:
+        return self._map(op, values)
+    if nodes.is_fold(op):
+        return self._accumulate(op, values, context.position)
+    return last
+
+
+@internal
+@pure
 def _draw(padded: Bytes[nodes.MAX_PADDED_BYTES], context: types.Context) -> uint256:
     # The encoding of a random operator ends with its seed and its stream.
     tail: uint256 = convert(extract32(padded, unsafe_sub(len(padded), nodes.PADDING)), uint256)
@@ -324,12 +345,9 @@ def _map(op: nodes.Operator, values: uint256[types.MAX_OPERANDS]) -> uint256:
 @internal
 @pure
 def _accumulate(
-    op: nodes.Operator,
-    values: uint256[types.MAX_OPERANDS],
-    fold_length: uint256,
-    position: uint256,
+    op: nodes.Operator, values: uint256[types.MAX_OPERANDS], position: uint256
 ) -> uint256:
-    if fold_length == 0:
+    if nodes.get_fold_length(op) == 0:
         return values[0]
     if op.kind == nodes.CONTRACT:
         return scalar.evaluate(

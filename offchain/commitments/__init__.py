@@ -1,1 +1,1 @@
-"""TODO."""
+"""Commitments: keccak-256 trees over tensors, states, histories, traces and programs."""

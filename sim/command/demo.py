@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from sim.command import options
+from sim.command.wording import describe_place, describe_scalar
 
 if TYPE_CHECKING:
     from offchain.disputes.game import Played
@@ -156,17 +157,11 @@ def _conclude(console: Console, session: "Session", result: dict[str, Any]) -> N
     located, verdict = result["located"], result["verdict"]
     console.print()
     if located["scalar"]:
-        scalar, operator = located["scalar"], located["operator"]
-        index = operator["index"]
-        line = session.task.program.lines[index]
-        fold = "" if located["fold_index"] is None else f", fold step {located['fold_index']}"
-        console.print(
-            f"[bold]Found[/] in step {located['step']}, operator {operator['name']}, element "
-            f"{located['element']}{fold}: {scalar['function']}({', '.join(scalar['operands'])}) "
-            f"is {scalar['correct']}, not {scalar['claimed']}."
-        )
+        console.print(f"[bold]Found[/] in {describe_place(located)}:")
+        console.print(f"  {describe_scalar(located['scalar'])}")
+        line = session.task.program.lines[located["operator"]["index"]]
         if line:
-            console.print(f"  the operator comes from {line}")
+            console.print(f"  in {line}")
     console.print(
         f"[bold]{verdict['winner']}[/]'s claim wins; {', '.join(verdict['losers'])} is slashed "
         f"({verdict['reason']}). {result['rounds']} moves, {result['gas']['total']:,} gas."

@@ -8,6 +8,7 @@ import click
 from rich.table import Table
 
 from sim.command import options
+from sim.command.wording import describe_place, describe_scalar
 
 HONEST_LOST = 3
 
@@ -100,19 +101,9 @@ def _show(result: dict[str, Any]) -> None:
         f"{result['rounds']} moves, {result['gas']['total']:,} gas"
     )
     if located["operator"]:
-        name, kind = located["operator"]["name"], located["operator"]["kind"]
-        console.print(f"found: step {located['step']}, operator {name} ({kind})", end="")
-        if located["scalar"]:
-            scalar = located["scalar"]
-            fold = "" if located["fold_index"] is None else f", fold step {located['fold_index']}"
-            console.print(f", element {located['element']}{fold}")
-            operands = ", ".join(scalar["operands"])
-            console.print(
-                f"       {scalar['function']}({operands}) = {scalar['correct']}, "
-                f"claimed {scalar['claimed']}"
-            )
-        else:
-            console.print()
+        console.print(f"found: {describe_place(located)}")
+    if located["scalar"]:
+        console.print(f"       {describe_scalar(located['scalar'])}")
     seconds = result["seconds"]
     console.print(
         f"took:  {seconds['run']:.1f} s running, {seconds['trace']:.1f} s making traces, "

@@ -19,7 +19,7 @@ CALL: constant(uint256) = 4
 
 REFEREE: immutable(address)
 payday: uint256
-calls: DynArray[Bytes[1024], 4]
+calls: DynArray[Bytes[8192], 4]
 successes: public(uint256)
 
 @deploy
@@ -36,19 +36,25 @@ def __default__():
     if self.payday == SHOUT:
         raw_revert(abi_encode(empty(uint256[2048])))
     if self.payday == CALL:
-        for data: Bytes[1024] in self.calls:
+        for data: Bytes[8192] in self.calls:
             if raw_call(REFEREE, data, revert_on_failure=False):
                 self.successes += 1
 
 @external
-def arm(payday: uint256, calls: DynArray[Bytes[1024], 4]):
+def arm(payday: uint256, calls: DynArray[Bytes[8192], 4]):
     self.payday = payday
     self.calls = calls
 
 @external
+def squeeze(data: Bytes[8192], gas_limit: uint256):
+    self.successes = 0
+    if raw_call(REFEREE, data, gas=gas_limit, revert_on_failure=False):
+        self.successes = 1
+
+@external
 @payable
-def play(calls: DynArray[Bytes[1024], 4]):
-    for data: Bytes[1024] in calls:
+def play(calls: DynArray[Bytes[8192], 4]):
+    for data: Bytes[8192] in calls:
         raw_call(REFEREE, data, value=msg.value)
 """
 
@@ -101,6 +107,12 @@ class Puppet:
         referee.compare_all()
         assert referee.chain.balance(referee.contract.address) == referee.store.balance_wei
         return events
+
+    def squeeze(self, gas: int, name: str, *args: Any) -> bool:
+        """Make a call with so much gas, on the contract only; say whether it was accepted."""
+        self.contract.transact("squeeze", self.encode(name, *args), gas, sender=self.hand)
+        self.referee._compare_supply()
+        return self.successes == 1
 
     @property
     def successes(self) -> int:

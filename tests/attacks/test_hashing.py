@@ -150,3 +150,27 @@ def test_g4_opening_by_somebody_else_changes_nothing_but_the_sender(referee: Loc
     referee.call(move.name, referee.chain.accounts[9], *move.args)
     assert (game.match, referee.position(game.job_id)) == own
     assert referee.refused(move.name, move.sender, *move.args) == Reason.STALE
+
+
+def test_s11_proofs_of_one_tree_are_nothing_in_another(referee: Lockstep) -> None:
+    """The agreed state is proven in the tree in which the other one is disputed, and only there."""
+    game = start(referee).play_to(Phase.ENTER_TRACE)
+    move, history = game.next_move(), game.claims[0].history
+    interval = game.claims[0].interval(game.match.first_step)
+    assert game.match.tree_top == interval.top
+    for index in range(history.count):
+        other = (history.node(0, index), history.proof(index))
+        args = (*move.args[:2], *other, *move.args[4:])
+        assert referee.refused(move.name, move.sender, *args) == Reason.BAD_PROOF
+    game.make(move)
+
+
+def test_v3_leaf_is_computed_by_the_operator_that_was_entered(referee: Lockstep) -> None:
+    """No other operator of the program, and no other attribute, decides a leaf."""
+    game = start(referee).play_to(Phase.LEAF)
+    move, encodings = game.next_move(), game.task.commitment.encodings
+    own = encodings[game.match.operator]
+    others = [e for e in encodings if e != own]
+    for encoding in (*others, own[:2] + b"\x02" + own[3:], own + b"\0"):
+        args = (*move.args[:2], encoding, move.args[3])
+        assert referee.refused(move.name, move.sender, *args) == Reason.BAD_PROOF

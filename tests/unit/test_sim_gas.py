@@ -5,9 +5,8 @@ from hypothesis import strategies as st
 
 from offchain.chain import Address, Receipt
 from offchain.chain.gas import TRANSACTION_GAS
-from offchain.disputes.accounts import get_costs, sum_stages
+from offchain.disputes.accounts import STAGE_ORDER, get_costs, sum_stages
 from offchain.disputes.game import Played
-from offchain.disputes.report import STAGES
 from sim.gas import GasRow, Spread, summarise
 
 CALLS = ("commit", "open", "pick", "leaf", "withdraw")
@@ -34,7 +33,7 @@ def make_played(stage: str, call: str, calldata: int | None, execution: int = 0)
 
 amounts = st.integers(0, 200_000)
 calls = st.builds(
-    make_played, st.sampled_from(STAGES), st.sampled_from(CALLS), amounts | st.none(), amounts
+    make_played, st.sampled_from(STAGE_ORDER), st.sampled_from(CALLS), amounts | st.none(), amounts
 )
 games = st.lists(calls, max_size=30)
 
@@ -49,7 +48,7 @@ def test_the_rows_sum_to_the_receipts(played: list[Played]) -> None:
     assert sum(row.calldata.total for row in rows) == sum(r.gas_calldata for r in receipts)
     assert sum(row.execution.total for row in rows) == sum(r.gas_execution for r in receipts)
     assert sum_stages(get_costs(played)) == {
-        stage: sum(row.gas.total for row in rows if row.stage == stage) for stage in STAGES
+        stage: sum(row.gas.total for row in rows if row.stage == stage) for stage in STAGE_ORDER
     }
 
 
@@ -66,7 +65,7 @@ def test_the_order_of_play_does_not_matter(played: list[Played], random: object)
     """Rows come stage after stage, whatever was played first."""
     shuffled = sorted(played, key=lambda _: random.random())  # type: ignore[attr-defined] # Random
     assert summarise(shuffled) == summarise(played)
-    stages = [STAGES.index(row.stage) for row in summarise(played)]
+    stages = [STAGE_ORDER.index(row.stage) for row in summarise(played)]
     assert stages == sorted(stages)
 
 

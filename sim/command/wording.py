@@ -1,0 +1,22 @@
+"""How findings are put into words, the same in every verb."""
+
+from typing import Any
+
+
+def describe_place(located: dict[str, Any]) -> str:
+    """Return where a dispute ended, as deep as it went; empty when it found no operator."""
+    operator = located["operator"]
+    if operator is None:
+        return ""
+    parts = [f"step {located['step']}", f"operator {operator['name']} ({operator['kind']})"]
+    if located["element"] is not None:
+        parts.append(f"element {located['element']}")
+    if located["fold_index"] is not None:
+        parts.append(f"fold step {located['fold_index']}")
+    return ", ".join(parts)
+
+
+def describe_scalar(scalar: dict[str, Any]) -> str:
+    """Return the scalar operation that decided."""
+    operands = ", ".join(scalar["operands"])
+    return f"{scalar['function']}({operands}) = {scalar['correct']}, claimed {scalar['claimed']}"
