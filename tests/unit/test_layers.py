@@ -12,6 +12,7 @@ ROOT = Path(__file__).parents[2]
 LAYERS = (
     "offchain.errors",
     "offchain.arithmetic",
+    "offchain.execution.kernels",
     "offchain.commitments",
     "offchain.programs",
     "contracts",
