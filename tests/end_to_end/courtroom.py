@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from _pytest.mark import ParameterSet
 
 from contracts.reasons import LeafMode
 from offchain.disputes.chain_referee import ChainReferee, deploy
@@ -20,11 +21,23 @@ from offchain.providers.run import Run
 from offchain.providers.store import Store
 from offchain.providers.task import Task
 
-PROGRAMS = tuple(
-    pytest.param(name, marks=pytest.mark.xdist_group(name))
-    for name in ("mlp", "cnn", "gpt2", "llama", "bert", "resnet")
-)
-"""The example programs; all tests of one run in one process, which captures it once."""
+NAMES = ("mlp", "cnn", "gpt2", "llama", "bert", "resnet")
+QUICK_NAMES = frozenset({"mlp", "gpt2"})
+
+
+def programs(*, quick: frozenset[str] = frozenset(NAMES)) -> list[ParameterSet]:
+    """Return the example programs as parameters, those that are not quick marked as slow.
+
+    All tests of one program run in one process, which captures it once.
+    """
+    return [
+        pytest.param(
+            name,
+            marks=[pytest.mark.xdist_group(name)] + [pytest.mark.slow] * (name not in quick),
+        )
+        for name in NAMES
+    ]
+
 
 STEPS, CHECKPOINT_EVERY = 4, 2
 

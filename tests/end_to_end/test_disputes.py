@@ -18,17 +18,26 @@ from offchain.providers.cheats import CHEATS, WrongOutput, make_cheat
 from offchain.providers.run import Run
 from tests import oracle
 from tests.end_to_end.courtroom import (
-    PROGRAMS,
+    QUICK_NAMES,
     Case,
     draw_cheat,
     get_case,
     make_game,
     operators_of,
+    programs,
     run,
 )
 
 SOMETHING_TAMPERED = sorted(set(CHEATS) - {"garbage-root", "silent", "false-flag"})
 DRAWS_PER_PROGRAM = 34
+QUICK_DRAWS = 10
+"""Draws that are not left to the long suite."""
+
+
+DRAWS = [
+    pytest.param(draw, marks=[pytest.mark.slow] * (draw >= QUICK_DRAWS))
+    for draw in range(DRAWS_PER_PROGRAM)
+]
 
 
 def first_difference(honest: Run, cheating: Run) -> tuple[int, int, int]:
@@ -97,11 +106,22 @@ def is_upheld_by_the_verifier(game: Game) -> bool:
     return rule_for(game.referee.job(game.job_id), at_operator, ended.board, game)
 
 
-@pytest.mark.parametrize("leaf", list(LeafMode))
 @pytest.mark.parametrize("cheat", SOMETHING_TAMPERED)
-@pytest.mark.parametrize("program", PROGRAMS)
-def test_every_cheat_is_found_in_every_program(program: str, cheat: str, leaf: LeafMode) -> None:
-    """The honest claim wins, and what is located is where the runs first differ."""
+@pytest.mark.parametrize("program", programs())
+def test_every_cheat_is_found_in_every_program(program: str, cheat: str) -> None:
+    """The contract upholds the honest claim, and located is where the runs first differ."""
+    check_cheat(program, cheat, LeafMode.SCALAR)
+
+
+@pytest.mark.parametrize("cheat", SOMETHING_TAMPERED)
+@pytest.mark.parametrize("program", programs(quick=QUICK_NAMES))
+def test_the_verifier_finds_every_cheat_in_every_program(program: str, cheat: str) -> None:
+    """The bounded verifier upholds the honest claim, and located is where the runs differ."""
+    check_cheat(program, cheat, LeafMode.OPERATOR)
+
+
+def check_cheat(program: str, cheat: str, leaf: LeafMode) -> None:
+    """Play a cheat against an honest provider."""
     case = get_case(program)
     cheating = draw_cheat(case, cheat, seed=11)
     players = {f"{cheat}-1": cheating, "honest-1": case.honest}
@@ -110,7 +130,7 @@ def test_every_cheat_is_found_in_every_program(program: str, cheat: str, leaf: L
 
 @pytest.mark.parametrize("leaf", list(LeafMode))
 @pytest.mark.parametrize("cheat", ["garbage-root", "silent"])
-@pytest.mark.parametrize("program", PROGRAMS)
+@pytest.mark.parametrize("program", programs(quick=QUICK_NAMES))
 def test_claims_without_a_run_lose_on_the_clock(program: str, cheat: str, leaf: LeafMode) -> None:
     """Who cannot or will not move loses."""
     case = get_case(program)
@@ -122,7 +142,7 @@ def test_claims_without_a_run_lose_on_the_clock(program: str, cheat: str, leaf: 
 
 
 @pytest.mark.parametrize("leaf", list(LeafMode))
-@pytest.mark.parametrize("program", PROGRAMS)
+@pytest.mark.parametrize("program", programs(quick=QUICK_NAMES))
 def test_a_false_flag_costs_only_its_own_bond(program: str, leaf: LeafMode) -> None:
     """Who posts the honest root and defends it badly is slashed; the claim survives and wins."""
     case = get_case(program)
@@ -136,8 +156,8 @@ def test_a_false_flag_costs_only_its_own_bond(program: str, leaf: LeafMode) -> N
     assert losers == {"false-flag-1", "wrong-output-1"}
 
 
-@pytest.mark.parametrize("draw", range(DRAWS_PER_PROGRAM))
-@pytest.mark.parametrize("program", PROGRAMS)
+@pytest.mark.parametrize("draw", DRAWS)
+@pytest.mark.parametrize("program", programs())
 def test_random_cheats_are_found(program: str, draw: int) -> None:
     """Whatever bit of whatever element of whatever operator is flipped, the contract finds it.
 

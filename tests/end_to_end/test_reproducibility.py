@@ -14,7 +14,7 @@ from offchain.providers.cheats import Lazy
 from offchain.providers.run import Run
 from offchain.providers.store import Store
 from offchain.providers.task import Task
-from tests.end_to_end.courtroom import PROGRAMS
+from tests.end_to_end.courtroom import programs
 
 STEPS = 16
 
@@ -31,7 +31,7 @@ def states(task: Task, directory: Path, threads: int | None = None) -> dict[int,
     return dict(zip(task.checkpoints, (root.hex() for root in run.roots), strict=True))
 
 
-@pytest.mark.parametrize("program", PROGRAMS)
+@pytest.mark.parametrize("program", programs(quick=frozenset({"mlp", "cnn", "gpt2"})))
 def test_threads_and_intervals_do_not_matter(program: str, tmp_path: Path) -> None:
     """State roots are the same with 1 and 2 threads, and checkpoints every 1, 4 and 16 steps."""
     every_step = states(make(program, 1), tmp_path / "a", threads=1)

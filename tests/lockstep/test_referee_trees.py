@@ -69,3 +69,16 @@ def descend(referee: Lockstep, tree: Tree, defender: str, challenger: str, targe
         target,
         tree.node(0, target),
     )
+
+
+def test_four_halvings_cost_a_hundred_thousand_gas(referee: Lockstep) -> None:
+    """Opening sixteen nodes and picking one of them stays below 54,500 and 46,500 gas."""
+    rng = random.Random(0)
+    trees = [Tree(Tag.HISTORY_NODE, [rng.randbytes(32) for _ in range(4_096)]) for _ in range(2)]
+    defender, challenger = start(referee, trees)
+    nodes = tuple(trees[0].children(12, 0))
+    referee.call("open", defender, 0, referee.position(0), nodes)
+    proof = tuple(Tree(Tag.HISTORY_NODE, nodes).proof(11))
+    referee.call("pick", challenger, 0, referee.position(0), 11, nodes[11], proof)
+    assert referee.gas["open"][-1] < 54_500
+    assert referee.gas["pick"][-1] < 46_500
