@@ -3,15 +3,12 @@
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from llvmlite import ir
-from numba.core import types
 
 from offchain.arithmetic.functions import DType, Function
 from offchain.commitments.tensors import Array
 from offchain.execution.accesses import project, restrict
 from offchain.execution.gathers import read_integers
-from offchain.execution.kernels import vectors
-from offchain.execution.kernels.compiled import emitted, kernel, reads, writes
+from offchain.execution.kernels.gemm import fold_partials
 from offchain.execution.views import Reader
 from offchain.programs.graph import Kind, Node
 from offchain.programs.semantics import unravel
@@ -58,11 +55,8 @@ def partials(node: Node, element: int, operands: Sequence[Array | None], _step: 
 
 
 def _contract(_: Node, __: int, start: Array, terms: _Terms) -> Array:
-    a, b = (reader.read(flat).reshape(-1) for reader, flat in terms)
-    accumulators = np.empty(len(a) + 1, np.float32)
-    accumulators[0] = start[0]
-    _fold_products(a, b, accumulators)
-    return accumulators
+    a, b = (np.asarray(reader.read(flat), np.float32).reshape(-1) for reader, flat in terms)
+    return fold_partials(a, b, np.float32(start[0]))
 
 
 def _reduce(node: Node, _: int, start: Array, terms: _Terms) -> Array:
@@ -120,14 +114,3 @@ def _accumulate_positions(function: Function, start: Array, values: Array) -> Ar
     is_better = ranks > before[:-1]
     positions = np.maximum.accumulate(np.where(is_better, np.arange(len(values)), -1))
     return np.append(start, np.where(positions < 0, start, positions))
-
-
-@emitted(types.float32, types.float32, types.float32, types.float32)
-def _fma(builder: ir.IRBuilder, a: ir.Value, b: ir.Value, c: ir.Value) -> ir.Value:
-    return vectors.call(builder, "llvm.fma", [a, b, c])
-
-
-@kernel(reads(types.float32, 1, "A"), reads(types.float32, 1, "A"), writes(types.float32, 1))
-def _fold_products(a: Array, b: Array, accumulators: Array) -> None:
-    for k in range(len(a)):
-        accumulators[k + 1] = _fma(a[k], b[k], accumulators[k])

@@ -3,9 +3,11 @@ from collections.abc import Iterable
 import numpy as np
 import pytest
 
-from contracts.reasons import Ending, LeafMode, Phase
+from contracts.reasons import Ending, LeafMode, Phase, Reason
 from offchain.arithmetic.functions import DType
+from offchain.commitments.tags import Tag
 from offchain.commitments.tensors import Array
+from offchain.commitments.tree import Tree
 from offchain.programs.graph import Kind
 from tests.lockstep.claims import Claim, Task, Tensors, cheating, flip
 from tests.lockstep.game import Game
@@ -106,6 +108,16 @@ def test_sparse_checkpoints_are_searched_inside(referee: Lockstep, steps: int, e
     for step in sorted({0, steps // 2, steps - 1}):
         with referee.branch():
             assert play(referee, task, cheating(task, step, 5), honest) == (1, Ending.SCALAR)
+
+
+def test_first_state_of_an_interval_is_agreed(referee: Lockstep) -> None:
+    """The challenger cannot dispute the checkpoint with which the interval begins."""
+    task = kinds(4, 2)
+    game = Game(referee, task, [cheating(task, 1, 6), honest_kinds(4, 2)]).assemble().start()
+    game.play_to(Phase.INTERVAL, opened=True)
+    proof = Tree(Tag.INTERVAL_NODE, game.shown).proof(0)
+    args = (game.job_id, referee.position(game.job_id), 0, game.shown[0], proof)
+    assert referee.refused("pick", game.members[1], *args) == Reason.OUT_OF_RANGE
 
 
 def test_start_decides(referee: Lockstep) -> None:
