@@ -83,7 +83,7 @@ def market(
         inference=inference,
     )
     groups = parse_mix(mix, providers)
-    check_jobs(jobs, seed)
+    check_jobs(jobs)
     folder = Folder(output) if output else None
     opened = open_market(setting, groups, jobs)
     results = play(opened, folder, quiet=as_json)
@@ -96,12 +96,10 @@ def market(
         show(summary)
 
 
-def check_jobs(jobs: int, seed: int) -> None:
+def check_jobs(jobs: int) -> None:
     """Refuse numbers that make no sense."""
     if jobs < 1:
         raise UsageError(f"--jobs {jobs} is not a positive number")
-    if seed < 0:
-        raise UsageError(f"--seed {seed} is negative; choose 0 or more")
 
 
 def play(opened: "Market", folder: "Folder | None", *, quiet: bool) -> list["JobResult"]:

@@ -162,7 +162,7 @@ def test_people_get_two_tables() -> None:
         (["--providers", "7"], "has 6 providers, not 7; change a count or --providers"),
         (["--mix", "honest=1"], "a market has at least 2 providers, not 1"),
         (["--jobs", "0"], "--jobs 0 is not a positive number"),
-        (["--seed", "-1"], "--seed -1 is negative; choose 0 or more"),
+        (["--seed", "-1"], "-1 is not in the range x>=0"),
         (["--steps", "0"], "--steps 0 is not a positive number"),
         (["--mix", "honest=40"], "32 accounts; 40 providers, a client and a verifier need 42"),
         (["--jobs", "many"], "'many' is not a valid integer"),
