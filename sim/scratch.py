@@ -23,7 +23,14 @@ def open_scratch(task: Task, stores: int) -> Iterator[Path]:
     """Give a new directory with room for so many stores of a task, and clear it away afterwards."""
     state_bytes = sum(slot.elements * slot.dtype.width for slot in task.program.state)
     needed_bytes = stores * len(task.checkpoints) * state_bytes
-    place = MEMORY if has_room(MEMORY, SPARE * needed_bytes) else None
+    with open_room(SPARE * needed_bytes) as directory:
+        yield directory
+
+
+@contextmanager
+def open_room(needed_bytes: int) -> Iterator[Path]:
+    """Give a new directory, in memory where so much is free, and clear it away afterwards."""
+    place = MEMORY if has_room(MEMORY, needed_bytes) else None
     with TemporaryDirectory(prefix="moot-", dir=place) as directory:
         yield Path(directory)
 

@@ -10,15 +10,18 @@ from rich.table import Table
 
 from sim.command import options
 from sim.command.wording import describe_place, describe_scalar
+from sim.scratch import open_room
 
 if TYPE_CHECKING:
     from offchain.disputes.game import Played
     from offchain.disputes.session import Session
 
 PROGRAM, SIZE = "gpt2", "small"
-STEPS, CHECKPOINT_EVERY = 16, 4
-CHEAT = "wrong-output:step=11,operator=mm_17"
+STEPS, CHECKPOINT_EVERY = 8, 4
+CHEAT = "wrong-output:step=6,operator=mm_17"
 HONEST = 2
+ROOM_BYTES = 1 << 30
+"""More than the demo's checkpoints take."""
 
 
 @click.command(short_help="Watch a dispute, move by move.")
@@ -48,7 +51,7 @@ def demo(chain: str, seed: int, as_json: bool) -> int:  # noqa: FBT001 - click p
         f"[bold]Moot[/]: {HONEST + 1} providers train {PROGRAM} ({SIZE}) for {STEPS} steps; "
         "nobody trusts anybody.\n"
     )
-    with options.stores() as directory, options.progress(quiet=as_json) as report:
+    with open_room(ROOM_BYTES) as directory, options.progress(quiet=as_json) as report:
         session = prepare(setting, directory, report)
         _introduce(console, session)
         narrator = Narrator(session, console)
