@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-FILES := contracts offchain sim tests docs examples
+FILES := bench contracts offchain sim tests docs examples
 
 .PHONY: demo test test-all lint clean
 

@@ -1,6 +1,6 @@
-"""Runs the commands that the README shows and puts their real output back into it.
+"""Runs the commands that the README and docs/ show and puts their real output back into them.
 
-A block of the README that begins with `<!-- output of: COMMAND -->` and is followed by a fenced
+A block that begins with `<!-- output of: COMMAND -->` and is followed by a fenced
 block is replaced by what the command prints now. `--only WORD` runs only the commands with a word.
 """
 
@@ -11,7 +11,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-README = Path(__file__).parents[1] / "README.md"
+ROOT = Path(__file__).parents[1]
+PAGES = (ROOT / "README.md", ROOT / "docs" / "arithmetic.md")
 BLOCK = re.compile(r"(<!-- output of: (?P<command>.+?) -->\n```text\n).*?(```)", re.DOTALL)
 
 
@@ -19,14 +20,14 @@ def run(command: str) -> str:
     """Return what a command prints, blank ends of lines removed."""
     words = shlex.split(command)
     program = Path(sys.executable).with_name(words[0])
-    done = subprocess.run(  # noqa: S603 - the README's own commands
-        [program, *words[1:]], capture_output=True, text=True, check=True
+    done = subprocess.run(  # noqa: S603 - the pages' own commands
+        [program, *words[1:]], capture_output=True, text=True, check=True, cwd=ROOT
     )
     return "\n".join(line.rstrip() for line in done.stdout.strip().splitlines()) + "\n"
 
 
 def main() -> None:
-    """Rewrite the README."""
+    """Rewrite the pages."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", default="", help="run only the commands that contain this")
     only = parser.parse_args().only
@@ -37,7 +38,8 @@ def main() -> None:
         print(block["command"], file=sys.stderr)
         return block[1] + run(block["command"]) + block[3]
 
-    README.write_text(BLOCK.sub(replace, README.read_text()))
+    for page in PAGES:
+        page.write_text(BLOCK.sub(replace, page.read_text()))
 
 
 if __name__ == "__main__":

@@ -6,6 +6,8 @@
     ├── ProgramError                a program is malformed or breaks a rule
     ├── CommitmentError             a proof or an archive does not fit its root
     ├── StoreError                  the store on disk cannot be read or written
+    ├── UnsupportedMachine          the processor lacks what the arithmetic is made of
+    ├── NotEnoughMemory             a run does not fit into memory
     ├── ChainError                  the chain or the way to it failed
     │   ├── ChainUnavailable        the node does not answer
     │   ├── ChainIdChanged          the node serves another chain than before
@@ -109,6 +111,30 @@ class CommitmentError(MootError):
 
 class StoreError(MootError):
     """The store on disk cannot be read or written."""
+
+
+class UnsupportedMachine(MootError):
+    """The processor lacks an instruction that the arithmetic is made of."""
+
+    def __init__(self, architecture: str, missing: str) -> None:
+        super().__init__(
+            f"this processor ({architecture}) has no {missing}, and emulating it would be too slow "
+            "to be of use; run on one that has: x86-64 since 2013, or any aarch64"
+        )
+        self.architecture = architecture
+        self.missing = missing
+
+
+class NotEnoughMemory(MootError):
+    """A run does not fit into memory, so it was not begun."""
+
+    def __init__(self, needed_bytes: int, available_bytes: int) -> None:
+        super().__init__(
+            f"this program needs {needed_bytes / 1e9:.2f} GB of memory for a step, and "
+            f"{available_bytes / 1e9:.2f} GB are available; free some, or make the batch smaller"
+        )
+        self.needed_bytes = needed_bytes
+        self.available_bytes = available_bytes
 
 
 class ChainError(MootError):

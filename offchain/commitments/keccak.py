@@ -5,7 +5,7 @@ the tag is one byte. `permute_round` says what Keccak does; it runs on Python in
 `keccak256_reference` and writes the vector code in `_absorb`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Protocol, TypeVar
 
@@ -15,8 +15,8 @@ from eth_hash.auto import keccak
 from llvmlite import ir
 from numba.core import types
 
-from offchain.execution.kernels import vectors
-from offchain.execution.kernels.compiled import emitted, kernel, reads, writes
+from offchain.execution.kernels import buffers, vectors
+from offchain.execution.kernels.compiled import emitted, kernel, reads, subroutine, writes
 from offchain.execution.kernels.threads import share
 from offchain.execution.kernels.vectors import INDEX, WORD
 
@@ -25,12 +25,21 @@ Words = npt.NDArray[np.uint64]
 Word = TypeVar("Word")
 
 DIGEST_BYTES = 32
+DIGEST_WORDS = DIGEST_BYTES // 8
 RATE_BYTES = 136
 RATE_WORDS = RATE_BYTES // 8
 STATE_WORDS = 25
 LANES = 8
 
+SUBTREE_LEVELS = 10
+"""Levels of a tree that are hashed without leaving the cache."""
+
+_BLOCK_CHUNKS = 1 << SUBTREE_LEVELS
 _GRAIN_BYTES = 2**18
+
+_PAD = 2
+_SCRATCH_WORDS = (_PAD + _BLOCK_CHUNKS + 2 * LANES) * DIGEST_WORDS + RATE_WORDS
+"""A block's digests, and what the lanes read before and behind them."""
 
 
 def keccak256(message: bytes) -> bytes:
@@ -49,14 +58,8 @@ def hash_chunks(data: Bytes, chunk_bytes: int, tag: int) -> Bytes:
     Returns:
         (ceil(bytes / chunk_bytes), 32) uint8.
     """
-    full = data.size // chunk_bytes
-    digests = np.empty((-(-data.size // chunk_bytes), DIGEST_BYTES), np.uint8)
-    words = digests.view(np.uint64)
-    grain = LANES * max(1, _GRAIN_BYTES // (LANES * chunk_bytes))
-    share(lambda *chunks: _hash_range(data, chunk_bytes, tag, words, *chunks), full, grain)
-    if full < len(digests):
-        tail = data[full * chunk_bytes :]
-        _hash_range(tail, tail.size, tag, words[full:], 0, 1)
+    digests = buffers.empty((-(-data.size // chunk_bytes), DIGEST_BYTES), np.uint8)
+    _hash_leaves(data, chunk_bytes, tag, digests)
     return digests
 
 
@@ -70,9 +73,71 @@ def hash_pairs(nodes: Bytes, tag: int) -> Bytes:
     Returns:
         (ceil(n / 2), 32) uint8.
     """
-    paired = len(nodes) // 2 * 2
-    parents = hash_chunks(nodes[:paired].reshape(-1), 2 * DIGEST_BYTES, tag)
-    return np.concatenate([parents, nodes[paired:]])
+    pairs = len(nodes) // 2
+    parents = buffers.empty((len(nodes) - pairs, DIGEST_BYTES), np.uint8)
+    _hash_leaves(nodes[: 2 * pairs].reshape(-1), 2 * DIGEST_BYTES, tag, parents[:pairs])
+    parents[pairs:] = nodes[2 * pairs :]
+    return parents
+
+
+def hash_subtrees(
+    data: Bytes,
+    chunk_bytes: int,
+    tag: int,
+    node_tag: int,
+    encode: Callable[[Bytes], Bytes] = lambda part: part,
+) -> Bytes:
+    """Return a level of the tree over all chunks, whose lower levels never leave the cache.
+
+    Args:
+        data: (bytes,) uint8, contiguous, at least one.
+        chunk_bytes: size of a chunk, at least 1; the last chunk may be shorter.
+        tag: tag of the chunks, 0 to 255.
+        node_tag: tag of the inner nodes, as in `hash_pairs`.
+        encode: what is hashed in place of a part of the data; it is of the same size.
+
+    Returns:
+        (ceil(chunks / 2^SUBTREE_LEVELS), 32) uint8: what `hash_pairs` makes of the chunks' digests
+        when it is applied SUBTREE_LEVELS times.
+    """
+    chunks = -(-data.size // chunk_bytes)
+    subtrees = -(-chunks // _BLOCK_CHUNKS)
+    tops = np.empty((subtrees, DIGEST_BYTES), np.uint8)
+    size = _BLOCK_CHUNKS * chunk_bytes
+
+    def work(first: int, stop: int) -> None:
+        for subtree in range(first, stop):
+            part = encode(data[subtree * size : (subtree + 1) * size])
+            top = tops[subtree : subtree + 1]
+            if part.size % chunk_bytes:
+                top[:] = _hash_ragged(part, chunk_bytes, tag, node_tag)
+            else:
+                count = part.size // chunk_bytes
+                _hash_range(part, chunk_bytes, (tag, node_tag), SUBTREE_LEVELS, top, 0, count)
+
+    share(work, subtrees, -(-_GRAIN_BYTES // size))
+    return tops
+
+
+def _hash_ragged(data: Bytes, chunk_bytes: int, tag: int, node_tag: int) -> Bytes:
+    """Return the top of a tree whose last chunk is shorter than the others."""
+    nodes = hash_chunks(data, chunk_bytes, tag)
+    while len(nodes) > 1:
+        nodes = hash_pairs(nodes, node_tag)
+    return nodes
+
+
+def _hash_leaves(data: Bytes, chunk_bytes: int, tag: int, digests: Bytes) -> None:
+    full = data.size // chunk_bytes
+    grain = _BLOCK_CHUNKS * max(1, _GRAIN_BYTES // (_BLOCK_CHUNKS * chunk_bytes))
+
+    def work(first: int, stop: int) -> None:
+        _hash_range(data, chunk_bytes, (tag, tag), 0, digests, first, stop)
+
+    share(work, full, grain)
+    if full < len(digests):
+        tail = data[full * chunk_bytes :]
+        _hash_range(tail, tail.size, (tag, tag), 0, digests[full:], 0, 1)
 
 
 class WordOperations(Protocol[Word]):
@@ -251,12 +316,55 @@ def _block_masks(chunk_bytes: int, tag: int) -> Words:
 
 
 def _hash_range(
-    data: Bytes, chunk_bytes: int, tag: int, digests: Words, first: int, stop: int
+    data: Bytes,
+    chunk_bytes: int,
+    tags: tuple[int, int],
+    levels: int,
+    nodes: Bytes,
+    first: int,
+    stop: int,
 ) -> None:
-    """Hash the full chunks `first` to `stop` of `data` into `digests`."""
+    """Hash the full chunks `first` to `stop` of `data`, and blocks of them up so many levels."""
+    masks = _kernel_masks(chunk_bytes, *tags)
     margin = np.empty(1 + LANES * chunk_bytes + RATE_BYTES, np.uint8)
-    masks = _block_masks(chunk_bytes, tag)
-    _hash_equal_chunks(data, chunk_bytes, masks, margin, digests, first, stop)
+    scratch = np.empty(_SCRATCH_WORDS, np.uint64)
+    words = nodes.reshape(-1).view(np.uint64)
+    _hash_blocks(data, chunk_bytes, masks, margin, scratch, levels, words, first, stop)
+
+
+@lru_cache(maxsize=64)
+def _kernel_masks(chunk_bytes: int, tag: int, node_tag: int) -> Words:
+    """The masks of chunks and of inner nodes."""
+    masks = _block_masks(chunk_bytes, tag), _block_masks(2 * DIGEST_BYTES, node_tag)
+    return np.ascontiguousarray(np.stack(masks).reshape(2, 3, -1))
+
+
+@subroutine
+def _place_messages(data: Bytes, margin: Bytes, leaf: int, lanes: int, size: int) -> int:
+    """Return the address of chunks, in `margin` where the lanes reach beyond `data`."""
+    if leaf > 0 and (leaf + LANES) * size + RATE_BYTES <= data.size:
+        return int(data.ctypes.data) + leaf * size
+    for i in range(lanes * size):
+        margin[1 + i] = data[leaf * size + i]
+    return int(margin.ctypes.data) + 1
+
+
+@subroutine
+def _hash_lanes(state: Words, start: int, size: int, masks: int) -> None:
+    """Hash eight messages that lie one after the other."""
+    final = (size + 1) // RATE_BYTES * RATE_BYTES
+    state[:] = 0
+    for offset in range(0, final + 1, RATE_BYTES):
+        kind = 0 if offset == 0 else 2 if offset == final else 1
+        ahead = start + LANES * (size + offset)
+        _absorb(state.ctypes.data, start + offset - 1, size, masks + kind * 2 * RATE_BYTES, ahead)
+
+
+@subroutine
+def _copy_nodes(source: Words, first: int, target: Words, place: int, count: int) -> None:
+    """Copy digests between arrays of words."""
+    for i in range(count * DIGEST_WORDS):
+        target[place * DIGEST_WORDS + i] = source[first * DIGEST_WORDS + i]
 
 
 @kernel(
@@ -264,40 +372,44 @@ def _hash_range(
     types.int64,
     reads(types.uint64, 3),
     writes(types.uint8, 1),
-    writes(types.uint64, 2),
+    writes(types.uint64, 1),
+    types.int64,
+    writes(types.uint64, 1),
     types.int64,
     types.int64,
 )
-def _hash_equal_chunks(
+def _hash_blocks(
     data: Bytes,
     chunk_bytes: int,
     masks: Words,
     margin: Bytes,
-    digests: Words,
+    scratch: Words,
+    levels: int,
+    nodes: Words,
     first: int,
     stop: int,
 ) -> None:
-    """Hash chunks eight at a time, from `margin` where blocks reach beyond `data`."""
+    """Hash blocks of chunks, eight messages at a time, and climb so many levels in each block.
+
+    Parents take the place of children in `scratch`, before those that are still to be read.
+    """
     state = np.empty((STATE_WORDS, LANES), np.uint64)
-    final = (chunk_bytes + 1) // RATE_BYTES * RATE_BYTES
-    for leaf in range(first, stop, LANES):
-        lanes = min(LANES, stop - leaf)
-        chunks = data[leaf * chunk_bytes : (leaf + lanes) * chunk_bytes]
-        start = chunks.ctypes.data
-        if leaf == 0 or (leaf + LANES) * chunk_bytes + RATE_BYTES > data.size:
-            for i in range(chunks.size):
-                margin[1 + i] = chunks[i]
-            start = margin.ctypes.data + 1
-        state[:] = 0
-        for offset in range(0, final + 1, RATE_BYTES):
-            kind = 0 if offset == 0 else 2 if offset == final else 1
-            _absorb(
-                state.ctypes.data,
-                start + offset - 1,
-                chunk_bytes,
-                masks.ctypes.data + kind * 2 * RATE_BYTES,
-                start + LANES * (chunk_bytes + offset),
-            )
-        for lane in range(lanes):
-            for i in range(DIGEST_BYTES // 8):
-                digests[leaf + lane, i] = state[i, lane]
+    for block in range(first, stop, _BLOCK_CHUNKS):
+        count = min(_BLOCK_CHUNKS, stop - block)
+        for level in range(levels + 1):
+            size = chunk_bytes if level == 0 else 2 * DIGEST_BYTES
+            messages = count if level == 0 else count // 2
+            own_masks = masks[min(level, 1)].ctypes.data
+            for message in range(0, messages, LANES):
+                lanes = min(LANES, messages - message)
+                start = scratch.ctypes.data + _PAD * DIGEST_BYTES + message * size
+                if level == 0:
+                    start = _place_messages(data, margin, block + message, lanes, size)
+                _hash_lanes(state, start, size, own_masks)
+                for lane in range(lanes):
+                    for i in range(DIGEST_WORDS):
+                        scratch[(_PAD + message + lane) * DIGEST_WORDS + i] = state[i, lane]
+            if level > 0:
+                _copy_nodes(scratch, _PAD + count - 1, scratch, _PAD + messages, count % 2)
+                count = messages + count % 2
+        _copy_nodes(scratch, _PAD, nodes, block >> levels, count)

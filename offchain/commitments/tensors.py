@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offchain.arithmetic.functions import CANONICAL_NAN, DType
-from offchain.commitments.keccak import hash_chunks, keccak256
+from offchain.commitments.keccak import hash_chunks, hash_subtrees, keccak256
 from offchain.commitments.tags import CHUNK_BYTES, Tag
 from offchain.commitments.tree import Digest, Tree, hash_root
 
@@ -95,8 +95,17 @@ class TensorTree:
 
 
 def compute_tensor_root(array: Array) -> Digest:
-    """Return the root of a tensor."""
-    return TensorTree(array).root
+    """Return the root of a tensor, without keeping its tree."""
+    flat = np.ascontiguousarray(array).reshape(-1)
+    header = encode_header(dtype_of(array), array.shape)
+    if not flat.size:
+        return hash_tensor(header, EMPTY_TOP)
+
+    def encode(part: NDArray[np.uint8]) -> NDArray[np.uint8]:
+        return encode_elements(part.view(flat.dtype))
+
+    nodes = hash_subtrees(flat.view(np.uint8), CHUNK_BYTES, Tag.CHUNK, Tag.TENSOR_NODE, encode)
+    return hash_tensor(header, Tree(Tag.TENSOR_NODE, nodes).top)
 
 
 def compute_state_root(tensor_roots: Sequence[Digest]) -> Digest:

@@ -8,6 +8,7 @@ starts from the result of the slab before it.
 """
 
 from collections.abc import Sequence
+from functools import cached_property
 from itertools import groupby, product
 from math import prod
 from typing import NamedTuple, cast
@@ -26,11 +27,16 @@ from offchain.execution.accesses import (
     restrict,
     row_major,
 )
+from offchain.execution.convolution_plans import plan_convolution
+from offchain.execution.convolutions import Convolution
+from offchain.execution.kernels import buffers
 from offchain.execution.kernels.gemm import Floats, gemm
 from offchain.execution.views import Reader, view
 from offchain.programs.graph import Node, Operand
 
 _SLAB_BYTES = 1 << 26
+_LONG_FOLD = 256
+"""Steps of a fold that are worth packing a factor once instead of once for each product."""
 
 _AXES = ((0, 1, 3), (0, 3, 2), (0, 1, 2), (0, 1, 2))
 """Which of batch, rows, columns and fold are the axes of a, b, init and the output."""
@@ -135,7 +141,7 @@ class Contraction:
     def __init__(self, node: Node) -> None:
         self._shape = node.shape
         self._dtype = NUMPY_TYPES[node.dtype]
-        sizes = node.shape + node.fold_shape
+        self._sizes = sizes = node.shape + node.fold_shape
         init, *factors = node.operands
         used = [get_used(operand, sizes) for operand in factors]
         roles, self._is_swapped = _assign_roles(sizes, len(node.shape), used)
@@ -150,7 +156,18 @@ class Contraction:
         dense = dict(zip(roles.output, row_major([sizes[v] for v in roles.output]), strict=True))
         self._out_strides = tuple(dense.get(v, 0) for v in range(len(node.shape)))
         self._slabs = self._split(sizes)
-        self._whole = self._plan(self._slabs[0]) if len(self._slabs) == 1 else None
+
+    @property
+    def is_wasteful(self) -> bool:
+        """Whether a factor is copied before it is multiplied, or packed for many products."""
+        shared = [get_used(operand, self._sizes) for operand in self._operands[1:]]
+        repeats = any(v not in used for v in self._roles.batch for used in shared)
+        is_long = prod(self._sizes[v] for v in self._roles.fold) >= _LONG_FOLD
+        return any(nest is not None for nest in self._nests) or (repeats and is_long)
+
+    @cached_property
+    def _whole(self) -> _Product | None:
+        return self._plan(self._slabs[0]) if len(self._slabs) == 1 else None
 
     def _split(self, sizes: Sizes) -> list[list[range]]:
         nests = [nest for nest in self._nests if nest is not None]
@@ -169,12 +186,20 @@ class Contraction:
         """Return the output, given the tensors of init, a and b (None for constants)."""
         init, *factors = flats
         ordered = (init, *(factors[::-1] if self._is_swapped else factors))
-        out = np.empty(prod(self._shape), self._dtype)
+        out = buffers.empty((prod(self._shape),), self._dtype)
         for ranges in self._slabs:
             (self._whole or self._plan(ranges)).run(ordered, out)
         if list(self._roles.output) == sorted(self._roles.output):
             return out.reshape(self._shape)
         return np.ascontiguousarray(view(out, self._shape, Strided(0, self._out_strides)))
+
+
+def plan_contraction(node: Node) -> Contraction | Convolution:
+    """Return the plan of a contract node with a positive number of elements and of fold steps."""
+    plan = Contraction(node)
+    if not plan.is_wasteful:
+        return plan
+    return plan_convolution(node, lambda flats: plan.run(flats, 0)) or plan
 
 
 def _assign_roles(sizes: Sizes, rank: int, used: Sequence[Sequence[int]]) -> tuple[_Roles, bool]:

@@ -1,5 +1,6 @@
 """The fast executor: runs a program's operators, bit for bit as `programs/semantics.py` says."""
 
+import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
@@ -9,10 +10,16 @@ import numpy as np
 
 from offchain.commitments.tensors import NUMPY_TYPES, Array
 from offchain.errors import ProgramError
+from offchain.execution.grouping import group
 from offchain.execution.kernels.threads import get_threads, set_threads
-from offchain.execution.maps import MapGroup
-from offchain.execution.plans import as_map, plan_node
-from offchain.execution.schedule import Task, find_ancestors, group_maps, schedule
+from offchain.execution.memory import check_memory, estimate_peak
+from offchain.execution.order import find_last_reads, reorder
+from offchain.execution.plans import plan_node
+from offchain.execution.regions import FusedRegion
+from offchain.execution.roles import Group
+from offchain.execution.schedule import Task, find_ancestors, schedule
+from offchain.execution.segments import Segmented, SegmentedReduction
+from offchain.execution.vertical import Vertical, VerticalReduction
 from offchain.programs.encoding import check_program
 from offchain.programs.graph import Operand, Origin, Program, Slot
 
@@ -22,15 +29,29 @@ Observe = Callable[[int, Array], None]
 Patch = Callable[[int, Array], Array]
 """(index of an operator, its output) -> what takes its place; must not write to the output."""
 
+Watch = Callable[[Sequence[int], float], None]
+"""(indices of operators that run together, the seconds that they took)."""
+
 _SMALLEST = np.array([1], np.uint32).view(np.float32)
 
 
 class _Job(NamedTuple):
-    """A task ready to run: what it reads, and (tensors, step) -> the outputs of `task.kept`."""
+    """A task ready to run: what it reads, and (tensors, step) -> the outputs of `task.kept`.
+
+    Nobody reads `dead_slots` of the state after it, and the run may let them die.
+    """
 
     task: Task
+    dead_slots: Sequence[int]
     operands: tuple[Operand, ...]
     run: Callable[[Sequence[Array | None], int], Sequence[Array]]
+
+
+class _Ready(NamedTuple):
+    """All tasks of a run, and the memory that their outputs take."""
+
+    jobs: Sequence[_Job]
+    needed_bytes: int
 
 
 class Executor:
@@ -76,10 +97,29 @@ class Executor:
 
         Raises:
             ProgramError: an input has another type or shape than its slot.
+            NotEnoughMemory: the step does not fit into memory; nothing was computed.
         """
-        jobs = self._fused if observe is None and patch is None else self._separate
-        outputs = self._execute(jobs, state, batch, step, self._sinks, observe, patch)
+        ready = self._fused if observe is None and patch is None else self._separate
+        outputs = self._execute(ready, state, batch, step, self._sinks, observe, patch)
         return [outputs[index] for index in self._sinks]
+
+    def advance(
+        self,
+        state: list[Array],
+        batch: Sequence[Array],
+        step: int,
+        watch: Watch | None = None,
+    ) -> None:
+        """Run one step, and replace the tensors of `state` by those of the next state.
+
+        A tensor that nobody else holds gives its memory to the next state when it was read for the
+        last time. Where the run fails after it has begun, the list is left empty.
+
+        Arguments and errors are those of `run`; `watch` is told how long everything takes.
+        """
+        ready, sinks = self._replacing, self._sinks
+        outputs = self._execute(ready, state, batch, step, sinks, None, None, state, watch)
+        state.extend(outputs[index] for index in self._sinks)
 
     def outputs(
         self,
@@ -94,61 +134,84 @@ class Executor:
         Arguments and errors are those of `run`; `patch` sees only operators that run.
         """
         needed = find_ancestors(self.program, wanted)
-        jobs = self._prepare(needed, wanted, is_fused=patch is None)
-        return self._execute(jobs, state, batch, step, wanted, None, patch)
+        ready = self._prepare(needed, wanted, is_fused=patch is None)
+        return self._execute(ready, state, batch, step, wanted, None, patch)
 
     @cached_property
-    def _separate(self) -> list[_Job]:
+    def _separate(self) -> _Ready:
         return self._prepare(range(len(self.program.nodes)), self._sinks, is_fused=False)
 
     @cached_property
-    def _fused(self) -> list[_Job]:
+    def _fused(self) -> _Ready:
         needed = find_ancestors(self.program, self._sinks)
         return self._prepare(needed, self._sinks, is_fused=True)
 
-    def _prepare(
-        self, needed: Sequence[int], wanted: Collection[int], *, is_fused: bool
-    ) -> list[_Job]:
-        order = group_maps(self.program, needed) if is_fused else [[index] for index in needed]
-        return [self._make_job(task) for task in schedule(self.program, order, wanted)]
+    @cached_property
+    def _replacing(self) -> _Ready:
+        """The tasks of a step that replaces its state, whose tensors die as soon as they can."""
+        tasks = [job.task for job in self._fused.jobs]
+        places = reorder(self.program, [task.members for task in tasks], self._sinks)
+        tasks = schedule(self.program, [tasks[place].unit for place in places], self._sinks)
+        last_reads = find_last_reads(self.program, [task.members for task in tasks], self._sinks)
+        return self._make_ready(tasks, last_reads)
 
-    def _make_job(self, task: Task) -> _Job:
-        if len(task.members) == 1:
-            (index,) = task.members
-            plan = self._plans[index]
-            operands = self.program.nodes[index].operands
-            return _Job(task, operands, lambda flats, step: (plan.run(flats, step),))
-        maps = [(index, as_map(self.program.nodes[index])) for index in task.members]
-        group = MapGroup([(index, node) for index, node in maps if node is not None], task.kept)
-        return _Job(task, tuple(group.operands), lambda flats, _: group.run(flats))
+    def _prepare(self, needed: Sequence[int], wanted: Collection[int], *, is_fused: bool) -> _Ready:
+        order = group(self.program, needed, wanted) if is_fused else list(needed)
+        tasks = schedule(self.program, order, wanted)
+        return self._make_ready(tasks, [()] * len(tasks))
+
+    def _make_ready(self, tasks: Sequence[Task], dead_slots: Sequence[Sequence[int]]) -> _Ready:
+        jobs = [self._make_job(task, dead) for task, dead in zip(tasks, dead_slots, strict=True)]
+        return _Ready(jobs, estimate_peak(self.program, tasks, dead_slots))
+
+    def _make_job(self, task: Task, dead_slots: Sequence[int]) -> _Job:
+        if isinstance(task.unit, int):
+            plan = self._plans[task.unit]
+            operands = self.program.nodes[task.unit].operands
+            return _Job(task, dead_slots, operands, lambda flats, step: (plan.run(flats, step),))
+        fused = _plan_unit(task.unit, task.kept)
+        return _Job(task, dead_slots, fused.operands, lambda flats, _: fused.run(flats))
 
     def _execute(
         self,
-        jobs: Sequence[_Job],
+        ready: _Ready,
         state: Sequence[Array],
         batch: Sequence[Array],
         step: int,
         wanted: Collection[int],
         observe: Observe | None,
         patch: Patch | None,
+        given: list[Array] | None = None,
+        watch: Watch | None = None,
     ) -> dict[int, Array]:
+        """Run tasks; `given` is a list of the state's tensors to empty, so that they may die."""
         values: dict[int, Array] = {}
+        tensors = dict(enumerate(_admit(state, self.program.state)))
         pools: dict[Origin, Mapping[int, Array]] = {
             Origin.IMMEDIATE: {},
             Origin.NODE: values,
-            Origin.STATE: dict(enumerate(_admit(state, self.program.state))),
+            Origin.STATE: tensors,
             Origin.BATCH: dict(enumerate(_admit(batch, self.program.batch))),
         }
+        check_memory(ready.needed_bytes)
+        if given is not None:
+            given.clear()
         with _using(self._threads), np.errstate(all="ignore"):
             _check_subnormals()
-            for task, operands, run in jobs:
+            for task, dead_slots, operands, run in ready.jobs:
                 flats = [pools[operand.origin].get(operand.reference) for operand in operands]
-                for index, output in zip(task.kept, run(flats, step), strict=True):
+                begun = time.perf_counter()
+                outputs = run(flats, step)
+                if watch is not None:
+                    watch(task.members, time.perf_counter() - begun)
+                for index, output in zip(task.kept, outputs, strict=True):
                     values[index] = output if patch is None else self._replace(index, output, patch)
                     if observe is not None:
                         observe(index, values[index])
                 for index in task.dead:
                     del values[index]
+                for slot in dead_slots:
+                    del tensors[slot]
         return {index: values[index] for index in wanted}
 
     def _replace(self, index: int, output: Array, patch: Patch) -> Array:
@@ -156,6 +219,15 @@ class Executor:
         node = self.program.nodes[index]
         assert (patched.dtype, patched.shape) == (NUMPY_TYPES[node.dtype], node.shape)
         return np.asarray(patched, order="C")
+
+
+def _plan_unit(
+    unit: Group | Vertical | Segmented, kept: Sequence[int]
+) -> FusedRegion | VerticalReduction | SegmentedReduction:
+    """Return the plan of operators that one kernel computes."""
+    if isinstance(unit, Vertical):
+        return VerticalReduction(unit)
+    return SegmentedReduction(unit) if isinstance(unit, Segmented) else FusedRegion(unit, kept)
 
 
 @contextmanager

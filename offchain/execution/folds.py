@@ -18,6 +18,7 @@ from offchain.execution.accesses import (
     restrict,
     row_major,
 )
+from offchain.execution.kernels import buffers
 from offchain.execution.kernels.reduce import argmax, argmin, fold
 from offchain.execution.scalars import Apply, get_associative, get_function
 from offchain.execution.views import Reader, make_constant, view
@@ -62,7 +63,7 @@ class Reduction:
         """Return the output, given the tensors of init and of the operand (None for constants)."""
         init, flat = flats
         starts = np.ascontiguousarray(self._init.read(init)).reshape(-1)
-        out = np.empty(prod(self._shape), self._dtype)
+        out = buffers.empty((prod(self._shape),), self._dtype)
         for ranges in self._slabs:
             slab = self._whole or self._plan(ranges)
             out[slab.region] = self._fold(slab.read(flat), starts[slab.region])

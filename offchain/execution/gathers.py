@@ -8,17 +8,25 @@ import numpy as np
 from offchain.commitments.tensors import NUMPY_TYPES, Array
 from offchain.execution.accesses import Strided, estimate_strides, find_strided, get_used
 from offchain.execution.indexing import Integers, locate, open_grid
+from offchain.execution.kernels import buffers
 from offchain.execution.views import Reader, make_constant, view
 from offchain.programs.graph import Node, Operand, Row
 
 _SLAB_ELEMENTS = 1 << 21
 
 
-def read_integers(reader: Reader, flat: Array | None) -> Integers:
-    """Return an index operand's values over its domain, of extent 1 along what it does not use."""
+def read_integers(reader: Reader, flat: Array | None, part: slice = slice(None)) -> Integers:
+    """Return an index operand's values over its domain, of extent 1 along what it does not use.
+
+    Args:
+        reader: the operand on the domain.
+        flat: the operand's tensor, None for a constant.
+        part: the wanted part of the domain's first variable.
+    """
     used = set(get_used(reader.operand, reader.sizes))
     index = tuple(slice(None) if v in used else slice(1) for v in range(len(reader.sizes)))
-    return reader.read(flat)[index].astype(np.int64)
+    values = reader.read(flat)[index]
+    return (values[part] if 0 in used else values).astype(np.int64)
 
 
 class Gather:
@@ -51,7 +59,7 @@ class Gather:
     def run(self, flats: Sequence[Array | None], _step: int) -> Array:
         """Return the output, given the tensors of data and indices (None for constants)."""
         data, *indices = flats
-        out = np.empty(self._shape, self._dtype)
+        out = buffers.empty(self._shape, self._dtype)
         starts = data.size - self._below - self._above if data is not None else 0
         if data is None or starts < 1:
             out[...] = self._fill

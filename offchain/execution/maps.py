@@ -1,41 +1,21 @@
-"""Maps, alone or in groups of one shape, by blocks: what a group does not keep stays in cache."""
+"""Maps, one by one: by blocks, so that threads can share them."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from math import prod
-from typing import NamedTuple
 
 import numpy as np
 
-from offchain.arithmetic.functions import DType
 from offchain.commitments.tensors import NUMPY_TYPES, Array
 from offchain.execution.accesses import Sizes, Strided, row_major
+from offchain.execution.kernels import buffers
 from offchain.execution.kernels.threads import share
-from offchain.execution.scalars import Apply, get_function
+from offchain.execution.scalars import get_function
 from offchain.execution.views import Reader, view
 from offchain.programs.graph import Node, Operand, Origin
 
 _BLOCK_ELEMENTS = 1 << 14
 _GRAIN_ELEMENTS = 1 << 18
-"""Elements, times the maps of the group, that are worth another thread."""
-
-
-class _Step(NamedTuple):
-    """One map of a group: reads some slots and writes another one."""
-
-    apply: Apply
-    arguments: tuple[int, ...]
-    slot: int
-
-
-class _Program(NamedTuple):
-    """A group's steps on slots: the operands, then the wanted outputs, then scratch.
-
-    Scratch that is not read any more is written again, so that a block's slots stay in cache.
-    """
-
-    steps: list[_Step]
-    wanted: list[DType]
-    scratch: list[DType]
+"""Elements that are worth another thread."""
 
 
 def is_identity(operand: Operand, sizes: Sizes) -> bool:
@@ -47,56 +27,43 @@ def is_identity(operand: Operand, sizes: Sizes) -> bool:
     return reader.strided.offset == 0 and all(a == b for size, a, b in strides if size > 1)
 
 
-class MapGroup:
-    """Maps (and moves that are one strided view) of one shape that are computed together.
+class Map:
+    """The plan of one map.
 
     Args:
-        members: the nodes with their indices, ascending. Where one reads the output of another, it
-            reads it as `is_identity` says.
-        kept: indices of the members whose outputs are wanted.
-
-    Attributes:
-        operands: what the group reads from outside.
-        kept: the wanted members, ascending.
+        node: a map node with a positive number of elements.
     """
 
-    def __init__(self, members: Sequence[tuple[int, Node]], kept: Collection[int]) -> None:
-        self.operands = _list_operands(members)
-        self.kept = tuple(index for index, _ in members if index in kept)
-        shape = members[0][1].shape
-        self._shape = shape
-        self._program = _assemble(members, self.operands, self.kept)
-        self._readers = [Reader(operand, shape) for operand in self.operands]
-        layouts = [row_major(shape), *(reader.strided.strides for reader in self._readers)]
-        self._nested, (_, *strides) = _coalesce(shape, layouts)
+    def __init__(self, node: Node) -> None:
+        types = [operand.dtype for operand in node.operands]
+        self._apply = get_function(node.function, types, node.dtype)
+        self._shape, self._dtype = node.shape, NUMPY_TYPES[node.dtype]
+        self._readers = [Reader(operand, node.shape) for operand in node.operands]
+        layouts = [row_major(node.shape), *(r.strided.strides for r in self._readers)]
+        self._nested, (_, *strides) = coalesce(node.shape, layouts)
         self._views = [
             Strided(reader.strided.offset, own)
             for reader, own in zip(self._readers, strides, strict=True)
         ]
         self._blocks = _Blocks(self._nested)
 
-    def run(self, flats: Sequence[Array | None]) -> list[Array]:
-        """Return the wanted outputs, given the tensors of the operands (None for constants)."""
-        slots = [
+    def run(self, flats: Sequence[Array | None], _step: int) -> Array:
+        """Return the output, given the tensors of the operands (None for constants), or more."""
+        operands = [
             view(reader.buffer(flat), self._nested, strided)
-            for reader, flat, strided in zip(self._readers, flats, self._views, strict=True)
+            for reader, flat, strided in zip(self._readers, flats, self._views, strict=False)
         ]
-        outputs = [np.empty(self._shape, NUMPY_TYPES[dtype]) for dtype in self._program.wanted]
-        slots += [output.reshape(self._nested) for output in outputs]
-        cost = self._blocks.elements * len(self._program.steps)
-        grain = max(1, _GRAIN_ELEMENTS // cost)
-        share(lambda *blocks: self._compute(slots, range(*blocks)), self._blocks.count, grain)
-        return outputs
+        output = buffers.empty(self._shape, self._dtype)
+        wholes = [output.reshape(self._nested), *operands]
+        grain = max(1, _GRAIN_ELEMENTS // self._blocks.elements)
+        share(lambda *blocks: self._compute(wholes, range(*blocks)), self._blocks.count, grain)
+        return output
 
     @np.errstate(all="ignore")
-    def _compute(self, slots: Sequence[Array], blocks: range) -> None:
-        steps, _, scratch = self._program
-        spare = [np.empty(self._blocks.shape, NUMPY_TYPES[dtype]) for dtype in scratch]
+    def _compute(self, wholes: Sequence[Array], blocks: range) -> None:
         for block in blocks:
-            index, length = self._blocks.locate(block)
-            parts = [whole[index] for whole in slots] + [array[:length] for array in spare]
-            for apply, arguments, slot in steps:
-                apply(parts[slot], *[parts[argument] for argument in arguments])
+            index = self._blocks.locate(block)
+            self._apply(*[whole[index] for whole in wholes])
 
 
 class _Blocks:
@@ -110,64 +77,19 @@ class _Blocks:
         self._length = min(max(1, _BLOCK_ELEMENTS // prod(inner)), self._extent)
         self._parts = -(-self._extent // self._length)
         self.count = prod(self._outer) * self._parts
-        self.shape = (self._length, *inner)
-        self.elements = prod(self.shape)
+        self.elements = self._length * prod(inner)
 
-    def locate(self, block: int) -> tuple[tuple[int | slice, ...], int]:
-        """Return a block's index, and how long it is along its first axis."""
+    def locate(self, block: int) -> tuple[int | slice, ...]:
+        """Return a block's index."""
         outer, part = divmod(block, self._parts)
         start = part * self._length
         stop = min(start + self._length, self._extent)
         leading = tuple(int(i) for i in np.unravel_index(outer, self._outer)) if outer else ()
         leading = leading or (0,) * len(self._outer)
-        return (*leading, slice(start, stop)), stop - start
+        return (*leading, slice(start, stop))
 
 
-def _list_operands(members: Sequence[tuple[int, Node]]) -> list[Operand]:
-    inside = {index for index, _ in members}
-    operands = [
-        operand
-        for _, node in members
-        for operand in node.operands
-        if operand.origin is not Origin.NODE or operand.reference not in inside
-    ]
-    return list(dict.fromkeys(operands))
-
-
-def _assemble(
-    members: Sequence[tuple[int, Node]], operands: Sequence[Operand], kept: Sequence[int]
-) -> _Program:
-    outside = {operand: slot for slot, operand in enumerate(operands)}
-    slots = {index: len(operands) + place for place, index in enumerate(kept)}
-    wanted = [node.dtype for index, node in members if index in slots]
-    reads = [(index, o) for index, node in members for o in node.operands if o not in outside]
-    last = {operand.reference: index for index, operand in reads}
-    scratch: list[DType] = []
-    idle: dict[DType, list[int]] = {dtype: [] for dtype in DType}
-    steps = []
-    for index, node in members:
-        if index not in slots:
-            if not idle[node.dtype]:
-                idle[node.dtype].append(len(operands) + len(kept) + len(scratch))
-                scratch.append(node.dtype)
-            slots[index] = idle[node.dtype].pop()
-        inside = [operand for operand in node.operands if operand not in outside]
-        arguments = tuple(
-            outside[operand] if operand in outside else slots[operand.reference]
-            for operand in node.operands
-        )
-        types = [operand.dtype for operand in node.operands]
-        apply = get_function(node.function, types, node.dtype)
-        steps.append(_Step(apply, arguments, slots[index]))
-        for reference, dtype in {operand.reference: operand.dtype for operand in inside}.items():
-            if last[reference] == index and reference not in kept:
-                idle[dtype].append(slots[reference])
-    return _Program(steps, wanted, scratch)
-
-
-def _coalesce(
-    shape: Sizes, layouts: Sequence[Sequence[int]]
-) -> tuple[Sizes, list[tuple[int, ...]]]:
+def coalesce(shape: Sizes, layouts: Sequence[Sequence[int]]) -> tuple[Sizes, list[tuple[int, ...]]]:
     """Merge the axes of a shape that every layout nests seamlessly; at least one axis remains."""
     sizes: list[int] = []
     columns: list[tuple[int, ...]] = []

@@ -4,10 +4,9 @@ from collections.abc import Sequence
 from itertools import combinations
 from math import gcd, prod
 
-import numpy as np
-
 from offchain.commitments.tensors import NUMPY_TYPES, Array
 from offchain.execution.accesses import Box
+from offchain.execution.kernels import buffers
 from offchain.execution.maps import is_identity
 from offchain.execution.views import Filler, make_constant
 from offchain.programs.graph import Node, Origin
@@ -63,7 +62,7 @@ class Move:
 
     def run(self, flats: Sequence[Array | None], _step: int) -> Array:
         """Return the output, given the tensors of the candidates (None for constants)."""
-        out = np.empty(self._shape, self._dtype)
+        out = buffers.empty(self._shape, self._dtype)
         if self._fill is not None:
             out[...] = self._fill
         for place, filler in reversed(self._candidates):

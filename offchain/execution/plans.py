@@ -9,20 +9,17 @@ import numpy as np
 from offchain.arithmetic.functions import Function
 from offchain.commitments.tensors import NUMPY_TYPES, Array
 from offchain.execution.accesses import project
-from offchain.execution.contractions import Contraction
+from offchain.execution.contractions import plan_contraction
 from offchain.execution.folds import Reduction
 from offchain.execution.gathers import Gather
 from offchain.execution.kernels import philox
-from offchain.execution.maps import MapGroup
+from offchain.execution.maps import Map
 from offchain.execution.moves import Alias, Move, is_alias
 from offchain.execution.scatters import plan_scatter
 from offchain.execution.views import Reader
 from offchain.programs.graph import Kind, Node
 
 _MOVES = frozenset({Kind.MOVE, Kind.SOURCE, Kind.SINK})
-
-_ALONE = -1
-"""The index of a map that is a group of its own: no operand refers to it."""
 
 
 class Plan(Protocol):
@@ -58,16 +55,6 @@ class _Empty:
         return np.empty(self._shape, self._dtype)
 
 
-class _Map:
-    def __init__(self, node: Node) -> None:
-        self._group = MapGroup([(_ALONE, node)], (_ALONE,))
-        self._places = [node.operands.index(operand) for operand in self._group.operands]
-
-    def run(self, flats: Sequence[Array | None], _step: int) -> Array:
-        (output,) = self._group.run([flats[place] for place in self._places])
-        return output
-
-
 def as_map(node: Node) -> Node | None:
     """Return a map as it is, a move of one view as a map that copies, and None for others."""
     if node.elements == 0:
@@ -87,14 +74,14 @@ def plan_node(node: Node) -> Plan:
         return plan_node(Node(Kind.MOVE, Function.COPY, node.dtype, node.shape, (init,)))
     as_copy = as_map(node)
     if as_copy is not None:
-        return _Map(as_copy)
+        return Map(as_copy)
     if node.kind in _MOVES:
         return Alias(node) if is_alias(node) else Move(node)
     return _PLANS[node.kind](node)
 
 
 _PLANS: Mapping[Kind, Callable[[Node], Plan]] = {
-    Kind.CONTRACT: Contraction,
+    Kind.CONTRACT: plan_contraction,
     Kind.REDUCE: Reduction,
     Kind.GATHER: Gather,
     Kind.SCATTER: plan_scatter,

@@ -20,14 +20,15 @@ from offchain.execution.accesses import (
 )
 from offchain.execution.gathers import read_integers
 from offchain.execution.indexing import Integers, Mask, open_grid
-from offchain.execution.kernels.scatter import (
-    scatter_add_flat,
-    scatter_add_rows,
-    scatter_assign_flat,
-)
+from offchain.execution.kernels import buffers
+from offchain.execution.kernels.scatter import scatter_add_rows, scatter_assign_flat
+from offchain.execution.kernels.threads import share
 from offchain.execution.scalars import Apply, get_associative, get_function
 from offchain.execution.views import Reader, view
-from offchain.programs.graph import Node, Operand, immediate
+from offchain.programs.graph import Node, Operand
+
+_GRAIN = 1 << 16
+"""Elements of the source that are worth another thread."""
 
 _Fold = Callable[[Array, Integers, Array], None]
 """(buffer, rows, matrix): folds the matrix's rows, in order, into these rows of the buffer."""
@@ -82,43 +83,55 @@ class Scatter:
             project(source, positions + self._roles.block), blocks, len(positions)
         )
         self._fold = _get_fold(node)
-        is_sum = node.function is Function.ADD and node.dtype is DType.FLOAT32
-        self._is_plain_sum = is_sum and init == immediate(DType.FLOAT32, 0)
 
-    @np.errstate(all="ignore")
     def run(self, flats: Sequence[Array | None], _step: int) -> Array:
         """Return the output, given the tensors of init, source and indices (None for constants)."""
         init, source, *indices = flats
-        rows = self._locate(indices)
-        reader, strided = self._source
-        matrix = view(reader.buffer(source), (len(rows), self._width), strided)
         nest = self._roles.nest
         nested = [self._shape[v] for v in nest]
-        if self._is_plain_sum:
-            count = prod(nested) // self._width
-            buffer = scatter_add_rows(rows, np.ascontiguousarray(matrix), count)
-        else:
-            buffer = np.empty(nested, self._dtype)
-            buffer[...] = self._init.read(init).transpose(nest)
-            self._fold(buffer.reshape(-1, self._width), rows, matrix)
-        return np.ascontiguousarray(buffer.reshape(nested).transpose(np.argsort(nest)))
+        reader, strided = self._source
+        matrix = view(reader.buffer(source), (prod(self._positions), self._width), strided)
+        starts = self._init.read(init).transpose(nest)
+        out = buffers.empty(nested, self._dtype)
+        is_looped = len(self._roles.looped) > 0
+        parts = nested[0] if is_looped else 1
+        length = len(matrix) // parts
 
-    def _locate(self, flats: Sequence[Array | None]) -> Integers:
-        """Return for each position its block in the output's buffer, -1 if there is none."""
+        @np.errstate(all="ignore")
+        def work(first: int, stop: int) -> None:
+            part = slice(first, stop) if is_looped else slice(None)
+            out[part] = starts[part]
+            rows = self._locate(indices, part)
+            addends = matrix[first * length : stop * length]
+            self._fold(out[part].reshape(-1, self._width), rows, addends)
+
+        share(work, parts, max(1, _GRAIN // max(1, length * self._width)))
+        return np.ascontiguousarray(out.transpose(np.argsort(nest)))
+
+    def _locate(self, flats: Sequence[Array | None], part: slice) -> Integers:
+        """Return for each position its block in a part of the output's buffer, -1 if there is none.
+
+        The part is one of the first looped variable, or everything.
+        """
         nest = self._roles.looped + self._roles.targets
         strides = dict(zip(nest, row_major([self._shape[v] for v in nest]), strict=True))
-        grid = zip(self._roles.looped, open_grid(self._positions), strict=False)
+        positions = list(self._positions)
+        if self._roles.looped:
+            positions[0] = len(range(*part.indices(positions[0])))
+        grid = zip(self._roles.looped, open_grid(positions), strict=False)
         blocks = sum((strides[v] * values for v, values in grid), np.zeros((), np.int64))
         inside: Mask = np.ones((), np.bool_)
         named: dict[int, Integers] = {}
         for reader, flat, target in zip(self._indices, flats, self._targets, strict=True):
-            values = read_integers(reader, flat)
+            values = read_integers(reader, flat, part)
             inside = inside & (values >= 0) & (values < self._shape[target])
-            inside = inside & (values == named.setdefault(target, values))
-        for target, values in named.items():
-            blocks = blocks + strides[target] * np.where(inside, values, 0)
+            if target in named:
+                inside = inside & (values == named[target])
+            else:
+                named[target] = values
+                blocks = blocks + strides[target] * values
         found = np.where(inside, blocks, -1)
-        return np.ascontiguousarray(np.broadcast_to(found, self._positions)).reshape(-1)
+        return np.ascontiguousarray(np.broadcast_to(found, positions)).reshape(-1)
 
 
 class DenseScatter:
@@ -191,11 +204,16 @@ def _get_fold(node: Node) -> _Fold:
     if node.function is Function.COPY:
         return partial(_flatten_rows, scatter_assign_flat)
     if node.function is Function.ADD and node.dtype is DType.FLOAT32:
-        return partial(_flatten_rows, scatter_add_flat)
+        return _add_rows
     associative = get_associative(node.function, node.dtype)
     if associative is not None:
         return partial(_fold_associative, associative)
     return partial(_fold_rows, _get_apply(node))
+
+
+def _add_rows(buffer: Array, rows: Integers, matrix: Array) -> None:
+    addends, sums = (np.asarray(array, np.float32) for array in (matrix, buffer))
+    scatter_add_rows(rows, np.ascontiguousarray(addends), sums)
 
 
 def _flatten_rows(

@@ -19,6 +19,7 @@ from offchain.execution.accesses import (
     row_major,
 )
 from offchain.execution.indexing import copy_in_range
+from offchain.execution.kernels import buffers
 from offchain.programs.graph import Operand, Origin
 
 
@@ -80,7 +81,7 @@ class Reader:
         assert flat is not None
         if self.is_view:
             return flat
-        dense = np.empty(self._shape, flat.dtype)
+        dense = buffers.empty(self._shape, flat.dtype)
         self._filler.fill(view(dense, self._domain, self.strided), flat)
         return dense
 

@@ -1,6 +1,5 @@
 """Capture: from a recipe to the program of one whole step and the state that it starts from."""
 
-import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -13,10 +12,10 @@ from offchain.errors import CaptureError, UsageError
 from offchain.programs.encoding import MAX_RANK, check_program
 from offchain.programs.graph import Kind, Node, Origin, Program, Slot
 from offchain.programs.lowering.builder import Builder, RefusalError, identity
-from offchain.programs.lowering.graph import GraphLowering, meta_of, refusal
+from offchain.programs.lowering.graph import TORCH_TYPES, GraphLowering, meta_of, refusal
 from offchain.programs.lowering.views import View
-from offchain.programs.recipe import Recipe, TrainingRecipe
-from offchain.programs.tracing import get_initial_state, trace
+from offchain.programs.recipe import Recipe, TrainingRecipe, get_batch, name_batch
+from offchain.programs.tracing import get_initial_state, name_tensors, trace
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,14 +38,15 @@ def capture(recipe: Recipe) -> Captured:
 
     Raises:
         CaptureError: the model does something that a program cannot express.
-        UsageError: the seed has more than 64 bits.
+        UsageError: the recipe makes no sense: its seed, its batch, its groups.
     """
     if not 0 <= recipe.seed < 1 << 64:
         raise UsageError(f"the seed is {recipe.seed}; choose one of at most 64 bits, not negative")
+    _make_slots(name_tensors(recipe.model))  # refused before anything is copied
     state = get_initial_state(recipe)
-    batch = recipe.batch(0)
+    batch = get_batch(recipe, 0)
     known = _make_slots(state)
-    inputs = _make_slots(dict(zip(_name_batch(recipe, len(batch)), batch, strict=True)))
+    inputs = _make_slots(dict(zip(name_batch(recipe, len(batch)), batch, strict=True)))
     graph = trace(recipe, state, batch)
     builder = Builder(recipe.seed, len(known))
     sources = [
@@ -56,6 +56,7 @@ def capture(recipe: Recipe) -> Captured:
     ]
     results = GraphLowering(builder, graph).run(sources)
     new, returned = results[: len(known)], results[len(known) :]
+    _check_kept(known, new)
     constants = [builder.tensor(array) for array in builder.constants]
     outputs = _name_outputs(returned, is_training=isinstance(recipe, TrainingRecipe))
     program = _assemble(
@@ -72,19 +73,33 @@ def _make_slots(tensors: Mapping[str, torch.Tensor]) -> tuple[Slot, ...]:
         try:
             slots.append(Slot(name, *meta_of(tensor)))
         except RefusalError as error:
-            raise refusal(str(error), name, "") from error
+            raise refusal(f"{error}{_advise(name, tensor)}", name, "") from error
         if tensor.ndim > MAX_RANK:
             raise refusal(f"{tensor.ndim} dimensions; at most {MAX_RANK} are allowed", name, "")
+        if tensor.device.type != "cpu" or tensor.layout is not torch.strided:
+            place = f"a {tensor.layout} tensor on {tensor.device}".replace("torch.", "")
+            raise refusal(f"{place}; give dense tensors in the processor's memory", name, "")
     return tuple(slots)
 
 
-def _name_batch(recipe: Recipe, count: int) -> list[str]:
-    """Return the names of the batch's tensors: those of the parameters after the model."""
-    function = recipe.loss if isinstance(recipe, TrainingRecipe) else recipe.forward
-    parameters = list(inspect.signature(function).parameters.values())[1:]
-    if len(parameters) == count and all(p.kind is not p.VAR_POSITIONAL for p in parameters):
-        return [p.name for p in parameters]
-    return [f"input.{k}" for k in range(count)]
+def _advise(name: str, tensor: torch.Tensor) -> str:
+    """Return what to do about a tensor whose type is refused."""
+    if tensor.dtype in TORCH_TYPES:
+        return ""
+    if tensor.is_complex():
+        return "; keep its real and its imaginary part"
+    is_of_model = name.startswith(("parameter.", "buffer."))
+    if tensor.is_floating_point():
+        return "; call model.float() first" if is_of_model else "; convert it by .float()"
+    return "; convert it by .long()"
+
+
+def _check_kept(slots: Sequence[Slot], views: Sequence[View]) -> None:
+    """Refuse a step after which a tensor of the state has another type or shape."""
+    for slot, view in zip(slots, views, strict=True):
+        if (view.dtype, view.shape) != (slot.dtype, slot.shape):
+            after, before = (f"{x.dtype.name.lower()} {x.shape}" for x in (view, slot))
+            raise refusal(f"{after} after the step, {before} before it; keep it", slot.name, "")
 
 
 def _name_outputs(views: Sequence[View], *, is_training: bool) -> tuple[Slot, ...]:
@@ -138,7 +153,7 @@ def _renumber(node: Node, number: Mapping[int, int]) -> Node:
 
 def _bind_batch(recipe: Recipe, slots: tuple[Slot, ...]) -> Callable[[int], list[Array]]:
     def batch(step: int) -> list[Array]:
-        tensors = recipe.batch(step)
+        tensors = get_batch(recipe, step)
         found = [(t.dtype, tuple(t.shape)) for t in tensors]
         arrays: list[Array] = [np.asarray(t.numpy(), order="C") for t in tensors]
         wanted = [(NUMPY_TYPES[s.dtype], s.shape) for s in slots]

@@ -18,7 +18,7 @@ from torch.fx import traceback as fx_traceback
 from torch.utils._python_dispatch import TorchDispatchMode
 
 _TORCH = Path(torch.__file__).parent
-_MACHINERY = Path(__file__).parent
+_MACHINERY = Path(__file__).with_name("tracing.py")
 
 
 class LineTracker(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's is untyped
@@ -88,7 +88,7 @@ class LineTracker(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch'
         frame = sys._getframe(1).f_back  # noqa: SLF001 - looks without copying the whole stack
         while frame is not None:
             path = Path(frame.f_code.co_filename)
-            if path.parent == _MACHINERY:
+            if path == _MACHINERY:
                 break
             if _TORCH not in path.parents:
                 code = linecache.getline(str(path), frame.f_lineno).strip()

@@ -1,11 +1,15 @@
 """Recipes: what a user writes to have a program captured."""
 
+import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
 
-from offchain.programs.optimizers import Optimizer
+from offchain.errors import UsageError
+from offchain.programs.clipping import Clip
+from offchain.programs.optimizers import Group, Optimizer
+from offchain.programs.schedules import require_count
 
 Batch = Callable[[int], tuple[torch.Tensor, ...]]
 """Returns the batch of a step: a function of its number alone, of shapes that never change."""
@@ -16,18 +20,29 @@ class TrainingRecipe:
     """A model that learns: each step computes the loss of one batch and updates the parameters.
 
     Attributes:
-        model: any module; its parameters and buffers at capture are the initial state.
+        model: any module; its parameters and buffers at capture are the initial state. Parameters
+            that require no gradient are frozen.
         loss: called with the model and the batch's tensors; returns one float32 number.
-        optimizer: how gradients change parameters.
+        optimizer: how gradients change parameters; groups give parameters optimizers of their own.
         batch: returns the batch of a step.
         seed: key of dropout's random numbers, 64 bits.
+        clip: limits the gradients before the optimizer sees them.
+        accumulate: batches of a step. Each has a forward and a backward pass of its own, one after
+            the other, as buffers and random numbers see; the gradients, and the losses, are summed
+            in that order and divided by their number. Step s takes the batches from
+            s * accumulate on.
     """
 
     model: torch.nn.Module
     loss: Callable[..., torch.Tensor]
-    optimizer: Optimizer
+    optimizer: Optimizer | Sequence[Group]
     batch: Batch
     seed: int = 0
+    clip: Clip | None = None
+    accumulate: int = 1
+
+    def __post_init__(self) -> None:
+        require_count("the number of batches that a step accumulates", self.accumulate, 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +50,8 @@ class InferenceRecipe:
     """A model that answers: each step computes the outputs of one batch.
 
     Attributes:
-        model: any module; its parameters and buffers at capture are the initial state.
+        model: any module; its parameters and buffers at capture are the initial state. What the
+            forward pass writes to a buffer is there at the next step.
         forward: called with the model and the batch's tensors; returns one tensor or several.
         batch: returns the batch of a step.
         seed: key of dropout's random numbers, 64 bits.
@@ -48,3 +64,48 @@ class InferenceRecipe:
 
 
 Recipe = TrainingRecipe | InferenceRecipe
+
+
+def count_batches(recipe: Recipe) -> int:
+    """Return how many batches a step takes."""
+    return recipe.accumulate if isinstance(recipe, TrainingRecipe) else 1
+
+
+def get_batch(recipe: Recipe, step: int) -> tuple[torch.Tensor, ...]:
+    """Return the tensors of all batches of a step, one batch after the other.
+
+    Raises:
+        UsageError: a batch is not a tuple of tensors.
+    """
+    count = count_batches(recipe)
+    tensors: list[torch.Tensor] = []
+    for number in range(step * count, (step + 1) * count):
+        batch = recipe.batch(number)
+        if not isinstance(batch, (tuple, list)):
+            raise UsageError(
+                f"batch({number}) is a {type(batch).__name__}; return a tuple of tensors"
+            )
+        for tensor in batch:
+            if not isinstance(tensor, torch.Tensor):
+                raise UsageError(
+                    f"batch({number}) has a {type(tensor).__name__} in it; return tensors only"
+                )
+        tensors += batch
+    return tuple(tensors)
+
+
+def name_batch(recipe: Recipe, tensors: int) -> list[str]:
+    """Return the names of a step's batch tensors: those of the parameters after the model.
+
+    Where a step takes several batches, the number of the batch follows.
+    """
+    count = count_batches(recipe)
+    each = tensors // count
+    function = recipe.loss if isinstance(recipe, TrainingRecipe) else recipe.forward
+    parameters = list(inspect.signature(function).parameters.values())[1:]
+    names = [f"input.{k}" for k in range(each)]
+    if len(parameters) == each and all(p.kind is not p.VAR_POSITIONAL for p in parameters):
+        names = [p.name for p in parameters]
+    return (
+        names if count == 1 else [f"{name}.{number}" for number in range(count) for name in names]
+    )

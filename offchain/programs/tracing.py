@@ -5,6 +5,7 @@ the user's lines are stamped on its operators, and once more through torch's fun
 decompositions. Nothing is computed: the tensors are fake.
 """
 
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -20,10 +21,12 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from offchain.programs.escapes import refuse_numpy
 from offchain.programs.lines import LineTracker
 from offchain.programs.lowering.graph import DATA_DEPENDENT, refusal
 from offchain.programs.lowering.table import get_decompositions
-from offchain.programs.recipe import Recipe, TrainingRecipe
+from offchain.programs.recipe import InferenceRecipe, Recipe, TrainingRecipe
+from offchain.programs.updates import make_optimizer_state, optimize
 
 Tensors = Mapping[str, torch.Tensor]
 
@@ -46,18 +49,17 @@ class _Call(torch.nn.Module):
         return self._function(self.model, *batch)
 
 
+def name_tensors(model: torch.nn.Module) -> dict[str, torch.Tensor]:
+    """Return a model's parameters and buffers by the names of their slots, tied ones once."""
+    parameters = {f"parameter.{name}": tensor for name, tensor in model.named_parameters()}
+    return parameters | {f"buffer.{name}": tensor for name, tensor in model.named_buffers()}
+
+
 def get_initial_state(recipe: Recipe) -> dict[str, torch.Tensor]:
-    """Return copies of the state's tensors by name, in order; tied weights occur once."""
-    parameters = dict(recipe.model.named_parameters())
-    buffers = dict(recipe.model.named_buffers())
-    state = {f"parameter.{name}": _copy(tensor) for name, tensor in parameters.items()}
-    state |= {f"buffer.{name}": _copy(tensor) for name, tensor in buffers.items()}
+    """Return copies of the state's tensors by name, in order."""
+    state = {name: _copy(tensor) for name, tensor in name_tensors(recipe.model).items()}
     if isinstance(recipe, TrainingRecipe):
-        for name, tensor in parameters.items():
-            for moment in recipe.optimizer.moments if tensor.requires_grad else ():
-                state[f"optimizer.{name}.{moment}"] = torch.zeros(tensor.shape, dtype=tensor.dtype)
-        for counter in recipe.optimizer.counters:
-            state[f"optimizer.{counter}"] = torch.ones(())
+        state |= make_optimizer_state(recipe)
     return state
 
 
@@ -78,7 +80,7 @@ def trace(recipe: Recipe, state: Tensors, batch: Sequence[torch.Tensor]) -> Grap
 
     def step(*flat: torch.Tensor) -> list[torch.Tensor]:
         named = dict(zip(state, flat, strict=False))
-        with tracker:
+        with tracker, refuse_numpy(tracker):
             return _step(recipe, named, flat[len(named) :], tracker)
 
     with _settings():
@@ -102,16 +104,19 @@ def _settings() -> Iterator[None]:
     """Make torch trace what it would compute into operators that are written out.
 
     Node data (the lines) survive the second tracing; batch norm declares that it mutates; attention
-    and recurrent layers are not fused.
+    and recurrent layers are not fused. Torch's warnings are about its own kernels, which compute
+    nothing here.
     """
     is_fused = _get_mkldnn_enabled()
     _set_mkldnn_enabled(False)
     try:
         with (
+            warnings.catch_warnings(),
             fx_traceback.preserve_node_meta(),
             enable_python_dispatcher(),
             sdpa_kernel(SDPBackend.MATH),
         ):
+            warnings.filterwarnings("ignore", module=r"torch\b")
             yield
     finally:
         _set_mkldnn_enabled(is_fused)
@@ -124,51 +129,74 @@ def _make_graph(function: Callable[..., Any], **options: Any) -> Callable[..., G
 def _step(
     recipe: Recipe, state: Tensors, batch: Sequence[torch.Tensor], tracker: LineTracker
 ) -> list[torch.Tensor]:
-    is_training = isinstance(recipe, TrainingRecipe)
-    parameters = {
-        name: state[f"parameter.{name}"].detach().requires_grad_(p.requires_grad and is_training)
-        for name, p in recipe.model.named_parameters()
-    }
-    buffers = {name: state[f"buffer.{name}"].clone() for name, _ in recipe.model.named_buffers()}
-    tensors = {f"model.{name}": tensor for name, tensor in (parameters | buffers).items()}
-    function = recipe.loss if isinstance(recipe, TrainingRecipe) else recipe.forward
-    call = _Call(recipe.model, function)
-    with torch.set_grad_enabled(is_training):
-        copies = tuple(tensor.clone() for tensor in batch)  # which the model may write to
-        result = functional_call(call, tensors, copies, tie_weights=True)
-    new = dict(state)
-    for name in buffers:
-        new[f"buffer.{name}"] = tensors[f"model.{name}"].detach()
-    if isinstance(recipe, TrainingRecipe):
-        leaves = {name: leaf for name, leaf in parameters.items() if leaf.requires_grad}
-        gradients = _differentiate(result, leaves, tracker)
+    if isinstance(recipe, InferenceRecipe):
         with torch.no_grad():
-            _optimize(recipe, state, gradients, new)
-    outputs = [result] if isinstance(result, torch.Tensor) else list(result)
-    return [*new.values(), *(output.detach() for output in outputs)]
+            result, buffers = _call(recipe, recipe.forward, state, {}, batch)
+        outputs = list(result) if isinstance(result, (tuple, list)) else [result]
+        if not all(isinstance(output, torch.Tensor) for output in outputs):
+            found = type(result).__name__
+            raise refusal(f"it returns {found}; return tensors", "forward", tracker.line)
+        return [*(dict(state) | buffers).values(), *outputs]
+    gradients, loss, buffers = _learn(recipe, state, batch, tracker)
+    with torch.no_grad():
+        new = dict(state) | buffers | optimize(recipe, state, gradients)
+    return [*new.values(), loss]
+
+
+def _call(
+    recipe: Recipe,
+    function: Callable[..., Any],
+    state: Tensors,
+    leaves: Tensors,
+    batch: Sequence[torch.Tensor],
+) -> tuple[Any, dict[str, torch.Tensor]]:
+    """Return what a function of the model and a batch returns, and the buffers after it.
+
+    `leaves` take the place of the parameters of these names.
+    """
+    tensors = {}
+    for name, _ in recipe.model.named_parameters():
+        tensors[f"model.{name}"] = leaves.get(name, state[f"parameter.{name}"].detach())
+    names = [name for name, _ in recipe.model.named_buffers()]
+    tensors |= {f"model.{name}": state[f"buffer.{name}"].clone() for name in names}
+    copies = tuple(tensor.clone() for tensor in batch)  # which the model may write to
+    call = _Call(recipe.model, function)
+    result = functional_call(call, tensors, copies, tie_weights=True)
+    return result, {f"buffer.{name}": tensors[f"model.{name}"].detach() for name in names}
+
+
+def _learn(
+    recipe: TrainingRecipe, state: Tensors, batch: Sequence[torch.Tensor], tracker: LineTracker
+) -> tuple[dict[str, torch.Tensor], torch.Tensor, dict[str, torch.Tensor]]:
+    """Return the mean gradients and the mean loss of a step's batches, and the buffers after."""
+    gradients: dict[str, torch.Tensor] = {}
+    losses = []
+    buffers: dict[str, torch.Tensor] = {}
+    size = len(batch) // recipe.accumulate
+    for number in range(recipe.accumulate):
+        leaves = {
+            name: state[f"parameter.{name}"].detach().requires_grad_()
+            for name, parameter in recipe.model.named_parameters()
+            if parameter.requires_grad
+        }
+        piece = batch[number * size : (number + 1) * size]
+        with torch.enable_grad():
+            loss, buffers = _call(recipe, recipe.loss, dict(state) | buffers, leaves, piece)
+        for name, gradient in _differentiate(loss, leaves, tracker).items():
+            gradients[name] = gradients[name] + gradient if name in gradients else gradient
+        losses.append(loss.detach())
+    if recipe.accumulate == 1:
+        return gradients, losses[0], buffers
+    means = {name: gradient / recipe.accumulate for name, gradient in gradients.items()}
+    return means, sum(losses[1:], losses[0]) / recipe.accumulate, buffers
 
 
 def _differentiate(loss: torch.Tensor, leaves: Tensors, tracker: LineTracker) -> Tensors:
     """Return the gradients of the leaves that the loss depends on."""
-    if loss.shape != () or loss.grad_fn is None:
+    if not isinstance(loss, torch.Tensor) or loss.shape != () or loss.grad_fn is None:
         raise refusal("a loss is one number that depends on a parameter", "loss", tracker.line)
     tracker.follow_gradients(loss)
     gradients = torch.autograd.grad(loss, list(leaves.values()), allow_unused=True)
     tracker.line = ""
     found = zip(leaves, gradients, strict=True)
     return {name: gradient for name, gradient in found if gradient is not None}
-
-
-def _optimize(
-    recipe: TrainingRecipe, state: Tensors, gradients: Tensors, new: dict[str, torch.Tensor]
-) -> None:
-    optimizer = recipe.optimizer
-    counters = optimizer.advance({name: state[f"optimizer.{name}"] for name in optimizer.counters})
-    new.update({f"optimizer.{name}": counter for name, counter in counters.items()})
-    for name, gradient in gradients.items():
-        slots = [f"optimizer.{name}.{moment}" for moment in optimizer.moments]
-        parameter, moments = optimizer.update(
-            state[f"parameter.{name}"], gradient, [state[slot] for slot in slots], counters
-        )
-        new[f"parameter.{name}"] = parameter
-        new.update(zip(slots, moments, strict=True))

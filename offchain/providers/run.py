@@ -7,8 +7,6 @@ from the checkpoint before them, when somebody disputes.
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, lru_cache
 
-import numpy as np
-
 from offchain.commitments.tags import Tag
 from offchain.commitments.tensors import (
     Array,
@@ -19,8 +17,9 @@ from offchain.commitments.tensors import (
 from offchain.commitments.tree import Digest, Tree, hash_root
 from offchain.errors import StoreError
 from offchain.execution.executor import Executor
+from offchain.execution.order import find_storages
 from offchain.execution.partials import partials
-from offchain.programs.graph import Origin
+from offchain.programs.graph import Origin, Program
 from offchain.providers.behaviour import Behaviour
 from offchain.providers.store import Store
 from offchain.providers.task import Task
@@ -50,6 +49,7 @@ class Run:
         behaviour.bind(task.program)
         self._executor = Executor(behaviour.alter_program(task.program), threads)
         self._roots: list[Digest] = []
+        self._tensor_roots = _TensorRoots(self._executor.program)
         self._recent: tuple[int, Sequence[Array]] | None = None
         self._tensors = lru_cache(maxsize=8)(self._make_tensor)
         self._traces = lru_cache(maxsize=8)(self._make_trace)
@@ -68,16 +68,18 @@ class Run:
         if not self._roots:
             self._keep(self.task.initial_state)
         done = self.task.checkpoints[len(self._roots) - 1]
-        state = self.state(done)
+        state = list(self.state(done))
+        self._recent = None  # so that the tensors may die as the run goes on
         for step in range(done, self.task.steps):
-            state = self._advance(step, state)
+            self._replace(step, state)
             if step + 1 in self.task.checkpoints:
                 self._keep(state)
             if progress is not None:
                 progress(step + 1)
 
     def _keep(self, state: Sequence[Array]) -> None:
-        self._roots.append(self._store.put_state(state))
+        known = self._tensor_roots.hash(state)
+        self._roots.append(self._store.put_state(state, known))
         roots = [root.hex() for root in self._roots]
         self._store.put_json(NOTES, {"run": self._identity, "roots": roots})
 
@@ -94,6 +96,19 @@ class Run:
         return self._executor.run(
             started, self._batch(step), step, patch=self.behaviour.patch(step, started)
         )
+
+    def _replace(self, step: int, state: list[Array]) -> None:
+        """Run a step and replace the state by the next one."""
+        if self._is_plain(step, state):
+            self._executor.advance(state, self._batch(step), step)
+        else:
+            self._tensor_roots.forget()
+            state[:] = self._advance(step, state)
+
+    def _is_plain(self, step: int, state: Sequence[Array]) -> bool:
+        """Whether a step does to the state what the program says, and nothing else."""
+        started = self.behaviour.alter_state(step, state)
+        return started is state and self.behaviour.patch(step, state) is None
 
     def _batch(self, step: int) -> Sequence[Array]:
         return self.behaviour.alter_batch(step, self.task.batch(step))
@@ -131,10 +146,13 @@ class Run:
 
     def _make_interval(self, first: int, last: int) -> Tree:
         state = self.state(first)
-        roots = [_hash_state(state)]
+        hashed = _TensorRoots(self._executor.program)
+        roots = [compute_state_root(hashed.hash(state))]
         for step in range(first, last):
+            if not self._is_plain(step, state):
+                hashed.forget()
             state = self._advance(step, state)
-            roots.append(_hash_state(state))
+            roots.append(compute_state_root(hashed.hash(state)))
         return Tree(Tag.INTERVAL_NODE, roots)
 
     def trace(self, step: int) -> Tree:
@@ -199,5 +217,29 @@ class Run:
         return self.behaviour.alter_partials(step, operator, element, claimed)
 
 
-def _hash_state(state: Sequence[Array]) -> Digest:
-    return compute_state_root([compute_tensor_root(np.asarray(array)) for array in state])
+class _TensorRoots:
+    """The roots of a state's tensors, as the state goes on: only what may have changed is hashed.
+
+    A tensor that the program makes its own successor (a frozen parameter, a constant) keeps its
+    root for as long as every step is the program's.
+
+    Args:
+        program: the program that is run.
+    """
+
+    def __init__(self, program: Program) -> None:
+        sinks = find_storages(program)[program.first_sink :]
+        self._kept = [slot for slot, sink in enumerate(sinks) if sink == (Origin.STATE, slot)]
+        self._known: dict[int, Digest] = {}
+
+    def hash(self, state: Sequence[Array]) -> list[Digest]:
+        """Return the roots of the state's tensors."""
+        roots = [
+            self._known.get(slot) or compute_tensor_root(array) for slot, array in enumerate(state)
+        ]
+        self._known = {slot: roots[slot] for slot in self._kept}
+        return roots
+
+    def forget(self) -> None:
+        """Hash everything again next time: a step was not the program's."""
+        self._known.clear()

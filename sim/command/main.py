@@ -11,6 +11,7 @@ BAD_ARGUMENTS = 2
 FAILED = 1
 
 _VERBS = {
+    "bench": "Measure ours beside stock torch: operators, training steps, hashing.",
     "demo": "Watch a dispute, move by move, with a cheat somewhere inside a training step.",
     "dispute": "Play one dispute and print what was found, what it cost and who was paid.",
     "market": "Run a market of honest and dishonest providers, every job for real.",

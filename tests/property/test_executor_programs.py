@@ -1,6 +1,6 @@
 """Whole programs in the fast executor, against the readable one."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 
 import numpy as np
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from offchain.arithmetic.functions import DType, Function
 from offchain.commitments.tensors import NUMPY_TYPES, Array, encode_elements
 from offchain.errors import ProgramError
-from offchain.execution import maps
+from offchain.execution import assembly, grouping, regions
 from offchain.execution.executor import Executor
 from offchain.execution.readable import run_step
 from offchain.programs.capture import Captured, capture
@@ -90,8 +90,11 @@ def test_program_equals_readable(
     defined: list[Array] = []
     run_step(program, state, (), STEP, observe=lambda _, output: defined.append(output))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(maps, "_BLOCK_ELEMENTS", block)
-        patch.setattr(maps, "_GRAIN_ELEMENTS", 1)
+        patch.setattr(grouping, "_LEAST_ELEMENTS", 0)
+        patch.setattr(assembly, "_PART_COLUMNS", block)
+        patch.setattr(regions, "_BLOCK_BYTES", 16 * block)
+        patch.setattr(regions, "_MAX_BLOCK_BYTES", 16 * block)
+        patch.setattr(regions, "_GRAIN_BYTES", 1)
         executor = Executor(program, threads)
         assert encode(executor.run(state, (), STEP)) == encode(defined[-2:])
         assert encode(observed(executor, state, ())) == encode(defined)
@@ -125,6 +128,14 @@ def test_patch_replaces_an_output_for_all_that_follows(
     sinks = range(program.first_sink, len(program.nodes))
     outputs = executor.outputs(state, (), STEP, sinks, patch=patch)
     assert encode([outputs[sink] for sink in sinks]) == expected
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Keep the kernels of drawn programs out of the user's cache."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        yield
 
 
 @cache

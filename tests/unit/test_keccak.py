@@ -13,11 +13,16 @@ from hypothesis import strategies as st
 
 from offchain.commitments.keccak import (
     LANES,
+    SUBTREE_LEVELS,
+    Bytes,
     hash_chunks,
     hash_pairs,
+    hash_subtrees,
     keccak256,
     keccak256_reference,
 )
+from offchain.commitments.tags import CHUNK_BYTES
+from offchain.commitments.tensors import TensorTree, compute_tensor_root
 from offchain.execution.kernels.threads import get_threads, set_threads
 
 TAGS = st.integers(0, 255)
@@ -83,6 +88,62 @@ def test_each_parent_is_the_hash_of_its_tagged_children(count: int, tag: int, se
         assert parents[-1].tobytes() == nodes[-1].tobytes()
 
 
+def climb(data: Bytes, chunk_bytes: int, tag: int, node_tag: int) -> Bytes:
+    """Return the level of a tree that `hash_subtrees` promises, level by level."""
+    nodes = hash_chunks(data, chunk_bytes, tag)
+    for _ in range(SUBTREE_LEVELS):
+        nodes = hash_pairs(nodes, node_tag)
+    return nodes
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.integers(1, 3000), st.integers(0, 3), st.integers(1, 70), TAGS, TAGS)
+@example(1024, 0, 64, 1, 2)
+@example(1025, 1, 64, 1, 2)
+@example(2049, 0, 1, 1, 2)
+@example(3, 0, 64, 1, 2)
+def test_subtrees_are_levels_of_the_tree(
+    chunks: int, missing: int, chunk_bytes: int, tag: int, node_tag: int
+) -> None:
+    """Hashing in the cache gives the nodes that climbing level by level gives."""
+    size = max(1, chunks * chunk_bytes - missing)
+    data = np.random.default_rng(size).integers(0, 256, size, np.uint8)
+    found = hash_subtrees(data, chunk_bytes, tag, node_tag)
+    assert np.array_equal(found, climb(data, chunk_bytes, tag, node_tag))
+
+
+def test_subtrees_hash_what_the_encoding_makes() -> None:
+    """Every part is hashed as it is encoded, and the data stays as it is."""
+    data = np.random.default_rng(0).integers(0, 256, 64 * 5000, np.uint8)
+    before = data.copy()
+    found = hash_subtrees(data, 64, 1, 2, lambda part: part ^ np.uint8(255))
+    assert np.array_equal(found, climb(data ^ np.uint8(255), 64, 1, 2))
+    assert np.array_equal(data, before)
+
+
+@pytest.mark.parametrize("elements", [0, 1, 63, 64, 65, 64 * 1024, 64 * 1024 * 3 + 17])
+def test_a_root_needs_no_tree(elements: int) -> None:
+    """A tensor's root is that of its tree, whatever its size and wherever it has a NaN."""
+    array = np.random.default_rng(elements).standard_normal(elements).astype(np.float32)
+    assert compute_tensor_root(array) == TensorTree(array).root
+    for place in {0, elements // 2, elements - 1} if elements else ():
+        odd = array.copy()
+        odd.view(np.uint32)[place] = 0xFFC01234
+        canonical = array.copy()
+        canonical.view(np.uint32)[place] = 0x7FC00000
+        assert compute_tensor_root(odd) == TensorTree(canonical).root
+        assert compute_tensor_root(odd) != compute_tensor_root(array)
+
+
+@pytest.mark.parametrize("dtype", [np.int64, np.int32, np.bool_])
+def test_roots_of_other_types_need_no_tree(dtype: type[np.generic]) -> None:
+    """Integers and truth values have the roots of their trees, from any layout of memory."""
+    array = np.random.default_rng(1).integers(0, 2, (300, 77)).astype(dtype)
+    for view in (array, array.T, array[::2], array[5:6, 3]):
+        assert compute_tensor_root(view) == TensorTree(view).root
+    assert compute_tensor_root(array) != compute_tensor_root(array.T)
+
+
 def test_read_only_data_is_hashed_and_left_alone() -> None:
     """Data may be a view of immutable bytes, and nothing writes to it."""
     data = np.frombuffer(bytes(range(200)), np.uint8)
@@ -103,6 +164,9 @@ def test_nothing_outside_the_data_is_read(chunk_bytes: int) -> None:
     inside = memory[page : 5 * page]
     count = -(-inside.size // chunk_bytes)
     assert hash_chunks(inside, chunk_bytes, 0).shape == (count, 32)
+    assert np.array_equal(
+        hash_subtrees(inside, chunk_bytes, 0, 1), climb(inside, chunk_bytes, 0, 1)
+    )
     full = inside.size // chunk_bytes * chunk_bytes
     assert hash_chunks(inside[-full:], chunk_bytes, 0).shape == (full // chunk_bytes, 32)
 
@@ -126,6 +190,8 @@ def test_threads_do_not_change_digests() -> None:
     for count in (2, 3):
         set_threads(count)
         assert np.array_equal(hash_chunks(data, 256, 5), expected)
+        found = hash_subtrees(data, CHUNK_BYTES, 5, 6)
+        assert np.array_equal(found, climb(data, CHUNK_BYTES, 5, 6))
 
 
 @pytest.mark.parametrize("tag", [-1, 256])

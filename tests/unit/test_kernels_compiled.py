@@ -2,6 +2,8 @@
 
 import importlib.util
 import os
+import pickle
+import platform
 import subprocess
 import sys
 import threading
@@ -14,6 +16,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from offchain.errors import UnsupportedMachine, UsageError
+from offchain.execution.kernels import compiled
+from offchain.execution.kernels.machine import (
+    WIDTH_VARIABLE,
+    WIDTHS_BITS,
+    compute_width_bits,
+    narrow_features,
+)
 from offchain.execution.kernels.threads import get_threads, set_threads, share
 
 SOURCE = """
@@ -39,6 +49,17 @@ apply = make(double)
 apply_other = make(negate)
 """
 
+PRINT_APPLIED = """
+if __name__ == "__main__":
+    import numpy as np
+
+    out = np.empty(3, np.float32)
+    apply(np.arange(3, dtype=np.float32), out)
+    print(out.tolist())
+"""
+
+ROOT = str(Path(__file__).parents[2])
+
 DIGEST_OF_EVERYTHING = """
 import hashlib
 import numpy as np
@@ -49,13 +70,15 @@ from offchain.execution.kernels import elementary, gemm, philox, reduce, scatter
 x = philox.uniform(1, 2, 3, 6000) * 8 - 4
 a, b = x[:3000].reshape(1, 60, 50), x[3000:].reshape(1, 50, 60)
 product = gemm.gemm(a, b, np.zeros((1, 60, 60), np.float32))
+sums = np.zeros((7, 60), np.float32)
+scatter.scatter_add_rows(np.arange(60) % 7, product[0], sums)
 parts = [
     x,
     product,
     gemm.gemm(a, a.swapaxes(1, 2)[:, :, :3], product[:, :, :3]),
     reduce.fold(product[0], "add", 0),
     reduce.fold(product[0].T, "min", 1),
-    scatter.scatter_add_rows(np.arange(60) % 7, product[0], 7),
+    sums,
     elementary.apply(Function.TANH, x),
     hash_chunks(x.view(np.uint8), 1000, 1),
 ]
@@ -106,9 +129,9 @@ def test_kernels_of_one_closure_are_told_apart(source: Path) -> None:
 
 
 @pytest.mark.parametrize("pattern", ["*.nbi", "*.nbc"])
-@pytest.mark.parametrize("content", [b"", b"no cache", None])
+@pytest.mark.parametrize("content", [b"", b"no cache", pickle.dumps("0.1"), None])
 def test_a_damaged_cache_is_replaced(source: Path, pattern: str, content: bytes | None) -> None:
-    """Empty, foreign and half-written files cost a compilation, after which the cache is whole."""
+    """Files that are empty, foreign, of another version or half-written cost a compilation."""
     for file in source.parent.rglob(pattern):
         whole = file.read_bytes()
         file.write_bytes(whole[: len(whole) // 2] if content is None else content)
@@ -128,6 +151,65 @@ def test_without_a_place_for_a_cache_kernels_work(
     monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
     assert run(load(source)) == ([0, 2, 4], 0)
     assert run(load(source)) == ([0, 2, 4], 0)
+
+
+def test_processes_may_fill_a_cache_at_once(tmp_path: Path) -> None:
+    """Processes that compile the same kernel at the same time all work, and leave a whole cache."""
+    path = tmp_path / "doubling.py"
+    path.write_text(SOURCE.format(factor=2) + PRINT_APPLIED)
+    processes = [
+        subprocess.Popen(  # noqa: S603 - the code is above
+            [sys.executable, path], stdout=subprocess.PIPE, env=os.environ | {"PYTHONPATH": ROOT}
+        )
+        for _ in range(3)
+    ]
+    outputs = [process.communicate()[0] for process in processes]
+    assert outputs == [b"[0.0, 2.0, 4.0]\n"] * 3
+    assert run(load(path)) == ([0, 2, 4], 1)
+
+
+def test_machine_code_of_another_width_is_not_used(
+    source: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The width of vectors is a part of what the cache looks for."""
+    monkeypatch.setattr(compiled, "VECTOR_BITS", 64)
+    assert run(load(source)) == ([0, 2, 4], 0)
+    monkeypatch.undo()
+    assert run(load(source)) == ([0, 2, 4], 1)
+
+
+def test_a_processor_without_fma_is_refused(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No kernel runs, cached or not, where fma would be emulated; the same code runs elsewhere."""
+    monkeypatch.setattr(compiled, "get_features", lambda: "+avx,-fma")
+    monkeypatch.setattr(platform, "machine", lambda: "x86_64")
+    with pytest.raises(UnsupportedMachine, match="no fused multiply-add") as caught:
+        run(load(source))
+    assert caught.value.architecture == "x86_64"
+    monkeypatch.setattr(platform, "machine", lambda: "aarch64")
+    assert run(load(source))[0] == [0, 2, 4]
+
+
+@pytest.mark.parametrize(
+    ("features", "bits"), [("+avx512f,+fma", 512), ("+avx2,-avx512f", 256), ("-avx2", 128)]
+)
+def test_vectors_are_as_wide_as_the_processor_allows(features: str, bits: int) -> None:
+    """Unless the setting says otherwise, whatever the processor."""
+    assert compute_width_bits(None, features) == bits
+    assert compute_width_bits("256", features) == 256
+
+
+@pytest.mark.parametrize("setting", ["", "64", "512 ", "wide"])
+def test_an_unknown_width_is_refused(setting: str) -> None:
+    """The error names the variable, what it is and what it may be."""
+    with pytest.raises(UsageError, match=f"{WIDTH_VARIABLE} is {setting!r}; set it to one of 512"):
+        compute_width_bits(setting, "+fma")
+
+
+def test_narrow_code_does_without_what_came_with_wider_vectors() -> None:
+    """Nothing of AVX-512 is left below 512 bits, and everything else stays."""
+    features = "+avx2,+avx512f,-avx512fp16,+avx512vl,+fma"
+    assert narrow_features(features, 256) == "+avx2,-avx512f,-avx512fp16,-avx512vl,+fma"
+    assert narrow_features(features, 512) == features
 
 
 def test_an_edited_kernel_is_compiled_again(source: Path) -> None:
@@ -192,15 +274,15 @@ def test_no_threads_are_refused() -> None:
 
 
 def test_processors_agree() -> None:
-    """Code for the plainest processor, without wide vectors and fma, computes the same bits."""
+    """Code for vectors of any width, and for processors with no wider ones, gives the same bits."""
     digests = [
         subprocess.run(  # noqa: S603 - the code is above
             [sys.executable, "-c", DIGEST_OF_EVERYTHING],
             check=True,
             capture_output=True,
-            env=os.environ | processor,
+            env=os.environ | {WIDTH_VARIABLE: str(bits)},
         ).stdout
-        for processor in ({}, {"NUMBA_CPU_NAME": "generic"})
+        for bits in WIDTHS_BITS
     ]
     assert len(digests[0]) == 65
-    assert digests[0] == digests[1]
+    assert len(set(digests)) == 1

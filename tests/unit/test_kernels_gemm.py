@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from offchain.arithmetic.float32 import fma
 from offchain.arithmetic.functions import CANONICAL_NAN
+from offchain.execution.kernels import gemm as gemm_module
 from offchain.execution.kernels.gemm import fold_partials, gemm
 from offchain.execution.kernels.threads import get_threads, set_threads
 
@@ -138,6 +139,29 @@ def test_blocks_and_threads_change_nothing(m: int, n: int, k: int) -> None:
     by_column = fold_each(a, b[:, :, some_columns], init[:, :, some_columns])
     assert np.array_equal(bits(product[:, some_rows]), bits(by_row))
     assert np.array_equal(bits(product[:, :, some_columns]), bits(by_column))
+
+
+@pytest.mark.parametrize("name", ["_DEPTH", "_GROUP_BYTES", "_BLOCK", "_PART", "_GRAIN"])
+@pytest.mark.parametrize("turned", ["", "a", "b"])
+def test_block_sizes_change_nothing(
+    name: str, turned: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Blocks of the smallest size, which differ from thread to thread, give the same product."""
+    rng = np.random.default_rng(0)
+    shapes = {"a": (1, 150, 90), "b": (1, 90, 170)}
+    operands = {}
+    for operand, (z, rows, columns) in shapes.items():
+        shape = (z, columns, rows) if operand in turned else (z, rows, columns)
+        numbers = draw_numbers(rng, shape, 0.001)
+        operands[operand] = numbers.swapaxes(1, 2) if operand in turned else numbers
+    init = draw_numbers(rng, (1, 150, 170), 0)
+    product = gemm_module.gemm(**operands, init=init)
+    monkeypatch.setattr(gemm_module, "_plan", gemm_module._plan.__wrapped__)
+    monkeypatch.setattr(gemm_module, "_GRAIN", 1)
+    monkeypatch.setattr(gemm_module, name, 1)
+    for count in (1, 2, 3):
+        set_threads(count)
+        assert np.array_equal(bits(gemm_module.gemm(**operands, init=init)), bits(product))
 
 
 def test_order_is_ascending() -> None:

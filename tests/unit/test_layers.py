@@ -21,6 +21,7 @@ LAYERS = (
     "offchain.verifier",
     "offchain.providers",
     "offchain.disputes",
+    "bench",
     "sim",
     "sim.command",
 )
@@ -37,7 +38,7 @@ def modules() -> list[Path]:
     """Return every module of the packages."""
     return sorted(
         path
-        for package in ("contracts", "offchain", "sim")
+        for package in ("bench", "contracts", "offchain", "sim")
         for path in (ROOT / package).rglob("*.py")
         if path.parent.name != "offchain"
     )
@@ -52,7 +53,7 @@ def imports_of(path: Path) -> set[str]:
             names = [node.module]
         elif isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
-        found |= {n for n in names if n.split(".")[0] in {"contracts", "offchain", "sim"}}
+        found |= {n for n in names if n.split(".")[0] in {"bench", "contracts", "offchain", "sim"}}
     return found - {"contracts", "offchain"}
 
 

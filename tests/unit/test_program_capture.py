@@ -233,8 +233,6 @@ REFUSALS: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...], str]] = 
     "branch": (lambda x: x if x.sum() > 0 else -x, (torch.ones(2),), "_local_scalar_dense"),
     "nonzero": (lambda x: x.nonzero(), (torch.ones(2),), "nonzero"),
     "mask": (lambda x: x[x > 0], (torch.ones(2),), "index"),
-    "sort": (lambda x: x.sort()[0], (torch.ones(2),), "sort"),
-    "normal": (lambda x: x + torch.randn_like(x), (torch.ones(2),), "randn_like"),
     "arc tangent": (lambda x: x.atan(), (torch.ones(2),), "atan"),
     "double": (lambda x: x.double(), (torch.ones(2),), "_to_copy"),
     "complex": (lambda x: torch.fft.fft(x).real, (torch.ones(2),), "_fft"),
@@ -242,11 +240,6 @@ REFUSALS: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...], str]] = 
     "integer power": (lambda x: x**5, (torch.ones(2, dtype=torch.int64),), "pow"),
     "float remainder": (lambda x: x % 0.7, (torch.ones(2),), "remainder"),
     "long cumsum": (lambda x: x.cumsum(0), (torch.ones(5_000),), "cumsum"),
-    "uneven windows": (
-        lambda x: functional.adaptive_avg_pool2d(x, (2, 3)),
-        (torch.ones(1, 1, 5, 5),),
-        "_adaptive_avg_pool2d",
-    ),
     "deep": (lambda x: x.reshape((2,) + (1,) * 8).exp(), (torch.ones(2),), "exp"),
     "huge": (lambda x: x.expand(1 << 31, 1 << 30), (torch.ones(1),), "expand"),
 }

@@ -26,7 +26,9 @@ UNARY = [
     *(functional.silu, functional.gelu, functional.softplus, functional.elu, functional.selu),
     *(functional.hardtanh, functional.leaky_relu, functional.mish, functional.logsigmoid),
     *(functional.hardswish, functional.hardsigmoid, functional.relu6, functional.softsign),
-    *(torch.isnan, torch.isinf, torch.isfinite, torch.logical_not),
+    *(torch.isnan, torch.isinf, torch.isfinite, torch.logical_not, functional.celu),
+    *(functional.tanhshrink, functional.softshrink, functional.hardshrink, torch.nan_to_num),
+    *(torch.sinc, torch.special.ndtr, torch.deg2rad, torch.sgn),
 ]
 POSITIVE_ONLY = [
     *(torch.log, torch.log1p, torch.log2, torch.sqrt, torch.rsqrt, torch.reciprocal),
@@ -83,6 +85,20 @@ BINARY: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]] = {
     "int mixed": (lambda x, y: x * y + 1.5, (INTEGERS, X)),
     "int widths": (torch.add, (INTEGERS, NARROW)),
     "int floor div": (lambda x, y: x // y, (INTEGERS, DIVISORS)),
+    "int trunc div": (
+        lambda x, y: (
+            torch.div(x, y, rounding_mode="trunc"),
+            torch.div(y, 3, rounding_mode="trunc"),
+        ),
+        (INTEGERS, DIVISORS),
+    ),
+    "logaddexp": (torch.logaddexp, (X, Y)),
+    "xlogy": (torch.xlogy, (X, POSITIVE)),
+    "heaviside": (torch.heaviside, (X, ROW)),
+    "threshold": (lambda x: functional.threshold(x, 0.5, 2), (X,)),
+    "softplus": (lambda x: functional.softplus(x, 2, 3), (X,)),
+    "prelu": (functional.prelu, (X, ROW)),
+    "is close": (lambda x: torch.isclose(x, x.abs()), (X,)),
     "int remainder": (torch.remainder, (INTEGERS, DIVISORS)),
     "int true div": (lambda x, y: x / y, (INTEGERS, DIVISORS)),
     "int square": (lambda x: x**2, (INTEGERS,)),
@@ -125,6 +141,9 @@ GRADIENTS = [
     *(torch.exp, torch.tanh, torch.sigmoid, torch.erf, torch.sin, torch.cos, torch.abs, torch.relu),
     *(functional.silu, functional.gelu, functional.softplus, functional.elu, functional.mish),
     *(functional.leaky_relu, functional.hardtanh, functional.logsigmoid, torch.square),
+    *(functional.hardswish, functional.relu6, functional.hardsigmoid, functional.softsign),
+    *(functional.selu, functional.celu, functional.tanhshrink, functional.softshrink, torch.neg),
+    *(functional.hardshrink, torch.expm1, torch.exp2, torch.erfc, torch.sinh, torch.cosh),
 ]
 
 

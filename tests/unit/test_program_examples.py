@@ -3,7 +3,6 @@
 import subprocess
 import sys
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 
 import pytest
@@ -12,30 +11,12 @@ import torch
 from offchain.errors import UsageError
 from offchain.execution.executor import Executor
 from offchain.programs import data
-from offchain.programs.capture import Captured, capture
-from offchain.programs.encoding import MAX_NODE_BYTES, decode_program, encode_node, encode_program
-from offchain.programs.examples import NAMES, build
-from offchain.programs.graph import Kind
+from offchain.programs.capture import capture
+from offchain.programs.examples import build
 from offchain.programs.load import load_recipe
-from offchain.programs.optimizers import SGD
-from offchain.programs.recipe import InferenceRecipe, Recipe, TrainingRecipe
-from tests.program_helpers import assert_close
+from offchain.programs.recipe import InferenceRecipe
 
 USER_FILE = Path(__file__).parents[2] / "examples" / "autoencoder.py"
-
-
-@cache
-def train(name: str) -> Captured:
-    """Return the tiny training program of an example, captured once for all tests."""
-    return capture(build(name))
-
-
-@cache
-def ask(name: str) -> tuple[InferenceRecipe, Captured]:
-    """Return the tiny inference of an example and its program, captured once for all tests."""
-    recipe = build(name, inference=True)
-    assert isinstance(recipe, InferenceRecipe)
-    return recipe, capture(recipe)
 
 
 @pytest.fixture(autouse=True)
@@ -46,81 +27,10 @@ def _single_thread() -> Iterator[None]:
     torch.set_num_threads(threads)
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_programs_survive_their_encoding(name: str) -> None:
-    """Every example's programs decode to themselves, and no operator is longer than allowed."""
-    for captured in (train(name), ask(name)[1]):
-        program = captured.program
-        decoded = decode_program(encode_program(program))
-        assert decoded == program
-        assert (decoded.names, decoded.lines) == (program.names, program.lines)
-        assert max(len(encode_node(node)) for node in program.nodes) <= MAX_NODE_BYTES
-
-
-def without_dropout(recipe: Recipe) -> Recipe:
-    """Switch dropout off, which torch draws differently, but leave batch norm in training."""
-    for module in recipe.model.modules():
-        if not isinstance(module, torch.nn.BatchNorm2d):
-            module.training = False
-    return recipe
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_training_is_torch_s(name: str) -> None:
-    """Two steps of plain gradient descent have torch's losses, parameters and buffers."""
-    example = without_dropout(build(name))
-    assert isinstance(example, TrainingRecipe)
-    optimizer = SGD(0.1)
-    recipe = TrainingRecipe(example.model, example.loss, optimizer, example.batch)
-    captured = capture(recipe)
-    executor = Executor(captured.program)
-    reference = torch.optim.SGD(recipe.model.parameters(), optimizer.learning_rate)
-    state = captured.initial_state
-    for step in range(2):
-        state = executor.run(state, captured.batch(step), step)
-        named = {s.name: a for s, a in zip(captured.program.state, state, strict=True)}
-        loss = recipe.loss(recipe.model, *recipe.batch(step))
-        reference.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]  # torch's is untyped
-        reference.step()
-        assert_close(named["output.loss"], loss.item())
-        for key, tensor in recipe.model.state_dict(keep_vars=True).items():
-            found = named.get(f"parameter.{key}", named.get(f"buffer.{key}"))
-            if found is not None:
-                assert_close(found, tensor.detach(), relative=1e-3, absolute=2e-5)
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_inference_is_torch_s(name: str) -> None:
-    """An inference's logits are torch's."""
-    recipe, captured = ask(name)
-    state = Executor(captured.program).run(captured.initial_state, captured.batch(3), 3)
-    with torch.no_grad():
-        logits = recipe.forward(recipe.model, *recipe.batch(3))
-    assert captured.program.state[-1].name == "output.0"
-    assert_close(state[-1], logits, relative=1e-4, absolute=1e-5)
-
-
-def test_gpt2_keeps_its_dropout() -> None:
-    """GPT-2's seven dropouts of two layers are random operators with streams of their own."""
-    program = train("gpt2").program
-    noise = [node for node in program.nodes if node.kind is Kind.RANDOM]
-    assert [node.stream for node in noise] == list(range(7))
-    assert {node.seed for node in noise} == {0}
-
-
-def test_gpt2_has_the_operators_that_we_speak_of() -> None:
-    """The tiny GPT-2 has about a thousand operators, mm_17 among them, and lines of its model."""
-    program = train("gpt2").program
-    assert 700 < len(program.nodes) < 1_300
-    assert program.nodes[program.index_of("mm_17")].kind is Kind.CONTRACT
-    assert "modeling_gpt2.py" in program.lines[program.index_of("_softmax_1.sum")]
-
-
 @pytest.mark.parametrize("name", ["gpt2", "bert", "cnn"])
 def test_examples_learn(name: str) -> None:
     """Training on one batch again and again lowers the loss, with the example's own optimizer."""
-    captured = train(name)
+    captured = capture(build(name))
     executor = Executor(captured.program)
     state, losses = captured.initial_state, []
     for step in range(12):

@@ -51,6 +51,17 @@ REDUCTIONS: dict[str, Case] = {
     "long extremes": (lambda x: (x.amax(), x.amin(0), (x > -9).all()), (LONG,)),
     "norm": (lambda x: (x.norm(), x.norm(dim=1)), (MATRIX,)),
     "logsumexp": (lambda x: x.logsumexp(1), (X,)),
+    "norms": (
+        lambda x: tuple(torch.linalg.vector_norm(x, p, 1) for p in (0, 1, 2, 3, float("inf"))),
+        (MATRIX,),
+    ),
+    "matrix norm": (torch.linalg.matrix_norm, (MATRIX,)),
+    "cumulative": (lambda x: (x.cumsum(0), x.cumprod(1)), (MATRIX,)),
+    "positions of truths": (lambda t: (t.long().argmax(1), *t.max(1)), (TRUTHS,)),
+    "std and mean": (lambda x: torch.std_mean(x, 1), (X,)),
+    "extremes together": (lambda x: x.aminmax(dim=1), (X,)),
+    "missing numbers": (lambda x: (x.nansum(1), x.nanmean(1)), (WITH_NAN[:, :2],)),
+    "counts": (lambda x: x.count_nonzero(1), (INTEGERS,)),
     "softmax": (lambda x: (x.softmax(-1), x.softmax(0), x.log_softmax(1)), (X,)),
     "scalars": (lambda x: (x[0, 0].sum(), x[0, 0].mean(), x[0, 0].amax()), (MATRIX,)),
 }
@@ -72,7 +83,15 @@ CONTRACTIONS: dict[str, Case] = {
     "outer": (lambda x, y: torch.outer(x[0], y[0]), (MATRIX, OTHER)),
     "linear": (lambda x, y, b: functional.linear(x, y.t(), b), (draw(2, 3, 4), OTHER, BIAS)),
     "einsum": (lambda x, y: torch.einsum("bij,bjk->bik", x, y), BATCHES),
+    "einsum sum": (lambda x, y: torch.einsum("bij,bjk->k", x, y), BATCHES),
+    "tensordot": (lambda x: torch.tensordot(x, x, dims=([0], [0])), (MATRIX,)),
+    "kron": (torch.kron, (MATRIX, OTHER)),
+    "products": (lambda x, y: torch.linalg.multi_dot([x, y, y.t()]), (MATRIX, OTHER)),
     "empty inner": (lambda x, y: x[:, :0] @ y[:0], (MATRIX, OTHER)),
+    "grouped attention": (
+        lambda x: functional.scaled_dot_product_attention(x, x[:, :1], x[:, 1:], enable_gqa=True),
+        (draw(1, 2, 3, 4),),
+    ),
     "attention": (
         lambda x: functional.scaled_dot_product_attention(x, x * 0.5, x, is_causal=True),
         (draw(1, 2, 3, 4),),
@@ -85,6 +104,26 @@ def test_reductions(name: str) -> None:
     """Reductions of any type over any axes are torch's."""
     function, inputs = REDUCTIONS[name]
     check_function(function, *inputs)
+
+
+FOLD_GRADIENTS: dict[str, Callable[..., Any]] = {
+    "extremes": lambda x: x.amax(1) + x.amin(1) + x.max(1)[0] - x.min(1)[0],
+    "extreme": lambda x: x.max() - 2 * x.min(),
+    "norms": lambda x: x.norm() + x.norm(p=1, dim=1) + x.norm(p=float("inf"), dim=1),
+    "product": lambda x: x.prod(1) + x.prod(),
+    "cumulative": lambda x: x.cumsum(0) * x.cumprod(1),
+    "logsumexp": lambda x: x.logsumexp(1),
+    "deviation": lambda x: x.std(1) + x.var(),
+    "distance": lambda x: functional.pairwise_distance(x, x.detach() + 1),
+    "einsum": lambda x: torch.einsum("ij,kj->ik", x, x),
+}
+
+
+@pytest.mark.parametrize("name", FOLD_GRADIENTS)
+def test_fold_gradients(name: str) -> None:
+    """Gradients through reductions are torch's."""
+    x = (torch.arange(12) * 5 % 13 - 5.5).reshape(3, 4) / 4
+    check_gradients(lambda x: FOLD_GRADIENTS[name](x).square().sum(), x)
 
 
 @pytest.mark.parametrize("name", CONTRACTIONS)
@@ -210,6 +249,24 @@ LOSSES: dict[str, Callable[..., Any]] = {
     "l1": lambda x: functional.l1_loss(x, x.detach() * 2 + 1),
     "huber": lambda x: functional.smooth_l1_loss(x, x.detach() * 2 + 1),
     "binary": lambda x: functional.binary_cross_entropy_with_logits(x, (x.detach() > 0) * 1.0),
+    "places": lambda x: functional.cross_entropy(x[None], TARGETS[None, :].repeat(1, 2)[:, :5] % 3),
+    "beta": lambda x: functional.smooth_l1_loss(x, x.detach() * 2 + 1, beta=0.5),
+    "delta": lambda x: functional.huber_loss(x, x.detach() * 2 + 1, delta=0.7),
+    "chances": lambda x: functional.binary_cross_entropy(
+        x.sigmoid(), (x.detach() > 0).to(x.dtype), x.detach().abs()
+    ),
+    "weighted binary": lambda x: functional.binary_cross_entropy_with_logits(
+        x, (x.detach() > 0).to(x.dtype), pos_weight=x.detach()[0].abs()
+    ),
+    "poisson": lambda x: functional.poisson_nll_loss(x, x.detach().abs() + 1),
+    "hinge": lambda x: functional.hinge_embedding_loss(x, x.detach().sign()),
+    "soft margin": lambda x: functional.soft_margin_loss(x, x.detach().sign()),
+    "margin": lambda x: functional.multi_margin_loss(x, TARGETS),
+    "triplet": lambda x: functional.triplet_margin_loss(x, x * 2 + 1, x * 0.5 - 1),
+    "cosine": lambda x: functional.cosine_embedding_loss(x, x * 2 + 1, TARGETS * 0 + 1),
+    "nothing to learn": lambda x: (
+        functional.cross_entropy(x, TARGETS * 0 + 4, ignore_index=4).nan_to_num(0).add(x.sum())
+    ),
     "divergence": lambda x: functional.kl_div(x.log_softmax(1), x.detach().softmax(1)),
 }
 

@@ -8,10 +8,9 @@ import pytest
 import torch
 from torch import nn
 
-from offchain.execution.readable import run_step
 from offchain.programs.capture import capture
 from offchain.programs.recipe import InferenceRecipe, TrainingRecipe
-from tests.program_helpers import Record, assert_near, to_double
+from tests.program_helpers import Record, assert_near, run_both, to_double
 
 SEQUENCE = torch.linspace(-1, 1, 24).reshape(2, 3, 4)
 IMAGE = torch.linspace(-2, 2, 48).reshape(1, 3, 4, 4).sin().square()
@@ -100,7 +99,7 @@ def test_trained_layers(name: str) -> None:
         return (result * result.detach().sin()).sum()
 
     captured = capture(TrainingRecipe(module, loss, Record(), lambda _: (x,)))
-    state = run_step(captured.program, captured.initial_state, captured.batch(0), 0)
+    state = run_both(captured.program, captured.initial_state, captured.batch(0))
     named = {s.name: a for s, a in zip(captured.program.state, state, strict=True)}
     reference = copy.deepcopy(module).double()
     value = loss(reference, to_double(x))
@@ -118,7 +117,7 @@ def test_asked_layers(name: str) -> None:
     module, call, x = make(name)
     module.eval()
     captured = capture(InferenceRecipe(module, call, lambda _: (x,)))
-    state = run_step(captured.program, captured.initial_state, captured.batch(0), 0)
+    state = run_both(captured.program, captured.initial_state, captured.batch(0))
     with torch.no_grad():
         expected = call(copy.deepcopy(module).double(), to_double(x))
     assert_near(state[-1:], [expected])

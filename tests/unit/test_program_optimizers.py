@@ -1,23 +1,49 @@
 """Optimizers against torch's own, step by step."""
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
 
-from offchain.programs.optimizers import SGD, Adam, AdamW, Optimizer
+from offchain.errors import UsageError
+from offchain.programs.optimizers import SGD, Adafactor, Adam, AdamW, Lion, Optimizer
+from offchain.programs.schedules import LinearDecay
 
 STEPS = 120
 
 Reference = Callable[[Iterable[torch.Tensor]], torch.optim.Optimizer]
 
-PAIRS: dict[str, tuple[Optimizer, Reference]] = {
+
+class PaperLion(torch.optim.Optimizer):
+    """Lion as its paper's second algorithm has it, in torch's style."""
+
+    def __init__(self, params: Any, lr: float, weight_decay: float) -> None:
+        super().__init__(params, {"lr": lr, "weight_decay": weight_decay})
+
+    @torch.no_grad()
+    def step(self, closure: Any = None) -> Any:
+        """Update all parameters."""
+        assert closure is None
+        for group in self.param_groups:
+            for p in group["params"]:
+                mean = self.state[p].setdefault("mean", torch.zeros_like(p))
+                update = torch.sign(torch.lerp(p.grad, mean, 0.9))
+                p.sub_(group["lr"] * (update + group["weight_decay"] * p))
+                mean.lerp_(p.grad, 1 - 0.99)
+
+
+PAIRS: dict[str, tuple[Any, Reference]] = {
     "sgd": (SGD(0.1), lambda p: torch.optim.SGD(p, 0.1)),
     "sgd momentum": (SGD(0.05, momentum=0.9), lambda p: torch.optim.SGD(p, 0.05, momentum=0.9)),
     "sgd nesterov": (
         SGD(0.05, momentum=0.9, weight_decay=0.01, nesterov=True),
         lambda p: torch.optim.SGD(p, 0.05, momentum=0.9, weight_decay=0.01, nesterov=True),
+    ),
+    "sgd dampening": (
+        SGD(0.05, momentum=0.9, weight_decay=0.01, dampening=0.3),
+        lambda p: torch.optim.SGD(p, 0.05, momentum=0.9, weight_decay=0.01, dampening=0.3),
     ),
     "adam": (Adam(), torch.optim.Adam),
     "adam decay": (
@@ -25,45 +51,105 @@ PAIRS: dict[str, tuple[Optimizer, Reference]] = {
         lambda p: torch.optim.Adam(p, 1e-2, (0.8, 0.95), 1e-6, weight_decay=0.1),
     ),
     "adamw": (AdamW(1e-2), lambda p: torch.optim.AdamW(p, 1e-2)),
+    "lion": (Lion(1e-3, weight_decay=0.1), lambda p: PaperLion(p, 1e-3, 0.1)),
+    "adafactor": (Adafactor(), torch.optim.Adafactor),
+    "adafactor decay": (
+        Adafactor(0.05, 0.7, (1e-6, 1e-2), 2.0, 0.1),
+        lambda p: torch.optim.Adafactor(p, 0.05, -0.7, (1e-6, 1e-2), 2.0, 0.1),
+    ),
 }
 
 
-@pytest.mark.parametrize("name", PAIRS)
-def test_updates_follow_torch(name: str) -> None:
-    """After each of many steps with the same gradients the parameters are torch's, to rounding."""
-    optimizer, make_reference = PAIRS[name]
+def assert_follows(
+    optimizer: Optimizer, make_reference: Reference, shape: tuple[int, ...], scale: float = 1.0
+) -> None:
+    """Assert that many updates by random gradients leave the reference's parameters."""
     generator = torch.Generator().manual_seed(1)
-    parameter = torch.randn(40, generator=generator)
+    parameter = torch.randn(shape, generator=generator)
     leaf = parameter.clone().requires_grad_()
     reference = make_reference([leaf])
-    moments = [torch.zeros_like(parameter) for _ in optimizer.moments]
-    counters = {name: torch.ones(()) for name in optimizer.counters}
+    moments = optimizer.make_moments(parameter)
+    counters = optimizer.make_counters()
     for _ in range(STEPS):
-        gradient = torch.randn(40, generator=generator) + parameter.sign()
-        counters = optimizer.advance(counters)
-        parameter, updated = optimizer.update(parameter, gradient, moments, counters)
-        moments = list(updated)
+        gradient = scale * (torch.randn(shape, generator=generator) + parameter.sign())
+        numbers = optimizer.advance(counters)
+        counters = {name: torch.as_tensor(numbers[name]) for name in counters}
+        parameter, moments = optimizer.update(parameter, gradient, moments, numbers)
         leaf.grad = gradient
         reference.step()
         torch.testing.assert_close(parameter, leaf.detach(), rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("shape", [(40,), (6, 7), (3, 4, 5), ()], ids=str)
 @pytest.mark.parametrize("name", PAIRS)
+def test_updates_follow_torch(name: str, shape: tuple[int, ...]) -> None:
+    """After each of many steps with the same gradients the parameters are torch's, to rounding."""
+    assert_follows(*PAIRS[name], shape)
+
+
+TINY = [("adam", 1e-20), ("adamw", 1e-20), ("adafactor", 1e-20), ("adafactor decay", 1e-7)]
+
+
+@pytest.mark.parametrize(("name", "scale"), TINY)
+def test_tiny_gradients(name: str, scale: float) -> None:
+    """Gradients below epsilon, or with subnormal squares, update as torch's, which keeps them."""
+    assert_follows(*PAIRS[name], (6, 7), scale)
+
+
+@pytest.mark.parametrize("name", [name for name in PAIRS if name != "adafactor"])
 def test_another_rate_is_noticed(name: str) -> None:
-    """The comparison is sharp: a learning rate that is off by a thousandth fails it."""
+    """The comparison is sharp: a learning rate that is off by a hundredth fails it."""
     optimizer, make_reference = PAIRS[name]
-    off: Any = type(optimizer)(
-        **{field: getattr(optimizer, field) for field in optimizer.__dataclass_fields__}  # type: ignore[attr-defined]  # all are dataclasses
-        | {"learning_rate": optimizer.learning_rate * 1.001}  # type: ignore[attr-defined]  # likewise
-    )
-    parameter = torch.ones(4)
-    leaf = parameter.clone().requires_grad_()
-    reference = make_reference([leaf])
-    moments = [torch.zeros_like(parameter) for _ in off.moments]
-    counters = {name: torch.ones(()) for name in off.counters}
-    for _ in range(STEPS):
-        counters = off.advance(counters)
-        parameter, moments = off.update(parameter, torch.ones(4), moments, counters)
-        leaf.grad = torch.ones(4)
-        reference.step()
-    assert not torch.allclose(parameter, leaf.detach(), rtol=1e-4, atol=1e-5)
+    off = replace(optimizer, learning_rate=optimizer.learning_rate * 1.01)
+    with pytest.raises(AssertionError, match="Mismatched"):
+        assert_follows(off, make_reference, (6, 7))
+
+
+def test_moments_have_the_shapes_of_their_factors() -> None:
+    """Adafactor keeps a column and a row for a matrix, and as much as Adam for a vector."""
+    shapes = {k: tuple(x.shape) for k, x in Adafactor().make_moments(torch.ones(2, 3, 4)).items()}
+    assert shapes == {"rows": (2, 3, 1), "columns": (2, 1, 4)}
+    assert Adafactor().make_moments(torch.ones(5))["second_moment"].shape == (5,)
+    assert sorted(SGD(0.1, momentum=0.1).make_moments(torch.ones(5))) == ["momentum"]
+    assert SGD(0.1).make_moments(torch.ones(5)) == {}
+
+
+def test_counters() -> None:
+    """Only what needs the number of updates counts them: schedules, Adam, Adafactor, dampening."""
+    schedule = LinearDecay(0.1, 5)
+    assert SGD(0.1, momentum=0.5).make_counters() == {}
+    assert sorted(SGD(0.1, momentum=0.5, dampening=0.5).make_counters()) == ["is_damped"]
+    assert sorted(SGD(schedule).make_counters()) == ["updates"]
+    assert sorted(Adam().make_counters()) == ["beta1_power", "beta2_power"]
+    assert sorted(AdamW(schedule).make_counters()) == ["beta1_power", "beta2_power", "updates"]
+    assert sorted(Lion(schedule).make_counters()) == ["updates"]
+    assert sorted(Adafactor(schedule).make_counters()) == ["count", "updates"]
+
+
+NONSENSE: dict[str, tuple[Callable[[], object], str]] = {
+    "negative rate": (lambda: SGD(-0.1), "learning rate is -0.1"),
+    "infinite rate": (lambda: Lion(float("inf")), "finite"),
+    "no rate": (lambda: AdamW(float("nan")), "learning rate is nan"),
+    "momentum": (lambda: SGD(0.1, momentum=-1), "momentum"),
+    "nesterov": (lambda: SGD(0.1, nesterov=True), "Nesterov's method needs a momentum"),
+    "nesterov dampening": (
+        lambda: SGD(0.1, momentum=0.9, dampening=0.1, nesterov=True),
+        "no dampening",
+    ),
+    "beta1": (lambda: Adam(beta1=1.0), r"beta1 is 1.0; choose a number that is in \[0, 1\)"),
+    "beta2": (lambda: AdamW(beta2=-0.1), "beta2"),
+    "epsilon": (lambda: Adam(epsilon=-1), "epsilon"),
+    "weight decay": (lambda: Lion(weight_decay=-1), "weight decay"),
+    "lion beta": (lambda: Lion(beta2=1.5), "beta2"),
+    "adafactor epsilon": (lambda: Adafactor(epsilon=(-1.0, 1.0)), "epsilon"),
+    "adafactor decay": (lambda: Adafactor(decay=-0.8), "the decay"),
+    "adafactor clip": (lambda: Adafactor(clip=0.5), "choose at least 1"),
+}
+
+
+@pytest.mark.parametrize("name", NONSENSE)
+def test_nonsense_is_refused(name: str) -> None:
+    """Parameters that make no sense are refused, with what to choose instead."""
+    make, message = NONSENSE[name]
+    with pytest.raises(UsageError, match=message):
+        make()

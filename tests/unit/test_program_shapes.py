@@ -121,6 +121,16 @@ INDEXING: dict[str, Case] = {
     ),
     "index copy": (lambda x, y: x.index_copy(0, torch.tensor([2, 0]), y), (MATRIX, MATRIX[:2] + 9)),
     "cumsum": (lambda x: (x.cumsum(1), x.long().cumsum(0)), (MATRIX,)),
+    "put": (
+        lambda x, i, y: (x.put(i[0], y[:3]), x.put(i, y[:3].expand(2, 3), accumulate=True)),
+        (MATRIX, torch.tensor([[3, 0, 14], [1, 1, 2]]), ROW),
+    ),
+    "take": (lambda x, i: x.take(i), (MATRIX, INDEX)),
+    "index fill": (lambda x: x.index_fill(0, torch.tensor([2, 0]), 9.0), (MATRIX,)),
+    "triangle": (
+        lambda x: (x[tuple(torch.tril_indices(3, 5, 1))], x[tuple(torch.triu_indices(3, 3))]),
+        (MATRIX,),
+    ),
     "take along": (lambda x, i: torch.take_along_dim(x[0], i, 0), (X, LINES)),
 }
 
@@ -172,6 +182,11 @@ GRADIENTS: dict[str, Case] = {
     "diagonal": (lambda x: (x.diagonal() ** 2).sum(), (MATRIX,)),
     "tril": (lambda x: (x.tril() ** 2).sum(), (MATRIX,)),
     "repeat": (lambda x: (x.repeat(2, 1, 3) ** 2).sum(), (MATRIX,)),
+    "take": (lambda x: (x.take(INDEX) ** 2).sum(), (MATRIX,)),
+    "roll": (lambda x: (x.roll(1, 0) * x).sum(), (MATRIX,)),
+    "masked fill": (lambda x: (x.masked_fill(x > 3, 2.0) * x).sum(), (MATRIX,)),
+    "one hot": (lambda x: (functional.one_hot(INDEX, 3).to(x.dtype) @ x).square().sum(), (MATRIX,)),
+    "index fill": (lambda x: x.index_fill(0, FLAT[:2], 9.0).square().sum(), (MATRIX,)),
     "cumsum": (lambda x: (x.cumsum(1) ** 2).sum(), (MATRIX,)),
 }
 

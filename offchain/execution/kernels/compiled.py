@@ -4,6 +4,7 @@
 
 import hashlib
 import inspect
+import platform
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cache, cached_property
@@ -15,6 +16,8 @@ from llvmlite import ir
 from numba.core import types
 from numba.core.caching import FunctionCache
 from numba.extending import intrinsic
+
+from offchain.execution.kernels.machine import VECTOR_BITS, get_features, require_fma
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -33,11 +36,16 @@ class Kernel:
         self._signature = signature
 
     def __call__(self, *arguments: Any) -> Any:
-        """Run the kernel on scalars and arrays that convert safely to its signature."""
+        """Run the kernel on scalars and arrays that convert safely to its signature.
+
+        Raises:
+            UnsupportedMachine: if the processor has no fused multiply-add.
+        """
         return self._machine_code(*arguments)
 
     @cached_property
     def _machine_code(self) -> Any:
+        require_fma(get_features(), platform.machine())
         dispatcher: Any = numba.njit(nogil=True, error_model="numpy")(self._function)
         with suppress(RuntimeError):  # there is no directory that numba may write to
             dispatcher._cache = _Cache(self._function)  # noqa: SLF001 - as enable_caching() does
@@ -62,7 +70,8 @@ class _Cache(FunctionCache):
 
     def _index_key(self, sig: Any, codegen: Any) -> Any:
         closure = [cell.cell_contents.__name__ for cell in self._py_func.__closure__ or ()]
-        return sig, codegen.magic_tuple(), self._py_func.__code__.co_code, *closure, _source_hash()
+        code = self._py_func.__code__.co_code
+        return sig, codegen.magic_tuple(), VECTOR_BITS, code, *closure, _source_hash()
 
 
 @cache
@@ -74,7 +83,8 @@ def _source_hash() -> str:
 def kernel(*parameters: Any) -> Callable[[Callable[..., Any]], Kernel]:
     """Make the decorated function a `Kernel` of `parameters`, numba types, that returns nothing.
 
-    It may close over subroutines, whose names then tell its machine code from that of its siblings.
+    It may close over subroutines and emitted code, whose names then tell its machine code from that
+    of its siblings.
     """
 
     def decorate(function: Callable[..., Any]) -> Kernel:
@@ -103,6 +113,7 @@ def emitted(result: Any, *parameters: Any) -> Callable[[Callable[..., Any]], Any
         def define(_: Any, *__: Any) -> tuple[Any, Callable[..., Any]]:
             return result(*parameters), generate
 
+        define.__name__ = emit.__name__  # by which kernels that close over it are told apart
         # Numba counts the parameters of what it takes for the function's typing.
         names = [f"parameter_{i}" for i in range(len(parameters) + 1)]
         positional = inspect.Parameter.POSITIONAL_OR_KEYWORD

@@ -8,6 +8,7 @@ import numpy.typing as npt
 from numba.core import types
 
 from offchain.arithmetic.philox import ROUNDS
+from offchain.execution.kernels import buffers
 from offchain.execution.kernels.compiled import kernel, writes
 from offchain.execution.kernels.threads import share
 
@@ -38,7 +39,7 @@ def uniform(seed: int, step: int, stream: int, count: int) -> Floats:
         (count,) float32.
     """
     groups = -(-count // (4 * _BLOCKS))
-    numbers = np.empty((groups, _BLOCKS, 4), np.float32)
+    numbers = buffers.empty((groups, _BLOCKS, 4), np.float32)
     key_and_position = np.uint64(seed), np.uint32(step), np.uint32(stream)
 
     def fill(first: int, stop: int) -> None:

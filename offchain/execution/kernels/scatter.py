@@ -21,33 +21,20 @@ _GRAIN = 2**16
 """Additions that are worth another thread."""
 
 
-def scatter_add_rows(target_rows: Integers, source: Floats, rows: int) -> Floats:
-    """Add each row of `source` to its target row, in ascending order, from +0.
+def scatter_add_rows(target_rows: Integers, source: Floats, out: Floats) -> None:
+    """Add each row of `source` to its target row in place, in ascending order.
 
     Args:
-        target_rows: (N,) int64; a source whose target is not a row is left out.
+        target_rows: (N,) int64; a source whose target is not a row of `out` is left out.
         source: (N, D) float32, contiguous.
-        rows: number of rows of the result.
-
-    Returns:
-        (rows, D) float32.
+        out: (rows, D) float32, contiguous.
     """
-    columns = source.shape[1]
-    out = np.zeros((rows, columns), np.float32)
     grain = _LINE * max(1, _GRAIN // (_LINE * max(1, len(source))))
-    share(lambda *range_: _add_rows(target_rows, source, out, *range_), columns, grain)
-    return out
 
+    def work(first: int, stop: int) -> None:
+        _add_rows(target_rows, source, out, first, stop)
 
-def scatter_add_flat(target: Integers, source: Floats, out: Floats) -> None:
-    """Add each source to its target in place, in ascending order.
-
-    Args:
-        target: (N,) int64; a source whose target is not an index of `out` is left out.
-        source: (N,) float32, contiguous.
-        out: (size,) float32, contiguous.
-    """
-    _add_rows(target, source.reshape(-1, 1), out.reshape(-1, 1), 0, 1)
+    share(work, source.shape[1], grain)
 
 
 def scatter_assign_flat(target: Integers, source: npt.NDArray[Any], out: npt.NDArray[Any]) -> None:

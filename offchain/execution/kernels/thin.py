@@ -9,27 +9,36 @@ import numpy.typing as npt
 from llvmlite import ir
 from numba.core import types
 
+from offchain.arithmetic.functions import CANONICAL_NAN
 from offchain.execution.kernels import vectors
 from offchain.execution.kernels.compiled import emitted, kernel, reads, writes
-from offchain.execution.kernels.threads import share
-from offchain.execution.kernels.vectors import FLOAT, WORD
+from offchain.execution.kernels.threads import get_threads, share
+from offchain.execution.kernels.vectors import FLOAT, LANES, WORD
 
 Floats = npt.NDArray[np.float32]
 
 MOST_ROWS = 4
-SIDE = 16
+MOST_ROWS_IF_TURNED = 8
+"""Rows of a up to which this is faster than the blocked product, by how b lies in memory."""
+
+SIDE = LANES
 """Steps of k and columns are multiples of this."""
 
 _FLOAT_BYTES = 4
-_VECTOR_BYTES = _FLOAT_BYTES * SIDE
 _VECTOR = ir.VectorType(FLOAT, SIDE)
-_BLOCK = 32 * SIDE
+_WIDEST_BLOCK = 2048
+_NARROWEST_BLOCK = 256
+"""Columns of a block: long stretches of each row of b, and some blocks for each thread."""
+
+_BLOCKS_PER_THREAD = 2
+
+_NAN = np.uint32(CANONICAL_NAN).view(np.float32)
 _GRAIN = 2**18
 """Elements of b that are worth another thread."""
 
 
 def multiply_thin(a: Floats, b: Floats, out: Floats) -> None:
-    """Add a[z] @ b[z] to out[z] in place, each sum in ascending order; a NaN may be any NaN.
+    """Add a[z] @ b[z] to out[z] in place, each sum in ascending order.
 
     Args:
         a: (B, M, K) float32, any strides.
@@ -39,26 +48,28 @@ def multiply_thin(a: Floats, b: Floats, out: Floats) -> None:
     batch, depth, n = b.shape
     assert depth % SIDE == 0
     assert n % SIDE == 0
-    blocks = -(-n // _BLOCK)
-    grain = max(1, _GRAIN // (_BLOCK * depth))
-    share(lambda *range_: _multiply_blocks(a, b, out, *range_), batch * blocks, grain)
+    part = -(-n // (_BLOCKS_PER_THREAD * get_threads() * SIDE)) * SIDE
+    block = max(_NARROWEST_BLOCK, min(part, _WIDEST_BLOCK))
+    grain = max(1, _GRAIN // (block * depth))
+    blocks = batch * -(-n // block)
+    share(lambda *range_: _multiply_blocks(a, b, out, block, *range_), blocks, grain)
 
 
 @kernel(
     reads(types.float32, 3, "A"),
     reads(types.float32, 3, "A"),
     writes(types.float32, 3, "A"),
-    types.int64,
-    types.int64,
+    *[types.int64] * 3,
 )
-def _multiply_blocks(a: Floats, b: Floats, out: Floats, first: int, stop: int) -> None:
-    """Compute blocks of columns from `first` to `stop`, batch after batch."""
+def _multiply_blocks(a: Floats, b: Floats, out: Floats, width: int, first: int, stop: int) -> None:
+    """Compute blocks of `width` columns from `first` to `stop`, batch after batch."""
     depth, n = b.shape[1:]
     step, column_step = b.strides[1:]
-    squares, blocks = depth // SIDE, -(-n // _BLOCK)
+    squares, blocks = depth // SIDE, -(-n // width)
     for block in range(first, stop):
-        z, start = block // blocks, block % blocks * _BLOCK
-        panels = min(_BLOCK, n - start) // SIDE
+        z, start = block // blocks, block % blocks * width
+        stop_n = min(start + width, n)
+        panels = (stop_n - start) // SIDE
         for number in range(panels * squares):
             if step == _FLOAT_BYTES:
                 panel, square = number // squares, number % squares
@@ -76,6 +87,10 @@ def _multiply_blocks(a: Floats, b: Floats, out: Floats, first: int, stop: int) -
                 out.ctypes.data + z * out.strides[0] + j * _FLOAT_BYTES,
                 out.strides[1],
             )
+        for i in range(out.shape[1]):
+            for j in range(start, stop_n):
+                if np.isnan(out[z, i, j]):
+                    out[z, i, j] = _NAN
 
 
 @emitted(types.void, *[types.intp] * 9)

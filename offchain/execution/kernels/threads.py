@@ -11,9 +11,11 @@ to compile. (torch's own idle threads spin for some milliseconds after each of i
 
 import os
 import threading
+from collections import deque
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from functools import cache
+from itertools import pairwise
 
 _RANGES_PER_THREAD = 4
 """So that a thread that loses its core for a while does not hold up the others."""
@@ -41,7 +43,7 @@ def get_threads() -> int:
 def share(work: Callable[[int, int], object], items: int, grain: int) -> None:
     """Call `work(start, stop)` on ranges that partition `range(items)`, on several threads.
 
-    Work that shares out work itself does that on its own thread.
+    The calling thread takes its part. Work that shares out work itself does that on its own thread.
 
     Args:
         work: computes the items of one range; ranges are independent of each other.
@@ -50,31 +52,52 @@ def share(work: Callable[[int, int], object], items: int, grain: int) -> None:
             start at multiples of it.
     """
     grains = -(-items // grain)
-    ranges = min(grains, _threads * _RANGES_PER_THREAD)
-    if _threads == 1 or ranges <= 1 or _worker.is_pooled:
+    count = min(grains, _threads * _RANGES_PER_THREAD)
+    if _threads == 1 or count <= 1 or _thread.is_sharing:
         work(0, items)
         return
-    bounds = [min(items, grains * i // ranges * grain) for i in range(ranges + 1)]
-    for _ in _pool(_threads).map(work, bounds[:-1], bounds[1:]):
-        pass
+    bounds = [min(items, grains * i // count * grain) for i in range(count + 1)]
+    ranges = deque(pairwise(bounds))
+    helpers = min(count, _threads) - 1
+    futures = [_pool(_threads).submit(_work_off, work, ranges) for _ in range(helpers)]
+    try:
+        _work_off(work, ranges)
+    finally:
+        begun = [future for future in futures if not future.cancel()]
+        wait(begun)
+    for future in begun:
+        future.result()
 
 
-class _Worker(threading.local):
-    """Whether a thread belongs to the pool; a worker that waited for others could wait forever."""
+def _work_off(work: Callable[[int, int], object], ranges: deque[tuple[int, int]]) -> None:
+    """Do what is left to do; after an error, nothing is."""
+    _thread.is_sharing = True
+    try:
+        while ranges:
+            try:
+                first, stop = ranges.popleft()
+            except IndexError:  # another thread was faster
+                return
+            work(first, stop)
+    except BaseException:
+        ranges.clear()
+        raise
+    finally:
+        _thread.is_sharing = False
 
-    is_pooled = False
+
+class _Thread(threading.local):
+    """Whether a thread works on a part of shared work; it could wait forever for other parts."""
+
+    is_sharing = False
 
 
-_worker = _Worker()
-
-
-def _enlist() -> None:
-    _worker.is_pooled = True
+_thread = _Thread()
 
 
 @cache
 def _pool(threads: int) -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(threads, "kernel", _enlist)
+    return ThreadPoolExecutor(threads - 1, "kernel")
 
 
 if hasattr(os, "register_at_fork"):

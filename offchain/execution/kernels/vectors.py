@@ -1,13 +1,24 @@
-"""Vector code, written as LLVM IR: the few idioms that kernels need beyond numba's language."""
+"""Vector code, written as LLVM IR: the few idioms that kernels need beyond numba's language.
+
+Kernels take the number of lanes of their vectors from here, and give the same bits for each. It is
+that of the processor's widest vectors, or what MOOT_VECTOR_BITS says (512, 256 or 128; `machine`).
+"""
 
 from collections.abc import Callable, Sequence
 
 from llvmlite import ir
 
+from offchain.execution.kernels.machine import VECTOR_BITS
+
 BYTE = ir.IntType(8)
 INDEX = ir.IntType(32)
 WORD = ir.IntType(64)
 FLOAT = ir.FloatType()
+
+LANES = VECTOR_BITS // 32
+"""Floats in a vector."""
+
+VECTOR_BYTES = VECTOR_BITS // 8
 
 _CACHE_LINE_BYTES = 64
 
@@ -109,13 +120,38 @@ def repeat(
 def load_columns(
     builder: ir.IRBuilder, kind: ir.VectorType, address: ir.Value, step: ir.Value, rows: ir.Value
 ) -> list[ir.Value]:
-    """The columns of a square whose rows lie `step` bytes apart; from `rows` on, row 0 again."""
+    """The columns of a square whose rows lie `step` bytes apart; from `rows` on, row 0 again.
+
+    Its elements have 32 bits. Four elements of every fourth row are loaded as one vector, so that
+    the rest of the work is to turn squares of four, which stay where they are.
+    """
     starts = []
     for row in range(kind.count):
         inside = builder.icmp_signed("<", WORD(row), rows)
         offset = builder.select(inside, builder.mul(step, WORD(row)), WORD(0))
         starts.append(builder.add(address, offset))
-    return transpose(builder, [load(builder, kind, start) for start in starts])
+    quarter = ir.VectorType(kind.element, 4)
+
+    def load_quarters(first: int, column: int) -> ir.Value:
+        places = starts[first::4]
+        parts = [load(builder, quarter, place, 4 * column) for place in places]
+        while len(parts) > 1:
+            lanes = list(range(2 * parts[0].type.count))
+            pairs = zip(parts[::2], parts[1::2], strict=True)
+            parts = [shuffle(builder, a, b, lanes) for a, b in pairs]
+        return parts[0]
+
+    def mix(a: ir.Value, b: ir.Value, order: Sequence[int]) -> ir.Value:
+        lanes = [lane if lane < 4 else lane - 4 + kind.count for lane in order]
+        return shuffle(builder, a, b, [4 * i + x for i in range(kind.count // 4) for x in lanes])
+
+    columns = []
+    for column in range(0, kind.count, 4):
+        a, b, c, d = (load_quarters(first, column) for first in range(4))
+        for order in ([0, 4, 1, 5], [2, 6, 3, 7]):
+            halves = mix(a, b, order), mix(c, d, order)
+            columns += [mix(*halves, [0, 1, 4, 5]), mix(*halves, [2, 3, 6, 7])]
+    return columns
 
 
 def load_rows(

@@ -8,22 +8,29 @@ from typing import Any
 import torch
 
 from offchain.errors import UsageError
-from offchain.programs.examples import language, vision
+from offchain.programs.examples import audio, language, mixture, translation, vision
 from offchain.programs.recipe import Recipe
 
 SIZES = ("tiny", "small", "full")
 
-_VISION: Mapping[str, tuple[Callable[..., Recipe], Mapping[str, Any]]] = {
+_DIGITS: Mapping[str, tuple[Callable[..., Recipe], Mapping[str, Any]]] = {
     "mlp": (vision.build_mlp, vision.MLP_SIZES),
     "cnn": (vision.build_cnn, vision.CNN_SIZES),
     "resnet": (vision.build_resnet, vision.RESNET_SIZES),
+    "mobilenet": (vision.build_mobilenet, vision.MOBILENET_SIZES),
+    "vit": (vision.build_vit, vision.VIT_SIZES),
+    "whisper": (audio.build_whisper, audio.WHISPER_SIZES),
 }
-_LANGUAGE: Mapping[str, tuple[Callable[..., Recipe], Mapping[str, Any]]] = {
+_TEXT: Mapping[str, tuple[Callable[..., Recipe], Mapping[str, Any]]] = {
     "gpt2": (language.build_gpt2, language.GPT2_SIZES),
     "llama": (language.build_llama, language.LLAMA_SIZES),
     "bert": (language.build_bert, language.BERT_SIZES),
+    "mixtral": (mixture.build_mixtral, mixture.MIXTRAL_SIZES),
+    "t5": (translation.build_t5, translation.T5_SIZES),
 }
-NAMES = (*_VISION, *_LANGUAGE)
+DIGIT_NAMES = tuple(_DIGITS)
+TEXT_NAMES = tuple(_TEXT)
+NAMES = (*DIGIT_NAMES, *TEXT_NAMES)
 
 
 def build(
@@ -53,10 +60,10 @@ def build(
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        if name in _LANGUAGE:
-            make, sizes = _LANGUAGE[name]
+        if name in _TEXT:
+            make, sizes = _TEXT[name]
             return make(sizes[size], seed, data, inference=inference)
         if data is not None:
             raise UsageError(f"{name} learns from digits, not from a file; leave the data out")
-        make, sizes = _VISION[name]
+        make, sizes = _DIGITS[name]
         return make(sizes[size], seed, inference=inference)

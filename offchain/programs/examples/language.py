@@ -27,6 +27,7 @@ class LanguageSize:
     inner: int
     vocabulary: int = BYTE_VALUES
     key_heads: int = 1
+    experts: int = 0
 
 
 _TINY = LanguageSize(samples=2, tokens=16, layers=2, width=32, heads=2, inner=64)
@@ -35,17 +36,18 @@ _SMALL = LanguageSize(samples=4, tokens=64, layers=4, width=128, heads=4, inner=
 GPT2_SIZES = {
     "tiny": _TINY,
     "small": _SMALL,
-    "full": LanguageSize(1, 128, 12, 768, 12, 3072, vocabulary=50257),
+    "full": LanguageSize(4, 256, 12, 768, 12, 3072, vocabulary=50257),
 }
 LLAMA_SIZES = {
     "tiny": _TINY,
     "small": _SMALL,
-    "full": LanguageSize(1, 128, 12, 768, 12, 2048, vocabulary=32000, key_heads=4),
+    # 110 million parameters: GPT-2's shape, the vocabulary and the layers of Llama.
+    "full": LanguageSize(4, 256, 12, 768, 12, 2432, vocabulary=32000, key_heads=4),
 }
 BERT_SIZES = {
     "tiny": _TINY,
     "small": _SMALL,
-    "full": LanguageSize(1, 128, 12, 768, 12, 3072, vocabulary=30522),
+    "full": LanguageSize(8, 128, 12, 768, 12, 3072, vocabulary=30522),
 }
 
 
@@ -67,7 +69,7 @@ def masked_loss(model: torch.nn.Module, tokens: torch.Tensor, labels: torch.Tens
     return functional.cross_entropy(logits, labels.flatten(), ignore_index=IGNORED)
 
 
-def _make_recipe(
+def make_text_recipe(
     model: torch.nn.Module,
     size: LanguageSize,
     seed: int,
@@ -77,6 +79,7 @@ def _make_recipe(
     inference: bool,
     is_masked: bool = False,
 ) -> Recipe:
+    """Return the recipe of a model that predicts tokens: the next ones, or those masked."""
     if inference:
         batch = text_batches(seed, data, size.samples, size.tokens)
         return InferenceRecipe(model.eval(), predict, batch, seed)
@@ -86,12 +89,13 @@ def _make_recipe(
     return TrainingRecipe(model.train(), loss, optimizer, batch, seed)
 
 
-_COMMON: dict[str, Any] = {
+COMMON: dict[str, Any] = {
     "bos_token_id": None,
     "eos_token_id": None,
     "pad_token_id": None,
     "attn_implementation": "eager",
 }
+"""Settings of every model: no special tokens, and attention that is written out."""
 
 
 def build_gpt2(size: LanguageSize, seed: int, data: Path | None, *, inference: bool) -> Recipe:
@@ -106,10 +110,10 @@ def build_gpt2(size: LanguageSize, seed: int, data: Path | None, *, inference: b
         n_head=size.heads,
         n_inner=size.inner,
         use_cache=False,
-        **_COMMON,
+        **COMMON,
     )
     model = GPT2LMHeadModel(config)
-    return _make_recipe(model, size, seed, data, AdamW(learning_rate=3e-4), inference=inference)
+    return make_text_recipe(model, size, seed, data, AdamW(learning_rate=3e-4), inference=inference)
 
 
 def build_llama(size: LanguageSize, seed: int, data: Path | None, *, inference: bool) -> Recipe:
@@ -123,12 +127,13 @@ def build_llama(size: LanguageSize, seed: int, data: Path | None, *, inference: 
         num_hidden_layers=size.layers,
         num_attention_heads=size.heads,
         num_key_value_heads=size.key_heads,
+        tie_word_embeddings=size.vocabulary > BYTE_VALUES,
         max_position_embeddings=size.tokens,
         use_cache=False,
-        **_COMMON,
+        **COMMON,
     )
     model = LlamaForCausalLM(config)
-    return _make_recipe(model, size, seed, data, AdamW(learning_rate=3e-4), inference=inference)
+    return make_text_recipe(model, size, seed, data, AdamW(learning_rate=3e-4), inference=inference)
 
 
 def build_bert(size: LanguageSize, seed: int, data: Path | None, *, inference: bool) -> Recipe:
@@ -144,8 +149,8 @@ def build_bert(size: LanguageSize, seed: int, data: Path | None, *, inference: b
         max_position_embeddings=max(size.tokens, 512)
         if size.vocabulary > BYTE_VALUES
         else size.tokens,
-        **_COMMON | {"pad_token_id": 0},
+        **COMMON | {"pad_token_id": 0},
     )
     model = BertForMaskedLM(config)
     optimizer = Adam(learning_rate=1e-4)
-    return _make_recipe(model, size, seed, data, optimizer, inference=inference, is_masked=True)
+    return make_text_recipe(model, size, seed, data, optimizer, inference=inference, is_masked=True)

@@ -1,4 +1,7 @@
-"""Classifiers of handwritten digits: a perceptron, a convolutional network, a residual network."""
+"""Classifiers of handwritten digits: perceptrons, convolutional networks, a vision transformer.
+
+The larger ones are those of the transformers library, never downloaded.
+"""
 
 from dataclasses import dataclass
 from typing import Any
@@ -7,7 +10,7 @@ import torch
 from torch.nn import functional
 
 from offchain.programs.data import DIGIT_CLASSES, DIGIT_SIDE, digit_batches
-from offchain.programs.optimizers import SGD
+from offchain.programs.optimizers import SGD, AdamW, Optimizer
 from offchain.programs.recipe import InferenceRecipe, Recipe, TrainingRecipe
 
 OPTIMIZER = SGD(learning_rate=0.05, momentum=0.9)
@@ -15,12 +18,23 @@ OPTIMIZER = SGD(learning_rate=0.05, momentum=0.9)
 
 @dataclass(frozen=True, slots=True)
 class VisionSize:
-    """Sizes of a classifier: samples, channels (or units) of each stage, blocks of each stage."""
+    """Sizes of a classifier.
+
+    Attributes:
+        samples: images of a batch.
+        widths: channels or units of each stage.
+        depths: blocks of each stage; of MobileNet, whose stages are fixed: their first block only.
+        scale: an image has 8 * scale pixels along each side.
+        heads: of attention.
+        patch: pixels along each side of a patch.
+    """
 
     samples: int
     widths: tuple[int, ...]
     depths: tuple[int, ...] = ()
     scale: int = 1
+    heads: int = 0
+    patch: int = 0
 
 
 MLP_SIZES = {
@@ -36,7 +50,17 @@ CNN_SIZES = {
 RESNET_SIZES = {
     "tiny": VisionSize(samples=2, widths=(4, 8), depths=(1, 1), scale=4),
     "small": VisionSize(samples=4, widths=(16, 32, 64), depths=(1, 1, 1), scale=4),
-    "full": VisionSize(samples=2, widths=(256, 512, 1024, 2048), depths=(3, 4, 6, 3), scale=28),
+    "full": VisionSize(samples=16, widths=(256, 512, 1024, 2048), depths=(3, 4, 6, 3), scale=28),
+}
+MOBILENET_SIZES = {
+    "tiny": VisionSize(samples=4, widths=(4,), depths=(1,), scale=4),
+    "small": VisionSize(samples=4, widths=(8,), depths=(1,), scale=8),
+    "full": VisionSize(samples=16, widths=(32,), scale=28),
+}
+VIT_SIZES = {
+    "tiny": VisionSize(samples=2, widths=(16,), depths=(2,), scale=1, heads=2, patch=4),
+    "small": VisionSize(samples=4, widths=(128,), depths=(4,), scale=4, heads=4, patch=4),
+    "full": VisionSize(samples=8, widths=(768,), depths=(12,), scale=28, heads=12, patch=16),
 }
 
 
@@ -54,12 +78,18 @@ def classification_loss(
 
 
 def _make_recipe(
-    model: torch.nn.Module, size: VisionSize, seed: int, *, channels: int, inference: bool
+    model: torch.nn.Module,
+    size: VisionSize,
+    seed: int,
+    *,
+    channels: int,
+    inference: bool,
+    optimizer: Optimizer = OPTIMIZER,
 ) -> Recipe:
     batch = digit_batches(seed, size.samples, channels=channels, scale=size.scale)
     if inference:
         return InferenceRecipe(model.eval(), classify, lambda step: batch(step)[:1], seed)
-    return TrainingRecipe(model.train(), classification_loss, OPTIMIZER, batch, seed)
+    return TrainingRecipe(model.train(), classification_loss, optimizer, batch, seed)
 
 
 def build_mlp(size: VisionSize, seed: int, *, inference: bool) -> Recipe:
@@ -102,3 +132,55 @@ def build_resnet(size: VisionSize, seed: int, *, inference: bool) -> Recipe:
     )
     model = ResNetForImageClassification(config)
     return _make_recipe(model, size, seed, channels=3, inference=inference)
+
+
+def build_mobilenet(size: VisionSize, seed: int, *, inference: bool) -> Recipe:
+    """Return MobileNetV2 (Sandler et al., arXiv 1801.04381) of depthwise convolutions.
+
+    With `size.depths`, blocks that repeat the shape of the one before are left out, but for one.
+    """
+    from transformers import MobileNetV2Config, MobileNetV2ForImageClassification  # noqa: PLC0415 - heavy and optional
+
+    (width,) = size.widths
+    labels: dict[str, Any] = {"num_labels": DIGIT_CLASSES}  # likewise
+    config = MobileNetV2Config(
+        image_size=DIGIT_SIDE * size.scale,
+        depth_multiplier=width / 32,
+        depth_divisible_by=min(width, 8),
+        min_depth=min(width, 8),
+        finegrained_output=False,
+        output_stride=32 if size.scale > 4 else 8,
+        classifier_dropout_prob=0.2,
+        **labels,
+    )
+    model = MobileNetV2ForImageClassification(config)
+    if size.depths:
+        model.mobilenet_v2.layer = _drop_repeats(model.mobilenet_v2.layer)
+    return _make_recipe(model, size, seed, channels=3, inference=inference)
+
+
+def _drop_repeats(blocks: torch.nn.ModuleList) -> torch.nn.ModuleList:
+    """Return the blocks of which none repeats the one before, but for the first that does."""
+    first = next(block for block in blocks if block.use_residual)
+    return torch.nn.ModuleList([b for b in blocks if b is first or not b.use_residual])
+
+
+def build_vit(size: VisionSize, seed: int, *, inference: bool) -> Recipe:
+    """Return a vision transformer (Dosovitskiy et al., arXiv 2010.11929); full is ViT-B/16."""
+    from transformers import ViTConfig, ViTForImageClassification  # noqa: PLC0415 - heavy and optional
+
+    (width,), (layers,) = size.widths, size.depths
+    untyped: dict[str, Any] = {"num_labels": DIGIT_CLASSES, "attn_implementation": "eager"}
+    config = ViTConfig(
+        image_size=DIGIT_SIDE * size.scale,
+        patch_size=size.patch,
+        hidden_size=width,
+        num_hidden_layers=layers,
+        num_attention_heads=size.heads,
+        intermediate_size=4 * width,
+        hidden_dropout_prob=0.1,
+        **untyped,
+    )
+    model = ViTForImageClassification(config)
+    optimizer = AdamW(learning_rate=3e-4)
+    return _make_recipe(model, size, seed, channels=3, inference=inference, optimizer=optimizer)

@@ -153,6 +153,8 @@ class Builder:
         A view that rows cannot address is moved into row-major order first.
         """
         rows = None if view.node is None else flatten(view, coordinates, extents)
+        if view.node is None and not view.elements:
+            return immediate(view.dtype, fill)
         if view.node is None and all(is_inside(row, extents) for row in coordinates):
             return immediate(view.dtype, view.bits)
         if rows is None:

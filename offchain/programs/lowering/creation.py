@@ -1,6 +1,4 @@
-"""Rules that make tensors: constants, counters and random numbers; assertions make none."""
-
-# ruff: noqa: FBT001 - rules have the signatures of ATen's operators
+"""Rules that make tensors of constants and counters; assertions make none."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -8,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from offchain.arithmetic.functions import DType, Function
 from offchain.commitments.tensors import NUMPY_TYPES
 from offchain.programs.lowering.builder import Builder, Rule
 from offchain.programs.lowering.views import View, constant, expand
@@ -62,28 +59,13 @@ def _count(b: Builder, start: float, step: float) -> View:
     return b.tensor(np.asarray(numbers, NUMPY_TYPES[dtype]))
 
 
-def bernoulli(b: Builder, x: View, p: float | None = None, **_: Any) -> View:
-    """Lower bernoulli: whether a uniform number is below p (by default x itself), as a number."""
-    chance = b.cast(x if p is None else p, DType.FLOAT32)
-    shape = b.result.shape
-    below = b.map(Function.LT, b.uniform(shape), chance, dtype=DType.BOOL)
-    return b.cast(below, b.result.dtype)
-
-
-def native_dropout(b: Builder, x: View, p: float, train: bool | None) -> tuple[View, View]:
-    """Lower native_dropout: x times the scale of the kept elements, as its gradient has it."""
-    if train is False or p == 0:
-        return x, constant(DType.BOOL, 1, x.shape)
-    chance = b.scalar(1 - p, DType.FLOAT32)
-    kept = b.map(Function.LT, b.uniform(x.shape), chance, dtype=DType.BOOL, part="kept")
-    scale = b.scalar(1 / (1 - p) if p < 1 else 0, x.dtype)
-    factor = b.map(Function.MUL, b.cast(kept, x.dtype), scale, part="factor")
-    return b.map(Function.MUL, x, factor), kept
-
-
-def uniform(b: Builder, *_: Any, **__: Any) -> View:
-    """Lower rand and rand_like."""
-    return b.uniform(b.result.shape)
+def triangle_indices(
+    b: Builder, rows: int, columns: int, offset: int = 0, *, is_lower: bool, **_: Any
+) -> View:
+    """Lower tril_indices and triu_indices: exact data."""
+    find = np.tril_indices if is_lower else np.triu_indices
+    found = np.stack(find(rows, offset, columns))
+    return b.tensor(found.astype(NUMPY_TYPES[b.result.dtype]))
 
 
 CREATION: Mapping[str, Rule] = {
@@ -94,7 +76,7 @@ CREATION: Mapping[str, Rule] = {
     "aten.scalar_tensor.default": scalar_tensor,
     **{
         f"aten.{name}{suffix}.default": partial(fixed, value=value)
-        for name, value in (("empty", 0), ("zeros", 0), ("ones", 1))
+        for name, value in (("zeros", 0), ("ones", 1))
         for suffix in ("", "_like")
     },
     **{
@@ -103,7 +85,7 @@ CREATION: Mapping[str, Rule] = {
     },
     **dict.fromkeys(
         (
-            *("aten.empty.memory_format", "aten.empty_permuted.default"),
+            *("aten.empty.memory_format", "aten.empty_like.default", "aten.empty_permuted.default"),
             *("aten.empty_strided.default", "aten.new_empty_strided.default"),
         ),
         partial(fixed, value=0),
@@ -112,10 +94,8 @@ CREATION: Mapping[str, Rule] = {
     **{f"aten.arange.{o}": arange for o in ("default", "start", "start_step")},
     "prims.iota.default": iota,
     **{f"aten.eye.{o}": eye for o in ("default", "m")},
-    **{f"aten.bernoulli.{o}": bernoulli for o in ("default", "p")},
-    "aten.native_dropout.default": native_dropout,
-    "aten.rand.default": uniform,
-    "aten.rand_like.default": uniform,
-    **{f"aten._assert_async.{o}": lambda *_: None for o in ("default", "msg")},
+    "aten.tril_indices.default": partial(triangle_indices, is_lower=True),
+    "aten.triu_indices.default": partial(triangle_indices, is_lower=False),
+    "aten._assert_async.msg": lambda *_: None,
 }
 """ATen overload -> rule."""

@@ -78,17 +78,26 @@ def logical(function: Function) -> Rule:
 
 
 def divide(b: Builder, x: Argument, y: Argument, *, rounding_mode: str | None = None) -> View:
-    """Lower div: IEEE division, then a rounding; integers only divide toward minus infinity."""
+    """Lower div: IEEE division, then a rounding; integers divide to integers."""
     dtype = b.result.dtype
     left, right = b.cast(x, dtype), b.cast(y, dtype)
     if dtype is not DType.FLOAT32:
-        if rounding_mode != "floor":
-            raise RefusalError("integer division toward zero; use rounding_mode='floor'")
-        return b.map(Function.FLOOR_DIVIDE, left, right)
+        quotient = b.map(Function.FLOOR_DIVIDE, left, right)
+        return quotient if rounding_mode == "floor" else _toward_zero(b, left, right, quotient)
     quotient = b.map(Function.DIV, left, right)
     if rounding_mode is None:
         return quotient
     return b.map(Function.FLOOR if rounding_mode == "floor" else Function.TRUNC, quotient)
+
+
+def _toward_zero(b: Builder, x: View, y: View, floor: View) -> View:
+    """Return x / y toward zero: the floor plus one where that is negative and not exact."""
+    difference = b.map(Function.SUB, x, b.map(Function.MUL, floor, y))
+    zero = b.scalar(0, x.dtype)
+    is_inexact = b.map(Function.NE, difference, zero, dtype=DType.BOOL)
+    is_negative = b.map(Function.LT, floor, zero, dtype=DType.BOOL)
+    correction = b.cast(b.map(Function.AND, is_inexact, is_negative), x.dtype)
+    return b.map(Function.ADD, floor, correction, part="quotient")
 
 
 def remainder(b: Builder, x: Argument, y: Argument) -> View:
@@ -114,7 +123,7 @@ def power(b: Builder, x: Argument, y: Argument) -> View:
             result = b.map(Function.MUL, result, base)
         return result
     if dtype is not DType.FLOAT32:
-        raise RefusalError(f"an integer to the power {y}; exponents 0 to 4 are defined")
+        raise RefusalError("a power of an integer; exponents 0 to 4 are defined")
     one = b.scalar(1, dtype)
     if not isinstance(y, View) and y in _EASY_POWERS:
         return _EASY_POWERS[y](b, base, one)
@@ -245,15 +254,7 @@ ELEMENTWISE: Mapping[str, Rule] = {
     "aten.isinf.default": is_infinite,
     **{
         f"aten.{name}.default": convert
-        for name in (
-            "_to_copy",
-            "alias",
-            "clone",
-            "detach",
-            "lift",
-            "lift_fresh",
-            "lift_fresh_copy",
-        )
+        for name in ("_to_copy", "alias", "clone", "detach", "lift_fresh_copy")
     },
     "prims.convert_element_type.default": convert,
 }

@@ -70,7 +70,7 @@ def _explain(node: Node) -> str:
     if torch.Tag.data_dependent_output in tags or torch.Tag.dynamic_output_shape in tags:
         return DATA_DEPENDENT
     if torch.Tag.nondeterministic_seeded in tags:
-        return "the only random operators are dropout, bernoulli and uniform numbers"
+        return "no rule expresses this random operator; compose it of rand, randn or bernoulli"
     return "no rule expresses this operator; compose it of others"
 
 

@@ -18,14 +18,16 @@ _NO_MATCH = -1
 """An index that no output element has."""
 
 
-def emit_gather(b: Builder, shape: Sequence[int], data: Access, indices: Sequence[Access]) -> View:
+def emit_gather(
+    b: Builder, shape: Sequence[int], data: Access, indices: Sequence[Access], fill: int = 0
+) -> View:
     """Emit one gather; in the data's coordinates index i is variable len(shape) + i."""
     extents = (*shape, *(None for _ in indices))
     view, coordinates = data
     if view.node is None:
         view = b.move(view)
     operands = (
-        b.operand(view, coordinates, extents),
+        b.operand(view, coordinates, extents, fill),
         *(b.operand(index, rows, tuple(shape)) for index, rows in indices),
     )
     return b.emit(Node(Kind.GATHER, Function.COPY, view.dtype, tuple(shape), operands), "gather")
@@ -244,6 +246,14 @@ def index_put(
     )
 
 
+def put(b: Builder, x: View, index: View, source: View, accumulate: bool = False) -> View:
+    """Lower put: a scatter over positions in the flat tensor."""
+    flat = b.reshape(x, (x.elements,))
+    values = b.reshape(source, (source.elements,))
+    positions = b.reshape(index, (index.elements,))
+    return b.reshape(index_put(b, flat, [positions], values, accumulate), x.shape)
+
+
 def _put_masked(b: Builder, x: View, mask: View, values: View, *, accumulate: bool) -> View:
     if values.elements != 1:
         raise RefusalError("values put through a mask depend on data; use where")
@@ -266,5 +276,6 @@ INDEXING: Mapping[str, Rule] = {
     "aten.scatter_reduce.two": scatter_reduce,
     **dict.fromkeys(("aten.index.Tensor", "aten._unsafe_index.Tensor"), index_tensor),
     **dict.fromkeys(("aten.index_put.default", "aten._unsafe_index_put.default"), index_put),
+    "aten.put.default": put,
 }
 """ATen overload -> rule."""

@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 
 from offchain.arithmetic.functions import DType, Function
 from offchain.programs.graph import Row
-from offchain.programs.lowering.builder import Builder, RefusalError, Rule, identity
+from offchain.programs.lowering.builder import Builder, Rule, identity
 from offchain.programs.lowering.convolutions import Geometry, repeat_each
 from offchain.programs.lowering.indexing import emit_scatter
-from offchain.programs.lowering.reductions import emit_position, emit_reduce, fold
-from offchain.programs.lowering.views import View, along, constant, expand, insert
+from offchain.programs.lowering.reductions import emit_position, emit_reduce
+from offchain.programs.lowering.views import View, along, constant
 
 Sizes = Sequence[int]
 
@@ -47,25 +47,36 @@ def max_pool(
     lead = len(shape) - spatial
     rows = _window_rows(g, x, lead)
     best = emit_position(b, Function.ARGMAX, x, rows, shape, window)
-    index = _flat_index(b, best, g, window, x.shape[lead:], shape[lead:])
+    units = [step * prod(x.shape[lead + i + 1 :]) for i, step in enumerate(g.dilation)]
+    index = flat_index(b, best, _corners(g, x.shape[lead:], shape[lead:]), window, units)
     return emit_reduce(b, Function.MAX, x, rows, shape, window, "max"), index
 
 
-def _flat_index(
-    b: Builder, position: View, g: Geometry, window: Sizes, sizes: Sizes, places: Sizes
-) -> View:
-    """Return the flat input index (INT64) of positions in windows: the corner plus the offsets."""
-    units = [prod(sizes[i + 1 :]) for i in range(len(sizes))]
+def _corners(g: Geometry, sizes: Sizes, places: Sizes) -> NDArray[np.int64]:
+    """Return the flat input index of the first position of each window."""
     corner = np.zeros(tuple(places), np.int64)
-    for place, stride, padding, unit in zip(
-        np.indices(tuple(places)), g.stride, g.padding, units, strict=True
-    ):
-        corner += (place * stride - padding) * unit
+    for d, (stride, padding) in enumerate(zip(g.stride, g.padding, strict=True)):
+        corner += (np.indices(tuple(places))[d] * stride - padding) * prod(sizes[d + 1 :])
+    return corner
+
+
+def flat_index(
+    b: Builder, position: View, corner: NDArray[np.int64], window: Sizes, units: Sizes
+) -> View:
+    """Return the flat input index (INT64) of positions in windows.
+
+    Args:
+        b: receives the operators.
+        position: row-major, in a window.
+        corner: the flat index of each window's first position.
+        window: the window's sizes.
+        units: what one step along each of them adds to the flat index.
+    """
     index, rest = b.tensor(corner), position
-    for size, dilation, unit in reversed(list(zip(window, g.dilation, units, strict=True))):
+    for size, unit in reversed(list(zip(window, units, strict=True))):
         inside = b.map(Function.REMAINDER, rest, b.scalar(size, DType.INT64))
         rest = b.map(Function.FLOOR_DIVIDE, rest, b.scalar(size, DType.INT64))
-        step = b.map(Function.MUL, inside, b.scalar(dilation * unit, DType.INT64))
+        step = b.map(Function.MUL, inside, b.scalar(unit, DType.INT64))
         index = b.map(Function.ADD, index, step)
     return index
 
@@ -156,48 +167,15 @@ def avg_pool_backward(
     return emit_reduce(b, Function.ADD, share, rows, x.shape, geometry[1], "sum")
 
 
-def adaptive_avg_pool(b: Builder, x: View, size: Sizes) -> View:
-    """Lower adaptive_avg_pool where all windows are equal: a mean over axes that are split off."""
-    split, axes = _split_axes(x.shape, size)
-    total = fold(b, Function.ADD, b.reshape(x, split), axes, part="sum")
-    count = prod(split[d] for d in axes)
-    return b.map(Function.DIV, total, b.scalar(count, x.dtype))
-
-
-def adaptive_avg_pool_backward(b: Builder, y: View, x: View) -> View:
-    """Lower the gradient of adaptive_avg_pool."""
-    split, axes = _split_axes(x.shape, y.shape[len(y.shape) - 2 :])
-    share = b.map(Function.DIV, y, b.scalar(prod(split[d] for d in axes), x.dtype))
-    for d in axes:
-        share = insert(share, d)
-    return b.reshape(expand(share, split), x.shape)
-
-
-def _split_axes(shape: Sizes, size: Sizes) -> tuple[tuple[int, ...], list[int]]:
-    """Return the shape with each pooled axis as (outputs, window), and the axes of the windows."""
-    lead = len(shape) - len(size)
-    split = list(shape[:lead])
-    for extent, outputs in zip(shape[lead:], size, strict=True):
-        if extent % outputs:
-            raise RefusalError(
-                f"an adaptive average of {extent} elements in {outputs} unequal windows; "
-                "choose sizes that divide"
-            )
-        split += [outputs, extent // outputs]
-    return tuple(split), list(range(lead + 1, len(split), 2))
-
-
 POOLING: Mapping[str, Rule] = {
     **{f"aten.max_pool{n}d_with_indices.default": partial(max_pool, spatial=n) for n in (2, 3)},
     **{
         f"aten.max_pool{n}d_with_indices_backward.default": partial(max_pool_backward, spatial=n)
         for n in (2, 3)
     },
-    **{f"aten.avg_pool{n}d.default": partial(avg_pool, spatial=n) for n in (1, 2, 3)},
+    **{f"aten.avg_pool{n}d.default": partial(avg_pool, spatial=n) for n in (2, 3)},
     **{
         f"aten.avg_pool{n}d_backward.default": partial(avg_pool_backward, spatial=n) for n in (2, 3)
     },
-    **{f"aten._adaptive_avg_pool{n}d.default": adaptive_avg_pool for n in (2, 3)},
-    "aten._adaptive_avg_pool2d_backward.default": adaptive_avg_pool_backward,
 }
 """ATen overload -> rule."""

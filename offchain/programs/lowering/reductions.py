@@ -23,7 +23,7 @@ LEAST_SPLIT = 32
 MAX_FOLD_DIMENSIONS = 4
 
 MAX_CUMULATIVE = 4_096
-"""A cumulative sum of n elements folds n squared terms."""
+"""A cumulative fold of n elements has n squared terms."""
 
 _INFINITY = {Function.MAX: 0xFF800000, Function.MIN: 0x7F800000}
 _NEUTRAL = {Function.ADD: 0, Function.MUL: 1, Function.AND: -1, Function.OR: 0}
@@ -31,6 +31,8 @@ _NEUTRAL = {Function.ADD: 0, Function.MUL: 1, Function.AND: -1, Function.OR: 0}
 
 def get_neutral(function: Function, dtype: DType) -> int:
     """Return the bits that a fold starts from and reads out of range."""
+    if dtype is DType.BOOL:
+        return int(function in {Function.AND, Function.MIN})
     if function in _INFINITY:
         if dtype is DType.FLOAT32:
             return _INFINITY[function]
@@ -38,8 +40,6 @@ def get_neutral(function: Function, dtype: DType) -> int:
         return least if function is Function.MAX else least - 1
     if dtype is DType.FLOAT32:
         return 0x3F800000 if function is Function.MUL else 0
-    if dtype is DType.BOOL:
-        return int(function is Function.AND)
     return _NEUTRAL[function] % (1 << 8 * dtype.width)
 
 
@@ -279,18 +279,25 @@ def lower_prod(
     return fold(b, Function.MUL, b.cast(view, b.result.dtype), dim, keepdim=keepdim)
 
 
-def lower_cumsum(b: Builder, view: View, dim: int, **_: object) -> View:
-    """Lower cumsum: element i folds x[i - (n - 1) + r] over r; before the first element, x is 0."""
-    view = b.cast(view, b.result.dtype)
-    if not view.shape:
-        return view
-    axis = dim % len(view.shape)
-    size = view.shape[axis]
-    if size > MAX_CUMULATIVE:
-        raise RefusalError(f"a cumulative sum over {size} elements; at most {MAX_CUMULATIVE}")
-    coordinates = identity(view.shape)
-    coordinates[axis] = Row(size, 1 - size, ((axis, 1), (len(view.shape), 1)))
-    return emit_reduce(b, Function.ADD, view, coordinates, view.shape, (size,), "cumsum")
+def lower_cumulative(function: Function) -> Rule:
+    """Return the rule of cumsum or cumprod.
+
+    Element i folds x[i - (n - 1) + r] over r; before the first element, x is neutral.
+    """
+
+    def rule(b: Builder, view: View, dim: int, **_: object) -> View:
+        view = b.cast(view, b.result.dtype)
+        if not view.shape:
+            return view
+        axis = dim % len(view.shape)
+        size = view.shape[axis]
+        if size > MAX_CUMULATIVE:
+            raise RefusalError(f"a cumulative fold over {size} elements; at most {MAX_CUMULATIVE}")
+        coordinates = identity(view.shape)
+        coordinates[axis] = Row(size, 1 - size, ((axis, 1), (len(view.shape), 1)))
+        return emit_reduce(b, function, view, coordinates, view.shape, (size,), "cumulative")
+
+    return rule
 
 
 REDUCTIONS: Mapping[str, Rule] = {
@@ -311,6 +318,7 @@ REDUCTIONS: Mapping[str, Rule] = {
     **dict.fromkeys(
         ("aten.all.default", "aten.all.dim", "aten.all.dims"), lower_logical(Function.AND)
     ),
-    "aten.cumsum.default": lower_cumsum,
+    "aten.cumsum.default": lower_cumulative(Function.ADD),
+    "aten.cumprod.default": lower_cumulative(Function.MUL),
 }
 """ATen overload -> rule."""

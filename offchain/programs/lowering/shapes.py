@@ -167,14 +167,17 @@ def shifted(shape: Sequence[int], dim: int, start: int, size: int, step: int = 1
 
 
 def cat(b: Builder, tensors: Sequence[View], dim: int = 0) -> View:
-    """Lower cat: a move of up to eight pieces; more are joined eight at a time."""
-    dtype = b.result.dtype
-    pieces = [b.cast(t, dtype) for t in tensors if t.shape != (0,)]
-    if not pieces:
-        return tensors[0]
+    """Lower cat; tensors without any element count for nothing."""
+    dtype, shape = b.result
+    pieces = [b.cast(tensor, dtype) for tensor in tensors if tensor.elements]
+    return join(b, pieces, dim % len(shape)) if pieces else constant(dtype, 0, shape)
+
+
+def join(b: Builder, pieces: Sequence[View], dim: int) -> View:
+    """Return pieces one after the other: moves of up to eight of them each."""
     while len(pieces) > 1:
         groups = [pieces[i : i + MAX_OPERANDS] for i in range(0, len(pieces), MAX_OPERANDS)]
-        pieces = [_join(b, group, dim % len(group[0].shape)) for group in groups]
+        pieces = [_join(b, group, dim) for group in groups]
     return pieces[0]
 
 
@@ -255,23 +258,12 @@ def roll(b: Builder, x: View, shifts: Sequence[int], dims: Sequence[int] = ()) -
     return x
 
 
-def constant_pad(b: Builder, x: View, pad: Sequence[int], value: float = 0) -> View:
-    """Lower constant_pad_nd: a move whose out-of-range elements are the value."""
-    shape = b.result.shape
-    rows = identity(shape)
-    for i, before in enumerate(pad[::2]):
-        d = len(shape) - 1 - i
-        rows[d] = Row(x.shape[d], -before, ((d, 1),))
-    return assemble(b, shape, [(x, rows)], b.scalar(value, x.dtype).bits, "pad")
-
-
 SHAPES: Mapping[str, Rule] = {
     **{
         f"aten.{name}": to_result_shape
         for name in (
             *("view.default", "_unsafe_view.default", "_reshape_alias.default"),
-            *("reshape.default", "unsqueeze.default", "squeeze.default", "squeeze.dim"),
-            "squeeze.dims",
+            *("unsqueeze.default", "squeeze.default", "squeeze.dim", "squeeze.dims"),
         )
     },
     "aten.expand.default": lower_expand,
@@ -294,6 +286,5 @@ SHAPES: Mapping[str, Rule] = {
     "aten.diagonal_scatter.default": diagonal_scatter,
     "aten.diagonal_backward.default": diagonal_backward,
     "aten.roll.default": roll,
-    "aten.constant_pad_nd.default": constant_pad,
 }
 """ATen overload -> rule."""

@@ -7,6 +7,7 @@ from typing import Any
 from torch._decomp import core_aten_decompositions, global_decomposition_table
 from torch._ops import OpOverload
 
+from offchain.programs.lowering.adaptive import ADAPTIVE
 from offchain.programs.lowering.builder import Rule
 from offchain.programs.lowering.contractions import CONTRACTIONS
 from offchain.programs.lowering.convolutions import CONVOLUTIONS
@@ -14,30 +15,44 @@ from offchain.programs.lowering.creation import CREATION
 from offchain.programs.lowering.elementwise import ELEMENTWISE
 from offchain.programs.lowering.indexing import INDEXING
 from offchain.programs.lowering.normalization import NORMALIZATION
+from offchain.programs.lowering.padding import PADDING
 from offchain.programs.lowering.pooling import POOLING
+from offchain.programs.lowering.randomness import RANDOMNESS
 from offchain.programs.lowering.reductions import REDUCTIONS
 from offchain.programs.lowering.shapes import SHAPES
+from offchain.programs.lowering.sorting import SORTING
 
-RULES: Mapping[str, Rule] = {
-    **CONTRACTIONS,
-    **CONVOLUTIONS,
-    **CREATION,
-    **ELEMENTWISE,
-    **INDEXING,
-    **NORMALIZATION,
-    **POOLING,
-    **REDUCTIONS,
-    **SHAPES,
+FAMILIES: Mapping[str, Mapping[str, Rule]] = {
+    "Element by element": ELEMENTWISE,
+    "Contractions": CONTRACTIONS,
+    "Convolutions": CONVOLUTIONS,
+    "Reductions": REDUCTIONS,
+    "Softmax": NORMALIZATION,
+    "Pooling": POOLING,
+    "Adaptive pooling": ADAPTIVE,
+    "Indexing": INDEXING,
+    "Sorting": SORTING,
+    "Shapes": SHAPES,
+    "Padding": PADDING,
+    "Creation": CREATION,
+    "Random numbers": RANDOMNESS,
 }
+"""Family of operators -> ATen overload -> rule."""
+
+RULES: Mapping[str, Rule] = {name: rule for f in FAMILIES.values() for name, rule in f.items()}
 """ATen overload -> rule."""
 
 
 @cache
 def get_decompositions() -> Mapping[Any, Callable[..., Any]]:
-    """Return torch's own decompositions of every overload that has one and no rule here."""
+    """Return torch's own decompositions of every overload that has one and no rule here.
+
+    That of block_diag leads back to itself and is left out.
+    """
     known = {**global_decomposition_table["post_autograd"], **core_aten_decompositions()}
     return {
         overload: decomposition
         for overload, decomposition in known.items()
-        if isinstance(overload, OpOverload) and str(overload) not in RULES
+        if isinstance(overload, OpOverload)
+        and str(overload) not in {*RULES, "aten.block_diag.default"}
     }

@@ -188,7 +188,7 @@ def flatten(
         extents: the size of each variable; None where it has no bounds.
     """
     if view.elements == 0:
-        return (Row(view.size),)
+        return (Row(view.size, view.size),)  # never in range
     offset, terms, bounded = _linearize(view, coordinates, extents)
     rows = [row for _, row in bounded if row.size == 1]
     segments = []

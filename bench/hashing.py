@@ -1,0 +1,38 @@
+"""Hashing: the commitment to one large tensor, its chunks and its tree."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from bench.timing import measure, using_threads
+from offchain.commitments.keccak import hash_subtrees
+from offchain.commitments.tags import CHUNK_BYTES, Tag
+from offchain.commitments.tree import Tree
+
+_BYTES = 1 << 28
+_TINY_BYTES = 1 << 16
+_COMMON_CHUNK_BYTES = 1024
+
+
+def measure_hashing(
+    threads: Sequence[int], repeats: int, *, is_tiny: bool
+) -> Iterator[dict[str, Any]]:
+    """Yield {name, threads, gb_per_s} for the commitments' own chunks, and for those of 1 KiB."""
+    size = _TINY_BYTES if is_tiny else _BYTES
+    data = np.random.default_rng(0).integers(0, 256, size, np.uint8)
+    for chunk_bytes in (CHUNK_BYTES, _COMMON_CHUNK_BYTES):
+
+        def commit(chunk_bytes: int = chunk_bytes) -> bytes:
+            nodes = hash_subtrees(data, chunk_bytes, Tag.CHUNK, Tag.TENSOR_NODE)
+            return Tree(Tag.TENSOR_NODE, nodes).top
+
+        use = " (the commitments')" if chunk_bytes == CHUNK_BYTES else ""
+        for count in threads:
+            with using_threads(count):
+                (seconds,) = measure([commit], repeats)
+            yield {
+                "name": f"keccak-256, tree over chunks of {chunk_bytes:,} bytes{use}",
+                "threads": count,
+                "gb_per_s": size / seconds / 1e9,
+            }

@@ -1,0 +1,70 @@
+"""The memory that a few training steps need, each side in a process of its own.
+
+The model is built (and captured) first; then the system's record of the peak is cleared, so that
+the figure is that of the steps, with all that the process holds meanwhile.
+"""
+
+import argparse
+import subprocess
+import sys
+from pathlib import Path
+
+SIDES = OURS, STOCK = "ours", "stock"
+
+_STEPS = 3
+_PROCESS = Path("/proc/self")
+_FORGET_PEAK = "5"
+
+
+def measure_peak(model: str, side: str, threads: int, *, is_tiny: bool) -> int:
+    """Return the peak of the memory that a process needs for three steps of a model, in bytes."""
+    arguments = [model, side, str(threads), *(["--tiny"] if is_tiny else [])]
+    done = subprocess.run(  # noqa: S603 - our own interpreter on our own module
+        [sys.executable, "-m", __name__, *arguments], check=True, stdout=subprocess.PIPE, text=True
+    )
+    return int(done.stdout)
+
+
+def _run(model: str, side: str, threads: int, *, is_tiny: bool) -> int:
+    from bench.models import make_recipe, make_stock_step  # noqa: PLC0415 - not needed to ask
+    from bench.steps import OurTraining  # noqa: PLC0415 - it asks for the measurement
+    from bench.timing import using_threads  # noqa: PLC0415 - as above
+
+    recipe = make_recipe(model, is_tiny=is_tiny)
+    with using_threads(threads):
+        if side == OURS:
+            ours = OurTraining(recipe, _STEPS)
+            del recipe
+            (_PROCESS / "clear_refs").write_text(_FORGET_PEAK)
+            for _ in range(_STEPS):
+                ours.advance()
+                ours.commit()
+        else:
+            stock = make_stock_step(recipe)
+            (_PROCESS / "clear_refs").write_text(_FORGET_PEAK)
+            for step in range(_STEPS):
+                stock(step)
+    return read_peak()
+
+
+def read_peak() -> int:
+    """Return the most memory that this process has had since the record was cleared, in bytes."""
+    for line in (_PROCESS / "status").read_text().splitlines():
+        name, _, value = line.partition(":")
+        if name == "VmHWM":
+            return int(value.split()[0]) * 1024
+    raise RuntimeError("the system keeps no record of the memory that a process needs")
+
+
+def _main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("model")
+    parser.add_argument("side", choices=SIDES)
+    parser.add_argument("threads", type=int)
+    parser.add_argument("--tiny", action="store_true")
+    asked = parser.parse_args()
+    print(_run(asked.model, asked.side, asked.threads, is_tiny=asked.tiny))  # noqa: T201 - its answer
+
+
+if __name__ == "__main__":
+    _main()

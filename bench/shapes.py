@@ -1,0 +1,174 @@
+"""What is measured: the shapes of real models, as data."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Layout(StrEnum):
+    """How a product's factors are stored: N as they are used, T transposed; the left one first."""
+
+    NN = "NN"
+    NT = "NT"
+    TN = "TN"
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """A matrix product, or a batch of them: (rows, inner) times (inner, columns).
+
+    `is_constant` says that the right factor is a parameter, which a library may pack beforehand.
+    """
+
+    name: str
+    batch: int
+    rows: int
+    inner: int
+    columns: int
+    layout: Layout
+    is_constant: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """A product of a model: activations (rows, inner) times weights (inner, columns).
+
+    `is_transposed` says that the weights are stored as (columns, inner). In a batch, which is what
+    attention has, the weights are activations too.
+    """
+
+    name: str
+    rows: int
+    inner: int
+    columns: int
+    batch: int = 1
+    is_transposed: bool = True
+
+
+def list_products(layer: Layer) -> Iterator[Product]:
+    """Yield a layer's products, as autograd computes them: forward, and both gradients."""
+    batch, rows, inner, columns = layer.batch, layer.rows, layer.inner, layer.columns
+    forward, back = (Layout.NT, Layout.NN) if layer.is_transposed else (Layout.NN, Layout.NT)
+    is_constant = batch == 1
+    yield Product(f"{layer.name} forward", batch, rows, inner, columns, forward, is_constant)
+    yield Product(f"{layer.name} input gradient", batch, rows, columns, inner, back, is_constant)
+    ends = (columns, inner) if layer.is_transposed else (inner, columns)
+    left, right = ends
+    yield Product(f"{layer.name} weight gradient", batch, left, rows, right, Layout.TN)
+
+
+def _attention(heads: int, tokens: int, width: int) -> tuple[Layer, Layer]:
+    return (
+        Layer("attention scores", tokens, width, tokens, heads),
+        Layer("attention values", tokens, tokens, width, heads, is_transposed=False),
+    )
+
+
+def _gpt2(name: str, inner: int, columns: int) -> Layer:
+    return Layer(name, 4 * 256, inner, columns, is_transposed=False)
+
+
+PRODUCTS: Mapping[str, tuple[Layer, ...]] = {
+    "gpt2": (  # GPT-2 124M, 4 x 256 tokens
+        _gpt2("query, key, value", 768, 3 * 768),
+        _gpt2("attention output", 768, 768),
+        _gpt2("mlp up", 768, 3072),
+        _gpt2("mlp down", 3072, 768),
+        Layer("head", 4 * 256, 768, 50257),
+        *_attention(4 * 12, 256, 64),
+    ),
+    "llama": (  # Llama 3.2 1B, 512 tokens
+        Layer("query, output", 512, 2048, 2048),
+        Layer("key, value", 512, 2048, 512),
+        Layer("mlp gate, up", 512, 2048, 8192),
+        Layer("mlp down", 512, 8192, 2048),
+        Layer("head", 512, 2048, 128256),
+        *_attention(32, 512, 64),
+    ),
+    "bert": (  # BERT-base, 8 x 128 tokens
+        Layer("query, key, value, output", 8 * 128, 768, 768),
+        Layer("mlp up", 8 * 128, 768, 3072),
+        Layer("mlp down", 8 * 128, 3072, 768),
+        Layer("head", 8 * 128, 768, 30522),
+        *_attention(8 * 12, 128, 64),
+    ),
+    "vit": (  # ViT-B/16, 8 images of 224 x 224
+        Layer("patches", 8 * 196, 768, 768),
+        Layer("query, key, value, output", 8 * 197, 768, 768),
+        Layer("mlp up", 8 * 197, 768, 3072),
+        Layer("mlp down", 8 * 197, 3072, 768),
+        Layer("head", 8, 768, 1000),
+        *_attention(8 * 12, 197, 64),
+    ),
+}
+
+TINY_PRODUCTS: Mapping[str, tuple[Layer, ...]] = {
+    "gpt2": (_gpt2("mlp up", 8, 24), *_attention(2, 6, 5)),
+    "bert": (Layer("mlp up", 7, 9, 11),),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Convolution:
+    """A convolution of square images by square windows, without bias."""
+
+    channels: int
+    filters: int
+    window: int
+    stride: int
+    side: int
+    has_input_gradient: bool = True
+
+    @property
+    def padding(self) -> int:
+        """Zeros around the image."""
+        return self.window // 2
+
+
+BATCHES = (1, 16)
+
+CONVOLUTIONS = (  # the 23 distinct ones of ResNet-50, on images of 224 x 224
+    Convolution(3, 64, 7, 2, 224, has_input_gradient=False),
+    Convolution(64, 64, 1, 1, 56),
+    Convolution(64, 64, 3, 1, 56),
+    Convolution(64, 256, 1, 1, 56),
+    Convolution(256, 64, 1, 1, 56),
+    Convolution(256, 128, 1, 1, 56),
+    Convolution(128, 128, 3, 2, 56),
+    Convolution(256, 512, 1, 2, 56),
+    Convolution(128, 512, 1, 1, 28),
+    Convolution(512, 128, 1, 1, 28),
+    Convolution(128, 128, 3, 1, 28),
+    Convolution(512, 256, 1, 1, 28),
+    Convolution(256, 256, 3, 2, 28),
+    Convolution(512, 1024, 1, 2, 28),
+    Convolution(256, 1024, 1, 1, 14),
+    Convolution(1024, 256, 1, 1, 14),
+    Convolution(256, 256, 3, 1, 14),
+    Convolution(1024, 512, 1, 1, 14),
+    Convolution(512, 512, 3, 2, 14),
+    Convolution(1024, 2048, 1, 2, 14),
+    Convolution(512, 2048, 1, 1, 7),
+    Convolution(2048, 512, 1, 1, 7),
+    Convolution(512, 512, 3, 1, 7),
+)
+
+TINY_CONVOLUTIONS = (
+    Convolution(3, 4, 7, 2, 12, has_input_gradient=False),
+    Convolution(4, 6, 1, 2, 6),
+    Convolution(4, 4, 3, 1, 6),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorSizes:
+    """Sizes of the operators that are neither products nor convolutions: those of GPT-2 124M."""
+
+    rows: int = 4 * 256
+    width: int = 768
+    inner: int = 3072
+    vocabulary: int = 50257
+    scores: tuple[int, int, int, int] = (4, 12, 256, 256)
+
+
+TINY_OPERATORS = OperatorSizes(rows=6, width=8, inner=12, vocabulary=10, scores=(1, 2, 4, 4))

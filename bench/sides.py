@@ -1,0 +1,102 @@
+"""The two sides of a measurement: ours is a captured program, stock is eager torch."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+
+from bench.rows import Row
+from bench.timing import Side, measure, using_threads
+from offchain.errors import MootError
+from offchain.execution.executor import Executor
+from offchain.programs.capture import capture
+from offchain.programs.recipe import InferenceRecipe
+
+Tensors = tuple[torch.Tensor, ...]
+Function = Callable[..., torch.Tensor | Sequence[torch.Tensor]]
+
+TOLERANCE = 1e-3
+"""How far results may be apart, as a share of the largest element's magnitude."""
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """One row to be: the same results computed by ours, by stock and perhaps by libraries."""
+
+    group: str
+    name: str
+    shape: str
+    ours: Side
+    stock: Side
+    libraries: Mapping[str, Side] = field(default_factory=dict)
+
+
+def make_ours(function: Function, tensors: Tensors) -> Side:
+    """Return the captured function, run by the executor on these tensors."""
+    recipe = InferenceRecipe(
+        torch.nn.Module(), lambda _, *batch: function(*batch), lambda _: tensors
+    )
+    captured = capture(recipe)
+    executor = Executor(captured.program)
+    state, batch = captured.initial_state, captured.batch(0)
+    return lambda: executor.run(state, batch, 0)
+
+
+def compare(comparison: Comparison, threads: Sequence[int], repeats: int) -> Iterator[Row]:
+    """Yield the row of each number of threads, after a look at the results.
+
+    Raises:
+        MootError: two sides do not agree.
+    """
+    others = {"ours": comparison.ours, **comparison.libraries}
+    reference = to_arrays(comparison.stock())
+    for side, run in others.items():
+        check_close(f"{comparison.name} {comparison.shape}, {side}", to_arrays(run()), reference)
+    del reference
+    sides = {"stock": comparison.stock, **others}
+    for count in threads:
+        with using_threads(count):
+            spent = dict(zip(sides, measure(list(sides.values()), repeats), strict=True))
+        ours_s, stock_s = spent.pop("ours"), spent["stock"]
+        extra = _compare_best(spent, ours_s) if comparison.libraries else {}
+        yield Row(
+            comparison.group, comparison.name, comparison.shape, count, ours_s, stock_s, extra
+        )
+
+
+def _compare_best(spent: Mapping[str, float], ours_s: float) -> dict[str, object]:
+    """Return which library is the best on this machine, stock torch among them."""
+    best = min(spent, key=lambda name: spent[name])
+    return {
+        "best": best,
+        "best_s": spent[best],
+        "best_ratio": spent[best] / ours_s,
+        "libraries_s": dict(spent),
+    }
+
+
+def to_arrays(result: object) -> list[np.ndarray]:
+    """Return what a side returned as a list of arrays."""
+    results = result if isinstance(result, (list, tuple)) else [result]
+    return [np.asarray(r.detach() if isinstance(r, torch.Tensor) else r) for r in results]
+
+
+def check_close(
+    name: str, found: Sequence[np.ndarray], wanted: Sequence[np.ndarray], share: float = TOLERANCE
+) -> None:
+    """Refuse results that are not those of stock torch, up to rounding.
+
+    Raises:
+        MootError: they are further apart than that.
+    """
+    for a, b in zip(found, wanted, strict=True):
+        bound = share * max(float(np.abs(b).max(initial=0)), 1e-30)
+        distance = float(np.abs(a - b).max(initial=0))
+        if a.shape != b.shape or not distance <= bound:
+            raise MootError(f"{name} is {distance:g} away from stock torch; a bound is {bound:g}")
+
+
+def draw(generator: torch.Generator, *shape: int) -> torch.Tensor:
+    """Return normal numbers."""
+    return torch.randn(shape, generator=generator)

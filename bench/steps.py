@@ -1,0 +1,82 @@
+"""Whole training steps: the executor's, with the commitment to the state, against eager torch.
+
+A state is committed to every ten steps, so a step of ours counts a tenth of a commitment.
+"""
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from itertools import count
+
+from bench.memory import OURS, SIDES, STOCK, measure_peak
+from bench.models import SHAPES, make_recipe, make_stock_step
+from bench.rows import Row
+from bench.sides import check_close, to_arrays
+from bench.timing import measure, using_threads
+from offchain.commitments.tensors import Array, compute_state_root, compute_tensor_root
+from offchain.execution.executor import Executor, Watch
+from offchain.programs.capture import capture
+from offchain.programs.recipe import TrainingRecipe
+
+GROUP = "step"
+
+STEPS_PER_COMMITMENT = 10
+
+_BATCHES = 4
+
+LOSS_TOLERANCE = 0.05
+"""Dropout draws other numbers on each side, so that the losses are close and no more."""
+
+
+class OurTraining:
+    """A run of our own: steps one after the other, and commitments to the state.
+
+    Args:
+        recipe: what is trained.
+        batches: how many batches are made beforehand, to be used in turn.
+    """
+
+    def __init__(self, recipe: TrainingRecipe, batches: int) -> None:
+        captured = capture(recipe)
+        self.executor = Executor(captured.program)
+        self._batches = [captured.batch(step) for step in range(batches)]
+        self._step = 0
+        self.state: list[Array] = captured.initial_state
+
+    def advance(self, watch: Watch | None = None) -> float:
+        """Run the next step and return its loss."""
+        batch = self._batches[self._step % len(self._batches)]
+        self.executor.advance(self.state, batch, self._step, watch)
+        self._step += 1
+        return float(self.state[-1])
+
+    def commit(self) -> bytes:
+        """Return the root of the state."""
+        return compute_state_root([compute_tensor_root(array) for array in self.state])
+
+
+def measure_steps(
+    models: Collection[str], threads: Sequence[int], repeats: int, *, is_tiny: bool
+) -> Iterator[Row]:
+    """Yield a row for each model, some of `MODELS`, and number of threads."""
+    for model in models:
+        peaks = {side: measure_peak(model, side, max(threads), is_tiny=is_tiny) for side in SIDES}
+        ours, stock = _prepare(make_recipe(model, is_tiny=is_tiny))
+        first = [to_arrays(side()) for side in (ours.advance, stock)]
+        check_close(f"the loss of {model}", first[0], first[1], LOSS_TOLERANCE)
+        for number in threads:
+            with using_threads(number):
+                step_s, commitment_s, stock_s = measure([ours.advance, ours.commit, stock], repeats)
+            extra = {
+                "step_s": step_s,
+                "commitment_s": commitment_s,
+                "ours_peak_bytes": peaks[OURS],
+                "stock_peak_bytes": peaks[STOCK],
+                "memory_ratio": peaks[OURS] / peaks[STOCK],
+            }
+            ours_s = step_s + commitment_s / STEPS_PER_COMMITMENT
+            shape = "tiny" if is_tiny else SHAPES[model]
+            yield Row(GROUP, model, shape, number, ours_s, stock_s, extra)
+
+
+def _prepare(recipe: TrainingRecipe) -> tuple[OurTraining, Callable[[], float]]:
+    numbers, train = count(), make_stock_step(recipe)
+    return OurTraining(recipe, _BATCHES), lambda: train(next(numbers) % _BATCHES)

@@ -1,0 +1,28 @@
+"""The groups of operators, one after the other."""
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+
+from bench import convolutions, operators, products
+from bench.rows import Row
+from bench.sides import Comparison, compare
+
+GROUPS: Mapping[str, Callable[[Collection[str], bool], Iterator[Comparison]]] = {
+    products.GROUP: lambda models, is_tiny: products.list_comparisons(models, is_tiny=is_tiny),
+    convolutions.GROUP: lambda _, is_tiny: convolutions.list_comparisons(is_tiny=is_tiny),
+    operators.GROUP: lambda _, is_tiny: operators.list_comparisons(is_tiny=is_tiny),
+}
+
+
+def measure_operators(
+    groups: Collection[str],
+    models: Collection[str],
+    threads: Sequence[int],
+    repeats: int,
+    *,
+    is_tiny: bool,
+) -> Iterator[Row]:
+    """Yield the rows of some groups; `models` chooses among those of the matrix products."""
+    for name, list_comparisons in GROUPS.items():
+        if name in groups:
+            for comparison in list_comparisons(models, is_tiny):
+                yield from compare(comparison, threads, repeats)

@@ -1,0 +1,62 @@
+"""Timing: sides take turns in one process, warm, and the median of several turns counts.
+
+Idle OpenMP threads of torch spin for a while after each parallel region, and so take a core from
+whoever comes next. Every turn therefore begins with a pause, in which they fall asleep. A side that
+is fast runs several times a turn, so that the clock's resolution and the first touch of cold caches
+do not count.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from statistics import median
+
+import torch
+from threadpoolctl import threadpool_limits
+
+from offchain.execution.kernels.threads import get_threads, set_threads
+
+Side = Callable[[], object]
+
+PAUSE_S = 0.03
+_TURN_S = 0.02
+_MAX_CALLS = 100
+
+
+@contextmanager
+def using_threads(count: int) -> Iterator[None]:
+    """Let our kernels, torch and numpy use the same number of threads."""
+    ours, theirs = get_threads(), torch.get_num_threads()
+    set_threads(count)
+    torch.set_num_threads(count)
+    try:
+        with threadpool_limits(limits=count, user_api="blas"):
+            yield
+    finally:
+        set_threads(ours)
+        torch.set_num_threads(theirs)
+
+
+def measure(sides: Sequence[Side], repeats: int) -> list[float]:
+    """Return the median seconds of one call of each side."""
+    calls = [_choose_calls(side) for side in sides]
+    turns: list[list[float]] = [[] for _ in sides]
+    for _ in range(repeats):
+        for side, count, found in zip(sides, calls, turns, strict=True):
+            found.append(_take_turn(side, count))
+    return [median(found) for found in turns]
+
+
+def _choose_calls(side: Side) -> int:
+    """Return how often a side runs in a turn; this is its first, cold call too."""
+    side()
+    once = _take_turn(side, 1)
+    return max(1, min(_MAX_CALLS, int(_TURN_S / max(once, 1e-9))))
+
+
+def _take_turn(side: Side, calls: int) -> float:
+    time.sleep(PAUSE_S)
+    start = time.perf_counter()
+    for _ in range(calls):
+        side()
+    return (time.perf_counter() - start) / calls

@@ -1,0 +1,151 @@
+"""Memory for tensors, used again: fresh pages cost more than most operators that fill them.
+
+A block goes back to the pool when the last array on it is gone, and never before: whoever holds an
+array, or a view of one, holds its block. What is in use and what waits to be used again are never
+more, together, than a fifth above the most that was in use at once.
+"""
+
+import os
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from math import prod
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+_LEAST_BYTES = 1 << 16
+"""Smaller arrays are left to the system's allocator, which uses their memory again itself."""
+
+_ALIGNMENT = 64
+_FIT = 1.5
+"""How much larger than what is asked for a block may be that waits."""
+
+_SLACK = 1.2
+"""What may be held, for each byte that was in use when the most was."""
+
+_STEPS_PER_DOUBLING = 8
+"""Sizes of blocks between a power of two and the next; a block is at most an eighth too large."""
+
+
+def empty(shape: Sequence[int], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+    """Return a contiguous array of arbitrary content, as `np.empty` does."""
+    kind = np.dtype(dtype)
+    size = prod(shape) * kind.itemsize
+    if size < _LEAST_BYTES:
+        return np.empty(shape, kind)
+    return np.asarray(_Lease(_pool.take(_round(size)), tuple(shape), kind))
+
+
+def zeros(shape: Sequence[int], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+    """Return a contiguous array of zeros, as `np.zeros` does."""
+    array = empty(shape, dtype)
+    array[...] = 0
+    return array
+
+
+def get_idle_bytes() -> int:
+    """Return how much memory waits to be used again."""
+    return _pool.idle_bytes
+
+
+def release() -> None:
+    """Give the memory that waits to be used again back to the system."""
+    _pool.clear()
+
+
+def _round(size: int) -> int:
+    step = max(_ALIGNMENT, 1 << max(0, (size - 1).bit_length() - _STEPS_PER_DOUBLING.bit_length()))
+    return -(-size // step) * step
+
+
+class _Block(NamedTuple):
+    """Memory, and the aligned address in it from which `size` bytes may be used."""
+
+    memory: npt.NDArray[np.uint8]
+    address: int
+    size: int
+
+
+def _make_block(size: int) -> _Block:
+    memory = np.empty(size + _ALIGNMENT, np.uint8)
+    return _Block(memory, -(-memory.ctypes.data // _ALIGNMENT) * _ALIGNMENT, size)
+
+
+class _Pool:
+    """Blocks that wait to be used again, by size; the sizes that have waited longest come first."""
+
+    def __init__(self) -> None:
+        self._idle: OrderedDict[int, list[_Block]] = OrderedDict()
+        self._lock = threading.RLock()
+        self.idle_bytes = 0
+        self._used_bytes = 0
+        self._most_bytes = 0
+
+    def take(self, size: int) -> _Block:
+        """Return a block of at least this size: one that waits, or a new one in place of others."""
+        with self._lock:
+            fitting = [s for s, blocks in self._idle.items() if blocks and size <= s <= _FIT * size]
+            found = min(fitting, default=None)
+            self._used_bytes += found or size
+            self._most_bytes = max(self._most_bytes, self._used_bytes)
+            if found is not None:
+                self.idle_bytes -= found
+                return self._idle[found].pop()
+            self._drop(self._used_bytes + self.idle_bytes - int(_SLACK * self._most_bytes))
+        return _make_block(size)
+
+    def put(self, block: _Block) -> None:
+        """Let a block wait."""
+        with self._lock:
+            self._idle.setdefault(block.size, []).append(block)
+            self._idle.move_to_end(block.size)
+            self.idle_bytes += block.size
+            self._used_bytes -= block.size
+
+    def clear(self) -> None:
+        """Drop every block that waits, and forget what was in use."""
+        with self._lock:
+            self._idle.clear()
+            self.idle_bytes = 0
+            self._most_bytes = self._used_bytes
+
+    def renew_lock(self) -> None:
+        """Forget that a thread, which is not there after a fork, may hold the lock."""
+        self._lock = threading.RLock()
+
+    def _drop(self, size: int) -> None:
+        """Give up blocks of at least this many bytes together, or else all."""
+        while size > 0 and self._idle:
+            other, waiting = next(iter(self._idle.items()))
+            if waiting:
+                waiting.pop()
+                self.idle_bytes -= other
+                size -= other
+            else:
+                del self._idle[other]
+
+
+_pool = _Pool()
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_pool.renew_lock)
+
+
+class _Lease:
+    """The memory of one array; numpy keeps it for as long as any view of the array lives."""
+
+    __slots__ = ("__array_interface__", "_block")
+
+    def __init__(self, block: _Block, shape: tuple[int, ...], kind: np.dtype[Any]) -> None:
+        self._block = block
+        self.__array_interface__ = {
+            "data": (block.address, False),
+            "shape": shape,
+            "typestr": kind.str,
+            "version": 3,
+        }
+
+    def __del__(self, put: Callable[[_Block], None] = _pool.put) -> None:
+        put(self._block)  # bound early: at the interpreter's end `_pool` is gone before some arrays

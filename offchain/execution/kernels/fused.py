@@ -1,0 +1,260 @@
+"""Fused kernels as data: what is computed for each row of a matrix, and in how many passes.
+
+A region is a set of values on the rows of a matrix. A *full* value has an element for every row and
+column, a *row* value one for every row, and a *lanes* value one for every row and lane, where lane
+l folds the columns l, l + lanes, l + 2 lanes, ... in this order. Rows are computed block by block,
+so that what one pass over the columns leaves for the next one is still in cache. Row pass 0,
+column pass 1, row pass 1, column pass 2, ... alternate: a column pass computes full values and
+folds them into lanes, a row pass folds lanes and computes row values.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+
+from offchain.arithmetic.functions import DType, Function
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """An operand from outside: a strided view over the rows' axes and the columns.
+
+    Attributes:
+        dtype: its type.
+        buffer: which buffer it is in.
+        offset: its first element in the buffer.
+        row_strides: its strides along the rows' axes, in elements.
+        column_stride: its stride along the columns; None for a row value.
+    """
+
+    dtype: DType
+    buffer: int
+    offset: int
+    row_strides: tuple[int, ...]
+    column_stride: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """One element for all rows and columns, by its bits."""
+
+    dtype: DType
+    bits: int
+
+
+@dataclass(frozen=True, slots=True)
+class Apply:
+    """A scalar function of other values, given by their places; a row value or a full one."""
+
+    dtype: DType
+    function: Function
+    arguments: tuple[int, ...]
+    is_row: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Lanes:
+    """The folds of a full value in lanes; beyond the last column, each last step folds `fill`."""
+
+    dtype: DType
+    function: Function
+    argument: int
+    lanes: int
+    init: int
+    fill: int
+
+
+@dataclass(frozen=True, slots=True)
+class Fold:
+    """A row value: the fold of a lanes value, or of a full one, in ascending order."""
+
+    dtype: DType
+    function: Function
+    argument: int
+    init: int
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """The number of each column, a full value."""
+
+    dtype: DType = DType.INT64
+
+
+@dataclass(frozen=True, slots=True)
+class Pick:
+    """A row value: the element of a full value in the column that a row value names.
+
+    Where there is no such column, it is `fill`.
+    """
+
+    dtype: DType
+    argument: int
+    column: int
+    fill: int
+
+
+Value = Load | Constant | Apply | Lanes | Fold | Columns | Pick
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """What a fused kernel computes; equal regions share one.
+
+    Attributes:
+        rows: the extents of the rows' axes.
+        columns: the number of columns.
+        last_columns: the number of columns where the last axis of the rows is at its end, if rows
+            are parts of longer ones; otherwise `columns`.
+        block: rows that are computed together.
+        values: each refers to earlier ones only.
+        stores: pairs of a value and the buffer that receives it, row-major.
+    """
+
+    rows: tuple[int, ...]
+    columns: int
+    last_columns: int
+    block: int
+    values: tuple[Value, ...]
+    stores: tuple[tuple[int, int], ...]
+
+
+_SIMPLE, _DIVISION, _TRANSCENDENTAL = 1, 8, 24
+"""Rough costs of scalar functions, in instructions on a vector."""
+
+_STORED_COST = 6
+"""What costs more is kept between passes, and not computed again."""
+
+
+def is_row(value: Value) -> bool:
+    """Whether there is one element for every row."""
+    if isinstance(value, Load):
+        return value.column_stride is None
+    return isinstance(value, Fold | Pick) or (isinstance(value, Apply) and value.is_row)
+
+
+def is_full(value: Value) -> bool:
+    """Whether there is one element for every row and column."""
+    return isinstance(value, Load | Apply | Columns) and not is_row(value)
+
+
+def get_arguments(value: Value) -> tuple[int, ...]:
+    """Return the places of the values that a value is computed from."""
+    if isinstance(value, Apply):
+        return value.arguments
+    if isinstance(value, Pick):
+        return value.argument, value.column
+    return (value.argument,) if isinstance(value, Lanes | Fold) else ()
+
+
+@dataclass(slots=True)
+class Pass:
+    """One pass over the columns of a block of rows, and the row pass that follows it.
+
+    Attributes:
+        reached: the values that the column pass computes or reads, ascending.
+        folded: the lanes values that it computes.
+        written: the full values that it stores in scratch or in an output.
+        picked: the row values that it picks from full ones.
+        row_values: the row values that the row pass computes, ascending.
+    """
+
+    reached: list[int] = field(default_factory=list)
+    folded: list[int] = field(default_factory=list)
+    written: list[int] = field(default_factory=list)
+    picked: list[int] = field(default_factory=list)
+    row_values: list[int] = field(default_factory=list)
+
+
+class Plan:
+    """When each value of a region is computed, and what is kept for later.
+
+    Attributes:
+        stages: the number of the pass in which each value is computed first.
+        scratch: the values that are kept in scratch memory.
+        passes: the passes, from number 0, which has no columns.
+    """
+
+    def __init__(self, region: Region) -> None:
+        self._values = region.values
+        self._kept = {value for value, _ in region.stores}
+        self.stages = _find_stages(region.values)
+        self._costs = _find_costs(region.values)
+        self.scratch = {i for i, v in enumerate(region.values) if is_row(v) or isinstance(v, Lanes)}
+        self.scratch |= {
+            v.argument
+            for v in region.values
+            if isinstance(v, Fold) and is_full(region.values[v.argument])
+        }
+        self.passes = [Pass() for _ in range(max(self.stages, default=0) + 1)]
+        for index in reversed(range(len(self.passes))):
+            self._fill(index)
+
+    def cost(self, values: Iterable[int]) -> int:
+        """Return roughly how many instructions on a vector some values take."""
+        return sum(_own_cost(self._values[i]) for i in values)
+
+    def is_read(self, value: int, stage: int) -> bool:
+        """Whether a pass reads a full value that an earlier one has stored."""
+        is_stored = value in self.scratch or value in self._kept
+        return is_stored and self.stages[value] < stage
+
+    def _fill(self, stage: int) -> None:
+        """Plan a pass; those after it have said what they want to be kept."""
+        here = [i for i, s in enumerate(self.stages) if s == stage]
+        this = self.passes[stage]
+        this.row_values = [i for i in here if is_row(self._values[i])]
+        if stage == 0:
+            return
+        this.folded = [i for i in here if isinstance(self._values[i], Lanes)]
+        this.written = [
+            i for i in here if is_full(self._values[i]) and (i in self._kept or i in self.scratch)
+        ]
+        this.picked = [i for i in here if isinstance(self._values[i], Pick)]
+        ends = (get_arguments(self._values[i]) for i in this.folded + this.picked)
+        wanted = list(dict.fromkeys([*this.written, *chain.from_iterable(ends)]))
+        this.reached = sorted(set(self._reach(wanted, stage)))
+
+    def _reach(self, wanted: Sequence[int], stage: int) -> Iterator[int]:
+        waiting, seen = list(wanted), set(wanted)
+        while waiting:
+            index = waiting.pop()
+            yield index
+            value = self._values[index]
+            if not isinstance(value, Apply) or value.is_row:
+                continue
+            if self.stages[index] < stage and self._costs[index] > _STORED_COST:
+                self.scratch |= {index} - self._kept
+            if self.is_read(index, stage):
+                continue
+            waiting += [i for i in value.arguments if i not in seen]
+            seen.update(value.arguments)
+
+
+def _find_stages(values: Sequence[Value]) -> list[int]:
+    stages: list[int] = []
+    for value in values:
+        needed = [0]
+        for index in get_arguments(value):
+            moves_on = is_row(values[index]) and (is_full(value) or isinstance(value, Pick))
+            needed.append(stages[index] + moves_on)
+        has_columns = is_full(value) or isinstance(value, Lanes | Fold | Pick)
+        stages.append(max(*needed, int(has_columns)))
+    return stages
+
+
+def _find_costs(values: Sequence[Value]) -> list[int]:
+    """Return roughly what it costs to compute each full value again, but at most a bit too much."""
+    costs: list[int] = []
+    for value in values:
+        full = [costs[i] for i in get_arguments(value) if is_full(values[i])]
+        costs.append(min(_own_cost(value) + sum(full), _STORED_COST + 1))
+    return costs
+
+
+def _own_cost(value: Value) -> int:
+    if not isinstance(value, Apply):
+        return int(isinstance(value, Load) and value.column_stride is not None)
+    if value.function.is_transcendental:
+        return _TRANSCENDENTAL
+    return _DIVISION if value.function in {Function.DIV, Function.SQRT} else _SIMPLE

@@ -1,0 +1,111 @@
+"""Machine code of LLVM modules that we generate ourselves, kept on disk as plain object code.
+
+Compiling takes tens of milliseconds, loading takes one. An object is found by the hash of all that
+it follows from: the module's text, the processor, its features and the version of LLVM. What is
+damaged or half-written does not match its checksum and is made again. Object code is run, so the
+directory has to be as trustworthy as the source itself; only its owner may enter it.
+"""
+
+import ctypes
+import hashlib
+import os
+import tempfile
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from llvmlite import binding, ir
+
+from offchain.execution.kernels.machine import get_features
+
+Entry = Callable[..., None]
+"""A function in machine code; calling it releases the interpreter lock."""
+
+_OPTIMIZATION = 3
+_FORMAT = b"moot object 1\n"
+_DIGEST_BYTES = hashlib.sha256().digest_size
+
+_engines: list[binding.ExecutionEngine] = []
+"""What owns the machine code, which lives as long as the process."""
+
+
+def load(module: ir.Module, name: str, *parameters: type) -> Entry:
+    """Return a function of a module as machine code for this processor.
+
+    Args:
+        module: the module, which refers to no variable outside.
+        name: the function's name; it returns nothing.
+        parameters: the ctypes of its parameters.
+    """
+    text = str(module)
+    path = _get_directory() / _hash_origin(text)
+    code = _read(path)
+    if code is None:
+        code = _compile(text)
+        _write(path, code)
+    engine = binding.create_mcjit_compiler(binding.parse_assembly(""), _make_target())
+    engine.add_object_file(binding.ObjectFileRef.from_data(code))
+    engine.finalize_object()
+    _engines.append(engine)
+    return ctypes.CFUNCTYPE(None, *parameters)(engine.get_function_address(name))
+
+
+def _make_target() -> binding.TargetMachine:
+    binding.initialize_native_target()
+    binding.initialize_native_asmprinter()
+    return binding.Target.from_default_triple().create_target_machine(
+        cpu=binding.get_host_cpu_name(),
+        features=get_features(),
+        opt=_OPTIMIZATION,
+        reloc="pic",
+        codemodel="small",
+        jit=True,
+    )
+
+
+def _compile(text: str) -> bytes:
+    target = _make_target()
+    module = binding.parse_assembly(text)
+    module.triple = target.triple
+    module.data_layout = str(target.target_data)
+    module.verify()
+    options = binding.create_pipeline_tuning_options(speed_level=_OPTIMIZATION)
+    options.loop_vectorization = options.slp_vectorization = options.loop_unrolling = False
+    builder = binding.create_pass_builder(target, options)
+    builder.getModulePassManager().run(module, builder)
+    code: bytes = target.emit_object(module)
+    return code
+
+
+def _hash_origin(text: str) -> str:
+    version = ".".join(map(str, binding.llvm_version_info))
+    origin = f"{version}\n{binding.get_host_cpu_name()}\n{get_features()}\n{text}"
+    return hashlib.sha256(origin.encode()).hexdigest()
+
+
+def _get_directory() -> Path:
+    root = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(root) / "moot" / "kernels"
+
+
+def _read(path: Path) -> bytes | None:
+    """Return the object code in a file, None if there is none that is whole."""
+    try:
+        content = path.read_bytes()
+    except OSError:
+        return None
+    code = content[len(_FORMAT) + _DIGEST_BYTES :]
+    return code if content == _seal(code) else None
+
+
+def _seal(code: bytes) -> bytes:
+    return _FORMAT + hashlib.sha256(code).digest() + code
+
+
+def _write(path: Path, code: bytes) -> None:
+    """Keep object code for the next process, if there is a place to keep it."""
+    with suppress(OSError):
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
+            file.write(_seal(code))
+        Path(file.name).replace(path)

@@ -1,0 +1,97 @@
+"""Packing: matrices copied into panels that the micro-kernel reads from end to end.
+
+Panels are made of squares of as many rows and steps as a vector has lanes; a square whose steps
+lie side by side in memory is turned in registers.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+from llvmlite import ir
+from numba.core import types
+
+from offchain.execution.kernels import vectors
+from offchain.execution.kernels.compiled import emitted, subroutine
+from offchain.execution.kernels.vectors import FLOAT, LANES, WORD
+
+Floats = npt.NDArray[np.float32]
+
+_FLOAT_BYTES = 4
+_VECTOR = ir.VectorType(FLOAT, LANES)
+
+
+@subroutine
+def panel_bytes(depth: int, step_bytes: int) -> int:
+    """Bytes of a panel of `depth` steps, whole squares."""
+    return -(-depth // LANES) * LANES * step_bytes
+
+
+@subroutine
+def pack(source: Floats, rows: int, step_bytes: int, target: int) -> None:
+    """Copy a matrix into panels of `rows` rows, `panel_bytes` apart.
+
+    Args:
+        source: (R, K) float32, any strides; rows of a, or columns of b.
+        rows: of a panel.
+        step_bytes: bytes of one step of k in a panel, whole vectors, room for `rows` floats.
+        target: address of the first panel. Lanes beyond the rows of a panel, and steps beyond K,
+            get any value.
+    """
+    m, depth = source.shape
+    step, k_step = source.strides
+    panels, squares = -(-m // rows), -(-depth // LANES)
+    size = squares * LANES * step_bytes
+    for number in range(panels * squares):
+        if k_step == _FLOAT_BYTES:
+            panel, square = number // squares, number % squares
+        else:
+            panel, square = number % panels, number // panels
+        first, k = panel * rows, square * LANES
+        height = min(rows, m - first)
+        packed = target + panel * size + k * step_bytes
+        for row in range(0, height, LANES):
+            place = source.ctypes.data + (first + row) * step + k * k_step
+            ends = min(LANES, height - row), min(LANES, depth - k)
+            _pack_square(place, step, k_step, *ends, packed + row * _FLOAT_BYTES, step_bytes)
+
+
+@emitted(types.void, *[types.intp] * 7)
+def _pack_square(
+    builder: ir.IRBuilder,
+    source: ir.Value,
+    step: ir.Value,
+    k_step: ir.Value,
+    rows: ir.Value,
+    depth: ir.Value,
+    target: ir.Value,
+    target_step: ir.Value,
+) -> None:
+    def place(distance: ir.Value, i: int, end: ir.Value) -> ir.Value:
+        is_inside = builder.icmp_signed("<", WORD(i), end)
+        offset = builder.mul(distance, WORD(i))
+        return builder.add(source, builder.select(is_inside, offset, WORD(0)))
+
+    def store(steps: Sequence[ir.Value]) -> None:
+        for k, vector in enumerate(steps):
+            vectors.store(builder, vector, builder.add(target, builder.mul(target_step, WORD(k))))
+
+    row_is_dense, step_is_dense = (
+        builder.icmp_signed("==", distance, WORD(_FLOAT_BYTES)) for distance in (k_step, step)
+    )
+    is_deep = builder.icmp_signed("==", depth, WORD(LANES))
+    with builder.if_else(row_is_dense) as (then, otherwise):
+        with then, builder.if_else(is_deep) as (whole, part):
+            with whole:
+                store(vectors.load_columns(builder, _VECTOR, source, step, rows))
+            with part:
+                places = [place(step, row, rows) for row in range(LANES)]
+                loaded = [vectors.load_first(builder, _VECTOR, row, depth) for row in places]
+                store(vectors.transpose(builder, loaded))
+        with otherwise:
+            places = [place(k_step, k, depth) for k in range(LANES)]
+            with builder.if_else(step_is_dense) as (dense, strided):
+                with dense:
+                    store([vectors.load_first(builder, _VECTOR, k, rows) for k in places])
+                with strided:
+                    store([vectors.gather_first(builder, _VECTOR, k, step, rows) for k in places])

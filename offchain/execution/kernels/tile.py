@@ -1,0 +1,151 @@
+"""The register micro-kernel: one tile of a product, computed from panels of its operands.
+
+A panel of a holds the factors of up to `ROWS` rows, a panel of b those of up to `COLUMNS` columns.
+Panels are read where they lie, with any distance between the steps of k; packed ones
+(`packing.py`) have `A_STEP_BYTES` and `B_STEP_BYTES`. The sums stay in registers over all steps,
+and each takes its terms in ascending order.
+"""
+# mypy: disallow-untyped-calls=False
+# (numba annotates only a part of what it exports)
+
+from collections.abc import Sequence
+
+from llvmlite import ir
+from numba.core import cgutils, types
+
+from offchain.arithmetic.functions import CANONICAL_NAN
+from offchain.execution.kernels import vectors
+from offchain.execution.kernels.compiled import emitted
+from offchain.execution.kernels.machine import VECTOR_REGISTERS
+from offchain.execution.kernels.vectors import FLOAT, INDEX, LANES, VECTOR_BYTES, WORD
+
+FLOAT_BYTES = 4
+
+ROWS = (VECTOR_REGISTERS - 4) // 2
+"""Rows of the largest tile; it is two vectors wide and leaves registers for one step's factors."""
+
+COLUMNS = 2 * LANES
+A_STEP_BYTES = -(-ROWS // LANES) * VECTOR_BYTES
+B_STEP_BYTES = 2 * VECTOR_BYTES
+
+_VECTOR = ir.VectorType(FLOAT, LANES)
+_BITS = ir.VectorType(INDEX, LANES)
+_SCRATCH = ir.ArrayType(_VECTOR, 2 * ROWS)
+_SCRATCH_STEP_BYTES = 2 * VECTOR_BYTES
+
+
+@emitted(types.void, *[types.intp] * 12)
+def multiply_tile(
+    builder: ir.IRBuilder, rows: ir.Value, columns: ir.Value, *words: ir.Value
+) -> None:
+    """Write what lies at `source` plus the products of two panels to `target`.
+
+    An odd number of rows is rounded up, and columns to whole vectors: panels have to be readable
+    that far, but what lies there may be anything. Arguments:
+        rows: of the tile, from 1 to `ROWS`.
+        columns: of the tile, from 1 to `COLUMNS`.
+        a, a_row_step, a_step: address of the panel of a, bytes between its rows and between steps.
+        b, b_step: address of the panel of b, whose columns are contiguous, bytes between steps.
+        depth: steps of k, at least 1.
+        source, source_step: address of what the sums start from, and bytes between its rows, which
+            are contiguous.
+        target, target_step: likewise for the results; the address may be that of `source`.
+    """
+    panels, places = words[:6], words[6:]
+    narrow, wide = (builder.icmp_signed("==", columns, WORD(n)) for n in (LANES, COLUMNS))
+    is_odd = builder.trunc(rows, ir.IntType(1))
+    is_whole = builder.and_(builder.not_(is_odd), builder.or_(narrow, wide))
+    scratch = builder.ptrtoint(cgutils.alloca_once(builder, _SCRATCH), WORD)
+    scratch_place = scratch, WORD(_SCRATCH_STEP_BYTES)
+    with builder.if_then(builder.not_(is_whole)):
+        _copy_rows(builder, rows, columns, (*places[:2], *scratch_place))
+    reached = [
+        builder.select(is_whole, direct, indirect)
+        for direct, indirect in zip(places, scratch_place * 2, strict=True)
+    ]
+    _emit_any_size(builder, rows, columns, panels, reached)
+    with builder.if_then(builder.not_(is_whole)):
+        _copy_rows(builder, rows, columns, (*scratch_place, *places[2:]))
+
+
+def _copy_rows(
+    builder: ir.IRBuilder, rows: ir.Value, columns: ir.Value, places: Sequence[ir.Value]
+) -> None:
+    source, source_step, target, target_step = places
+
+    def copy_row(row: ir.Value, _: list[ir.Value]) -> list[ir.Value]:
+        start = builder.add(source, builder.mul(row, source_step))
+        copy = builder.add(target, builder.mul(row, target_step))
+        for v in range(2):
+            count = builder.sub(columns, WORD(v * LANES))
+            offset = WORD(v * VECTOR_BYTES)
+            vector = vectors.load_first(builder, _VECTOR, builder.add(start, offset), count)
+            vectors.store_first(builder, vector, builder.add(copy, offset), count)
+        return []
+
+    vectors.repeat(builder, rows, [], copy_row)
+
+
+def _emit_any_size(
+    builder: ir.IRBuilder,
+    rows: ir.Value,
+    columns: ir.Value,
+    panels: Sequence[ir.Value],
+    places: Sequence[ir.Value],
+) -> None:
+    """Run the code for this size of tile."""
+    end = builder.append_basic_block("end")
+    is_wide = builder.icmp_signed(">", columns, WORD(LANES))
+    even = builder.and_(builder.add(rows, WORD(1)), WORD(-2))
+    switch = builder.switch(builder.or_(even, builder.zext(is_wide, WORD)), end)
+    for height in range(2, ROWS + 1, 2):
+        for width in (1, 2):
+            block = builder.append_basic_block("tile")
+            switch.add_case(WORD(height | width - 1), block)
+            builder.position_at_end(block)
+            _emit_size(builder, height, width, panels, places)
+            builder.branch(end)
+    builder.position_at_end(end)
+
+
+def _emit_size(
+    builder: ir.IRBuilder,
+    height: int,
+    width: int,
+    panels: Sequence[ir.Value],
+    places: Sequence[ir.Value],
+) -> None:
+    a, a_row_step, a_step, b, b_step, depth = panels
+    source, source_step, target, target_step = places
+    spots = [(row, v * VECTOR_BYTES) for row in range(height) for v in range(width)]
+
+    def place(start: ir.Value, step: ir.Value, row: int) -> ir.Value:
+        return builder.add(start, builder.mul(step, WORD(row)))
+
+    def multiply(_: ir.Value, carried: list[ir.Value]) -> list[ir.Value]:
+        at_a, at_b, *sums = carried
+        factors = [vectors.load(builder, _VECTOR, at_b, v * VECTOR_BYTES) for v in range(width)]
+        following = [builder.add(at_a, a_step), builder.add(at_b, b_step)]
+        for row in range(height):
+            element = vectors.load(builder, FLOAT, place(at_a, a_row_step, row))
+            factor = vectors.splat(builder, element, LANES)
+            for v in range(width):
+                terms = [factor, factors[v], sums[row * width + v]]
+                following.append(vectors.call(builder, "llvm.fma", terms))
+        return following
+
+    sums = [
+        vectors.load(builder, _VECTOR, place(source, source_step, row), offset)
+        for row, offset in spots
+    ]
+    _, _, *sums = vectors.repeat(builder, depth, [a, b, *sums], multiply)
+    for (row, offset), total in zip(spots, sums, strict=True):
+        value = emit_canonical(builder, total)
+        vectors.store(builder, value, place(target, target_step, row), offset)
+
+
+def emit_canonical(builder: ir.IRBuilder, vector: ir.Value) -> ir.Value:
+    """The bits of a vector of floats, with one pattern for every NaN."""
+    nan = ir.Constant(_BITS, [CANONICAL_NAN] * LANES)
+    is_nan = builder.fcmp_unordered("uno", vector, vector)
+    return builder.select(is_nan, nan, builder.bitcast(vector, _BITS))

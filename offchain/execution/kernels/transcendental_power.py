@@ -1,0 +1,89 @@
+"""Powers to 2^-48 of their value in float64, and whether that settles how they round to float32."""
+
+import math
+
+from llvmlite import ir
+
+from offchain.execution.kernels.transcendental_constants import LN2, LOG2_E, LOG2_E_LOW
+from offchain.execution.kernels.transcendental_lanes import Lanes
+from offchain.execution.kernels.transcendental_pieces import (
+    exp_less_1,
+    log_1_plus,
+    power_of_2,
+    split_significand,
+)
+
+_MARGIN = 2.0**-46
+_FAR = 200.0
+"""Beyond this, powers of two are 0 or infinity in float32."""
+
+_EVEN = 2.0**30
+"""From 2^24 on, every float32 is an even integer."""
+
+_SIGN = 1 << 63
+
+
+def emit_power(builder: ir.IRBuilder, x: ir.Value, y: ir.Value) -> tuple[ir.Value, ir.Value]:
+    """Emit code that raises every lane of x to that of y.
+
+    Args:
+        builder: where to emit it.
+        x: a vector of float32, of any number of lanes.
+        y: likewise.
+
+    Returns:
+        A vector of float32 and a mask of the lanes whose values are in doubt; the others hold the
+        correctly rounded values, but in place of a NaN, any NaN.
+    """
+    base, exponent = Lanes(builder, x).widened(), Lanes(builder, y).widened()
+    value = _at_special_operands(base, exponent, _magnitude(abs(base), exponent))
+    low, high = (value * (1 - _MARGIN)).rounded(), (value * (1 + _MARGIN)).rounded()
+    return low.value, low.holds("!=", high)
+
+
+def _magnitude(base: Lanes, exponent: Lanes) -> Lanes:
+    """exp2(exponent * log2(base)); only the sum of the logarithm's two parts is precise enough."""
+    high, low = _log2(base)
+    power = exponent * high
+    power_low = exponent.times_plus(high, -power) + exponent * low
+    is_near = abs(power).holds("<=", _FAR)
+    power = power.at_least(-_FAR).at_most(_FAR)
+    integer, bits = power.times_and_round(1.0)
+    fraction = (power - integer) + power_low.where(is_near, 0.0)
+    scale = power_of_2(bits)
+    return scale.times_plus(exp_less_1(fraction * LN2), scale)
+
+
+def _log2(x: Lanes) -> tuple[Lanes, Lanes]:
+    """log2(x) for x from 0 to infinity, as a number and what it lacks, to 2^-56 of the value."""
+    m, k = split_significand(x)
+    main, tail = log_1_plus(m - 1)
+    half_divisor = (m + 1) * 0.5
+    main_low = main.times_plus(-half_divisor, m - 1) / half_divisor + tail
+    product = main * LOG2_E
+    product_low = main.times_plus(LOG2_E, -product) + main.times_plus(LOG2_E_LOW, main_low * LOG2_E)
+    high = k + product
+    low = (k - high) + product + product_low
+    total = high + low
+    low = (high - total) + low
+    total = total.where(x.holds("<", math.inf), x)
+    return total.filled(-math.inf).where(x.holds("==", 0), total), low
+
+
+def _at_special_operands(base: Lanes, exponent: Lanes, magnitude: Lanes) -> Lanes:
+    """The power, from the power of the base's magnitude, with the special values of C's pow."""
+    builder = base.builder
+    size, bound = abs(base), exponent.at_least(-_EVEN).at_most(_EVEN)
+    integer, bits = bound.times_and_round(1.0)
+    is_integer = integer.holds("==", bound)
+    is_negative = (base.bits() & _SIGN).is_nonzero()
+
+    is_unit = builder.and_(size.holds("==", 1), exponent.holds("==", exponent))
+    value = magnitude.filled(1).where(is_unit, magnitude)
+    is_flipped = builder.and_(is_negative, builder.and_(is_integer, (bits & 1).is_nonzero()))
+    value = (-value).where(is_flipped, value)
+    is_between = builder.and_(size.holds(">", 0), size.holds("<", math.inf))
+    is_real = builder.or_(is_integer, builder.not_(builder.and_(is_negative, is_between)))
+    value = value.where(is_real, math.nan)
+    is_one = builder.or_(exponent.holds("==", 0), base.holds("==", 1))
+    return value.filled(1).where(is_one, value)

@@ -1,0 +1,162 @@
+"""Vertical folds: of the columns of a matrix whose rows are dense, many columns at a time."""
+
+import ctypes
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+
+from llvmlite import ir
+
+from offchain.arithmetic.functions import DType, Function
+from offchain.execution.kernels import emit, native, vectors
+from offchain.execution.kernels.vectors import LANES, WORD
+
+_VECTORS = 8
+"""Vectors of columns that are folded together."""
+
+_NAME = "fold"
+
+
+@dataclass(frozen=True, slots=True)
+class VerticalFold:
+    """The folds of the columns of a matrix, which has rows `step` elements apart.
+
+    In lanes, lane l folds the rows l, l + lanes, l + 2 lanes, ... and then the lanes are folded.
+
+    Attributes:
+        dtype: the type of the elements.
+        function: what folds the rows.
+        init: the bits that each of these folds starts from.
+        rows: the number of rows.
+        columns: the number of columns.
+        step: how far apart the rows are.
+        lanes: the number of lanes, None if all rows are folded at once.
+        fill: the bits that a lane folds at its last step if there is no row left for it.
+        outer_function: what folds the lanes.
+        outer_init: the bits that the fold of the lanes starts from.
+    """
+
+    dtype: DType
+    function: Function
+    init: int
+    rows: int
+    columns: int
+    step: int
+    lanes: int | None = None
+    fill: int = 0
+    outer_function: Function = Function.COPY
+    outer_init: int = 0
+
+
+class Kernel:
+    """A vertical fold's machine code.
+
+    Attributes:
+        strip: columns that are folded together; a part of the columns starts at a multiple.
+    """
+
+    def __init__(self, fold: VerticalFold) -> None:
+        self._columns = fold.columns
+        writer = _Writer(fold)
+        self.strip = writer.strip
+        self._run = native.load(writer.module, _NAME, *[ctypes.c_int64] * 4)
+
+    @property
+    def strips(self) -> int:
+        """How many parts there are."""
+        return -(-self._columns // self.strip)
+
+    def run(self, source: int, target: int, first: int, stop: int) -> None:
+        """Fold the strips from `first` to `stop`, from the matrix's address to the results'."""
+        self._run(source, target, first, stop)
+
+
+@cache
+def compile_fold(fold: VerticalFold) -> Kernel:
+    """Return the kernel of a fold; equal folds share it."""
+    return Kernel(fold)
+
+
+class _Writer:
+    """Writes the function (source, target, first, stop) of a fold."""
+
+    def __init__(self, fold: VerticalFold) -> None:
+        self.module = ir.Module()
+        self._fold = fold
+        self._width = min(LANES, 1 << fold.columns.bit_length() - 1)
+        self._vectors = min(_VECTORS, fold.columns // self._width)
+        self.strip = self._width * self._vectors
+        signature = ir.FunctionType(ir.VoidType(), [WORD] * 4)
+        function = ir.Function(self.module, signature, _NAME)
+        self._builder = ir.IRBuilder(function.append_basic_block())
+        source, target, first, stop = function.args
+        self._write_strips(source, target, first, stop)
+
+    def _write_strips(
+        self, source: ir.Value, target: ir.Value, first: ir.Value, stop: ir.Value
+    ) -> None:
+        """Write the loop over strips; the last overlaps the one before, and repeats its work."""
+        builder, fold = self._builder, self._fold
+
+        def write(index: ir.Value, _: Sequence[ir.Value]) -> list[ir.Value]:
+            start = builder.mul(builder.add(first, index), WORD(self.strip))
+            last = WORD(fold.columns - self.strip)
+            column = builder.select(builder.icmp_signed("<", last, start), last, start)
+            place = builder.mul(column, WORD(fold.dtype.width))
+            results = self._write_strip(builder.add(source, place))
+            self._store(results, builder.add(target, place))
+            return []
+
+        vectors.repeat(builder, builder.sub(stop, first), [], write)
+        builder.ret_void()
+
+    def _write_strip(self, source: ir.Value) -> list[ir.Value]:
+        builder, fold = self._builder, self._fold
+        if fold.lanes is None:
+            return self._fold_rows(source, WORD(fold.rows), 1)
+        steps, rest = divmod(fold.rows, fold.lanes)
+
+        def fold_lane(lane: ir.Value, before: Sequence[ir.Value]) -> list[ir.Value]:
+            start = builder.add(source, builder.mul(lane, WORD(fold.step * fold.dtype.width)))
+            has_more = builder.icmp_signed("<", lane, WORD(rest))
+            count = builder.add(WORD(steps), builder.zext(has_more, WORD))
+            sums = self._fold_rows(start, count, fold.lanes or 1)
+            if rest:
+                fill = self._constant(fold.fill)
+                filled = [self._combine(fold.function, value, fill) for value in sums]
+                sums = [builder.select(has_more, *pair) for pair in zip(sums, filled, strict=True)]
+            pairs = zip(before, sums, strict=True)
+            return [self._combine(fold.outer_function, *pair) for pair in pairs]
+
+        starts = [self._constant(fold.outer_init)] * self._vectors
+        return vectors.repeat(builder, WORD(fold.lanes), starts, fold_lane)
+
+    def _fold_rows(self, source: ir.Value, count: ir.Value, every: int) -> list[ir.Value]:
+        """Fold so many rows, of which each is `every` rows behind the one before."""
+        builder, fold = self._builder, self._fold
+        kind = ir.VectorType(emit.STORED[fold.dtype], self._width)
+        size = self._width * fold.dtype.width
+        step = WORD(every * fold.step * fold.dtype.width)
+
+        def fold_row(index: ir.Value, before: Sequence[ir.Value]) -> list[ir.Value]:
+            place = builder.add(source, builder.mul(index, step))
+            rows = [vectors.load(builder, kind, place, i * size) for i in range(self._vectors)]
+            operands = [emit.from_stored(builder, fold.dtype, row) for row in rows]
+            pairs = zip(before, operands, strict=True)
+            return [self._combine(fold.function, *pair) for pair in pairs]
+
+        return vectors.repeat(builder, count, [self._constant(fold.init)] * self._vectors, fold_row)
+
+    def _combine(self, function: Function, x: ir.Value, y: ir.Value) -> ir.Value:
+        dtype = self._fold.dtype
+        return emit.emit(self._builder, function, (dtype, dtype), dtype, (x, y))
+
+    def _constant(self, bits: int) -> ir.Value:
+        return emit.constant(self._fold.dtype, bits, self._width)
+
+    def _store(self, results: Sequence[ir.Value], target: ir.Value) -> None:
+        dtype = self._fold.dtype
+        for number, result in enumerate(results):
+            stored = emit.to_stored(self._builder, dtype, result)
+            offset = number * self._width * dtype.width
+            vectors.store(self._builder, stored, target, offset)

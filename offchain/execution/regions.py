@@ -1,0 +1,114 @@
+"""Regions: operators that one fused kernel computes together, block of rows by block of rows."""
+
+import threading
+from collections.abc import Collection, Sequence
+from functools import cached_property
+from math import prod
+
+import numpy as np
+
+from offchain.commitments.tensors import NUMPY_TYPES, Array
+from offchain.execution.assembly import Assembly
+from offchain.execution.kernels import buffers
+from offchain.execution.kernels.fused import Region
+from offchain.execution.kernels.generate import Kernel, compile_region
+from offchain.execution.kernels.threads import share
+from offchain.execution.roles import Group
+
+_BLOCK_BYTES = 24 << 10
+"""What the rows of a block take in all operands and outputs: they stay in a core's first cache."""
+
+_MAX_BLOCK_BYTES = 1 << 18
+"""What a block may take so that it has a few rows: they stay in a core's second cache."""
+
+_FEW_ROWS = 4
+
+_GRAIN_BYTES = 1 << 21
+"""Work that is worth another thread, in bytes that are moved in the same time."""
+
+_TRANSCENDENTAL_BYTES = 20
+"""What a transcendental function of one element costs, in the same unit."""
+
+_ALIGNMENT = 64
+
+
+class FusedRegion:
+    """The plan of a region.
+
+    Args:
+        group: the operators and the matrix that they are on.
+        kept: indices of the members whose outputs are wanted.
+
+    Attributes:
+        operands: what the region reads from outside, constants excepted.
+    """
+
+    def __init__(self, group: Group, kept: Collection[int]) -> None:
+        wanted = [member for member in group.members if member.index in kept]
+        self._outputs = [(m.node.shape, NUMPY_TYPES[m.node.dtype]) for m in wanted]
+        assembly = Assembly(group)
+        self._readers = assembly.readers
+        self.operands = tuple(reader.operand for reader in self._readers)
+        first = len(self._readers)
+        stores = tuple((assembly.numbers[m.index], first + i) for i, m in enumerate(wanted))
+        self._rows = prod(assembly.rows)
+        row_bytes = assembly.count_row_bytes([value for value, _ in stores])
+        block = self._rows if group.columns is None else _choose_block(row_bytes)
+        self._region = Region(
+            assembly.rows,
+            assembly.columns,
+            assembly.last_columns,
+            min(block, self._rows),
+            tuple(assembly.values),
+            stores,
+        )
+        functions = [m.node.function.is_transcendental for m in group.members]
+        row_work = row_bytes + assembly.columns * sum(functions) * _TRANSCENDENTAL_BYTES
+        self._grain = -(-_GRAIN_BYTES // row_work)
+        if group.columns is not None:
+            self._grain = -(-self._grain // self._region.block) * self._region.block
+
+    @cached_property
+    def _kernel(self) -> Kernel:
+        return compile_region(self._region)
+
+    def run(self, flats: Sequence[Array | None]) -> list[Array]:
+        """Return the wanted outputs, given the tensors of the operands."""
+        pairs = zip(self._readers, flats, strict=True)
+        inputs = [reader.buffer(flat) for reader, flat in pairs]
+        outputs = [buffers.empty(shape, dtype) for shape, dtype in self._outputs]
+        addresses = np.array([_get_address(a) for a in (*inputs, *outputs)], np.int64)
+        pointers, kernel = _get_address(addresses), self._kernel
+
+        def compute(first: int, stop: int) -> None:
+            kernel.run(pointers, first, stop, _memory.reserve(kernel.scratch_bytes))
+
+        share(compute, self._rows, self._grain)
+        return outputs
+
+
+def _choose_block(row_bytes: int) -> int:
+    """Return how many rows to compute together: as many as caches allow."""
+    few = max(1, min(_FEW_ROWS, _MAX_BLOCK_BYTES // row_bytes))
+    return max(few, _BLOCK_BYTES // row_bytes)
+
+
+def _get_address(array: Array) -> int:
+    address: int = array.__array_interface__["data"][0]
+    return address
+
+
+class _Memory(threading.local):
+    """A thread's scratch memory, which is kept between calls."""
+
+    def __init__(self) -> None:
+        self._bytes = np.zeros(0, np.uint8)
+
+    def reserve(self, size: int) -> int:
+        """Return the aligned address of so many bytes."""
+        if self._bytes.size < size + _ALIGNMENT:
+            self._bytes = np.zeros(size + _ALIGNMENT, np.uint8)
+        return -(-_get_address(self._bytes) // _ALIGNMENT) * _ALIGNMENT
+
+
+_memory = _Memory()

@@ -1,0 +1,209 @@
+"""`moot bench`, on sizes that say nothing about speed: what is measured, and how it is told."""
+
+import io
+import json
+import sys
+from collections.abc import Sequence
+from contextlib import redirect_stderr, redirect_stdout
+from math import isclose, prod
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from bench import convolutions, products
+from bench.models import make_recipe
+from bench.profile import FUSED, make_tables, profile_step
+from bench.shapes import CONVOLUTIONS, PRODUCTS, TINY_CONVOLUTIONS, Layer, list_products
+from bench.sides import Comparison, check_close, compare
+from bench.steps import OurTraining
+from offchain.errors import MootError
+from offchain.execution.schedule import find_ancestors
+from sim.command import main
+
+SHORT = ("--tiny", "--repeats", "1", "--threads", "1,2")
+
+
+def run(*arguments: str) -> tuple[int, str, str]:
+    """Run `moot bench` in this process; return its status and what it printed."""
+    stdout, stderr = io.StringIO(), io.StringIO()
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        redirect_stdout(stdout),
+        redirect_stderr(stderr),
+    ):
+        patch.setattr(sys, "argv", ["moot", "bench", *arguments])
+        with pytest.raises(SystemExit) as stop:
+            main()
+    assert isinstance(stop.value.code, int)
+    return stop.value.code, stdout.getvalue(), stderr.getvalue()
+
+
+def measure(*arguments: str) -> dict[str, Any]:
+    """Return the object that `moot bench --json` prints."""
+    status, printed, _ = run(*arguments, "--json")
+    assert status == 0
+    told: dict[str, Any] = json.loads(printed)
+    return told
+
+
+def check_rows(told: dict[str, Any], groups: Sequence[str]) -> None:
+    """Check what is true of the rows of every benchmark against stock torch."""
+    rows = told["rows"]
+    assert {row["group"] for row in rows} == set(groups) == set(told["groups"])
+    assert {row["threads"] for row in rows} == {1, 2}
+    for row in rows:
+        assert isclose(row["ratio"], row["stock_s"] / row["ours_s"])
+    mean = prod(row["ratio"] for row in rows) ** (1 / len(rows))
+    assert isclose(told["geometric_mean"], mean)
+
+
+def test_operators_are_measured_in_groups() -> None:
+    """Each group has its rows, for every number of threads, and the overall mean is theirs."""
+    told = measure("ops", *SHORT)
+    check_rows(told, ("matmul", "convolution", "other"))
+    for group, summary in told["groups"].items():
+        ratios = [row["ratio"] for row in told["rows"] if row["group"] == group]
+        assert isclose(summary["geometric_mean"], prod(ratios) ** (1 / len(ratios)))
+        assert summary["least"] == min(ratios)
+
+
+def test_products_name_the_best_library() -> None:
+    """Of a product, the best library is the fastest of all that were tried, stock among them."""
+    told = measure("ops", "--only", "matmul", "--model", "bert", *SHORT)
+    check_rows(told, ("matmul",))
+    for row in told["rows"]:
+        assert row["name"].startswith("bert ")
+        assert set(row["libraries_s"]) == {"stock", "openblas", "onednn"}
+        assert row["best_s"] == row["libraries_s"][row["best"]] == min(row["libraries_s"].values())
+        assert isclose(row["best_ratio"], row["best_s"] / row["ours_s"])
+    assert "best_geometric_mean" in told["groups"]["matmul"]
+
+
+def test_steps_count_commitments_and_memory() -> None:
+    """A step counts a tenth of a commitment, and each side's memory is that of its own process."""
+    told = measure("step", "--model", "gpt2", *SHORT)
+    check_rows(told, ("step",))
+    for row in told["rows"]:
+        assert isclose(row["ours_s"], row["step_s"] + row["commitment_s"] / 10)
+        assert isclose(row["memory_ratio"], row["ours_peak_bytes"] / row["stock_peak_bytes"])
+        assert min(row["ours_peak_bytes"], row["stock_peak_bytes"]) > 1 << 26
+
+
+def test_hashing_is_measured_at_both_chunk_sizes() -> None:
+    """Hashing is told in GB/s, at the commitments' chunk size and at 1 KiB."""
+    rows = measure("hash", *SHORT)["rows"]
+    assert [(row["threads"], row["gb_per_s"] > 0) for row in rows] == [(1, True), (2, True)] * 2
+    assert ["commitments" in row["name"] for row in rows] == [True, True, False, False]
+
+
+@pytest.mark.parametrize("arguments", [("ops", "--only", "other"), ("hash",)])
+def test_people_get_a_table(arguments: Sequence[str]) -> None:
+    """Without --json a table is printed."""
+    status, printed, _ = run(*arguments, *SHORT)
+    assert status == 0
+    assert "threads" in printed
+    assert not printed.lstrip().startswith("{")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("ops", "--model", "gpt3"),
+        ("step", "--model", "vit"),
+        ("ops", "--only", "matmuls"),
+        ("hash", "--threads", "0"),
+        ("hash", "--threads", "one"),
+        ("hash", "--repeats", "0"),
+    ],
+)
+def test_what_does_not_exist_is_refused(arguments: Sequence[str]) -> None:
+    """An unknown model or group, or no positive number of threads or turns, is a bad argument."""
+    status, printed, told = run(*arguments)
+    assert (status, printed) == (2, "")
+    assert told.startswith("moot: ")
+    assert told.count("\n") == 1
+
+
+def test_gradients_of_a_layer_have_its_shapes() -> None:
+    """A layer's three products, run in turn, are autograd's, for both ways to store weights."""
+    generator = torch.Generator().manual_seed(1)
+    for is_transposed in (False, True):
+        layer = Layer("layer", 3, 4, 5, is_transposed=is_transposed)
+        x = torch.randn(3, 4, generator=generator, requires_grad=True)
+        weights = torch.randn((5, 4) if is_transposed else (4, 5), generator=generator)
+        weights.requires_grad_()
+        y = x @ (weights.mT if is_transposed else weights)
+        gradient = torch.randn(3, 5, generator=generator)
+        wanted = [y, *torch.autograd.grad(y, [x, weights], gradient)]
+        factors = [(x, weights), (gradient, weights)]
+        factors.append((gradient, x) if is_transposed else (x, gradient))
+        for product, (a, b), result in zip(list_products(layer), factors, wanted, strict=True):
+            found = products.MULTIPLY[product.layout](a, b)
+            assert tuple(found.shape) == (product.rows, product.columns)
+            torch.testing.assert_close(found, result)
+
+
+def test_all_of_resnet_is_measured() -> None:
+    """The convolutions are those of ResNet-50, each once."""
+    from transformers import ResNetConfig, ResNetForImageClassification  # noqa: PLC0415 - heavy
+
+    found = set()
+
+    def note(module: torch.nn.Module, inputs: tuple[torch.Tensor, ...], _: object) -> None:
+        assert isinstance(module, torch.nn.Conv2d)
+        found.add(
+            (
+                module.in_channels,
+                module.out_channels,
+                module.kernel_size[0],
+                module.stride[0],
+                inputs[0].shape[-1],
+            )
+        )
+
+    with torch.device("meta"):
+        model: Any = ResNetForImageClassification(ResNetConfig())
+    for module in model.modules():
+        if isinstance(module, torch.nn.Conv2d):
+            module.register_forward_hook(note)
+    model.eval()(torch.zeros(1, 3, 224, 224, device="meta"))
+    measured = [(c.channels, c.filters, c.window, c.stride, c.side) for c in CONVOLUTIONS]
+    assert set(measured) == found
+    assert len(measured) == len(found)
+    directions = sum(3 if c.has_input_gradient else 2 for c in TINY_CONVOLUTIONS)
+    assert len(list(convolutions.list_comparisons(is_tiny=True))) == 2 * directions
+
+
+def test_models_have_products_in_every_direction() -> None:
+    """Every model's layers give a forward product and two gradients of the same cost."""
+    for layers in PRODUCTS.values():
+        for layer in layers:
+            costs = {p.batch * p.rows * p.inner * p.columns for p in list_products(layer)}
+            assert costs == {layer.batch * layer.rows * layer.inner * layer.columns}
+
+
+def test_a_profile_covers_the_step() -> None:
+    """Every operator that a step runs is in its profile once, by its kind."""
+    ours = OurTraining(make_recipe("gpt2", is_tiny=True), 1)
+    program, found = ours.executor.program, profile_step(ours)
+    needed = find_ancestors(program, range(program.first_sink, len(program.nodes)))
+    assert sum(spent.operators for spent in found) == len(needed)
+    assert {"contract", "gather", FUSED} <= {spent.kind for spent in found}
+    assert [spent.seconds for spent in found] == sorted((s.seconds for s in found), reverse=True)
+    kinds, longest = make_tables(found)
+    assert kinds.row_count == len({spent.kind for spent in found})
+    assert longest.row_count == min(30, len(found))
+
+
+def test_wrong_results_are_refused() -> None:
+    """A side that computes something else is not measured, NaN included."""
+    right = np.ones(3, np.float32)
+    check_close("it", [right + np.float32(1e-5)], [right])
+    for wrong in (right * 2, right * np.float32(np.nan)):
+        with pytest.raises(MootError, match="away from stock"):
+            check_close("it", [wrong], [right])
+    comparison = Comparison("group", "name", "shape", lambda: right * 2, lambda: right)
+    with pytest.raises(MootError, match="name shape, ours"):
+        next(compare(comparison, [1], 1))

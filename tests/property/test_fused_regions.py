@@ -1,0 +1,414 @@
+"""Fused kernels: programs on the rows and along the columns of a matrix, as they are defined."""
+
+from collections.abc import Iterator, Sequence
+from itertools import product
+from math import prod
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from offchain.arithmetic.evaluate import (
+    SIGNATURES,
+    UndefinedTypesError,
+    check_types,
+    evaluate,
+)
+from offchain.arithmetic.functions import DType, Function
+from offchain.commitments.tensors import NUMPY_TYPES, Array, encode_elements
+from offchain.execution import assembly, grouping, regions, segments, vertical
+from offchain.execution.executor import Executor
+from offchain.execution.kernels import emit, frame, generate
+from offchain.execution.kernels import segments as kernels_segments
+from offchain.execution.kernels import vertical as kernels_vertical
+from offchain.execution.kernels.fused import Apply, Load, Region
+from offchain.execution.readable import run_step
+from offchain.programs.encoding import is_canonical
+from offchain.programs.graph import Kind, Node, Operand, Origin, Program, Row, Slot, immediate
+
+FLOAT32, INT64, INT32, BOOL = DType.FLOAT32, DType.INT64, DType.INT32, DType.BOOL
+
+SPECIALS = {
+    FLOAT32: [
+        0, 0x80000000, 0x3F800000, 0xBF800000, 0x7F800000, 0xFF800000, 0x7FC00000, 0xFFC00001,
+        0x7F800001, 1, 0x80000001, 0x007FFFFF, 0x00800000, 0x7F7FFFFF, 0xFF7FFFFF, 0x3F000000,
+        0x40200000, 0xBFC00000, 0x4F000000, 0xCF000000, 0x5F000000, 0xDF000000, 0x4EFFFFFF,
+        0x3EAAAAAB, 0x4B000001, 0x42280000,
+    ],
+    INT64: [0, 1, 2, 3, 7, 2**64 - 1, 2**64 - 2, 2**64 - 7, 2**63, 2**63 - 1, 2**53 + 1, 1 << 40],
+    INT32: [0, 1, 2, 3, 7, 2**32 - 1, 2**32 - 2, 2**32 - 7, 2**31, 2**31 - 1, 2**24 + 1],
+    BOOL: [0, 1],
+}  # fmt: skip
+"""Bits at which functions change their course."""
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Keep the kernels of drawn programs out of the user's cache."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
+def list_types(function: Function) -> list[tuple[DType, ...]]:
+    """Return the types for which a function is defined: those of its operands, and its result's."""
+    found = []
+    for count in {len(signature.split(">")[0]) for signature in SIGNATURES[function]}:
+        for types in product(DType, repeat=count + 1):
+            try:
+                check_types(function, types[:-1], types[-1])
+            except UndefinedTypesError:
+                continue
+            found.append(types)
+    return found
+
+
+CASES = [(f, types) for f in sorted(emit.EXPRESSIBLE) for types in list_types(f)]
+
+
+@pytest.mark.parametrize("lanes", [16, 1])
+@pytest.mark.parametrize(("function", "types"), CASES, ids=str)
+def test_function_of_specials_equals_definition(
+    function: Function, types: tuple[DType, ...], lanes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every combination of special operands of every function gives what the definition says."""
+    monkeypatch.setattr(frame, "LANES", lanes)
+    *operand_types, result = types
+    combinations = list(product(*(SPECIALS[dtype] for dtype in operand_types)))[:4096]
+    columns = len(combinations)
+    buffers = [
+        np.array(bits, f"u{dtype.width}")
+        for dtype, bits in zip(operand_types, zip(*combinations, strict=True), strict=True)
+    ]
+    loads = [Load(dtype, i, 0, (0,), 1) for i, dtype in enumerate(operand_types)]
+    apply = Apply(result, function, tuple(range(len(loads))), is_row=False)
+    region = Region((1,), columns, columns, 1, (*loads, apply), ((len(loads), len(loads)),))
+    out = np.empty(columns, NUMPY_TYPES[result])
+    pointers = np.array([a.ctypes.data for a in (*buffers, out)], np.int64)
+    generate.Kernel(region).run(pointers.ctypes.data, 0, 1, 0)
+    defined = [evaluate(function, operand_types, result, bits) for bits in combinations]
+    assert out.view(f"u{result.width}").tolist() == defined
+
+
+class Matrix:
+    """A program while it is drawn: values on the rows and columns of a matrix.
+
+    Args:
+        rows: the extents of the rows' axes.
+        columns: the number of columns.
+        lanes: the lanes of sums in two steps.
+    """
+
+    def __init__(self, rows: tuple[int, ...], columns: int, lanes: int) -> None:
+        self.rows, self.columns, self.lanes = rows, columns, lanes
+        self.nodes: list[Node] = []
+        shapes = {"x": self.whole, "y": self.whole, "w": (columns,), "r": rows, "i": rows}
+        self.slots = tuple(
+            Slot(name, INT64 if name == "i" else FLOAT32, shape) for name, shape in shapes.items()
+        )
+        for place, slot in enumerate(self.slots):
+            operand = read(place, slot.shape, range(len(slot.shape)), slot.dtype, Origin.STATE)
+            self.emit(Kind.SOURCE, Function.COPY, slot.shape, (operand,), dtype=slot.dtype)
+        self.full, self.row, self.vertical = [0, 1], [3], []
+
+    @property
+    def whole(self) -> tuple[int, ...]:
+        """The shape of the matrix."""
+        return (*self.rows, self.columns)
+
+    def emit(
+        self,
+        kind: Kind,
+        function: Function,
+        shape: tuple[int, ...],
+        operands: tuple[Operand, ...],
+        fold_shape: tuple[int, ...] = (),
+        targets: tuple[int, ...] = (),
+        dtype: DType = FLOAT32,
+    ) -> int:
+        """Add an operator and return its index."""
+        self.nodes.append(Node(kind, function, dtype, shape, operands, fold_shape, 0, 0, targets))
+        return len(self.nodes) - 1
+
+    def fold(self, function: Function, init: int, operand: int, *, in_lanes: bool) -> int:
+        """Fold the rows of a full value."""
+        shape, rank = self.whole, len(self.rows)
+        start = immediate(FLOAT32, init)
+        if not in_lanes:
+            x = read(operand, shape, range(rank + 1))
+            return self.emit(Kind.REDUCE, function, self.rows, (start, x), (self.columns,))
+        lanes, steps = self.lanes, -(-self.columns // self.lanes)
+        x = read(operand, shape, range(rank + 1), value=init)
+        last = Row(self.columns, 0, ((rank, 1), (rank + 1, lanes)))
+        x = Operand(x.origin, x.dtype, x.reference, init, (*x.rows[:-1], last))
+        partial = (*self.rows, lanes)
+        inner = self.emit(Kind.REDUCE, function, partial, (start, x), (steps,))
+        x = read(inner, partial, range(rank + 1))
+        return self.emit(Kind.REDUCE, function, self.rows, (start, x), (lanes,))
+
+    def fold_columns(self, function: Function, init: int, operand: int, *, in_lanes: bool) -> int:
+        """Fold the columns of a full value."""
+        rows, columns = prod(self.rows), self.columns
+        start = immediate(FLOAT32, init)
+        if not in_lanes:
+            x = flat(operand, rows * columns, (1, columns))
+            return self.emit(Kind.REDUCE, function, (columns,), (start, x), (rows,))
+        lanes, steps = self.lanes, -(-rows // self.lanes)
+        size = Row(rows, 0, ((1, 1), (2, lanes)))
+        x = Operand(Origin.NODE, FLOAT32, operand, init, (size, Row(columns, 0, ((0, 1),))))
+        inner = self.emit(Kind.REDUCE, function, (columns, lanes), (start, x), (steps,))
+        x = flat(inner, columns * lanes, (lanes, 1))
+        return self.emit(Kind.REDUCE, function, (columns,), (start, x), (lanes,))
+
+    def one_hot(self, source: Operand) -> int:
+        """Scatter one element into every row, at the column that slot `i` names."""
+        rank = len(self.rows)
+        operands = (immediate(FLOAT32, 0x3F800000), source, read(4, self.rows, range(rank), INT64))
+        return self.emit(Kind.SCATTER, Function.COPY, self.whole, operands, (1,), (rank,))
+
+    def pick(self, operand: int) -> int:
+        """Gather one element of every row of a full value, from the column that `i` names."""
+        rank = len(self.rows)
+        data = read(operand, self.whole, range(rank + 1), value=0x40E00000)
+        operands = (data, read(4, self.rows, range(rank), INT64))
+        return self.emit(Kind.GATHER, Function.COPY, self.rows, operands)
+
+    def finish(self, wanted: Sequence[int]) -> Program:
+        """Return the program that keeps some values."""
+        known = [slot.shape for slot in self.slots]
+        slots = list(self.slots)
+        results = [*range(len(known)), *wanted]
+        for number, index in enumerate(wanted):
+            slots.append(Slot(f"result.{number}", FLOAT32, self.nodes[index].shape))
+        for slot, index in zip(slots, results, strict=True):
+            operand = read(index, slot.shape, range(len(slot.shape)), slot.dtype)
+            self.emit(Kind.SINK, Function.COPY, slot.shape, (operand,), dtype=slot.dtype)
+        names = tuple(map(str, range(len(self.nodes))))
+        return Program(tuple(slots), (), tuple(self.nodes), names, names)
+
+
+def read(
+    reference: int,
+    shape: Sequence[int],
+    variables: Sequence[int],
+    dtype: DType = FLOAT32,
+    origin: Origin = Origin.NODE,
+    value: int = 0,
+) -> Operand:
+    """Read a tensor whose axes are these variables."""
+    axes = zip(shape, variables, strict=True)
+    rows = tuple(Row(n, 0, ((v, 1),) if n > 1 else ()) for n, v in axes)
+    return Operand(origin, dtype, reference, value, rows)
+
+
+def flat(reference: int, size: int, strides: Sequence[int]) -> Operand:
+    """Read a tensor as a linear function of the variables."""
+    terms = tuple((v, stride) for v, stride in enumerate(strides))
+    return Operand(Origin.NODE, FLOAT32, reference, 0, (Row(size, 0, terms),))
+
+
+UNARY = (Function.NEG, Function.SQRT, Function.FLOOR, Function.COPY, Function.RSQRT, Function.EXP)
+BINARY = (Function.ADD, Function.SUB, Function.MUL, Function.DIV, Function.MAX, Function.MIN)
+FOLDS = ((Function.ADD, 0), (Function.MAX, 0xFF800000), (Function.MIN, 0x7F800000))
+ODD_FOLDS = ((Function.MUL, 0x3F800000), (Function.ADD, 0x80000000), (Function.MAX, 0x3F800000))
+
+
+@st.composite
+def matrices(draw: st.DrawFn) -> Program:
+    """Draw a program of maps, folds of rows and columns, scatters and gathers on one matrix."""
+    rows = draw(st.sampled_from([(3,), (1,), (2,), (5,), (2, 3), (1, 4), (18,)]))
+    columns = draw(st.sampled_from([17, 2, 3, 4, 7, 8, 16, 31, 33, 40]))
+    matrix = Matrix(rows, columns, draw(st.sampled_from([8, 4, 2])))
+    for _ in range(draw(st.integers(3, 9))):
+        _draw_step(draw, matrix)
+    values = {*matrix.full, *matrix.row, *matrix.vertical}
+    used = {operand.reference for node in matrix.nodes for operand in node.operands}
+    others = draw(st.sets(st.sampled_from(sorted(values)), max_size=2))
+    return matrix.finish(sorted((values - used) | others))
+
+
+def _draw_step(draw: st.DrawFn, matrix: Matrix) -> None:
+    kind = draw(st.sampled_from(["fold", "full", "row"] * 3 + ["columns", "hot", "pick"]))
+    full = draw(st.sampled_from(matrix.full[-3:]))
+    if kind in {"fold", "columns"}:
+        function, init = draw(st.sampled_from(FOLDS * 2 + ODD_FOLDS))
+        in_lanes = draw(st.integers(0, 3)) > 0
+        if kind == "fold":
+            matrix.row.append(matrix.fold(function, init, full, in_lanes=in_lanes))
+        else:
+            matrix.vertical.append(matrix.fold_columns(function, init, full, in_lanes=in_lanes))
+        return
+    rank = len(matrix.rows)
+    row = read(draw(st.sampled_from(matrix.row[-3:])), matrix.rows, range(rank))
+    if kind == "hot":
+        matrix.full.append(matrix.one_hot(row))
+    elif kind == "pick":
+        matrix.row.append(matrix.pick(full))
+    else:
+        shape = matrix.rows if kind == "row" else matrix.whole
+        function = draw(st.sampled_from(UNARY) | st.sampled_from(BINARY))
+        count = 1 if function in UNARY else 2
+        operands = tuple(
+            _draw_operand(draw, matrix, row, is_row=kind == "row") for _ in range(count)
+        )
+        index = matrix.emit(Kind.MAP, function, shape, operands)
+        (matrix.row if kind == "row" else matrix.full).append(index)
+
+
+def _draw_operand(draw: st.DrawFn, matrix: Matrix, row: Operand, *, is_row: bool) -> Operand:
+    """Draw what a map reads: a full value, one of the row's, the columns', or a constant."""
+    kind = draw(st.sampled_from(["full"] * 4 + ["row"] * 2 + ["columns", "constant"]))
+    if kind == "constant":
+        constants = [bits for bits in SPECIALS[FLOAT32] if is_canonical(FLOAT32, bits)]
+        return immediate(FLOAT32, draw(st.sampled_from(constants)))
+    if is_row or kind == "row":
+        return row
+    rank = len(matrix.rows)
+    if kind == "columns":
+        return read(2, (matrix.columns,), (rank,))
+    return read(draw(st.sampled_from(matrix.full[-3:])), matrix.whole, range(rank + 1))
+
+
+def encode(arrays: Sequence[Array]) -> list[bytes]:
+    """Return the canonical bytes of tensors."""
+    return [encode_elements(array).tobytes() for array in arrays]
+
+
+def draw_state(program: Program, seed: int) -> list[Array]:
+    """Return tensors of ordinary numbers with a few special ones, and columns in range or not."""
+    rng = np.random.default_rng(seed)
+    specials = np.array(SPECIALS[FLOAT32], np.uint32).view(np.float32)
+    state: list[Array] = []
+    for slot in program.state:
+        if slot.dtype is INT64:
+            state.append(rng.integers(-1, program.state[0].shape[-1] + 1, slot.shape))
+            continue
+        x = rng.normal(0, 3, slot.shape).astype(np.float32)
+        chosen = rng.random(slot.shape) < rng.choice([0, 0.02, 0.3])
+        state.append(np.where(chosen, rng.choice(specials, slot.shape), x).astype(np.float32))
+    return state
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    program=matrices(),
+    seed=st.integers(0, 99),
+    lanes=st.sampled_from([16, 16, 8, 4, 1]),
+    block=st.sampled_from([1, 300, 1 << 18]),
+    threads=st.integers(1, 2),
+)
+def test_regions_equal_definition(
+    program: Program, seed: int, lanes: int, block: int, threads: int
+) -> None:
+    """Fused or not, for any width of vectors, blocks and threads: outputs are the definition's."""
+    state = draw_state(program, seed)
+    with np.errstate(all="ignore"):
+        defined = encode(run_step(program, state, (), 0))
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (frame, kernels_vertical):
+            patch.setattr(module, "LANES", lanes)
+        patch.setattr(grouping, "_LEAST_ELEMENTS", 0)
+        patch.setattr(assembly, "_PART_COLUMNS", 24)
+        patch.setattr(regions, "_BLOCK_BYTES", block)
+        patch.setattr(regions, "_MAX_BLOCK_BYTES", block)
+        patch.setattr(regions, "_GRAIN_BYTES", 1)
+        generate.compile_region.cache_clear()
+        kernels_vertical.compile_fold.cache_clear()
+        assert encode(Executor(program, threads).run(state, (), 0)) == defined
+    generate.compile_region.cache_clear()
+    kernels_vertical.compile_fold.cache_clear()
+
+
+@st.composite
+def vertical_folds(draw: st.DrawFn) -> Program:
+    """Draw the fold of the columns of some matrices side by side, in lanes or not."""
+    matrices, rows = draw(st.integers(1, 3)), draw(st.sampled_from([5, 2, 8, 9, 18]))
+    columns, lanes = draw(st.sampled_from([8, 9, 19, 40, 150])), draw(st.sampled_from([4, 1, 2]))
+    function, init = draw(st.sampled_from(FOLDS + ODD_FOLDS))
+    fill = draw(st.sampled_from([0x40E00000, init]))
+    shape, whole = (matrices, columns), (matrices, rows, columns)
+    source = read(0, whole, range(3), origin=Origin.STATE)
+    start = immediate(FLOAT32, init)
+    nodes = [Node(Kind.SOURCE, Function.COPY, FLOAT32, whole, (source,))]
+    if draw(st.integers(0, 3)):
+        terms = ((0, 1),), ((2, 1), (3, lanes)), ((1, 1),)
+        axes = tuple(Row(n, 0, t) for n, t in zip(whole, terms, strict=True))
+        x, inner = Operand(Origin.NODE, FLOAT32, 0, fill, axes), (*shape, lanes)
+        fold_shape = (-(-rows // lanes),)
+        nodes.append(Node(Kind.REDUCE, function, FLOAT32, inner, (start, x), fold_shape))
+        x, fold_shape = flat(1, matrices * columns * lanes, (columns * lanes, lanes, 1)), (lanes,)
+        function = draw(st.sampled_from([function, Function.ADD]))
+    else:
+        x, fold_shape = flat(0, matrices * rows * columns, (rows * columns, 1, columns)), (rows,)
+    nodes.append(Node(Kind.REDUCE, function, FLOAT32, shape, (start, x), fold_shape))
+    last = read(len(nodes) - 1, shape, range(2))
+    nodes.append(Node(Kind.SINK, Function.COPY, FLOAT32, whole, (read(0, whole, range(3)),)))
+    nodes.append(Node(Kind.SINK, Function.COPY, FLOAT32, shape, (last,)))
+    names = tuple(map(str, range(len(nodes))))
+    slots = (Slot("x", FLOAT32, whole), Slot("sum", FLOAT32, shape))
+    return Program(slots, (), tuple(nodes), names, names)
+
+
+@settings(max_examples=100, deadline=None)
+@given(vertical_folds(), st.integers(0, 99), st.sampled_from([16, 8, 4, 1]), st.integers(1, 2))
+def test_vertical_folds_equal_definition(
+    program: Program, seed: int, lanes: int, threads: int
+) -> None:
+    """Columns are folded in the order of the rows, in parts of any width and on any threads."""
+    state = draw_state(program, seed)
+    with np.errstate(all="ignore"):
+        defined = encode(run_step(program, state, (), 0))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(kernels_vertical, "LANES", lanes)
+        patch.setattr(grouping, "_LEAST_ELEMENTS", 0)
+        patch.setattr(vertical, "_GRAIN_BYTES", 1)
+        kernels_vertical.compile_fold.cache_clear()
+        assert encode(Executor(program, threads).run(state, (), 0)) == defined
+    kernels_vertical.compile_fold.cache_clear()
+
+
+@st.composite
+def segmented(draw: st.DrawFn) -> Program:
+    """Draw the fold of every channel of a batch of images, in lanes along the images."""
+    images, channels = draw(st.integers(1, 3)), draw(st.sampled_from([1, 4, 5]))
+    columns = draw(st.sampled_from([4, 7, 8, 9, 16, 19, 33]))
+    lanes = draw(st.sampled_from([1, 2, 4, 8, 16]))
+    function, init = draw(st.sampled_from(FOLDS + ODD_FOLDS))
+    fill = draw(st.sampled_from([init, 0x40E00000]))
+    shape, steps = (images, channels, columns), -(-columns // lanes)
+    source = read(0, shape, range(3), origin=Origin.STATE)
+    terms = ((2, 1),), ((0, 1),), ((1, 1), (3, lanes))
+    rows = tuple(Row(n, 0, t) for n, t in zip(shape, terms, strict=True))
+    x = Operand(Origin.NODE, FLOAT32, 0, fill, rows)
+    inner, start = (channels, lanes), immediate(FLOAT32, init)
+    outer = draw(st.sampled_from([function, Function.ADD]))
+    total = flat(1, channels * lanes, (lanes, 1))
+    slots = (Slot("x", FLOAT32, shape), Slot("sum", FLOAT32, (channels,)))
+    nodes = (
+        Node(Kind.SOURCE, Function.COPY, FLOAT32, shape, (source,)),
+        Node(Kind.REDUCE, function, FLOAT32, inner, (start, x), (images, steps)),
+        Node(Kind.REDUCE, outer, FLOAT32, (channels,), (start, total), (lanes,)),
+        Node(Kind.SINK, Function.COPY, FLOAT32, shape, (read(0, shape, range(3)),)),
+        Node(Kind.SINK, Function.COPY, FLOAT32, (channels,), (read(2, (channels,), [0]),)),
+    )
+    names = tuple(map(str, range(len(nodes))))
+    return Program(slots, (), nodes, names, names)
+
+
+@settings(max_examples=100, deadline=None)
+@given(segmented(), st.integers(0, 99), st.sampled_from([16, 8, 4, 1]), st.integers(1, 2))
+def test_folds_of_segments_equal_definition(
+    program: Program, seed: int, lanes: int, threads: int
+) -> None:
+    """Rows in segments are folded one segment after another, whatever is filled at their ends."""
+    state = draw_state(program, seed)
+    with np.errstate(all="ignore"):
+        defined = encode(run_step(program, state, (), 0))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(kernels_segments, "LANES", lanes)
+        patch.setattr(grouping, "_LEAST_ELEMENTS", 0)
+        patch.setattr(segments, "_GRAIN_BYTES", 1)
+        kernels_segments.compile_fold.cache_clear()
+        assert encode(Executor(program, threads).run(state, (), 0)) == defined
+    kernels_segments.compile_fold.cache_clear()

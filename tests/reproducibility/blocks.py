@@ -1,0 +1,63 @@
+"""Sizes by which work is divided, and other values for them: they must not change a bit."""
+
+import pkgutil
+from collections.abc import Mapping
+from functools import cache
+from importlib import import_module
+
+from offchain import execution
+from offchain.execution.kernels import compiled
+
+Sizes = Mapping[str, Mapping[str, int]]
+"""Module, constant, value."""
+
+_KERNELS: Sizes = {
+    "gemm": {"_DEPTH": 40, "_BLOCK": 48, "_PART": 24, "_GROUP_BYTES": 1 << 12},
+    "thin": {"_WIDEST_BLOCK": 64, "_NARROWEST_BLOCK": 32},
+    "threads": {"_RANGES_PER_THREAD": 7},
+}
+_OPERATORS: Sizes = {
+    "assembly": {"_PART_COLUMNS": 1 << 5},
+    "convolutions": {"_DEPTH": 54, "_WINDOW_FLOATS": 1 << 9, "_MOST_ROWS": 40},
+    "grouping": {"_MAX_MEMBERS": 3, "_WINDOW": 5, "_LEAST_ELEMENTS": 1 << 6},
+    "maps": {"_BLOCK_ELEMENTS": 96},
+    "regions": {"_BLOCK_BYTES": 1 << 11, "_MAX_BLOCK_BYTES": 1 << 12},
+}
+SMALL: Sizes = {
+    **{f"offchain.execution.kernels.{module}": sizes for module, sizes in _KERNELS.items()},
+    **{f"offchain.execution.{module}": sizes for module, sizes in _OPERATORS.items()},
+}
+
+SETTINGS: Mapping[str, Sizes] = {"small": SMALL}
+
+_DIVIDED = ("GRAIN", "SLAB")
+_SHIFT = 12
+"""What is worth a thread or a pass of its own becomes so much smaller, wherever it is named so."""
+
+
+def find_grains() -> dict[str, dict[str, int]]:
+    """Return smaller values for every grain and slab of the executor and the kernels."""
+    found: dict[str, dict[str, int]] = {}
+    for module in pkgutil.walk_packages(execution.__path__, f"{execution.__name__}."):
+        for name, value in vars(import_module(module.name)).items():
+            if isinstance(value, int) and any(part in name for part in _DIVIDED):
+                found.setdefault(module.name, {})[name] = max(value >> _SHIFT, 1)
+    return found
+
+
+def use_blocks(sizes: Sizes) -> None:
+    """Divide work by other sizes from now on in this process; call it before anything runs.
+
+    Machine code that was compiled with the usual sizes is not taken from the cache.
+    """
+    grains = find_grains()
+    for chosen in (grains, sizes):
+        for module, constants in chosen.items():
+            for name, value in constants.items():
+                target = import_module(module)
+                assert isinstance(getattr(target, name, None), int), (
+                    f"{module} has no size {name} any more; name in {__name__} what took its place"
+                )
+                setattr(target, name, value)
+    usual = compiled._source_hash()
+    compiled._source_hash = cache(lambda: f"{usual} {grains} {sizes}")

@@ -1,0 +1,63 @@
+"""A sample alone, in a batch, and elsewhere in the batch: the same bits."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from offchain.commitments.tensors import Array
+from offchain.execution.executor import Executor
+from offchain.programs.capture import capture
+from offchain.programs.examples import build
+from offchain.programs.recipe import InferenceRecipe
+from tests.end_to_end.courtroom import programs
+
+Tensors = tuple[torch.Tensor, ...]
+
+
+def make_recipe(name: str) -> InferenceRecipe:
+    """Return the inference of an example."""
+    recipe = build(name, inference=True)
+    assert isinstance(recipe, InferenceRecipe)
+    return recipe
+
+
+def infer(recipe: InferenceRecipe, batch: Tensors) -> Array:
+    """Return the logits of a batch."""
+    captured = capture(replace(recipe, batch=lambda _: batch))
+    state = Executor(captured.program).run(captured.initial_state, captured.batch(0), 0)
+    names = [slot.name for slot in captured.program.state]
+    return state[names.index("output.0")]
+
+
+def join(batches: list[Tensors]) -> Tensors:
+    """Return one batch of the samples of several."""
+    return tuple(torch.cat(tensors) for tensors in zip(*batches, strict=True))
+
+
+@pytest.mark.parametrize("name", programs(quick=frozenset({"mlp", "cnn", "gpt2"})))
+def test_neighbours_do_not_matter(name: str) -> None:
+    """Logits of a sample alone are those in batches of several sizes, in any place of them."""
+    recipe = make_recipe(name)
+    samples = join([recipe.batch(step) for step in range(3)])
+    count = len(samples[0])
+    together = infer(recipe, samples)
+    assert len(np.unique(together.reshape(count, -1), axis=0)) == count
+    order = torch.randperm(count, generator=torch.Generator().manual_seed(1))
+    shuffled = infer(recipe, tuple(tensor[order] for tensor in samples))
+    assert shuffled.tobytes() == together[order.numpy()].tobytes()
+    for sample in (0, count - 1):
+        alone = infer(recipe, tuple(tensor[sample : sample + 1] for tensor in samples))
+        assert alone.tobytes() == together[sample : sample + 1].tobytes()
+
+
+@pytest.mark.parametrize("normalize", [torch.nn.LayerNorm, torch.nn.BatchNorm1d])
+def test_a_cross_batch_term_is_seen(normalize: Callable[[int], torch.nn.Module]) -> None:
+    """The comparison is sharp: batch norm in training, which mixes samples, does not pass it."""
+    generator = torch.Generator().manual_seed(2)
+    samples = torch.randn(6, 5, generator=generator)
+    recipe = InferenceRecipe(normalize(5), lambda model, x: model(x), lambda _: (samples,))
+    whole, part = infer(recipe, (samples,)), infer(recipe, (samples[:3],))
+    assert (whole[:3].tobytes() == part.tobytes()) is (normalize is torch.nn.LayerNorm)

@@ -1,0 +1,343 @@
+"""Convolutions in place, their gradients, and what they leave out, against the definition."""
+
+import hashlib
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from math import prod
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from offchain.arithmetic.functions import DType
+from offchain.commitments.tensors import encode_elements
+from offchain.execution import convolution_plans, convolutions, line_convolutions
+from offchain.execution.contractions import Contraction
+from offchain.execution.convolution_plans import plan_convolution
+from offchain.execution.convolutions import Convolution
+from offchain.execution.kernels.machine import WIDTH_VARIABLE, WIDTHS_BITS
+from offchain.execution.kernels.threads import get_threads, set_threads
+from offchain.execution.line_convolutions import LineConvolution
+from offchain.execution.sliding import find_sliding
+from offchain.programs.graph import Kind, Node, Operand, Origin, Slot
+from offchain.programs.lowering.builder import Builder, Meta
+from offchain.programs.lowering.convolutions import convolution, convolution_backward
+from offchain.programs.semantics import compute_element
+
+Floats = npt.NDArray[np.float32]
+Integers = tuple[int, ...]
+
+SPECIALS = np.array(
+    [0, 1 << 31, 1, 0x80000001, 0x7F7FFFFF, 0x7F800000, 0xFF800000, 0x7FC00001], np.uint32
+).view(np.float32)
+FORWARD, TO_INPUT, TO_WEIGHT = "forward", "to_input", "to_weight"
+
+
+class Geometry(NamedTuple):
+    """A convolution: input and weight shapes, and the options, one for all dimensions."""
+
+    x: Integers
+    w: Integers
+    stride: int = 1
+    padding: int = 0
+    dilation: int = 1
+    groups: int = 1
+
+    @property
+    def y(self) -> Integers:
+        """The output's shape."""
+        reach = [size + 2 * self.padding - self.dilation * (k - 1) for size, k in self._pairs()]
+        return (self.x[0], self.w[0], *(-(-size // self.stride) for size in reach))
+
+    def _pairs(self) -> list[tuple[int, int]]:
+        return list(zip(self.x[2:], self.w[2:], strict=True))
+
+
+def make_node(geometry: Geometry, direction: str) -> Node:
+    """Return the contraction that a convolution, or a gradient of it, is lowered to."""
+    g = geometry
+    shapes = {FORWARD: (g.x, g.w), TO_INPUT: (g.y, g.w), TO_WEIGHT: (g.y, g.x)}[direction]
+    slots = [Slot(f"operand{i}", DType.FLOAT32, shape) for i, shape in enumerate(shapes)]
+    b = Builder(0, 0)
+    b.begin(direction, "", [Meta(DType.FLOAT32, g.y)])
+    first, second = (b.source(slot, Origin.BATCH, i) for i, slot in enumerate(slots))
+    options = (g.stride,), (g.padding,), (g.dilation,), False, (0,), g.groups
+    if direction == FORWARD:
+        convolution(b, first, second, None, *options)
+    elif direction == TO_INPUT:
+        x = b.source(Slot("x", DType.FLOAT32, g.x), Origin.BATCH, 2)
+        convolution_backward(b, first, x, second, None, *options, (True, False, False))
+    else:
+        w = b.source(Slot("w", DType.FLOAT32, g.w), Origin.BATCH, 2)
+        convolution_backward(b, first, second, w, None, *options, (False, True, False))
+    (node,) = (node for node in b.nodes if node.kind is Kind.CONTRACT)
+    return node
+
+
+def draw_factors(node: Node, seed: int, specials: float, scale: float = 1) -> list[Floats]:
+    """Return tensors for the factors: numbers of some magnitude, and special ones now and then."""
+    rng = np.random.default_rng(seed)
+    factors = []
+    for operand in node.operands[1:]:
+        size = prod(row.size for row in operand.rows)
+        numbers = (rng.normal(0, scale, size)).astype(np.float32)
+        chosen = rng.choice(SPECIALS, size)
+        factors.append(np.where(rng.random(size) < specials, chosen, numbers))
+    return factors
+
+
+def define(node: Node, factors: Sequence[Floats], start: Floats | None = None) -> bytes:
+    """Return the canonical bytes of the output, by the definition."""
+
+    def fetch(place: int, _: Operand, index: int) -> int:
+        tensor = start if place == 0 else factors[place - 1]
+        assert tensor is not None
+        return int(tensor.view(np.uint32)[index])
+
+    elements = [compute_element(node, element, 0, fetch) for element in range(node.elements)]
+    return canonical(np.array(elements, np.uint32).view(np.float32))
+
+
+def canonical(array: npt.NDArray[np.float32]) -> bytes:
+    """Return the canonical bytes of an array."""
+    return encode_elements(np.ascontiguousarray(array)).tobytes()
+
+
+def plan(node: Node) -> tuple[Convolution, list[int]]:
+    """Return a node's plan, and a list that grows whenever the plan falls back."""
+    general = Contraction(node)
+    falls: list[int] = []
+
+    def fall_back(flats: Sequence[Floats | None]) -> Floats:
+        falls.append(0)
+        return general.run(flats, 0)
+
+    special = plan_convolution(node, fall_back)
+    assert special is not None
+    return special, falls
+
+
+@pytest.fixture(autouse=True)
+def _threads() -> Iterator[None]:
+    before = get_threads()
+    yield
+    set_threads(before)
+
+
+@pytest.fixture(scope="module", params=["usual", "least"])
+def _limits(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Run once with the usual limits, and once with boxes, blocks and items as small as can be."""
+    with pytest.MonkeyPatch.context() as patch:
+        if request.param == "least":
+            patch.setattr(convolutions, "_DEPTH", 5)
+            patch.setattr(convolutions, "_PANEL_BYTES", 1)
+            patch.setattr(convolutions, "_WINDOW_FLOATS", 24)
+            patch.setattr(convolutions, "_MOST_ROWS", 7)
+            patch.setattr(convolution_plans, "_LEAST_SAVED", 0)
+            patch.setattr(convolutions, "_GRAIN", 1)
+            patch.setattr(line_convolutions, "_WINDOW_FLOATS", 24)
+        yield
+
+
+@st.composite
+def geometries(draw: st.DrawFn) -> Geometry:
+    """Draw a convolution over one or two dimensions, of several columns."""
+    groups, rank = draw(st.sampled_from([1, 1, 2])), draw(st.integers(1, 2))
+    few = st.integers(1, 3)
+    sizes = draw(st.lists(st.integers(1, 8), min_size=rank, max_size=rank))
+    kernel = draw(st.lists(st.integers(1, 3), min_size=rank, max_size=rank))
+    channels, outputs = draw(few), draw(few)
+    g = Geometry(
+        (draw(few), groups * channels, *sizes),
+        (groups * outputs, channels, *kernel),
+        draw(few),
+        draw(st.integers(0, 2)),
+        draw(st.integers(1, 2)),
+        groups,
+    )
+    assume(min(g.y) > 0)
+    return g
+
+
+@pytest.mark.usefixtures("_limits")
+@pytest.mark.parametrize("direction", [FORWARD, TO_INPUT, TO_WEIGHT])
+@settings(max_examples=40, deadline=None)
+@given(
+    geometries(),
+    st.sampled_from([0, 0, 0.02, 0.3]),
+    st.sampled_from([1, 2]),
+    st.integers(0, 2**32 - 1),
+)
+def test_convolutions_equal_the_definition(
+    direction: str, geometry: Geometry, specials: float, threads: int, seed: int
+) -> None:
+    """Any convolution and its gradients are the definition's, whatever the limits and threads."""
+    set_threads(threads)
+    node = make_node(geometry, direction)
+    factors = draw_factors(node, seed, specials)
+    general = Contraction(node)
+    special = plan_convolution(node, lambda flats: general.run(flats, 0)) or general
+    assert canonical(special.run([None, *factors], 0)) == define(node, factors)
+
+
+LARGE = [
+    Geometry((2, 5, 17, 18), (37, 5, 3, 3), 1, 1),
+    Geometry((1, 3, 23, 21), (20, 3, 7, 7), 2, 3),
+    Geometry((3, 34, 7, 7), (40, 34, 3, 3), 1, 1),
+    Geometry((2, 33, 9, 8), (35, 33, 1, 1), 2, 0),
+    Geometry((2, 32, 6, 6), (36, 16, 3, 3), 2, 1, 1, 2),
+    Geometry((2, 19, 21, 40), (19, 1, 3, 3), 1, 1, 1, 19),
+    Geometry((2, 5, 37, 39), (5, 1, 3, 3), 2, 1, 1, 5),
+    Geometry((2, 3, 9, 70), (2, 3, 3, 5), 1, 2, 2),
+]
+
+
+@pytest.mark.parametrize("direction", [FORWARD, TO_INPUT, TO_WEIGHT])
+@pytest.mark.parametrize("geometry", LARGE)
+def test_large_convolutions_equal_the_general_way(geometry: Geometry, direction: str) -> None:
+    """Many tiles and panels, with one, two and five threads, give what unfolding gives."""
+    node = make_node(geometry, direction)
+    factors = draw_factors(node, 1, 0)
+    expected = canonical(Contraction(node).run([None, *factors], 0))
+    special, _ = plan(node)
+    for threads in (1, 2, 5):
+        set_threads(threads)
+        assert canonical(special.run([None, *factors], 0)) == expected
+
+
+def test_few_columns_are_lines() -> None:
+    """A depthwise convolution is computed by lines, one of many channels is not."""
+    few, many = (plan(make_node(LARGE[place], FORWARD))[0] for place in (5, 0))
+    assert isinstance(few, LineConvolution)
+    assert not isinstance(many, LineConvolution)
+
+
+STRIDED = Geometry((2, 5, 9, 9), (6, 5, 3, 3), 2, 1)
+DEPTHWISE = Geometry((2, 5, 9, 9), (5, 1, 3, 3), 2, 1, 1, 5)
+
+
+@pytest.mark.parametrize("geometry", [STRIDED, DEPTHWISE])
+def test_terms_that_are_zero_are_left_out(geometry: Geometry) -> None:
+    """The gradient of a strided input falls into parts, which together have few of the terms."""
+    node = make_node(geometry, TO_INPUT)
+    sliding = find_sliding(node, np.inf)
+    assert sliding is not None
+    assert len(sliding.parts) == 4
+    terms = sum(prod(len(r) for r in part) for part in sliding.parts)
+    assert terms < prod(node.shape + node.fold_shape) / 3
+    special, falls = plan(node)
+    factors = draw_factors(node, 3, 0)
+    assert canonical(special.run([None, *factors], 0)) == define(node, factors)
+    assert not falls
+
+
+@pytest.mark.parametrize("direction", [FORWARD, TO_INPUT])
+def test_borders_are_left_out(direction: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A border that is worth it is a part of its own, also where it is most of the image."""
+    monkeypatch.setattr(convolution_plans, "_LEAST_SAVED", 0)
+    node = make_node(Geometry((2, 6, 4, 3), (5, 6, 3, 3), 1, 1), direction)
+    sliding = find_sliding(node, 0)
+    assert sliding is not None
+    assert len(sliding.parts) == 9
+    special, falls = plan(node)
+    factors = draw_factors(node, 4, 0)
+    assert canonical(special.run([None, *factors], 0)) == define(node, factors)
+    assert not falls
+
+
+@pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan])
+@pytest.mark.parametrize("place", range(9))
+@pytest.mark.parametrize("geometry", [STRIDED, DEPTHWISE])
+def test_terms_of_infinite_weights_are_not_left_out(
+    geometry: Geometry, place: int, value: float
+) -> None:
+    """0 times a weight that is not finite is not 0, at whatever place of the kernel it is."""
+    node = make_node(geometry, TO_INPUT)
+    y, w = draw_factors(node, 5, 0)
+    w[place] = value
+    special, falls = plan(node)
+    assert canonical(special.run([None, y, w], 0)) == define(node, [y, w])
+    assert falls
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("geometry", [STRIDED, DEPTHWISE])
+def test_terms_after_minus_zero_are_not_left_out(geometry: Geometry, seed: int) -> None:
+    """Products so small that they round to -0 are followed by +0 where the fold has such a term."""
+    node = make_node(geometry, TO_INPUT)
+    factors = draw_factors(node, seed, 0, 1e-24)
+    special, falls = plan(node)
+    assert canonical(special.run([None, *factors], 0)) == define(node, factors)
+    assert falls
+
+
+@pytest.mark.parametrize("direction", [FORWARD, TO_INPUT, TO_WEIGHT])
+def test_any_fill_is_folded(direction: str) -> None:
+    """A border that holds another number than zero is folded as that number."""
+    node = make_node(Geometry((2, 3, 6, 5), (4, 3, 3, 3), 1, 1), direction)
+    operands = tuple(replace(operand, value=0x40200000) for operand in node.operands[1:])
+    filled = replace(node, operands=(node.operands[0], *operands))
+    factors = draw_factors(node, 6, 0)
+    special, _ = plan(filled)
+    assert canonical(special.run([None, *factors], 0)) == define(filled, factors)
+    assert define(filled, factors) != define(node, factors)
+
+
+def test_a_strided_gradient_of_another_fill_is_general() -> None:
+    """Terms are left out only if they are zero."""
+    node = make_node(STRIDED, TO_INPUT)
+    operands = tuple(replace(operand, value=0x3F800000) for operand in node.operands[1:])
+    assert find_sliding(replace(node, operands=(node.operands[0], *operands)), np.inf) is None
+
+
+def test_sums_start_from_a_bias() -> None:
+    """What the sums start from may depend on the channel, and may be -0 or a NaN."""
+    node = make_node(Geometry((2, 3, 5, 5), (4, 3, 3, 3), 2, 1), FORWARD)
+    channel = node.operands[2].rows[0]
+    rows = (replace(channel, size=4, terms=((1, 1),)),)
+    start = Operand(Origin.BATCH, DType.FLOAT32, 2, 0, rows)
+    biased = replace(node, operands=(start, *node.operands[1:]))
+    bias = np.array([1.5, -0.0, np.nan, -3], np.float32)
+    factors = draw_factors(node, 7, 0)
+    special, _ = plan(biased)
+    assert canonical(special.run([bias, *factors], 0)) == define(biased, factors, bias)
+
+
+PRINT_DIGEST = """
+import sys
+sys.path.insert(0, {directory!r})
+import test_kernels_convolution
+print(test_kernels_convolution.compute_digest())
+"""
+
+
+def compute_digest() -> str:
+    """Return the hash of the results of all large convolutions."""
+    digest = hashlib.sha256()
+    for geometry in LARGE:
+        for direction in (FORWARD, TO_INPUT, TO_WEIGHT):
+            node = make_node(geometry, direction)
+            digest.update(canonical(plan(node)[0].run([None, *draw_factors(node, 8, 0)], 0)))
+    return digest.hexdigest()
+
+
+def test_vector_widths_agree() -> None:
+    """Code for vectors of any width gives the same bits."""
+    script = PRINT_DIGEST.format(directory=str(Path(__file__).parent))
+    digests = {
+        subprocess.run(  # noqa: S603 - the code is above
+            [sys.executable, "-c", script],
+            check=True,
+            capture_output=True,
+            env=os.environ | {WIDTH_VARIABLE: str(bits)},
+        ).stdout
+        for bits in WIDTHS_BITS
+    }
+    assert digests == {f"{compute_digest()}\n".encode()}

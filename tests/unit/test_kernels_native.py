@@ -1,0 +1,90 @@
+"""Machine code of our own modules: kept as it was made, made again when it is not whole."""
+
+import ctypes
+from pathlib import Path
+
+import pytest
+from llvmlite import ir
+
+from offchain.execution.kernels import native
+
+WORD = ir.IntType(64)
+
+
+def make_module(number: int) -> ir.Module:
+    """Return a module whose function `write` stores a number at an address."""
+    module = ir.Module()
+    function = ir.Function(module, ir.FunctionType(ir.VoidType(), [WORD]), "write")
+    builder = ir.IRBuilder(function.append_basic_block())
+    builder.store(WORD(number), builder.inttoptr(function.args[0], WORD.as_pointer()))
+    builder.ret_void()
+    return module
+
+
+def run(number: int) -> int:
+    """Return what the function stores."""
+    place = ctypes.c_int64(0)
+    native.load(make_module(number), "write", ctypes.c_int64)(ctypes.addressof(place))
+    return place.value
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Keep machine code in a directory of the test's own."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    return tmp_path / "moot" / "kernels"
+
+
+def refuse(_: str) -> bytes:
+    """Stand in for the compiler where nothing is to be compiled."""
+    raise AssertionError
+
+
+def test_what_was_compiled_is_loaded(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A module is compiled once; another one, even on the same disk, is compiled too."""
+    assert run(7) == 7
+    assert len(list(cache.iterdir())) == 1
+    with monkeypatch.context() as patch:
+        patch.setattr(native, "_compile", refuse)
+        assert run(7) == 7
+        with pytest.raises(AssertionError):
+            run(8)
+    assert run(8) == 8
+    assert len(list(cache.iterdir())) == 2
+
+
+def test_another_processor_is_another_origin(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Machine code for other features of the processor is not found."""
+    assert run(7) == 7
+    features = native.get_features()
+    monkeypatch.setattr(native, "get_features", lambda: features.replace("+avx512f", "-avx512f"))
+    assert run(7) == 7
+    changed = native.get_features() != features
+    assert len(list(cache.iterdir())) == 1 + changed
+
+
+@pytest.mark.parametrize("damage", ["cut", "flip", "empty", "longer"])
+def test_damaged_machine_code_is_made_again(cache: Path, damage: str) -> None:
+    """A file that is cut, changed, empty or too long is replaced, and never run."""
+    assert run(9) == 9
+    (file,) = cache.iterdir()
+    whole = file.read_bytes()
+    half = len(whole) // 2
+    damaged = {
+        "cut": whole[:half],
+        "flip": whole[:half] + bytes([whole[half] ^ 1]) + whole[half + 1 :],
+        "empty": b"",
+        "longer": whole + b"\0",
+    }
+    file.write_bytes(damaged[damage])
+    assert run(9) == 9
+    assert file.read_bytes() == whole
+
+
+def test_a_cache_that_cannot_be_written_costs_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where there can be no directory, machine code is compiled and used all the same."""
+    (tmp_path / "moot").write_bytes(b"")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert run(10) == 10

@@ -1,0 +1,42 @@
+"""The generated table of operators: it is complete, and it says what the rules do."""
+
+import pytest
+import torch
+
+from docs.operators import PAGE, collect, describe, render
+from offchain.arithmetic.functions import Function
+from offchain.programs.graph import Kind
+from offchain.programs.lowering.table import RULES
+
+
+@pytest.fixture(scope="module")
+def page() -> str:
+    """Return the page as it is generated now."""
+    return "".join(render(*collect()))
+
+
+def test_the_table_is_up_to_date(page: str) -> None:
+    """The committed table is what the rules do today; `python docs/operators.py` writes it."""
+    assert page == PAGE.read_text()
+
+
+def test_every_rule_is_in_the_table(page: str) -> None:
+    """No rule is missing, and every rule is reached by tracing a call."""
+    rows = {
+        line.split("`")[1] for line in page.partition("## Decomp")[0].splitlines() if "| `" in line
+    }
+    assert rows == set(RULES)
+
+
+def test_every_overload_exists() -> None:
+    """Every rule's name is an overload that this torch has."""
+    for name in RULES:
+        namespace, packet, overload = name.split(".")
+        getattr(getattr(getattr(torch.ops, namespace), packet), overload)
+
+
+def test_functions_of_the_verifier_are_marked() -> None:
+    """A function that the contract does not compute has a mark, the others have none."""
+    assert describe({(Kind.MAP, Function.ADD)}) == "map | add"
+    assert describe({(Kind.MAP, Function.POW)}) == "map | pow°"
+    assert describe(set()) == "*view* | "

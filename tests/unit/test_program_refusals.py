@@ -1,0 +1,98 @@
+"""What no program can express is refused with the operator's name and the line of the model."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch.nn import functional
+
+from offchain.errors import CaptureError
+from offchain.programs.capture import capture
+from offchain.programs.examples import build
+from offchain.programs.recipe import InferenceRecipe
+from tests.program_helpers import capture_function
+
+X = torch.tensor([[0.5, -0.25], [0.75, 0.125]])
+POSITIONS = torch.tensor([0, 1])
+
+MISSING: dict[str, Callable[[torch.Tensor], Any]] = {
+    "asin": torch.asin,
+    "acos": torch.acos,
+    "atan": torch.atan,
+    "atan2": lambda x: torch.atan2(x, x + 1),
+    "asinh": torch.asinh,
+    "atanh": torch.atanh,
+    "lgamma": torch.lgamma,
+    "erfinv": torch.erfinv,
+    "log10": torch.log10,
+    "fmod": lambda x: x.fmod(0.7),
+    "_linalg_det": torch.linalg.det,
+    "linalg_inv_ex": torch.linalg.inv,
+    "_fft_r2c": torch.fft.fft,
+    "block_diag": lambda x: torch.block_diag(x, x),
+    "embedding_renorm": lambda x: functional.embedding(POSITIONS, x, max_norm=1.0),
+    "_embedding_bag": lambda x: functional.embedding_bag(POSITIONS[None], x),
+    "upsample": lambda x: functional.interpolate(
+        x[None, None], (3, 3), mode="bilinear", antialias=True
+    ),
+}
+
+BY_DATA: dict[str, Callable[[torch.Tensor], Any]] = {
+    "nonzero": lambda x: x.nonzero(),
+    "_unique2": lambda x: x.unique(),
+    "masked_select": lambda x: x.masked_select(x > 0),
+    "index": lambda x: x[x > 0],
+    "bincount": lambda x: torch.bincount(x.long().reshape(-1)),
+    "_local_scalar_dense": lambda x: x * float(x.sum()),
+    "numpy": lambda x: x * torch.from_numpy(x.numpy()),
+    "Tensor.numpy": lambda x: x * float(np.asarray(x).sum()),
+}
+
+
+def refuse(function: Callable[[torch.Tensor], Any]) -> CaptureError:
+    """Return the error of capturing a function, which names this file."""
+
+    def call(x: torch.Tensor) -> Any:
+        return function(x)
+
+    with pytest.raises(CaptureError) as caught:
+        capture_function(call, X)
+    assert caught.value.module == "model"
+    assert (caught.value.source_line or "").startswith("test_program_refusals.py:")
+    return caught.value
+
+
+@pytest.mark.parametrize("name", MISSING)
+def test_what_has_no_rule(name: str) -> None:
+    """An operator without a rule is refused by its name."""
+    assert name in (refuse(MISSING[name]).operator or "")
+
+
+@pytest.mark.parametrize("name", BY_DATA)
+def test_what_depends_on_data(name: str) -> None:
+    """What makes a shape or a branch of a tensor's elements is refused, and so is leaving torch."""
+    error = refuse(BY_DATA[name])
+    assert name in (error.operator or "")
+    assert "depend" in error.message
+
+
+def test_tracing_gives_numpy_back() -> None:
+    """After a capture, refused or not, tensors become arrays as before."""
+    with pytest.raises(CaptureError):
+        capture_function(lambda x: x.numpy(), X)
+    assert X.numpy().tolist() == X.tolist()
+    assert "numpy" not in vars(torch.Tensor)
+
+
+def test_sparse_experts_are_refused() -> None:
+    """The library's own routing of Mixtral runs experts on as many tokens as chose them."""
+    recipe = build("mixtral", inference=True)
+    assert isinstance(recipe, InferenceRecipe)
+    recipe.model.config._experts_implementation = "eager"  # type: ignore[union-attr]  # a module's
+    with pytest.raises(CaptureError) as caught:
+        capture(recipe)
+    assert "depend on data" in caught.value.message
+    assert caught.value.module == "model.layers.0.mlp.experts"
+    assert (caught.value.source_line or "").startswith("modeling_mixtral.py:")

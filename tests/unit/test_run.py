@@ -1,0 +1,143 @@
+"""A provider's run: what it hashes, and that hashing less changes no root."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from offchain.commitments.tensors import Array, compute_state_root, compute_tensor_root
+from offchain.execution.executor import Executor
+from offchain.programs.capture import capture
+from offchain.programs.optimizers import SGD
+from offchain.programs.recipe import TrainingRecipe
+from offchain.providers import run as run_module
+from offchain.providers.behaviour import Behaviour, Patch
+from offchain.providers.run import Run
+from offchain.providers.store import Store
+from offchain.providers.task import Task
+
+STEPS = 4
+FROZEN = "parameter.0.weight"
+
+
+def make_task() -> Task:
+    """Return a task whose first layer is frozen."""
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Linear(4, 2))
+    model[0].requires_grad_(requires_grad=False)
+    generator = torch.Generator().manual_seed(1)
+    batch = (torch.randn(5, 3, generator=generator),)
+    recipe = TrainingRecipe(
+        model, lambda model, x: model(x).square().mean(), SGD(0.1), lambda _: batch
+    )
+    captured = capture(recipe)
+    return Task(captured.program, captured.initial_state, captured.batch, STEPS, 1)
+
+
+@pytest.fixture
+def hashed(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, ...]]:
+    """Return the shapes of the tensors that are hashed by the run, as it goes on."""
+    shapes: list[tuple[int, ...]] = []
+
+    def note(array: Array) -> bytes:
+        shapes.append(array.shape)
+        return compute_tensor_root(array)
+
+    monkeypatch.setattr(run_module, "compute_tensor_root", note)
+    return shapes
+
+
+def compute_roots(task: Task, alter: Callable[[int, list[Array]], None]) -> list[bytes]:
+    """Return the roots of all states by hashing everything, of a run that alters its states."""
+    executor = Executor(task.program)
+    state: Sequence[Array] = task.initial_state
+    roots = [compute_state_root([compute_tensor_root(array) for array in state])]
+    for step in range(STEPS):
+        started = list(state)
+        alter(step, started)
+        state = executor.run(started, task.batch(step), step)
+        roots.append(compute_state_root([compute_tensor_root(array) for array in state]))
+    return roots
+
+
+def test_what_is_frozen_is_hashed_once(tmp_path: Path, hashed: list[tuple[int, ...]]) -> None:
+    """A frozen parameter is hashed at the start only, a trained one always; the roots are right."""
+    task = make_task()
+    run = Run(task, Behaviour(), Store(tmp_path))
+    run.compute()
+    assert hashed.count((4, 3)) == 1
+    assert hashed.count((2, 4)) == STEPS + 1
+    assert list(run.roots) == compute_roots(task, lambda _, __: None)
+
+
+def test_an_interval_hashes_what_is_frozen_once(
+    tmp_path: Path, hashed: list[tuple[int, ...]]
+) -> None:
+    """The tree over an interval has the roots of the checkpoints, and hashes as little."""
+    run = Run(make_task(), Behaviour(), Store(tmp_path))
+    run.compute()
+    hashed.clear()
+    tree = run.interval(0, STEPS)
+    assert [tree.node(0, index) for index in range(STEPS + 1)] == list(run.roots)
+    assert hashed.count((4, 3)) == 1
+    assert hashed.count((2, 4)) == STEPS + 1
+
+
+class Thaw(Behaviour):
+    """Writes to the frozen parameter before one step."""
+
+    name = "thaw"
+
+    def __init__(self, slot: int) -> None:
+        self.slot = slot
+
+    def alter_state(self, step: int, state: Sequence[Array]) -> Sequence[Array]:
+        """Return a state with another frozen parameter at one step, the same state at others."""
+        if step != 1:
+            return state
+        started = list(state)
+        started[self.slot] = np.add(started[self.slot], np.float32(1))
+        return started
+
+
+class Forge(Thaw):
+    """Lets the sink of the frozen parameter give something else at one step."""
+
+    name = "forge"
+
+    def alter_state(self, step: int, state: Sequence[Array]) -> Sequence[Array]:
+        """Return the state as it is."""
+        del step
+        return state
+
+    def patch(self, step: int, state: Sequence[Array]) -> Patch | None:
+        """Return what adds one to the sink's output."""
+        del state
+        sink = self.first_sink + self.slot
+
+        def tamper(index: int, output: Array) -> Array:
+            return np.add(output, np.float32(1)) if index == sink else output
+
+        return tamper if step == 1 else None
+
+    first_sink = 0
+
+
+@pytest.mark.parametrize("kind", [Thaw, Forge])
+def test_a_frozen_parameter_that_changes_is_hashed_again(tmp_path: Path, kind: type[Thaw]) -> None:
+    """When a step is not the program's, nothing is taken for unchanged."""
+    task = make_task()
+    slot = [s.name for s in task.program.state].index(FROZEN)
+    behaviour = kind(slot)
+    if isinstance(behaviour, Forge):
+        behaviour.first_sink = task.program.first_sink
+    run = Run(task, behaviour, Store(tmp_path))
+    run.compute()
+    states = [run.state(step) for step in range(STEPS + 1)]
+    wanted = [compute_state_root([compute_tensor_root(a) for a in state]) for state in states]
+    assert list(run.roots) == wanted
+    assert not np.array_equal(states[1][slot], states[2][slot])
+    tree = run.interval(0, STEPS)
+    assert [tree.node(0, index) for index in range(STEPS + 1)] == wanted

@@ -1,0 +1,37 @@
+"""Operands that are hard to round: their results lie closest to a tie among 2^25."""
+
+from offchain.arithmetic.functions import Function
+
+
+def _unary(*patterns: int) -> tuple[tuple[int, ...], ...]:
+    return tuple((x,) for x in patterns)
+
+
+HARD: dict[Function, tuple[tuple[int, ...], ...]] = {
+    Function.EXP: _unary(0xBC2A461A, 0xB2FFFFFE, 0x4034A897, 0x3F331A25, 0xC1F64B8C, 0xB4F00004),
+    Function.EXPM1: _unary(0x40315B33, 0xBCD475D0, 0x347FFFFF, 0x37923475, 0xC0BF7998, 0xB6E5A4BA),
+    Function.EXP2: _unary(0x3DC9ABE2, 0xB59BCFA6, 0xB40A7FAD, 0x407349C8, 0x41AE6939, 0xC0E65B1C),
+    Function.LOG: _unary(0x77996704, 0x3CA1C99F, 0x2E358635, 0x209B4D88, 0x09EA0DCC, 0x35983B8C),
+    Function.LOG1P: _unary(0xB53FFFFD, 0x36DEDACE, 0xBA800B50, 0xB4000000, 0x4F16B3C2, 0x458EAB63),
+    Function.LOG2: _unary(0x397FC006, 0x17974467, 0x39DB1BD1, 0x0D08263D, 0x3220C8E1, 0x34A0C8E1),
+    Function.SIN: _unary(0x75A6A9D0, 0xD9C871DA, 0x411933DE, 0xC11933DE, 0x6681B889, 0x3FE9C645),
+    Function.COS: _unary(0x3C107FE6, 0x3FDB3C0E, 0xC010A4BF, 0x79F953B7, 0x677F5566, 0x4D9BC85F),
+    Function.TAN: _unary(0xF714B423, 0x43B055D2, 0xC3969DEB, 0xDB05C9E9, 0xD642A888, 0x3DCAF98B),
+    Function.TANH: _unary(0xBEEE0566, 0xC0C5E8CA, 0xC0C7B05F, 0xBE99E4BB, 0xBAF41FD8, 0x3BAEB689),
+    Function.SINH: _unary(0x3D7304B4, 0xC1F77C01, 0xBDB0F2D2, 0xBA5352C6, 0x41BB293E, 0xBAB09236),
+    Function.COSH: _unary(0xBBDFB6B3, 0x3DD0C5A1, 0x3BC6E065, 0xBE5E1D31, 0x3E6DB65C, 0x3FC4D742),
+    Function.ERF: _unary(0x3ADAC744, 0xBB5788EA, 0x3CB655CB, 0xB32EA3D2, 0x342A320C, 0xBB5DD8C5),
+    Function.ERFC: _unary(0xB5F824BF, 0xB9620B13, 0xB5710DC1, 0x3E5D320C, 0xB6AF7912, 0x39CEDD61),
+    Function.RSQRT: _unary(0x533A18E3, 0x3BBA2A39, 0x42ED3230, 0x348A5C86, 0x3B7DE1E1, 0x307DBBAC),
+    Function.SIGMOID: _unary(
+        0x36380000, 0x36A40000, 0x36EC0000, 0x374A0000, 0xB6D60000, 0xB6FA0000
+    ),
+    Function.POW: (
+        (0x47259FAF, 0x3EA3C597),
+        (0x3C482CC2, 0x4097E6B7),
+        (0x3BEEC7E1, 0xBE24AB3C),
+        (0x4745EBC9, 0x3DEF90C0),
+        (0x3B7E9309, 0xC0042F38),
+        (0x3967EDA6, 0xBC42B608),
+    ),
+}
