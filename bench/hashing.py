@@ -28,6 +28,7 @@ def measure_hashing(
             return Tree(Tag.TENSOR_NODE, nodes).top
 
         use = " (the commitments')" if chunk_bytes == CHUNK_BYTES else ""
+        commit()
         for count in threads:
             with using_threads(count):
                 (seconds,) = measure([commit], repeats)

@@ -62,6 +62,7 @@ def measure_steps(
         ours, stock = _prepare(make_recipe(model, is_tiny=is_tiny))
         first = [to_arrays(side()) for side in (ours.advance, stock)]
         check_close(f"the loss of {model}", first[0], first[1], LOSS_TOLERANCE)
+        ours.commit()
         for number in threads:
             with using_threads(number):
                 step_s, commitment_s, stock_s = measure([ours.advance, ours.commit, stock], repeats)

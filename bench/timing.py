@@ -38,7 +38,7 @@ def using_threads(count: int) -> Iterator[None]:
 
 
 def measure(sides: Sequence[Side], repeats: int) -> list[float]:
-    """Return the median seconds of one call of each side."""
+    """Return the median seconds of one call of each side; all have run before."""
     calls = [_choose_calls(side) for side in sides]
     turns: list[list[float]] = [[] for _ in sides]
     for _ in range(repeats):
@@ -48,8 +48,7 @@ def measure(sides: Sequence[Side], repeats: int) -> list[float]:
 
 
 def _choose_calls(side: Side) -> int:
-    """Return how often a side runs in a turn; this is its first, cold call too."""
-    side()
+    """Return how often a side runs in a turn."""
     once = _take_turn(side, 1)
     return max(1, min(_MAX_CALLS, int(_TURN_S / max(once, 1e-9))))
 

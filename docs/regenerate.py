@@ -39,7 +39,9 @@ def main() -> None:
         return block[1] + run(block["command"]) + block[3]
 
     for page in PAGES:
-        page.write_text(BLOCK.sub(replace, page.read_text()))
+        before = page.read_text()
+        if (after := BLOCK.sub(replace, before)) != before:
+            page.write_text(after)
 
 
 if __name__ == "__main__":

@@ -412,3 +412,18 @@ def test_folds_of_segments_equal_definition(
         kernels_segments.compile_fold.cache_clear()
         assert encode(Executor(program, threads).run(state, (), 0)) == defined
     kernels_segments.compile_fold.cache_clear()
+
+
+def test_row_values_along_columns_are_not_confused() -> None:
+    """In a square matrix, a map that reads the rows' folds by column is not a part of the rows."""
+    matrix = Matrix((8,), 8, 4)
+    sums = matrix.fold(Function.ADD, 0, 0, in_lanes=False)
+    for variable in range(2):
+        operands = (read(0, matrix.whole, range(2)), read(sums, (8,), [variable]))
+        matrix.full.append(matrix.emit(Kind.MAP, Function.MUL, matrix.whole, operands))
+    program = matrix.finish(matrix.full[-2:])
+    state = draw_state(program, 1)
+    defined = encode(run_step(program, state, (), 0))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(grouping, "_LEAST_ELEMENTS", 0)
+        assert encode(Executor(program).run(state, (), 0)) == defined

@@ -31,7 +31,7 @@ SMALL: Sizes = {
 SETTINGS: Mapping[str, Sizes] = {"small": SMALL}
 
 _DIVIDED = ("GRAIN", "SLAB")
-_SHIFT = 12
+_SHIFT = 9
 """What is worth a thread or a pass of its own becomes so much smaller, wherever it is named so."""
 
 

@@ -145,7 +145,7 @@ def _judge(function: Function) -> Any:
             x = operands[i]
             if x != x or x < lowest:  # noqa: PLR0124 - NaN
                 verdicts[i] = _AGREES if results[i] == CANONICAL_NAN else _DIFFERS
-            elif x in (0, lowest) or abs(x) == math.inf:
+            elif x == 0 or not lowest < x < math.inf:
                 verdicts[i] = _IS_CLOSE
             else:
                 high, low = approximate(np.float64(x))

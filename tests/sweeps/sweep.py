@@ -109,7 +109,9 @@ def _parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
         metavar="FIRST:STOP",
         help="try only these bit patterns, as in 0x3f800000:0x40000000, and keep no record",
     )
-    parser.add_argument("--table", action="store_true", help="sweep nothing, show what is recorded")
+    parser.add_argument(
+        "--table", action="store_true", help="sweep nothing, show what is recorded of today's code"
+    )
     parser.add_argument("--json", action="store_true", help="print the records as JSON")
     parsed = parser.parse_args(arguments)
     if unknown := sorted(set(parsed.functions) - SWEPT.keys()):
@@ -143,7 +145,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     names = parsed.functions or list(SWEPT)
     set_threads(1)
     if parsed.table:
-        records = {name: record for name, record in load().items() if name in names}
+        kept = {name: record for name, record in load().items() if name in names}
+        records = {name: record for name, record in kept.items() if record.code == get_code(name)}
     else:
         records = _run(names, parsed)
     as_json = json.dumps({name: asdict(record) for name, record in records.items()}, indent=1)

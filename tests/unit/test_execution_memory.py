@@ -157,6 +157,7 @@ def test_too_little_memory_is_said_before_the_run(monkeypatch: pytest.MonkeyPatc
     executor = Executor(example.program)
     state: list[Array] = list(example.initial_state)
     monkeypatch.setattr(memory, "_NEGLIGIBLE_BYTES", 0)
+    monkeypatch.setattr(buffers, "get_idle_bytes", lambda: 0)
     monkeypatch.setattr(memory, "get_available_bytes", lambda: 1_000)
     with pytest.raises(NotEnoughMemory, match="GB of memory") as refused:
         executor.advance(state, example.batch(0), 0)

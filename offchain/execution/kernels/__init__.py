@@ -7,6 +7,10 @@ the processor or on what was compiled before. No kernel enables fast-math.
 A kernel is a Python function that numba compiles for one fixed signature when it is first called
 (`compiled.py`) and that computes one part of a result; Python threads that never spin share the
 parts (`threads.py`). Vector code that a compiler cannot be trusted to find by itself is written as
-LLVM IR over fixed-width vector types (`vectors.py`), which LLVM splits for whatever the processor
-has.
+LLVM IR over vectors (`vectors.py`) of one width for all kernels, by default the widest that the
+processor has (`machine.py`).
+
+Maps, and the folds and picks of rows between them, are fused into kernels of their own, which are
+written as LLVM IR without numba: `fused.py` says what such a kernel computes and in which passes,
+`generate.py` writes it, `native.py` compiles it and keeps its object code on disk.
 """

@@ -23,7 +23,7 @@ Integers = npt.NDArray[np.int64]
 
 MOST_COLUMNS = 4
 MOST_STRIDE = 2
-"""Floats from one row to the next in a line of the image."""
+"""Floats from one row to the next in a line of the image; two vectors hold a vector of rows."""
 
 LINE_FIELDS = 3
 
@@ -226,9 +226,11 @@ def _emit_tile(
     places = [vectors.load(builder, WORD, columns, 2 * n * WORD_BYTES) for n in range(width)]
 
     def load_line(place: ir.Value) -> ir.Value:
-        parts = [vectors.load(builder, _VECTOR, place, i * VECTOR_BYTES) for i in range(stride)]
-        lanes = range(0, stride * LANES, stride)
-        return parts[0] if stride == 1 else vectors.shuffle(builder, *parts, list(lanes))
+        line = vectors.load(builder, _VECTOR, place)
+        if stride == 1:
+            return line
+        rest = vectors.load(builder, _VECTOR, place, VECTOR_BYTES)
+        return vectors.shuffle(builder, line, rest, list(range(0, stride * LANES, stride)))
 
     def multiply(step: ir.Value, sums: list[ir.Value]) -> list[ir.Value]:
         entry = builder.add(steps, builder.shl(step, WORD(4)))

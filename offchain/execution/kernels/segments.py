@@ -16,7 +16,7 @@ _NAME = "fold"
 
 @dataclass(frozen=True, slots=True)
 class SegmentFold:
-    """The fold of every row: lane l folds the columns l, l + lanes, ... of one segment after another.
+    """The fold of every row: lane l folds columns l, l + lanes, ... of one segment after another.
 
     Attributes:
         dtype: the type of the elements.
@@ -106,7 +106,7 @@ class _Writer:
         self._store(emit.constant(self._fold.dtype, self._fold.init, self._width), place)
 
     def _fold_segment(self, row: ir.Value, segment: ir.Value) -> None:
-        """Fold whole vectors of columns, then the last columns, and fill the lanes that are left."""
+        """Fold whole vectors of columns, the last columns, and what fills the lanes beyond."""
         builder, fold, width = self._builder, self._fold, self._width
         start = builder.add(row, self._bytes(segment, fold.segment_step))
         count, rest = divmod(fold.columns, width)

@@ -109,6 +109,9 @@ EXCEPTIONS: Mapping[Function, Mapping[int, int]] = {
     },
     Function.SIN: {0x46199998: 0xBEB1FA5D},
     Function.COS: {0x5F18B878: 0x3F7F14BB, 0x6115CB11: 0x3F78142F},
+    Function.SINH: {0x3A1285FF: 0x3A1285FF},
+    Function.ERFC: {0xB76C9F62: 0x3F800085, 0xBB6C9B37: 0x3F80857D},
+    Function.SIGMOID: {0xBA928601: 0x3EFFDB5F},
 }
 """Results that the formulas round to the wrong neighbour, by operand, as bit patterns.
 
