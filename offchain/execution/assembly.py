@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from offchain.arithmetic.functions import DType, Function
 from offchain.execution.accesses import Sizes, collapse, get_used, row_major
-from offchain.execution.kernels.fused import (
+from offchain.execution.kernels.fused.region import (
     Apply,
     Columns,
     Constant,

@@ -19,10 +19,10 @@ from offchain.arithmetic.functions import CANONICAL_NAN
 from offchain.commitments.tensors import Array
 from offchain.execution.accesses import Strided, find_strided, iterate_slabs, row_major
 from offchain.execution.kernels import buffers
-from offchain.execution.kernels.convolution import TILE_SIZE, Block, multiply_blocks
-from offchain.execution.kernels.convolution_packing import get_scratch, pack_columns
+from offchain.execution.kernels.contraction.convolution import TILE_SIZE, Block, multiply_blocks
+from offchain.execution.kernels.contraction.convolution_packing import get_scratch, pack_columns
+from offchain.execution.kernels.contraction.tile import COLUMNS, FLOAT_BYTES, ROWS
 from offchain.execution.kernels.threads import get_threads, share
-from offchain.execution.kernels.tile import COLUMNS, FLOAT_BYTES, ROWS
 from offchain.execution.kernels.vectors import LANES
 from offchain.execution.sliding import (
     Ranges,

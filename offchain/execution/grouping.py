@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 
-from offchain.execution.kernels import emit
+from offchain.execution.kernels.fused import emit
 from offchain.execution.maps import is_identity
 from offchain.execution.plans import as_map
 from offchain.execution.roles import (

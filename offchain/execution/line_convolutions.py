@@ -15,16 +15,16 @@ import numpy.typing as npt
 from offchain.commitments.tensors import Array
 from offchain.execution.accesses import find_strided
 from offchain.execution.convolutions import Convolution
-from offchain.execution.kernels.convolution_lines import (
+from offchain.execution.kernels.contraction.convolution_lines import (
     MOST_COLUMNS,
     MOST_STRIDE,
     SLACK,
     TILE_SIZE,
     multiply_lines,
 )
-from offchain.execution.kernels.convolution_packing import get_scratch
+from offchain.execution.kernels.contraction.convolution_packing import get_scratch
+from offchain.execution.kernels.contraction.tile import FLOAT_BYTES
 from offchain.execution.kernels.threads import get_threads, share
-from offchain.execution.kernels.tile import FLOAT_BYTES
 from offchain.execution.kernels.vectors import LANES
 from offchain.execution.sliding import Ranges, Window, cut, find_window, fix
 

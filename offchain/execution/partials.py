@@ -8,7 +8,7 @@ from offchain.arithmetic.functions import DType, Function
 from offchain.commitments.tensors import Array
 from offchain.execution.accesses import project, restrict
 from offchain.execution.gathers import read_integers
-from offchain.execution.kernels.gemm import fold_partials
+from offchain.execution.kernels.contraction.gemm import fold_partials
 from offchain.execution.views import Reader
 from offchain.programs.graph import Kind, Node
 from offchain.programs.semantics import unravel

@@ -10,8 +10,8 @@ import numpy as np
 from offchain.commitments.tensors import NUMPY_TYPES, Array
 from offchain.execution.assembly import Assembly
 from offchain.execution.kernels import buffers
-from offchain.execution.kernels.fused import Region
-from offchain.execution.kernels.generate import Kernel, compile_region
+from offchain.execution.kernels.fused.generate import Kernel, compile_region
+from offchain.execution.kernels.fused.region import Region
 from offchain.execution.kernels.threads import share
 from offchain.execution.roles import Group
 

@@ -19,10 +19,10 @@ from offchain.arithmetic.functions import DType, Function
 from offchain.commitments.tensors import NUMPY_TYPES, Array, encode_elements
 from offchain.execution import assembly, grouping, regions, segments, vertical
 from offchain.execution.executor import Executor
-from offchain.execution.kernels import emit, frame, generate
-from offchain.execution.kernels import segments as kernels_segments
-from offchain.execution.kernels import vertical as kernels_vertical
-from offchain.execution.kernels.fused import Apply, Load, Region
+from offchain.execution.kernels.fused import emit, frame, generate
+from offchain.execution.kernels.fused import segments as kernels_segments
+from offchain.execution.kernels.fused import vertical as kernels_vertical
+from offchain.execution.kernels.fused.region import Apply, Load, Region
 from offchain.execution.readable import run_step
 from offchain.programs.encoding import is_canonical
 from offchain.programs.graph import Kind, Node, Operand, Origin, Program, Row, Slot, immediate

@@ -12,8 +12,8 @@ Sizes = Mapping[str, Mapping[str, int]]
 """Module, constant, value."""
 
 _KERNELS: Sizes = {
-    "gemm": {"_DEPTH": 40, "_BLOCK": 48, "_PART": 24, "_GROUP_BYTES": 1 << 12},
-    "thin": {"_WIDEST_BLOCK": 64, "_NARROWEST_BLOCK": 32},
+    "contraction.gemm": {"_DEPTH": 40, "_BLOCK": 48, "_PART": 24, "_GROUP_BYTES": 1 << 12},
+    "contraction.thin": {"_WIDEST_BLOCK": 64, "_NARROWEST_BLOCK": 32},
     "threads": {"_RANGES_PER_THREAD": 7},
 }
 _OPERATORS: Sizes = {

@@ -12,15 +12,12 @@ from llvmlite import ir
 from numba.core import types
 
 from offchain.arithmetic.functions import CANONICAL_NAN, Function
-from offchain.execution.kernels import (
-    transcendental,
-    transcendental_constants,
-    transcendental_pieces,
-    vectors,
-)
+from offchain.execution.kernels import vectors
 from offchain.execution.kernels.compiled import emitted
-from offchain.execution.kernels.transcendental import FUNCTIONS, emit
-from offchain.execution.kernels.transcendental_constants import EXCEPTIONS
+from offchain.execution.kernels.transcendental import constants, pieces
+from offchain.execution.kernels.transcendental import functions as transcendental
+from offchain.execution.kernels.transcendental.constants import EXCEPTIONS
+from offchain.execution.kernels.transcendental.functions import FUNCTIONS, emit
 from tests.sweeps import coefficients, records, sweep
 from tests.sweeps.compare import SWEPT, Findings, Patterns, compare, compute
 from tests.sweeps.filters import ERROR
@@ -102,8 +99,8 @@ def test_a_wrong_coefficient_is_found(name: str, monkeypatch: pytest.MonkeyPatch
     right = compile_for_lanes(Function.EXP, 16)
     assert compare(Function.EXP, operands, lambda _, x: right(x)).mismatches == 0
 
-    first, second, *rest = getattr(transcendental_constants, name)
-    monkeypatch.setattr(transcendental_pieces, name, (first, second * (1 + 1e-6), *rest))
+    first, second, *rest = getattr(constants, name)
+    monkeypatch.setattr(pieces, name, (first, second * (1 + 1e-6), *rest))
     wrong = compile_for_lanes(Function.EXP, 16)
     found = compare(Function.EXP, operands, lambda _, x: wrong(x))
     assert found.mismatches > 0
@@ -147,7 +144,7 @@ def test_distances_are_measured_from_half_way() -> None:
 def test_the_coefficients_are_what_they_are_said_to_be() -> None:
     """Interpolation at the Chebyshev points gives the numbers that the kernels use."""
     computed = coefficients.compute()
-    assert {n: getattr(transcendental_constants, n) for n in computed} == computed
+    assert {n: getattr(constants, n) for n in computed} == computed
 
 
 @pytest.mark.parametrize("function", sorted(FUNCTIONS))
@@ -163,7 +160,7 @@ def test_other_code_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     """The digest in a record changes with a coefficient, and not from one call to the next."""
     before = records.emit_text(Function.EXP)
     assert records.emit_text(Function.EXP) == before
-    monkeypatch.setattr(transcendental_pieces, "LN2_LOW", 0.0)
+    monkeypatch.setattr(pieces, "LN2_LOW", 0.0)
     assert records.emit_text(Function.EXP) != before
 
 

@@ -15,12 +15,13 @@ from numba.core import types
 
 from offchain.arithmetic.evaluate import evaluate
 from offchain.arithmetic.functions import DType, Function
-from offchain.execution.kernels import elementary, transcendental_power, vectors
+from offchain.execution.kernels import elementary, vectors
 from offchain.execution.kernels.compiled import emitted
 from offchain.execution.kernels.elementary import apply
 from offchain.execution.kernels.threads import get_threads, set_threads
-from offchain.execution.kernels.transcendental import FUNCTIONS
-from offchain.execution.kernels.transcendental_lanes import Lanes
+from offchain.execution.kernels.transcendental import power
+from offchain.execution.kernels.transcendental.functions import FUNCTIONS
+from offchain.execution.kernels.transcendental.lanes import Lanes
 from tests.sweeps.oracle import round_exactly
 
 Doubles = npt.NDArray[np.float64]
@@ -123,7 +124,7 @@ def emit_magnitude(
     """Compute one vector of powers in float64."""
     kind = ir.VectorType(ir.DoubleType(), LANES)
     operands = [Lanes(builder, vectors.load(builder, kind, place)) for place in (base, exponent)]
-    vectors.store(builder, transcendental_power._magnitude(*operands).value, target)
+    vectors.store(builder, power._magnitude(*operands).value, target)
 
 
 @numba.njit(error_model="numpy")

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from offchain.arithmetic.float32 import fma
 from offchain.arithmetic.functions import CANONICAL_NAN
-from offchain.execution.kernels import gemm as gemm_module
-from offchain.execution.kernels.gemm import fold_partials, gemm
+from offchain.execution.kernels.contraction import gemm as gemm_module
+from offchain.execution.kernels.contraction.gemm import fold_partials, gemm
 from offchain.execution.kernels.threads import get_threads, set_threads
 
 Floats = npt.NDArray[np.float32]

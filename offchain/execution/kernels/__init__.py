@@ -11,6 +11,6 @@ LLVM IR over vectors (`vectors.py`) of one width for all kernels, by default the
 processor has (`machine.py`).
 
 Maps, and the folds and picks of rows between them, are fused into kernels of their own, which are
-written as LLVM IR without numba: `fused.py` says what such a kernel computes and in which passes,
-`generate.py` writes it, `native.py` compiles it and keeps its object code on disk.
+written as LLVM IR without numba (`fused/`); `native.py` compiles it and keeps its object code on
+disk.
 """

@@ -76,7 +76,7 @@ class _Cache(FunctionCache):
 
 @cache
 def _source_hash() -> str:
-    sources = sorted(Path(__file__).parent.glob("*.py"))
+    sources = sorted(Path(__file__).parent.rglob("*.py"))
     return hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()
 
 

@@ -19,8 +19,8 @@ from offchain.arithmetic.functions import CANONICAL_NAN, DType, Function
 from offchain.execution.kernels import vectors
 from offchain.execution.kernels.compiled import Kernel, emitted, kernel, reads, writes
 from offchain.execution.kernels.threads import share
-from offchain.execution.kernels.transcendental import emit
-from offchain.execution.kernels.transcendental_power import emit_power
+from offchain.execution.kernels.transcendental.functions import emit
+from offchain.execution.kernels.transcendental.power import emit_power
 from offchain.execution.kernels.vectors import BYTE, FLOAT, LANES, WORD
 
 Floats = npt.NDArray[np.float32]

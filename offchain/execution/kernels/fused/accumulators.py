@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from llvmlite import ir
 
 from offchain.arithmetic.functions import CANONICAL_NAN, DType, Function
-from offchain.execution.kernels import emit, vectors
+from offchain.execution.kernels import vectors
+from offchain.execution.kernels.fused import emit
 from offchain.execution.kernels.vectors import FLOAT, INDEX
 
 _MAGNITUDE = 0x7FFFFFFF

@@ -5,8 +5,8 @@ import numpy.typing as npt
 from numba.core import types
 
 from offchain.execution.kernels.compiled import kernel, reads, subroutine, writes
-from offchain.execution.kernels.packing import pack, panel_bytes
-from offchain.execution.kernels.tile import (
+from offchain.execution.kernels.contraction.packing import pack, panel_bytes
+from offchain.execution.kernels.contraction.tile import (
     A_STEP_BYTES,
     B_STEP_BYTES,
     COLUMNS,

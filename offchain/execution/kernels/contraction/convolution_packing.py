@@ -10,7 +10,7 @@ from numba.core import types
 
 from offchain.execution.kernels import vectors
 from offchain.execution.kernels.compiled import emitted, kernel, reads, subroutine, writes
-from offchain.execution.kernels.tile import FLOAT_BYTES
+from offchain.execution.kernels.contraction.tile import FLOAT_BYTES
 from offchain.execution.kernels.vectors import FLOAT, LANES, VECTOR_BYTES, WORD
 
 Floats = npt.NDArray[np.float32]

@@ -5,7 +5,7 @@ from functools import cache
 
 from llvmlite import ir
 
-from offchain.execution.kernels.transcendental_constants import (
+from offchain.execution.kernels.transcendental.constants import (
     COS_TAIL,
     HALF_PI,
     HALF_PI_LOW,
@@ -13,7 +13,7 @@ from offchain.execution.kernels.transcendental_constants import (
     TWO_OVER_PI,
     TWO_OVER_PI_256,
 )
-from offchain.execution.kernels.transcendental_lanes import TO_INTEGER, Integers, Lanes, polynomial
+from offchain.execution.kernels.transcendental.lanes import TO_INTEGER, Integers, Lanes, polynomial
 from offchain.execution.kernels.vectors import INDEX, WORD, splat
 
 _DOUBLE = ir.DoubleType()

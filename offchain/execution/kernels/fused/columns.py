@@ -4,10 +4,19 @@ from collections.abc import Mapping, Sequence
 
 from llvmlite import ir
 
-from offchain.execution.kernels import emit, vectors
-from offchain.execution.kernels.accumulators import Accumulator
-from offchain.execution.kernels.frame import Frame
-from offchain.execution.kernels.fused import Apply, Columns, Constant, Lanes, Load, Pick, is_full
+from offchain.execution.kernels import vectors
+from offchain.execution.kernels.fused import emit
+from offchain.execution.kernels.fused.accumulators import Accumulator
+from offchain.execution.kernels.fused.frame import Frame
+from offchain.execution.kernels.fused.region import (
+    Apply,
+    Columns,
+    Constant,
+    Lanes,
+    Load,
+    Pick,
+    is_full,
+)
 from offchain.execution.kernels.vectors import INDEX, WORD
 
 _UNROLLED_COST = 48

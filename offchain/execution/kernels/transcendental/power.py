@@ -4,9 +4,9 @@ import math
 
 from llvmlite import ir
 
-from offchain.execution.kernels.transcendental_constants import LN2, LOG2_E, LOG2_E_LOW
-from offchain.execution.kernels.transcendental_lanes import Lanes
-from offchain.execution.kernels.transcendental_pieces import (
+from offchain.execution.kernels.transcendental.constants import LN2, LOG2_E, LOG2_E_LOW
+from offchain.execution.kernels.transcendental.lanes import Lanes
+from offchain.execution.kernels.transcendental.pieces import (
     exp_less_1,
     log_1_plus,
     power_of_2,

@@ -6,10 +6,10 @@ from functools import cache
 from llvmlite import ir
 
 from offchain.execution.kernels import native
-from offchain.execution.kernels.columns import ColumnPass
-from offchain.execution.kernels.frame import Frame
-from offchain.execution.kernels.fused import Region
-from offchain.execution.kernels.rows import RowPass
+from offchain.execution.kernels.fused.columns import ColumnPass
+from offchain.execution.kernels.fused.frame import Frame
+from offchain.execution.kernels.fused.region import Region
+from offchain.execution.kernels.fused.rows import RowPass
 from offchain.execution.kernels.vectors import WORD
 
 _NAME = "region"

@@ -16,8 +16,8 @@ import numpy as np
 from llvmlite import ir
 
 from offchain.arithmetic.functions import Function
-from offchain.execution.kernels.transcendental_circular import reduce_angle
-from offchain.execution.kernels.transcendental_constants import (
+from offchain.execution.kernels.transcendental.circular import reduce_angle
+from offchain.execution.kernels.transcendental.constants import (
     COSH_TAIL,
     ERF_DENOMINATOR,
     ERF_NUMERATOR,
@@ -30,8 +30,8 @@ from offchain.execution.kernels.transcendental_constants import (
     LOG2_E_LOW,
     SINH_TAIL,
 )
-from offchain.execution.kernels.transcendental_lanes import TO_INTEGER, Integers, Lanes, polynomial
-from offchain.execution.kernels.transcendental_pieces import (
+from offchain.execution.kernels.transcendental.lanes import TO_INTEGER, Integers, Lanes, polynomial
+from offchain.execution.kernels.transcendental.pieces import (
     EXPONENT_BIAS,
     exp_less_1,
     exp_wide,

@@ -18,13 +18,13 @@ from numba.core import types
 
 from offchain.execution.kernels import vectors
 from offchain.execution.kernels.compiled import emitted, kernel, reads, subroutine, writes
-from offchain.execution.kernels.convolution_packing import (
+from offchain.execution.kernels.contraction.convolution_packing import (
     WORD_BYTES,
     copy_window,
     emit_first,
     load_word,
 )
-from offchain.execution.kernels.tile import COLUMNS, FLOAT_BYTES, ROWS, emit_canonical
+from offchain.execution.kernels.contraction.tile import COLUMNS, FLOAT_BYTES, ROWS, emit_canonical
 from offchain.execution.kernels.vectors import FLOAT, INDEX, LANES, VECTOR_BYTES, WORD
 
 Floats = npt.NDArray[np.float32]

@@ -18,17 +18,18 @@ from llvmlite import ir
 from numba.core import types
 
 from offchain.arithmetic.functions import CANONICAL_NAN
-from offchain.execution.kernels import thin, vectors
-from offchain.execution.kernels.blocks import SPARE_BYTES, multiply_blocks
+from offchain.execution.kernels import vectors
 from offchain.execution.kernels.compiled import emitted, kernel, reads, writes
-from offchain.execution.kernels.threads import get_threads, share
-from offchain.execution.kernels.tile import (
+from offchain.execution.kernels.contraction import thin
+from offchain.execution.kernels.contraction.blocks import SPARE_BYTES, multiply_blocks
+from offchain.execution.kernels.contraction.tile import (
     A_STEP_BYTES,
     B_STEP_BYTES,
     COLUMNS,
     FLOAT_BYTES,
     ROWS,
 )
+from offchain.execution.kernels.threads import get_threads, share
 from offchain.execution.kernels.vectors import LANES
 
 Floats = npt.NDArray[np.float32]

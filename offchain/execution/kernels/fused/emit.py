@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from llvmlite import ir
 
 from offchain.arithmetic.functions import CANONICAL_NAN, DType, Function
-from offchain.execution.kernels import transcendental
+from offchain.execution.kernels.transcendental import functions as transcendental
 from offchain.execution.kernels.vectors import BYTE, FLOAT, INDEX, WORD, call
 
 BIT = ir.IntType(1)

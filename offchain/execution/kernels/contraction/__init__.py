@@ -1,0 +1,1 @@
+"""Products of matrices, of any layout and size, and convolutions."""

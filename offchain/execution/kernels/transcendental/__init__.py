@@ -1,0 +1,1 @@
+"""The transcendental functions, correctly rounded, as LLVM IR: `functions.py` has them all."""
