@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from safetensors.numpy import load_file, save_file
 
-from offchain.commitments.keccak import DIGEST_BYTES
+from offchain.commitments.keccak_lanes import DIGEST_BYTES
 from offchain.commitments.tensors import Array
 from offchain.commitments.tree import Digest
 from offchain.errors import VerifierError

@@ -1,0 +1,359 @@
+"""Keccak-256 of many messages at once, one in each 64-bit lane of a vector.
+
+`permute_round` says what Keccak does; it runs on Python integers in `keccak256_reference` and
+writes the vector code in `_permute`. A state is 25 vectors, which 32 registers hold. Whatever the
+machine code depends on is in this file, by which the cache of kernels knows that it is outdated.
+"""
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Protocol, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+from llvmlite import ir
+from numba.core import types
+
+from offchain.execution.kernels import vectors
+from offchain.execution.kernels.compiled import emitted, kernel, reads, subroutine, writes
+from offchain.execution.kernels.machine import VECTOR_BITS
+from offchain.execution.kernels.vectors import WORD
+
+Bytes = npt.NDArray[np.uint8]
+Words = npt.NDArray[np.uint64]
+Word = TypeVar("Word")
+
+DIGEST_BYTES = 32
+DIGEST_WORDS = DIGEST_BYTES // 8
+RATE_BYTES = 136
+RATE_WORDS = RATE_BYTES // 8
+STATE_WORDS = 25
+LANES = VECTOR_BITS // 64
+
+SUBTREE_LEVELS = 10
+"""Levels of a tree that are hashed without leaving the cache."""
+
+BLOCK_CHUNKS = 1 << SUBTREE_LEVELS
+
+_PAD = 2
+_SCRATCH_WORDS = (_PAD + BLOCK_CHUNKS + 2 * LANES) * DIGEST_WORDS + RATE_WORDS
+"""A block's digests, and what the lanes read before and behind them."""
+
+
+class WordOperations(Protocol[Word]):
+    """What a round does to 64-bit words, whatever represents them."""
+
+    def xor(self, a: Word, b: Word) -> Word:
+        """Exclusive or."""
+
+    def clear(self, a: Word, b: Word) -> Word:
+        """The bits of `b` that are not in `a`."""
+
+    def rotate(self, a: Word, count: int) -> Word:
+        """Rotate left by `count` bits."""
+
+
+def _find_moves() -> list[tuple[int, int]]:
+    """Where pi takes each word from, and by how many bits rho has rotated it."""
+    moves = [(0, 0)] * STATE_WORDS
+    x, y = 1, 0
+    for t in range(24):
+        source = x + 5 * y
+        x, y = y, (2 * x + 3 * y) % 5
+        moves[x + 5 * y] = source, (t + 1) * (t + 2) // 2 % 64
+    return moves
+
+
+_MOVES = _find_moves()
+
+
+def permute_round(a: Sequence[Word], constant: Word, word: WordOperations[Word]) -> list[Word]:
+    """One round of Keccak-f[1600] (FIPS 202, section 3.2); word (x, y) is `a[x + 5 * y]`.
+
+    It goes row by row of its result, so that few words are alive at once and rotations, of which
+    processors do fewer at a time, alternate with the rest.
+    """
+    parity = list(a[:5])
+    for i in range(5, 25):
+        parity[i % 5] = word.xor(parity[i % 5], a[i])
+    theta = [word.xor(parity[(x + 4) % 5], word.rotate(parity[(x + 1) % 5], 1)) for x in range(5)]
+    chi: list[Word] = []
+    for y in range(5):
+        row = [
+            word.rotate(word.xor(a[source], theta[source % 5]), count)
+            for source, count in _MOVES[5 * y : 5 * y + 5]
+        ]
+        chi += [word.xor(row[x], word.clear(row[(x + 1) % 5], row[(x + 2) % 5])) for x in range(5)]
+    return [word.xor(chi[0], constant), *chi[1:]]
+
+
+def _round_constants() -> list[int]:
+    """The 24 constants of iota, from the shift register x^8 + x^6 + x^5 + x^4 + 1."""
+    constants = []
+    register = 1
+    for _ in range(24):
+        constant = 0
+        for j in range(7):
+            constant |= (register & 1) << (2**j - 1)
+            register = register << 1 ^ (0x171 if register & 0x80 else 0)
+        constants.append(constant)
+    return constants
+
+
+ROUND_CONSTANTS = _round_constants()
+
+
+class IntegerWords:
+    """Words as Python integers."""
+
+    def xor(self, a: int, b: int) -> int:
+        """Exclusive or."""
+        return a ^ b
+
+    def clear(self, a: int, b: int) -> int:
+        """The bits of `b` that are not in `a`."""
+        return b & ~a
+
+    def rotate(self, a: int, count: int) -> int:
+        """Rotate left by `count` bits."""
+        return (a << count | a >> (64 - count)) & (2**64 - 1)
+
+
+def keccak256_reference(message: bytes) -> bytes:
+    """Keccak-256 of one message by the readable definition, 32 bytes."""
+    padded = bytearray(message) + bytes(RATE_BYTES - len(message) % RATE_BYTES)
+    padded[len(message)] ^= 0x01
+    padded[-1] ^= 0x80
+    state = [0] * STATE_WORDS
+    for block in np.frombuffer(padded, "<u8").reshape(-1, RATE_WORDS).tolist():
+        for i, word in enumerate(block):
+            state[i] ^= word
+        for constant in ROUND_CONSTANTS:
+            state = permute_round(state, constant, IntegerWords())
+    return np.array(state[:4], "<u8").tobytes()
+
+
+_VECTOR = ir.VectorType(WORD, LANES)
+
+
+class _VectorWords:
+    """Words as LLVM vectors: the same word of every lane's state."""
+
+    def __init__(self, builder: ir.IRBuilder) -> None:
+        self._builder = builder
+
+    def xor(self, a: ir.Value, b: ir.Value) -> ir.Value:
+        return self._builder.xor(a, b)
+
+    def clear(self, a: ir.Value, b: ir.Value) -> ir.Value:
+        return self._builder.and_(self._builder.not_(a), b)
+
+    def rotate(self, a: ir.Value, count: int) -> ir.Value:
+        counts = ir.Constant(_VECTOR, [count] * LANES)
+        return vectors.call(self._builder, "llvm.fshl", [a, a, counts])
+
+
+def _join(builder: ir.IRBuilder, parts: Sequence[ir.Value]) -> ir.Value:
+    """The lanes of vectors of one type, a power of two of them, one vector after the other."""
+    while len(parts) > 1:
+        lanes = list(range(2 * parts[0].type.count))
+        pairs = zip(parts[::2], parts[1::2], strict=True)
+        parts = [vectors.shuffle(builder, a, b, lanes) for a, b in pairs]
+    return parts[0]
+
+
+def _load_pair(builder: ir.IRBuilder, starts: Sequence[ir.Value], first: int) -> list[ir.Value]:
+    """Two neighbouring words of a block, each as a vector over the messages."""
+    pair = ir.VectorType(WORD, 2)
+    rows = [vectors.load(builder, pair, start, 8 * first) for start in starts]
+    even, odd = (_join(builder, rows[lane::2]) for lane in range(2))
+    return [
+        vectors.shuffle(builder, even, odd, [i + j for i in range(w, LANES, 2) for j in (0, LANES)])
+        for w in range(2)
+    ]
+
+
+def _load_block(builder: ir.IRBuilder, message: ir.Value, stride: ir.Value) -> list[ir.Value]:
+    """The 17 words of one block, each as a vector over the messages."""
+    starts = [builder.add(message, builder.mul(stride, WORD(lane))) for lane in range(LANES)]
+    pairs = [_load_pair(builder, starts, first) for first in range(0, RATE_WORDS - 1, 2)]
+    _, last = _load_pair(builder, starts, RATE_WORDS - 2)
+    return [*(word for pair in pairs for word in pair), last]
+
+
+def _permute(builder: ir.IRBuilder, state: list[ir.Value]) -> list[ir.Value]:
+    """All 24 rounds on the states of all lanes."""
+    rounds = len(ROUND_CONSTANTS)
+    table = ir.Constant(ir.ArrayType(WORD, rounds), ROUND_CONSTANTS)
+    name = builder.module.get_unique_name("keccak_round_constants")
+    constants = ir.GlobalVariable(builder.module, table.type, name)
+    constants.initializer, constants.global_constant, constants.linkage = table, True, "internal"
+
+    def permute_once(index: ir.Value, words: list[ir.Value]) -> list[ir.Value]:
+        constant = builder.load(builder.gep(constants, [WORD(0), index]))
+        return permute_round(words, vectors.splat(builder, constant, LANES), _VectorWords(builder))
+
+    return vectors.repeat(builder, WORD(rounds), state, permute_once)
+
+
+def _absorb(
+    builder: ir.IRBuilder,
+    words: list[ir.Value],
+    message: ir.Value,
+    stride: ir.Value,
+    masks: ir.Value,
+) -> list[ir.Value]:
+    """Absorb one block of each lane's message; they lie `stride` bytes apart.
+
+    `masks` is the address of 17 words to intersect each block with and 17 to add to it.
+    """
+    words = list(words)
+    for i, word in enumerate(_load_block(builder, message, stride)):
+        keep, add = (
+            vectors.splat(builder, vectors.load(builder, WORD, masks, 8 * offset), LANES)
+            for offset in (i, RATE_WORDS + i)
+        )
+        words[i] = builder.xor(words[i], builder.xor(builder.and_(word, keep), add))
+    return _permute(builder, words)
+
+
+@emitted(types.void, *[types.intp] * 5)
+def _hash_lanes(
+    builder: ir.IRBuilder,
+    message: ir.Value,
+    stride: ir.Value,
+    masks: ir.Value,
+    blocks: ir.Value,
+    digests: ir.Value,
+) -> None:
+    """Hash messages that lie `stride` bytes apart, one in each lane, `blocks` blocks of each.
+
+    The other arguments are addresses. Every lane's digest is written, one after the other.
+    """
+    last = builder.sub(blocks, WORD(1))
+
+    def absorb(index: ir.Value, words: list[ir.Value]) -> list[ir.Value]:
+        inner = builder.select(builder.icmp_unsigned("==", index, last), WORD(2), WORD(1))
+        kind = builder.select(builder.icmp_unsigned("==", index, WORD(0)), WORD(0), inner)
+        offset = builder.mul(index, WORD(RATE_BYTES))
+        ahead = builder.add(message, builder.mul(builder.add(stride, offset), WORD(LANES)))
+        vectors.prefetch(builder, ahead, LANES * RATE_BYTES)
+        start = builder.add(message, offset)
+        own_masks = builder.add(masks, builder.mul(kind, WORD(2 * RATE_BYTES)))
+        return _absorb(builder, words, start, stride, own_masks)
+
+    empty = [ir.Constant(_VECTOR, None)] * STATE_WORDS
+    words = vectors.repeat(builder, blocks, empty, absorb)[:DIGEST_WORDS]
+    every = _join(builder, words)
+    for lane in range(LANES):
+        digest = [lane + LANES * i for i in range(DIGEST_WORDS)]
+        row = vectors.shuffle(builder, every, every, digest)
+        vectors.store(builder, row, digests, DIGEST_BYTES * lane)
+
+
+@lru_cache(maxsize=64)
+def _block_masks(chunk_bytes: int, tag: int) -> Words:
+    """What to keep of, and to add to, the first, an inner and the final block of a message.
+
+    The message is tag || chunk, padded; what is loaded as a block begins one byte early, since
+    the tag is not there.
+    """
+    final = (chunk_bytes + 1) // RATE_BYTES * RATE_BYTES
+    masks = np.zeros((3, 2, RATE_BYTES), np.uint8)
+    for (keep, add), offset in zip(masks, (0, RATE_BYTES, final), strict=True):
+        keep[max(1 - offset, 0) : max(chunk_bytes + 1 - offset, 0)] = 0xFF
+        if offset == 0:
+            add[0] = tag
+        if offset == final:
+            add[chunk_bytes + 1 - final] ^= 0x01
+            add[-1] ^= 0x80
+    return masks.view(np.uint64)
+
+
+def hash_range(
+    data: Bytes,
+    chunk_bytes: int,
+    tags: tuple[int, int],
+    levels: int,
+    nodes: Bytes,
+    first: int,
+    stop: int,
+) -> None:
+    """Hash the full chunks `first` to `stop` of `data`, and blocks of them up so many levels."""
+    masks = _kernel_masks(chunk_bytes, *tags)
+    margin = np.empty(1 + LANES * chunk_bytes + RATE_BYTES, np.uint8)
+    scratch = np.empty(_SCRATCH_WORDS, np.uint64)
+    words = nodes.reshape(-1).view(np.uint64)
+    _hash_blocks(data, chunk_bytes, masks, margin, scratch, levels, words, first, stop)
+
+
+@lru_cache(maxsize=64)
+def _kernel_masks(chunk_bytes: int, tag: int, node_tag: int) -> Words:
+    """The masks of chunks and of inner nodes."""
+    masks = _block_masks(chunk_bytes, tag), _block_masks(2 * DIGEST_BYTES, node_tag)
+    return np.ascontiguousarray(np.stack(masks).reshape(2, 3, -1))
+
+
+@subroutine
+def _place_messages(data: Bytes, margin: Bytes, leaf: int, lanes: int, size: int) -> int:
+    """Return the address of chunks, in `margin` where the lanes reach beyond `data`."""
+    if leaf > 0 and (leaf + LANES) * size + RATE_BYTES <= data.size:
+        return int(data.ctypes.data) + leaf * size
+    for i in range(lanes * size):
+        margin[1 + i] = data[leaf * size + i]
+    return int(margin.ctypes.data) + 1
+
+
+@subroutine
+def _copy_nodes(source: Words, first: int, target: Words, place: int, count: int) -> None:
+    """Copy digests between arrays of words."""
+    for i in range(count * DIGEST_WORDS):
+        target[place * DIGEST_WORDS + i] = source[first * DIGEST_WORDS + i]
+
+
+@kernel(
+    reads(types.uint8, 1),
+    types.int64,
+    reads(types.uint64, 3),
+    writes(types.uint8, 1),
+    writes(types.uint64, 1),
+    types.int64,
+    writes(types.uint64, 1),
+    types.int64,
+    types.int64,
+)
+def _hash_blocks(
+    data: Bytes,
+    chunk_bytes: int,
+    masks: Words,
+    margin: Bytes,
+    scratch: Words,
+    levels: int,
+    nodes: Words,
+    first: int,
+    stop: int,
+) -> None:
+    """Hash blocks of chunks, a message in each lane, and climb so many levels in each block.
+
+    Parents take the place of children in `scratch`, before those that are still to be read.
+    """
+    digests = scratch.ctypes.data + _PAD * DIGEST_BYTES
+    for block in range(first, stop, BLOCK_CHUNKS):
+        count = min(BLOCK_CHUNKS, stop - block)
+        for level in range(levels + 1):
+            size = chunk_bytes if level == 0 else 2 * DIGEST_BYTES
+            messages = count if level == 0 else count // 2
+            own_masks = masks[min(level, 1)].ctypes.data
+            _copy_nodes(scratch, _PAD + count - 1, scratch, 0, count % 2)
+            for message in range(0, messages, LANES):
+                lanes = min(LANES, messages - message)
+                start = digests + message * size
+                if level == 0:
+                    start = _place_messages(data, margin, block + message, lanes, size)
+                blocks = (size + 1) // RATE_BYTES + 1
+                parents = digests + message * DIGEST_BYTES
+                _hash_lanes(start - 1, size, own_masks, blocks, parents)
+            if level > 0:
+                _copy_nodes(scratch, 0, scratch, _PAD + messages, count % 2)
+                count = messages + count % 2
+        _copy_nodes(scratch, _PAD, nodes, block >> levels, count)
