@@ -7,7 +7,7 @@ columns' factors for a block of the fold once and multiplies all its boxes by th
 """
 
 from collections.abc import Callable, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import pairwise, product, takewhile
 from math import prod
 from typing import NamedTuple
@@ -15,7 +15,6 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from offchain.arithmetic.functions import CANONICAL_NAN
 from offchain.commitments.tensors import Array
 from offchain.execution.accesses import Strided, find_strided, iterate_slabs, row_major
 from offchain.execution.kernels import buffers
@@ -23,7 +22,7 @@ from offchain.execution.kernels.contraction.convolution import TILE_SIZE, Block,
 from offchain.execution.kernels.contraction.convolution_packing import get_scratch, pack_columns
 from offchain.execution.kernels.contraction.tile import COLUMNS, FLOAT_BYTES, ROWS
 from offchain.execution.kernels.threads import get_threads, share
-from offchain.execution.kernels.vectors import LANES
+from offchain.execution.kernels.vectors import LANES, NAN
 from offchain.execution.sliding import (
     Ranges,
     Sliding,
@@ -49,11 +48,10 @@ _WINDOW_FLOATS = 1 << 16
 _MOST_ROWS = 2048
 """Limits of a box."""
 
-_ITEMS_PER_THREAD = 4
+_ITEMS_PER_THREAD = 2
 _GRAIN = 2**22
 """Multiply-adds that are worth another thread."""
 
-_NAN = np.uint32(CANONICAL_NAN).view(np.float32)
 _NOTHING = np.zeros(0, np.int64)
 
 
@@ -85,7 +83,7 @@ class _Item(NamedTuple):
     boxes: range
 
 
-class _Tensors(NamedTuple):
+class Tensors(NamedTuple):
     """The flat tensors of a call, and what the sums of each group's columns start from."""
 
     image: Array
@@ -292,18 +290,22 @@ class Convolution:
         assert other is not None
         init = self._init.read(flats[0])
         out = self._make_output(init)
-        tensors = _Tensors(
+        tensors = Tensors(
             image.reshape(-1), other.reshape(-1), self._get_starts(init), out.reshape(-1)
         )
-        items = self._choose_items()
+        items = self._divide(tensors)
         suspects = np.zeros((len(items), int(len(self._form.parts) > 1)), np.int64)
 
         def work(first: int, stop: int) -> None:
             for number in range(first, stop):
-                self._compute(items[number], tensors, suspects[number])
+                items[number](suspects[number])
 
         share(work, len(items), 1)
         return self._fall_back(flats) if suspects.any() else out
+
+    def _divide(self, tensors: Tensors) -> list[Callable[[Integers], None]]:
+        """Return items of work, which write results and count those that are suspect."""
+        return [partial(self._compute, item, tensors) for item in self._choose_items()]
 
     def _make_output(self, init: Array) -> Array:
         """Return the output, with the results of those parts that have no terms."""
@@ -312,7 +314,7 @@ class Convolution:
         if not all(all(part) for part in self._form.parts):
             out[...] = init.transpose()[(0,) * len(node.fold_shape)].transpose()
             if np.isnan(self._get_starts(init)).any():
-                out[np.isnan(out)] = _NAN
+                out[np.isnan(out)] = NAN
         return out
 
     def _get_starts(self, init: Array) -> Array:
@@ -326,7 +328,7 @@ class Convolution:
         starts[:, :columns] = turned.reshape(len(starts), columns)
         return starts
 
-    def _compute(self, item: _Item, tensors: _Tensors, suspects: Integers) -> None:
+    def _compute(self, item: _Item, tensors: Tensors, suspects: Integers) -> None:
         group, first, stop, boxes = item
         in_other, places = (table[first:stop] for table in self._columns)
         lanes = np.append(in_other, np.repeat(in_other[-1:], -len(in_other) % LANES))

@@ -4,17 +4,17 @@ Each of the variables that choose a plane of the image moves the window as a who
 windows of a box have the same tables.
 """
 
-from collections.abc import Sequence
-from functools import cached_property
+from collections.abc import Callable, Sequence
+from functools import cached_property, partial
+from itertools import pairwise
 from math import prod
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from offchain.commitments.tensors import Array
 from offchain.execution.accesses import find_strided
-from offchain.execution.convolutions import Convolution
+from offchain.execution.convolutions import Convolution, Tensors
 from offchain.execution.kernels.contraction.convolution_lines import (
     MOST_COLUMNS,
     MOST_STRIDE,
@@ -24,7 +24,7 @@ from offchain.execution.kernels.contraction.convolution_lines import (
 )
 from offchain.execution.kernels.contraction.convolution_packing import get_scratch
 from offchain.execution.kernels.contraction.tile import FLOAT_BYTES
-from offchain.execution.kernels.threads import get_threads, share
+from offchain.execution.kernels.threads import get_threads
 from offchain.execution.kernels.vectors import LANES
 from offchain.execution.sliding import Ranges, Window, cut, find_window, fix
 
@@ -156,42 +156,36 @@ class LineConvolution(Convolution):
             out_strides[along] * FLOAT_BYTES,
         )
 
-    def run(self, flats: Sequence[Array | None], _step: int) -> Array:
-        """Return the output, given the tensors of init, a and b (None for constants)."""
-        image, other = flats[self._form.image], flats[3 - self._form.image]
-        assert image is not None
-        assert other is not None
-        init = self._init.read(flats[0])
-        out = self._make_output(init)
-        starts = self._get_starts(init)
+    def _divide(self, tensors: Tensors) -> list[Callable[[Integers], None]]:
         columns = np.stack(self._columns, axis=1)
         pieces = min(len(self._moves), get_threads() * _ITEMS_PER_THREAD)
         bounds = [len(self._moves) * i // pieces for i in range(pieces + 1)]
-        items = [(box, i) for box in self._plans for i in range(pieces)]
-        suspects = np.zeros((len(items), int(len(self._form.parts) > 1)), np.int64)
+        moves = [self._moves[start:stop] for start, stop in pairwise(bounds)]
+        return [
+            partial(self._multiply, tensors, columns, box, piece)
+            for box in self._plans
+            for piece in moves
+        ]
 
-        def work(first: int, stop: int) -> None:
-            for number in range(first, stop):
-                box, piece = items[number]
-                room = int(len(box.planes) * box.geometry[-2] * box.geometry[-1])
-                multiply_lines(
-                    image.reshape(-1),
-                    box.geometry,
-                    box.planes,
-                    self._fill,
-                    self._moves[bounds[piece] : bounds[piece + 1]],
-                    box.lines,
-                    box.steps,
-                    box.start,
-                    box.stride,
-                    other.reshape(-1),
-                    columns,
-                    starts,
-                    out.reshape(-1),
-                    box.out_step,
-                    get_scratch("lines", room + SLACK + TILE_SIZE),
-                    suspects[number],
-                )
-
-        share(work, len(items), 1)
-        return self._fall_back(flats) if suspects.any() else out
+    def _multiply(
+        self, tensors: Tensors, columns: Integers, box: _Box, moves: Integers, suspects: Integers
+    ) -> None:
+        room = int(len(box.planes) * box.geometry[-2] * box.geometry[-1])
+        multiply_lines(
+            tensors.image,
+            box.geometry,
+            box.planes,
+            self._fill,
+            moves,
+            box.lines,
+            box.steps,
+            box.start,
+            box.stride,
+            tensors.other,
+            columns,
+            tensors.starts,
+            tensors.out,
+            box.out_step,
+            get_scratch("lines", room + SLACK + TILE_SIZE),
+            suspects,
+        )

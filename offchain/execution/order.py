@@ -8,14 +8,13 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Sequence
 
 from offchain.execution.moves import is_alias
-from offchain.programs.graph import Kind, Operand, Origin, Program
+from offchain.programs.graph import Operand, Origin, Program
 
 Storage = tuple[Origin, int]
 
 Unit = Sequence[int]
 """Operators that run together."""
 
-_MOVES = frozenset({Kind.MOVE, Kind.SOURCE, Kind.SINK})
 _MORTAL = frozenset({Origin.NODE, Origin.STATE})
 
 
@@ -23,7 +22,7 @@ def find_storages(program: Program) -> list[Storage]:
     """Return for each operator the storage that its output lies in."""
     storages: list[Storage] = []
     for index, node in enumerate(program.nodes):
-        is_shared = node.kind in _MOVES and node.elements > 0 and is_alias(node)
+        is_shared = node.kind.moves and node.elements > 0 and is_alias(node)
         own = (Origin.NODE, index)
         storages.append(_get_storage(node.operands[0], storages) if is_shared else own)
     return storages

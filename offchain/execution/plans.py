@@ -19,8 +19,6 @@ from offchain.execution.scatters import plan_scatter
 from offchain.execution.views import Reader
 from offchain.programs.graph import Kind, Node
 
-_MOVES = frozenset({Kind.MOVE, Kind.SOURCE, Kind.SINK})
-
 
 class Plan(Protocol):
     """Computes the output of one operator, again and again."""
@@ -59,7 +57,7 @@ def as_map(node: Node) -> Node | None:
     """Return a map as it is, a move of one view as a map that copies, and None for others."""
     if node.elements == 0:
         return None
-    if node.kind in _MOVES and len(node.operands) == 1 and not is_alias(node):
+    if node.kind.moves and len(node.operands) == 1 and not is_alias(node):
         is_view = Reader(node.operands[0], node.shape).is_view
         return replace(node, kind=Kind.MAP, function=Function.COPY) if is_view else None
     return node if node.kind is Kind.MAP else None
@@ -75,7 +73,7 @@ def plan_node(node: Node) -> Plan:
     as_copy = as_map(node)
     if as_copy is not None:
         return Map(as_copy)
-    if node.kind in _MOVES:
+    if node.kind.moves:
         return Alias(node) if is_alias(node) else Move(node)
     return _PLANS[node.kind](node)
 

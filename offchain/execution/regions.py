@@ -1,5 +1,6 @@
 """Regions: operators that one fused kernel computes together, block of rows by block of rows."""
 
+import ctypes
 import threading
 from collections.abc import Collection, Sequence
 from functools import cached_property
@@ -15,7 +16,7 @@ from offchain.execution.kernels.fused.region import Region
 from offchain.execution.kernels.threads import share
 from offchain.execution.roles import Group
 
-_BLOCK_BYTES = 24 << 10
+_BLOCK_BYTES = 12 << 10
 """What the rows of a block take in all operands and outputs: they stay in a core's first cache."""
 
 _MAX_BLOCK_BYTES = 1 << 18
@@ -51,6 +52,7 @@ class FusedRegion:
         self.operands = tuple(reader.operand for reader in self._readers)
         first = len(self._readers)
         stores = tuple((assembly.numbers[m.index], first + i) for i, m in enumerate(wanted))
+        self._pointers = ctypes.c_int64 * (first + len(wanted))
         self._rows = prod(assembly.rows)
         row_bytes = assembly.count_row_bytes([value for value, _ in stores])
         block = self._rows if group.columns is None else _choose_block(row_bytes)
@@ -77,8 +79,8 @@ class FusedRegion:
         pairs = zip(self._readers, flats, strict=True)
         inputs = [reader.buffer(flat) for reader, flat in pairs]
         outputs = [buffers.empty(shape, dtype) for shape, dtype in self._outputs]
-        addresses = np.array([_get_address(a) for a in (*inputs, *outputs)], np.int64)
-        pointers, kernel = _get_address(addresses), self._kernel
+        addresses = self._pointers(*(_get_address(a) for a in (*inputs, *outputs)))
+        pointers, kernel = ctypes.addressof(addresses), self._kernel
 
         def compute(first: int, stop: int) -> None:
             kernel.run(pointers, first, stop, _memory.reserve(kernel.scratch_bytes))
@@ -88,9 +90,9 @@ class FusedRegion:
 
 
 def _choose_block(row_bytes: int) -> int:
-    """Return how many rows to compute together: as many as caches allow."""
+    """Return how many rows to compute together: a power of two, as caches allow."""
     few = max(1, min(_FEW_ROWS, _MAX_BLOCK_BYTES // row_bytes))
-    return max(few, _BLOCK_BYTES // row_bytes)
+    return 1 << max(few, _BLOCK_BYTES // row_bytes).bit_length() - 1
 
 
 def _get_address(array: Array) -> int:
@@ -103,12 +105,14 @@ class _Memory(threading.local):
 
     def __init__(self) -> None:
         self._bytes = np.zeros(0, np.uint8)
+        self._address = self._size = 0
 
     def reserve(self, size: int) -> int:
         """Return the aligned address of so many bytes."""
-        if self._bytes.size < size + _ALIGNMENT:
-            self._bytes = np.zeros(size + _ALIGNMENT, np.uint8)
-        return -(-_get_address(self._bytes) // _ALIGNMENT) * _ALIGNMENT
+        if self._size < size:
+            self._bytes, self._size = np.zeros(size + _ALIGNMENT, np.uint8), size
+            self._address = -(-_get_address(self._bytes) // _ALIGNMENT) * _ALIGNMENT
+        return self._address
 
 
 _memory = _Memory()

@@ -35,8 +35,14 @@ class Kind(IntEnum):
         """Whether an output element is the last of a chain of accumulators."""
         return self in _FOLDS
 
+    @property
+    def moves(self) -> bool:
+        """Whether an output element is an operand's, from a place that the shape fixes."""
+        return self in _MOVES
+
 
 _FOLDS = frozenset({Kind.CONTRACT, Kind.REDUCE, Kind.SCATTER})
+_MOVES = frozenset({Kind.MOVE, Kind.SOURCE, Kind.SINK})
 
 
 class Origin(IntEnum):

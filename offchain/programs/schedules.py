@@ -60,8 +60,8 @@ class Warmup:
 
 
 @dataclass(frozen=True, slots=True)
-class LinearDecay:
-    """Linear from the peak, reached after the warm-up, to 0 at update `total`."""
+class _Decay:
+    """A warm-up to the peak, and a decay to 0 at update `total`."""
 
     peak: float
     total: int
@@ -69,6 +69,12 @@ class LinearDecay:
 
     def __post_init__(self) -> None:
         _check(self.peak, self.warmup, self.total)
+
+
+class LinearDecay(_Decay):
+    """Linear from the peak, reached after the warm-up, to 0 at update `total`."""
+
+    __slots__ = ()
 
     def __call__(self, updates: Tensor) -> Tensor:
         """Return the rate."""
@@ -76,16 +82,10 @@ class LinearDecay:
         return _warm_up(updates, self.peak, self.warmup, left * self.peak)
 
 
-@dataclass(frozen=True, slots=True)
-class CosineDecay:
+class CosineDecay(_Decay):
     """Half a cosine from the peak, reached after the warm-up, to 0 at update `total`."""
 
-    peak: float
-    total: int
-    warmup: int = 0
-
-    def __post_init__(self) -> None:
-        _check(self.peak, self.warmup, self.total)
+    __slots__ = ()
 
     def __call__(self, updates: Tensor) -> Tensor:
         """Return the rate."""

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from itertools import product
 from math import prod
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -110,7 +111,8 @@ class Matrix:
         for place, slot in enumerate(self.slots):
             operand = read(place, slot.shape, range(len(slot.shape)), slot.dtype, Origin.STATE)
             self.emit(Kind.SOURCE, Function.COPY, slot.shape, (operand,), dtype=slot.dtype)
-        self.full, self.row, self.vertical = [0, 1], [3], []
+        self.full, self.row = [0, 1], [3]
+        self.vertical: list[int] = []
 
     @property
     def whole(self) -> tuple[int, ...]:
@@ -131,17 +133,26 @@ class Matrix:
         self.nodes.append(Node(kind, function, dtype, shape, operands, fold_shape, 0, 0, targets))
         return len(self.nodes) - 1
 
-    def fold(self, function: Function, init: int, operand: int, *, in_lanes: bool) -> int:
-        """Fold the rows of a full value."""
+    def fold(
+        self,
+        function: Function,
+        init: int,
+        operand: int,
+        *,
+        in_lanes: bool,
+        fill: int | None = None,
+    ) -> int:
+        """Fold the rows of a full value; a lane without a column left folds `fill`, or `init`."""
         shape, rank = self.whole, len(self.rows)
         start = immediate(FLOAT32, init)
         if not in_lanes:
             x = read(operand, shape, range(rank + 1))
             return self.emit(Kind.REDUCE, function, self.rows, (start, x), (self.columns,))
         lanes, steps = self.lanes, -(-self.columns // self.lanes)
-        x = read(operand, shape, range(rank + 1), value=init)
+        x = read(operand, shape, range(rank + 1))
         last = Row(self.columns, 0, ((rank, 1), (rank + 1, lanes)))
-        x = Operand(x.origin, x.dtype, x.reference, init, (*x.rows[:-1], last))
+        fill = init if fill is None else fill
+        x = Operand(x.origin, x.dtype, x.reference, fill, (*x.rows[:-1], last))
         partial = (*self.rows, lanes)
         inner = self.emit(Kind.REDUCE, function, partial, (start, x), (steps,))
         x = read(inner, partial, range(rank + 1))
@@ -320,6 +331,56 @@ def test_regions_equal_definition(
     kernels_vertical.compile_fold.cache_clear()
 
 
+@settings(max_examples=60, deadline=None)
+@given(
+    st.sampled_from([32, 33, 39, 47, 64, 70]),
+    st.sampled_from([1, 2, 4, 8]),
+    st.sampled_from([(Function.ADD, 0), (Function.MUL, 0x3F800000), (Function.MAX, 0xFF800000)]),
+    st.sampled_from([16, 8, 2]),
+    st.integers(0, 99),
+)
+def test_folds_of_transcendental_values_equal_definition(
+    columns: int, in_lanes: int, fold: tuple[Function, int], lanes: int, seed: int
+) -> None:
+    """A vector with the columns of several steps is folded step by step, and fills the last one."""
+    matrix = Matrix((5,), columns, in_lanes)
+    operands = (read(0, matrix.whole, range(2)),)
+    power = matrix.emit(Kind.MAP, Function.EXP, matrix.whole, operands)
+    program = matrix.finish([power, matrix.fold(*fold, power, in_lanes=True, fill=0x40E00000)])
+    state = draw_state(program, seed)
+    with np.errstate(all="ignore"):
+        defined = encode(run_step(program, state, (), 0))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(frame, "LANES", lanes)
+        patch.setattr(grouping, "_LEAST_ELEMENTS", 0)
+        generate.compile_region.cache_clear()
+        assert encode(Executor(program).run(state, (), 0)) == defined
+    generate.compile_region.cache_clear()
+
+
+def check_folds(plans: ModuleType, program: Program, seed: int, lanes: int, threads: int) -> None:
+    """Check a program whose fold has a kernel of its own, planned by one of two modules.
+
+    Args:
+        plans: the module, `vertical` or `segments`.
+        program: the program.
+        seed: of its state.
+        lanes: lanes of the kernel's vectors.
+        threads: threads on which it runs.
+    """
+    kernels = {vertical: kernels_vertical, segments: kernels_segments}[plans]
+    state = draw_state(program, seed)
+    with np.errstate(all="ignore"):
+        defined = encode(run_step(program, state, (), 0))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(kernels, "LANES", lanes)
+        patch.setattr(grouping, "_LEAST_ELEMENTS", 0)
+        patch.setattr(plans, "_GRAIN_BYTES", 1)
+        kernels.compile_fold.cache_clear()
+        assert encode(Executor(program, threads).run(state, (), 0)) == defined
+    kernels.compile_fold.cache_clear()
+
+
 @st.composite
 def vertical_folds(draw: st.DrawFn) -> Program:
     """Draw the fold of the columns of some matrices side by side, in lanes or not."""
@@ -356,16 +417,7 @@ def test_vertical_folds_equal_definition(
     program: Program, seed: int, lanes: int, threads: int
 ) -> None:
     """Columns are folded in the order of the rows, in parts of any width and on any threads."""
-    state = draw_state(program, seed)
-    with np.errstate(all="ignore"):
-        defined = encode(run_step(program, state, (), 0))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(kernels_vertical, "LANES", lanes)
-        patch.setattr(grouping, "_LEAST_ELEMENTS", 0)
-        patch.setattr(vertical, "_GRAIN_BYTES", 1)
-        kernels_vertical.compile_fold.cache_clear()
-        assert encode(Executor(program, threads).run(state, (), 0)) == defined
-    kernels_vertical.compile_fold.cache_clear()
+    check_folds(vertical, program, seed, lanes, threads)
 
 
 @st.composite
@@ -402,16 +454,7 @@ def test_folds_of_segments_equal_definition(
     program: Program, seed: int, lanes: int, threads: int
 ) -> None:
     """Rows in segments are folded one segment after another, whatever is filled at their ends."""
-    state = draw_state(program, seed)
-    with np.errstate(all="ignore"):
-        defined = encode(run_step(program, state, (), 0))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(kernels_segments, "LANES", lanes)
-        patch.setattr(grouping, "_LEAST_ELEMENTS", 0)
-        patch.setattr(segments, "_GRAIN_BYTES", 1)
-        kernels_segments.compile_fold.cache_clear()
-        assert encode(Executor(program, threads).run(state, (), 0)) == defined
-    kernels_segments.compile_fold.cache_clear()
+    check_folds(segments, program, seed, lanes, threads)
 
 
 def test_row_values_along_columns_are_not_confused() -> None:

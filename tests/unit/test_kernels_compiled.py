@@ -268,6 +268,74 @@ def test_errors_of_shared_work_are_raised() -> None:
         share(fail, 100, 1)
 
 
+@pytest.mark.usefixtures("threads")
+def test_an_error_of_a_helper_is_raised_and_does_not_end_it() -> None:
+    """What fails on another thread fails on the one that asks, and that thread works again."""
+    set_threads(2)
+    asker = threading.get_ident()
+    is_helping = threading.Event()
+
+    def wait_or_fail(*_: int) -> None:
+        if threading.get_ident() == asker:
+            assert is_helping.wait(60)
+        else:
+            is_helping.set()
+            raise FloatingPointError
+
+    for _ in range(3):
+        is_helping.clear()
+        with pytest.raises(FloatingPointError):
+            share(wait_or_fail, 100, 1)
+
+
+@pytest.mark.usefixtures("threads")
+def test_work_is_shared_from_several_threads_at_once() -> None:
+    """Whoever finds no idle helper does its work alone, and all of it is done."""
+    set_threads(2)
+    done: list[int] = []
+
+    def ask() -> None:
+        for _ in range(50):
+            share(lambda first, stop: done.extend(range(first, stop)), 20, 1)
+
+    askers = [threading.Thread(target=ask) for _ in range(4)]
+    for asker in askers:
+        asker.start()
+    for asker in askers:
+        asker.join()
+    assert sorted(done) == sorted(list(range(20)) * 200)
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="the system has no such setting")
+@pytest.mark.usefixtures("threads")
+def test_helpers_keep_off_the_core_of_the_one_who_asks() -> None:
+    """A helper may use every core but the one on which it was asked; the asker may use all."""
+    cores = os.sched_getaffinity(0)
+    if len(cores) < 2:
+        pytest.skip("there is one core")
+    set_threads(2)
+    asker = threading.get_ident()
+    found: list[set[int]] = []
+    is_helping = threading.Event()
+
+    def look(*_: int) -> None:
+        if threading.get_ident() == asker:
+            assert is_helping.wait(60)
+        else:
+            found.append(os.sched_getaffinity(0))
+            is_helping.set()
+
+    share(lambda *_: None, 8, 1)  # threads are born with the cores of the one that starts them
+    for core in sorted(cores)[:2]:
+        is_helping.clear()
+        os.sched_setaffinity(0, {core})
+        try:
+            share(look, 8, 1)
+        finally:
+            os.sched_setaffinity(0, cores)
+        assert found[-1] == cores - {core}
+
+
 def test_no_threads_are_refused() -> None:
     """Nobody could do the work."""
     with pytest.raises(ValueError, match="at least one"):

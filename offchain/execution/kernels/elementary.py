@@ -15,13 +15,13 @@ from llvmlite import ir
 from numba.core import types
 
 from offchain.arithmetic.evaluate import evaluate
-from offchain.arithmetic.functions import CANONICAL_NAN, DType, Function
+from offchain.arithmetic.functions import DType, Function
 from offchain.execution.kernels import vectors
 from offchain.execution.kernels.compiled import Kernel, emitted, kernel, reads, writes
 from offchain.execution.kernels.threads import share
 from offchain.execution.kernels.transcendental.functions import emit
 from offchain.execution.kernels.transcendental.power import emit_power
-from offchain.execution.kernels.vectors import BYTE, FLOAT, LANES, WORD
+from offchain.execution.kernels.vectors import BYTE, FLOAT, LANES, NAN, WORD
 
 Floats = npt.NDArray[np.float32]
 Flags = npt.NDArray[np.bool_]
@@ -29,7 +29,6 @@ Flags = npt.NDArray[np.bool_]
 _GRAIN = 2**15
 _FLOAT_BYTES = 4
 _VECTOR = ir.VectorType(FLOAT, LANES)
-_NAN = float(np.uint32(CANONICAL_NAN).view(np.float32))
 
 
 def apply(function: Function, x: Floats, y: Floats | None = None) -> Floats:
@@ -104,7 +103,7 @@ def _load(builder: ir.IRBuilder, start: ir.Value, place: ir.Value) -> ir.Value:
 def _store(builder: ir.IRBuilder, value: ir.Value, start: ir.Value, place: ir.Value) -> None:
     """Store a vector, every NaN as the canonical one."""
     is_nan = builder.fcmp_unordered("uno", value, value)
-    value = builder.select(is_nan, ir.Constant(_VECTOR, [_NAN] * LANES), value)
+    value = builder.select(is_nan, ir.Constant(_VECTOR, [float(NAN)] * LANES), value)
     offset = builder.mul(place, WORD(_FLOAT_BYTES))
     vectors.store(builder, value, builder.add(start, offset))
 

@@ -6,14 +6,13 @@ import numpy as np
 import numpy.typing as npt
 from numba.core import types
 
-from offchain.arithmetic.functions import CANONICAL_NAN
 from offchain.execution.kernels.compiled import kernel, reads, writes
 from offchain.execution.kernels.threads import share
+from offchain.execution.kernels.vectors import NAN
 
 Floats = npt.NDArray[np.float32]
 Integers = npt.NDArray[np.int64]
 
-_NAN = np.uint32(CANONICAL_NAN).view(np.float32)
 _LINE = 16
 """Columns in a cache line."""
 
@@ -65,7 +64,7 @@ def _add_rows(target: Integers, source: Floats, out: Floats, first: int, stop: i
             addends, sums = source[n, first:stop], out[target[n], first:stop]
             for column in range(sums.size):
                 total = sums[column] + addends[column]
-                sums[column] = _NAN if np.isnan(total) else total
+                sums[column] = NAN if np.isnan(total) else total
 
 
 def _assign(target: Integers, source: npt.NDArray[Any], out: npt.NDArray[Any]) -> None:

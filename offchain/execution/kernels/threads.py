@@ -7,20 +7,28 @@ Numba's own pools are not used: its OpenMP layer spins and fights torch's thread
 work queue may not be entered from two threads at once, and both make kernels several times slower
 to compile. (torch's own idle threads spin for some milliseconds after each of its parallel regions;
 `torch.set_num_threads(1)` avoids that.)
+
+A scheduler that likes to leave cores idle wakes a thread on the core of the one that wakes it, and
+needs milliseconds to find that both want to run. So helpers are kept off the core of whoever asks.
 """
 
+import ctypes
 import os
 import threading
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import suppress
 from functools import cache
 from itertools import pairwise
+from queue import SimpleQueue
 
 _RANGES_PER_THREAD = 4
 """So that a thread that loses its core for a while does not hold up the others."""
 
 _threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+_get_core = getattr(ctypes.PyDLL(None), "sched_getcpu", None)
+
+_Work = Callable[[int, int], object]
 
 
 def set_threads(count: int) -> None:
@@ -40,7 +48,7 @@ def get_threads() -> int:
     return _threads
 
 
-def share(work: Callable[[int, int], object], items: int, grain: int) -> None:
+def share(work: _Work, items: int, grain: int) -> None:
     """Call `work(start, stop)` on ranges that partition `range(items)`, on several threads.
 
     The calling thread takes its part. Work that shares out work itself does that on its own thread.
@@ -58,18 +66,22 @@ def share(work: Callable[[int, int], object], items: int, grain: int) -> None:
         return
     bounds = [min(items, grains * i // count * grain) for i in range(count + 1)]
     ranges = deque(pairwise(bounds))
-    helpers = min(count, _threads) - 1
-    futures = [_pool(_threads).submit(_work_off, work, ranges) for _ in range(helpers)]
+    idle = _get_idle(_threads)
+    helpers = _take(idle, min(count, _threads) - 1)
+    tasks = [_Task(work, ranges) for _ in helpers]
     try:
+        core = _get_core() if _get_core else None
+        for helper, task in zip(helpers, tasks, strict=True):
+            helper.start(task, core)
         _work_off(work, ranges)
     finally:
-        begun = [future for future in futures if not future.cancel()]
-        wait(begun)
-    for future in begun:
-        future.result()
+        errors = [error for task in tasks if (error := task.finish())]
+        idle.extend(helpers)
+    if errors:
+        raise errors[0]
 
 
-def _work_off(work: Callable[[int, int], object], ranges: deque[tuple[int, int]]) -> None:
+def _work_off(work: _Work, ranges: deque[tuple[int, int]]) -> None:
     """Do what is left to do; after an error, nothing is."""
     _thread.is_sharing = True
     try:
@@ -95,10 +107,72 @@ class _Thread(threading.local):
 _thread = _Thread()
 
 
+class _Task:
+    """A helper's part of shared work, which is left out if all is done before the helper wakes."""
+
+    def __init__(self, work: _Work, ranges: deque[tuple[int, int]]) -> None:
+        self._work = work
+        self._ranges = ranges
+        self._claim = threading.Lock()
+        self._running = threading.Lock()
+        self._running.acquire()
+        self._error: BaseException | None = None
+
+    def run(self) -> None:
+        """Take part, unless the one who asked has finished."""
+        if not self._claim.acquire(blocking=False):
+            return
+        try:
+            _work_off(self._work, self._ranges)
+        except BaseException as error:  # noqa: BLE001 - raised by the thread that asked
+            self._error = error
+        finally:
+            self._running.release()
+
+    def finish(self) -> BaseException | None:
+        """Wait until the helper is done, if it has begun, and return its error."""
+        if not self._claim.acquire(blocking=False):
+            self._running.acquire()
+        return self._error
+
+
+class _Helper:
+    """A thread that waits for tasks."""
+
+    def __init__(self) -> None:
+        self._tasks: SimpleQueue[_Task] = SimpleQueue()
+        self._cores = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set()
+        self._avoided: int | None = None
+        self._thread = threading.Thread(target=_run, args=[self._tasks], name="kernel", daemon=True)
+        self._thread.start()
+
+    def start(self, task: _Task, core: int | None) -> None:
+        """Begin a task soon, on another core than this one."""
+        if core != self._avoided and self._cores - {core}:
+            self._avoided = core
+            with suppress(OSError):  # then the system decides alone
+                os.sched_setaffinity(self._thread.native_id or 0, self._cores - {core})
+        self._tasks.put(task)
+
+
+def _run(tasks: "SimpleQueue[_Task]") -> None:
+    while True:
+        tasks.get().run()
+
+
+def _take(idle: deque[_Helper], most: int) -> list[_Helper]:
+    """Return some helpers; fewer while others have them."""
+    taken: list[_Helper] = []
+    with suppress(IndexError):
+        while len(taken) < most:
+            taken.append(idle.pop())
+    return taken
+
+
 @cache
-def _pool(threads: int) -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(threads - 1, "kernel")
+def _get_idle(threads: int) -> deque[_Helper]:
+    return deque(_Helper() for _ in range(threads - 1))
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_pool.cache_clear)  # threads do not survive a fork
+    os.register_at_fork(after_in_child=_get_idle.cache_clear)  # threads do not survive a fork

@@ -6,8 +6,10 @@ that of the processor's widest vectors, or what MOOT_VECTOR_BITS says (512, 256 
 
 from collections.abc import Callable, Sequence
 
+import numpy as np
 from llvmlite import ir
 
+from offchain.arithmetic.functions import CANONICAL_NAN
 from offchain.execution.kernels.machine import VECTOR_BITS
 
 BYTE = ir.IntType(8)
@@ -19,6 +21,9 @@ LANES = VECTOR_BITS // 32
 """Floats in a vector."""
 
 VECTOR_BYTES = VECTOR_BITS // 8
+
+NAN = np.uint32(CANONICAL_NAN).view(np.float32)
+"""The one NaN that results have."""
 
 _CACHE_LINE_BYTES = 64
 

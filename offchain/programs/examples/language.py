@@ -82,7 +82,7 @@ def make_text_recipe(
     """Return the recipe of a model that predicts tokens: the next ones, or those masked."""
     if inference:
         batch = text_batches(seed, data, size.samples, size.tokens)
-        return InferenceRecipe(model.eval(), predict, batch, seed)
+        return InferenceRecipe(model.train(mode=False), predict, batch, seed)
     make_batches = masked_batches if is_masked else text_batches
     loss: Callable[..., torch.Tensor] = masked_loss if is_masked else causal_loss
     batch = make_batches(seed, data, size.samples, size.tokens)
@@ -116,22 +116,27 @@ def build_gpt2(size: LanguageSize, seed: int, data: Path | None, *, inference: b
     return make_text_recipe(model, size, seed, data, AdamW(learning_rate=3e-4), inference=inference)
 
 
+def get_llama_settings(size: LanguageSize) -> dict[str, Any]:
+    """Return the settings that Llama shares with the models that are built like it."""
+    return {
+        "vocab_size": size.vocabulary,
+        "hidden_size": size.width,
+        "intermediate_size": size.inner,
+        "num_hidden_layers": size.layers,
+        "num_attention_heads": size.heads,
+        "num_key_value_heads": size.key_heads,
+        "max_position_embeddings": size.tokens,
+        "use_cache": False,
+        **COMMON,
+    }
+
+
 def build_llama(size: LanguageSize, seed: int, data: Path | None, *, inference: bool) -> Recipe:
     """Return Llama with grouped queries, learning by AdamW."""
     from transformers import LlamaConfig, LlamaForCausalLM  # noqa: PLC0415 - heavy and optional
 
-    config = LlamaConfig(
-        vocab_size=size.vocabulary,
-        hidden_size=size.width,
-        intermediate_size=size.inner,
-        num_hidden_layers=size.layers,
-        num_attention_heads=size.heads,
-        num_key_value_heads=size.key_heads,
-        tie_word_embeddings=size.vocabulary > BYTE_VALUES,
-        max_position_embeddings=size.tokens,
-        use_cache=False,
-        **COMMON,
-    )
+    is_tied = size.vocabulary > BYTE_VALUES
+    config = LlamaConfig(tie_word_embeddings=is_tied, **get_llama_settings(size))
     model = LlamaForCausalLM(config)
     return make_text_recipe(model, size, seed, data, AdamW(learning_rate=3e-4), inference=inference)
 

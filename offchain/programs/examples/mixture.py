@@ -13,7 +13,11 @@ from typing import Any
 
 import torch
 
-from offchain.programs.examples.language import COMMON, LanguageSize, make_text_recipe
+from offchain.programs.examples.language import (
+    LanguageSize,
+    get_llama_settings,
+    make_text_recipe,
+)
 from offchain.programs.optimizers import AdamW
 from offchain.programs.recipe import Recipe
 
@@ -58,17 +62,7 @@ def build_mixtral(size: LanguageSize, seed: int, data: Path | None, *, inference
     from transformers.integrations.moe import ALL_EXPERTS_FUNCTIONS  # noqa: PLC0415 - likewise
 
     ALL_EXPERTS_FUNCTIONS.register(DENSE, run_experts_densely)
-    config = MixtralConfig(
-        vocab_size=size.vocabulary,
-        hidden_size=size.width,
-        intermediate_size=size.inner,
-        num_hidden_layers=size.layers,
-        num_attention_heads=size.heads,
-        num_key_value_heads=size.key_heads,
-        num_local_experts=size.experts,
-        max_position_embeddings=size.tokens,
-        use_cache=False,
-        **COMMON | {"experts_implementation": DENSE},
-    )
+    settings = get_llama_settings(size) | {"experts_implementation": DENSE}
+    config = MixtralConfig(num_local_experts=size.experts, **settings)
     model = MixtralForCausalLM(config)
     return make_text_recipe(model, size, seed, data, AdamW(learning_rate=3e-4), inference=inference)

@@ -1,12 +1,11 @@
 """An encoder-decoder that continues text: T5 of the transformers library, never downloaded."""
 
-from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 
 from offchain.programs.data import text_batches
-from offchain.programs.examples.language import BYTE_VALUES, COMMON
+from offchain.programs.examples.language import COMMON, LanguageSize
 from offchain.programs.optimizers import AdamW
 from offchain.programs.recipe import InferenceRecipe, Recipe, TrainingRecipe
 
@@ -14,24 +13,12 @@ START = 0
 """The token before the decoder's first one; text does not contain it."""
 
 
-@dataclass(frozen=True, slots=True)
-class TranslationSize:
-    """Sizes of an encoder-decoder; `tokens` are read and as many are written."""
-
-    samples: int
-    tokens: int
-    layers: int
-    width: int
-    heads: int
-    inner: int
-    vocabulary: int = BYTE_VALUES
-
-
 T5_SIZES = {
-    "tiny": TranslationSize(samples=2, tokens=12, layers=1, width=32, heads=2, inner=64),
-    "small": TranslationSize(samples=4, tokens=48, layers=3, width=128, heads=4, inner=512),
-    "full": TranslationSize(4, 128, 12, 768, 12, 3072, vocabulary=32128),
+    "tiny": LanguageSize(samples=2, tokens=12, layers=1, width=32, heads=2, inner=64),
+    "small": LanguageSize(samples=4, tokens=48, layers=3, width=128, heads=4, inner=512),
+    "full": LanguageSize(4, 128, 12, 768, 12, 3072, vocabulary=32128),
 }
+"""Of each size, `tokens` are read and as many are written."""
 
 
 def predict_continuation(model: torch.nn.Module, tokens: torch.Tensor) -> torch.Tensor:
@@ -52,7 +39,7 @@ def continuation_loss(model: torch.nn.Module, tokens: torch.Tensor) -> torch.Ten
     return loss
 
 
-def build_t5(size: TranslationSize, seed: int, data: Path | None, *, inference: bool) -> Recipe:
+def build_t5(size: LanguageSize, seed: int, data: Path | None, *, inference: bool) -> Recipe:
     """Return T5 (Raffel et al., arXiv 1910.10683), learning by AdamW; full is T5-base."""
     from transformers import T5Config, T5ForConditionalGeneration  # noqa: PLC0415 - heavy and optional
 

@@ -88,7 +88,9 @@ def _make_recipe(
 ) -> Recipe:
     batch = digit_batches(seed, size.samples, channels=channels, scale=size.scale)
     if inference:
-        return InferenceRecipe(model.eval(), classify, lambda step: batch(step)[:1], seed)
+        return InferenceRecipe(
+            model.train(mode=False), classify, lambda step: batch(step)[:1], seed
+        )
     return TrainingRecipe(model.train(), classification_loss, optimizer, batch, seed)
 
 

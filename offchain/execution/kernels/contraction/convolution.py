@@ -24,7 +24,13 @@ from offchain.execution.kernels.contraction.convolution_packing import (
     emit_first,
     load_word,
 )
-from offchain.execution.kernels.contraction.tile import COLUMNS, FLOAT_BYTES, ROWS, emit_canonical
+from offchain.execution.kernels.contraction.tile import (
+    COLUMNS,
+    FLOAT_BYTES,
+    ROWS,
+    emit_any_size,
+    emit_canonical,
+)
 from offchain.execution.kernels.vectors import FLOAT, INDEX, LANES, VECTOR_BYTES, WORD
 
 Floats = npt.NDArray[np.float32]
@@ -279,18 +285,11 @@ def _emit_sizes(
     The other arguments: address of a, of the rows' offsets, of the steps, their number, the panel
     of b, what the sums start from, the distance of its rows, and the tile.
     """
-    end = builder.append_basic_block("end")
-    is_wide = builder.icmp_signed(">", columns, WORD(LANES))
-    even = builder.and_(builder.add(rows, WORD(1)), WORD(-2))
-    switch = builder.switch(builder.or_(even, builder.zext(is_wide, WORD)), end)
-    for height in range(2, ROWS + 1, 2):
-        for width in (1, 2):
-            block = builder.append_basic_block("tile")
-            switch.add_case(WORD(height | width - 1), block)
-            builder.position_at_end(block)
-            _emit_tile(builder, height, width, *operands)
-            builder.branch(end)
-    builder.position_at_end(end)
+
+    def emit(height: int, width: int) -> None:
+        _emit_tile(builder, height, width, *operands)
+
+    emit_any_size(builder, rows, columns, emit)
 
 
 def _emit_tile(

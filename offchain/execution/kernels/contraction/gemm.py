@@ -17,7 +17,6 @@ import numpy.typing as npt
 from llvmlite import ir
 from numba.core import types
 
-from offchain.arithmetic.functions import CANONICAL_NAN
 from offchain.execution.kernels import vectors
 from offchain.execution.kernels.compiled import emitted, kernel, reads, writes
 from offchain.execution.kernels.contraction import thin
@@ -30,7 +29,7 @@ from offchain.execution.kernels.contraction.tile import (
     ROWS,
 )
 from offchain.execution.kernels.threads import get_threads, share
-from offchain.execution.kernels.vectors import LANES
+from offchain.execution.kernels.vectors import LANES, NAN
 
 Floats = npt.NDArray[np.float32]
 
@@ -47,13 +46,12 @@ _PART = 768
 """Rows or columns of a matrix that are worth their own block, packing included."""
 
 _PARTS_PER_THREAD = 4
-_GRAIN = 2**21
+_GRAIN = 2**22
 """Multiply-adds that are worth another thread."""
 
 _FEW_ROWS = 64
 """Rows up to which turning the result costs less than turning b."""
 
-_NAN = np.uint32(CANONICAL_NAN).view(np.float32)
 _scratch = threading.local()
 
 
@@ -83,7 +81,7 @@ def gemm(a: Floats, b: Floats, init: Floats, out: Floats | None = None) -> Float
     if out.strides[2] != FLOAT_BYTES and n > 1:
         raise ValueError("the rows of the result have to be contiguous")
     if not a.shape[2]:
-        out[...] = np.where(np.isnan(init), _NAN, init)
+        out[...] = np.where(np.isnan(init), NAN, init)
     elif _is_better_turned(m, n, b.strides):
         turned = gemm(b.swapaxes(1, 2), a.swapaxes(1, 2), init.swapaxes(1, 2))
         out[...] = turned.swapaxes(1, 2)
@@ -108,7 +106,7 @@ def fold_partials(a: Floats, b: Floats, init: float | np.float32) -> Floats:
     partials = np.empty(a.size + 1, np.float32)
     partials[0] = init
     _fold(a, b, partials)
-    partials[np.isnan(partials)] = _NAN
+    partials[np.isnan(partials)] = NAN
     return partials
 
 

@@ -9,11 +9,10 @@ import numpy.typing as npt
 from llvmlite import ir
 from numba.core import types
 
-from offchain.arithmetic.functions import CANONICAL_NAN
 from offchain.execution.kernels import vectors
 from offchain.execution.kernels.compiled import emitted, kernel, reads, writes
 from offchain.execution.kernels.threads import get_threads, share
-from offchain.execution.kernels.vectors import FLOAT, LANES, WORD
+from offchain.execution.kernels.vectors import FLOAT, LANES, NAN, WORD
 
 Floats = npt.NDArray[np.float32]
 
@@ -32,8 +31,7 @@ _NARROWEST_BLOCK = 256
 
 _BLOCKS_PER_THREAD = 2
 
-_NAN = np.uint32(CANONICAL_NAN).view(np.float32)
-_GRAIN = 2**18
+_GRAIN = 2**20
 """Elements of b that are worth another thread."""
 
 
@@ -90,7 +88,7 @@ def _multiply_blocks(a: Floats, b: Floats, out: Floats, width: int, first: int, 
         for i in range(out.shape[1]):
             for j in range(start, stop_n):
                 if np.isnan(out[z, i, j]):
-                    out[z, i, j] = _NAN
+                    out[z, i, j] = NAN
 
 
 @emitted(types.void, *[types.intp] * 9)

@@ -8,7 +8,7 @@ and each takes its terms in ascending order.
 # mypy: disallow-untyped-calls=False
 # (numba annotates only a part of what it exports)
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from llvmlite import ir
 from numba.core import cgutils, types
@@ -63,7 +63,11 @@ def multiply_tile(
         builder.select(is_whole, direct, indirect)
         for direct, indirect in zip(places, scratch_place * 2, strict=True)
     ]
-    _emit_any_size(builder, rows, columns, panels, reached)
+
+    def emit(height: int, width: int) -> None:
+        _emit_size(builder, height, width, panels, reached)
+
+    emit_any_size(builder, rows, columns, emit)
     with builder.if_then(builder.not_(is_whole)):
         _copy_rows(builder, rows, columns, (*scratch_place, *places[2:]))
 
@@ -86,14 +90,17 @@ def _copy_rows(
     vectors.repeat(builder, rows, [], copy_row)
 
 
-def _emit_any_size(
-    builder: ir.IRBuilder,
-    rows: ir.Value,
-    columns: ir.Value,
-    panels: Sequence[ir.Value],
-    places: Sequence[ir.Value],
+def emit_any_size(
+    builder: ir.IRBuilder, rows: ir.Value, columns: ir.Value, emit: Callable[[int, int], None]
 ) -> None:
-    """Run the code for this size of tile."""
+    """Emit code for a tile of any size, up to `ROWS` and `COLUMNS`.
+
+    Args:
+        builder: where to.
+        rows: of the tile; an odd number is rounded up.
+        columns: of the tile, rounded up to whole vectors.
+        emit: emits the code for a number of rows and of vectors.
+    """
     end = builder.append_basic_block("end")
     is_wide = builder.icmp_signed(">", columns, WORD(LANES))
     even = builder.and_(builder.add(rows, WORD(1)), WORD(-2))
@@ -103,7 +110,7 @@ def _emit_any_size(
             block = builder.append_basic_block("tile")
             switch.add_case(WORD(height | width - 1), block)
             builder.position_at_end(block)
-            _emit_size(builder, height, width, panels, places)
+            emit(height, width)
             builder.branch(end)
     builder.position_at_end(end)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from llvmlite import ir
 
-from offchain.arithmetic.functions import CANONICAL_NAN, DType, Function
+from offchain.arithmetic.functions import DType, Function
 from offchain.execution.kernels import vectors
 from offchain.execution.kernels.fused import emit
 from offchain.execution.kernels.vectors import FLOAT, INDEX
@@ -46,7 +46,7 @@ class Accumulator:
         kind = ir.VectorType(INDEX, value.type.count)
         bits = self._flip(builder, builder.bitcast(value, kind))
         is_nan = builder.fcmp_unordered("uno", value, value)
-        nan = emit.constant(DType.INT32, CANONICAL_NAN, kind.count)
+        nan = emit.canonical_nan(kind.count)
         return builder.select(is_nan, nan, _reorder(builder, bits))
 
     def step(self, builder: ir.IRBuilder, before: ir.Value, operand: ir.Value) -> ir.Value:
@@ -61,7 +61,7 @@ class Accumulator:
         if not self.is_ordered:
             return accumulator
         lanes = accumulator.type.count
-        nan = emit.constant(DType.INT32, CANONICAL_NAN, lanes)
+        nan = emit.canonical_nan(lanes)
         is_nan = builder.icmp_signed("==", accumulator, nan)
         bits = self._flip(builder, _reorder(builder, accumulator))
         kind = ir.VectorType(FLOAT, lanes)

@@ -22,6 +22,9 @@ from offchain.execution.kernels.vectors import INDEX, WORD
 _UNROLLED_COST = 48
 """Instructions in the body of a loop whose accumulators stay in registers."""
 
+_SIDE_BY_SIDE = 2
+"""The processor's vectors that make up one where there are transcendental functions."""
+
 
 class ColumnPass:
     """Writes one pass over one row.
@@ -41,7 +44,9 @@ class ColumnPass:
         self._pass = frame.plan.passes[stage]
         self._folds = {i: v for i in self._pass.folded if isinstance(v := self._values[i], Lanes)}
         self._accumulators = {i: Accumulator(v.function, v.dtype) for i, v in self._folds.items()}
-        self._width = frame.width
+        self._width = self._choose_width()
+        self._lanes = min((fold.lanes for fold in self._folds.values()), default=self._width)
+        self._part = min(self._lanes, self._width)
         self._row, self._whole_row = row, frame.builder.add(start, row)
         self._indices = frame.split(self._whole_row)
         self._stored: dict[int, list[ir.Value]] = {}
@@ -49,6 +54,18 @@ class ColumnPass:
         self._same: dict[int, ir.Value] = {}
         for index in self._pass.reached:
             self._prepare(index)
+
+    def _choose_width(self) -> int:
+        """Return the lanes of the pass's vectors.
+
+        A transcendental function is one long chain of instructions. Where there is one, a vector is
+        several of the processor's, whose chains do not wait for each other.
+        """
+        reached = [self._values[index] for index in self._pass.reached]
+        has_chains = any(isinstance(v, Apply) and v.function.is_transcendental for v in reached)
+        wide = _SIDE_BY_SIDE * self._frame.width
+        is_worth = has_chains and self._frame.region.columns >= 2 * wide
+        return wide if is_worth else self._frame.width
 
     def _prepare(self, index: int) -> None:
         """Work out what is the same for the whole row."""
@@ -78,9 +95,9 @@ class ColumnPass:
             if self._pass.written:
                 self._emit_loop()
             return
-        (lanes,) = {fold.lanes for fold in self._folds.values()}
-        parts = lanes // self._width
-        if parts * self._frame.plan.cost(self._pass.reached) <= _UNROLLED_COST:
+        parts = self._lanes // self._part
+        cost = self._frame.plan.cost(self._pass.reached)
+        if parts == 1 or parts * cost <= _UNROLLED_COST:
             self._fold_in_registers(parts)
         else:
             self._fold_in_memory(parts)
@@ -167,7 +184,8 @@ class ColumnPass:
             after: list[ir.Value] = []
             for part in range(parts):
                 column = self._builder.add(first, WORD(part * self._width))
-                after += self._fold(before[len(after) :], self._compute_operands(column))
+                operands = self._compute_operands(column)
+                after += self._fold_steps(before[len(after) :], operands, self._width)
             return after
 
         if steps:
@@ -175,10 +193,22 @@ class ColumnPass:
         if rest:
             before, state = state, []
             for part in range(parts):
-                operands = self._compute_last(rest - part * self._width)
-                state += self._fold(before[len(state) :], operands)
+                left = rest - part * self._width
+                operands = self._compute_last(left)
+                state += self._fold_steps(before[len(state) :], operands, left)
         for part in range(parts):
-            self._store(WORD(part * self._width), state[part * len(self._folds) :])
+            self._store(WORD(part * self._part), state[part * len(self._folds) :])
+
+    def _fold_steps(
+        self, state: Sequence[ir.Value], operands: Sequence[ir.Value], left: int
+    ) -> list[ir.Value]:
+        """Fold vectors in as many steps as their columns take, of which so many are left."""
+        stop = max(self._part, min(left, self._width))
+        for first in range(0, stop, self._part):
+            lanes = list(range(first, first + self._part))
+            parts = [vectors.shuffle(self._builder, o, o, lanes) for o in operands]
+            state = self._fold(state, parts)
+        return list(state)
 
     def _fold_in_memory(self, parts: int) -> None:
         """Fold vector by vector, with the accumulators of all lanes in scratch."""
@@ -204,7 +234,7 @@ class ColumnPass:
     def _start(self) -> list[ir.Value]:
         """The accumulators of every fold, in some of the lanes, before the first step."""
         return [
-            accumulator.start(self._builder, self._folds[index].init, self._width)
+            accumulator.start(self._builder, self._folds[index].init, self._part)
             for index, accumulator in self._accumulators.items()
         ]
 

@@ -62,6 +62,11 @@ def constant(dtype: DType, bits: int, lanes: int) -> ir.Constant:
     return ir.Constant(ir.VectorType(ELEMENTS[dtype], lanes), [value] * lanes)
 
 
+def canonical_nan(lanes: int) -> ir.Constant:
+    """The bits of the canonical NaN in every lane."""
+    return constant(DType.INT32, CANONICAL_NAN, lanes)
+
+
 def from_stored(builder: ir.IRBuilder, dtype: DType, value: ir.Value) -> ir.Value:
     """The lanes of elements that were loaded."""
     if dtype is DType.BOOL:
@@ -81,7 +86,7 @@ def _canonicalize(builder: ir.IRBuilder, value: ir.Value) -> ir.Value:
 
     Between floats LLVM drops such a choice, because to it all NaNs are alike.
     """
-    nan = constant(DType.INT32, CANONICAL_NAN, value.type.count)
+    nan = canonical_nan(value.type.count)
     is_nan = builder.fcmp_unordered("uno", value, value)
     return builder.select(is_nan, nan, builder.bitcast(value, nan.type))
 

@@ -40,7 +40,7 @@ class Frame:
         lanes = [v.lanes for v in values if isinstance(v, Lanes)]
         self.width = _power_below(min([LANES, region.columns, *lanes]))
         folded = [self.length(v.argument) for v in values if isinstance(v, Fold)]
-        self.height = _power_below(min([LANES, *folded]))
+        self.height = _power_below(min([LANES, region.block, *folded]))
         self.scratch_bytes = 0
         self._scratch = scratch
         self._places: dict[int, int] = {}

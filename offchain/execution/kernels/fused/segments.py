@@ -9,7 +9,7 @@ from llvmlite import ir
 
 from offchain.arithmetic.functions import DType, Function
 from offchain.execution.kernels import native, vectors
-from offchain.execution.kernels.fused import emit
+from offchain.execution.kernels.fused.elements import Elements
 from offchain.execution.kernels.vectors import LANES, WORD
 
 _NAME = "fold"
@@ -78,21 +78,18 @@ class _Writer:
         signature = ir.FunctionType(ir.VoidType(), [WORD] * 5)
         function = ir.Function(self.module, signature, _NAME)
         self._builder = builder = ir.IRBuilder(function.append_basic_block())
+        self._elements = elements = Elements(builder, fold.dtype)
         source, target, self._scratch, first, stop = function.args
 
         def fold_row(index: ir.Value) -> None:
             row = builder.add(first, index)
-            start = builder.add(source, self._bytes(row, fold.row_step))
+            start = elements.skip(source, row, fold.row_step)
             self._repeat(fold.lanes // self._width, self._start_lanes)
             self._repeat(fold.segments, lambda segment: self._fold_segment(start, segment))
-            self._store(self._fold_lanes(), builder.add(target, self._bytes(row)))
+            elements.store(self._fold_lanes(), elements.skip(target, row))
 
         self._repeat(builder.sub(stop, first), fold_row)
         builder.ret_void()
-
-    def _bytes(self, number: ir.Value, elements: int = 1) -> ir.Value:
-        """The bytes of so many times some elements."""
-        return self._builder.mul(number, WORD(elements * self._fold.dtype.width))
 
     def _repeat(self, count: ir.Value | int, body: Callable[[ir.Value], None]) -> None:
         def step(index: ir.Value, _: object) -> list[ir.Value]:
@@ -103,28 +100,28 @@ class _Writer:
         vectors.repeat(self._builder, number, [], step)
 
     def _start_lanes(self, part: ir.Value) -> None:
-        place = self._builder.add(self._scratch, self._bytes(part, self._width))
-        self._store(emit.constant(self._fold.dtype, self._fold.init, self._width), place)
+        place = self._elements.skip(self._scratch, part, self._width)
+        self._elements.store(self._elements.constant(self._fold.init, self._width), place)
 
     def _fold_segment(self, row: ir.Value, segment: ir.Value) -> None:
         """Fold whole vectors of columns, the last columns, and what fills the lanes beyond."""
-        builder, fold, width = self._builder, self._fold, self._width
-        start = builder.add(row, self._bytes(segment, fold.segment_step))
+        builder, elements = self._builder, self._elements
+        fold, width = self._fold, self._width
+        start = elements.skip(row, segment, fold.segment_step)
         count, rest = divmod(fold.columns, width)
 
         def fold_vector(index: ir.Value) -> None:
             column = builder.mul(index, WORD(width))
-            found = self._load(builder.add(start, self._bytes(column)), width)
+            found = elements.load(elements.skip(start, column), width)
             self._fold_into(builder.urem(column, WORD(fold.lanes)), found)
 
         self._repeat(count, fold_vector)
         lane = count * width % fold.lanes
-        fill = emit.constant(fold.dtype, fold.fill, width)
+        fill = elements.constant(fold.fill, width)
         if rest:
-            last = builder.add(start, WORD((fold.columns - width) * fold.dtype.width))
+            last = elements.load(start, width, fold.columns - width)
             inside = [width - rest + i if i < rest else width + i for i in range(width)]
-            found = vectors.shuffle(builder, self._load(last, width), fill, inside)
-            self._fold_into(WORD(lane), found)
+            self._fold_into(WORD(lane), vectors.shuffle(builder, last, fill, inside))
             lane += width
         if fold.columns % fold.lanes and lane < fold.lanes:
             self._repeat(
@@ -135,29 +132,18 @@ class _Writer:
             )
 
     def _fold_into(self, lane: ir.Value, operand: ir.Value) -> None:
-        place = self._builder.add(self._scratch, self._bytes(lane))
-        before = self._load(place, self._width)
-        self._store(self._combine(self._fold.function, before, operand), place)
+        elements = self._elements
+        place = elements.skip(self._scratch, lane)
+        before = elements.load(place, self._width)
+        elements.store(elements.combine(self._fold.function, before, operand), place)
 
     def _fold_lanes(self) -> ir.Value:
+        elements, fold = self._elements, self._fold
+
         def fold_lane(lane: ir.Value, before: list[ir.Value]) -> list[ir.Value]:
-            place = self._builder.add(self._scratch, self._bytes(lane))
-            return [self._combine(self._fold.outer_function, before[0], self._load(place, 1))]
+            operand = elements.load(elements.skip(self._scratch, lane), 1)
+            return [elements.combine(fold.outer_function, before[0], operand)]
 
-        start = emit.constant(self._fold.dtype, self._fold.outer_init, 1)
-        lanes = WORD(self._fold.lanes)
-        (result,) = vectors.repeat(self._builder, lanes, [start], fold_lane)
+        start = elements.constant(fold.outer_init, 1)
+        (result,) = vectors.repeat(self._builder, WORD(fold.lanes), [start], fold_lane)
         return result
-
-    def _combine(self, function: Function, x: ir.Value, y: ir.Value) -> ir.Value:
-        dtype = self._fold.dtype
-        return emit.emit(self._builder, function, (dtype, dtype), dtype, (x, y))
-
-    def _load(self, place: ir.Value, lanes: int) -> ir.Value:
-        dtype = self._fold.dtype
-        kind = ir.VectorType(emit.STORED[dtype], lanes)
-        return emit.from_stored(self._builder, dtype, vectors.load(self._builder, kind, place))
-
-    def _store(self, value: ir.Value, place: ir.Value) -> None:
-        stored = emit.to_stored(self._builder, self._fold.dtype, value)
-        vectors.store(self._builder, stored, place)

@@ -9,7 +9,7 @@ from llvmlite import ir
 
 from offchain.arithmetic.functions import DType, Function
 from offchain.execution.kernels import native, vectors
-from offchain.execution.kernels.fused import emit
+from offchain.execution.kernels.fused.elements import Elements
 from offchain.execution.kernels.vectors import LANES, WORD
 
 _VECTORS = 8
@@ -90,6 +90,7 @@ class _Writer:
         signature = ir.FunctionType(ir.VoidType(), [WORD] * 4)
         function = ir.Function(self.module, signature, _NAME)
         self._builder = ir.IRBuilder(function.append_basic_block())
+        self._elements = Elements(self._builder, fold.dtype)
         source, target, first, stop = function.args
         self._write_strips(source, target, first, stop)
 
@@ -97,67 +98,54 @@ class _Writer:
         self, source: ir.Value, target: ir.Value, first: ir.Value, stop: ir.Value
     ) -> None:
         """Write the loop over strips; the last overlaps the one before, and repeats its work."""
-        builder, fold = self._builder, self._fold
+        builder, elements, fold = self._builder, self._elements, self._fold
 
         def write(index: ir.Value, _: Sequence[ir.Value]) -> list[ir.Value]:
             start = builder.mul(builder.add(first, index), WORD(self.strip))
             last = WORD(fold.columns - self.strip)
             column = builder.select(builder.icmp_signed("<", last, start), last, start)
-            place = builder.mul(column, WORD(fold.dtype.width))
-            results = self._write_strip(builder.add(source, place))
-            self._store(results, builder.add(target, place))
+            results = self._write_strip(elements.skip(source, column))
+            end = elements.skip(target, column)
+            for number, result in enumerate(results):
+                elements.store(result, end, number * self._width)
             return []
 
         vectors.repeat(builder, builder.sub(stop, first), [], write)
         builder.ret_void()
 
     def _write_strip(self, source: ir.Value) -> list[ir.Value]:
-        builder, fold = self._builder, self._fold
+        builder, elements, fold = self._builder, self._elements, self._fold
         if fold.lanes is None:
             return self._fold_rows(source, WORD(fold.rows), 1)
         steps, rest = divmod(fold.rows, fold.lanes)
 
         def fold_lane(lane: ir.Value, before: Sequence[ir.Value]) -> list[ir.Value]:
-            start = builder.add(source, builder.mul(lane, WORD(fold.step * fold.dtype.width)))
+            start = elements.skip(source, lane, fold.step)
             has_more = builder.icmp_signed("<", lane, WORD(rest))
             count = builder.add(WORD(steps), builder.zext(has_more, WORD))
             sums = self._fold_rows(start, count, fold.lanes or 1)
             if rest:
                 fill = self._constant(fold.fill)
-                filled = [self._combine(fold.function, value, fill) for value in sums]
+                filled = [elements.combine(fold.function, value, fill) for value in sums]
                 sums = [builder.select(has_more, *pair) for pair in zip(sums, filled, strict=True)]
             pairs = zip(before, sums, strict=True)
-            return [self._combine(fold.outer_function, *pair) for pair in pairs]
+            return [elements.combine(fold.outer_function, *pair) for pair in pairs]
 
         starts = [self._constant(fold.outer_init)] * self._vectors
         return vectors.repeat(builder, WORD(fold.lanes), starts, fold_lane)
 
     def _fold_rows(self, source: ir.Value, count: ir.Value, every: int) -> list[ir.Value]:
         """Fold so many rows, of which each is `every` rows behind the one before."""
-        builder, fold = self._builder, self._fold
-        kind = ir.VectorType(emit.STORED[fold.dtype], self._width)
-        size = self._width * fold.dtype.width
-        step = WORD(every * fold.step * fold.dtype.width)
+        elements, fold, width = self._elements, self._fold, self._width
 
         def fold_row(index: ir.Value, before: Sequence[ir.Value]) -> list[ir.Value]:
-            place = builder.add(source, builder.mul(index, step))
-            rows = [vectors.load(builder, kind, place, i * size) for i in range(self._vectors)]
-            operands = [emit.from_stored(builder, fold.dtype, row) for row in rows]
+            place = elements.skip(source, index, every * fold.step)
+            operands = [elements.load(place, width, i * width) for i in range(self._vectors)]
             pairs = zip(before, operands, strict=True)
-            return [self._combine(fold.function, *pair) for pair in pairs]
+            return [elements.combine(fold.function, *pair) for pair in pairs]
 
-        return vectors.repeat(builder, count, [self._constant(fold.init)] * self._vectors, fold_row)
-
-    def _combine(self, function: Function, x: ir.Value, y: ir.Value) -> ir.Value:
-        dtype = self._fold.dtype
-        return emit.emit(self._builder, function, (dtype, dtype), dtype, (x, y))
+        starts = [self._constant(fold.init)] * self._vectors
+        return vectors.repeat(self._builder, count, starts, fold_row)
 
     def _constant(self, bits: int) -> ir.Value:
-        return emit.constant(self._fold.dtype, bits, self._width)
-
-    def _store(self, results: Sequence[ir.Value], target: ir.Value) -> None:
-        dtype = self._fold.dtype
-        for number, result in enumerate(results):
-            stored = emit.to_stored(self._builder, dtype, result)
-            offset = number * self._width * dtype.width
-            vectors.store(self._builder, stored, target, offset)
+        return self._elements.constant(bits, self._width)
