@@ -24,7 +24,7 @@ from offchain.execution.kernels.machine import (
     compute_width_bits,
     narrow_features,
 )
-from offchain.execution.kernels.threads import get_threads, set_threads, share
+from offchain.execution.kernels.threads import _get_cores, get_threads, set_threads, share
 
 SOURCE = """
 from numba.core import types
@@ -257,15 +257,17 @@ def test_shared_work_may_share_its_own_work() -> None:
 
 @pytest.mark.usefixtures("threads")
 def test_errors_of_shared_work_are_raised() -> None:
-    """What one thread raises, the caller sees."""
+    """What one thread raises, the caller sees, and it may run anywhere again."""
     set_threads(2)
 
     def fail(first: int, _: int) -> None:
         if first:
             raise ArithmeticError
 
+    cores = _get_cores()
     with pytest.raises(ArithmeticError):
         share(fail, 100, 1)
+    assert _get_cores() == cores
 
 
 @pytest.mark.usefixtures("threads")
@@ -309,7 +311,7 @@ def test_work_is_shared_from_several_threads_at_once() -> None:
 @pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="the system has no such setting")
 @pytest.mark.usefixtures("threads")
 def test_helpers_keep_off_the_core_of_the_one_who_asks() -> None:
-    """A helper may use every core but the one on which it was asked; the asker may use all."""
+    """A helper may use every core but that of the asker, who stays there until all is done."""
     cores = os.sched_getaffinity(0)
     if len(cores) < 2:
         pytest.skip("there is one core")
@@ -320,12 +322,14 @@ def test_helpers_keep_off_the_core_of_the_one_who_asks() -> None:
 
     def look(*_: int) -> None:
         if threading.get_ident() == asker:
+            assert len(os.sched_getaffinity(0)) == 1
             assert is_helping.wait(60)
         else:
             found.append(os.sched_getaffinity(0))
             is_helping.set()
 
     share(lambda *_: None, 8, 1)  # threads are born with the cores of the one that starts them
+    assert os.sched_getaffinity(0) == cores
     for core in sorted(cores)[:2]:
         is_helping.clear()
         os.sched_setaffinity(0, {core})

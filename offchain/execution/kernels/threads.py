@@ -8,16 +8,17 @@ work queue may not be entered from two threads at once, and both make kernels se
 to compile. (torch's own idle threads spin for some milliseconds after each of its parallel regions;
 `torch.set_num_threads(1)` avoids that.)
 
-A scheduler that likes to leave cores idle wakes a thread on the core of the one that wakes it, and
-needs milliseconds to find that both want to run. So helpers are kept off the core of whoever asks.
+A scheduler that likes to leave cores idle wakes a thread on the core of the one that wakes it, or
+moves that one to the core of the other, and needs milliseconds to find that both want to run. So
+whoever asks stays on its core while it shares work, and helpers are kept off that core.
 """
 
 import ctypes
 import os
 import threading
 from collections import deque
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from functools import cache
 from itertools import pairwise
 from queue import SimpleQueue
@@ -25,10 +26,17 @@ from queue import SimpleQueue
 _RANGES_PER_THREAD = 4
 """So that a thread that loses its core for a while does not hold up the others."""
 
-_threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 _get_core = getattr(ctypes.PyDLL(None), "sched_getcpu", None)
 
 _Work = Callable[[int, int], object]
+
+
+def _get_cores() -> set[int]:
+    """Return the cores that the calling thread may run on; none where threads can't be bound."""
+    return os.sched_getaffinity(0) if _get_core else set()
+
+
+_threads = len(_get_cores()) or os.cpu_count() or 1
 
 
 def set_threads(count: int) -> None:
@@ -69,16 +77,36 @@ def share(work: _Work, items: int, grain: int) -> None:
     idle = _get_idle(_threads)
     helpers = _take(idle, min(count, _threads) - 1)
     tasks = [_Task(work, ranges) for _ in helpers]
-    try:
-        core = _get_core() if _get_core else None
-        for helper, task in zip(helpers, tasks, strict=True):
-            helper.start(task, core)
-        _work_off(work, ranges)
-    finally:
-        errors = [error for task in tasks if (error := task.finish())]
-        idle.extend(helpers)
+    with _staying() as core:
+        try:
+            for helper, task in zip(helpers, tasks, strict=True):
+                helper.start(task, core)
+            _work_off(work, ranges)
+        finally:
+            errors = [error for task in tasks if (error := task.finish())]
+            idle.extend(helpers)
     if errors:
         raise errors[0]
+
+
+@contextmanager
+def _staying() -> Iterator[int | None]:
+    """Keep the calling thread on its core, and yield that core; None where it can't be known."""
+    if not _get_core:
+        yield None
+        return
+    cores, core = _get_cores(), _get_core()
+    _bind(0, {core})
+    try:
+        yield core
+    finally:
+        _bind(0, cores)
+
+
+def _bind(thread: int, cores: set[int]) -> None:
+    """Let a thread run on these cores only, if the system lets us say so."""
+    with suppress(OSError):
+        os.sched_setaffinity(thread, cores)
 
 
 def _work_off(work: _Work, ranges: deque[tuple[int, int]]) -> None:
@@ -141,7 +169,7 @@ class _Helper:
 
     def __init__(self) -> None:
         self._tasks: SimpleQueue[_Task] = SimpleQueue()
-        self._cores = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set()
+        self._cores = _get_cores()
         self._avoided: int | None = None
         self._thread = threading.Thread(target=_run, args=[self._tasks], name="kernel", daemon=True)
         self._thread.start()
@@ -150,8 +178,7 @@ class _Helper:
         """Begin a task soon, on another core than this one."""
         if core != self._avoided and self._cores - {core}:
             self._avoided = core
-            with suppress(OSError):  # then the system decides alone
-                os.sched_setaffinity(self._thread.native_id or 0, self._cores - {core})
+            _bind(self._thread.native_id or 0, self._cores - {core})
         self._tasks.put(task)
 
 
