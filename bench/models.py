@@ -15,10 +15,10 @@ from offchain.programs.schedules import Rate
 MODELS = ("gpt2", "llama", "resnet", "bert")
 
 SHAPES: Mapping[str, str] = {
-    "gpt2": "GPT-2 124M, 4 x 256 tokens, AdamW",
-    "llama": "Llama-style 110M, 4 x 256 tokens, AdamW",
-    "resnet": "ResNet-50, 16 images of 224 x 224, SGD with momentum",
-    "bert": "BERT-base, 8 x 128 tokens, AdamW",
+    "gpt2": "124M, 4 x 256 tokens",
+    "llama": "110M, 4 x 256 tokens",
+    "resnet": "50, 16 x 224 x 224",
+    "bert": "base, 8 x 128 tokens",
 }
 
 
