@@ -56,7 +56,7 @@ def compile_contract(name: str, source_dir: Path = SOURCE_DIR) -> Artifact:
         UsageError: there is no such contract.
         CompileError: it does not compile; names the file and the line.
     """
-    sources = _read_sources(source_dir)
+    sources = read_sources(source_dir)
     if f"{name}.vy" not in sources:
         known = [path.removesuffix(".vy") for path in sources if path.endswith(".vy")]
         raise UsageError.unknown("contract", name, known)
@@ -69,6 +69,15 @@ def compile_contract(name: str, source_dir: Path = SOURCE_DIR) -> Artifact:
     return artifact
 
 
+def compile_sources(name: str, sources: Mapping[str, str]) -> Artifact:
+    """Compile `name`.vy from texts by their file names, as `read_sources` gives them.
+
+    Raises:
+        CompileError: it does not compile; names the file and the line.
+    """
+    return _compile(name, sources, _compute_digest(sources))
+
+
 def cache_dir() -> Path:
     """Return where results are kept: $MOOT_CACHE, $XDG_CACHE_HOME/moot or ~/.cache/moot."""
     if chosen := os.environ.get(CACHE_VARIABLE):
@@ -77,7 +86,8 @@ def cache_dir() -> Path:
     return (Path(base) if base else Path.home() / ".cache") / "moot"
 
 
-def _read_sources(source_dir: Path) -> dict[str, str]:
+def read_sources(source_dir: Path) -> dict[str, str]:
+    """Return the texts of a folder's sources by their names in it."""
     paths = sorted(path for path in source_dir.rglob("*") if path.suffix in _SUFFIXES)
     return {
         path.relative_to(source_dir).as_posix(): path.read_text(encoding="utf-8") for path in paths

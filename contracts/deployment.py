@@ -1,8 +1,9 @@
-"""Puts the referee on a chain, with its ABI bound: the leaf contract first, which it asks."""
+"""Puts the referee on a chain, with its ABI bound, and first the contracts that it asks."""
 
+from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-from contracts.compiler import Artifact, compile_contract
+from contracts.compiler import SOURCE_DIR, Artifact, compile_contract
 
 
 class Deployed(Protocol):
@@ -26,15 +27,18 @@ class Deployer(Protocol[ContractT_co]):
         """Return the contract that stands at an address already."""
 
 
-def deploy_referee(chain: Deployer[ContractT_co], sender: str) -> ContractT_co:
-    """Deploy the leaf contract and the referee; return the referee.
+def deploy_referee(
+    chain: Deployer[ContractT_co], sender: str, source_dir: Path = SOURCE_DIR
+) -> ContractT_co:
+    """Deploy the transcendental functions, the leaf contract and the referee; return the last.
 
     Raises:
         CompileError: a source does not compile.
         ChainError: as the chain's own `deploy`.
     """
-    leaf = chain.deploy(compile_contract("leaf"), sender=sender)
-    return chain.deploy(compile_contract("referee"), leaf.address, sender=sender)
+    functions = chain.deploy(compile_contract("transcendental", source_dir), sender=sender)
+    leaf = chain.deploy(compile_contract("leaf", source_dir), functions.address, sender=sender)
+    return chain.deploy(compile_contract("referee", source_dir), leaf.address, sender=sender)
 
 
 def bind_referee(chain: Deployer[ContractT_co], address: str) -> ContractT_co:

@@ -15,25 +15,27 @@ class Reason(StrEnum):
     BAD_PROOF = "referee: proof does not match"
     BAD_VALUES = "referee: values do not match"
     BOND_TOO_SMALL = "referee: bond too small"
+    CLAIM_MEETING = "referee: claim is meeting another"
     CLOCK_EXPIRED = "referee: clock expired"
     CLOCK_RUNNING = "referee: clock still running"
-    FULL = "referee: no seat left"
-    FUNCTION_KNOWN = "referee: the chain knows this function"
-    MATCH_ACTIVE = "referee: a match is being played"
-    NO_DISPUTE = "referee: no two claims differ"
+    CLOSED = "referee: job is closed"
+    MATCH_EXISTS = "referee: match has begun"
+    NO_DISPUTE = "referee: claims are the same"
+    NO_SUCH_CLAIM = "referee: no such claim"
     NO_SUCH_JOB = "referee: no such job"
     NOT_COMMITTED = "referee: commitment does not match"
+    NOT_CONTENDER = "referee: not a contender"
     NOT_YOURS = "referee: not yours to move"
     NOTHING_OWED = "referee: nothing owed"
     OUT_OF_RANGE = "referee: index out of range"
-    SETTLED = "referee: job is settled"
+    SAME_NODE = "referee: both sides agree there"
     STALE = "referee: position has changed"
     STILL_DISPUTED = "referee: claims still differ"
     TOO_EARLY = "referee: too early"
     TOO_LATE = "referee: too late"
     WRONG_BOND = "referee: value is not the bond"
+    WRONG_ORDER = "referee: lower address first"
     WRONG_PHASE = "referee: not in this phase"
-    UNKNOWN_FUNCTION = "leaf: the chain does not know this function"
     BAD_OPERAND = "leaf: operand does not match"
     BAD_OPERATOR = "leaf: operator is malformed"
     NO_REASON = "no reason given"
@@ -64,24 +66,31 @@ class Ending(IntEnum):
     """The bounded verifier has ruled."""
 
 
+class Outcome(IntEnum):
+    """Who won a match; the number is what the contract's event carries."""
+
+    FIRST = 0
+    """The member with the lower address."""
+    SECOND = 1
+    """The member with the higher address."""
+    NEITHER = 2
+    """Both were wrong, and both lose."""
+
+
 class Phase(IntEnum):
     """Where a match stands; the number is the contract's."""
 
     NONE = 0
     HISTORY = 1
-    ENTER_INTERVAL = 2
-    INTERVAL = 3
-    ENTER_TRACE = 4
-    TRACE = 5
-    ENTER_OPERATOR = 6
-    TENSOR = 7
-    CHUNK = 8
-    FOLD = 9
-    LEAF = 10
-    ENTER_STATE = 11
-    STATE = 12
-    SINK = 13
-    VERIFIER = 14
+    INTERVAL = 2
+    TRACE = 3
+    TENSOR = 4
+    STATE = 5
+    CHUNK = 6
+    FOLD = 7
+    LEAF = 8
+    SINK = 9
+    VERIFIER = 10
 
 
 class LeafMode(IntEnum):
@@ -96,6 +105,23 @@ class LeafMode(IntEnum):
 class Standing(IntEnum):
     """Where a member of a job stands."""
 
+    NONE = 0
     COMMITTED = 1
     REVEALED = 2
-    DEFEATED = 3
+    """Has shown the claim that it committed to: shares the reward if the claim wins."""
+    LATE = 3
+    """Has joined when claims had been shown: gets prizes, but no share of the reward."""
+    DEFEATED = 4
+    PAID = 5
+
+
+class Status(IntEnum):
+    """How a job stands."""
+
+    OPEN = 0
+    WON = 1
+    """One claim was left; its members are paid."""
+    EMPTY = 2
+    """No claim was left; the client gets the reward back."""
+    VOID = 3
+    """The verifier that the job named did not rule: bonds and the reward go back."""

@@ -16,7 +16,6 @@ from torch.utils._pytree import tree_flatten, tree_unflatten
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from contracts.model.leaf import ON_CHAIN
 from docs.operator_samples import SAMPLES, Call
 from offchain.arithmetic.functions import Function
 from offchain.programs.graph import Kind, Origin, Slot
@@ -40,8 +39,8 @@ A rule says which operators of ours (`offchain/programs/graph.py`) compute the s
 says *view*, it emits none: the result is the input seen through other strides. A rule that reads a
 view which no affine access can address emits one move first; that move is not in the table.
 
-The last column has the scalar functions that a referee has to compute when such an operator is
-disputed. Those marked ° are decided by the bounded verifier, the others by the contract.
+The last column has the scalar functions that the referee has to compute when such an operator is
+disputed.
 
 - **Assertions** (`_assert_async`) emit nothing: a step of a program always ends. What torch would
   have stopped with an error is computed as the operators say, for every party alike.
@@ -120,10 +119,7 @@ def collect() -> tuple[dict[str, Emitted], dict[str, set[str]]]:
 def describe(emitted: Emitted) -> str:
     """Return the columns of one rule: kinds, and scalar functions."""
     kinds = ", ".join(k.name.lower() for k in sorted({kind for kind, _ in emitted}))
-    names = [
-        function.name.lower() + ("" if function in ON_CHAIN else "°")
-        for function in sorted({function for _, function in emitted})
-    ]
+    names = [f.name.lower() for f in sorted({function for _, function in emitted})]
     return f"{kinds or '*view*'} | {', '.join(names)}"
 
 

@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-PAGES = (ROOT / "README.md", ROOT / "docs" / "arithmetic.md")
+PAGES = (ROOT / "README.md", ROOT / "docs" / "arithmetic.md", ROOT / "docs" / "gas.md")
 BLOCK = re.compile(r"(<!-- output of: (?P<command>.+?) -->\n```text\n).*?(```)", re.DOTALL)
 
 

@@ -24,7 +24,9 @@ from sim.results import Books, JobResult, judge_job
 from sim.scratch import open_scratch
 from sim.venue import Venue, open_venue
 
-STAKES = Stakes(commit_blocks=8, reveal_blocks=8, clock_blocks=16, increment_blocks=2)
+STAKES = Stakes(
+    commit_blocks=8, reveal_blocks=8, window_blocks=8, clock_blocks=16, increment_blocks=2
+)
 """Short windows: few providers get a job, and they move at once or never."""
 
 

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from contracts.model.types import Address
-from contracts.reasons import Standing
+from contracts.reasons import Standing, Status
 from offchain.commitments.tree import Digest
-from offchain.disputes.accounts import Cost, calculate_burned, calculate_fees, get_costs
+from offchain.disputes.accounts import Cost, calculate_fees, count_burned, get_costs
 from offchain.disputes.game import Game, Played
 from sim.ledger import Flows
 
@@ -118,7 +118,7 @@ def judge_job(number: int, books: Books) -> JobResult:
         flows=Flows(
             accounts_wei=sum(books.deltas_wei.values()) - contract_wei,
             contract_wei=contract_wei,
-            burned_wei=calculate_burned(game.ended, game.stakes.bond_wei),
+            burned_wei=count_burned(game),
             fees_wei=sum(calculate_fees(books.played).values()),
         ),
     )
@@ -140,10 +140,11 @@ def _judge_seat(books: Books, seat: int) -> Entry:
 
 
 def _judge_fate(game: Game, seat: int) -> Fate:
-    if game.referee.job(game.job_id).members[seat].standing is Standing.DEFEATED:
+    member = game.referee.member(game.job_id, game.players[seat].address)
+    if member.standing is Standing.DEFEATED:
         return Fate.SLASHED
-    is_void = any(ended.winner is None for ended in game.ended)
-    return Fate.REFUNDED if is_void else Fate.WON
+    is_won = game.referee.job(game.job_id).status is Status.WON
+    return Fate.WON if is_won else Fate.REFUNDED
 
 
 def _judge_outcome(entries: Sequence[Entry]) -> Outcome:

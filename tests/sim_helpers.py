@@ -88,11 +88,16 @@ def make_task(steps: int = 4, checkpoint_every: int = 2) -> Task:
     return Task(make_program(), [weights], batch, steps, checkpoint_every)
 
 
+def open_referee(accounts: Sequence[Address]) -> ModelReferee:
+    """Return a new model on which these accounts have money."""
+    return ModelReferee(dict.fromkeys(accounts, BALANCE_WEI))
+
+
 def open_model_market(mix: str, jobs: int, seed: int) -> Market:
     """Return a market of the tiny program on the model, where gas is free."""
     agents = make_providers(parse_mix(mix))
     accounts = [Address(f"0x{number:040x}") for number in range(1, len(agents) + 3)]
-    referee = ModelReferee(dict.fromkeys(accounts, BALANCE_WEI))
+    referee = open_referee(accounts)
     client, verifier, *others = accounts
     venue = Venue(referee, referee.store.address, client, verifier, tuple(others))
     task = make_task()

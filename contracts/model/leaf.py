@@ -4,30 +4,32 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
-from contracts.model.types import NO_OPENING, Opening
+from contracts.model.checks import require
 from contracts.reasons import Reason, Revert
-from offchain.arithmetic.functions import DType, Function
+from offchain.arithmetic.functions import DType
 from offchain.commitments.tags import CHUNK_BYTES, Tag
 from offchain.commitments.tensors import get_chunk_count, hash_chunk, hash_tensor
-from offchain.commitments.tree import Digest, climb, get_height, hash_root
+from offchain.commitments.tree import Digest, climb, get_height, hash_node, hash_root
 from offchain.errors import CommitmentError, ProgramError
 from offchain.programs.encoding import MAX_TENSOR_BYTES, decode_node
 from offchain.programs.graph import Kind, Node, Operand, Origin
 from offchain.programs.semantics import compute_initial, compute_step
 
 MAX_RANK = 8
-
-ON_CHAIN = frozenset(f for f in Function if f < Function.EXP) | {Function.EXP, Function.RSQRT}
-"""The scalar functions that the contract computes."""
+SHORTEST_PROOF = 2 + CHUNK_BYTES
+"""Bytes of the header of a tensor of rank 0 and of a chunk."""
 
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What both sides agree on at a leaf: the roots, the place, the accumulator before it."""
+    """What both sides agree on at a leaf: the roots, the place, the accumulator before it.
+
+    `before`, the state before the step, is None if it has not been shown.
+    """
 
     trace_top: Digest
     operators: int
-    before: Digest
+    before: Digest | None
     state_slots: int
     data_top: Digest
     batch_slots: int
@@ -53,71 +55,113 @@ def read_node(encoding: bytes) -> Node:
     return node
 
 
-def is_known(node: Node) -> bool:
-    """Whether the chain can compute this operator's scalar function."""
-    return node.function in ON_CHAIN
+@dataclass(slots=True)
+class Evidence:
+    """The proofs of the elements that a leaf reads, in that order, as bytes.
+
+    Each is the tensor's header, the element's chunk, followed by zeros if it is shorter than
+    others, the siblings from there up to the tensor root, and those up to an agreed root.
+    """
+
+    data: bytes
+    cursor: int = 0
+
+    def take(self, size: int) -> bytes:
+        """Return the next bytes."""
+        piece = self.data[self.cursor : self.cursor + size]
+        require(len(piece) == size, Reason.BAD_OPERAND)
+        self.cursor += size
+        return piece
+
+    def climb(self, tag: Tag, node: Digest, index: int, count: int) -> Digest:
+        """Return the top of a tree of `count` leaves over this one."""
+        require(index < count, Reason.BAD_OPERAND)
+        width = count
+        while width > 1:
+            if index ^ 1 < width:
+                sibling = self.take(len(node))
+                pair = (sibling, node) if index & 1 else (node, sibling)
+                node = hash_node(tag, *pair)
+            index, width = index >> 1, (width + 1) >> 1
+        return node
 
 
-def compute_leaf(context: Context, node: Node, openings: Sequence[Opening]) -> int:
+def compute_leaf(context: Context, node: Node, data: bytes) -> int:
     """Return the bits that the disputed element or accumulator should have.
 
     Raises:
-        Revert: an operand is missing or not proven, or the chain does not know the function.
+        Revert: an operand is missing or not proven, or the evidence is longer than what is read.
     """
-    if not is_known(node):
-        raise Revert(Reason.UNKNOWN_FUNCTION)
+    evidence = Evidence(data)
 
     def fetch(place: int, operand: Operand, index: int) -> int:
-        opening = openings[place] if place < len(openings) else NO_OPENING
-        return open_element(context, operand, index, opening)
+        del place  # evidence comes in the order in which it is read
+        return open_element(context, operand, index, evidence)
 
     accumulator = context.accumulator
     if node.kind.folds and context.position == 0:
         accumulator = compute_initial(node, context.element, fetch)
-        if node.fold_length == 0:
-            return accumulator
-    return compute_step(node, context.element, context.position, accumulator, context.step, fetch)
+    if not node.kind.folds or node.fold_length > 0:
+        place = (node, context.element, context.position, accumulator)
+        accumulator = compute_step(*place, context.step, fetch)
+    require(evidence.cursor == len(data), Reason.BAD_OPERAND)
+    return accumulator
 
 
-def open_element(context: Context, operand: Operand, index: int, opening: Opening) -> int:
+def open_element(context: Context, operand: Operand, index: int, evidence: Evidence) -> int:
     """Return the bits of a proven element of an operand."""
-    header, chunk = opening.header, opening.chunk
-    if len(header) < 2 or header[0] != operand.dtype or header[1] > MAX_RANK:
-        raise Revert(Reason.BAD_OPERAND)
-    if len(header) != 2 + 8 * header[1]:
-        raise Revert(Reason.BAD_OPERAND)
-    width = DType(header[0]).width
-    shape = (int.from_bytes(header[i : i + 8], "big") for i in range(2, len(header), 8))
-    elements = prod(shape)
-    if elements * width >= MAX_TENSOR_BYTES:
-        raise Revert(Reason.BAD_OPERAND)
-    count = get_chunk_count(DType(header[0]), elements)
+    require(len(evidence.data) - evidence.cursor >= SHORTEST_PROOF, Reason.BAD_OPERAND)
+    dtype, rank = head = evidence.take(2)
+    require(rank <= MAX_RANK, Reason.BAD_OPERAND)
+    shape = evidence.take(8 * rank)
+    require(dtype == operand.dtype, Reason.BAD_OPERAND)
+    elements = prod(int.from_bytes(shape[i : i + 8], "big") for i in range(0, len(shape), 8))
+    width = operand.dtype.width
+    require(elements * width < MAX_TENSOR_BYTES and index < elements, Reason.BAD_OPERAND)
     place, start = divmod(index * width, CHUNK_BYTES)
-    if start + width > len(chunk):
-        raise Revert(Reason.BAD_OPERAND)
-    try:
-        leaf = hash_chunk(chunk)
-        top = climb(Tag.TENSOR_NODE, leaf, place, count, 0, get_height(count), opening.chunk_proof)
-        is_proven = is_agreed(context, operand, hash_tensor(header, top), opening.root_proof)
-    except CommitmentError:
-        is_proven = False
-    if not is_proven:
-        raise Revert(Reason.BAD_OPERAND)
+    size = min(CHUNK_BYTES, elements * width - place * CHUNK_BYTES)
+    chunk = evidence.take(CHUNK_BYTES)[:size]
+    count = get_chunk_count(operand.dtype, elements)
+    top = evidence.climb(Tag.TENSOR_NODE, hash_chunk(chunk), place, count)
+    tree = locate_operand(context, operand)
+    agreed = evidence.climb(tree.tag, hash_tensor(head + shape, top), tree.index, tree.count)
+    require(tree.top is not None and tree.finish(agreed) == tree.top, Reason.BAD_OPERAND)
     return int.from_bytes(chunk[start : start + width], "little")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a tensor lies: leaf `index` of `count` of an agreed tree; top None: not shown."""
+
+    tag: Tag
+    index: int
+    count: int
+    top: Digest | None
+
+    def finish(self, top: Digest) -> Digest:
+        """Return what is agreed of a tree with this top: a state's is its root."""
+        if self.tag is Tag.STATE_NODE:
+            return hash_root(Tag.STATE_ROOT, self.count, top)
+        return top
+
+
+def locate_operand(context: Context, operand: Operand) -> Place:
+    """Return where an operand's tensor lies."""
+    reference = operand.reference
+    if operand.origin is Origin.NODE:
+        return Place(Tag.TRACE_NODE, reference, context.operators + 1, context.trace_top)
+    if operand.origin is Origin.STATE:
+        return Place(Tag.STATE_NODE, reference, context.state_slots, context.before)
+    slots = context.batch_slots
+    index, count = context.step * slots + reference, context.steps * slots
+    return Place(Tag.DATA_NODE, index, count, context.data_top)
 
 
 def is_agreed(context: Context, operand: Operand, root: Digest, proof: Sequence[Digest]) -> bool:
     """Whether an operand's tensor root is the one under the agreed root of its origin."""
-    if operand.origin is Origin.NODE:
-        tag, count, index = Tag.TRACE_NODE, context.operators + 1, operand.reference
-    elif operand.origin is Origin.STATE:
-        tag, count, index = Tag.STATE_NODE, context.state_slots, operand.reference
-    else:
-        tag, count = Tag.DATA_NODE, context.steps * context.batch_slots
-        index = context.step * context.batch_slots + operand.reference
-    top = climb(tag, root, index, count, 0, get_height(count), proof)
-    if operand.origin is Origin.NODE:
-        return top == context.trace_top
-    if operand.origin is Origin.STATE:
-        return hash_root(Tag.STATE_ROOT, count, top) == context.before
-    return top == context.data_top
+    tree = locate_operand(context, operand)
+    try:
+        top = climb(tree.tag, root, tree.index, tree.count, 0, get_height(tree.count), proof)
+    except CommitmentError:
+        return False
+    return tree.top is not None and tree.finish(top) == tree.top

@@ -1,52 +1,85 @@
-"""The referee's money: credits are owed until they are withdrawn, burned value has left."""
+"""The referee's money: prizes, bonds and rewards are owed until they are collected.
+
+Of a lost bond, the prize goes to the winner of the match and the rest is burned. Nothing moves
+before the job is closed; then what nobody is owed is burned, and the rest waits to be collected.
+"""
 
 from dataclasses import replace
 
-from contracts.model.types import WINNER_SHARE, Address, Event, Job, Store, Verdict
-from contracts.reasons import Ending, Standing
+from contracts.model.checks import get_claim, get_member, put_claim
+from contracts.model.types import Address, Event, Job, Member, Pair, Store
+from contracts.reasons import Ending, Outcome, Standing, Status
 
 
-def put_job(store: Store, job_id: int, job: Job) -> None:
-    """Remember a job's new state."""
-    store.jobs[job_id] = job
-
-
-def credit(store: Store, address: Address, amount_wei: int) -> None:
-    """Owe an account more."""
-    if amount_wei:
-        store.credits_wei[address] = store.credits_wei.get(address, 0) + amount_wei
-
-
-def burn(store: Store, amount_wei: int) -> None:
-    """Send value to the zero address."""
-    store.balance_wei -= amount_wei
-    store.burned_wei += amount_wei
-
-
-def end_match(store: Store, job_id: int, job: Job, verdict: Verdict) -> None:
-    """Defeat a member: part of its bond goes to its opponent, the rest is burned."""
-    match = job.match
-    assert match is not None
-    rivals = (match.defender, match.challenger)
-    winner, loser = rivals if verdict.defender_wins else rivals[::-1]
-    share = job.terms.bond_wei // WINNER_SHARE
-    credit(store, job.members[winner].address, share)
-    burn(store, job.terms.bond_wei - share)
-    defeated = replace(job.members[loser], standing=Standing.DEFEATED)
-    members = (*job.members[:loser], defeated, *job.members[loser + 1 :])
-    put_job(store, job_id, replace(job, members=members, match=None))
-    args = (job_id, match.number, winner, loser, verdict.ending)
+def end_match(
+    store: Store, pair: Pair, outcome: Outcome, ending: Ending, *, rivals: tuple[Member, Member]
+) -> None:
+    """End a match between two contenders: defeat whoever was wrong."""
+    store.put(store.matches, pair, None)
+    addresses = (pair.first, pair.second)
+    for side, address in enumerate(addresses):
+        if outcome != side:
+            winner = None if outcome is Outcome.NEITHER else addresses[outcome]
+            _defeat(store, pair.job_id, address, rivals[side], winner, rivals[1 - side])
+    args = (pair.job_id, pair.first, pair.second, outcome, ending)
     store.events.append(Event("MatchEnded", args))
 
 
-def void_job(store: Store, job_id: int, job: Job) -> None:
-    """Give back every shown bond and the reward: the verifier that the job named did not rule."""
-    hidden = 0
-    for member in job.members:
-        if member.standing is Standing.REVEALED:
-            credit(store, member.address, job.terms.bond_wei)
-        hidden += member.standing is Standing.COMMITTED
-    credit(store, job.client, job.reward_wei)
-    burn(store, hidden * job.terms.bond_wei)
-    put_job(store, job_id, replace(job, match=None, is_settled=True))
-    store.events.append(Event("Voided", (job_id, Ending.VERIFIER)))
+def _defeat(
+    store: Store,
+    job_id: int,
+    address: Address,
+    loser: Member,
+    winner: Address | None,
+    rival: Member,
+) -> None:
+    """Take a member out of the job; its prizes are forfeited, and its own goes to the winner."""
+    job = store.jobs[job_id]
+    store.put(store.members, (job_id, address), Member(Standing.DEFEATED, loser.key))
+    claim = get_claim(store, job_id, loser)
+    contenders = claim.contenders - 1
+    sharers = claim.sharers - (loser.standing is Standing.REVEALED)
+    put_claim(store, job_id, replace(claim, contenders=contenders, sharers=sharers))
+    if contenders == 0:
+        opponent = get_claim(store, job_id, rival)
+        put_claim(store, job_id, replace(opponent, is_unopposed=True))
+    forfeits = loser.prizes
+    if winner is None:
+        forfeits += 1
+    else:
+        member = get_member(store, job_id, winner)
+        won = replace(member, prizes=member.prizes + 1)
+        store.put(store.members, (job_id, winner), won)
+    tallies = replace(
+        job,
+        claims=job.claims - (contenders == 0),
+        defeated=job.defeated + 1,
+        forfeits=job.forfeits + forfeits,
+    )
+    store.put(store.jobs, job_id, tallies)
+
+
+def close_job(store: Store, job_id: int, job: Job, status: Status, sharers: int = 0) -> None:
+    """Close a job, and burn what nobody is owed; without sharers the client gets the reward."""
+    terms = job.terms
+    kept = terms.bond_wei - terms.prize_wei
+    lost = job.hidden * terms.bond_wei + job.defeated * kept + job.forfeits * terms.prize_wei
+    if sharers:
+        lost += job.reward_wei % sharers
+    closed = replace(job, status=status, is_client_owed=sharers == 0)
+    store.put(store.jobs, job_id, closed)
+    store.balance_wei -= lost
+    store.burned_wei += lost
+
+
+def calculate_debt(store: Store, job_id: int, job: Job, address: Address) -> int:
+    """Return what a closed job owes an account, in wei: as a contender, and as the client."""
+    owed = 0
+    member = get_member(store, job_id, address)
+    if member.is_contender:
+        owed += job.terms.bond_wei + member.prizes * job.terms.prize_wei
+        if job.status is Status.WON and member.standing is Standing.REVEALED:
+            owed += job.reward_wei // get_claim(store, job_id, member).sharers
+    if address == job.client and job.is_client_owed:
+        owed += job.reward_wei
+    return owed

@@ -1,8 +1,10 @@
 """What the referee remembers, what it is told and what it announces."""
 
+from collections.abc import Hashable
 from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
-from contracts.reasons import Ending, LeafMode, Phase, Standing
+from contracts.reasons import LeafMode, Phase, Standing, Status
 from offchain.commitments.tree import Digest
 
 Address = str
@@ -11,9 +13,8 @@ Address = str
 NOBODY = "0x0000000000000000000000000000000000000000"
 ZERO = bytes(32)
 
-MAX_MEMBERS = 8
 MIN_BOND_WEI = 2 * 2_000_000 * 50 * 10**9
-"""Half of it, the winner's share, pays 2,000,000 gas at 50 gwei."""
+"""The prize of a match, half a bond, pays 2,000,000 gas at 50 gwei."""
 MAX_STEPS = 1 << 32
 MAX_OPERATORS = 1 << 20
 MAX_SLOTS = 1 << 16
@@ -21,13 +22,23 @@ MAX_BLOCKS = 1 << 20
 """Longest window or clock, in blocks."""
 FOLD_ARITY = 64
 """Segments into which one round divides a fold."""
-WINNER_SHARE = 2
+PRIZE_DIVISOR = 2
 """The winner of a match gets one part in so many of the loser's bond; the rest is burned."""
+
+KEY_BYTES = 28
+"""How much of a commitment, or of the hash of a top, a member's word keeps."""
+
+_Key = TypeVar("_Key", bound=Hashable)
+_Value = TypeVar("_Value")
 
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What a client asks for; fixed when the job is opened. Windows and clocks are in blocks."""
+    """What a client asks for; fixed when the job is opened. Windows and clocks are in blocks.
+
+    Providers commit for `commit_blocks`, then reveal for `reveal_blocks`, and then anybody may
+    join for `window_blocks` more, as anybody may in as many blocks from the meeting of two claims.
+    """
 
     operators: int
     state_slots: int
@@ -43,6 +54,7 @@ class Terms:
     bond_wei: int
     commit_blocks: int
     reveal_blocks: int
+    window_blocks: int
     clock_blocks: int
     increment_blocks: int
 
@@ -51,78 +63,73 @@ class Terms:
         """Leaves of a history: the start and the state after every interval."""
         return -(-self.steps // self.checkpoint_every) + 1
 
+    @property
+    def prize_wei(self) -> int:
+        """What the winner of a match gets."""
+        return self.bond_wei // PRIZE_DIVISOR
+
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A provider with a bond at stake for a claim (the top of a history tree)."""
+    """A provider with a bond at stake.
 
-    address: Address
-    digest: Digest
-    top: Digest = ZERO
-    standing: Standing = Standing.COMMITTED
+    `key` is what its word keeps (KEY_BYTES) of its commitment and, once that is revealed, of the
+    hash of its history's top. `prizes` is how many members it has defeated.
+    """
+
+    standing: Standing = Standing.NONE
+    key: bytes = bytes(KEY_BYTES)
+    prizes: int = 0
+
+    @property
+    def is_contender(self) -> bool:
+        """Whether it has shown a claim and has not been defeated."""
+        return self.standing in {Standing.REVEALED, Standing.LATE}
 
 
 @dataclass(frozen=True, slots=True)
-class Match:
-    """A dispute between two members: the defender opens its trees, the challenger picks.
+class Claim:
+    """The top of a history that somebody has bonded.
 
-    `node`, `level`, `index` and `count` are the place in the tree that is being descended: a node,
-    its height, its index at that height, and the tree's number of leaves. A leaf that has been
-    picked stays `node` until the defender enters the tree below it. `tree_top` is the top of the
-    history or interval tree in which the disputed states lie. In the phases from CHUNK on,
-    `index` is a chunk; in FOLD and LEAF the accumulators `low_bits` after `low` fold steps and
-    `high_bits` after `high` fold steps are the agreed and the disputed one. `node` is then the
-    digest of the values posted.
+    `contenders` are its members that have not been defeated, `sharers` those of them that share
+    the reward. In its `meeting` (0: none) with another claim, which anybody may join up to and
+    including block `window_end`, `is_unopposed` says whether the other has no contender.
     """
 
-    number: int
-    defender: int
-    challenger: int
-    defender_clock: int
-    challenger_clock: int
-    since: int
-    phase: Phase = Phase.HISTORY
-    opened: bool = False
-    moves: int = 0
-    node: Digest = ZERO
-    level: int = 0
-    index: int = 0
-    count: int = 0
-    tree_top: Digest = ZERO
-    tree_count: int = 0
-    tree_index: int = 0
-    first_step: int = 0
-    step: int = 0
-    before: Digest = ZERO
-    trace_top: Digest = ZERO
-    operator: int = 0
-    encoding_digest: Digest = ZERO
-    width: int = 0
-    elements: int = 0
-    element: int = 0
-    fold_length: int = 0
-    low: int = 0
-    high: int = 0
-    low_bits: int = 0
-    high_bits: int = 0
+    top: Digest
+    contenders: int = 0
+    sharers: int = 0
+    meeting: int = 0
+    window_end: int = 0
+    is_unopposed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A job: its terms, its money, its members and the match that is being played."""
+    """A job: its terms, its money, and the tallies of its members.
+
+    `claims` counts those that have a contender, `hidden` the members that have not revealed,
+    `defeated` the lost bonds, `forfeits` the prizes that nobody is owed, `meetings` those begun.
+    Up to and including block `window_end` somebody may still join. `is_client_owed` says that
+    nobody earned the reward and that the client has not collected it yet.
+    """
 
     client: Address
     terms: Terms
     reward_wei: int
     opened_block: int
-    members: tuple[Member, ...] = ()
-    matches: int = 0
-    match: Match | None = None
-    is_settled: bool = False
+    window_end: int
+    claims: int = 0
+    hidden: int = 0
+    defeated: int = 0
+    forfeits: int = 0
+    meetings: int = 0
+    status: Status = Status.OPEN
+    is_client_owed: bool = False
 
     @property
     def commit_deadline(self) -> int:
-        """Last block in which a provider may join."""
+        """Last block in which a provider may commit."""
         return self.opened_block + self.terms.commit_blocks
 
     @property
@@ -132,17 +139,84 @@ class Job:
 
 
 @dataclass(frozen=True, slots=True)
-class Opening:
-    """Proof of an operand's element: its chunk, up to the tensor root, up to an agreed root."""
+class Pair:
+    """The two members of a match; `first`, side 0, has the lower address."""
 
-    header: bytes
-    chunk: bytes
-    chunk_proof: tuple[Digest, ...]
-    root_proof: tuple[Digest, ...]
+    job_id: int
+    first: Address
+    second: Address
 
 
-NO_OPENING = Opening(b"", b"", (), ())
-"""Stands where a leaf does not need an operand: a constant, or an access out of range."""
+@dataclass(frozen=True, slots=True)
+class Position:
+    """Where a match stands. The contract keeps its digest alone, and every call brings it along.
+
+    In a tree of `count` leaves, `nodes` are the two sides' nodes `index` of `level`, which differ,
+    and the side that is not to move has opened `span` levels below its own. `entered` is how many
+    sides have committed to their trees of this phase; while it is not 2, the node of a side that
+    has not is the leaf above. Once a leaf has been reached, level and span are 0. In FOLD a node is
+    the digest of posted accumulators. Up to block `deadline` side `mover` may move, and the other
+    will have `spare_blocks`; `clock_blocks` and `increment_blocks` are the job's.
+    """
+
+    phase: Phase
+    mover: int
+    deadline: int
+    spare_blocks: int
+    clock_blocks: int
+    increment_blocks: int
+    nodes: tuple[Digest, Digest]
+    count: int = 0
+    level: int = 0
+    index: int = 0
+    span: int = 0
+    entered: int = 0
+    moves: int = 0
+    facts: Digest = ZERO
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What a match has found out; its digest is in the position, and calls that need it bring it.
+
+    `checkpoint` is the first that the sides dispute, `step` the first step of which they agree on
+    the state before and not on the one after, `operator` the first whose output they dispute,
+    `element` the first of its elements. Both tops of the trees over the interval's states and over
+    the outputs of the step's operators are kept. An element's accumulator after `low` steps of its
+    fold is agreed to be `low_bits`; after `high` steps the two sides have `bits`.
+    """
+
+    first_step: int = 0
+    step: int = 0
+    checkpoint: int = 0
+    operator: int = 0
+    intervals: tuple[Digest, Digest] = (ZERO, ZERO)
+    traces: tuple[Digest, Digest] = (ZERO, ZERO)
+    encoding_digest: Digest = ZERO
+    elements: int = 0
+    element: int = 0
+    fold_length: int = 0
+    width: int = 0
+    low: int = 0
+    high: int = 0
+    low_bits: int = 0
+    bits: tuple[int, int] = (0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Dive:
+    """One step down a tree: the mover picks where the other side opened, and opens its own node.
+
+    `child` is the place among the opened nodes, `node` the other side's node there, `siblings`
+    lead from there up to the nodes of the position, and `nodes` are the mover's own, below its
+    node there (the leaf itself, at level 0). Siblings ascend: one, shared, where the path comes
+    from the right, and where it comes from the left the other side's and then the mover's.
+    """
+
+    child: int
+    node: Digest
+    siblings: tuple[Digest, ...]
+    nodes: tuple[Digest, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,21 +238,40 @@ class Event:
 
 @dataclass(slots=True)
 class Store:
-    """Everything the referee remembers. Money is in wei; `burned_wei` has left for ever."""
+    """Everything the referee remembers. Money is in wei; `burned_wei` has left for ever.
+
+    Writes go through `put`, which notes what was there, so that a refused call can be undone.
+    """
 
     chain_id: int
     address: Address
-    jobs: list[Job] = field(default_factory=list)
-    credits_wei: dict[Address, int] = field(default_factory=dict)
+    jobs: dict[int, Job] = field(default_factory=dict)
+    members: dict[tuple[int, Address], Member] = field(default_factory=dict)
+    claims: dict[tuple[int, bytes], Claim] = field(default_factory=dict)
+    matches: dict[Pair, Digest] = field(default_factory=dict)
     balance_wei: int = 0
     burned_wei: int = 0
-    paid_wei: dict[Address, int] = field(default_factory=dict)
     events: list[Event] = field(default_factory=list)
+    _undo: list[tuple[dict[Any, Any], Any, Any]] = field(default_factory=list)
+
+    def put(self, table: dict[_Key, _Value], key: _Key, value: _Value | None) -> None:
+        """Write an entry of a table; None removes it."""
+        self._undo.append((table, key, table.get(key)))
+        _write(table, key, value)
+
+    def commit(self) -> None:
+        """Forget how to undo what has been written."""
+        self._undo.clear()
+
+    def rollback(self) -> None:
+        """Undo what has been written since the last commit."""
+        for table, key, value in reversed(self._undo):
+            _write(table, key, value)
+        self._undo.clear()
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """How a match ended: who won it and why."""
-
-    defender_wins: bool
-    ending: Ending
+def _write(table: dict[_Key, _Value], key: _Key, value: _Value | None) -> None:
+    if value is None:
+        table.pop(key, None)
+    else:
+        table[key] = value

@@ -61,20 +61,27 @@ def decode(padded: Bytes[nodes.MAX_PADDED_BYTES]) -> nodes.Operator:
     end: uint256 = unsafe_sub(len(padded), nodes.PADDING)
     self._require(HEAD_BYTES <= end)
     op: nodes.Operator = self._decode_head(convert(extract32(padded, HEAD_BYTES), uint256))
-    # No piece is longer than 2^8 bytes, and none is read behind the end: no cursor overflows.
+    # No piece is longer than 2^12 bytes, and none is read behind the end: no cursor overflows.
+    variables: uint256 = unsafe_add(op.rank, op.fold_rank)
+    self._require(unsafe_add(HEAD_BYTES, unsafe_mul(SIZE_BYTES, variables)) <= end)
     cursor: uint256 = HEAD_BYTES
-    for i: uint256 in range(unsafe_add(op.rank, op.fold_rank), bound=nodes.MAX_SIZES):
+    for i: uint256 in range(variables, bound=nodes.MAX_SIZES):
         cursor = unsafe_add(cursor, SIZE_BYTES)
-        self._require(cursor <= end)
         op.sizes[i] = convert(extract32(padded, cursor), uint256) & nodes.U64
-    self._require_small(op, nodes.get_elements(op))
-    self._require_small(op, nodes.get_fold_length(op))
+    width: uint256 = nodes.get_width(op.dtype)
+    self._require_small(nodes.get_elements(op), width)
+    self._require_small(nodes.get_fold_length(op), width)
+    if op.kind == nodes.GATHER:
+        # The values of its index operands, of which there are seven at most.
+        variables = unsafe_add(variables, unsafe_sub(op.operand_count, 1))
     for place: uint256 in range(op.operand_count, bound=types.MAX_OPERANDS):
-        op.operands[place] = self._decode_operand(padded, cursor)
-        self._require(self._is_typed(op, place))
-        cursor = self._check_rows(padded, op, place)
+        operand: uint256 = self._decode_operand(padded, cursor)
+        op.operands[place] = operand
+        cursor = self._check_rows(padded, operand, variables, width)
+        # Only the data of a gather is read where its indices say.
+        variables = unsafe_add(op.rank, op.fold_rank)
     op.tail = cursor
-    self._require(self._has_function(op))
+    self._require(self._has_types(op) and self._has_function(op))
     self._check_tail(padded, op)
     return op
 
@@ -129,16 +136,27 @@ def _is_canonical(dtype: uint256, bits: uint256) -> bool:
 
 @internal
 @pure
-def _is_typed(op: nodes.Operator, place: uint256) -> bool:
-    # Whether an operand has a type that the kind allows; a map's are its function's affair.
-    dtype: uint256 = nodes.get_dtype(op.operands[place])
+def _has_types(op: nodes.Operator) -> bool:
+    # Whether the operands have types that the kind allows; a map's are its function's affair.
     if op.kind == nodes.MAP:
         return True
-    if place == 1 and nodes.is_search(op):
-        return op.dtype == nodes.INT64
-    if (op.kind == nodes.GATHER and place != 0) or (op.kind == nodes.SCATTER and place >= 2):
-        return dtype == nodes.INT64 or dtype == nodes.INT32
-    return dtype == op.dtype
+    is_search: bool = nodes.is_search(op)
+    indices: uint256 = types.MAX_OPERANDS
+    if op.kind == nodes.GATHER:
+        indices = 1
+    elif op.kind == nodes.SCATTER:
+        indices = 2
+    for place: uint256 in range(op.operand_count, bound=types.MAX_OPERANDS):
+        dtype: uint256 = nodes.get_dtype(op.operands[place])
+        if place >= indices:
+            if dtype != nodes.INT64 and dtype != nodes.INT32:
+                return False
+        elif place == 1 and is_search:
+            if op.dtype != nodes.INT64:
+                return False
+        elif dtype != op.dtype:
+            return False
+    return True
 
 
 @internal
@@ -181,40 +199,30 @@ def _is_defined(
 
 @internal
 @pure
-def _check_rows(padded: Bytes[nodes.MAX_PADDED_BYTES], op: nodes.Operator, place: uint256) -> uint256:
-    variables: uint256 = unsafe_add(op.rank, op.fold_rank)
-    if op.kind == nodes.GATHER and place == 0:
-        # A gather has two operands at least.
-        variables = unsafe_add(variables, unsafe_sub(op.operand_count, 1))
-    cursor: uint256 = op.operands[place] >> nodes.ROWS_AT
-    elements: uint256 = 1
-    for _: uint256 in range(nodes.get_row_count(op.operands[place]), bound=nodes.MAX_ROWS):
-        size: uint256 = 0
-        size, cursor = self._check_row(padded, cursor, variables)
-        elements = nodes.multiply_sizes(elements, size)
-    self._require_small(op, elements)
-    return cursor
-
-
-@internal
-@pure
-def _check_row(
-    padded: Bytes[nodes.MAX_PADDED_BYTES], start: uint256, variables: uint256
-) -> (uint256, uint256):
+def _check_rows(
+    padded: Bytes[nodes.MAX_PADDED_BYTES], operand: uint256, variables: uint256, width: uint256
+) -> uint256:
+    # The place behind the rows, which are right for so many variables and elements of this width.
     end: uint256 = unsafe_sub(len(padded), nodes.PADDING)
-    cursor: uint256 = unsafe_add(start, nodes.ROW_BYTES)
-    self._require(cursor <= end)
-    row: uint256 = convert(extract32(padded, cursor), uint256)
-    self._require((row >> 72) & nodes.U32 != 0 and row & nodes.U8 <= nodes.MAX_TERMS)
-    least: uint256 = 0
-    for _: uint256 in range(row & nodes.U8, bound=nodes.MAX_TERMS):
-        cursor = unsafe_add(cursor, nodes.TERM_BYTES)
+    cursor: uint256 = operand >> nodes.ROWS_AT
+    elements: uint256 = 1
+    for r: uint256 in range(nodes.get_row_count(operand), bound=nodes.MAX_ROWS):
+        cursor = unsafe_add(cursor, nodes.ROW_BYTES)
         self._require(cursor <= end)
-        term: uint256 = convert(extract32(padded, cursor), uint256)
-        variable: uint256 = (term >> 64) & nodes.U8
-        self._require(least <= variable and variable < variables and term & nodes.U64 != 0)
-        least = unsafe_add(variable, 1)
-    return (row >> 104) & nodes.U64, cursor
+        row: uint256 = convert(extract32(padded, cursor), uint256)
+        terms: uint256 = row & nodes.U8
+        behind: uint256 = unsafe_add(cursor, unsafe_mul(nodes.TERM_BYTES, terms))
+        self._require((row >> 72) & nodes.U32 != 0 and terms <= nodes.MAX_TERMS and behind <= end)
+        least: uint256 = 0
+        for t: uint256 in range(terms, bound=nodes.MAX_TERMS):
+            cursor = unsafe_add(cursor, nodes.TERM_BYTES)
+            term: uint256 = convert(extract32(padded, cursor), uint256)
+            variable: uint256 = (term >> 64) & nodes.U8
+            self._require(least <= variable and variable < variables and term & nodes.U64 != 0)
+            least = unsafe_add(variable, 1)
+        elements = nodes.multiply_sizes(elements, (row >> 104) & nodes.U64)
+    self._require_small(elements, width)
+    return cursor
 
 
 @internal
@@ -235,9 +243,9 @@ def _check_tail(padded: Bytes[nodes.MAX_PADDED_BYTES], op: nodes.Operator):
 
 @internal
 @pure
-def _require_small(op: nodes.Operator, elements: uint256):
+def _require_small(elements: uint256, width: uint256):
     # At most 2^63 times 8.
-    self._require(unsafe_mul(elements, nodes.get_width(op.dtype)) < nodes.TOO_LARGE)
+    self._require(unsafe_mul(elements, width) < nodes.TOO_LARGE)
 
 
 @internal

@@ -1,50 +1,31 @@
 # pragma version 0.4.3
 """
-@title The moves down the trees, from the history to one chunk of one tensor
+@title The moves down the trees, from the two histories to one chunk of one tensor
 @license Apache-2.0
-@notice contracts/model/moves.py is the specification of each. A move that is bound by what is
-        already committed (an opening) may come from anyone; a fresh commitment and a pick come
-        from the member whose bond they risk.
+@notice Both sides open their own trees by turns. A move picks the place where the other side's
+        opened nodes and the mover's own first differ, and shows the mover's nodes below that place.
+        All siblings left of the path are shared, so that there is nothing to choose, and anyone
+        may make these moves for a side. Fresh commitments come from the member whose bond they
+        risk. contracts/model/descent.py is the specification.
 """
 
 import ILeaf
 import ledger
-import matches
 import merkle
 import phases
 import require
 import tags
 import tensors
+import turns
 import types
 
 uses: ledger
-uses: matches
+uses: turns
 
-# Siblings of a pick: one for each level that an opening shows, and room for one too many.
-MAX_SIBLINGS: constant(uint256) = 5
+# How many sides have to enter a tree.
+BOTH: constant(uint256) = 2
 
 LEAF: immutable(ILeaf)
-
-
-event Opened:
-    job_id: indexed(uint256)
-    number: uint256
-    nodes: DynArray[bytes32, merkle.ARITY]
-
-
-event Picked:
-    job_id: indexed(uint256)
-    number: uint256
-    index: uint256
-    node: bytes32
-
-
-event Entered:
-    job_id: indexed(uint256)
-    number: uint256
-    phase: uint256
-    first: bytes32
-    top: bytes32
 
 
 @deploy
@@ -57,291 +38,307 @@ def __init__(leaf: address):
 
 
 @external
-def open(job_id: uint256, position: bytes32, nodes: DynArray[bytes32, merkle.ARITY]):
+def descend(pair: types.Pair, position: types.Position, dive: types.Dive):
     """
-    @notice Open a node of the defender's tree: all nodes up to four levels below it.
-    @param job_id The job.
-    @param position The position that the move answers.
-    @param nodes The nodes, from the left.
+    @notice Pick in the other side's opening, and open one's own node there.
+    @param pair The members of the match.
+    @param position Where it stands.
+    @param dive The pick and the nodes.
     """
-    turn: matches.Turn = matches.begin(job_id, position, phases.TREES)
-    require.phase(not turn.opened)
-    children: uint256 = self._get_children_count(turn.level, turn.index, turn.count)
-    require.matching_opening(len(nodes) == children)
-    above: bytes32 = merkle.fold_children(self._get_tag(turn.phase), nodes)
-    require.matching_opening(above == turn.node)
-    turn.opened = True
-    matches.save(turn)
-    log Opened(job_id=job_id, number=turn.number, nodes=nodes)
-
-
-@external
-def pick(
-    job_id: uint256,
-    position: bytes32,
-    child: uint256,
-    node: bytes32,
-    siblings: DynArray[bytes32, MAX_SIBLINGS],
-):
-    """
-    @notice Name the opened child that the challenger disputes.
-    @param job_id The job.
-    @param position The position that the move answers.
-    @param child The child's place among the opened nodes.
-    @param node The child.
-    @param siblings Its proof against the opened node.
-    """
-    turn: matches.Turn = matches.begin(job_id, position, phases.TREES)
-    matches.require_member(turn, turn.challenger)
-    require.phase(turn.opened)
-    children: uint256 = self._get_children_count(turn.level, turn.index, turn.count)
-    require.index_in_range(child < children)
-    down: uint256 = min(turn.level, merkle.ARITY_LOG2)
-    # `down` is at most the level; the child exists, so that its index is below the tree's width.
-    level: uint256 = unsafe_sub(turn.level, down)
-    index: uint256 = unsafe_add(turn.index << down, child)
-    is_proven: bool = False
-    parent: bytes32 = empty(bytes32)
-    is_proven, parent = merkle.climb(
-        self._get_tag(turn.phase), node, index, turn.count, level, turn.level, siblings
-    )
-    require.matching_proof(is_proven and parent == turn.node)
-    turn.opened = False
-    turn.level = level
-    turn.index = index
-    turn.node = node
-    if level == 0:
-        self._leave_tree(turn)
-    else:
-        self._pick(turn)
+    turn: turns.Turn = turns.begin(pair, position, phases.TREES)
+    require.phase(turn.entered == BOTH)
+    self._descend(turn, dive)
 
 
 @external
 def enter_interval(
-    job_id: uint256,
-    position: bytes32,
-    before: bytes32,
-    before_proof: DynArray[bytes32, merkle.MAX_HEIGHT],
+    pair: types.Pair,
+    position: types.Position,
+    facts: types.Facts,
     top: bytes32,
-    first_proof: DynArray[bytes32, merkle.MAX_HEIGHT],
     last_proof: DynArray[bytes32, merkle.MAX_HEIGHT],
+    dive: types.Dive,
 ):
     """
-    @notice Commit to the state after every step of the disputed interval; its ends are given.
-    @param job_id The job.
-    @param position The position that the move answers.
-    @param before The agreed state at which the interval begins.
-    @param before_proof Its proof against the history.
+    @notice Commit to the state after every step of the disputed interval; the last one is claimed.
+    @param pair The members of the match.
+    @param position Where it stands.
+    @param facts What it has found out.
     @param top The top of the tree over the interval's states.
-    @param first_proof The proof of the first state in it.
-    @param last_proof The proof of the last state in it, the disputed checkpoint.
+    @param last_proof The proof of the last of them, the mover's checkpoint.
+    @param dive The pick, if the other side has entered, and the nodes.
     """
-    turn: matches.Turn = matches.begin(job_id, position, 1 << phases.ENTER_INTERVAL)
-    matches.require_member(turn, turn.defender)
-    place: uint256 = matches.matches[turn.job_id].place
-    self._require_before(turn, place, before, before_proof)
-    length: uint256 = self._get_interval_length(job_id, place & matches.U40)
-    # An interval has at most 2^32 steps.
-    count: uint256 = unsafe_add(length, 1)
-    self._require_leaf(tags.INTERVAL_NODE, top, before, 0, count, first_proof)
-    self._require_leaf(tags.INTERVAL_NODE, top, turn.node, length, count, last_proof)
-    place &= ~(matches.U40 << matches.TREE_COUNT_AT)
-    place |= count << matches.TREE_COUNT_AT | 1 << matches.INTERVAL_AT
-    matches.matches[turn.job_id].place = place
-    matches.matches[turn.job_id].interval_top = top
-    self._enter(turn, phases.INTERVAL, before, top, count)
+    turn: turns.Turn = turns.begin_with(pair, position, facts, phases.INTERVAL)
+    turns.require_own(turn)
+    found: types.Facts = facts
+    if turn.entered == 0:
+        found.place = self._locate_interval(turn.job_id, turn.index)
+    count: uint256 = self._get_interval_length(turn.job_id, found.place & turns.U40)
+    self._require_last(tags.INTERVAL_NODE, top, turn.mine, count, last_proof)
+    if turn.mover == 0:
+        found.interval_0 = top
+    else:
+        found.interval_1 = top
+    self._enter(turns.find(turn, found), top, count, dive)
 
 
 @external
 def enter_trace(
-    job_id: uint256,
-    position: bytes32,
-    before: bytes32,
-    before_proof: DynArray[bytes32, merkle.MAX_HEIGHT],
+    pair: types.Pair,
+    position: types.Position,
+    facts: types.Facts,
     top: bytes32,
     last_proof: DynArray[bytes32, merkle.MAX_HEIGHT],
+    dive: types.Dive,
 ):
     """
     @notice Commit to the outputs of all operators of the disputed step; the last leaf is its state.
-    @param job_id The job.
-    @param position The position that the move answers.
-    @param before The agreed state before the step.
-    @param before_proof Its proof against the history or the interval.
+    @param pair The members of the match.
+    @param position Where it stands.
+    @param facts What it has found out.
     @param top The top of the tree over the outputs.
-    @param last_proof The proof of the disputed state as its last leaf.
+    @param last_proof The proof of the mover's state after the step as its last leaf.
+    @param dive The pick, if the other side has entered, and the nodes.
     """
-    turn: matches.Turn = matches.begin(job_id, position, 1 << phases.ENTER_TRACE)
-    matches.require_member(turn, turn.defender)
-    self._require_before(turn, matches.matches[turn.job_id].place, before, before_proof)
-    operators: uint256 = ledger.jobs[job_id].scope & ledger.U32
+    turn: turns.Turn = turns.begin_with(pair, position, facts, phases.TRACE)
+    turns.require_own(turn)
+    found: types.Facts = facts
+    if turn.entered == 0:
+        if found.place == 0:
+            found.place = self._locate_interval(turn.job_id, turn.index)
+        else:
+            # Until now the step was the interval's first; the sum is below the number of steps.
+            found.place = unsafe_add(found.place, turn.index << turns.STEP_AT)
     # At most 2^20 operators.
-    count: uint256 = unsafe_add(operators, 1)
-    self._require_leaf(tags.TRACE_NODE, top, turn.node, operators, count, last_proof)
-    matches.matches[turn.job_id].before = before
-    matches.matches[turn.job_id].trace_top = top
-    self._enter(turn, phases.TRACE, before, top, count)
+    count: uint256 = unsafe_add(ledger.jobs[turn.job_id].scope & turns.U32, 1)
+    self._require_last(tags.TRACE_NODE, top, turn.mine, count, last_proof)
+    if turn.mover == 0:
+        found.trace_0 = top
+    else:
+        found.trace_1 = top
+    self._enter(turns.find(turn, found), top, count, dive)
 
 
 @external
-def enter_operator(
-    job_id: uint256,
-    position: bytes32,
+def enter_tensor(
+    pair: types.Pair,
+    position: types.Position,
+    facts: types.Facts,
     encoding: Bytes[types.MAX_NODE_BYTES],
     proof: DynArray[bytes32, merkle.MAX_HEIGHT],
     top: bytes32,
+    dive: types.Dive,
 ):
     """
     @notice Show what the disputed operator is, and the top of its output's chunks.
-    @param job_id The job.
-    @param position The position that the move answers.
+    @param pair The members of the match.
+    @param position Where it stands.
+    @param facts What it has found out.
     @param encoding The operator.
-    @param proof Its proof against the program.
-    @param top The top of the tree over its output's chunks; ignored if it has no elements.
+    @param proof Its proof against the program; ignored once the other side has entered.
+    @param top The top of the tree over the output's chunks; ignored if it has no elements.
+    @param dive The pick, if the other side has entered, and the nodes.
     """
-    turn: matches.Turn = matches.begin(job_id, position, 1 << phases.ENTER_OPERATOR)
-    operator: uint256 = (matches.matches[turn.job_id].place >> matches.OPERATOR_AT) & matches.U32
-    operators: uint256 = ledger.jobs[job_id].scope & ledger.U32
-    leaf: bytes32 = keccak256(concat(tags.OPERATOR, encoding))
-    program_top: bytes32 = ledger.jobs[job_id].program_top
-    self._require_leaf(tags.PROGRAM_NODE, program_top, leaf, operator, operators, proof)
-    summary: types.Summary = staticcall LEAF.inspect(encoding, top)
-    if summary.elements == 0:
-        matches.end(turn, summary.output_root == turn.node, phases.BY_EMPTY)
-        return
-    require.matching_opening(summary.output_root == turn.node)
-    matches.matches[turn.job_id].encoding_digest = leaf
-    matches.matches[turn.job_id].tensor = (
-        summary.elements
-        | summary.fold_length << matches.FOLD_LENGTH_AT
-        | summary.width << matches.WIDTH_AT
-    )
+    turn: turns.Turn = turns.begin_with(pair, position, facts, phases.TENSOR)
+    found: types.Facts = facts
+    digest: bytes32 = keccak256(concat(tags.OPERATOR, encoding))
+    if turn.entered == 0:
+        operators: uint256 = ledger.jobs[turn.job_id].scope & turns.U32
+        program_top: bytes32 = ledger.jobs[turn.job_id].program_top
+        is_operator: bool = merkle.is_member(
+            tags.PROGRAM_NODE, program_top, digest, turn.index, operators, proof
+        )
+        require.matching_proof(is_operator)
+        found.place |= turn.index << turns.OPERATOR_AT
+        found.encoding_digest = digest
+        summary: types.Summary = staticcall LEAF.inspect(encoding)
+        found.tensor = (
+            summary.elements
+            | summary.fold_length << turns.FOLD_LENGTH_AT
+            | summary.width << turns.WIDTH_AT
+        )
+    require.matching_proof(digest == found.encoding_digest)
     # A tensor has less than 2^63 bytes.
-    count: uint256 = tensors.get_chunk_count(unsafe_mul(summary.elements, summary.width))
-    self._enter(turn, phases.TENSOR, leaf, top, count)
+    size: uint256 = unsafe_mul(found.tensor & turns.U64, found.tensor >> turns.WIDTH_AT)
+    if size == 0:
+        root: bytes32 = tensors.hash_output(encoding, tensors.EMPTY_TOP)
+        turns.decide(turn, phases.BY_EMPTY, turn.mine == root, turn.theirs == root)
+        return
+    require.matching_opening(tensors.hash_output(encoding, top) == turn.mine)
+    self._enter(turns.find(turn, found), top, tensors.get_chunk_count(size), dive)
 
 
 @external
-def enter_state(job_id: uint256, position: bytes32, top: bytes32):
+def enter_state(pair: types.Pair, position: types.Position, top: bytes32, dive: types.Dive):
     """
-    @notice Show the top of the state after the step, when that is the first thing disputed.
-    @param job_id The job.
-    @param position The position that the move answers.
+    @notice Show the top of the state after the step, when that is the first thing in dispute.
+    @param pair The members of the match.
+    @param position Where it stands.
     @param top The top of the tree over the state's tensors.
+    @param dive The pick, if the other side has entered, and the nodes.
     """
-    turn: matches.Turn = matches.begin(job_id, position, 1 << phases.ENTER_STATE)
-    count: uint256 = (ledger.jobs[job_id].scope >> ledger.STATE_SLOTS_AT) & ledger.U32
+    turn: turns.Turn = turns.begin(pair, position, 1 << phases.STATE)
+    require.phase(turn.entered != BOTH)
+    count: uint256 = (ledger.jobs[turn.job_id].scope >> ledger.STATE_SLOTS_AT) & turns.U32
     root: bytes32 = merkle.hash_root(tags.STATE_ROOT, count, top)
-    require.matching_opening(root == turn.node)
-    self._enter(turn, phases.STATE, root, top, count)
+    require.matching_opening(root == turn.mine)
+    self._enter(turn, top, count, dive)
+
+
+@internal
+def _enter(entered: turns.Turn, top: bytes32, count: uint256, dive: types.Dive):
+    # Put the mover at the top of its tree. The first to enter opens it, the second descends.
+    turn: turns.Turn = entered
+    require.phase(turn.entered != BOTH)
+    turn.mine = top
+    if turn.entered == 1:
+        turn.entered = BOTH
+        self._descend(turn, dive)
+        return
+    turn.entered = 1
+    turn.level = merkle.get_height(count)
+    turn.index = 0
+    turn.count = count
+    require.matching_opening(self._fold(turn, dive.nodes) == top)
+    turn.span = merkle.get_block(turn.level)
+    turns.pass_on(turn, dive.nodes, b"")
+
+
+@internal
+def _descend(standing: turns.Turn, dive: types.Dive):
+    # Go on below the place that the mover picks.
+    turn: turns.Turn = self.pick(standing, dive)
+    if turn.level == 0:
+        self._leave_tree(turn, dive.nodes)
+    else:
+        turns.pass_on(turn, dive.nodes, b"")
+
+
+@internal
+@pure
+def pick(standing: turns.Turn, dive: types.Dive) -> turns.Turn:
+    """
+    @notice Go to the place that the mover picks, and open its node there.
+    @param standing The match.
+    @param dive The pick and the nodes.
+    @return The match there.
+    """
+    turn: turns.Turn = standing
+    # An opening never goes below level 0, and spans few levels of trees of 2^55 leaves.
+    turn.level = unsafe_sub(turn.level, turn.span)
+    require.index_in_range(dive.child < 1 << turn.span)
+    turn.index = unsafe_add(turn.index << turn.span, dive.child)
+    require.index_in_range(turn.index < merkle.get_width(turn.count, turn.level))
+    turn.mine = self._fold(turn, dive.nodes)
+    turn.theirs = dive.node
+    require.difference(turn.mine != turn.theirs)
+    is_whole: bool = False
+    mine: bytes32 = empty(bytes32)
+    theirs: bytes32 = empty(bytes32)
+    is_whole, mine, theirs = self._climb(turn, standing.level, dive.siblings)
+    require.matching_proof(is_whole and mine == standing.mine and theirs == standing.theirs)
+    turn.span = merkle.get_block(turn.level)
+    return turn
+
+
+@internal
+@pure
+def _fold(turn: turns.Turn, nodes: DynArray[bytes32, merkle.ARITY]) -> bytes32:
+    # The node that is opened, from all nodes of the block below it. The first of these exists.
+    down: uint256 = merkle.get_block(turn.level)
+    width: uint256 = merkle.get_width(turn.count, unsafe_sub(turn.level, down))
+    children: uint256 = min(1 << down, unsafe_sub(width, turn.index << down))
+    require.matching_opening(len(nodes) == children)
+    return merkle.fold_children(self._get_tag(turn.phase), nodes)
+
+
+@internal
+@pure
+def _climb(
+    turn: turns.Turn, high: uint256, siblings: DynArray[bytes32, types.MAX_SIBLINGS]
+) -> (bool, bytes32, bytes32):
+    # Whether the siblings are those needed, and both sides' nodes at level `high`.
+    tag: bytes1 = self._get_tag(turn.phase)
+    mine: bytes32 = turn.mine
+    theirs: bytes32 = turn.theirs
+    index: uint256 = turn.index
+    # The place of the level's last node, which has no sibling if it is an even one.
+    last: uint256 = unsafe_sub(merkle.get_width(turn.count, turn.level), 1)
+    used: uint256 = 0
+    for _: uint256 in range(unsafe_sub(high, turn.level), bound=merkle.ARITY_LOG2):
+        if index & 1 == 1:
+            if used >= len(siblings):
+                return False, mine, theirs
+            mine = keccak256(concat(tag, siblings[used], mine))
+            theirs = keccak256(concat(tag, siblings[used], theirs))
+            # At most MAX_SIBLINGS.
+            used = unsafe_add(used, 1)
+        elif index != last:
+            if unsafe_add(used, 1) >= len(siblings):
+                return False, mine, theirs
+            theirs = keccak256(concat(tag, theirs, siblings[used]))
+            mine = keccak256(concat(tag, mine, siblings[unsafe_add(used, 1)]))
+            used = unsafe_add(used, 2)
+        index >>= 1
+        last >>= 1
+    return used == len(siblings), mine, theirs
 
 
 @internal
 @pure
 def _get_tag(phase: uint256) -> bytes1:
     # The tag of the tree that is descended in a phase.
-    if phase == phases.TRACE:
-        return tags.TRACE_NODE
-    if phase == phases.TENSOR:
-        return tags.TENSOR_NODE
     if phase == phases.HISTORY:
         return tags.HISTORY_NODE
+    if phase == phases.TENSOR:
+        return tags.TENSOR_NODE
+    if phase == phases.TRACE:
+        return tags.TRACE_NODE
     if phase == phases.INTERVAL:
         return tags.INTERVAL_NODE
     return tags.STATE_NODE
 
 
 @internal
-@pure
-def _get_children_count(level: uint256, index: uint256, count: uint256) -> uint256:
-    # How many nodes an opening shows. The node exists, so that its first child does.
-    down: uint256 = min(level, merkle.ARITY_LOG2)
-    width: uint256 = merkle.get_width(count, unsafe_sub(level, down))
-    return min(1 << down, unsafe_sub(width, index << down))
-
-
-@internal
-def _pick(turn: matches.Turn):
-    # Go on from the node that the turn has arrived at.
-    matches.save_at(turn, turn.node)
-    log Picked(job_id=turn.job_id, number=turn.number, index=turn.index, node=turn.node)
-
-
-@internal
-def _leave_tree(picked: matches.Turn):
-    # What follows from the leaf that has been picked.
-    turn: matches.Turn = picked
+def _leave_tree(arrived: turns.Turn, nodes: DynArray[bytes32, merkle.ARITY]):
+    # What follows from the first leaf in dispute.
+    turn: turns.Turn = arrived
+    turn.entered = 0
     if turn.phase == phases.HISTORY:
-        self._pick_checkpoint(turn)
-        return
-    if turn.phase == phases.INTERVAL:
-        self._place_state(turn)
-        turn.phase = phases.ENTER_TRACE
+        if turn.index == 0:
+            start_root: bytes32 = ledger.jobs[turn.job_id].start_root
+            turns.decide(
+                turn, phases.BY_START, turn.mine == start_root, turn.theirs == start_root
+            )
+            return
+        turn.phase = phases.INTERVAL
+        first: uint256 = self._locate_interval(turn.job_id, turn.index) & turns.U40
+        if self._get_interval_length(turn.job_id, first) == 1:
+            turn.phase = phases.TRACE
+    elif turn.phase == phases.INTERVAL:
+        turn.phase = phases.TRACE
     elif turn.phase == phases.TRACE:
-        turn.phase = self._place_operator(turn)
+        turn.phase = phases.TENSOR
+        if turn.index == ledger.jobs[turn.job_id].scope & turns.U32:
+            turn.phase = phases.STATE
+        elif ledger.jobs[turn.job_id].head >> ledger.LEAF_MODE_AT == phases.OPERATOR_LEAF:
+            turn.phase = phases.VERIFIER
     elif turn.phase == phases.TENSOR:
         turn.phase = phases.CHUNK
     else:
         turn.phase = phases.SINK
-    self._pick(turn)
+        turn.entered = BOTH
+    turns.pass_on(turn, nodes, b"")
 
 
 @internal
-def _pick_checkpoint(picked: matches.Turn):
-    # The first checkpoint that the challenger disputes; the start is checked at once.
-    turn: matches.Turn = picked
-    if turn.index == 0:
-        is_start: bool = turn.node == ledger.jobs[turn.job_id].start_root
-        matches.end(turn, is_start, phases.BY_START)
-        return
-    every: uint256 = ledger.jobs[turn.job_id].scope >> ledger.CHECKPOINT_EVERY_AT
+@view
+def _locate_interval(job_id: uint256, checkpoint: uint256) -> uint256:
+    # The place of a disputed checkpoint, which is not the start, as a packed word.
+    every: uint256 = ledger.jobs[job_id].scope >> ledger.CHECKPOINT_EVERY_AT
     # Below the number of steps, 2^32.
-    first: uint256 = unsafe_mul(unsafe_sub(turn.index, 1), every)
-    matches.matches[turn.job_id].place = (
-        first
-        | first << matches.STEP_AT
-        | turn.index << matches.TREE_INDEX_AT
-        | turn.count << matches.TREE_COUNT_AT
-    )
-    turn.phase = phases.ENTER_INTERVAL
-    if self._get_interval_length(turn.job_id, first) == 1:
-        turn.phase = phases.ENTER_TRACE
-    self._pick(turn)
-
-
-@internal
-def _place_state(turn: matches.Turn):
-    # The first state of the interval that the challenger disputes; the first one is agreed.
-    require.index_in_range(turn.index != 0)
-    place: uint256 = matches.matches[turn.job_id].place
-    # The sum is at most the number of steps, 2^32.
-    step: uint256 = unsafe_sub(unsafe_add(place & matches.U40, turn.index), 1)
-    place &= ~(matches.U40 << matches.STEP_AT | matches.U40 << matches.TREE_INDEX_AT)
-    place |= step << matches.STEP_AT | turn.index << matches.TREE_INDEX_AT
-    matches.matches[turn.job_id].place = place
-
-
-@internal
-def _place_operator(turn: matches.Turn) -> uint256:
-    # The first operator whose output the challenger disputes, or the state after the step.
-    matches.matches[turn.job_id].place |= turn.index << matches.OPERATOR_AT
-    if turn.index == ledger.jobs[turn.job_id].scope & ledger.U32:
-        return phases.ENTER_STATE
-    mode: uint256 = (ledger.jobs[turn.job_id].head >> ledger.LEAF_MODE_AT) & ledger.BYTE
-    if mode == phases.SCALAR_LEAF:
-        return phases.ENTER_OPERATOR
-    return phases.VERIFIER
-
-
-@internal
-def _enter(entered: matches.Turn, phase: uint256, first: bytes32, top: bytes32, count: uint256):
-    # Begin to descend a tree.
-    turn: matches.Turn = entered
-    turn.phase = phase
-    turn.level = merkle.get_height(count)
-    turn.index = 0
-    turn.count = count
-    matches.save_at(turn, top)
-    log Entered(job_id=turn.job_id, number=turn.number, phase=phase, first=first, top=top)
+    first: uint256 = unsafe_mul(unsafe_sub(checkpoint, 1), every)
+    return first | first << turns.STEP_AT | checkpoint << turns.CHECKPOINT_AT
 
 
 @internal
@@ -349,38 +346,20 @@ def _enter(entered: matches.Turn, phase: uint256, first: bytes32, top: bytes32, 
 def _get_interval_length(job_id: uint256, first_step: uint256) -> uint256:
     scope: uint256 = ledger.jobs[job_id].scope
     # An interval begins before the last step.
-    steps: uint256 = unsafe_sub((scope >> ledger.STEPS_AT) & ledger.U64, first_step)
+    steps: uint256 = unsafe_sub((scope >> ledger.STEPS_AT) & turns.U64, first_step)
     return min(scope >> ledger.CHECKPOINT_EVERY_AT, steps)
 
 
 @internal
-@view
-def _require_before(
-    turn: matches.Turn,
-    place: uint256,
-    before: bytes32,
-    proof: DynArray[bytes32, merkle.MAX_HEIGHT],
-):
-    # The agreed state is the leaf just left of the disputed one, which is not the first.
-    index: uint256 = unsafe_sub((place >> matches.TREE_INDEX_AT) & matches.U40, 1)
-    count: uint256 = (place >> matches.TREE_COUNT_AT) & matches.U40
-    top: bytes32 = matches.matches[turn.job_id].interval_top
-    tag: bytes1 = tags.INTERVAL_NODE
-    if place >> matches.INTERVAL_AT == 0:
-        top = ledger.members[ledger.get_key(turn.job_id, turn.defender)].claim
-        tag = tags.HISTORY_NODE
-    self._require_leaf(tag, top, before, index, count, proof)
-
-
-@internal
 @pure
-def _require_leaf(
+def _require_last(
     tag: bytes1,
     top: bytes32,
     leaf: bytes32,
-    index: uint256,
     count: uint256,
     proof: DynArray[bytes32, merkle.MAX_HEIGHT],
 ):
-    is_proven: bool = merkle.is_member(tag, top, leaf, index, count, proof)
-    require.matching_proof(is_proven)
+    # A tree has one leaf at least.
+    index: uint256 = unsafe_sub(count, 1)
+    is_last: bool = merkle.is_member(tag, top, leaf, index, count, proof)
+    require.matching_proof(is_last)

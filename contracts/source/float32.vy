@@ -12,6 +12,7 @@
 SIGN: constant(uint256) = 1 << 31
 INFINITY: constant(uint256) = 255 << 23
 NAN: constant(uint256) = 511 << 22
+HALF: constant(uint256) = 126 << 23
 ONE: constant(uint256) = 127 << 23
 
 # The outcomes of `compare`.
@@ -41,12 +42,28 @@ FIELD_OFFSET: constant(uint256) = SCALE - 150
 # The exponent of the leading bit of the least normal number, 2 ** -126.
 LEAST_NORMAL: constant(uint256) = SCALE - 126
 
-# `encode` moves the leading bit here, and drops all but 24 bits of a normal number.
-TOP_BIT: constant(uint256) = 127
-DROPPED: constant(uint256) = TOP_BIT - 23
+# Bit e of it says whether a field of e is that of special or subnormal numbers, or of zeros.
+RARE: constant(uint256) = 1 | 1 << FIELD
 
-# The position of the leading bit of n < 16, two bits each: 0, 0, 1, 1, 2 (4 times), 3 (8 times).
-LEADING_BITS: constant(uint256) = 4_294_945_360
+# `encode` needs no search for a leading bit that is at this place or up to five above it, and
+# drops all but 24 bits of a normal number.
+HEAD: constant(uint256) = 122
+DROPPED: constant(uint256) = HEAD - 23
+
+# The position of the leading bit of n < 64, three bits each: 0, 0, 1, 1, 2 (4 times), 3 (8 times),
+# 4 (16 times), 5 (32 times).
+LEADING_BITS: constant(uint256) = (
+    1 << 6 | 1 << 9 | 2 * (8**4 - 1) // 7 << 12 | 3 * (8**8 - 1) // 7 << 24
+    | 4 * (8**16 - 1) // 7 << 48 | 5 * (8**32 - 1) // 7 << 96
+)
+
+# The shift after which `encode` finds the leading bit of a product of normal numbers, 46 or 47,
+# with two places below it and one above it for a sum, and the one of such a product's addend
+# that has the same effect.
+LIFT: constant(uint256) = HEAD + 2 - 46
+ADDEND_LIFT: constant(uint256) = HEAD + 2 - 23
+# What to add to the sum of two exponent fields for the exponent of the shifted product.
+PRODUCT_OFFSET: constant(uint256) = SCALE - 2 * 150 - LIFT
 
 
 @internal
@@ -54,35 +71,45 @@ LEADING_BITS: constant(uint256) = 4_294_945_360
 def encode(sign: uint256, significand: uint256, exponent: uint256) -> uint256:
     """
     @notice Rounds significand * 2 ** (exponent - SCALE): the one rounding.
-    @dev `leading <= TOP_BIT` and `DROPPED <= dropped`, so that differences are not negative. Up
-         to 256 dropped bits every sum is below 2 ** 256. From 257 on `half` and `odd` are 0, and
-         sums may wrap, but the shift leaves 0 in any case, which is right.
+    @dev It costs least for a significand of 2 ** HEAD or more; smaller ones are shifted up, by
+         127 at most, to 2 ** 124 or more. `field` counts from the exponent of the least normal
+         number, modulo 2 ** 256: it stands for a negative number, above -1,000, if it is not
+         below 2 ** 12, and then taking it from `dropped` adds to that.
+
+         `dropped` is at least DROPPED, so that one less is not negative. Up to 256 dropped bits
+         every sum is below 2 ** 256. From 257 on `half` and the odd bit are 0, and sums may
+         wrap, but the shift leaves 0 in any case, which is right.
     @param sign `SIGN` or 0.
     @param significand In [1, 2 ** 128); with 26 bits or more its last bit may be sticky.
     @param exponent Below 2 ** 12.
     @return The pattern of the nearest number.
     """
-    leading: uint256 = convert(significand >> 64 != 0, uint256) << 6
-    leading |= convert(significand >> leading > 4_294_967_295, uint256) << 5
-    leading |= convert(significand >> leading > 65_535, uint256) << 4
-    leading |= convert(significand >> leading > 255, uint256) << 3
-    leading |= convert(significand >> leading > 15, uint256) << 2
-    leading |= (LEADING_BITS >> (significand >> leading << 1)) & 3
+    aligned: uint256 = significand
+    field: uint256 = unsafe_sub(exponent, LEAST_NORMAL - 23)
+    head: uint256 = significand >> HEAD
+    if head == 0:
+        lift: uint256 = convert(significand < 2**64, uint256) << 6
+        lift |= convert(significand << lift < 2**96, uint256) << 5
+        lift |= convert(significand << lift < 2**112, uint256) << 4
+        lift |= convert(significand << lift < 2**120, uint256) << 3
+        lift |= convert(significand << lift < 2**124, uint256) << 2
+        aligned = significand << lift
+        field = unsafe_sub(field, lift)
+        head = aligned >> HEAD
 
-    aligned: uint256 = significand << unsafe_sub(TOP_BIT, leading)
-    top: uint256 = unsafe_add(leading, exponent)
-    dropped: uint256 = DROPPED
-    field: uint256 = 0
-    if top < LEAST_NORMAL:
-        dropped = unsafe_sub(LEAST_NORMAL + DROPPED, top)
-    else:
-        field = unsafe_sub(top, LEAST_NORMAL) << 23
+    # A head is below 64.
+    dropped: uint256 = unsafe_add((LEADING_BITS >> unsafe_mul(head, 3)) & 7, DROPPED)
+    field = unsafe_add(field, dropped)
+    if field >= FIELD - 1:
+        if field < 2**12:
+            return sign | INFINITY
+        dropped = unsafe_sub(dropped, field)
+        field = 0
     # Half of the last place less one, and one more if the last place is odd: a tie goes to even.
-    odd: uint256 = (aligned >> dropped) & 1
     half: uint256 = 1 << unsafe_sub(dropped, 1)
-    kept: uint256 = unsafe_add(unsafe_add(aligned, unsafe_sub(half, 1)), odd) >> dropped
+    aligned = unsafe_add(aligned, unsafe_add(unsafe_sub(half, 1), (aligned >> dropped) & 1))
     # A leading bit of a normal number, and a carry out of the rounding, add one to the field.
-    return sign | min(unsafe_add(field, kept), INFINITY)
+    return sign | unsafe_add(field << 23, aligned >> dropped)
 
 
 @internal
@@ -126,70 +153,76 @@ def fma(x: uint256, y: uint256, z: uint256) -> uint256:
     """
     @notice x * y + z, rounded once.
     @dev Fields are below 2 ** 8 and significands below 2 ** 24, so that exponents stay below
-         2 ** 11, the product below 2 ** 48, and no sum or product of them overflows.
-         Differences are of a larger and a smaller number, as the conditions around them say.
-         Shifted terms, and their sum, are below 2 ** 81.
+         2 ** 11, the shifted product below 2 ** 126, the shifted addend, by ADDEND_LIFT places
+         at most, below 2 ** 125, and their sum below 2 ** 127. Differences are of a larger and
+         a smaller number, as the conditions around them say, but for `places`, which is
+         negative, modulo 2 ** 256, if it is not below 2 ** 10.
 
-         A product below 2 ** 48 units of a number whose last place is 2 ** 51 units or more
-         cannot move it across a half-way point. A product that exceeds the addend's exponent
-         has one subnormal factor at most, and is 2 ** 23 or more: shifted by 32, it is a
-         multiple of 2 ** 32 with half-way points at multiples of 2 ** 30, and an addend below
-         2 ** 24 can be any such number: it becomes a sticky bit.
+         An addend whose last place is below the shifted product's unit is below 2 ** 24 units.
+         The product is then a multiple of 2 ** 78 units, with half-way points at multiples of
+         2 ** 76: it has one subnormal factor at most, and is 2 ** 101 units or more. So the
+         addend can be any such number, and becomes a sticky bit.
+
+         An addend that is shifted by more than ADDEND_LIFT places and not 0 has its last place
+         above 2 ** 101 units. Shifted by 129 or more, the product is below an eighth of its last
+         place, and cannot move it across a half-way point. Below that, the unit is raised, by 27
+         bits at most of the 78 that are 0 in the product.
     """
     x_field: uint256 = (x >> 23) & FIELD
     y_field: uint256 = (y >> 23) & FIELD
     z_field: uint256 = (z >> 23) & FIELD
-    if x_field == FIELD or y_field == FIELD or z_field == FIELD:
-        return self._fma_of_specials(x, y, z)
-
-    product: uint256 = x & FRACTION
-    if x_field == 0:
-        x_field = 1
-    else:
-        product |= HIDDEN
-    if y_field == 0:
-        product = unsafe_mul(product, y & FRACTION)
-        y_field = 1
-    else:
-        product = unsafe_mul(product, y & FRACTION | HIDDEN)
-    addend: uint256 = z & FRACTION
-    if z_field == 0:
-        z_field = 1
-    else:
-        addend |= HIDDEN
-
-    sign: uint256 = (x ^ y) & SIGN
-    if product == 0:
-        if addend == 0:
-            return sign & z
-        return z
-    # Both in units of 2 ** -300.
-    product_exponent: uint256 = unsafe_add(x_field, y_field)
-    addend_exponent: uint256 = unsafe_add(z_field, 150)
-    if addend == 0:
-        addend_exponent = product_exponent
-    exponent: uint256 = 0
-    if product_exponent < addend_exponent:
-        gap: uint256 = unsafe_sub(addend_exponent, product_exponent)
-        if gap > 50:
+    product: uint256 = unsafe_mul(x & FRACTION | HIDDEN, y & FRACTION | HIDDEN) << LIFT
+    exponent: uint256 = unsafe_add(unsafe_add(x_field, y_field), PRODUCT_OFFSET)
+    addend: uint256 = z & FRACTION | HIDDEN
+    places: uint256 = unsafe_sub(unsafe_add(z_field, FIELD_OFFSET), exponent)
+    if ((RARE >> x_field) | (RARE >> y_field) | (RARE >> z_field)) & 1 == 1:
+        if x_field == FIELD or y_field == FIELD or z_field == FIELD:
+            return self._fma_of_specials(x, y, z)
+        product, exponent = self._multiply_exactly(x, y)
+        addend, places = self.decode(z)
+        if product == 0:
+            if addend == 0:
+                return (x ^ y) & z & SIGN
             return z
-        addend <<= gap
-        exponent = unsafe_add(product_exponent, SCALE - 300)
-    else:
-        gap: uint256 = unsafe_sub(product_exponent, addend_exponent)
-        if gap > 32:
-            gap = 32
-            addend = 1
-        product <<= gap
-        exponent = unsafe_sub(unsafe_add(product_exponent, SCALE - 300), gap)
+        places = unsafe_sub(places, exponent)
 
-    if sign == z & SIGN:
-        return self.encode(sign, unsafe_add(product, addend), exponent)
+    if places > ADDEND_LIFT:
+        if places >= 2**10:
+            addend = min(addend, 1)
+            places = 0
+        elif addend != 0:
+            if places > 128:
+                return z
+            raised: uint256 = unsafe_sub(places, ADDEND_LIFT)
+            product >>= raised
+            exponent = unsafe_add(exponent, raised)
+            places = ADDEND_LIFT
+    addend <<= places
+
+    if (x ^ y ^ z) & SIGN == 0:
+        return self.encode(z & SIGN, unsafe_add(product, addend), exponent)
     if product > addend:
-        return self.encode(sign, unsafe_sub(product, addend), exponent)
+        return self.encode((x ^ y) & SIGN, unsafe_sub(product, addend), exponent)
     if product == addend:
         return 0
     return self.encode(z & SIGN, unsafe_sub(addend, product), exponent)
+
+
+@internal
+@pure
+def _multiply_exactly(x: uint256, y: uint256) -> (uint256, uint256):
+    """
+    @notice The product of two finite numbers as an integer, times 2 ** LIFT, and its exponent.
+    @dev Significands are below 2 ** 24, and exponents between 875 and 1,128.
+    """
+    x_significand: uint256 = 0
+    y_significand: uint256 = 0
+    x_exponent: uint256 = 0
+    y_exponent: uint256 = 0
+    x_significand, x_exponent = self.decode(x)
+    y_significand, y_exponent = self.decode(y)
+    product: uint256 = unsafe_mul(x_significand, y_significand) << LIFT
+    return product, unsafe_sub(unsafe_add(x_exponent, y_exponent), SCALE + LIFT)
 
 
 @internal
@@ -233,8 +266,15 @@ def subtract(x: uint256, y: uint256) -> uint256:
 def multiply(x: uint256, y: uint256) -> uint256:
     """
     @notice x * y; adding -0 changes no number, nor the sign of a zero.
+    @dev Fields are below 2 ** 8 and significands below 2 ** 24.
     """
-    return self.fma(x, y, SIGN)
+    x_field: uint256 = (x >> 23) & FIELD
+    y_field: uint256 = (y >> 23) & FIELD
+    if ((RARE >> x_field) | (RARE >> y_field)) & 1 == 1:
+        return self.fma(x, y, SIGN)
+    product: uint256 = unsafe_mul(x & FRACTION | HIDDEN, y & FRACTION | HIDDEN) << LIFT
+    exponent: uint256 = unsafe_add(unsafe_add(x_field, y_field), PRODUCT_OFFSET)
+    return self.encode((x ^ y) & SIGN, product, exponent)
 
 
 @internal
@@ -242,9 +282,13 @@ def multiply(x: uint256, y: uint256) -> uint256:
 def divide(x: uint256, y: uint256) -> uint256:
     """
     @notice x / y; a number by zero is infinite, and 0/0 and infinity/infinity are NaN.
-    @dev The divisor is not zero. Significands are below 2 ** 24, so that the quotient has 27
-         bits or more and is below 2 ** 74, nothing overflows, and the remainder is at least 0.
+    @dev The divisor is not zero. Significands are below 2 ** 24, and 2 ** 23 or more if normal,
+         so that the quotient is 2 ** 79 or more and below 2 ** 126, and nothing overflows.
          Exponents differ by less than 255.
+
+         A half-way point is then a multiple of 2 ** 54. So is the dividend less the point times
+         the divisor: the quotient is the point, or 2 ** 30 or more away from it, and rounding
+         does not see what is cut off.
     """
     x_magnitude: uint256 = x & MAGNITUDE
     y_magnitude: uint256 = y & MAGNITUDE
@@ -263,11 +307,12 @@ def divide(x: uint256, y: uint256) -> uint256:
     y_exponent: uint256 = 0
     dividend, x_exponent = self.decode(x)
     divisor, y_exponent = self.decode(y)
-    dividend <<= 50
-    quotient: uint256 = unsafe_div(dividend, divisor)
-    inexact: uint256 = convert(unsafe_mul(quotient, divisor) != dividend, uint256)
-    exponent: uint256 = unsafe_sub(unsafe_add(x_exponent, SCALE - 51), y_exponent)
-    return self.encode(sign, quotient << 1 | inexact, exponent)
+    places: uint256 = HEAD + 1
+    if divisor < HIDDEN:
+        places = HEAD - 20
+    exponent: uint256 = unsafe_sub(unsafe_add(x_exponent, SCALE), y_exponent)
+    quotient: uint256 = unsafe_div(dividend << places, divisor)
+    return self.encode(sign, quotient, unsafe_sub(exponent, places))
 
 
 @internal
@@ -288,7 +333,12 @@ def square_root(x: uint256) -> uint256:
     """
     @notice The square root; of -0 it is -0, of other negative numbers NaN.
     @dev Exponents lie between 875 and 1,128; the shift makes them even, so that halves are
-         exact, and the radicand at least 2 ** 52, so that the root has 27 bits or more.
+         exact, and the radicand a multiple of 2 ** 222 below 2 ** 247, so that the root is
+         2 ** 111 or more and below 2 ** 124.
+
+         A half-way point is then a multiple of 2 ** 86, and its square of 2 ** 172. The radicand
+         is that, or 2 ** 172 or more away from it, and the root 2 ** 47 or more from the point:
+         rounding does not see what is cut off.
     """
     if x & MAGNITUDE == 0 or x == INFINITY:
         return x
@@ -297,9 +347,9 @@ def square_root(x: uint256) -> uint256:
     significand: uint256 = 0
     exponent: uint256 = 0
     significand, exponent = self.decode(x)
-    scaling: uint256 = 52 | (exponent & 1)
+    scaling: uint256 = 222 | (exponent & 1)
     exponent = unsafe_add(unsafe_sub(exponent, scaling), SCALE) >> 1
-    return self.encode(0, self.root(significand << scaling), unsafe_sub(exponent, 1))
+    return self.encode(0, isqrt(significand << scaling), exponent)
 
 
 @internal
@@ -376,30 +426,30 @@ def minimum(x: uint256, y: uint256) -> uint256:
 def to_integral(x: uint256, direction: uint256) -> uint256:
     """
     @notice The integer next to x in a direction, with the sign of x if it is zero.
-    @dev A number has fraction bits only if its exponent is below SCALE. A shift of 25 is more
-         than a significand has bits, so that the whole part of a smaller number is 0, and what
-         is left less than half. No sum is above 2 ** 26.
+    @dev Numbers from 2 ** 23 on, those with a field of 150 or more, are integers. From 1 on a
+         field is 127 or more, and adding one to the last bit of the whole part carries into the
+         field, as it must. A whole part of one bit is odd, and so is its field.
     @param direction `DOWNWARD`, `UPWARD`, `TOWARD_ZERO` or `TO_NEAREST`, ties to even.
     """
-    if x & MAGNITUDE >= INFINITY:
+    magnitude: uint256 = x & MAGNITUDE
+    field: uint256 = magnitude >> 23
+    if field >= 150:
         return self.canonical(x)
-    significand: uint256 = 0
-    exponent: uint256 = 0
-    significand, exponent = self.decode(x)
-    if exponent >= SCALE:
-        return x
-    sign: uint256 = x & SIGN
-    places: uint256 = min(unsafe_sub(SCALE, exponent), 25)
-    whole: uint256 = significand >> places
-    one: uint256 = 1 << places
-    rest: uint256 = significand & unsafe_sub(one, 1)
+    is_away: bool = direction == convert(x < SIGN, uint256)
+    if magnitude < ONE:
+        if direction == TO_NEAREST:
+            is_away = magnitude > HALF
+        if is_away and magnitude != 0:
+            return x & SIGN | ONE
+        return x & SIGN
+    one: uint256 = 1 << unsafe_sub(150, field)
+    rest: uint256 = x & unsafe_sub(one, 1)
     if direction == TO_NEAREST:
-        if unsafe_add(rest << 1, whole & 1) > one:
-            whole = unsafe_add(whole, 1)
-    elif direction == convert(sign == 0, uint256):
-        if rest != 0:
-            whole = unsafe_add(whole, 1)
-    return self.from_integer(sign, whole)
+        odd: uint256 = convert(x & one != 0, uint256)
+        is_away = unsafe_add(rest << 1, odd) > one
+    if is_away and rest != 0:
+        return unsafe_add(unsafe_sub(x, rest), one)
+    return unsafe_sub(x, rest)
 
 
 @internal

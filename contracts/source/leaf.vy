@@ -8,7 +8,9 @@
 """
 
 import decoder
+import float32
 import ILeaf
+import ITranscendental
 import merkle
 import nodes
 import philox
@@ -22,34 +24,53 @@ implements: ILeaf
 # The place of the best element so far among the openings of an argmax or argmin.
 BEST_PLACE: constant(uint256) = 2
 
+# Bytes of the header of a tensor of rank 0 and of a chunk.
+SHORTEST_PROOF: constant(uint256) = 2 + types.CHUNK_BYTES
+
 # Comparisons of a search, beside equality.
 NE: constant(uint256) = 12
 LT: constant(uint256) = 13
 GT: constant(uint256) = 15
 
+# The longest proof of one element.
+MAX_PROOF_BYTES: constant(uint256) = types.MAX_EVIDENCE_BYTES // types.MAX_OPERANDS
+
+TRANSCENDENTAL: immutable(ITranscendental)
+
+
+@deploy
+def __init__(transcendental: address):
+    """
+    @notice Remember who computes transcendental functions.
+    @param transcendental The contract that does, transcendental.vy.
+    """
+    TRANSCENDENTAL = ITranscendental(transcendental)
+
 
 @external
-@pure
+@view
 def compute(
     context: types.Context,
     encoding: Bytes[types.MAX_NODE_BYTES],
-    openings: DynArray[types.Opening, types.MAX_OPERANDS],
+    evidence: Bytes[types.MAX_EVIDENCE_BYTES],
 ) -> uint256:
     """
     @notice Return what a disputed element, or accumulator, should be.
     @param context What both sides agree on, and the disputed place.
     @param encoding The operator.
-    @param openings The proofs of the operands' elements, by the operand's place.
+    @param evidence The proofs of the elements that are read, in that order and all of them; each is
+           the tensor's header, the element's chunk, followed by zeros if it is shorter than others,
+           the siblings from there up to the tensor root, and those up to an agreed root.
     @return The bits.
     """
     padded: Bytes[nodes.MAX_PADDED_BYTES] = nodes.pad(encoding)
     op: nodes.Operator = decoder.decode(padded)
-    assert self._is_known(op), "leaf: the chain does not know this function"
     variables: int256[nodes.MAX_VARIABLES] = self._get_variables(op, context)
     # The first value of a fold is the accumulator before this step.
     values: uint256[types.MAX_OPERANDS] = empty(uint256[types.MAX_OPERANDS])
     values[0] = context.accumulator
     last: uint256 = 0
+    cursor: uint256 = 0
     places: DynArray[uint256, types.MAX_OPERANDS] = self._get_places(
         padded, op, context.position, variables
     )
@@ -57,13 +78,23 @@ def compute(
         operand: uint256 = op.operands[place]
         if place == BEST_PLACE and nodes.is_search(op):
             if values[0] >= nodes.get_fold_length(op):
+                self._require(cursor == len(evidence))
                 return context.position
             operand = op.operands[1]
             variables = nodes.unravel(variables, values[0], op, op.rank, op.fold_rank)
-        opening: types.Opening = empty(types.Opening)
-        if place < len(openings):
-            opening = openings[place]
-        last = self._read(padded, operand, variables, context, opening)
+        last = nodes.get_value(operand)
+        if nodes.get_origin(operand) != nodes.IMMEDIATE:
+            is_inside: bool = False
+            index: uint256 = 0
+            is_inside, index = nodes.locate(padded, operand, variables)
+            if is_inside:
+                # No proof ends behind the evidence.
+                length: uint256 = min(unsafe_sub(len(evidence), cursor), MAX_PROOF_BYTES)
+                proof: Bytes[MAX_PROOF_BYTES] = convert(
+                    slice(evidence, cursor, length), Bytes[MAX_PROOF_BYTES]
+                )
+                last, length = self._open_element(context, operand, index, proof)
+                cursor = unsafe_add(cursor, length)
         values[place] = last
         if op.kind == nodes.GATHER and place != 0:
             # A gather's index operands come after at most eight output dimensions.
@@ -73,63 +104,29 @@ def compute(
         elif op.kind == nodes.SCATTER and place >= 2:
             target: uint256 = nodes.get_target(padded, op, unsafe_sub(place, 2))
             if nodes.get_signed(nodes.get_dtype(operand), last) != variables[target]:
+                self._require(cursor == len(evidence))
                 return values[0]
+    self._require(cursor == len(evidence))
     return self._combine(padded, op, context, values, last)
 
 
 @external
 @pure
-def inspect(encoding: Bytes[types.MAX_NODE_BYTES], top: bytes32) -> types.Summary:
+def inspect(encoding: Bytes[types.MAX_NODE_BYTES]) -> types.Summary:
     """
     @notice Return what the referee has to know of an operator, or revert if it is malformed.
     @param encoding The operator.
-    @param top The top of its output's chunks; ignored if it has no elements.
-    @return Its element's width, its elements, its fold steps, and the root of its output.
+    @return Its element's width, its elements, its fold steps.
     """
     op: nodes.Operator = decoder.decode(nodes.pad(encoding))
     fold_length: uint256 = 0
     if nodes.is_fold(op):
         fold_length = nodes.get_fold_length(op)
-    elements: uint256 = nodes.get_elements(op)
-    output_top: bytes32 = top
-    if elements == 0:
-        output_top = tensors.EMPTY_TOP
     return types.Summary(
         width=nodes.get_width(op.dtype),
-        elements=elements,
+        elements=nodes.get_elements(op),
         fold_length=fold_length,
-        output_root=self._hash_output(encoding, op.rank, output_top),
     )
-
-
-@external
-@pure
-def is_known(encoding: Bytes[types.MAX_NODE_BYTES]) -> bool:
-    """
-    @notice Whether the chain can compute an operator's scalar function.
-    @param encoding The operator; reverts if it is malformed.
-    @return Whether it is so.
-    """
-    op: nodes.Operator = decoder.decode(nodes.pad(encoding))
-    return self._is_known(op)
-
-
-@internal
-@pure
-def _hash_output(
-    encoding: Bytes[types.MAX_NODE_BYTES], rank: uint256, top: bytes32
-) -> bytes32:
-    # The third and fourth byte are type and rank, and from the seventh on are the dimensions.
-    header: Bytes[types.MAX_NODE_BYTES + 2] = concat(
-        slice(encoding, 2, 2), slice(encoding, decoder.HEAD_BYTES, rank << 3)
-    )
-    return keccak256(concat(tags.TENSOR_ROOT, header, top))
-
-
-@internal
-@pure
-def _is_known(op: nodes.Operator) -> bool:
-    return op.function < nodes.FIRST_TRANSCENDENTAL or scalar.is_known(op.function)
 
 
 @internal
@@ -199,61 +196,83 @@ def _choose(
 
 @internal
 @pure
-def _read(
-    padded: Bytes[nodes.MAX_PADDED_BYTES],
-    operand: uint256,
-    variables: int256[nodes.MAX_VARIABLES],
-    context: types.Context,
-    opening: types.Opening,
-) -> uint256:
-    is_inside: bool = False
-    index: uint256 = 0
-    if nodes.get_origin(operand) != nodes.IMMEDIATE:
-        is_inside, index = nodes.locate(padded, operand, variables)
-    if not is_inside:
-        return nodes.get_value(operand)
-    return self._open_element(context, operand, index, opening)
+def _open_element(
+    context: types.Context, operand: uint256, index: uint256, proof: Bytes[MAX_PROOF_BYTES]
+) -> (uint256, uint256):
+    # A proven element, and the length of its proof. An index is below 2^63, a width at most 8.
+    # There is a chunk behind a header, so that as many bytes as the longest header has exist.
+    self._require(SHORTEST_PROOF <= len(proof))
+    longest: Bytes[types.MAX_HEADER_BYTES] = slice(proof, 0, types.MAX_HEADER_BYTES)
+    rank: uint256 = convert(slice(longest, 1, 1), uint256)
+    self._require(rank <= nodes.MAX_RANK)
+    header: Bytes[types.MAX_HEADER_BYTES] = slice(longest, 0, unsafe_add(2, rank << 3))
+    size: uint256 = self._get_size(header, nodes.get_dtype(operand))
+    width: uint256 = nodes.get_width(nodes.get_dtype(operand))
+    offset: uint256 = unsafe_mul(index, width)
+    self._require(offset < size)
+    place: uint256 = unsafe_div(offset, types.CHUNK_BYTES)
+    offset = offset % types.CHUNK_BYTES
+    cursor: uint256 = len(header)
+    self._require(unsafe_add(cursor, types.CHUNK_BYTES) <= len(proof))
+    padded: Bytes[types.CHUNK_BYTES] = slice(proof, cursor, types.CHUNK_BYTES)
+    length: uint256 = unsafe_sub(size, unsafe_mul(place, types.CHUNK_BYTES))
+    chunk: Bytes[types.CHUNK_BYTES] = slice(padded, 0, min(length, types.CHUNK_BYTES))
+    cursor = unsafe_add(cursor, types.CHUNK_BYTES)
+
+    # From the chunk up to the top of the tensor, and from its root up to the top of what is agreed.
+    node: bytes32 = tensors.hash_chunk(chunk)
+    count: uint256 = tensors.get_chunk_count(size)
+    node, cursor = self._climb(tags.TENSOR_NODE, node, place, count, proof, cursor)
+    tag: bytes1 = tags.TENSOR_NODE
+    tag, place, count = self._get_place(context, operand)
+    node = tensors.hash_tensor(header, node)
+    node, cursor = self._climb(tag, node, place, count, proof, cursor)
+    self._require(self._is_agreed(context, operand, node, count))
+    return tensors.read_element(chunk, offset, width), cursor
 
 
 @internal
 @pure
-def _open_element(
-    context: types.Context, operand: uint256, index: uint256, opening: types.Opening
-) -> uint256:
-    width: uint256 = nodes.get_width(nodes.get_dtype(operand))
-    size: uint256 = self._get_size(opening.header, nodes.get_dtype(operand))
-    # An index is below 2^63, a width at most 8.
-    offset: uint256 = unsafe_mul(index, width)
-    start: uint256 = offset % types.CHUNK_BYTES
-    self._require(unsafe_add(start, width) <= len(opening.chunk))
-    count: uint256 = tensors.get_chunk_count(size)
-    is_proven: bool = False
-    top: bytes32 = empty(bytes32)
-    is_proven, top = merkle.climb(
-        tags.TENSOR_NODE,
-        tensors.hash_chunk(opening.chunk),
-        unsafe_div(offset, types.CHUNK_BYTES),
-        count,
-        0,
-        merkle.get_height(count),
-        opening.chunk_proof,
-    )
-    self._require(is_proven)
-    root: bytes32 = tensors.hash_tensor(opening.header, top)
-    self._require(self._is_agreed(context, operand, root, opening.root_proof))
-    return tensors.read_element(opening.chunk, start, width)
+def _climb(
+    tag: bytes1,
+    leaf: bytes32,
+    index: uint256,
+    count: uint256,
+    proof: Bytes[MAX_PROOF_BYTES],
+    start: uint256,
+) -> (bytes32, uint256):
+    # The top of a tree, from a leaf and from siblings that start there in a proof, and the place
+    # behind them. No tree has more than 2^55 leaves. A node other than the last, or with an odd
+    # index, has a sibling.
+    self._require(index < count)
+    node: bytes32 = leaf
+    place: uint256 = index
+    last: uint256 = unsafe_sub(count, 1)
+    cursor: uint256 = start
+    for _: uint256 in range(merkle.MAX_HEIGHT):
+        if last == 0:
+            break
+        if place | 1 <= last:
+            # `_require` would cost as much as the hash.
+            assert unsafe_add(cursor, 32) <= len(proof), "leaf: operand does not match"
+            if place & 1 == 1:
+                node = keccak256(concat(tag, extract32(proof, cursor), node))
+            else:
+                node = keccak256(concat(tag, node, extract32(proof, cursor)))
+            cursor = unsafe_add(cursor, 32)
+        place >>= 1
+        last >>= 1
+    return node, cursor
 
 
 @internal
 @pure
 def _get_size(header: Bytes[types.MAX_HEADER_BYTES], dtype: uint256) -> uint256:
     # The bytes of a tensor's elements, from a header that must be of this element type.
-    self._require(len(header) >= 2)
     padded: Bytes[types.MAX_HEADER_BYTES + 32] = concat(empty(bytes32), header)
     head: uint256 = convert(extract32(padded, 2), uint256)
     rank: uint256 = head & nodes.U8
-    self._require(head >> 8 == dtype and rank <= nodes.MAX_RANK)
-    self._require(len(header) == unsafe_add(2, rank << 3))
+    self._require(head >> 8 == dtype)
     elements: uint256 = 1
     for i: uint256 in range(rank, bound=nodes.MAX_RANK):
         end: uint256 = unsafe_add(10, i << 3)
@@ -267,39 +286,35 @@ def _get_size(header: Bytes[types.MAX_HEADER_BYTES], dtype: uint256) -> uint256:
 
 @internal
 @pure
-def _is_agreed(
-    context: types.Context,
-    operand: uint256,
-    root: bytes32,
-    proof: DynArray[bytes32, merkle.MAX_HEIGHT],
-) -> bool:
+def _get_place(context: types.Context, operand: uint256) -> (bytes1, uint256, uint256):
+    # Where the tensor of an operand lies: the tag of the tree, its place in it, the tree's leaves.
     origin: uint256 = nodes.get_origin(operand)
-    tag: bytes1 = tags.DATA_NODE
-    # Steps are at most 2^32, slots 2^16.
-    count: uint256 = unsafe_mul(context.steps, context.batch_slots)
-    index: uint256 = nodes.get_reference(operand)
+    reference: uint256 = nodes.get_reference(operand)
     if origin == nodes.FROM_NODE:
-        tag = tags.TRACE_NODE
-        count = unsafe_add(context.operators, 1)
-    elif origin == nodes.FROM_STATE:
-        tag = tags.STATE_NODE
-        count = context.state_slots
-    else:
-        index = unsafe_add(unsafe_mul(context.step, context.batch_slots), index)
-    is_proven: bool = False
-    top: bytes32 = empty(bytes32)
-    height: uint256 = merkle.get_height(count)
-    is_proven, top = merkle.climb(tag, root, index, count, 0, height, proof)
-    self._require(is_proven)
-    if origin == nodes.FROM_NODE:
-        return top == context.trace_top
+        return tags.TRACE_NODE, reference, unsafe_add(context.operators, 1)
     if origin == nodes.FROM_STATE:
-        return merkle.hash_root(tags.STATE_ROOT, count, top) == context.before
-    return top == context.data_top
+        return tags.STATE_NODE, reference, context.state_slots
+    # Steps are at most 2^32, slots 2^16.
+    index: uint256 = unsafe_add(unsafe_mul(context.step, context.batch_slots), reference)
+    return tags.DATA_NODE, index, unsafe_mul(context.steps, context.batch_slots)
 
 
 @internal
 @pure
+def _is_agreed(
+    context: types.Context, operand: uint256, top: bytes32, count: uint256
+) -> bool:
+    origin: uint256 = nodes.get_origin(operand)
+    if origin == nodes.FROM_NODE:
+        return top == context.trace_top
+    if origin == nodes.FROM_STATE:
+        root: bytes32 = merkle.hash_root(tags.STATE_ROOT, count, top)
+        return context.has_before and root == context.before
+    return top == context.data_top
+
+
+@internal
+@view
 def _combine(
     padded: Bytes[nodes.MAX_PADDED_BYTES],
     op: nodes.Operator,
@@ -328,8 +343,10 @@ def _draw(padded: Bytes[nodes.MAX_PADDED_BYTES], context: types.Context) -> uint
 
 
 @internal
-@pure
+@view
 def _map(op: nodes.Operator, values: uint256[types.MAX_OPERANDS]) -> uint256:
+    if op.function >= nodes.FIRST_TRANSCENDENTAL:
+        return staticcall TRANSCENDENTAL.evaluate(op.function, values[0], values[1])
     return scalar.evaluate(
         op.function,
         nodes.get_dtype(op.operands[0]),
@@ -350,9 +367,7 @@ def _accumulate(
     if nodes.get_fold_length(op) == 0:
         return values[0]
     if op.kind == nodes.CONTRACT:
-        return scalar.evaluate(
-            scalar.FMA, op.dtype, op.dtype, op.dtype, op.dtype, values[1], values[2], values[0]
-        )
+        return float32.fma(values[1], values[2], values[0])
     if nodes.is_search(op):
         if self._is_better(op, values[1], values[BEST_PLACE]):
             return position

@@ -1,24 +1,28 @@
 # pragma version 0.4.3
 """
-@title Jobs, their members, and what is owed to whom
+@title Jobs, members, claims, and what is owed to whom
 @license Apache-2.0
-@notice Money comes in with jobs and bonds, and leaves by withdrawals and by burning.
+@notice Money comes in with jobs and bonds. Of a lost bond the prize goes to the winner of the match
+        and the rest is burned. Nothing moves before a job is closed; then what nobody is owed is
+        burned, and the rest waits to be collected.
+@dev One word a member and one a claim. contracts/model/words.py packs the same words.
 """
 
+import merkle
 import phases
 import require
 
-MAX_MEMBERS: constant(uint256) = 8
+# A bond's divisor: one part is the prize of a match.
+PRIZE_DIVISOR: constant(uint256) = 2
 
-# `Job.head`: opened_block u48 | commit_blocks u24 | reveal_blocks u24 | clock_blocks u24
-# | increment_blocks u24 | members u8 | settled u8 | leaf_mode u8, the first in the lowest bits. It
-# is not 0: a clock has one block at least.
-COMMIT_BLOCKS_AT: constant(uint256) = 48
-REVEAL_BLOCKS_AT: constant(uint256) = 72
-CLOCK_BLOCKS_AT: constant(uint256) = 96
-INCREMENT_BLOCKS_AT: constant(uint256) = 120
-MEMBERS_AT: constant(uint256) = 144
-SETTLED_AT: constant(uint256) = 152
+# `Job.head`: opened_block u40 | commit_blocks u24 | reveal_blocks u24 | window_blocks u24
+# | clock_blocks u24 | increment_blocks u24 | leaf_mode u8, the first in the lowest bits. It is not
+# 0: a clock has one block at least.
+COMMIT_BLOCKS_AT: constant(uint256) = 40
+REVEAL_BLOCKS_AT: constant(uint256) = 64
+WINDOW_BLOCKS_AT: constant(uint256) = 88
+CLOCK_BLOCKS_AT: constant(uint256) = 112
+INCREMENT_BLOCKS_AT: constant(uint256) = 136
 LEAF_MODE_AT: constant(uint256) = 160
 
 # `Job.scope`: operators u32 | state_slots u32 | batch_slots u32 | steps u64 | checkpoint_every u64.
@@ -27,20 +31,41 @@ BATCH_SLOTS_AT: constant(uint256) = 64
 STEPS_AT: constant(uint256) = 96
 CHECKPOINT_EVERY_AT: constant(uint256) = 160
 
-# `Member.account`: address u160 | standing u8.
-STANDING_AT: constant(uint256) = 160
+# `Job.tally`: claims u24 | hidden u24 | defeated u24 | forfeits u24 | meetings u32 | window_end u40
+# | status u2 | is_client_owed u1. Counters count bonds, of 0.2 ether at least: none comes near
+# 2^24, and there are fewer meetings than members.
+HIDDEN_AT: constant(uint256) = 24
+DEFEATED_AT: constant(uint256) = 48
+FORFEITS_AT: constant(uint256) = 72
+MEETINGS_AT: constant(uint256) = 96
+JOB_WINDOW_END_AT: constant(uint256) = 128
+STATUS_AT: constant(uint256) = 168
+CLIENT_OWED: constant(uint256) = 1 << 170
 
-BYTE: constant(uint256) = 2**8 - 1
+# A member: standing u8 | prizes u24 | key u224. The key is the upper bytes of its commitment, and
+# once that is revealed, of the hash of its history's top: nobody can make another top with that key.
+PRIZES_AT: constant(uint256) = 8
+KEY_AT: constant(uint256) = 32
+
+# A claim, found by its key: contenders u24 | sharers u24 | meeting u32 | window_end u40
+# | is_unopposed u1 | exists u1.
+SHARERS_AT: constant(uint256) = 24
+MEETING_AT: constant(uint256) = 48
+WINDOW_END_AT: constant(uint256) = 80
+UNOPPOSED: constant(uint256) = 1 << 120
+EXISTS: constant(uint256) = 1 << 121
+
+U8: constant(uint256) = 2**8 - 1
 U24: constant(uint256) = 2**24 - 1
 U32: constant(uint256) = 2**32 - 1
-U48: constant(uint256) = 2**48 - 1
+U40: constant(uint256) = 2**40 - 1
 U64: constant(uint256) = 2**64 - 1
-ADDRESS: constant(uint256) = 2**160 - 1
 
 
 struct Job:
     head: uint256
     scope: uint256
+    tally: uint256
     client: address
     verifier: address
     bond_wei: uint256
@@ -51,90 +76,53 @@ struct Job:
     data_top: bytes32
 
 
-struct Member:
-    account: uint256
-    # The commitment, and once it is revealed the top of the history that it hid.
-    claim: bytes32
+event Settled:
+    job_id: indexed(uint256)
+    status: uint256
+    top: bytes32
 
 
 job_count: public(uint256)
-jobs: HashMap[uint256, Job]
-# Member `seat` of a job is number job_id * MAX_MEMBERS + seat.
-members: HashMap[uint256, Member]
-credits_wei: public(HashMap[address, uint256])
+jobs: public(HashMap[uint256, Job])
+# By job and account, and by job and key.
+members: public(HashMap[uint256, HashMap[address, uint256]])
+claims: public(HashMap[uint256, HashMap[uint256, uint256]])
 
 
 @internal
 @view
-def get_head(job_id: uint256) -> uint256:
+def require_open(job_id: uint256):
     """
-    @notice Return the head of a job that exists.
+    @notice Refuse unless a job exists and is not closed.
+    @param job_id The job.
+    """
+    # It is not 0: the window of a job has an end.
+    tally: uint256 = self.jobs[job_id].tally
+    require.job(tally != 0)
+    require.open_job(self.get_status(tally) == phases.OPEN)
+
+
+@internal
+@view
+def get_open_head(job_id: uint256) -> uint256:
+    """
+    @notice Return the head of a job that is not closed.
     @param job_id The job.
     @return Its packed word.
     """
-    head: uint256 = self.jobs[job_id].head
-    require.job(head != 0)
-    return head
+    self.require_open(job_id)
+    return self.jobs[job_id].head
 
 
 @internal
 @pure
-def get_key(job_id: uint256, seat: uint256) -> uint256:
+def get_status(tally: uint256) -> uint256:
     """
-    @notice Return the number under which a member is stored.
-    @param job_id A job that exists, so that nothing overflows.
-    @param seat The member's seat, below MAX_MEMBERS.
-    @return The key.
+    @notice Return how a job stands.
+    @param tally The job's word.
+    @return Its status.
     """
-    return unsafe_add(unsafe_mul(job_id, MAX_MEMBERS), seat)
-
-
-@internal
-@view
-def get_member_count(job_id: uint256) -> uint256:
-    """
-    @notice Return how many have joined a job.
-    @param job_id The job.
-    @return The number of its members.
-    """
-    return (self.jobs[job_id].head >> MEMBERS_AT) & BYTE
-
-
-@internal
-@view
-def get_address(job_id: uint256, seat: uint256) -> address:
-    """
-    @notice Return the account of a member.
-    @param job_id The job.
-    @param seat The member's seat.
-    @return Its address.
-    """
-    account: uint256 = self.members[self.get_key(job_id, seat)].account
-    return convert(account & ADDRESS, address)
-
-
-@internal
-@view
-def get_standing(job_id: uint256, seat: uint256) -> uint256:
-    """
-    @notice Return where a member stands.
-    @param job_id The job.
-    @param seat The member's seat.
-    @return Its standing.
-    """
-    return self.members[self.get_key(job_id, seat)].account >> STANDING_AT
-
-
-@internal
-def set_standing(job_id: uint256, seat: uint256, standing: uint256):
-    """
-    @notice Remember where a member stands.
-    @param job_id The job.
-    @param seat The member's seat.
-    @param standing Its new standing.
-    """
-    key: uint256 = self.get_key(job_id, seat)
-    self.members[key].account = self.members[key].account & ADDRESS | standing << STANDING_AT
+    return (tally >> STATUS_AT) & 3
 
 
 @internal
@@ -153,57 +141,140 @@ def get_checkpoints(job_id: uint256) -> uint256:
 
 
 @internal
-def credit(account: address, amount_wei: uint256):
+@pure
+def is_contender(member: uint256) -> bool:
     """
-    @notice Owe an account more.
-    @param account The account.
-    @param amount_wei How much, in wei.
+    @notice Whether a member has shown a claim and has not been defeated.
+    @param member The member's word.
+    @return Whether it is so.
     """
-    if amount_wei != 0:
-        self.credits_wei[account] += amount_wei
-
-
-@internal
-def burn(amount_wei: uint256):
-    """
-    @notice Send value to the zero address.
-    @param amount_wei How much, in wei.
-    """
-    if amount_wei != 0:
-        send(empty(address), amount_wei)
+    standing: uint256 = member & U8
+    return standing == phases.REVEALED or standing == phases.LATE
 
 
 @internal
 @view
-def count_standing(job_id: uint256, standing: uint256) -> uint256:
+def get_contender(job_id: uint256, account: address) -> uint256:
     """
-    @notice Return how many members stand here.
+    @notice Return a member that has shown a claim and has not been defeated.
     @param job_id The job.
-    @param standing The standing that counts.
-    @return Their number.
+    @param account The member's account.
+    @return Its word.
     """
-    count: uint256 = 0
-    for seat: uint256 in range(self.get_member_count(job_id), bound=MAX_MEMBERS):
-        if self.get_standing(job_id, seat) == standing:
-            # At most MAX_MEMBERS.
-            count = unsafe_add(count, 1)
-    return count
+    member: uint256 = self.members[job_id][account]
+    require.contender(self.is_contender(member))
+    return member
 
 
 @internal
-def close(job_id: uint256, share_wei: uint256):
+@pure
+def hash_top(top: bytes32) -> uint256:
     """
-    @notice Settle a job: every contender gets its bond and a share of the reward, the client the
-            rest, and the bonds of those who never showed their claim are burned.
-    @param job_id A job that is not settled.
-    @param share_wei What each contender gets of the reward; all shares are at most the reward.
+    @notice Return the key of a claim.
+    @param top The top of its history.
+    @return The key.
     """
-    self.jobs[job_id].head = self.jobs[job_id].head | 1 << SETTLED_AT
+    return convert(keccak256(top), uint256) >> KEY_AT
+
+
+@internal
+def end_match(job_id: uint256, first: address, second: address, outcome: uint256):
+    """
+    @notice Defeat whoever was wrong in a match of two contenders.
+    @param job_id The job.
+    @param first The member of side 0.
+    @param second The member of side 1.
+    @param outcome Which side was right, or NEITHER.
+    """
+    member_0: uint256 = self.get_contender(job_id, first)
+    member_1: uint256 = self.get_contender(job_id, second)
+    if outcome != 0:
+        self._defeat(job_id, first, member_0, member_1)
+    if outcome != 1:
+        self._defeat(job_id, second, member_1, member_0)
+    # No counter overflows: above.
+    if outcome == 0:
+        self.members[job_id][first] = unsafe_add(member_0, 1 << PRIZES_AT)
+    elif outcome == 1:
+        self.members[job_id][second] = unsafe_add(member_1, 1 << PRIZES_AT)
+    else:
+        tally: uint256 = self.jobs[job_id].tally
+        self.jobs[job_id].tally = unsafe_add(tally, 2 << FORFEITS_AT)
+
+
+@internal
+def _defeat(job_id: uint256, account: address, loser: uint256, rival: uint256):
+    # Take a contender out; its prizes are forfeited. No counter under- or overflows: the loser was
+    # counted as what it is.
+    key: uint256 = loser >> KEY_AT
+    self.members[job_id][account] = key << KEY_AT | phases.DEFEATED
+    claim: uint256 = unsafe_sub(self.claims[job_id][key], 1)
+    if loser & U8 == phases.REVEALED:
+        claim = unsafe_sub(claim, 1 << SHARERS_AT)
+    self.claims[job_id][key] = claim
+    tally: uint256 = self.jobs[job_id].tally
+    if claim & U24 == 0:
+        self.claims[job_id][rival >> KEY_AT] |= UNOPPOSED
+        tally = unsafe_sub(tally, 1)
+    prizes: uint256 = (loser >> PRIZES_AT) & U24
+    tally = unsafe_add(tally, 1 << DEFEATED_AT)
+    self.jobs[job_id].tally = unsafe_add(tally, prizes << FORFEITS_AT)
+
+
+@internal
+def close(job_id: uint256, status: uint256, sharers: uint256, top: bytes32):
+    """
+    @notice Close an open job, and burn what nobody is owed.
+    @param job_id The job.
+    @param status How it ends.
+    @param sharers How many share the reward; if none do, the client gets it.
+    @param top The top of the history that won, if one did.
+    """
+    tally: uint256 = self.jobs[job_id].tally
     bond_wei: uint256 = self.jobs[job_id].bond_wei
-    rest_wei: uint256 = self.jobs[job_id].reward_wei
-    for seat: uint256 in range(self.get_member_count(job_id), bound=MAX_MEMBERS):
-        if self.get_standing(job_id, seat) == phases.REVEALED:
-            self.credit(self.get_address(job_id, seat), bond_wei + share_wei)
-            rest_wei -= share_wei
-    self.credit(self.jobs[job_id].client, rest_wei)
-    self.burn(bond_wei * self.count_standing(job_id, phases.COMMITTED))
+    prize_wei: uint256 = unsafe_div(bond_wei, PRIZE_DIVISOR)
+    # All that was paid in, which is less than 2^100.
+    lost_wei: uint256 = unsafe_mul((tally >> HIDDEN_AT) & U24, bond_wei)
+    defeated_wei: uint256 = unsafe_mul(
+        (tally >> DEFEATED_AT) & U24, unsafe_sub(bond_wei, prize_wei)
+    )
+    forfeits_wei: uint256 = unsafe_mul((tally >> FORFEITS_AT) & U24, prize_wei)
+    lost_wei = unsafe_add(unsafe_add(lost_wei, defeated_wei), forfeits_wei)
+    tally |= status << STATUS_AT
+    if sharers == 0:
+        tally |= CLIENT_OWED
+    else:
+        lost_wei = unsafe_add(lost_wei, self.jobs[job_id].reward_wei % sharers)
+    self.jobs[job_id].tally = tally
+    log Settled(job_id=job_id, status=status, top=top)
+    if lost_wei != 0:
+        send(empty(address), lost_wei)
+
+
+@internal
+@view
+def calculate_debt(job_id: uint256, account: address) -> uint256:
+    """
+    @notice Return what a closed job owes an account: as a contender, and as the client.
+    @param job_id The job.
+    @param account The account.
+    @return How much, in wei.
+    """
+    owed_wei: uint256 = 0
+    tally: uint256 = self.jobs[job_id].tally
+    member: uint256 = self.members[job_id][account]
+    # All sums are at most what was paid in, which is less than 2^100.
+    if self.is_contender(member):
+        owed_wei = self.jobs[job_id].bond_wei
+        prize_wei: uint256 = unsafe_div(owed_wei, PRIZE_DIVISOR)
+        prizes: uint256 = (member >> PRIZES_AT) & U24
+        owed_wei = unsafe_add(owed_wei, unsafe_mul(prizes, prize_wei))
+        if self.get_status(tally) == phases.WON and member & U8 == phases.REVEALED:
+            claim: uint256 = self.claims[job_id][member >> KEY_AT]
+            sharers: uint256 = (claim >> SHARERS_AT) & U24
+            # This member is a sharer.
+            share_wei: uint256 = unsafe_div(self.jobs[job_id].reward_wei, sharers)
+            owed_wei = unsafe_add(owed_wei, share_wei)
+    if tally & CLIENT_OWED != 0 and account == self.jobs[job_id].client:
+        owed_wei = unsafe_add(owed_wei, self.jobs[job_id].reward_wei)
+    return owed_wei

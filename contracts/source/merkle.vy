@@ -20,16 +20,20 @@ ARITY: constant(uint256) = 16
 def get_height(count: uint256) -> uint256:
     """
     @notice Return the height of a tree.
-    @param count Number of its leaves.
+    @param count Number of its leaves, at most 2^64.
     @return ceil(log2(count)), and for no leaves any number: no index lies in such a tree.
     """
+    # The number of bits of the last index; of no leaves it is a very large one.
+    rest: uint256 = unsafe_sub(count, 1)
     height: uint256 = 0
-    for level: uint256 in range(MAX_HEIGHT):
-        if (1 << height) >= count:
-            break
-        # At most MAX_HEIGHT.
-        height = unsafe_add(height, 1)
-    return height
+    step: uint256 = 32
+    for _: uint256 in range(6):
+        if rest >> step != 0:
+            rest >>= step
+            # At most 63.
+            height = unsafe_add(height, step)
+        step >>= 1
+    return unsafe_add(height, min(rest, 1))
 
 
 @internal
@@ -43,6 +47,21 @@ def get_width(count: uint256, level: uint256) -> uint256:
     """
     # The sum is below 2^65: a level is at most MAX_HEIGHT.
     return unsafe_sub(unsafe_add(count, 1 << level), 1) >> level
+
+
+@internal
+@pure
+def get_block(level: uint256) -> uint256:
+    """
+    @notice Return how many levels a round opens below a node: all such blocks of a path are alike.
+    @param level The node's level, at most MAX_HEIGHT.
+    @return At most ARITY_LOG2.
+    """
+    if level == 0:
+        return 0
+    blocks: uint256 = unsafe_div(unsafe_add(level, ARITY_LOG2 - 1), ARITY_LOG2)
+    # `blocks` is 1 at least.
+    return unsafe_div(unsafe_sub(unsafe_add(level, blocks), 1), blocks)
 
 
 @internal
@@ -97,22 +116,22 @@ def climb(
     if index >= width:
         return False, empty(bytes32)
     place: uint256 = index
+    # The place of the level's last node, which has no sibling if it is an even one.
+    last: uint256 = unsafe_sub(width, 1)
     result: bytes32 = node
     used: uint256 = 0
     for level: uint256 in range(low, high, bound=MAX_HEIGHT):
-        if (place ^ 1) < width:
+        if place & 1 == 1 or place != last:
             if used >= len(siblings):
                 return False, empty(bytes32)
-            sibling: bytes32 = siblings[used]
             if place & 1 == 1:
-                result = self.hash_node(tag, sibling, result)
+                result = keccak256(concat(tag, siblings[used], result))
             else:
-                result = self.hash_node(tag, result, sibling)
+                result = keccak256(concat(tag, result, siblings[used]))
             # At most MAX_HEIGHT.
             used = unsafe_add(used, 1)
         place >>= 1
-        # A width is below 2^65.
-        width = unsafe_add(width, 1) >> 1
+        last >>= 1
     return used == len(siblings), result
 
 

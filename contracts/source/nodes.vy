@@ -205,10 +205,11 @@ def locate(
             return False, 0
         place: uint256 = convert(coordinate, uint256)
         divisor: uint256 = (row >> 72) & U32
+        quotient: uint256 = unsafe_div(place, divisor)
         size: uint256 = (row >> 104) & U64
-        if place % divisor != 0 or unsafe_div(place, divisor) >= size:
+        if quotient >= size or unsafe_mul(quotient, divisor) != place:
             return False, 0
-        linear = unsafe_add(unsafe_mul(linear, size), unsafe_div(place, divisor))
+        linear = unsafe_add(unsafe_mul(linear, size), quotient)
     return True, linear
 
 

@@ -14,7 +14,8 @@ def big_bond(condition: bool):
     @notice Refuse unless the bond is large enough to pay for a match.
     @param condition Whether it is so.
     """
-    assert condition, "referee: bond too small"
+    if not condition:
+        self._refuse("referee: bond too small")
 
 
 @internal
@@ -24,7 +25,30 @@ def bond(condition: bool):
     @notice Refuse unless the value is the bond.
     @param condition Whether it is so.
     """
-    assert condition, "referee: value is not the bond"
+    if not condition:
+        self._refuse("referee: value is not the bond")
+
+
+@internal
+@pure
+def claim(condition: bool):
+    """
+    @notice Refuse unless there is such a claim, as the call needs it.
+    @param condition Whether it is so.
+    """
+    if not condition:
+        self._refuse("referee: no such claim")
+
+
+@internal
+@pure
+def contender(condition: bool):
+    """
+    @notice Refuse unless the member has shown a claim and has not been defeated.
+    @param condition Whether it is so.
+    """
+    if not condition:
+        self._refuse("referee: not a contender")
 
 
 @internal
@@ -34,37 +58,52 @@ def debt(condition: bool):
     @notice Refuse unless the sender is owed something.
     @param condition Whether it is so.
     """
-    assert condition, "referee: nothing owed"
+    if not condition:
+        self._refuse("referee: nothing owed")
+
+
+@internal
+@pure
+def difference(condition: bool):
+    """
+    @notice Refuse unless the two sides differ at the place that was picked.
+    @param condition Whether it is so.
+    """
+    if not condition:
+        self._refuse("referee: both sides agree there")
 
 
 @internal
 @pure
 def dispute(condition: bool):
     """
-    @notice Refuse unless two claims differ.
+    @notice Refuse unless the two claims differ.
     @param condition Whether it is so.
     """
-    assert condition, "referee: no two claims differ"
+    if not condition:
+        self._refuse("referee: claims are the same")
 
 
 @internal
 @pure
 def first_time(condition: bool):
     """
-    @notice Refuse unless the sender has no seat yet.
+    @notice Refuse unless the sender has not joined yet.
     @param condition Whether it is so.
     """
-    assert condition, "referee: already joined"
+    if not condition:
+        self._refuse("referee: already joined")
 
 
 @internal
 @pure
-def free_seat(condition: bool):
+def free_claim(condition: bool):
     """
-    @notice Refuse unless the job has a seat left.
+    @notice Refuse unless the claim may meet another.
     @param condition Whether it is so.
     """
-    assert condition, "referee: no seat left"
+    if not condition:
+        self._refuse("referee: claim is meeting another")
 
 
 @internal
@@ -74,97 +113,107 @@ def index_in_range(condition: bool):
     @notice Refuse unless the index is one of those to choose from.
     @param condition Whether it is so.
     """
-    assert condition, "referee: index out of range"
+    if not condition:
+        self._refuse("referee: index out of range")
 
 
 @internal
 @pure
 def job(condition: bool):
     """
-    @notice Refuse unless there is such a job.
+    @notice Refuse unless the job exists.
     @param condition Whether it is so.
     """
-    assert condition, "referee: no such job"
+    if not condition:
+        self._refuse("referee: no such job")
 
 
 @internal
 @pure
 def matching_chunk(condition: bool):
     """
-    @notice Refuse unless the chunk is the disputed one.
+    @notice Refuse unless the bytes are those of the leaf.
     @param condition Whether it is so.
     """
-    assert condition, "referee: chunk does not match"
+    if not condition:
+        self._refuse("referee: chunk does not match")
 
 
 @internal
 @pure
 def matching_commitment(condition: bool):
     """
-    @notice Refuse unless the claim is the one that was committed to.
+    @notice Refuse unless the sender has committed to this claim.
     @param condition Whether it is so.
     """
-    assert condition, "referee: commitment does not match"
+    if not condition:
+        self._refuse("referee: commitment does not match")
 
 
 @internal
 @pure
 def matching_opening(condition: bool):
     """
-    @notice Refuse unless the opening is the one of the node.
+    @notice Refuse unless the nodes are those below the node.
     @param condition Whether it is so.
     """
-    assert condition, "referee: opening does not match"
+    if not condition:
+        self._refuse("referee: opening does not match")
 
 
 @internal
 @pure
 def matching_proof(condition: bool):
     """
-    @notice Refuse unless the proof leads to what is agreed.
+    @notice Refuse unless the proof leads where it has to.
     @param condition Whether it is so.
     """
-    assert condition, "referee: proof does not match"
+    if not condition:
+        self._refuse("referee: proof does not match")
 
 
 @internal
 @pure
 def matching_values(condition: bool):
     """
-    @notice Refuse unless the accumulators are as many as asked for, or the ones that were posted.
+    @notice Refuse unless the accumulators are those that were, or have to be, posted.
     @param condition Whether it is so.
     """
-    assert condition, "referee: values do not match"
+    if not condition:
+        self._refuse("referee: values do not match")
 
 
 @internal
 @pure
 def mover(condition: bool):
     """
-    @notice Refuse unless the move is the sender's to make.
+    @notice Refuse unless the sender may make the move.
     @param condition Whether it is so.
     """
-    assert condition, "referee: not yours to move"
+    if not condition:
+        self._refuse("referee: not yours to move")
 
 
 @internal
 @pure
 def no_dispute(condition: bool):
     """
-    @notice Refuse unless no two claims differ.
+    @notice Refuse unless at most one claim is left.
     @param condition Whether it is so.
     """
-    assert condition, "referee: claims still differ"
+    if not condition:
+        self._refuse("referee: claims still differ")
 
 
 @internal
 @pure
 def no_match(condition: bool):
     """
-    @notice Refuse unless no match is being played.
+    @notice Refuse unless the two have not begun a match.
     @param condition Whether it is so.
     """
-    assert condition, "referee: a match is being played"
+    if not condition:
+        self._refuse("referee: match has begun")
 
 
 @internal
@@ -174,7 +223,8 @@ def no_time_left(condition: bool):
     @notice Refuse unless the side to move has no time left.
     @param condition Whether it is so.
     """
-    assert condition, "referee: clock still running"
+    if not condition:
+        self._refuse("referee: clock still running")
 
 
 @internal
@@ -184,7 +234,8 @@ def not_early(condition: bool):
     @notice Refuse unless the time for the call has come.
     @param condition Whether it is so.
     """
-    assert condition, "referee: too early"
+    if not condition:
+        self._refuse("referee: too early")
 
 
 @internal
@@ -194,37 +245,63 @@ def not_late(condition: bool):
     @notice Refuse unless the time for the call has not passed.
     @param condition Whether it is so.
     """
-    assert condition, "referee: too late"
+    if not condition:
+        self._refuse("referee: too late")
+
+
+@internal
+@pure
+def open_job(condition: bool):
+    """
+    @notice Refuse unless the job is open.
+    @param condition Whether it is so.
+    """
+    if not condition:
+        self._refuse("referee: job is closed")
+
+
+@internal
+@pure
+def order(condition: bool):
+    """
+    @notice Refuse unless the two members come in the order of their addresses.
+    @param condition Whether it is so.
+    """
+    if not condition:
+        self._refuse("referee: lower address first")
 
 
 @internal
 @pure
 def phase(condition: bool):
     """
-    @notice Refuse unless the match is in a phase that has this move.
+    @notice Refuse unless the move exists where the match stands.
     @param condition Whether it is so.
     """
-    assert condition, "referee: not in this phase"
+    if not condition:
+        self._refuse("referee: not in this phase")
 
 
 @internal
 @pure
 def same_position(condition: bool):
     """
-    @notice Refuse unless the match stands where the sender thinks.
+    @notice Refuse unless the match stands where the call says.
     @param condition Whether it is so.
     """
-    assert condition, "referee: position has changed"
+    if not condition:
+        self._refuse("referee: position has changed")
 
 
 @internal
 @pure
 def sound_terms(condition: bool):
     """
-    @notice Refuse unless the terms of a job are within their bounds.
+    @notice Refuse unless the job's counts, windows and clocks are within bounds.
     @param condition Whether it is so.
     """
-    assert condition, "referee: absurd terms"
+    if not condition:
+        self._refuse("referee: absurd terms")
 
 
 @internal
@@ -234,24 +311,11 @@ def time_left(condition: bool):
     @notice Refuse unless the side to move has time left.
     @param condition Whether it is so.
     """
-    assert condition, "referee: clock expired"
+    if not condition:
+        self._refuse("referee: clock expired")
 
 
 @internal
 @pure
-def unknown_function(condition: bool):
-    """
-    @notice Refuse unless the chain does not know the function.
-    @param condition Whether it is so.
-    """
-    assert condition, "referee: the chain knows this function"
-
-
-@internal
-@pure
-def unsettled(condition: bool):
-    """
-    @notice Refuse unless the job is not settled.
-    @param condition Whether it is so.
-    """
-    assert condition, "referee: job is settled"
+def _refuse(reason: String[40]):
+    raise reason

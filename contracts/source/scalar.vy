@@ -1,6 +1,6 @@
 # pragma version 0.4.3
 """
-@title The scalar functions that the chain decides, by number
+@title The scalar functions that are not transcendental, by number
 @license Apache-2.0
 @notice Numbers of functions and of types are those of the arithmetic `ordered`, version 1. An
         operand is the bit pattern of its type, as a natural number: below 2 ** 32 for FLOAT32
@@ -8,7 +8,6 @@
         Results are canonical: one NaN, and 0 or 1 for BOOL.
 """
 
-import elementary
 import float32
 import integers
 
@@ -41,8 +40,6 @@ FLOOR: constant(uint256) = 23
 ROUND: constant(uint256) = 26
 FLOOR_DIVIDE: constant(uint256) = 27
 REMAINDER: constant(uint256) = 28
-EXP: constant(uint256) = 64
-RSQRT: constant(uint256) = 78
 
 # Sets of functions: bit f stands for function f.
 COMPARISONS: constant(uint256) = 63 << EQ
@@ -54,7 +51,7 @@ ON_NUMBERS: constant(uint256) = (
 )
 ON_FLOATS: constant(uint256) = (
     ON_ALL | ON_NUMBERS | ROUNDINGS
-    | (1 << DIV) | (1 << FMA) | (1 << SQRT) | (1 << EXP) | (1 << RSQRT)
+    | (1 << DIV) | (1 << FMA) | (1 << SQRT)
 )
 ON_BOOLS: constant(uint256) = ON_ALL | BITWISE | (1 << BIT_NOT)
 ON_INTEGERS: constant(uint256) = (
@@ -63,7 +60,7 @@ ON_INTEGERS: constant(uint256) = (
 KNOWN: constant(uint256) = ON_FLOATS | ON_INTEGERS
 OF_ONE: constant(uint256) = (
     (1 << COPY) | (1 << SQRT) | (1 << NEG) | (1 << ABS) | (1 << BIT_NOT) | (1 << CONVERT)
-    | ROUNDINGS | (1 << EXP) | (1 << RSQRT)
+    | ROUNDINGS
 )
 
 # Which outcomes of a comparison (LESS, EQUAL, GREATER, UNORDERED: bits 0 to 3) make it true,
@@ -75,7 +72,7 @@ TRUE_OUTCOMES: constant(uint256) = 2 | 13 << 4 | 1 << 8 | 3 << 12 | 4 << 16 | 6 
 @pure
 def is_known(function: uint256) -> bool:
     """
-    @notice Whether the chain can decide this function.
+    @notice Whether this is one of them.
     """
     return (KNOWN >> function) & 1 != 0
 
@@ -237,11 +234,7 @@ def _evaluate_float(function: uint256, x: uint256, y: uint256, z: uint256) -> ui
         return float32.absolute(x)
     if function <= GE:
         return self._is_true(function, float32.compare(x, y))
-    if function <= ROUND:
-        return float32.to_integral(x, unsafe_sub(function, FLOOR))  # FLOOR to ROUND are left.
-    if function == EXP:
-        return elementary.exp(x)
-    return elementary.reciprocal_square_root(x)
+    return float32.to_integral(x, unsafe_sub(function, FLOOR))  # FLOOR to ROUND are left.
 
 
 @internal

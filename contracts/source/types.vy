@@ -9,6 +9,13 @@ import merkle
 MAX_NODE_BYTES: constant(uint256) = 2_048
 MAX_OPERANDS: constant(uint256) = 8
 CHUNK_BYTES: constant(uint256) = 256
+# Eight elements with the longest proofs: a header, a chunk, and siblings in trees of 2^55 chunks
+# and of 2^48 tensors.
+MAX_EVIDENCE_BYTES: constant(uint256) = 28_944
+# Two for each level that an opening shows.
+MAX_SIBLINGS: constant(uint256) = 8
+# The accumulators of one round of a fold, 63 of eight bytes.
+MAX_VALUES_BYTES: constant(uint256) = 504
 # Element type and rank, one byte each, and eight dimensions of eight bytes.
 MAX_HEADER_BYTES: constant(uint256) = 66
 
@@ -29,23 +36,55 @@ struct Terms:
     bond_wei: uint256
     commit_blocks: uint256
     reveal_blocks: uint256
+    window_blocks: uint256
     clock_blocks: uint256
     increment_blocks: uint256
 
 
-# Proof of an operand's element: its chunk, up to the tensor root, up to an agreed root. One whose
-# header is empty stands where a leaf needs no operand.
-struct Opening:
-    header: Bytes[MAX_HEADER_BYTES]
-    chunk: Bytes[CHUNK_BYTES]
-    chunk_proof: DynArray[bytes32, merkle.MAX_HEIGHT]
-    root_proof: DynArray[bytes32, merkle.MAX_HEIGHT]
+# The two members of a match; the first, side 0, has the lower address.
+struct Pair:
+    job_id: uint256
+    first: address
+    second: address
 
 
-# What both sides agree on at a leaf: the roots, the place, the accumulator before it.
+# Where a match stands: a packed word (turns.vy says how), both sides' nodes, the digest of what has
+# been found out. The contract remembers its digest alone, and every move brings it along.
+struct Position:
+    head: uint256
+    node_0: bytes32
+    node_1: bytes32
+    facts: bytes32
+
+
+# What a match has found out; turns.vy says how words are packed, `Facts` in
+# contracts/model/types.py what all of it means.
+struct Facts:
+    place: uint256
+    interval_0: bytes32
+    interval_1: bytes32
+    trace_0: bytes32
+    trace_1: bytes32
+    encoding_digest: bytes32
+    tensor: uint256
+    fold: uint256
+    bits: uint256
+
+
+# One step down a tree: `Dive` in contracts/model/types.py says what is what.
+struct Dive:
+    child: uint256
+    node: bytes32
+    siblings: DynArray[bytes32, MAX_SIBLINGS]
+    nodes: DynArray[bytes32, merkle.ARITY]
+
+
+# What both sides agree on at a leaf: the roots, the place, the accumulator before it. The state
+# before the step counts only if it has been shown.
 struct Context:
     trace_top: bytes32
     operators: uint256
+    has_before: bool
     before: bytes32
     state_slots: uint256
     data_top: bytes32
@@ -63,4 +102,3 @@ struct Summary:
     width: uint256
     elements: uint256
     fold_length: uint256
-    output_root: bytes32

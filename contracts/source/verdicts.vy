@@ -2,302 +2,330 @@
 """
 @title The moves from one chunk of a tensor to a verdict
 @license Apache-2.0
-@notice contracts/model/moves.py is the specification of each.
+@notice What is bound by what has been committed to (a chunk, a leaf) may come from anyone;
+        accumulators, and the choice among them, come from the member whose bond they risk.
+        contracts/model/verdicts.py is the specification.
 """
 
 import descent
 import ledger
-import matches
 import merkle
 import phases
 import require
 import tags
 import tensors
+import turns
 import types
 
 uses: descent
 uses: ledger
-uses: matches
+uses: turns
 
-# Segments into which one round divides a fold, and the bytes of the accumulators between them.
+# Segments into which one round divides a fold.
 FOLD_ARITY: constant(uint256) = 64
-MAX_VALUES_BYTES: constant(uint256) = 504
-
-
-event ChunkOpened:
-    job_id: indexed(uint256)
-    number: uint256
-    chunk: Bytes[types.CHUNK_BYTES]
-
-
-event ElementPicked:
-    job_id: indexed(uint256)
-    number: uint256
-    element: uint256
-    bits: uint256
-
-
-event FoldOpened:
-    job_id: indexed(uint256)
-    number: uint256
-    values: Bytes[MAX_VALUES_BYTES]
-
-
-event SegmentPicked:
-    job_id: indexed(uint256)
-    number: uint256
-    low: uint256
-    high: uint256
 
 
 event LeafComputed:
     job_id: indexed(uint256)
-    number: uint256
-    claimed: uint256
+    first: indexed(address)
+    second: indexed(address)
+    bits_0: uint256
+    bits_1: uint256
     computed: uint256
 
 
-event Referred:
-    job_id: indexed(uint256)
-    number: uint256
-    function: uint256
+@external
+def reach_chunk(
+    pair: types.Pair,
+    position: types.Position,
+    facts: types.Facts,
+    dive: types.Dive,
+    chunk: Bytes[types.CHUNK_BYTES],
+):
+    """
+    @notice Pick for the last time in a tensor's tree, and show the bytes of the mover's chunk at
+            once.
+    @param pair The members of the match.
+    @param position Where it stands.
+    @param facts What it has found out.
+    @param dive The pick and the mover's leaf.
+    @param chunk The bytes.
+    """
+    turn: turns.Turn = turns.begin_with(pair, position, facts, phases.TENSOR)
+    require.phase(turn.entered == descent.BOTH and turn.level == turn.span)
+    turn = descent.pick(turn, dive)
+    self._require_chunk(turn, facts, chunk, turn.mine)
+    turn.phase = phases.CHUNK
+    turn.entered = 1
+    turns.pass_on(turn, dive.nodes, chunk)
 
 
 @external
-def open_chunk(job_id: uint256, position: bytes32, chunk: Bytes[types.CHUNK_BYTES]):
+def open_chunk(
+    pair: types.Pair,
+    position: types.Position,
+    facts: types.Facts,
+    chunk: Bytes[types.CHUNK_BYTES],
+):
     """
-    @notice Show the bytes of the disputed chunk.
-    @param job_id The job.
-    @param position The position that the move answers.
+    @notice Show the bytes of the mover's chunk, if it was reached without showing them.
+    @param pair The members of the match.
+    @param position Where it stands.
+    @param facts What it has found out.
     @param chunk The bytes.
     """
-    turn: matches.Turn = matches.begin(job_id, position, 1 << phases.CHUNK)
-    require.phase(not turn.opened)
-    tensor: uint256 = matches.matches[turn.job_id].tensor
-    # A tensor has less than 2^63 bytes, and the chunk begins before its end.
-    size: uint256 = unsafe_mul(tensor & matches.U64, tensor >> matches.WIDTH_AT)
-    size = unsafe_sub(size, unsafe_mul(turn.index, types.CHUNK_BYTES))
-    require.matching_chunk(len(chunk) == min(size, types.CHUNK_BYTES))
-    self._require_chunk(turn, chunk)
-    turn.opened = True
-    matches.save(turn)
-    log ChunkOpened(job_id=job_id, number=turn.number, chunk=chunk)
+    turn: turns.Turn = turns.begin_with(pair, position, facts, phases.CHUNK)
+    require.phase(turn.entered == 0)
+    self._require_chunk(turn, facts, chunk, turn.mine)
+    turn.entered = 1
+    turns.pass_on(turn, [], chunk)
 
 
 @external
 def pick_element(
-    job_id: uint256, position: bytes32, chunk: Bytes[types.CHUNK_BYTES], place: uint256
+    pair: types.Pair,
+    position: types.Position,
+    facts: types.Facts,
+    theirs: Bytes[types.CHUNK_BYTES],
+    mine: Bytes[types.CHUNK_BYTES],
+    values: Bytes[types.MAX_VALUES_BYTES],
 ):
     """
-    @notice Name the element of the opened chunk that the challenger disputes.
-    @param job_id The job.
-    @param position The position that the move answers.
-    @param chunk The opened bytes.
-    @param place The element's place in them.
+    @notice Show both chunks, of which the first different element is in dispute.
+    @param pair The members of the match.
+    @param position Where it stands.
+    @param facts What it has found out.
+    @param theirs The bytes that the other side has shown.
+    @param mine The mover's own.
+    @param values The mover's accumulators at the inner boundaries of the segments, if the element
+           was folded; little-endian.
     """
-    turn: matches.Turn = matches.begin(job_id, position, 1 << phases.CHUNK)
-    matches.require_member(turn, turn.challenger)
-    require.phase(turn.opened)
-    self._require_chunk(turn, chunk)
-    tensor: uint256 = matches.matches[turn.job_id].tensor
-    width: uint256 = tensor >> matches.WIDTH_AT
-    # The width of an element type is not 0; an element's index is below 2^63.
-    require.index_in_range(place < unsafe_div(len(chunk), width))
+    turn: turns.Turn = turns.begin_with(pair, position, facts, phases.CHUNK)
+    turns.require_own(turn)
+    require.phase(turn.entered == 1)
+    self._require_chunk(turn, facts, theirs, turn.theirs)
+    self._require_chunk(turn, facts, mine, turn.mine)
+    width: uint256 = facts.tensor >> turns.WIDTH_AT
+    # An element's index is below 2^63, a width is not 0.
+    place: uint256 = unsafe_div(tensors.find_difference(mine, theirs), width)
+    start: uint256 = unsafe_mul(place, width)
     element: uint256 = unsafe_mul(turn.index, unsafe_div(types.CHUNK_BYTES, width))
     element = unsafe_add(element, place)
-    bits: uint256 = tensors.read_element(chunk, unsafe_mul(place, width), width)
-    fold_length: uint256 = (tensor >> matches.FOLD_LENGTH_AT) & matches.U64
-    matches.matches[turn.job_id].tensor = tensor | element << matches.ELEMENT_AT
-    matches.matches[turn.job_id].fold = (
-        fold_length << matches.HIGH_AT | bits << matches.HIGH_BITS_AT
+    found: types.Facts = facts
+    found.tensor |= element << turns.ELEMENT_AT
+    fold_length: uint256 = (facts.tensor >> turns.FOLD_LENGTH_AT) & turns.U64
+    found.fold = fold_length << turns.HIGH_AT
+    found.bits = self._pack_bits(
+        turn,
+        tensors.read_element(mine, start, width),
+        tensors.read_element(theirs, start, width),
     )
-    turn.opened = False
-    turn.phase = phases.LEAF
-    if fold_length > 1:
-        turn.phase = phases.FOLD
-    matches.save(turn)
-    log ElementPicked(job_id=job_id, number=turn.number, element=element, bits=bits)
-
-
-@external
-def open_fold(job_id: uint256, position: bytes32, values: Bytes[MAX_VALUES_BYTES]):
-    """
-    @notice Post the accumulators at the inner boundaries of the segments.
-    @param job_id The job.
-    @param position The position that the move answers.
-    @param values The accumulators, little-endian.
-    """
-    turn: matches.Turn = matches.begin(job_id, position, 1 << phases.FOLD)
-    matches.require_member(turn, turn.defender)
-    require.phase(not turn.opened)
-    segments: uint256 = self._get_segments(matches.matches[turn.job_id].fold)
-    width: uint256 = matches.matches[turn.job_id].tensor >> matches.WIDTH_AT
-    # A fold that is still open has two segments at least, and 64 at most.
-    size: uint256 = unsafe_mul(unsafe_sub(segments, 1), width)
-    require.matching_values(len(values) == size)
-    turn.opened = True
-    matches.save_at(turn, self._hash_values(values))
-    log FoldOpened(job_id=job_id, number=turn.number, values=values)
+    self._narrow(turn, found, values)
 
 
 @external
 def pick_segment(
-    job_id: uint256, position: bytes32, values: Bytes[MAX_VALUES_BYTES], segment: uint256
+    pair: types.Pair,
+    position: types.Position,
+    facts: types.Facts,
+    theirs: Bytes[types.MAX_VALUES_BYTES],
+    segment: uint256,
+    bits: uint256,
+    values: Bytes[types.MAX_VALUES_BYTES],
 ):
     """
     @notice Name the segment that begins with an agreed accumulator and ends with a disputed one.
-    @param job_id The job.
-    @param position The position that the move answers.
-    @param values The accumulators that were posted.
+    @param pair The members of the match.
+    @param position Where it stands.
+    @param facts What it has found out.
+    @param theirs The accumulators that the other side has posted.
     @param segment The segment.
+    @param bits What the mover says of its last accumulator; ignored at the end of the fold's range,
+           of which it has spoken already.
+    @param values The mover's accumulators at the inner boundaries of the segment's segments.
     """
-    turn: matches.Turn = matches.begin(job_id, position, 1 << phases.FOLD)
-    matches.require_member(turn, turn.challenger)
-    require.phase(turn.opened)
-    require.matching_values(self._hash_values(values) == turn.node)
-    fold: uint256 = matches.matches[turn.job_id].fold
-    segments: uint256 = self._get_segments(fold)
+    turn: turns.Turn = turns.begin_with(pair, position, facts, phases.FOLD)
+    turns.require_own(turn)
+    require.matching_values(self._hash_values(theirs) == turn.theirs)
+    segments: uint256 = self._get_segments(facts.fold)
     require.index_in_range(segment < segments)
-    width: uint256 = matches.matches[turn.job_id].tensor >> matches.WIDTH_AT
-    low_bits: uint256 = (fold >> matches.LOW_BITS_AT) & matches.U64
-    high_bits: uint256 = fold >> matches.HIGH_BITS_AT
-    # Boundary b, for b from 1 on, is the accumulator at (b - 1) * width.
+    width: uint256 = facts.tensor >> turns.WIDTH_AT
+    low_bits: uint256 = facts.fold >> turns.LOW_BITS_AT
+    found: types.Facts = facts
+    # Boundary b, for b from 1 on, is the accumulator at (b - 1) * width; segments are at most 64.
     next: uint256 = unsafe_add(segment, 1)
     if segment != 0:
         start: uint256 = unsafe_mul(unsafe_sub(segment, 1), width)
-        low_bits = tensors.read_element(values, start, width)
+        low_bits = tensors.read_element(theirs, start, width)
     if next < segments:
-        high_bits = tensors.read_element(values, unsafe_mul(segment, width), width)
-    low: uint256 = self._get_boundary(fold, segment)
-    high: uint256 = self._get_boundary(fold, next)
-    matches.matches[turn.job_id].fold = (
-        low
-        | high << matches.HIGH_AT
-        | low_bits << matches.LOW_BITS_AT
-        | high_bits << matches.HIGH_BITS_AT
+        require.matching_values(bits >> (width << 3) == 0)
+        their_bits: uint256 = tensors.read_element(theirs, unsafe_mul(segment, width), width)
+        found.bits = self._pack_bits(turn, bits, their_bits)
+    require.difference(found.bits & turns.U64 != found.bits >> turns.BITS_1_AT)
+    found.fold = (
+        self._get_boundary(facts.fold, segment)
+        | self._get_boundary(facts.fold, next) << turns.HIGH_AT
+        | low_bits << turns.LOW_BITS_AT
     )
-    turn.opened = False
-    # Boundaries ascend.
-    if unsafe_sub(high, low) == 1:
-        turn.phase = phases.LEAF
-    matches.save(turn)
-    log SegmentPicked(job_id=job_id, number=turn.number, low=low, high=high)
+    self._narrow(turn, found, values)
 
 
 @external
 def leaf(
-    job_id: uint256,
-    position: bytes32,
+    pair: types.Pair,
+    position: types.Position,
+    facts: types.Facts,
+    side: uint256,
     encoding: Bytes[types.MAX_NODE_BYTES],
-    openings: DynArray[types.Opening, types.MAX_OPERANDS],
+    before: bytes32,
+    before_proof: DynArray[bytes32, merkle.MAX_HEIGHT],
+    evidence: Bytes[types.MAX_EVIDENCE_BYTES],
 ):
     """
     @notice Compute the one scalar operation that is left, from proven operands, and decide.
-    @param job_id The job.
-    @param position The position that the move answers.
+    @param pair The members of the match.
+    @param position Where it stands.
+    @param facts What it has found out.
+    @param side Whose trees the operands are proven against: they agree on all that is read.
     @param encoding The operator.
-    @param openings The proofs of the operands' elements, by the operand's place.
+    @param before The state before the step, if an operand comes from it.
+    @param before_proof Its proof against the history or the interval.
+    @param evidence The proofs of the elements that are read: leaf.vy says how.
     """
-    turn: matches.Turn = matches.begin(job_id, position, 1 << phases.LEAF)
-    self._require_encoding(turn, encoding)
-    claimed: uint256 = matches.matches[turn.job_id].fold >> matches.HIGH_BITS_AT
-    context: types.Context = self._get_context(turn)
-    computed: uint256 = staticcall descent.LEAF.compute(context, encoding, openings)
-    log LeafComputed(job_id=job_id, number=turn.number, claimed=claimed, computed=computed)
-    matches.end(turn, computed == claimed, phases.BY_SCALAR)
+    turn: turns.Turn = turns.begin_with(pair, position, facts, phases.LEAF)
+    require.index_in_range(side < 2)
+    digest: bytes32 = keccak256(concat(tags.OPERATOR, encoding))
+    require.matching_proof(digest == facts.encoding_digest)
+    context: types.Context = self._get_context(turn, facts, side, before, before_proof)
+    computed: uint256 = staticcall descent.LEAF.compute(context, encoding, evidence)
+    bits_0: uint256 = facts.bits & turns.U64
+    bits_1: uint256 = facts.bits >> turns.BITS_1_AT
+    log LeafComputed(
+        job_id=turn.job_id,
+        first=turn.first,
+        second=turn.second,
+        bits_0=bits_0,
+        bits_1=bits_1,
+        computed=computed,
+    )
+    turn.mover = 0
+    turns.decide(turn, phases.BY_SCALAR, bits_0 == computed, bits_1 == computed)
 
 
 @external
 def prove_sink(
-    job_id: uint256,
-    position: bytes32,
+    pair: types.Pair,
+    position: types.Position,
+    facts: types.Facts,
+    side: uint256,
     root: bytes32,
     proof: DynArray[bytes32, merkle.MAX_HEIGHT],
 ):
     """
     @notice Show the output of the sink that the disputed slot of the state should be.
-    @param job_id The job.
-    @param position The position that the move answers.
+    @param pair The members of the match.
+    @param position Where it stands.
+    @param facts What it has found out.
+    @param side Whose trace it is proven against: they agree on the sinks.
     @param root The root of that output.
     @param proof Its proof against the trace.
     """
-    turn: matches.Turn = matches.begin(job_id, position, 1 << phases.SINK)
-    scope: uint256 = ledger.jobs[job_id].scope
-    operators: uint256 = scope & ledger.U32
-    slots: uint256 = (scope >> ledger.STATE_SLOTS_AT) & ledger.U32
+    turn: turns.Turn = turns.begin_with(pair, position, facts, phases.SINK)
+    require.index_in_range(side < 2)
+    scope: uint256 = ledger.jobs[turn.job_id].scope
+    operators: uint256 = scope & turns.U32
+    slots: uint256 = (scope >> ledger.STATE_SLOTS_AT) & turns.U32
     # There is a sink for every slot; operators are at most 2^20.
     index: uint256 = unsafe_add(unsafe_sub(operators, slots), turn.index)
-    top: bytes32 = matches.matches[turn.job_id].trace_top
+    top: bytes32 = self._choose(side, facts.trace_0, facts.trace_1)
     is_sink: bool = merkle.is_member(
         tags.TRACE_NODE, top, root, index, unsafe_add(operators, 1), proof
     )
     require.matching_proof(is_sink)
-    matches.end(turn, root == turn.node, phases.BY_SINK)
+    turns.decide(turn, phases.BY_SINK, turn.mine == root, turn.theirs == root)
 
 
 @external
-def refer(job_id: uint256, position: bytes32, encoding: Bytes[types.MAX_NODE_BYTES]):
-    """
-    @notice Send a leaf whose scalar function the chain does not know to the bounded verifier.
-    @param job_id The job.
-    @param position The position that the move answers.
-    @param encoding The operator.
-    """
-    turn: matches.Turn = matches.begin(job_id, position, 1 << phases.LEAF)
-    self._require_encoding(turn, encoding)
-    is_known: bool = staticcall descent.LEAF.is_known(encoding)
-    require.unknown_function(not is_known)
-    turn.phase = phases.VERIFIER
-    matches.save(turn)
-    function: uint256 = convert(slice(encoding, 1, 1), uint256)
-    log Referred(job_id=job_id, number=turn.number, function=function)
-
-
-@external
-def rule(job_id: uint256, position: bytes32, upheld: bool):
+def rule(pair: types.Pair, position: types.Position, outcome: uint256):
     """
     @notice Post the bounded verifier's ruling.
-    @param job_id The job.
-    @param position The position that the move answers.
-    @param upheld Whether the defender's value is right.
+    @param pair The members of the match.
+    @param position Where it stands.
+    @param outcome Which side's output is right, or 2 for neither.
     """
-    turn: matches.Turn = matches.begin(job_id, position, 1 << phases.VERIFIER)
-    require.mover(msg.sender == ledger.jobs[job_id].verifier)
-    matches.end(turn, upheld, phases.BY_VERIFIER)
+    turn: turns.Turn = turns.begin(pair, position, 1 << phases.VERIFIER)
+    require.mover(msg.sender == ledger.jobs[turn.job_id].verifier)
+    require.index_in_range(outcome <= phases.NEITHER)
+    turns.end(turn, phases.BY_VERIFIER, outcome)
 
 
 @external
-def timeout(job_id: uint256, position: bytes32):
+def timeout(pair: types.Pair, position: types.Position):
     """
     @notice End a match whose side to move has let its clock run out; anyone may.
-    @param job_id The job.
-    @param position The position that the move answers.
+    @param pair The members of the match.
+    @param position Where it stands.
     """
-    turn: matches.Turn = matches.load(job_id)
-    require.same_position(position == matches.compute_position(turn))
+    turn: turns.Turn = turns.load(pair, position)
     require.no_time_left(block.number > turn.deadline)
     if turn.phase == phases.VERIFIER:
-        matches.void(job_id)
+        turns.stop(turn)
+        ledger.close(turn.job_id, phases.VOID, 0, empty(bytes32))
     else:
-        matches.end(turn, matches.is_challengers_turn(turn.phase, turn.opened), phases.BY_CLOCK)
-
-
-@internal
-@view
-def _require_chunk(turn: matches.Turn, chunk: Bytes[types.CHUNK_BYTES]):
-    require.matching_chunk(tensors.hash_chunk(chunk) == turn.node)
-
-
-@internal
-@view
-def _require_encoding(turn: matches.Turn, encoding: Bytes[types.MAX_NODE_BYTES]):
-    digest: bytes32 = keccak256(concat(tags.OPERATOR, encoding))
-    require.matching_proof(digest == matches.matches[turn.job_id].encoding_digest)
+        turns.end(turn, phases.BY_CLOCK, turn.mover ^ 1)
 
 
 @internal
 @pure
-def _hash_values(values: Bytes[MAX_VALUES_BYTES]) -> bytes32:
+def _require_chunk(
+    turn: turns.Turn, facts: types.Facts, chunk: Bytes[types.CHUNK_BYTES], node: bytes32
+):
+    # A tensor has less than 2^63 bytes, and the chunk begins before its end.
+    size: uint256 = unsafe_mul(facts.tensor & turns.U64, facts.tensor >> turns.WIDTH_AT)
+    size = unsafe_sub(size, unsafe_mul(turn.index, types.CHUNK_BYTES))
+    require.matching_chunk(len(chunk) == min(size, types.CHUNK_BYTES))
+    require.matching_chunk(tensors.hash_chunk(chunk) == node)
+
+
+@internal
+def _narrow(turn: turns.Turn, facts: types.Facts, values: Bytes[types.MAX_VALUES_BYTES]):
+    # Go on with the accumulators that the mover posts, or at the leaf if none are left.
+    narrowed: turns.Turn = turns.find(turn, facts)
+    # The fold goes from a lower to a higher step.
+    length: uint256 = unsafe_sub(
+        (facts.fold >> turns.HIGH_AT) & turns.U64, facts.fold & turns.U64
+    )
+    narrowed.phase = phases.LEAF
+    size: uint256 = 0
+    if length > 1:
+        narrowed.phase = phases.FOLD
+        # Two segments at least, and 64 at most, of elements of eight bytes at most.
+        inner: uint256 = unsafe_sub(self._get_segments(facts.fold), 1)
+        size = unsafe_mul(inner, facts.tensor >> turns.WIDTH_AT)
+    require.matching_values(len(values) == size)
+    narrowed.mine = self._hash_values(values)
+    turns.pass_on(narrowed, [], values)
+
+
+@internal
+@pure
+def _pack_bits(turn: turns.Turn, mine: uint256, theirs: uint256) -> uint256:
+    if turn.mover == 0:
+        return mine | theirs << turns.BITS_1_AT
+    return theirs | mine << turns.BITS_1_AT
+
+
+@internal
+@pure
+def _choose(side: uint256, of_first: bytes32, of_second: bytes32) -> bytes32:
+    if side == 0:
+        return of_first
+    return of_second
+
+
+@internal
+@pure
+def _hash_values(values: Bytes[types.MAX_VALUES_BYTES]) -> bytes32:
     # The digest under which posted accumulators are remembered.
     return keccak256(concat(tags.FOLD, values))
 
@@ -306,36 +334,86 @@ def _hash_values(values: Bytes[MAX_VALUES_BYTES]) -> bytes32:
 @pure
 def _get_segments(fold: uint256) -> uint256:
     # The fold goes from a lower to a higher step.
-    low: uint256 = fold & matches.U64
-    return min(FOLD_ARITY, unsafe_sub((fold >> matches.HIGH_AT) & matches.U64, low))
+    return min(
+        FOLD_ARITY, unsafe_sub((fold >> turns.HIGH_AT) & turns.U64, fold & turns.U64)
+    )
 
 
 @internal
 @pure
 def _get_boundary(fold: uint256, segment: uint256) -> uint256:
     # The fold step at which a segment begins; fold steps are below 2^63, segments at most 64.
-    low: uint256 = fold & matches.U64
-    length: uint256 = unsafe_sub((fold >> matches.HIGH_AT) & matches.U64, low)
+    low: uint256 = fold & turns.U64
+    length: uint256 = unsafe_sub((fold >> turns.HIGH_AT) & turns.U64, low)
     past: uint256 = unsafe_div(unsafe_mul(length, segment), self._get_segments(fold))
     return unsafe_add(low, past)
 
 
 @internal
 @view
-def _get_context(turn: matches.Turn) -> types.Context:
+def _get_context(
+    turn: turns.Turn,
+    facts: types.Facts,
+    side: uint256,
+    before: bytes32,
+    before_proof: DynArray[bytes32, merkle.MAX_HEIGHT],
+) -> types.Context:
     # What both sides agree on at the leaf.
     scope: uint256 = ledger.jobs[turn.job_id].scope
-    fold: uint256 = matches.matches[turn.job_id].fold
     return types.Context(
-        trace_top=matches.matches[turn.job_id].trace_top,
-        operators=scope & ledger.U32,
-        before=matches.matches[turn.job_id].before,
-        state_slots=(scope >> ledger.STATE_SLOTS_AT) & ledger.U32,
+        trace_top=self._choose(side, facts.trace_0, facts.trace_1),
+        operators=scope & turns.U32,
+        has_before=self._is_before(turn, facts, side, before, before_proof),
+        before=before,
+        state_slots=(scope >> ledger.STATE_SLOTS_AT) & turns.U32,
         data_top=ledger.jobs[turn.job_id].data_top,
-        batch_slots=(scope >> ledger.BATCH_SLOTS_AT) & ledger.U32,
-        steps=(scope >> ledger.STEPS_AT) & ledger.U64,
-        step=(matches.matches[turn.job_id].place >> matches.STEP_AT) & matches.U40,
-        element=(matches.matches[turn.job_id].tensor >> matches.ELEMENT_AT) & matches.U64,
-        position=fold & matches.U64,
-        accumulator=(fold >> matches.LOW_BITS_AT) & matches.U64,
+        batch_slots=(scope >> ledger.BATCH_SLOTS_AT) & turns.U32,
+        steps=(scope >> ledger.STEPS_AT) & turns.U64,
+        step=(facts.place >> turns.STEP_AT) & turns.U40,
+        element=(facts.tensor >> turns.ELEMENT_AT) & turns.U64,
+        position=facts.fold & turns.U64,
+        accumulator=facts.fold >> turns.LOW_BITS_AT,
     )
+
+
+@internal
+@view
+def _is_before(
+    turn: turns.Turn,
+    facts: types.Facts,
+    side: uint256,
+    before: bytes32,
+    proof: DynArray[bytes32, merkle.MAX_HEIGHT],
+) -> bool:
+    # Whether this is the agreed state before the step: in the interval, or else in the history.
+    first: uint256 = facts.place & turns.U40
+    # The step is not before the interval's first.
+    past: uint256 = unsafe_sub((facts.place >> turns.STEP_AT) & turns.U40, first)
+    account: address = turn.first
+    if side == 1:
+        account = turn.second
+    member: uint256 = ledger.get_contender(turn.job_id, account)
+    if past != 0:
+        return merkle.is_member(
+            tags.INTERVAL_NODE,
+            self._choose(side, facts.interval_0, facts.interval_1),
+            before,
+            unsafe_sub(past, 1),
+            descent._get_interval_length(turn.job_id, first),
+            proof,
+        )
+    # The disputed checkpoint is not the start.
+    checkpoint: uint256 = (facts.place >> turns.CHECKPOINT_AT) & turns.U40
+    count: uint256 = ledger.get_checkpoints(turn.job_id)
+    is_whole: bool = False
+    top: bytes32 = empty(bytes32)
+    is_whole, top = merkle.climb(
+        tags.HISTORY_NODE,
+        before,
+        unsafe_sub(checkpoint, 1),
+        count,
+        0,
+        merkle.get_height(count),
+        proof,
+    )
+    return is_whole and ledger.hash_top(top) == member >> ledger.KEY_AT

@@ -7,10 +7,11 @@ so the same calls make the same chain, block hashes included.
 
 from typing import Any, cast
 
-from eth.abc import ComputationAPI, SignedTransactionAPI
+from eth.abc import ComputationAPI, ReceiptAPI, SignedTransactionAPI, VirtualMachineAPI
 from eth.chains.base import MiningChain
 from eth.exceptions import InvalidInstruction, OutOfGas, PyEVMError, Revert, VMError
 from eth.vm.forks.london.transactions import LondonTransactionBuilder
+from eth.vm.forks.prague import PragueVM
 from eth_tester import PyEVMBackend
 from eth_typing import Address as RawAddress
 from eth_typing import BlockNumber
@@ -24,6 +25,11 @@ from offchain.errors import Reverted, TransactionRefused
 GENESIS_TIME_S = 1_700_000_000
 BLOCK_TIME_S = 12
 BALANCE_WEI = 10**27
+BLOCK_GAS = 30_029_122
+"""Gas of a block to begin with: eth-tester's own."""
+
+HD_PATH = "m/44'/60'/0'/0"
+"""Where nodes for development look for their accounts below a mnemonic."""
 
 # The tip equals the cap, so the price does not move with the base fee (7 wei to 1 gwei here).
 GAS_PRICE_WEI = 2 * 10**9
@@ -33,15 +39,27 @@ _CREATION = RawAddress(b"")
 
 
 class Tester:
-    """A chain in memory, with as many accounts as asked for, each holding `BALANCE_WEI`."""
+    """A chain in memory, with as many accounts as asked for, each holding `BALANCE_WEI`.
 
-    def __init__(self, accounts: int) -> None:
-        genesis = {"timestamp": GENESIS_TIME_S}
+    They are eth-tester's own, or those that other nodes derive from the mnemonic.
+    """
+
+    def __init__(
+        self,
+        accounts: int,
+        block_gas: int = BLOCK_GAS,
+        vm: type[VirtualMachineAPI] = PragueVM,
+        mnemonic: str | None = None,
+    ) -> None:
+        genesis = {"timestamp": GENESIS_TIME_S, "gas_limit": block_gas}
         self._backend = PyEVMBackend(
+            vm_configuration=((0, vm),),
             genesis_parameters=PyEVMBackend.generate_genesis_params(genesis),
             genesis_state=PyEVMBackend.generate_genesis_state(
-                {"balance": BALANCE_WEI}, num_accounts=accounts
+                {"balance": BALANCE_WEI}, accounts, mnemonic, HD_PATH
             ),
+            mnemonic=mnemonic,
+            hd_path=HD_PATH,
         )
         self._keys = {
             _show(key.public_key.to_canonical_address()): key for key in self._backend.account_keys
@@ -99,7 +117,7 @@ class Tester:
         """See Node."""
         try:
             signed = self._sign(transaction)
-            _, receipt, computation = self._chain.apply_transaction(signed)
+            receipt, computation = self._apply(signed)
         except (ValidationError, PyEVMError) as error:
             raise TransactionRefused(transaction.call, str(error)) from error
         self._mine_block()
@@ -116,6 +134,11 @@ class Tester:
             contract=deployed,
             logs=tuple(_read_log(log, number) for log in receipt.logs),
         )
+
+    def _apply(self, signed: SignedTransactionAPI) -> tuple[ReceiptAPI, ComputationAPI]:
+        """Execute a transaction in the block that is being made."""
+        _, receipt, computation = self._chain.apply_transaction(signed)
+        return receipt, computation
 
     def mine(self, blocks: int) -> None:
         """See Node."""

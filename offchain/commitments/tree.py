@@ -33,6 +33,12 @@ def get_width(count: int, level: int) -> int:
     return -(-count >> level) if count else 0
 
 
+def get_block(level: int) -> int:
+    """Return how many levels a round opens below a node: all such blocks of a path are alike."""
+    blocks = -(-level // MAX_ARITY_LOG2)
+    return -(-level // blocks) if blocks else 0
+
+
 def hash_node(tag: Tag, left: Digest, right: Digest) -> Digest:
     """Return the parent of two nodes."""
     return keccak256(bytes([tag]) + left + right)
@@ -78,8 +84,8 @@ class Tree:
         return bytes(self._levels[level][index])
 
     def children(self, level: int, index: int) -> list[Digest]:
-        """Return the nodes that a round opens below a node: those at most four levels down."""
-        down = min(level, MAX_ARITY_LOG2)
+        """Return the nodes that a round opens below a node, from the left; a leaf's is itself."""
+        down = get_block(level)
         return [row.tobytes() for row in self._levels[level - down][index << down :][: 1 << down]]
 
     def proof(self, index: int, low: int = 0, high: int | None = None) -> list[Digest]:

@@ -1,10 +1,11 @@
-"""What a game has cost and burned, from its receipts and its endings."""
+"""What a game has cost and burned, from its receipts and the job's tallies."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-from contracts.model.types import WINNER_SHARE
-from offchain.disputes.game import Ended, Played
+from contracts.model.types import Job
+from contracts.reasons import Status
+from offchain.disputes.game import Game, Played
 
 STAGE_ORDER = ("joining", "history", "trace", "tensor", "fold", "leaf", "payout")
 """The stages in the order of a game."""
@@ -53,7 +54,22 @@ def calculate_fees(played: Iterable[Played]) -> dict[str, int]:
     return fees
 
 
-def calculate_burned(ended: Sequence[Ended], bond_wei: int) -> int:
-    """Return the wei that the rules burn: of each defeated bond, all but the winner's share."""
-    defeats = sum(match.loser is not None for match in ended)
-    return defeats * (bond_wei - bond_wei // WINNER_SHARE)
+def calculate_burned(job: Job, sharers: int) -> int:
+    """Return the wei that the rules burn when a job is closed.
+
+    All bonds of members that never revealed, what a prize leaves of each lost bond, the prizes
+    that nobody is owed, and what the sharers of the reward cannot share evenly.
+    """
+    terms = job.terms
+    left = job.hidden * terms.bond_wei + job.defeated * (terms.bond_wei - terms.prize_wei)
+    dust = job.reward_wei % sharers if sharers else 0
+    return left + job.forfeits * terms.prize_wei + dust
+
+
+def count_burned(game: Game) -> int:
+    """Return the wei that a game has burned, once its job is closed."""
+    job = game.referee.job(game.job_id)
+    tops = {player.run.history.top for player in game.players if player.name in game.get_winners()}
+    claims = [game.referee.claim(game.job_id, top) for top in tops]
+    is_won = job.status is Status.WON
+    return calculate_burned(job, sum(claim.sharers for claim in claims if claim and is_won))

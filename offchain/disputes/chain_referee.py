@@ -1,38 +1,39 @@
 """The deployed referee, behind the same port as the model."""
 
 import time
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
 from contracts.deployment import deploy_referee
-from contracts.model.checks import compute_position
-from contracts.model.referee import compute_commitment
-from contracts.model.types import (
-    ZERO,
-    Address,
-    Event,
-    Job,
-    Match,
-    Member,
-    Store,
-    Terms,
+from contracts.model.abi import (
+    from_abi,
+    get_key,
+    pack_args,
+    unpack_claim,
+    unpack_job,
+    unpack_member,
 )
-from contracts.reasons import LeafMode, Phase, Standing
+from contracts.model.types import Address, Claim, Event, Job, Member, Pair, Store
+from contracts.model.words import hash_commitment, hash_pair
 from offchain.chain import Address as ChainAddress
 from offchain.chain import Chain, Contract, connect
 from offchain.chain import Event as ChainEvent
 from offchain.commitments.tree import Digest
 from offchain.disputes.referee import Outcome
 
+REORGANISATION_BLOCKS = 8
+"""So many of the latest blocks may still be replaced by others; they are read again each time."""
+
 
 def deploy(url: str) -> "ChainReferee":
     """Open a chain and deploy a referee on it."""
     started = time.perf_counter()
     chain = connect(url)
+    first_block = chain.block_number()
     contract = deploy_referee(chain, chain.accounts[0])
-    referee = ChainReferee(chain, contract)
+    referee = ChainReferee(chain, contract, first_block)
     referee.seconds = time.perf_counter() - started
     return referee
 
@@ -40,15 +41,20 @@ def deploy(url: str) -> "ChainReferee":
 class ChainReferee:
     """A referee contract on a chain.
 
+    Args:
+        chain: the chain.
+        contract: the referee.
+        first_block: the block in which it was deployed, or any before.
+
     Attributes:
         seconds: time spent on the chain so far.
     """
 
-    def __init__(self, chain: Chain, contract: Contract) -> None:
+    def __init__(self, chain: Chain, contract: Contract, first_block: int) -> None:
         self._chain = chain
         self._contract = contract
-        self._log: list[Event] = []
-        self._read_up_to = chain.block_number()
+        self._settled: dict[int, list[Event]] = defaultdict(list)
+        self._settled_block = first_block - 1
         self.seconds = 0.0
         self.address: Address = contract.address
         self.accounts: tuple[Address, ...] = chain.accounts
@@ -62,56 +68,55 @@ class ChainReferee:
         finally:
             self.seconds += time.perf_counter() - started
 
+    def _view(self, name: str, *args: Any) -> Any:
+        with self._clock():
+            return self._contract.call(name, *args)
+
     def transact(self, name: str, *args: Any, sender: Address, value_wei: int = 0) -> Outcome:
         """Make a call in a transaction."""
         with self._clock():
-            plain = tuple(map(_to_abi, args))
             receipt = self._contract.transact(
-                name, *plain, sender=ChainAddress(sender), value=value_wei
+                name, *pack_args(args), sender=ChainAddress(sender), value=value_wei
             )
         return Outcome(tuple(map(_to_event, receipt.events)), receipt)
 
     def job(self, job_id: int) -> Job:
         """Return a job as it stands."""
-        with self._clock():
-            client, terms, reward, opened, matches, is_playing, is_settled = self._contract.call(
-                "get_job", job_id
-            )
-            members = self._contract.call("get_members", job_id)
-            match = self._contract.call("get_match", job_id) if is_playing else None
-        return Job(
-            client=client,
-            terms=_to_terms(terms),
-            reward_wei=reward,
-            opened_block=opened,
-            members=tuple(_to_member(*member) for member in members),
-            matches=matches,
-            match=_to_match(match) if match is not None else None,
-            is_settled=is_settled,
-        )
+        return unpack_job(self._view("jobs", job_id))
 
-    def position(self, job_id: int, match: Match) -> Digest:
-        """Return the digest that the next move has to name."""
-        return compute_position(self._store, job_id, match)
+    def member(self, job_id: int, address: Address) -> Member:
+        """Return a member as it stands."""
+        return unpack_member(self._view("members", job_id, address))
+
+    def claim(self, job_id: int, top: Digest) -> Claim | None:
+        """Return the claim with this top, if anybody has shown it."""
+        return unpack_claim(top, self._view("claims", job_id, get_key(top)))
+
+    def match(self, pair: Pair) -> Digest:
+        """Return the digest of a match's position; ZERO if it is not being played."""
+        return bytes(self._view("matches", hash_pair(pair)))
+
+    def debt(self, job_id: int, address: Address) -> int:
+        """Return what a closed job owes an account, in wei."""
+        return int(self._view("get_debt", job_id, address))
 
     def commitment(self, job_id: int, sender: Address, top: Digest, salt: Digest) -> Digest:
         """Return the digest that hides a claim."""
-        return compute_commitment(self._store, job_id, sender, top, salt)
-
-    def credit(self, address: Address) -> int:
-        """Return what an account may withdraw, in wei."""
-        with self._clock():
-            return int(self._contract.call("credits_wei", address))
+        return hash_commitment(self._store, job_id, sender, top, salt)
 
     def events(self, job_id: int) -> Sequence[Event]:
-        """Return what has been announced of a job, in order."""
+        """Return what has been announced of a job, in order, as far as the chain holds it now."""
         with self._clock():
             latest = self._chain.block_number()
-            if latest > self._read_up_to:
-                found = self._contract.events(self._read_up_to + 1, latest)
-                self._log += [_to_event(event) for _, event in found]
-                self._read_up_to = latest
-        return [event for event in self._log if event.args[0] == job_id]
+            recent: list[Event] = []
+            for block, found in self._contract.events(self._settled_block + 1, latest):
+                event = _to_event(found)
+                if block <= latest - REORGANISATION_BLOCKS:
+                    self._settled[int(str(event.args[0]))].append(event)
+                elif event.args[0] == job_id:
+                    recent.append(event)
+            self._settled_block = max(self._settled_block, latest - REORGANISATION_BLOCKS)
+        return self._settled[job_id] + recent
 
     def block_number(self) -> int:
         """Return the number of the latest block."""
@@ -129,30 +134,5 @@ class ChainReferee:
             return self._chain.balance(ChainAddress(address))
 
 
-def _to_abi(value: Any) -> Any:
-    """Return an argument as the ABI takes it: a dataclass as a tuple."""
-    if is_dataclass(value) and not isinstance(value, type):
-        return tuple(_to_abi(getattr(value, field.name)) for field in fields(value))
-    if isinstance(value, (list, tuple)):
-        return [_to_abi(item) for item in value]
-    return value
-
-
 def _to_event(event: ChainEvent) -> Event:
-    return Event(event.name, tuple(event.args.values()))
-
-
-def _to_terms(values: Sequence[Any]) -> Terms:
-    terms = Terms(*values)
-    return replace(terms, leaf_mode=LeafMode(terms.leaf_mode))
-
-
-def _to_member(account: Address, standing: int, claim: Digest) -> Member:
-    if standing == Standing.COMMITTED:
-        return Member(account, claim)
-    return Member(account, ZERO, claim, Standing(standing))
-
-
-def _to_match(values: Sequence[Any]) -> Match:
-    match = Match(*values)
-    return replace(match, phase=Phase(match.phase))
+    return from_abi(event.name, tuple(event.args.values()))

@@ -4,25 +4,26 @@ Everything that a player hands over is proven against the roots on the chain bef
 """
 
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING
 
+from contracts.model.descent import get_before
 from contracts.model.leaf import is_agreed
-from contracts.model.moves import get_context
-from contracts.model.types import ZERO, Job, Match
+from contracts.model.types import Facts, Terms
+from contracts.model.verdicts import get_context
+from contracts.reasons import Outcome
 from offchain.commitments.keccak import keccak256
 from offchain.commitments.tags import Tag
 from offchain.commitments.tensors import Array, compute_tensor_root
 from offchain.commitments.tree import Digest, is_member
-from offchain.disputes.board import Board, prove_in_trace
-from offchain.disputes.openings import TraceProof, prove_root
+from offchain.disputes.board import Board, get_place
+from offchain.disputes.openings import prove_before, prove_root
 from offchain.errors import CommitmentError, VerifierError
 from offchain.programs.encoding import decode_node
-from offchain.programs.graph import Node, Origin
+from offchain.programs.graph import Origin
 from offchain.providers.run import Run
 from offchain.verifier.bounds import DEFAULT, Bound
 from offchain.verifier.questions import Question
-from offchain.verifier.verifier import Ruling, rule, rule_scalar
+from offchain.verifier.verifier import rule
 
 if TYPE_CHECKING:
     from offchain.disputes.game import Game
@@ -30,51 +31,72 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """An operator with the tensors that it reads, and their proofs (None for constants)."""
+    """An operator with the tensors that it reads, proven against the trees of one side.
 
+    Attributes:
+        side: whose trees.
+        encoding: the operator.
+        program_proof: its proof in the program.
+        before: the state before the step.
+        before_proof: its proof in the side's history, or interval.
+        operands: what the operator reads (None for constants).
+        proofs: their proofs in the trees of their origins (None for constants).
+    """
+
+    side: int
     encoding: bytes
     program_proof: tuple[Digest, ...]
+    before: Digest
+    before_proof: tuple[Digest, ...]
     operands: tuple[Array | None, ...]
     proofs: tuple[tuple[Digest, ...] | None, ...]
-    claimed: Array | None
 
 
-def collect(run: Run, match: Match, prove: TraceProof, claimed: Array | None) -> Evidence:
+def collect(run: Run, place: Facts, side: int) -> Evidence:
     """Return what a player shows of the disputed operator."""
     commitment = run.task.commitment
-    node = run.task.program.nodes[match.operator]
+    node = run.task.program.nodes[place.operator]
+    before, before_proof = prove_before(run, place)
     proofs = tuple(
-        None
-        if operand.origin is Origin.IMMEDIATE
-        else tuple(prove_root(run, match.step, operand, prove))
+        None if operand.origin is Origin.IMMEDIATE else prove_root(run, place.step, operand)
         for operand in node.operands
     )
     return Evidence(
-        encoding=commitment.encodings[match.operator],
-        program_proof=tuple(commitment.tree.proof(match.operator)),
-        operands=tuple(run.operands(match.step, match.operator)),
+        side=side,
+        encoding=commitment.encodings[place.operator],
+        program_proof=tuple(commitment.tree.proof(place.operator)),
+        before=before,
+        before_proof=before_proof,
+        operands=tuple(run.operands(place.step, place.operator)),
         proofs=proofs,
-        claimed=claimed,
     )
 
 
-def check(evidence: Evidence, job: Job, match: Match) -> tuple[Node, tuple[Digest | None, ...]]:
-    """Return the operator and the roots of its operands, all proven against the chain's roots.
+def check(
+    evidence: Evidence, terms: Terms, place: Facts, claim: Digest
+) -> tuple[Digest | None, ...]:
+    """Return the roots of the operands, all proven against the chain's roots.
+
+    Args:
+        evidence: what has been handed over.
+        terms: the job's.
+        place: what the match has found out.
+        claim: the top of the history of the side whose trees are used.
 
     Raises:
         VerifierError: something that was handed over is not what was agreed.
     """
-    terms = job.terms
     leaf = keccak256(bytes([Tag.OPERATOR]) + evidence.encoding)
-    place = (match.operator, terms.operators, evidence.program_proof)
-    if not is_member(Tag.PROGRAM_NODE, terms.program_top, leaf, *place):
+    where = (place.operator, terms.operators, evidence.program_proof)
+    if not is_member(Tag.PROGRAM_NODE, terms.program_top, leaf, *where):
         raise VerifierError("the operator that was handed over is not the program's; ask again")
-    node = decode_node(evidence.encoding)
-    context = get_context(terms, match)
+    tag, top, index, count = get_before(place, terms, evidence.side, claim)
+    if not is_member(tag, top, evidence.before, index, count, evidence.before_proof):
+        raise VerifierError("the state that was handed over is not the agreed one; ask again")
+    context = get_context(terms, place, evidence.side, evidence.before)
     roots: list[Digest | None] = []
-    for operand, array, proof in zip(
-        node.operands, evidence.operands, evidence.proofs, strict=True
-    ):
+    operands = decode_node(evidence.encoding).operands
+    for operand, array, proof in zip(operands, evidence.operands, evidence.proofs, strict=True):
         if array is None or proof is None:
             roots.append(None)
             continue
@@ -86,48 +108,41 @@ def check(evidence: Evidence, job: Job, match: Match) -> tuple[Node, tuple[Diges
         if not agreed:
             raise VerifierError("an operand that was handed over is not the agreed one; ask again")
         roots.append(root)
-    return node, tuple(roots)
+    return tuple(roots)
 
 
-def judge(evidence: Evidence, job: Job, match: Match, bound: Bound = DEFAULT) -> Ruling:
-    """Return the bounded verifier's ruling on the defender's output, or on its one scalar."""
-    _, roots = check(evidence, job, match)
-    if match.encoding_digest != ZERO:
-        return rule_scalar(
-            evidence.encoding,
-            match.step,
-            match.element,
-            match.low,
-            match.low_bits,
-            match.high_bits,
-            evidence.operands,
-            roots,
-            bound,
-        )
+def judge(
+    evidence: Evidence,
+    terms: Terms,
+    place: Facts,
+    claim: Digest,
+    outputs: tuple[Digest, Digest],
+    bound: Bound = DEFAULT,
+) -> Outcome:
+    """Return which side's output is the one that the bounded verifier comes to, if any."""
     question = Question(
         encoding=evidence.encoding,
-        step=match.step,
+        step=place.step,
         operands=evidence.operands,
-        operand_roots=roots,
-        claimed_root=match.node,
-        claimed=evidence.claimed,
+        operand_roots=check(evidence, terms, place, claim),
+        claimed_root=outputs[evidence.side],
     )
-    return rule(question, bound)
+    right = rule(question, bound).root
+    sides = (Outcome(side) for side, output in enumerate(outputs) if output == right)
+    return next(sides, Outcome.NEITHER)
 
 
-def rule_for(job: Job, match: Match, board: Board, game: "Game") -> bool:
+def rule_for(terms: Terms, board: Board, game: "Game") -> Outcome:
     """Rule on a match from the evidence of either side, whichever is proven."""
-    for seat in (match.challenger, match.defender):
-        run = game.players[seat].run
-        if not run.behaviour.plays:
+    place = get_place(board, terms)
+    for side, address in enumerate((board.pair.first, board.pair.second)):
+        player = game.find_player(address)
+        if player is None or not player.run.behaviour.plays:
             continue
-        trace = run.trace(match.step)
-        if seat == match.defender:
-            evidence = collect(run, match, trace.proof, None)
-        else:
-            evidence = collect(run, match, partial(prove_in_trace, board, trace), None)
+        evidence = collect(player.run, place, side)
+        claim = player.run.history.top
         try:
-            return judge(evidence, job, match).upheld
+            return judge(evidence, terms, place, claim, board.position.nodes)
         except VerifierError:
             continue
     raise VerifierError("neither side has shown the agreed operands; the clock will decide")

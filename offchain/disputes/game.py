@@ -1,44 +1,47 @@
 """A whole game: a job is opened, providers join it, matches are played, and everybody is paid.
 
 The game only carries messages: what a player does is `players.find_move`, what is allowed is the
-referee's. Whoever lets its clock run out is timed out by its rival.
+referee's. It remembers nothing that the chain does not: one that is made anew with the number of
+the job goes on where the other was stopped.
 """
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
-from contracts.model.checks import is_challengers_turn
-from contracts.model.moves import get_time_left
-from contracts.model.referee import get_rivals
-from contracts.model.types import NOBODY, ZERO, Address, Event, Job, Match, Terms
-from contracts.reasons import Ending, LeafMode, Phase, Standing
+from contracts.model.types import NOBODY, ZERO, Address, Event, Terms
+from contracts.reasons import LeafMode, Outcome, Phase, Reason, Standing, Status
 from offchain.chain import Receipt
-from offchain.disputes.board import Board, read_board
-from offchain.disputes.players import Move, find_move
+from offchain.commitments.tree import Digest
+from offchain.disputes.board import Board
+from offchain.disputes.players import find_move
 from offchain.disputes.referee import Referee
+from offchain.disputes.tournament import Ended, Tournament
+from offchain.errors import RefereeError, Reverted
 from offchain.providers.run import Run
 from offchain.providers.task import Task
 
 STAGES = {
-    Phase.NONE: "payout",
     Phase.HISTORY: "history",
-    Phase.ENTER_INTERVAL: "history",
     Phase.INTERVAL: "history",
-    Phase.ENTER_TRACE: "trace",
     Phase.TRACE: "trace",
-    Phase.ENTER_OPERATOR: "tensor",
     Phase.TENSOR: "tensor",
     Phase.CHUNK: "tensor",
+    Phase.STATE: "tensor",
     Phase.FOLD: "fold",
     Phase.LEAF: "leaf",
-    Phase.ENTER_STATE: "tensor",
-    Phase.STATE: "tensor",
     Phase.SINK: "leaf",
     Phase.VERIFIER: "leaf",
 }
 """The stage of a dispute to which a move in each phase of the contract is counted."""
+
+LEFT = frozenset({Standing.REVEALED, Standing.LATE, Standing.PAID})
+"""Where a member stands whose claim has not been defeated."""
+
+OVERTAKEN = frozenset({Reason.STALE, Reason.MATCH_EXISTS, Reason.CLAIM_MEETING, Reason.CLOSED})
+"""Why a call is refused that somebody else has made already, or made pointless."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +52,7 @@ class Stakes:
     reward_wei: int = 10**17
     commit_blocks: int = 16
     reveal_blocks: int = 16
+    window_blocks: int = 16
     clock_blocks: int = 64
     increment_blocks: int = 4
 
@@ -73,19 +77,8 @@ class Played:
     receipt: Receipt | None
 
 
-@dataclass(frozen=True, slots=True)
-class Ended:
-    """A match that is over: its state before the last move, and how it ended (None: void)."""
-
-    match: Match
-    board: Board
-    winner: int | None
-    loser: int | None
-    ending: Ending
-
-
-Ruler = Callable[[Job, Match, Board, "Game"], bool]
-"""The bounded verifier's decision: whether the defender's value is upheld."""
+Ruler = Callable[[Terms, Board, "Game"], Outcome]
+"""The bounded verifier's decision: whose output is right, if anybody's."""
 
 
 @dataclass
@@ -95,13 +88,14 @@ class Game:
     Attributes:
         referee: the contract or the model.
         task: what is agreed.
-        client: opens the job, pays for it and settles it.
+        client: opens the job, pays for it, starts its matches and settles it.
         players: the providers.
         stakes: money and clocks.
         leaf_mode: who decides the leaves.
         verifier: the account that posts the bounded verifier's rulings.
         ruler: the bounded verifier.
         seed: source of the salts.
+        job_id: the number of the job; -1 until it is open.
     """
 
     referee: Referee
@@ -114,37 +108,43 @@ class Game:
     ruler: Ruler | None = None
     seed: int = 0
     job_id: int = -1
-    ended: list[Ended] = field(default_factory=list)
 
     def play(self) -> Iterator[Played]:
         """Play the game to its end, one accepted call at a time."""
-        yield from self._join()
+        yield from self._open()
         while True:
-            job = self.referee.job(self.job_id)
-            if job.is_settled:
-                break
-            if job.match is not None:
-                yield self._move(job, job.match)
-            elif get_rivals(job):
-                yield self._send("history", "client", "start_match", self.job_id)
-            else:
-                yield self._send("payout", "client", "settle", self.job_id)
-        yield from self._withdraw()
+            has_acted = False
+            for played in self._take_turn():
+                has_acted = True
+                if played is not None:
+                    yield played
+            if not has_acted and self.referee.job(self.job_id).status is not Status.OPEN:
+                return
+            if not has_acted:
+                self._wait()
 
     def address_of(self, player: str) -> Address:
         """Return the account of a player, the client or the verifier."""
         accounts = {"client": self.client, "verifier": self.verifier}
         return (accounts | {p.name: p.address for p in self.players})[player]
 
-    def _send(
-        self, stage: str, player: str, call: str, *args: object, value_wei: int = 0
-    ) -> Played:
-        sender = self.address_of(player)
-        outcome = self.referee.transact(call, *args, sender=sender, value_wei=value_wei)
-        return Played(stage, player, call, outcome.events, outcome.receipt)
+    def find_player(self, address: Address) -> Player | None:
+        """Return the player with an account, if it is one of these."""
+        return next((player for player in self.players if player.address == address), None)
 
-    def make_terms(self) -> Terms:
-        """Return the terms of the job."""
+    @property
+    def ended(self) -> Sequence[Ended]:
+        """The matches that have ended, in order."""
+        return self._look().ended
+
+    def get_winners(self) -> list[str]:
+        """Return the names of the members that are left with the winning claim."""
+        standings = {p.name: self.referee.member(self.job_id, p.address) for p in self.players}
+        return [name for name, member in standings.items() if member.standing in LEFT]
+
+    @cached_property
+    def terms(self) -> Terms:
+        """The terms of the job."""
         header, data, stakes = self.task.commitment.header, self.task.data_tree, self.stakes
         return Terms(
             operators=header.operators,
@@ -161,87 +161,126 @@ class Game:
             bond_wei=stakes.bond_wei,
             commit_blocks=stakes.commit_blocks,
             reveal_blocks=stakes.reveal_blocks,
+            window_blocks=stakes.window_blocks,
             clock_blocks=stakes.clock_blocks,
             increment_blocks=stakes.increment_blocks,
         )
 
-    def _join(self) -> Iterator[Played]:
-        reward = self.stakes.reward_wei
-        opened = self._send("joining", "client", "open_job", self.make_terms(), value_wei=reward)
-        yield opened
-        self.job_id = int(str(opened.events[0].args[0]))
+    @cached_property
+    def _tournament(self) -> Tournament:
+        return Tournament(self.job_id, self.terms)
+
+    def _look(self) -> Tournament:
+        """Return the tournament as it stands on the chain."""
+        self._tournament.read(self.referee.events(self.job_id))
+        return self._tournament
+
+    def _send(
+        self, stage: str, player: str, call: str, *args: object, value_wei: int = 0
+    ) -> Played | None:
+        """Make a call; None if somebody else has been faster."""
+        sender = self.address_of(player)
+        try:
+            outcome = self.referee.transact(call, *args, sender=sender, value_wei=value_wei)
+        except (RefereeError, Reverted) as refusal:
+            if refusal.reason not in OVERTAKEN:
+                raise
+            return None
+        return Played(stage, player, call, outcome.events, outcome.receipt)
+
+    def _get_next_block(self) -> int:
+        """Return the first block in which a call can be."""
+        return self.referee.block_number() + 1
+
+    def _open(self) -> Iterator[Played]:
+        if self.job_id < 0:
+            reward = self.stakes.reward_wei
+            opened = self._send("joining", "client", "open_job", self.terms, value_wei=reward)
+            assert opened is not None, "nobody can be faster"
+            self.job_id = int(str(opened.events[0].args[0]))
+            yield opened
+
+    def _take_turn(self) -> Iterator[Played | None]:
+        """Let everybody do once what the time of the job is for."""
+        job, block = self.referee.job(self.job_id), self._get_next_block()
+        if job.status is not Status.OPEN:
+            yield from self._collect()
+        elif block <= job.commit_deadline:
+            yield from self._commit()
+        elif block <= job.reveal_deadline:
+            yield from self._reveal()
+        else:
+            yield from self._play_matches()
+            claims = list(self._look().get_claims())
+            job = self.referee.job(self.job_id)
+            if len(claims) <= 1 and self._get_next_block() > job.window_end:
+                yield self._send("payout", "client", "settle", self.job_id, *(claims or [ZERO]))
+
+    def _list_standing(self, standing: Standing) -> list[tuple[Player, Digest]]:
+        """Return the players that stand somewhere, with the salts of their commitments."""
         spawned = np.random.SeedSequence(self.seed).spawn(len(self.players))
-        tops = [player.run.history.top for player in self.players]
         salts = [salt.generate_state(8).tobytes() for salt in spawned]
-        for player, top, salt in zip(self.players, tops, salts, strict=True):
-            digest = self.referee.commitment(self.job_id, player.address, top, salt)
-            bond = self.stakes.bond_wei
-            yield self._send("joining", player.name, "commit", self.job_id, digest, value_wei=bond)
-        self._wait_until(self.referee.job(self.job_id).commit_deadline)
-        for player, top, salt in zip(self.players, tops, salts, strict=True):
-            yield self._send("joining", player.name, "reveal", self.job_id, top, salt)
-        self._wait_until(self.referee.job(self.job_id).reveal_deadline)
-
-    def _wait_until(self, block: int) -> None:
-        self.referee.mine(max(0, block - self.referee.block_number()))
-
-    def _move(self, job: Job, match: Match) -> Played:
-        """Let the side to move do so, or whoever can end the match, or the clock."""
-        stage, position = STAGES[match.phase], self.referee.position(self.job_id, match)
-        board = read_board(
-            self.referee.events(self.job_id), match, self.task.commitment.header.operators
-        )
-        if match.phase is Phase.VERIFIER and self.ruler is not None:
-            upheld = self.ruler(job, match, board, self)
-            played = self._send(stage, "verifier", "rule", self.job_id, position, upheld)
-            self._note(match, board, played)
-            return played
-        for seat in self._order(match):
-            move = find_move(self.players[seat].run, job, seat, board)
-            if move is not None:
-                return self._make(stage, seat, move, match, board)
-        return self._time_out(job, match, board)
-
-    @staticmethod
-    def _order(match: Match) -> tuple[int, int]:
-        """Return the seats, the one whose clock is running first."""
-        seats = (match.defender, match.challenger)
-        return seats[::-1] if is_challengers_turn(match) else seats
-
-    def _make(self, stage: str, seat: int, move: Move, match: Match, board: Board) -> Played:
-        position = self.referee.position(self.job_id, match)
-        name = self.players[seat].name
-        played = self._send(stage, name, move.call, self.job_id, position, *move.args)
-        self._note(match, board, played)
-        return played
-
-    def _time_out(self, job: Job, match: Match, board: Board) -> Played:
-        left = get_time_left(job, match, self.referee.block_number())
-        self.referee.mine(left + 1)
-        rival = self._order(match)[1]
-        args = (self.job_id, self.referee.position(self.job_id, match))
-        played = self._send(STAGES[match.phase], self.players[rival].name, "timeout", *args)
-        self._note(match, board, played)
-        return played
-
-    def _note(self, match: Match, board: Board, played: Played) -> None:
-        for event in played.events:
-            if event.name == "MatchEnded":
-                _, _, winner, loser, ending = (int(str(arg)) for arg in event.args)
-                self.ended.append(Ended(match, board, winner, loser, Ending(ending)))
-            elif event.name == "Voided":
-                self.ended.append(Ended(match, board, None, None, Ending.VERIFIER))
-
-    def _withdraw(self) -> Iterator[Played]:
-        for name in ("client", *(player.name for player in self.players)):
-            if self.referee.credit(self.address_of(name)):
-                yield self._send("payout", name, "withdraw")
-
-    def get_winners(self) -> list[str]:
-        """Return the names of the members that are left with the winning claim."""
-        members = self.referee.job(self.job_id).members
         return [
-            player.name
-            for player, member in zip(self.players, members, strict=True)
-            if member.standing is Standing.REVEALED
+            (player, salt)
+            for player, salt in zip(self.players, salts, strict=True)
+            if self.referee.member(self.job_id, player.address).standing is standing
         ]
+
+    def _commit(self) -> Iterator[Played | None]:
+        for player, salt in self._list_standing(Standing.NONE):
+            top = player.run.history.top
+            digest = self.referee.commitment(self.job_id, player.address, top, salt)
+            args, bond = (self.job_id, digest), self.stakes.bond_wei
+            yield self._send("joining", player.name, "commit", *args, value_wei=bond)
+
+    def _reveal(self) -> Iterator[Played | None]:
+        for player, salt in self._list_standing(Standing.COMMITTED):
+            args = (self.job_id, player.run.history.top, salt)
+            yield self._send("joining", player.name, "reveal", *args)
+
+    def _play_matches(self) -> Iterator[Played | None]:
+        """Begin the matches that can begin, and move once in each, the most urgent first."""
+        for pair in list(self._look().find_pairs(self._get_next_block())):
+            contenders = self._look().contenders
+            tops = (contenders[pair.first], contenders[pair.second])
+            args = (self.job_id, pair.first, pair.second, tops)
+            yield self._send("history", "client", "start_match", *args)
+        boards = self._look().boards
+        for pair in sorted(boards, key=lambda pair: boards[pair].position.deadline):
+            board = self._look().boards.get(pair)
+            if board is not None:
+                yield from self._move(board)
+
+    def _move(self, board: Board) -> Iterator[Played | None]:
+        """Let the side to move do so, or whoever can end the match, or the clock."""
+        stage, place = STAGES[board.position.phase], (board.pair, board.position)
+        mover = board.position.mover
+        addresses = (board.pair.first, board.pair.second)
+        if self._get_next_block() > board.position.deadline:
+            rival = self.find_player(addresses[1 - mover])
+            yield self._send(stage, rival.name if rival else "client", "timeout", *place)
+            return
+        if board.position.phase is Phase.VERIFIER and self.ruler is not None:
+            outcome = self.ruler(self.terms, board, self)
+            yield self._send(stage, "verifier", "rule", *place, outcome)
+            return
+        for side in (mover, 1 - mover):
+            player = self.find_player(addresses[side])
+            move = find_move(player.run, self.terms, board, side) if player else None
+            if player is not None and move is not None:
+                yield self._send(stage, player.name, move.call, *place, *move.args)
+                return
+
+    def _wait(self) -> None:
+        """Let time pass until a clock has run out, or a window is over."""
+        tournament, job = self._look(), self.referee.job(self.job_id)
+        ends = [board.position.deadline for board in tournament.boards.values()]
+        ends += [*tournament.list_windows(), job.commit_deadline, job.reveal_deadline]
+        following = self._get_next_block()
+        end = min(end for end in [*ends, job.window_end] if end >= following)
+        self.referee.mine(end + 1 - following)
+
+    def _collect(self) -> Iterator[Played | None]:
+        for name in ("client", *(player.name for player in self.players)):
+            if self.referee.debt(self.job_id, self.address_of(name)):
+                yield self._send("payout", name, "collect", self.job_id)

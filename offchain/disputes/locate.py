@@ -2,26 +2,19 @@
 
 from dataclasses import dataclass, replace
 
-from contracts.model.types import ZERO, Match
+from contracts.model.types import Facts
 from contracts.reasons import Phase
 from offchain.arithmetic.functions import Function
-from offchain.commitments.tensors import Array, encode_elements
-from offchain.disputes.game import Ended, Game
+from offchain.commitments.tensors import encode_elements
+from offchain.disputes.board import get_place
+from offchain.disputes.game import Game
 from offchain.disputes.openings import make_leaf
+from offchain.disputes.tournament import Ended
 from offchain.programs.graph import Kind
 from offchain.providers.run import Run
 
-_BEFORE_STEP = frozenset({Phase.HISTORY, Phase.ENTER_INTERVAL, Phase.INTERVAL})
-_AT_OPERATOR = frozenset(
-    {
-        Phase.ENTER_OPERATOR,
-        Phase.TENSOR,
-        Phase.CHUNK,
-        Phase.FOLD,
-        Phase.LEAF,
-        Phase.VERIFIER,
-    }
-)
+_BEFORE_STEP = frozenset({Phase.HISTORY, Phase.INTERVAL})
+_AT_OPERATOR = frozenset({Phase.TENSOR, Phase.CHUNK, Phase.FOLD, Phase.LEAF, Phase.VERIFIER})
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,55 +39,72 @@ class Located:
     scalar: Scalar | None = None
 
 
-def locate(game: Game, ended: Ended) -> Located:
-    """Return what a match that is over has found out about its loser."""
-    match = ended.match
-    if match.phase in _BEFORE_STEP:
+def locate(game: Game, ended: Ended, side: int) -> Located:
+    """Return what a match that is over has found out about the side that lost it."""
+    board, place = ended.board, get_place(ended.board, game.terms)
+    phase = board.position.phase
+    if phase in _BEFORE_STEP:
         return Located()
-    if match.phase not in _AT_OPERATOR:
-        return Located(match.step)
-    if match.phase not in {Phase.LEAF, Phase.VERIFIER} or ended.loser is None:
-        return Located(match.step, match.operator)
-    assert ended.winner is not None
-    honest, liar = game.players[ended.winner].run, game.players[ended.loser].run
-    if match.encoding_digest == ZERO:
-        match = narrow(match, honest, liar)
-    return locate_scalar(match, honest, liar)
+    if phase not in _AT_OPERATOR:
+        return Located(place.step)
+    players = [game.find_player(member) for member in (board.pair.first, board.pair.second)]
+    liar, rival = players[side], players[1 - side]
+    if phase not in {Phase.LEAF, Phase.VERIFIER} or liar is None or rival is None:
+        return Located(place.step, place.operator)
+    if phase is Phase.VERIFIER:
+        runs = (liar.run, rival.run) if side == 0 else (rival.run, liar.run)
+        narrowed = narrow(place, rival.run, runs)
+        if narrowed is None:
+            return Located(place.step, place.operator)
+        place = narrowed
+    return locate_scalar(place, rival.run, side)
 
 
-def narrow(match: Match, honest: Run, liar: Run) -> Match:
-    """Carry a match that ended at a whole operator on to its first wrong element."""
-    node = honest.task.program.nodes[match.operator]
-    right, wrong = (_output(run, match) for run in (honest, liar))
+def narrow(place: Facts, judge: Run, runs: tuple[Run, Run]) -> Facts | None:
+    """Carry a match that ended at a whole operator on to the first element that differs.
+
+    None differs where a side has claimed a root that is not that of its own output.
+
+    Args:
+        place: what the match has found out.
+        judge: the run whose accumulators are taken for the right ones.
+        runs: those of the two sides.
+    """
+    node = judge.task.program.nodes[place.operator]
+    first, second = (_output(run, place) for run in runs)
     size = node.dtype.width
-    pairs = zip(range(0, len(right), size), range(node.elements), strict=True)
-    element = next(e for i, e in pairs if right[i : i + size] != wrong[i : i + size])
+    pairs = zip(range(0, len(first), size), range(node.elements), strict=True)
+    differing = (e for i, e in pairs if first[i : i + size] != second[i : i + size])
+    element = next(differing, None)
+    if element is None:
+        return None
     low, low_bits = 0, 0
+    bits = [int.from_bytes(output[element * size :][:size], "little") for output in (first, second)]
     if node.kind.folds and node.fold_length:
         low = node.fold_length - 1
-        low_bits = _bits(honest.partials(match.step, match.operator, element), low)
-    return replace(match, element=element, low=low, high=low + 1, low_bits=low_bits)
+        partials = judge.partials(place.step, place.operator, element)
+        low_bits = int.from_bytes(encode_elements(partials[low : low + 1]).tobytes(), "little")
+    return replace(
+        place, element=element, low=low, high=low + 1, low_bits=low_bits, bits=(bits[0], bits[1])
+    )
 
 
-def locate_scalar(match: Match, honest: Run, liar: Run) -> Located:
-    """Return the scalar operation of a match that has come down to one."""
-    node = honest.task.program.nodes[match.operator]
-    leaf = make_leaf(honest, match, lambda _: [])
-    if node.kind.folds and node.fold_length:
-        claimed = _bits(liar.partials(match.step, match.operator, match.element), match.low + 1)
-    else:
-        size, start = node.dtype.width, match.element * node.dtype.width
-        claimed = int.from_bytes(_output(liar, match)[start : start + size], "little")
+def locate_scalar(facts: Facts, judge: Run, side: int) -> Located:
+    """Return the scalar operation of a match that has come down to one, and what a side claims."""
+    node = judge.task.program.nodes[facts.operator]
+    leaf = make_leaf(judge, facts)
     function = Function.FMA if node.kind is Kind.CONTRACT else node.function
-    scalar = Scalar(function.name.lower(), leaf.arguments, claimed, leaf.result, node.dtype.width)
-    fold_index = match.low if node.kind.folds else None
-    return Located(match.step, match.operator, match.element, fold_index, scalar)
+    scalar = Scalar(
+        function=function.name.lower(),
+        operands=leaf.arguments,
+        claimed=facts.bits[side],
+        correct=leaf.result,
+        width=node.dtype.width,
+    )
+    fold_index = facts.low if node.kind.folds else None
+    return Located(facts.step, facts.operator, facts.element, fold_index, scalar)
 
 
-def _output(run: Run, match: Match) -> bytes:
-    outputs = run.outputs(match.step, [match.operator])
-    return encode_elements(outputs[match.operator]).tobytes()
-
-
-def _bits(partials: Array, index: int) -> int:
-    return int.from_bytes(encode_elements(partials[index : index + 1]).tobytes(), "little")
+def _output(run: Run, place: Facts) -> bytes:
+    outputs = run.outputs(place.step, [place.operator])
+    return encode_elements(outputs[place.operator]).tobytes()

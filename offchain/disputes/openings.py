@@ -1,9 +1,8 @@
-"""The last move: the operands of one scalar operation, with their proofs."""
+"""The last move: the operands of one scalar operation, proven against the mover's own trees."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
-from contracts.model.types import NO_OPENING, Match, Opening
+from contracts.model.types import ZERO, Facts
 from offchain.commitments.tags import CHUNK_BYTES
 from offchain.commitments.tree import Digest
 from offchain.programs.graph import Kind, Node, Operand, Origin
@@ -17,39 +16,54 @@ from offchain.programs.semantics import (
 )
 from offchain.providers.run import Run
 
-TraceProof = Callable[[int], list[Digest]]
-"""Proves an operator's output root against the trace that is disputed."""
-
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """A scalar operation: its proven operands, the bits of its arguments, and its result."""
+    """A scalar operation: its proven operands, the bits of its arguments, and its result.
 
-    openings: tuple[Opening, ...]
+    `before`, the state before the step, is shown only if an operand comes from it. `evidence` is
+    what the leaf contract reads: see `contracts.model.leaf.Evidence`.
+    """
+
+    before: Digest
+    before_proof: tuple[Digest, ...]
+    evidence: bytes
     arguments: tuple[int, ...]
     result: int
 
 
-def make_leaf(run: Run, match: Match, prove: TraceProof) -> Leaf:
+def make_leaf(run: Run, facts: Facts) -> Leaf:
     """Return the scalar operation that a match has come down to, as this provider computes it."""
-    node = run.task.program.nodes[match.operator]
-    openings: dict[int, Opening] = {}
+    node = run.task.program.nodes[facts.operator]
+    openings: dict[int, bytes] = {}
+    origins: set[Origin] = set()
 
     def fetch(place: int, operand: Operand, index: int) -> int:
-        openings[place], bits = _open(run, match.step, operand, index, prove)
+        openings[place], bits = _open(run, facts.step, operand, index)
+        origins.add(operand.origin)
         return bits
 
-    accumulator = match.low_bits
-    if node.kind.folds and match.low == 0:
-        accumulator = compute_initial(node, match.element, fetch)
+    accumulator = facts.low_bits
+    if node.kind.folds and facts.low == 0:
+        accumulator = compute_initial(node, facts.element, fetch)
     if node.kind.folds and node.fold_length == 0:
         result, arguments = accumulator, [accumulator]
     else:
-        place = (node, match.element, match.low, accumulator)
-        result = compute_step(*place, match.step, fetch)
+        place = (node, facts.element, facts.low, accumulator)
+        result = compute_step(*place, facts.step, fetch)
         arguments = get_arguments(*place, result, fetch)
-    places = range(max(openings, default=-1) + 1)
-    return Leaf(tuple(openings.get(i, NO_OPENING) for i in places), tuple(arguments), result)
+    before, proof = prove_before(run, facts) if Origin.STATE in origins else (ZERO, ())
+    return Leaf(before, proof, b"".join(openings.values()), tuple(arguments), result)
+
+
+def prove_before(run: Run, facts: Facts) -> tuple[Digest, tuple[Digest, ...]]:
+    """Return the agreed state before the disputed step, with its proof in the mover's tree."""
+    place = facts.step - facts.first_step
+    if place:
+        tree, index = run.interval(facts.first_step), place - 1
+    else:
+        tree, index = run.history, facts.checkpoint - 1
+    return tree.node(0, index), tuple(tree.proof(index))
 
 
 def get_arguments(
@@ -72,29 +86,23 @@ def get_arguments(
     return [accumulator, read(1, node.operands[1], variables, fetch)]
 
 
-def _open(
-    run: Run, step: int, operand: Operand, index: int, prove: TraceProof
-) -> tuple[Opening, int]:
+def _open(run: Run, step: int, operand: Operand, index: int) -> tuple[bytes, int]:
     """Return an element's proof and its bits."""
     tensor = run.tensor(step, operand.origin, operand.reference)
     place, start = divmod(index * operand.dtype.width, CHUNK_BYTES)
     chunk = tensor.chunk(place)
     assert tensor.tree is not None
-    opening = Opening(
-        header=tensor.header,
-        chunk=chunk,
-        chunk_proof=tuple(tensor.tree.proof(place)),
-        root_proof=tuple(prove_root(run, step, operand, prove)),
-    )
+    siblings = (*tensor.tree.proof(place), *prove_root(run, step, operand))
+    opening = b"".join((tensor.header, chunk.ljust(CHUNK_BYTES, b"\0"), *siblings))
     return opening, int.from_bytes(chunk[start : start + operand.dtype.width], "little")
 
 
-def prove_root(run: Run, step: int, operand: Operand, prove: TraceProof) -> list[Digest]:
-    """Return the proof of an operand's tensor root against the agreed root of its origin."""
+def prove_root(run: Run, step: int, operand: Operand) -> tuple[Digest, ...]:
+    """Return the proof of an operand's tensor root in the tree of its origin."""
     if operand.origin is Origin.NODE:
-        return prove(operand.reference)
+        return tuple(run.trace(step).proof(operand.reference))
     if operand.origin is Origin.STATE:
-        return run.state_tree(step).proof(operand.reference)
+        return tuple(run.state_tree(step).proof(operand.reference))
     data = run.task.data_tree
     assert data is not None
-    return data.proof(step * len(run.task.program.batch) + operand.reference)
+    return tuple(data.proof(step * len(run.task.program.batch) + operand.reference))

@@ -1,189 +1,217 @@
 """Which move a provider makes: a function of the chain and of its own run, nothing remembered.
 
-A player that is killed and started again reads the job and its events and goes on. `None` means
-that there is no move that would help.
+A player that is killed and started again reads the job's events and goes on. `None` means that
+there is no move that would help, or that it is the other side's turn.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any
 
-from contracts.model.leaf import is_known
-from contracts.model.moves import get_boundary, get_segments
-from contracts.model.types import Job, Match
+from contracts.model.descent import NODE_TAGS
+from contracts.model.types import ZERO, Dive, Facts, Terms
+from contracts.model.verdicts import get_boundary, get_segments
 from contracts.reasons import Phase
+from offchain.commitments.tags import CHUNK_BYTES, Tag
 from offchain.commitments.tensors import encode_elements
-from offchain.commitments.tree import MAX_ARITY_LOG2, Digest, Tree
-from offchain.disputes.board import Board, prove_in_trace
+from offchain.commitments.tree import Tree, hash_root
+from offchain.disputes.board import Board, get_place
+from offchain.disputes.dives import find_difference, make_dive, open_top
 from offchain.disputes.openings import make_leaf
 from offchain.programs.graph import Origin
 from offchain.providers.run import Run
 
+BOTH = 2
+"""Sides that have entered a tree before it is descended."""
+NO_DIVE = Dive(0, ZERO, (), ())
+"""Stands where a tensor without elements has no tree."""
+
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """A call of the referee; the job and the position come before its arguments."""
+    """A call of the referee; the pair and the position come before its arguments."""
 
     call: str
     args: tuple[Any, ...]
 
 
-def find_move(run: Run, job: Job, seat: int, board: Board) -> Move | None:
-    """Return the move that a member makes now, if any."""
-    match = job.match
-    if match is None or not run.behaviour.plays or seat not in {match.defender, match.challenger}:
+@dataclass(frozen=True, slots=True)
+class _Seat:
+    """One side of a match, with all that decides its next move."""
+
+    run: Run
+    board: Board
+    side: int
+    place: Facts
+
+
+def find_move(run: Run, terms: Terms, board: Board, side: int) -> Move | None:
+    """Return the move that a side of a match makes now, if any."""
+    position = board.position
+    if not run.behaviour.plays:
         return None
-    if match.phase in {Phase.LEAF, Phase.SINK}:
-        return _decide(run, match, board, is_defender=seat == match.defender)
-    if seat == match.challenger:
-        return _challenge(run, match, board) if match.opened else None
-    return None if match.opened else _defend(run, job, match)
+    seat = _Seat(run, board, side, get_place(board, terms))
+    if position.phase in _DECISIONS:
+        return _DECISIONS[position.phase](seat)
+    if position.mover != side or position.phase is Phase.VERIFIER:
+        return None
+    if position.phase in _ENTRANCES and position.entered < BOTH:
+        return _ENTRANCES[position.phase](seat)
+    if position.phase in NODE_TAGS:
+        return _descend(seat)
+    return _pick_segment(seat) if position.phase is Phase.FOLD else _show_chunk(seat)
 
 
-def get_tree(run: Run, match: Match) -> Tree | None:
+def get_tree(seat: _Seat) -> Tree | None:
     """Return this provider's version of the tree that is being descended."""
-    every = run.task.checkpoint_every
-    if match.phase is Phase.HISTORY:
-        return run.history
-    if match.phase is Phase.INTERVAL:
-        first = match.first_step
-        return run.interval(first, min(first + every, run.task.steps))
-    if match.phase is Phase.TRACE:
-        return run.trace(match.step)
-    if match.phase is Phase.TENSOR:
-        return run.tensor(match.step, Origin.NODE, match.operator).tree
-    return run.state_tree(match.step + 1)
+    run, place = seat.run, seat.place
+    match seat.board.position.phase:
+        case Phase.HISTORY:
+            return run.history
+        case Phase.INTERVAL:
+            return run.interval(place.first_step)
+        case Phase.TRACE:
+            return run.trace(place.step)
+        case Phase.TENSOR:
+            return run.tensor(place.step, Origin.NODE, place.operator).tree
+    return run.state_tree(place.step + 1)
 
 
-def _find_difference(mine: Sequence[object], theirs: Sequence[object]) -> int | None:
-    pairs = zip(mine, theirs, strict=True)
-    return next((i for i, (a, b) in enumerate(pairs) if a != b), None)
-
-
-def _challenge(run: Run, match: Match, board: Board) -> Move | None:
-    if match.phase is Phase.CHUNK:
-        return _pick_element(run, match, board.data)
-    if match.phase is Phase.FOLD:
-        return _pick_segment(run, match, board.data)
-    tree = get_tree(run, match)
+def _descend(seat: _Seat) -> Move | None:
+    tree, position = get_tree(seat), seat.board.position
     assert tree is not None
-    child = _find_difference(tree.children(match.level, match.index), board.nodes)
-    if child is None:
+    if tree.node(position.level, position.index) != position.nodes[seat.side]:
         return None
-    return Move("pick", (child, board.nodes[child], _prove_child(match, tree, board, child)))
+    dive = make_dive(tree, position, seat.board.nodes)
+    if dive is None:
+        return None
+    if position.phase is Phase.TENSOR and position.level == position.span:
+        index = (position.index << position.span) + dive.child
+        return Move("reach_chunk", (seat.place, dive, _get_chunk(seat, index)))
+    return Move("descend", (dive,))
 
 
-def _prove_child(match: Match, tree: Tree, board: Board, child: int) -> list[Digest]:
-    """Return the siblings of an opened child up to the node that was opened."""
-    opened = Tree(tree.tag, board.nodes)
-    down = min(match.level, MAX_ARITY_LOG2)
-    return opened.proof(child)[:down]
+def _get_chunk(seat: _Seat, index: int) -> bytes:
+    facts = seat.place
+    return seat.run.tensor(facts.step, Origin.NODE, facts.operator).chunk(index)
 
 
-def _pick_element(run: Run, match: Match, chunk: bytes) -> Move | None:
-    mine = run.tensor(match.step, Origin.NODE, match.operator).chunk(match.index)
-    size = match.width
-    pieces = range(0, len(chunk), size)
-    place = _find_difference(
-        [mine[i : i + size] for i in pieces], [chunk[i : i + size] for i in pieces]
+def _enter(seat: _Seat, tree: Tree) -> Dive | None:
+    """Return the first step down a tree, as the first to enter it or as the second."""
+    board = seat.board
+    return (
+        make_dive(tree, board.position, board.nodes) if board.position.entered else open_top(tree)
     )
-    return None if place is None else Move("pick_element", (chunk, place))
 
 
-def _get_partials(run: Run, match: Match) -> list[bytes]:
-    """Return the accumulators at the boundaries of the segments, the first and last included."""
-    partials = run.partials(match.step, match.operator, match.element)
-    boundaries = [get_boundary(match, i) for i in range(get_segments(match))] + [match.high]
-    return [encode_elements(partials[i : i + 1]).tobytes() for i in boundaries]
-
-
-def _pick_segment(run: Run, match: Match, values: bytes) -> Move | None:
-    mine = _get_partials(run, match)[1:]
-    size = match.width
-    theirs = [values[i : i + size] for i in range(0, len(values), size)]
-    theirs.append(match.high_bits.to_bytes(size, "little"))
-    segment = _find_difference(mine, theirs)
-    return None if segment is None else Move("pick_segment", (values, segment))
-
-
-def _defend(run: Run, job: Job, match: Match) -> Move | None:
-    if match.phase in _ENTRANCES:
-        return _ENTRANCES[match.phase](run, job, match)
-    if match.phase is Phase.CHUNK:
-        tensor = run.tensor(match.step, Origin.NODE, match.operator)
-        return Move("open_chunk", (tensor.chunk(match.index),))
-    if match.phase is Phase.FOLD:
-        return Move("open_fold", (b"".join(_get_partials(run, match)[1:-1]),))
-    tree = get_tree(run, match)
-    if tree is None or tree.node(match.level, match.index) != match.node:
+def _enter_claimed(seat: _Seat, call: str) -> Move | None:
+    """Enter a tree whose last leaf has been claimed before."""
+    tree, board = get_tree(seat), seat.board
+    assert tree is not None
+    dive, last = _enter(seat, tree), tree.count - 1
+    if dive is None or tree.node(0, last) != board.position.nodes[seat.side]:
         return None
-    return Move("open", (tree.children(match.level, match.index),))
+    return Move(call, (board.facts, tree.top, tuple(tree.proof(last)), dive))
 
 
-def _before(run: Run, match: Match) -> tuple[Digest, list[Digest]]:
-    """Return the last agreed state's root, with its proof in the tree that was descended."""
-    is_interval = match.phase is Phase.ENTER_TRACE and run.task.checkpoint_every > 1
-    last = min(match.first_step + run.task.checkpoint_every, run.task.steps)
-    is_interval = is_interval and last - match.first_step > 1
-    tree = run.interval(match.first_step, last) if is_interval else run.history
-    return tree.node(0, match.tree_index - 1), tree.proof(match.tree_index - 1)
-
-
-def _enter_interval(run: Run, job: Job, match: Match) -> Move | None:
-    before, proof = _before(run, match)
-    last = min(match.first_step + job.terms.checkpoint_every, job.terms.steps)
-    tree = run.interval(match.first_step, last)
-    if tree.node(0, tree.count - 1) != match.node:
+def _enter_tensor(seat: _Seat) -> Move | None:
+    run, board, place = seat.run, seat.board, seat.place
+    tensor = run.tensor(place.step, Origin.NODE, place.operator)
+    if tensor.root != board.position.nodes[seat.side]:
         return None
-    args = (before, proof, tree.top, tree.proof(0), tree.proof(tree.count - 1))
-    return Move("enter_interval", args)
-
-
-def _enter_trace(run: Run, _: Job, match: Match) -> Move | None:
-    before, proof = _before(run, match)
-    tree = run.trace(match.step)
-    if tree.node(0, tree.count - 1) != match.node:
+    dive = _enter(seat, tensor.tree) if tensor.tree else NO_DIVE
+    if dive is None:
         return None
-    return Move("enter_trace", (before, proof, tree.top, tree.proof(tree.count - 1)))
-
-
-def _enter_operator(run: Run, _: Job, match: Match) -> Move | None:
     commitment = run.task.commitment
-    tensor = run.tensor(match.step, Origin.NODE, match.operator)
-    if tensor.root != match.node:
+    proof = () if board.position.entered else tuple(commitment.tree.proof(place.operator))
+    encoding = commitment.encodings[place.operator]
+    return Move("enter_tensor", (board.facts, encoding, proof, tensor.top, dive))
+
+
+def _enter_state(seat: _Seat) -> Move | None:
+    tree = get_tree(seat)
+    assert tree is not None
+    dive = _enter(seat, tree)
+    root = hash_root(Tag.STATE_ROOT, tree.count, tree.top)
+    if dive is None or root != seat.board.position.nodes[seat.side]:
         return None
-    encoding = commitment.encodings[match.operator]
-    proof = commitment.tree.proof(match.operator)
-    return Move("enter_operator", (encoding, proof, tensor.top))
+    return Move("enter_state", (tree.top, dive))
 
 
-def _enter_state(run: Run, _: Job, match: Match) -> Move | None:
-    return Move("enter_state", (run.state_tree(match.step + 1).top,))
-
-
-_ENTRANCES = {
-    Phase.ENTER_INTERVAL: _enter_interval,
-    Phase.ENTER_TRACE: _enter_trace,
-    Phase.ENTER_OPERATOR: _enter_operator,
-    Phase.ENTER_STATE: _enter_state,
+_ENTRANCES: dict[Phase, Callable[[_Seat], Move | None]] = {
+    Phase.INTERVAL: lambda seat: _enter_claimed(seat, "enter_interval"),
+    Phase.TRACE: lambda seat: _enter_claimed(seat, "enter_trace"),
+    Phase.TENSOR: _enter_tensor,
+    Phase.STATE: _enter_state,
 }
 
 
-def _decide(run: Run, match: Match, board: Board, *, is_defender: bool) -> Move | None:
-    """Return the proof that ends the match, when it ends it in this player's favour."""
-    trace = run.trace(match.step)
+def _show_chunk(seat: _Seat) -> Move | None:
+    """Show the chunk, and if the other side has shown its own, pick the first element."""
+    board, facts = seat.board, seat.place
+    chunk = _get_chunk(seat, board.position.index)
+    if not board.position.entered:
+        return Move("open_chunk", (facts, chunk))
+    size, theirs = facts.width, board.data
+    place = find_difference(_split(chunk, size), _split(theirs, size))
+    if place is None:
+        return None
+    element = board.position.index * (CHUNK_BYTES // size) + place
+    values = _get_inner(seat.run, replace(facts, element=element, high=facts.fold_length))
+    return Move("pick_element", (facts, theirs, chunk, values))
 
-    def prove(operator: int) -> list[Digest]:
-        return trace.proof(operator) if is_defender else prove_in_trace(board, trace, operator)
 
-    if match.phase is Phase.SINK:
-        sink = run.task.program.first_sink + match.index
-        root = trace.node(0, sink)
-        helps = (root == match.node) == is_defender
-        return Move("prove_sink", (root, prove(sink))) if helps else None
-    encoding = run.task.commitment.encodings[match.operator]
-    if not is_known(run.task.program.nodes[match.operator]):
-        return Move("refer", (encoding,))
-    leaf = make_leaf(run, match, prove)
-    helps = (leaf.result == match.high_bits) == is_defender
-    return Move("leaf", (encoding, leaf.openings)) if helps else None
+def _split(values: bytes, width: int) -> list[bytes]:
+    return [values[start : start + width] for start in range(0, len(values), width)]
+
+
+def _get_inner(run: Run, facts: Facts) -> bytes:
+    """Return a provider's accumulators at the inner boundaries of the segments."""
+    if facts.high - facts.low <= 1:
+        return b""
+    partials = run.partials(facts.step, facts.operator, facts.element)
+    boundaries = [get_boundary(facts, segment) for segment in range(1, get_segments(facts))]
+    return encode_elements(partials[boundaries]).tobytes()
+
+
+def _pick_segment(seat: _Seat) -> Move | None:
+    facts, theirs = seat.place, seat.board.data
+    size, last = facts.width, get_segments(facts) - 1
+    mine = _get_inner(seat.run, facts)
+    segment = find_difference(_split(mine, size), _split(theirs, size))
+    if segment is None:
+        segment = last
+    bits = facts.bits[seat.side]
+    if segment < last:
+        bits = int.from_bytes(_split(mine, size)[segment], "little")
+    low, high = get_boundary(facts, segment), get_boundary(facts, segment + 1)
+    values = _get_inner(seat.run, replace(facts, low=low, high=high))
+    return Move("pick_segment", (facts, theirs, segment, bits, values))
+
+
+def _prove_sink(seat: _Seat) -> Move | None:
+    """Return the proof that ends a match about the state, if it ends it in the side's favour."""
+    run, position, facts = seat.run, seat.board.position, seat.place
+    trace, sink = run.trace(facts.step), run.task.program.first_sink + position.index
+    root = trace.node(0, sink)
+    if root != position.nodes[seat.side]:
+        return None
+    return Move("prove_sink", (facts, seat.side, root, tuple(trace.proof(sink))))
+
+
+def _compute_leaf(seat: _Seat) -> Move | None:
+    """Return the proof that ends a match about a scalar, if it ends it in the side's favour."""
+    facts = seat.place
+    leaf = make_leaf(seat.run, facts)
+    if leaf.result != facts.bits[seat.side]:
+        return None
+    encoding = seat.run.task.commitment.encodings[facts.operator]
+    proofs = (leaf.before, leaf.before_proof, leaf.evidence)
+    return Move("leaf", (facts, seat.side, encoding, *proofs))
+
+
+_DECISIONS: dict[Phase, Callable[[_Seat], Move | None]] = {
+    Phase.SINK: _prove_sink,
+    Phase.LEAF: _compute_leaf,
+}
+"""The moves that end a match, which either side may make whoever's clock is running."""

@@ -1,12 +1,26 @@
 """One port to the referee, with two sides behind it: the deployed contract and the Python model."""
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from contracts.model.checks import compute_position
-from contracts.model.referee import call, compute_commitment
-from contracts.model.types import Address, Event, Job, Match, Message, Store
+from contracts.model.checks import find_claim, get_job, get_member
+from contracts.model.ledger import calculate_debt
+from contracts.model.referee import call
+from contracts.model.types import (
+    ZERO,
+    Address,
+    Claim,
+    Event,
+    Job,
+    Member,
+    Message,
+    Pair,
+    Store,
+)
+from contracts.model.words import hash_commitment
+from contracts.reasons import Status
 from offchain.chain import Receipt
 from offchain.commitments.tree import Digest
 from offchain.errors import MootError
@@ -29,14 +43,20 @@ class Referee(Protocol):
     def job(self, job_id: int) -> Job:
         """Return a job as it stands."""
 
-    def position(self, job_id: int, match: Match) -> Digest:
-        """Return the digest that the next move of a match that stands like this has to name."""
+    def member(self, job_id: int, address: Address) -> Member:
+        """Return a member as it stands; one that never joined has standing NONE."""
+
+    def claim(self, job_id: int, top: Digest) -> Claim | None:
+        """Return the claim with this top, if anybody has shown it."""
+
+    def match(self, pair: Pair) -> Digest:
+        """Return the digest of a match's position; ZERO if it is not being played."""
+
+    def debt(self, job_id: int, address: Address) -> int:
+        """Return what a closed job owes an account, in wei; 0 while it is open."""
 
     def commitment(self, job_id: int, sender: Address, top: Digest, salt: Digest) -> Digest:
         """Return the digest that hides a claim."""
-
-    def credit(self, address: Address) -> int:
-        """Return what an account may withdraw, in wei."""
 
     def events(self, job_id: int) -> Sequence[Event]:
         """Return what has been announced of a job, in order."""
@@ -58,40 +78,52 @@ class ModelReferee:
         self.store = Store(chain_id, "0x" + "00" * 18 + "4d07")
         self._balances = dict(balances_wei)
         self._block = 0
-        self._log: list[Event] = []
+        self._logs: dict[int, list[Event]] = defaultdict(list)
 
     def transact(self, name: str, *args: Any, sender: Address, value_wei: int = 0) -> Outcome:
         """Make a call in a block of its own."""
         if self._balances.get(sender, 0) < value_wei:
             raise MootError(f"{sender} cannot pay {value_wei} wei")
         self._block += 1
-        owed = self.store.credits_wei.get(sender, 0)
         events = call(self.store, name, Message(sender, value_wei, self._block), *args)
         self._balances[sender] -= value_wei
-        if name == "withdraw":
-            self._balances[sender] += owed
-        self._log += events
+        for event in events:
+            match event.name, event.args:
+                case "Collected", (_, _, int(owed_wei)):
+                    self._balances[sender] += owed_wei
+            self._logs[int(str(event.args[0]))].append(event)
         return Outcome(events, None)
 
     def job(self, job_id: int) -> Job:
         """Return a job as it stands."""
-        return self.store.jobs[job_id]
+        return get_job(self.store, job_id)
 
-    def position(self, job_id: int, match: Match) -> Digest:
-        """Return the digest that the next move has to name."""
-        return compute_position(self.store, job_id, match)
+    def member(self, job_id: int, address: Address) -> Member:
+        """Return a member as it stands."""
+        return get_member(self.store, job_id, address)
+
+    def claim(self, job_id: int, top: Digest) -> Claim | None:
+        """Return the claim with this top, if anybody has shown it."""
+        return find_claim(self.store, job_id, top)
+
+    def match(self, pair: Pair) -> Digest:
+        """Return the digest of a match's position; ZERO if it is not being played."""
+        return self.store.matches.get(pair, ZERO)
+
+    def debt(self, job_id: int, address: Address) -> int:
+        """Return what a closed job owes an account, in wei."""
+        job = self.job(job_id)
+        if job.status is Status.OPEN:
+            return 0
+        return calculate_debt(self.store, job_id, job, address)
 
     def commitment(self, job_id: int, sender: Address, top: Digest, salt: Digest) -> Digest:
         """Return the digest that hides a claim."""
-        return compute_commitment(self.store, job_id, sender, top, salt)
-
-    def credit(self, address: Address) -> int:
-        """Return what an account may withdraw, in wei."""
-        return self.store.credits_wei.get(address, 0)
+        return hash_commitment(self.store, job_id, sender, top, salt)
 
     def events(self, job_id: int) -> Sequence[Event]:
         """Return what has been announced of a job, in order."""
-        return [event for event in self._log if event.args[0] == job_id]
+        return self._logs[job_id]
 
     def block_number(self) -> int:
         """Return the number of the latest block."""

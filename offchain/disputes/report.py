@@ -4,14 +4,15 @@ from typing import Any
 
 from offchain.chain import Receipt
 from offchain.disputes.accounts import (
-    calculate_burned,
     calculate_fees,
+    count_burned,
     get_costs,
     sum_stages,
 )
-from offchain.disputes.game import Played
+from offchain.disputes.game import Game, Played, Player
 from offchain.disputes.locate import Located, locate
 from offchain.disputes.session import Session
+from offchain.disputes.tournament import Ended
 from offchain.programs.graph import Program
 
 
@@ -46,11 +47,19 @@ def get_located(session: Session) -> Located:
     """Return the deepest finding of the game's matches about a dishonest player."""
     game = session.game
     found = [
-        locate(game, ended)
+        locate(game, ended, side)
         for ended in game.ended
-        if ended.loser is not None and game.players[ended.loser].run.behaviour.name != "honest"
+        for side, loser in list_losers(game, ended)
+        if loser.run.behaviour.name != "honest"
     ]
     return max(found, key=_depth, default=Located())
+
+
+def list_losers(game: Game, ended: Ended) -> list[tuple[int, Player]]:
+    """Return the players that have lost a match, with their sides."""
+    members = (ended.board.pair.first, ended.board.pair.second)
+    losers = [(side, game.find_player(members[side])) for side in ended.losing_sides]
+    return [(side, player) for side, player in losers if player is not None]
 
 
 def _depth(located: Located) -> int:
@@ -63,7 +72,7 @@ def _depth(located: Located) -> int:
 def _verdict(session: Session) -> dict[str, Any]:
     game = session.game
     winners = game.get_winners()
-    losers = [game.players[ended.loser].name for ended in game.ended if ended.loser is not None]
+    losers = [loser.name for ended in game.ended for _, loser in list_losers(game, ended)]
     reason = game.ended[-1].ending.name.lower() if game.ended else "agreement"
     return {"winner": winners[0] if winners else None, "losers": losers, "reason": reason}
 
@@ -120,7 +129,7 @@ def _ledger(session: Session) -> dict[str, Any]:
     return {
         "before": session.before,
         "after": session.after,
-        "burned": calculate_burned(session.game.ended, session.game.stakes.bond_wei),
+        "burned": count_burned(session.game),
         "fees": sum(calculate_fees(session.moves).values()),
         "by_account": changes,
     }

@@ -140,15 +140,15 @@ class Run:
         self._recent = step, state
         return state
 
-    def interval(self, first: int, last: int) -> Tree:
-        """Return the tree over the states before step `first` up to after step `last` - 1."""
-        return self._intervals(first, last)
+    def interval(self, first: int) -> Tree:
+        """Return the tree over the states after every step from `first` to the next checkpoint."""
+        return self._intervals(first)
 
-    def _make_interval(self, first: int, last: int) -> Tree:
+    def _make_interval(self, first: int) -> Tree:
         state = self.state(first)
         hashed = _TensorRoots(self._executor.program)
-        roots = [compute_state_root(hashed.hash(state))]
-        for step in range(first, last):
+        roots = []
+        for step in range(first, min(first + self.task.checkpoint_every, self.task.steps)):
             if not self._is_plain(step, state):
                 hashed.forget()
             state = self._advance(step, state)

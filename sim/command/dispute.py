@@ -97,7 +97,7 @@ def _show(result: dict[str, Any]) -> None:
     verdict, located = result["verdict"], result["located"]
     losers = ", ".join(verdict["losers"]) or "nobody"
     console.print(
-        f"[bold]{verdict['winner']}[/] wins, {losers} loses ({verdict['reason']}), "
+        f"[bold]{verdict['winner']}[/]'s claim wins, {losers} loses ({verdict['reason']}), "
         f"{result['rounds']} moves, {result['gas']['total']:,} gas"
     )
     if located["operator"]:

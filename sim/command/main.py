@@ -14,6 +14,7 @@ _VERBS = {
     "bench": "Measure ours beside stock torch: operators, training steps, hashing.",
     "demo": "Watch a dispute, move by move, with a cheat somewhere inside a training step.",
     "dispute": "Play one dispute and print what was found, what it cost and who was paid.",
+    "gas": "Measure what every call of a dispute costs, and what has changed.",
     "market": "Run a market of honest and dishonest providers, every job for real.",
     "program": "Look at programs: what is captured, and how it is committed to.",
 }

@@ -1,5 +1,24 @@
-"""The same referee twice, as the lock-step tests have it."""
+"""A chain with a referee on it and the model beside it, brought back after each test."""
 
-from tests.lockstep.conftest import deployed, referee
+from collections.abc import Iterator
 
-__all__ = ["deployed", "referee"]
+import pytest
+
+from contracts.deployment import deploy_referee
+from offchain.chain import Chain, Contract, connect
+from tests.attacks.twin import Twin
+
+
+@pytest.fixture(scope="session")
+def deployed() -> Iterator[tuple[Chain, Contract]]:
+    """A chain with a referee on it."""
+    with connect(accounts=10) as chain:
+        yield chain, deploy_referee(chain, chain.accounts[-1])
+
+
+@pytest.fixture
+def referee(deployed: tuple[Chain, Contract]) -> Iterator[Twin]:
+    """A referee without jobs, twice: the model and the contract."""
+    twin = Twin(*deployed)
+    with twin.branch():
+        yield twin

@@ -1,12 +1,14 @@
 """A contract that is a member of jobs, and that does as it likes when it is paid."""
 
+from collections.abc import Sequence
 from enum import IntEnum
 from pathlib import Path
 from typing import Any, cast
 
 from contracts.compiler import compile_contract
+from contracts.model.abi import pack_args
 from contracts.model.types import Event, Message
-from tests.lockstep.harness import Lockstep, call_model, encode
+from tests.attacks.twin import Twin, call_model
 
 SOURCE = """
 # pragma version 0.4.3
@@ -72,7 +74,7 @@ class Payday(IntEnum):
 class Puppet:
     """A contract that anybody can let call the referee, once or several times in a transaction."""
 
-    def __init__(self, referee: Lockstep, folder: Path) -> None:
+    def __init__(self, referee: Twin, folder: Path) -> None:
         (folder / "puppet.vy").write_text(SOURCE)
         self.referee = referee
         self.hand = referee.chain.accounts[-1]
@@ -84,34 +86,31 @@ class Puppet:
     def encode(self, name: str, *args: Any) -> bytes:
         """Return the calldata of a call to the referee."""
         codec = cast("Any", self.referee.contract)._codec
-        return bytes(codec.encode_call(name, tuple(map(encode, args))))
+        return bytes(codec.encode_call(name, pack_args(args)))
 
     def arm(self, payday: Payday, *calls: bytes) -> None:
         """Say what the puppet will do when it is paid."""
         self.contract.transact("arm", payday, list(calls), sender=self.hand)
-        self.referee._compare_supply()
 
-    def call(self, name: str, *args: Any, value_wei: int = 0) -> tuple[Event, ...]:
+    def call(self, name: str, *args: Any, value_wei: int = 0) -> Sequence[Event]:
         """Let the puppet make one call, on the model and on the contract."""
         return self.play((name, *args), value_wei=value_wei)
 
-    def play(self, *calls: tuple[Any, ...], value_wei: int = 0) -> tuple[Event, ...]:
+    def play(self, *calls: tuple[Any, ...], value_wei: int = 0) -> Sequence[Event]:
         """Let the puppet make several calls in one transaction; return the last one's events."""
         referee, events = self.referee, tuple[Event, ...]()
         message = Message(self.address, value_wei, referee.chain.block_number() + 1)
         for name, *args in calls:
-            events = call_model(referee.store, name, message, tuple(args))
+            events = call_model(referee.store, name, message, *args)
+            referee.note(events)
         data = [self.encode(*call) for call in calls]
         self.contract.transact("play", data, sender=self.hand, value=value_wei)
-        referee._compare_supply()
-        referee.compare_all()
-        assert referee.chain.balance(referee.contract.address) == referee.store.balance_wei
+        referee.compare()
         return events
 
     def squeeze(self, gas: int, name: str, *args: Any) -> bool:
         """Make a call with so much gas, on the contract only; say whether it was accepted."""
         self.contract.transact("squeeze", self.encode(name, *args), gas, sender=self.hand)
-        self.referee._compare_supply()
         return self.successes == 1
 
     @property

@@ -1,146 +1,413 @@
-from contracts.model.referee import compute_commitment
-from contracts.reasons import Ending, Phase, Reason, Standing
+from dataclasses import replace
+
+import pytest
+
+from contracts.model.types import KEY_BYTES, ZERO, Dive
+from contracts.reasons import Ending, Phase, Reason, Standing, Status
 from offchain.commitments.tags import Tag
-from offchain.commitments.tensors import compute_state_root, compute_tensor_root
-from offchain.commitments.tree import Tree, hash_root
-from offchain.programs.graph import Kind
-from tests.lockstep.claims import Claim, Task, cheating
-from tests.lockstep.game import SALT, Game
-from tests.lockstep.harness import Lockstep
-from tests.lockstep.programs import fold
-from tests.lockstep.tasks import folds, honest_kinds, kinds
+from offchain.commitments.tree import Tree
+from offchain.disputes import dives, players
+from offchain.disputes.board import get_place
+from offchain.disputes.tournament import Tournament
+from sim.paper import Lie
+from tests.attacks.court import HONEST, LIE, SALT, SMALL, Call, Court, FalseFlag, open_court
+from tests.attacks.twin import Twin
 
-ZERO = bytes(32)
-
-
-def test_s5_honest_root_defended_by_silence_costs_its_defender_only(referee: Lockstep) -> None:
-    """Who posts the honest root and does not defend it loses its bond; the claim wins."""
-    honest = honest_kinds()
-    game = Game(referee, kinds(), [honest, cheating(kinds(), 1, 6), honest]).assemble().start()
-    assert (game.match.defender, game.match.challenger) == (0, 1)
-    referee.mine_to(game.match.since + game.job.terms.clock_blocks + 1)
-    position = referee.position(game.job_id)
-    referee.call("timeout", game.members[1], game.job_id, position)
-    standings = [member.standing for member in game.job.members]
-    assert standings == [Standing.DEFEATED, Standing.REVEALED, Standing.REVEALED]
-    assert game.start().finish() == (2, Ending.SCALAR)
-    (settled,) = referee.call("settle", game.client, game.job_id)
-    history = honest.history
-    assert settled.args[1] == hash_root(Tag.HISTORY_ROOT, history.count, history.top)
-    bond_wei, reward_wei = game.job.terms.bond_wei, game.job.reward_wei
-    won = bond_wei + bond_wei // 2 + reward_wei
-    assert referee.store.credits_wei[game.members[2]] == won
+OTHER = Lie(step=9)
 
 
-def test_s5_honest_root_defended_by_false_accumulators_does_not_fall(referee: Lockstep) -> None:
-    """A false flag that lies about a fold loses its own match; the claim wins through the other."""
-    task = folds(70, Kind.REDUCE)
-    honest, liar = Claim(task), cheating(task, 0, 1)
-    game = Game(referee, task, [honest, liar, honest]).assemble().start().play_to(Phase.FOLD)
-    move = game.next_move()
-    false = bytes(len(move.args[2]))
-    referee.call(move.name, move.sender, *move.args[:2], false)
-    game.shown = false
-    assert game.finish() == (1, Ending.SCALAR)
-    assert game.start().finish() == (2, Ending.SCALAR)
-    (settled,) = referee.call("settle", game.client, game.job_id)
-    assert settled.args[2] == 1
+def get_standings(court: Court) -> list[Standing]:
+    """Return where all members stand."""
+    return [court.referee.member(court.job_id, member).standing for member in court.members]
 
 
-def test_s6_nobody_joins_twice_or_comes_back(referee: Lockstep) -> None:
+@pytest.mark.parametrize("phase", [Phase.HISTORY, Phase.TRACE, Phase.TENSOR])
+def test_s1_no_place_but_the_first_difference_can_be_picked(referee: Twin, phase: Phase) -> None:
+    """Left of it there is nothing to dispute, and right of it the trees do not meet above."""
+    size = replace(SMALL, checkpoints=40, operators=40, rows=128, columns=320, terms=2)
+    lie = Lie(step=86, operator=17, element=77 * 8, term=1)
+    court = open_court(referee, lie, HONEST, size=size)
+    pair = court.begin()
+    court.play(pair, lambda at: at.phase is phase and at.span > 0 and at.entered == 2)
+    board = court.look(pair)
+    assert board is not None
+    move = court.find(pair)
+    assert move.name == "descend"
+    at, right = board.position, move.args[-1].child
+    assert 0 < right < len(board.nodes) - 1
+    run = court.runs[court.members.index(move.sender)]
+    seat = players._Seat(run, board, at.mover, get_place(board, court.terms))
+    tree = players.get_tree(seat)
+    assert tree is not None
+    for child in range(len(board.nodes)):
+        if child == right:
+            continue
+        reason = Reason.SAME_NODE if child < right else Reason.BAD_PROOF
+        level, index = at.level - at.span, (at.index << at.span) + child
+        own = tuple(tree.children(level, index))
+        siblings = tuple(dives._list_siblings(tree, Tree(tree.tag, board.nodes), at, child))
+        dive = Dive(child, board.nodes[child], siblings, own)
+        assert court.refuse(move, args=(*move.args[:-1], dive)) == reason
+    court.make(move)
+
+
+def test_s1_sides_cannot_be_told_apart_by_who_plays_them(referee: Twin) -> None:
+    """A move that is bound leads to the same place, and the same node, whoever sends it."""
+    court = open_court(referee, LIE, HONEST, HONEST)
+    pair = court.begin()
+    while (board := court.look(pair)) is not None:
+        move = court.find(pair)
+        if move.name == "descend":
+            with referee.branch():
+                court.make(replace(move, sender=court.members[2]))
+                others = court.look(pair)
+            court.make(move)
+            own = court.look(pair)
+            assert own is not None
+            assert others is not None
+            assert own.position == others.position
+        else:
+            court.make(move)
+        assert board.position.moves < 30
+
+
+@pytest.mark.parametrize("seats", [(LIE, HONEST), (HONEST, LIE)])
+def test_s2_sides_are_alike(referee: Twin, seats: tuple[Lie | None, ...]) -> None:
+    """There is no attack and no defence: the truth wins as the first side, and as the second."""
+    court = open_court(referee, *seats)
+    winner = court.members[seats.index(HONEST)]
+    assert court.finish(court.begin()) == (winner, Ending.SCALAR)
+
+
+def test_s3_honest_members_never_play_each_other(referee: Twin) -> None:
+    """Nobody can begin a match between members of one claim, and no agent wants to."""
+    court = open_court(referee, HONEST, HONEST).assemble()
+    pair = court.get_pair(0, 1)
+    again = court.name_match(pair)
+    assert referee.refused("start_match", court.client, *again) == Reason.NO_DISPUTE
+    assert referee.refused("start_match", court.client, 0, pair.first, pair.first, again[-1]) == (
+        Reason.WRONG_ORDER
+    )
+    tournament = Tournament(court.job_id, court.terms)
+    tournament.read(referee.events(court.job_id))
+    assert list(tournament.find_pairs(referee.block_number() + 1)) == []
+
+
+def test_s3_honest_agent_does_not_answer_itself(referee: Twin) -> None:
+    """An agent makes one move, and then waits for the other side's."""
+    court = open_court(referee, LIE, HONEST)
+    pair = court.begin()
+    for _ in range(6):
+        move = court.find(pair)
+        court.make(move)
+        board = court.look(pair)
+        assert board is not None
+        side = (pair.first, pair.second).index(move.sender)
+        run = court.runs[court.members.index(move.sender)]
+        assert players.find_move(run, court.terms, board, side) is None
+
+
+def test_s4_start_is_the_jobs_own(referee: Twin) -> None:
+    """A history that begins elsewhere loses by its own first leaf, against truth and lie alike."""
+    court = open_court(referee, Lie(-1), LIE, HONEST).assemble()
+    winner, ending = court.finish(court.start(0, 2))
+    assert (winner, ending) == (court.members[2], Ending.START)
+    both = open_court(referee, Lie(-1), Lie(-1, mask=2))
+    assert both.finish(both.begin()) == (None, Ending.START)
+
+
+def test_s5_honest_root_defended_by_silence_costs_its_defender_only(referee: Twin) -> None:
+    """Who posts the honest root and is silent loses its bond; the claim wins through others."""
+    court = open_court(referee, HONEST, LIE, HONEST).assemble()
+    pair = court.start(0, 1)
+    while (at := court.at(pair)).mover != (pair.first, pair.second).index(court.members[0]):
+        court.make(court.find(pair))
+    referee.mine_to(at.deadline + 1)
+    referee.call("timeout", court.client, pair, at)
+    assert court.finish(court.start(1, 2)) == (court.members[2], Ending.SCALAR)
+    assert get_standings(court) == [Standing.DEFEATED, Standing.DEFEATED, Standing.REVEALED]
+    court.settle(2)
+    bond = court.terms.bond_wei
+    (paid,) = referee.call("collect", court.members[2], court.job_id)
+    assert paid.args[2] == bond + bond // 2 + court.job.reward_wei
+    # Half of each lost bond is burned, and the prize of the false flag's match with its winner.
+    assert referee.store.burned_wei == 2 * (bond - bond // 2) + bond // 2
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_s5_honest_root_defended_by_a_lie_does_not_fall(referee: Twin, late: bool) -> None:  # noqa: FBT001 - a test's case
+    """A false flag loses its own match; the claim wins through a member that joined, or joins."""
+    court = open_court(referee, HONEST, LIE, HONEST)
+    court.runs = [FalseFlag(court.paper, replace(LIE, element=0)), *court.runs[1:]]
+    court.assemble([0, 1] if late else None)
+    assert court.finish(court.start(0, 1))[0] == court.members[1]
+    if late:
+        court.join(2, 1)
+    assert court.finish(court.start(1, 2)) == (court.members[2], Ending.SCALAR)
+    court.settle(2)
+    assert court.job.status is Status.WON
+    # Who joins a claim late gets prizes and its bond, and no share of the reward.
+    assert court.job.is_client_owed == late
+    referee.call("collect", court.members[2], court.job_id)
+
+
+def test_s6_nobody_joins_twice_or_comes_back(referee: Twin) -> None:
     """One account has one seat, before and after its defeat, and shows one claim."""
-    game = Game(referee, kinds(), [cheating(kinds(), 1, 6), honest_kinds()])
-    game.commit(0)
-    bond_wei = game.job.terms.bond_wei
-    again = ("commit", game.members[0], game.job_id, SALT)
-    assert referee.refused(*again, value_wei=bond_wei) == Reason.ALREADY_JOINED
-    game.commit(1)
-    referee.mine_to(game.job.commit_deadline + 1)
-    game.reveal(0)
-    game.reveal(1)
-    top = honest_kinds().history.top
-    reveal = ("reveal", game.members[0], game.job_id, top, SALT)
-    assert referee.refused(*reveal) == Reason.NOT_COMMITTED
-    referee.mine_to(game.job.reveal_deadline + 1)
-    game.start().finish()
-    assert referee.refused(*again, value_wei=bond_wei) == Reason.TOO_LATE
-    assert referee.refused(*reveal) == Reason.TOO_LATE
-    assert referee.refused("start_match", game.client, game.job_id) == Reason.NO_DISPUTE
+    court = open_court(referee, LIE, HONEST)
+    court.commit(0)
+    bond = court.terms.bond_wei
+    again = ("commit", court.members[0], court.job_id, SALT)
+    assert referee.refused(*again, value_wei=bond) == Reason.ALREADY_JOINED
+    court.commit(1)
+    referee.mine_to(court.job.commit_deadline + 1)
+    court.reveal(0)
+    court.reveal(1)
+    for top in (court.get_top(0), court.get_top(1)):
+        reveal = ("reveal", court.members[0], court.job_id, top, SALT)
+        assert referee.refused(*reveal) == Reason.NOT_COMMITTED
+    referee.mine_to(court.job.reveal_deadline + 1)
+    join = ("join", court.members[0], court.job_id, court.get_top(0), court.get_top(1))
+    assert referee.refused(*join, value_wei=bond) == Reason.ALREADY_JOINED
+    court.finish(court.start())
+    assert referee.refused(*join, value_wei=bond) == Reason.ALREADY_JOINED
+    pair = court.get_pair()
+    match = court.name_match(pair)
+    assert referee.refused("start_match", court.client, *match) == Reason.NOT_CONTENDER
 
 
-def test_s6_one_root_from_two_accounts_is_one_claim(referee: Lockstep) -> None:
-    """Members with the same root do not play each other, and share the reward."""
-    game = Game(referee, kinds(), [honest_kinds(), honest_kinds()]).assemble()
-    assert referee.refused("start_match", game.client, game.job_id) == Reason.NO_DISPUTE
-    (settled,) = referee.call("settle", game.client, game.job_id)
-    assert settled.args[2] == 2
+def test_s6_one_match_for_two_members(referee: Twin) -> None:
+    """The match of two members can't be begun twice, while it is played or after it."""
+    court = open_court(referee, LIE, HONEST)
+    pair = court.begin()
+    match = court.name_match(pair)
+    assert referee.refused("start_match", court.client, *match) == Reason.MATCH_EXISTS
+    swapped = (court.job_id, pair.second, pair.first, match[-1][::-1])
+    assert referee.refused("start_match", court.client, *swapped) == Reason.WRONG_ORDER
 
 
-def test_s7_all_zero_tensors_are_content_like_any_other(referee: Lockstep) -> None:
-    """A program whose state is all zeros is disputed and decided as any other is."""
-    task = Task(fold(70), (folds(70).start[0] * 0,), ((),))
-    honest, liar = Claim(task), cheating(task, 0, 1)
+def test_s6_one_root_from_two_accounts_is_one_claim(referee: Twin) -> None:
+    """Members with the same root share the reward, and do not play each other."""
+    court = open_court(referee, HONEST, HONEST).assemble()
+    court.settle(0)
+    for member in court.members:
+        (paid,) = referee.call("collect", member, court.job_id)
+        assert paid.args[2] == court.terms.bond_wei + court.job.reward_wei // 2
+    assert referee.store.burned_wei == court.job.reward_wei % 2
+
+
+def test_s6_equivocator_wins_no_more_than_the_truth_does(referee: Twin) -> None:
+    """Who holds the truth and a lie under two accounts beats itself, and half a bond is burned."""
+    court = open_court(referee, LIE, HONEST)
+    court.finish(court.begin())
+    court.settle(1)
+    referee.call("collect", court.members[1], court.job_id)
+    assert referee.store.burned_wei == court.terms.bond_wei - court.terms.bond_wei // 2
+
+
+def test_s6_eliminated_claim_does_not_come_back(referee: Twin) -> None:
+    """After its window nobody can join a claim that has met its rival and has nobody left."""
+    court = open_court(referee, LIE, HONEST, LIE)
+    court.assemble([0, 1])
+    court.finish(court.start(0, 1))
     with referee.branch():
-        assert Game(referee, task, [honest, liar]).assemble().start().finish()[0] == 0
-    assert Game(referee, task, [liar, honest]).assemble().start().finish()[0] == 1
+        court.join(2, 1)
+        assert court.job.claims == 2
+    court.wait()
+    tops = court.get_top(2), court.get_top(1)
+    join = ("join", court.members[2], court.job_id, *tops)
+    assert referee.refused(*join, value_wei=court.terms.bond_wei) == Reason.TOO_LATE
+    court.settle(1)
 
 
-def test_s7_zero_as_a_claim_is_a_claim(referee: Lockstep) -> None:
+def test_s6_revived_claim_has_to_name_its_rival(referee: Twin) -> None:
+    """Who revives a claim has to say against whom: itself, a stranger or nothing is refused."""
+    court = open_court(referee, LIE, HONEST, LIE, OTHER)
+    court.assemble([0, 1, 3])
+    court.finish(court.start(0, 1))
+    bond, top = court.terms.bond_wei, court.get_top(0)
+    for rival in (top, court.get_top(3), ZERO, b"\1" * 32):
+        join = ("join", court.members[2], court.job_id, top, rival)
+        assert referee.refused(*join, value_wei=bond) == Reason.NO_SUCH_CLAIM
+    court.join(2, 1)
+    assert court.finish(court.start(1, 2)) == (court.members[1], Ending.SCALAR)
+
+
+def test_s6_near_duplicate_does_not_keep_a_claim_out(referee: Twin) -> None:
+    """Who knows the true top can't keep it out by a claim that agrees with it in most bytes."""
+    court = open_court(referee, HONEST, HONEST)
+    top = court.get_top(0)
+    near = top[:KEY_BYTES] + bytes(32 - KEY_BYTES)
+    thief, bond = court.members[1], court.terms.bond_wei
+    digest = referee.commitment(court.job_id, thief, near, SALT)
+    referee.call("commit", thief, court.job_id, digest, value_wei=bond)
+    court.commit(0)
+    referee.mine_to(court.job.commit_deadline + 1)
+    referee.call("reveal", thief, court.job_id, near, SALT)
+    court.reveal(0)
+    referee.mine_to(court.job.reveal_deadline + 1)
+    pair = court.start()
+    referee.mine_to(court.at(pair).deadline)
+    court.make(court.find(pair))
+
+
+def test_s7_zero_as_a_claim_is_a_claim(referee: Twin) -> None:
     """A member may show thirty-two zero bytes as its claim: it is disputed, and it falls."""
-    game = Game(referee, kinds(), [honest_kinds(), honest_kinds()])
-    zero = game.members[0]
-    digest = compute_commitment(referee.store, game.job_id, zero, ZERO, ZERO)
-    bond_wei = game.job.terms.bond_wei
-    referee.call("commit", zero, game.job_id, digest, value_wei=bond_wei)
-    game.commit(1)
-    referee.mine_to(game.job.commit_deadline + 1)
-    referee.call("reveal", zero, game.job_id, ZERO, ZERO)
-    game.reveal(1)
-    referee.mine_to(game.job.reveal_deadline + 1)
-    assert referee.refused("settle", game.client, game.job_id) == Reason.STILL_DISPUTED
-    game.start()
-    assert (game.match.defender, game.match.node) == (0, ZERO)
-    position = referee.position(game.job_id)
-    for nodes in ((), (ZERO,), (ZERO, ZERO, ZERO)):
-        refused = referee.refused("open", zero, game.job_id, position, nodes)
-        assert refused == Reason.BAD_OPENING
-    referee.mine_to(game.match.since + game.job.terms.clock_blocks + 1)
-    referee.call("timeout", game.members[1], game.job_id, position)
+    court = open_court(referee, HONEST, HONEST)
+    zero, bond = court.members[1], court.terms.bond_wei
+    digest = referee.commitment(court.job_id, zero, ZERO, ZERO)
+    referee.call("commit", zero, court.job_id, digest, value_wei=bond)
+    court.commit(0)
+    referee.mine_to(court.job.commit_deadline + 1)
+    referee.call("reveal", zero, court.job_id, ZERO, ZERO)
+    court.reveal(0)
+    court.wait()
+    settle = ("settle", court.client, court.job_id)
+    for top in (ZERO, court.get_top(0)):
+        assert referee.refused(*settle, top) == Reason.STILL_DISPUTED
+    pair = court.start()
+    at = court.at(pair)
+    assert ZERO in at.nodes
+    side = at.nodes.index(ZERO)
+    if at.mover != side:
+        court.make(court.find(pair))
+    at, board = court.at(pair), court.look(pair)
+    assert board is not None
+    nodes = board.nodes or (court.get_top(0),)
+    for opened in ((), (ZERO,), (ZERO,) * 5, (ZERO,) * 16):
+        dive = Dive(0, nodes[0], (), opened)
+        refused = referee.refused("descend", zero, pair, at, dive)
+        assert refused in {Reason.BAD_OPENING, Reason.BAD_PROOF}
+    referee.mine_to(at.deadline + 1)
+    referee.call("timeout", court.members[0], pair, at)
+    court.settle(0)
 
 
-def test_s7_zero_as_a_commitment_is_a_seat(referee: Lockstep) -> None:
+def test_s7_zero_as_a_commitment_is_a_seat(referee: Twin) -> None:
     """A member may commit to zero; it has a seat, and a bond to lose."""
-    game = Game(referee, kinds(), [honest_kinds()])
-    bond_wei = game.job.terms.bond_wei
-    referee.call("commit", game.members[0], game.job_id, ZERO, value_wei=bond_wei)
-    referee.mine_to(game.job.commit_deadline + 1)
-    refused = referee.refused("reveal", game.members[0], game.job_id, ZERO, ZERO)
-    assert refused == Reason.NOT_COMMITTED
-    referee.mine_to(game.job.reveal_deadline + 1)
-    referee.call("settle", game.client, game.job_id)
-    assert referee.store.burned_wei == bond_wei
+    court = open_court(referee, HONEST)
+    member, bond = court.members[0], court.terms.bond_wei
+    commit = ("commit", member, court.job_id, ZERO)
+    referee.call(*commit, value_wei=bond)
+    assert referee.refused(*commit, value_wei=bond) == Reason.ALREADY_JOINED
+    referee.mine_to(court.job.commit_deadline + 1)
+    assert referee.refused("reveal", member, court.job_id, ZERO, ZERO) == Reason.NOT_COMMITTED
+    court.settle(0)
+    assert court.job.status is Status.EMPTY
+    assert referee.store.burned_wei == bond
 
 
-def test_s10_nobody_but_the_job_says_how_long_a_history_is(referee: Lockstep) -> None:
-    """A claim over more or fewer states than the job has cannot be opened, and loses."""
-    honest = honest_kinds()
-    roots = [honest.history.node(0, i) for i in range(honest.history.count)]
-    for wrong in (roots[:-1], [*roots, roots[-1]]):
-        with referee.branch():
-            liar = Claim(honest.task)
-            liar.history = Tree(Tag.HISTORY_NODE, wrong)
-            game = Game(referee, honest.task, [liar, honest]).assemble().start()
-            opening = (game.job_id, referee.position(game.job_id))
-            for nodes in (wrong, liar.history.children(1, 0), liar.history.children(1, 1)):
-                refused = referee.refused("open", game.members[0], *opening, tuple(nodes))
-                assert refused == Reason.BAD_OPENING
+def test_s7_claims_that_nobody_made_do_not_exist(referee: Twin) -> None:
+    """Zero, and any other top that nobody has shown, can't be settled, met or played."""
+    court = open_court(referee, HONEST, LIE)
+    court.assemble([0])
+    court.wait()
+    for top in (ZERO, court.get_top(1)):
+        refused = referee.refused("settle", court.client, court.job_id, top)
+        assert refused == Reason.NO_SUCH_CLAIM
+    ghost = court.get_pair()
+    match = court.name_match(ghost)
+    assert referee.refused("start_match", court.client, *match) == Reason.NOT_CONTENDER
+    court.settle(0)
 
 
-def test_s4_start_is_the_jobs_own(referee: Lockstep) -> None:
-    """A history that begins elsewhere loses at once, by its own first leaf."""
-    task = kinds()
-    other = Task(task.program, (task.start[0] * 0, *task.start[1:]), task.batches)
-    game = Game(referee, task, [Claim(other), honest_kinds()]).assemble().start()
-    assert game.finish() == (1, Ending.START)
-    roots = [compute_tensor_root(tensor) for tensor in task.start]
-    assert game.job.terms.start_root == compute_state_root(roots)
+def test_s7_zero_state_and_zero_operands_are_content_like_any_other(referee: Twin) -> None:
+    """A lie about a state that is all zeros is decided like any other."""
+    court = open_court(referee, Lie(0, element=3, mask=0x80000000), HONEST)
+    assert court.finish(court.begin()) == (court.members[1], Ending.SCALAR)
+
+
+def test_s9_the_same_terms_make_another_job(referee: Twin) -> None:
+    """Whatever a client says, its job gets its own number, and takes nobody else's."""
+    court = open_court(referee, HONEST)
+    (opened,) = referee.call("open_job", court.members[0], court.terms)
+    assert opened.args[0] == court.job_id + 1
+    assert referee.job(court.job_id + 1).client == court.members[0]
+    assert referee.job(court.job_id).client == court.client
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("steps", 0),
+        ("steps", 2**32 + 1),
+        ("steps", 2**64 + 16),
+        ("checkpoint_every", 0),
+        ("checkpoint_every", 17),
+        ("checkpoint_every", 2**64 + 4),
+        ("operators", 0),
+        ("operators", 2),
+        ("operators", 2**20 + 1),
+        ("operators", 2**32 + 9),
+        ("state_slots", 0),
+        ("state_slots", 2**16 + 1),
+        ("state_slots", 2**32 + 3),
+        ("batch_slots", 2**16 + 1),
+        ("batch_slots", 2**256 - 1),
+        ("leaf_mode", 2),
+        ("leaf_mode", 2**8),
+    ],
+)
+def test_s9_absurd_terms_open_no_job(referee: Twin, name: str, value: int) -> None:
+    """No count is 0, above its bound, or cut to fit where it is kept."""
+    court = open_court(referee, HONEST)
+    terms = replace(court.terms, **{name: value})  # type: ignore[arg-type]  # all of these are integers
+    assert referee.refused("open_job", court.client, terms) == Reason.ABSURD_TERMS
+
+
+def test_s10_nobody_but_the_job_says_how_long_a_history_is(referee: Twin) -> None:
+    """A claim over more or fewer states than the job has can't be opened, and loses."""
+    honest = open_court(referee, HONEST).runs[0].history
+    roots = [honest.node(0, i) for i in range(honest.count)]
+    for wrong in (roots[:-1], [*roots, roots[-1]], roots * 3):
+        court = open_court(referee, LIE, HONEST)
+        court.runs[0].__dict__["history"] = liar = Tree(Tag.HISTORY_NODE, wrong)
+        pair = court.begin()
+        at = court.at(pair)
+        if (pair.first, pair.second)[at.mover] != court.members[0]:
+            court.make(court.find(pair))
+            at = court.at(pair)
+        board = court.look(pair)
+        assert board is not None
+        for nodes in (wrong[:16], liar.children(liar.height, 0), liar.children(1, 0)):
+            theirs = board.nodes[0] if board.nodes else court.get_top(1)
+            dive = Dive(0, theirs, (), tuple(nodes))
+            refused = referee.refused("descend", court.members[0], pair, at, dive)
+            assert refused in {Reason.BAD_OPENING, Reason.BAD_PROOF, Reason.SAME_NODE}
+        referee.mine_to(at.deadline + 1)
+        referee.call("timeout", court.members[1], pair, at)
+
+
+def test_s11_trees_of_other_phases_cannot_be_entered(referee: Twin) -> None:
+    """A history, an interval, a trace and a state can't stand for one another."""
+    court = open_court(referee, LIE, HONEST)
+    pair = court.begin()
+    trees = [court.runs[0].history, court.runs[0].interval(4), court.runs[0].trace(6)]
+    for phase in (Phase.INTERVAL, Phase.TRACE):
+        court.play_to(pair, phase)
+        move = court.find(pair)
+        own = trees[phase - Phase.HISTORY]
+        for other in trees:
+            if other is not own:
+                proof = tuple(other.proof(other.count - 1))
+                args = (*move.args[:3], other.top, proof, move.args[-1])
+                assert court.refuse(move, args=args) == Reason.BAD_PROOF
+        court.make(move)
+
+
+def test_s11_moves_of_another_phase_are_refused(referee: Twin) -> None:
+    """At every step of a match all moves but those of its phase are refused."""
+    court = open_court(referee, LIE, HONEST)
+    pair = court.begin()
+    seen: dict[str, Call] = {}
+    while court.look(pair) is not None:
+        move = court.find(pair)
+        at = court.at(pair)
+        for name, call in seen.items():
+            if name != move.name:
+                args = (pair, at, *call.args[2:])
+                refused = court.refuse(call, args=args, sender=move.sender)
+                assert refused in {Reason.WRONG_PHASE, Reason.STALE}, (name, move.name)
+        seen[move.name] = move
+        court.make(move)
+    assert set(seen) >= {"descend", "enter_interval", "enter_trace", "enter_tensor", "leaf"}
+    assert set(seen) >= {"open_chunk", "pick_element", "pick_segment"}

@@ -1,119 +1,295 @@
+from dataclasses import replace
+
 import pytest
 
-from contracts.model.checks import is_challengers_turn
-from contracts.model.types import Match
-from contracts.reasons import Ending, Phase, Reason
-from tests.lockstep.claims import cheating
-from tests.lockstep.game import Game
-from tests.lockstep.harness import Lockstep
-from tests.lockstep.tasks import honest_kinds, kinds
-
-CLOCK = {"clock_blocks": 20, "increment_blocks": 3}
+from contracts.model.types import Event, Position
+from contracts.reasons import Ending, Phase, Reason, Standing, Status
+from sim.paper import Lie
+from tests.attacks.court import HONEST, LIE, Call, Court, open_court, read_end
+from tests.attacks.twin import Twin
 
 
-def start(referee: Lockstep, **terms: int) -> Game:
-    """Begin a match between a liar, who defends, and an honest challenger."""
-    claims = [cheating(kinds(4, 2), 1, 6), honest_kinds(4, 2)]
-    return Game(referee, kinds(4, 2), claims, CLOCK | terms).assemble().start()
+def time_out(court: Court, call: Call) -> Call:
+    """Return the call that ends the match in which another call is due."""
+    return Call("timeout", court.client, call.args[:2])
 
 
-def get_clocks(match: Match) -> tuple[int, int]:
-    """Return what the side to move and the other side had left at the last move."""
-    clocks = (match.defender_clock, match.challenger_clock)
-    return clocks[::-1] if is_challengers_turn(match) else clocks
-
-
-def test_c1_only_the_side_to_move_pays_with_its_clock(referee: Lockstep) -> None:
-    """In every phase the clock that runs is the mover's; the other side's does not change."""
-    game = start(referee, clock_blocks=100)
-    while game.match.phase is not Phase.LEAF:
-        before, mover = game.match, is_challengers_turn(game.match)
+def test_c1_only_the_side_to_move_pays_with_its_clock(referee: Twin) -> None:
+    """In every phase the clock that runs is the mover's; the other side keeps all that it had."""
+    court = open_court(referee, LIE, HONEST, clock_blocks=100)
+    pair = court.begin()
+    while (board := court.look(pair)) and board.position.phase is not Phase.LEAF:
+        before = board.position
         referee.chain.mine(4)
-        game.make(game.next_move())
-        clocks = ("defender_clock", "challenger_clock")
-        spare, running = clocks if mover else clocks[::-1]
-        assert getattr(game.match, spare) == getattr(before, spare)
-        assert getattr(game.match, running) == getattr(before, running) - 5 + 3
+        court.make(court.find(pair))
+        after, block = court.at(pair), referee.block_number()
+        assert after.mover == 1 - before.mover
+        assert after.deadline == block + before.spare_blocks
+        assert after.spare_blocks == before.deadline - block + 3
+    court.find(pair)
 
 
-def test_c2_move_in_the_last_block_leaves_the_opponent_its_own_clock(referee: Lockstep) -> None:
-    """A move in the last second cannot be followed by a timeout of the other side at once."""
-    game = start(referee)
-    running, spare = get_clocks(game.match)
-    referee.mine_to(game.match.since + running)
-    game.make(game.next_move())
-    assert get_clocks(game.match) == (spare, 3)
-    position = referee.position(game.job_id)
-    refused = referee.refused("timeout", game.members[0], game.job_id, position)
-    assert refused == Reason.CLOCK_RUNNING
+def test_c1_who_let_its_clock_run_out_loses_whoever_says_so(referee: Twin) -> None:
+    """The timeout goes against the side to move, also when that side itself sends it."""
+    court = open_court(referee, LIE, HONEST)
+    pair = court.begin()
+    at = court.at(pair)
+    mover, other = (pair.first, pair.second)[:: 1 - 2 * at.mover]
+    referee.mine_to(at.deadline + 1)
+    ended = referee.call("timeout", mover, pair, at)
+    assert read_end(ended) == (other, Ending.CLOCK)
 
 
-def test_c3_increments_never_lift_a_clock_above_its_beginning(referee: Lockstep) -> None:
-    """Whoever moves at once does not gather time."""
-    game = start(referee, increment_blocks=20)
-    while game.is_playing:
-        assert max(get_clocks(game.match)) <= 20
-        game.make(game.next_move())
+def test_c2_last_second_move_leaves_time_to_answer(referee: Twin) -> None:
+    """A move in the last block of a clock can't be followed by a timeout of the other side."""
+    court = open_court(referee, LIE, HONEST)
+    pair = court.begin()
+    referee.mine_to(court.at(pair).deadline)
+    court.make(court.find(pair))
+    answer = court.find(pair)
+    assert court.refuse(time_out(court, answer)) == Reason.CLOCK_RUNNING
+    assert court.at(pair).deadline == referee.block_number() - 1 + 20
+    assert court.at(pair).spare_blocks == 3
+    court.make(answer)
 
 
-def test_c4_moves_after_the_end_are_refused(referee: Lockstep) -> None:
-    """Once a match has ended its last position is good for nothing, also in the next match."""
-    claims = [cheating(kinds(), 0, 6), honest_kinds(), cheating(kinds(), 1, 13)]
-    game = Game(referee, kinds(), claims).assemble().start()
-    game.play_to(Phase.LEAF)
-    last = game.next_move()
-    game.make(last)
-    assert referee.refused(last.name, last.sender, *last.args) == Reason.WRONG_PHASE
-    assert referee.refused("timeout", last.sender, *last.args[:2]) == Reason.WRONG_PHASE
-    game.start()
-    assert referee.refused(last.name, last.sender, *last.args) == Reason.STALE
-    assert game.finish() == (1, Ending.SCALAR)
+def test_c3_increments_never_lift_a_clock_above_its_beginning(referee: Twin) -> None:
+    """Whoever moves at once does not gather time, not even with the largest increment."""
+    court = open_court(referee, LIE, HONEST, increment_blocks=20)
+    pair = court.begin()
+    while (board := court.look(pair)) is not None:
+        assert board.position.spare_blocks <= 20
+        assert board.position.deadline <= referee.block_number() + 20
+        court.make(court.find(pair))
 
 
-def test_c7_two_liars_who_meet_leave_one_for_the_honest_member(referee: Lockstep) -> None:
-    """When both sides are wrong one of them loses, and the other loses to the honest claim."""
-    claims = [cheating(kinds(), 0, 6), cheating(kinds(), 0, 13), honest_kinds()]
-    game = Game(referee, kinds(), claims).assemble()
-    assert game.start().finish() == (1, Ending.SCALAR)
-    assert game.start().finish() == (2, Ending.SCALAR)
-    (settled,) = referee.call("settle", game.client, game.job_id)
-    assert settled.args[2] == 1
+def test_c3_increment_above_the_clock_is_absurd(referee: Twin) -> None:
+    """A job can't grant more for a move than for the whole match, nor nothing."""
+    terms = open_court(referee, HONEST).terms
+    for increment in (0, 21, 2**256 - 1):
+        changed = replace(terms, increment_blocks=increment)
+        refused = referee.refused("open_job", referee.accounts[0], changed)
+        assert refused == Reason.ABSURD_TERMS
 
 
-def test_c7_when_both_sides_are_silent_the_side_to_move_loses(referee: Lockstep) -> None:
-    """Silence on both sides has an outcome, and the survivor can be beaten or paid."""
-    game = start(referee)
-    referee.mine_to(game.match.since + 200)
-    position = referee.position(game.job_id)
-    (ended,) = referee.call("timeout", game.client, game.job_id, position)
-    assert ended.args[2:] == (1, 0, Ending.CLOCK)
-    referee.call("settle", game.client, game.job_id)
+def test_c4_moves_after_the_end_are_refused(referee: Twin) -> None:
+    """Once a match is over its positions are good for nothing, and nobody's bond is frozen."""
+    court = open_court(referee, LIE, HONEST)
+    pair = court.begin()
+    court.play_to(pair, Phase.FOLD, entered=1)
+    early = court.find(pair)
+    court.play_to(pair, Phase.LEAF, entered=1)
+    last = court.find(pair)
+    court.make(last)
+    for call in (early, last, time_out(court, last), time_out(court, early)):
+        assert court.refuse(call) == Reason.STALE
+    again = court.name_match(pair)
+    assert referee.refused("start_match", court.client, *again) == Reason.NOT_CONTENDER
+    court.settle(1)
+    assert court.refuse(last) == Reason.CLOSED
+    referee.call("collect", court.members[1], court.job_id)
+
+
+def test_c4_match_of_a_member_that_fell_elsewhere_ends_nobody(referee: Twin) -> None:
+    """A member plays two matches and loses one: moves in the other decide nothing any more."""
+    court = open_court(referee, LIE, HONEST, HONEST)
+    court.assemble()
+    pairs = court.start(0, 1), court.start(0, 2)
+    court.play_to(pairs[1], Phase.LEAF, entered=1)
+    last = court.find(pairs[1])
+    court.finish(pairs[0])
+    assert court.refuse(last) == Reason.NOT_CONTENDER
+    referee.mine_to(last.args[1].deadline + 1)
+    assert court.refuse(time_out(court, last)) == Reason.NOT_CONTENDER
+    court.settle(1)
+    for seat in (1, 2):
+        referee.call("collect", court.members[seat], court.job_id)
+    assert referee.balance(referee.address) == 0
+
+
+def test_c5_nothing_fits_between_the_leaf_and_its_result(referee: Twin) -> None:
+    """The leaf is computed and the match is over in one call, and the loser is out at once."""
+    court = open_court(referee, LIE, HONEST)
+    pair = court.begin()
+    court.play_to(pair, Phase.LEAF, entered=1)
+    events = court.make(court.find(pair))
+    assert [event.name for event in events] == ["LeafComputed", "MatchEnded"]
+    assert referee.member(court.job_id, court.members[0]).standing is Standing.DEFEATED
+
+
+def test_c6_every_match_begins_with_whole_clocks(referee: Twin) -> None:
+    """Time that a member has used in one match is not missing in its next."""
+    court = open_court(referee, LIE, HONEST, Lie(3))
+    court.assemble()
+    pair = court.start(0, 1)
+    referee.mine_to(court.at(pair).deadline)
+    court.finish(pair)
+    court.wait()
+    at = court.at(court.start(1, 2))
+    assert (at.deadline, at.spare_blocks) == (referee.block_number() + 20, 20)
+
+
+def test_c6_clocks_of_matches_at_the_same_time_are_apart(referee: Twin) -> None:
+    """A move in one match changes nothing about the clocks of another of the same member."""
+    court = open_court(referee, LIE, HONEST, HONEST)
+    court.assemble()
+    pairs = court.start(0, 1), court.start(0, 2)
+    before = court.at(pairs[1])
+    court.make(court.find(pairs[0]))
+    assert court.at(pairs[1]) == before
+
+
+def test_c7_both_wrong_at_the_leaf_both_lose(referee: Twin) -> None:
+    """If the contract computes what neither side says, both bonds are lost, and nobody wins."""
+    court = open_court(referee, LIE, Lie(6, 4, 77, 33, mask=6))
+    pair = court.begin()
+    court.play_to(pair, Phase.LEAF, entered=1)
+    board = court.look(pair)
+    assert board is not None
+    last = court.paper.partials[34]
+    assert set(board.facts.bits) == {last ^ 1, last ^ 6}
+    assert read_end(court.make(court.make_leaf(pair, 0))) == (None, Ending.SCALAR)
+    assert [referee.member(0, m).standing for m in court.members] == [Standing.DEFEATED] * 2
+    court.settle(0)
+    assert court.job.status is Status.EMPTY
+    assert referee.store.burned_wei == 2 * court.terms.bond_wei
+    referee.call("collect", court.client, court.job_id)
+    assert referee.balance(referee.address) == 0
+
+
+def test_c7_both_silent_the_side_to_move_loses(referee: Twin) -> None:
+    """Silence on both sides has an outcome, however long it lasts."""
+    court = open_court(referee, LIE, HONEST)
+    pair = court.begin()
+    at = court.at(pair)
+    referee.mine_to(at.deadline + 300)
+    ended = referee.call("timeout", court.client, pair, at)
+    assert read_end(ended) == (pair.second, Ending.CLOCK)
 
 
 @pytest.mark.parametrize("clock", [1, 2, 20])
-def test_c8_last_block_of_a_clock_belongs_to_the_mover(referee: Lockstep, clock: int) -> None:
-    """In the block `since + clock` the move is in time and the timeout is not; then the reverse."""
-    game = start(referee, clock_blocks=clock, increment_blocks=0)
-    move, last = game.next_move(), game.match.since + clock
-    timeout = ("timeout", game.members[1], game.job_id, referee.position(game.job_id))
-    referee.mine_to(last)
+def test_c8_last_block_of_a_clock_belongs_to_the_mover(referee: Twin, clock: int) -> None:
+    """In the block of the deadline the move is in time and the timeout is not; then the reverse."""
+    court = open_court(referee, LIE, HONEST, clock_blocks=clock, increment_blocks=1)
+    pair = court.begin()
+    at, move = court.at(pair), court.find(pair)
+    assert at.deadline == referee.block_number() + clock
+    referee.mine_to(at.deadline)
     with referee.branch():
-        assert referee.refused(*timeout) == Reason.CLOCK_RUNNING
-        assert referee.refused(move.name, move.sender, *move.args) == Reason.CLOCK_EXPIRED
-        referee.call(*timeout)
-    with referee.branch():
-        game.make(move)
-        assert get_clocks(game.match) == (clock, 0)
+        court.make(move)
+        assert court.at(pair).spare_blocks == 1
+    assert court.refuse(time_out(court, move)) == Reason.CLOCK_RUNNING
+    assert court.refuse(move) == Reason.CLOCK_EXPIRED
+    court.make(time_out(court, move))
 
 
-def test_c8_clock_of_zero_still_has_the_block_of_the_last_move(referee: Lockstep) -> None:
-    """A side whose clock is used up loses unless it moves in the very block of its turn."""
-    game = start(referee, clock_blocks=5, increment_blocks=0)
-    referee.mine_to(game.match.since + 5)
-    game.make(game.next_move())
-    game.make(game.next_move())
-    assert get_clocks(game.match)[0] == 0
-    move = game.next_move()
-    assert referee.refused(move.name, move.sender, *move.args) == Reason.CLOCK_EXPIRED
-    position = referee.position(game.job_id)
-    referee.call("timeout", game.members[1], game.job_id, position)
+def test_c8_windows_close_after_their_last_block(referee: Twin) -> None:
+    """Commit, reveal, join, meet and settle: the last block belongs to one side, the next not."""
+    court = open_court(referee, HONEST, LIE, Lie(3))
+    referee.mine_to(court.job.commit_deadline)
+    with referee.branch():
+        court.commit(0)
+    top = court.get_top(0)
+    digest = referee.commitment(court.job_id, court.members[0], top, bytes(32))
+    commit = ("commit", court.members[0], court.job_id, digest)
+    reveal = ("reveal", court.members[0], court.job_id, top, bytes(32))
+    bond = court.terms.bond_wei
+    assert referee.refused(*reveal) == Reason.TOO_EARLY
+    assert referee.refused(*commit, value_wei=bond) == Reason.TOO_LATE
+    referee.mine_to(court.job.reveal_deadline)
+    join = ("join", court.members[1], court.job_id, court.get_top(1), top)
+    assert referee.refused(*join, value_wei=bond) == Reason.TOO_EARLY
+    assert referee.refused(*reveal) == Reason.TOO_LATE
+    referee.mine_to(court.job.window_end)
+    with referee.branch():
+        court.join(1)
+    settle = ("settle", court.client, court.job_id, top)
+    assert referee.refused(*settle) == Reason.TOO_EARLY
+    assert referee.refused(*join, value_wei=bond) == Reason.TOO_LATE
+    referee.call(*settle)
+
+
+def test_c8_absurd_clocks_are_refused(referee: Twin) -> None:
+    """No window or clock is 0, none is above its bound, and none is cut to fit a smaller type."""
+    terms = open_court(referee, HONEST).terms
+    for name in ("commit_blocks", "reveal_blocks", "window_blocks", "clock_blocks"):
+        for blocks in (0, 2**20 + 1, 2**24, 2**24 + 20, 2**40, 2**256 - 1):
+            changed = replace(terms, **{name: blocks})  # type: ignore[arg-type]  # all of these are integers
+            refused = referee.refused("open_job", referee.accounts[0], changed)
+            assert refused == Reason.ABSURD_TERMS
+
+
+def play_late(court: Court, delays: list[int]) -> tuple[object, Ending]:
+    """Play with the honest member's transactions kept out of so many blocks, one after another."""
+    pair, events = court.begin(), list[Event]()
+    while court.look(pair) is not None:
+        move = court.find(pair)
+        if move.sender == court.members[1] and delays:
+            court.referee.chain.mine(delays.pop(0))
+        events = list(court.make(move))
+    return read_end(events)
+
+
+@pytest.mark.parametrize("delays", [[19], [4] * 12, [0, 0, 15, 0, 0, 6], [2] * 30])
+def test_c9_censorship_within_the_clock_does_not_defeat(referee: Twin, delays: list[int]) -> None:
+    """Kept out in one burst, or spread, within its clock and increments, the honest side wins."""
+    court = open_court(referee, LIE, HONEST)
+    assert play_late(court, delays) == (court.members[1], Ending.SCALAR)
+
+
+@pytest.mark.parametrize("name", ["start_match", "leaf", "settle", "collect"])
+def test_c9_censored_closing_calls_are_late_and_no_more(referee: Twin, name: str) -> None:
+    """Calls that nobody in particular has to make lose nothing by being kept out for long.
+
+    `leaf` is the one of them that has a clock: the one of the side that is to move.
+    """
+    court = open_court(referee, LIE, HONEST)
+    court.assemble()
+    wait = {name: 300}
+    referee.chain.mine(wait.get("start_match", 0))
+    pair = court.start()
+    court.play_to(pair, Phase.LEAF, entered=1)
+    at = court.at(pair)
+    if name == "leaf":
+        referee.mine_to(at.deadline)
+    court.finish(pair)
+    court.wait()
+    referee.chain.mine(wait.get("settle", 0))
+    court.settle(1)
+    referee.chain.mine(wait.get("collect", 0))
+    referee.call("collect", court.members[1], court.job_id)
+    bond = court.terms.bond_wei
+    assert referee.store.balance_wei == 0
+    assert referee.store.burned_wei == bond - bond // 2
+
+
+def get_time_left(at: Position, block: int) -> int:
+    """Return how long a match can last if nobody moves any more but by the clocks it has."""
+    return at.deadline - block + at.spare_blocks
+
+
+def test_c10_time_of_a_match_is_bounded_by_its_clocks_and_moves(referee: Twin) -> None:
+    """However slowly both sides play: two clocks, and an increment for every move."""
+    court = open_court(referee, LIE, HONEST)
+    pair = court.begin()
+    begun = referee.block_number()
+    while (board := court.look(pair)) is not None:
+        at = board.position
+        bound = begun + 2 * 20 + 3 * at.moves
+        assert referee.block_number() + get_time_left(at, referee.block_number()) <= bound
+        referee.mine_to(at.deadline)
+        moves = at.moves
+        court.make(court.find(pair))
+    assert referee.block_number() <= begun + 2 * 20 + 3 * (moves + 1)
+
+
+def test_c11_nobody_pays_for_anothers_time(referee: Twin) -> None:
+    """Who joins a claim late begins with whole clocks, whatever its fellows have used up."""
+    court = open_court(referee, LIE, HONEST, HONEST)
+    court.assemble([0, 1])
+    pair = court.start(0, 1)
+    referee.mine_to(court.at(pair).deadline - 3)
+    court.make(court.find(pair))
+    court.join(2)
+    at = court.at(court.start(0, 2))
+    assert (at.deadline, at.spare_blocks) == (referee.block_number() + 20, 20)

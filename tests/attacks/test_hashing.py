@@ -1,176 +1,324 @@
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
 from contracts.deployment import deploy_referee
-from contracts.model.checks import compute_position
-from contracts.model.referee import compute_commitment
-from contracts.model.types import Store
+from contracts.model.types import Dive, Position, Store
+from contracts.model.words import hash_commitment, hash_position
 from contracts.reasons import Phase, Reason
+from offchain.arithmetic.functions import Function
 from offchain.commitments.tags import Tag
-from offchain.commitments.tree import Tree, hash_node
-from tests.lockstep.claims import cheating
-from tests.lockstep.game import SALT, Game
-from tests.lockstep.harness import Lockstep
-from tests.lockstep.tasks import honest_kinds, kinds
+from offchain.commitments.tensors import encode_header
+from offchain.commitments.tree import Digest, Tree, hash_node
+from offchain.programs.encoding import encode_node
+from offchain.programs.graph import Kind, Node, Operand, Origin
+from sim.paper import Lie
+from tests.attacks.court import HONEST, LIE, SALT, Court, FalseFlag, open_court
+from tests.attacks.elements import F32, ROWS, make_runs, make_task
+from tests.attacks.twin import Twin
+
+NEGATED = Node(Kind.MAP, Function.NEG, F32, (2,), (Operand(Origin.STATE, F32, 0, 0, ROWS),))
+"""Reads the state before the step itself."""
+BITS = (0xC0490FDB, 0x40490FDB)
+"""What it makes of pi, and what it does not."""
 
 
-def start(referee: Lockstep) -> Game:
-    """Begin a match between a liar, who defends, and an honest challenger."""
-    claims = [cheating(kinds(4, 2), 1, 6), honest_kinds(4, 2)]
-    return Game(referee, kinds(4, 2), claims).assemble().start()
+def swap(values: Sequence[Any], place: int, value: object) -> tuple[Any, ...]:
+    """Return a tuple with something else in one place."""
+    place %= len(values)
+    return (*values[:place], value, *values[place + 1 :])
 
 
-def test_h1_inner_node_does_not_pass_for_a_leaf(referee: Lockstep) -> None:
-    """A node shown as one of its own descendants, with the shorter proof, is refused."""
-    game = start(referee).play_to(Phase.TRACE, opened=True)
-    match, shown = game.match, game.shown
-    level = Tree(Tag.TRACE_NODE, shown)
-    inner, proof = level.node(1, 0), level.proof(0, low=1)
-    for siblings in (proof, [proof[0], *proof]):
-        position = referee.position(game.job_id)
-        args = (game.job_id, position, 0, inner, siblings)
-        assert referee.refused("pick", game.members[1], *args) == Reason.BAD_PROOF
-    assert game.match == match
+def bend_proof(proof: tuple[Digest, ...]) -> Iterator[tuple[Digest, ...]]:
+    """Yield proofs that are a little longer, shorter or other ones than a proof."""
+    for bent in (proof[:-1], proof[1:], (*proof, *proof[:1]), (*proof, bytes(32)), (), proof[::-1]):
+        if bent != proof:
+            yield bent
 
 
-def test_h1_parent_state_does_not_pass_for_the_state_before(referee: Lockstep) -> None:
-    """The agreed state must be a leaf: an inner node of the history with its proof is refused."""
-    game = start(referee).play_to(Phase.ENTER_INTERVAL)
-    move = game.next_move()
-    history = game.claims[0].history
-    inner, proof = history.node(1, 0), history.proof(0, low=1)
-    args = (*move.args[:2], inner, proof, *move.args[4:])
-    assert referee.refused(move.name, move.sender, *args) == Reason.BAD_PROOF
+def bend_dive(dive: Dive) -> Iterator[Dive]:
+    """Yield dives of which one list has another length or order, or of which a word is another."""
+    for siblings in bend_proof(dive.siblings):
+        yield replace(dive, siblings=siblings)
+    for nodes in bend_proof(dive.nodes):
+        yield replace(dive, nodes=nodes)
+    for child in (dive.child + 1, dive.child + 16, 2**64, 2**256 - 1):
+        yield replace(dive, child=child)
+    yield replace(dive, node=hash_node(Tag.TRACE_NODE, dive.node, dive.node))
+    if dive.siblings:
+        yield replace(dive, siblings=swap(dive.siblings, 0, b"\7" * 32))
+    yield replace(dive, nodes=swap(dive.nodes, 0, b"\7" * 32))
 
 
-def test_h1_two_hashes_do_not_pass_for_a_chunk(referee: Lockstep) -> None:
-    """An inner node of a tensor is not the hash of a chunk that holds its two children."""
-    game = Game(referee, kinds(), [cheating(kinds(), 0, 13, 66), honest_kinds()]).assemble()
-    game.start().play_to(Phase.CHUNK)
-    tree = Tree(Tag.TENSOR_NODE, [b"\1" * 32, b"\2" * 32])
-    assert hash_node(Tag.TENSOR_NODE, b"\1" * 32, b"\2" * 32) == tree.top
-    position = referee.position(game.job_id)
-    for chunk in (b"\1" * 32 + b"\2" * 32, bytes([Tag.TENSOR_NODE]) + b"\1" * 32 + b"\2" * 32):
-        refused = referee.refused("open_chunk", game.members[0], game.job_id, position, chunk)
-        assert refused == Reason.BAD_CHUNK
+REFUSALS = {
+    Reason.BAD_PROOF,
+    Reason.BAD_OPENING,
+    Reason.SAME_NODE,
+    Reason.OUT_OF_RANGE,
+    Reason.NO_REASON,
+}
 
 
-def test_h2_every_proof_has_one_length(referee: Lockstep) -> None:
-    """In all calls with proofs, one sibling more or less, or none, is refused."""
-    game = start(referee)
-    while game.is_playing:
-        move = game.next_move()
+def test_h2_every_proof_and_opening_has_one_form(referee: Twin) -> None:
+    """In all calls one hash more or less, in another order or another one, or none, is refused."""
+    court = open_court(referee, Lie(6, operator=9), LIE, clock_blocks=5000)
+    pair, forms = court.begin(), 0
+    while (board := court.look(pair)) is not None:
+        move = court.find(pair)
         for place, argument in enumerate(move.args):
-            if move.name == "leaf" or not isinstance(argument, list | tuple):
-                continue
-            proof = tuple(argument)
-            for wrong in (proof[:-1], (*proof, *proof[:1]), (*proof, bytes(32)), ()):
-                if wrong != proof:
-                    args = (*move.args[:place], wrong, *move.args[place + 1 :])
-                    refused = referee.refused(move.name, move.sender, *args)
-                    assert refused in {Reason.BAD_PROOF, Reason.BAD_OPENING}
-        game.make(move)
+            bent: list[Any] = []
+            if isinstance(argument, Dive):
+                is_first = board.position.entered == 0
+                bent = [d for d in bend_dive(argument) if not is_first or d.nodes != argument.nodes]
+            elif isinstance(argument, tuple) and argument and isinstance(argument[0], bytes):
+                bent = list(bend_proof(argument))
+            for other in bent:
+                assert court.refuse(move, args=swap(move.args, place, other)) in REFUSALS
+                forms += 1
+        court.make(move)
+    assert forms > 100
 
 
-def test_h2_odd_nodes_are_promoted_not_doubled(referee: Lockstep) -> None:
+def test_h1_inner_node_does_not_pass_for_a_leaf(referee: Twin) -> None:
+    """A node shown as one of its own descendants, with a shorter proof, is refused."""
+    court = open_court(referee, LIE, HONEST)
+    pair = court.begin()
+    court.play_to(pair, Phase.INTERVAL, entered=1)
+    move = court.find(pair)
+    tree = Tree(Tag.INTERVAL_NODE, court.look(pair).nodes)  # type: ignore[union-attr]
+    own = court.runs[court.members.index(move.sender)].interval(4)
+    for level in (1, 2):
+        dive = Dive(0, tree.node(level, 0), tuple(tree.proof(0, level)), (own.node(level, 0),))
+        assert court.refuse(move, args=swap(move.args, -1, dive)) in REFUSALS
+
+
+def test_h1_parent_state_does_not_pass_for_the_state_before(referee: Twin) -> None:
+    """The state before must be a leaf: an inner node of the history with its proof is refused."""
+    court, pair = begin_element(referee, steps=5)
+    court.play_to(pair, Phase.LEAF, entered=1)
+    move = court.find(pair)
+    history = court.runs[court.members.index(move.sender)].history
+    assert move.args[5:7] == (history.node(0, 4), tuple(history.proof(4)))
+    for level in (1, 2):
+        inner = (history.node(level, 4 >> level), tuple(history.proof(4 >> level, level)))
+        args = (*move.args[:5], *inner, move.args[7])
+        assert court.refuse(move, args=args) == Reason.BAD_OPERAND
+    court.make(move)
+
+
+def begin_element(referee: Twin, steps: int = 1) -> tuple[Court, Any]:
+    """Begin a match about an operator that reads the state."""
+    task = make_task(NEGATED, steps)
+    court = Court(referee, task, make_runs(task, NEGATED, BITS))
+    return court, court.begin()
+
+
+def test_h1_two_hashes_do_not_pass_for_a_chunk(referee: Twin) -> None:
+    """An inner node of a tensor is not the hash of a chunk that holds its two children."""
+    court = open_court(referee, LIE, HONEST)
+    pair = court.begin()
+    court.play_to(pair, Phase.CHUNK)
+    move = court.find(pair)
+    one, other = b"\1" * 32, b"\2" * 32
+    for chunk in (one + other, bytes([Tag.TENSOR_NODE]) + one + other, b"", bytes(256), bytes(257)):
+        refused = court.refuse(move, args=swap(move.args, 3, chunk))
+        assert refused in {Reason.BAD_CHUNK, Reason.NO_REASON}
+
+
+def test_h2_odd_nodes_are_promoted_not_doubled(referee: Twin) -> None:
     """A last node without a sibling is not hashed with itself, nor with zeros."""
-    game = start(referee)
-    leaves = game.shown = tuple(game.claims[0].history.children(2, 0))
-    assert len(leaves) == 3
+    court = open_court(referee, LIE, HONEST)
+    pair = court.begin()
+    court.make(court.find(pair))
+    answer = court.find(pair)
+    dive = answer.args[-1]
+    leaves = court.look(pair).nodes  # type: ignore[union-attr]
+    assert len(leaves) == 5
     for padding in (leaves[-1], bytes(32)):
-        position = referee.position(game.job_id)
-        padded = (*leaves, padding)
-        refused = referee.refused("open", game.members[0], game.job_id, position, padded)
-        assert refused == Reason.BAD_OPENING
+        padded = replace(dive, nodes=(*leaves, padding))
+        assert court.refuse(answer, args=swap(answer.args, -1, padded)) in REFUSALS
 
 
-def test_h3_moves_of_one_job_are_stale_in_another(referee: Lockstep) -> None:
-    """Two jobs with the same claims at the same place have different positions."""
-    games = [start(referee) for _ in range(2)]
-    for game in games:
-        game.play_to(Phase.TRACE)
-    move = games[0].next_move()
-    args = (games[1].job_id, *move.args[1:])
-    assert referee.refused(move.name, move.sender, *args) == Reason.STALE
+def bend_evidence(evidence: bytes) -> Iterator[bytes]:
+    """Yield what is not quite the evidence of two operands: cut, longer, turned, or bent."""
+    half = len(evidence) // 2
+    yield from (b"", evidence[:half], evidence[half:], evidence[half:] + evidence[:half])
+    yield from (evidence[:-1], evidence[:-32], evidence[1:], evidence[32:])
+    yield from (evidence + b"\0", evidence + bytes(32), evidence + evidence[:half])
+    for place in (0, 1, 5, 9, 18, 100, 18 + 256, 18 + 256 + 32, len(evidence) - 1):
+        bent = evidence[place] ^ 1
+        yield evidence[:place] + bytes([bent]) + evidence[place + 1 :]
+        yield evidence[:place] + evidence[place + 32 :]
+        yield evidence[:place] + bytes(32) + evidence[place:]
 
 
-def test_h3_moves_at_one_referee_are_stale_at_another(referee: Lockstep) -> None:
-    """Two referees with the same job, claims and match have different positions."""
-    move = start(referee).play_to(Phase.TRACE).next_move()
+def test_h2_operands_have_one_form(referee: Twin) -> None:
+    """At the leaf no proof, header or chunk but an operand's own is taken, and none is left out."""
+    court = open_court(referee, LIE, HONEST, clock_blocks=5000)
+    pair = court.begin()
+    court.play_to(pair, Phase.LEAF, entered=1)
+    move = court.find(pair)
+    evidence = move.args[7]
+    for other in bend_evidence(evidence):
+        assert other != evidence
+        assert court.refuse(move, args=swap(move.args, 7, other)) == Reason.BAD_OPERAND
+    court.make(move)
+
+
+def test_h3_moves_of_one_job_are_stale_in_another(referee: Twin) -> None:
+    """Two jobs with the same claims and members at the same place have different positions."""
+    courts = [open_court(referee, LIE, HONEST) for _ in range(2)]
+    for court in courts:
+        for seat in range(2):
+            court.commit(seat)
+    referee.mine_to(courts[1].job.commit_deadline + 1)
+    for court in courts:
+        for seat in range(2):
+            court.reveal(seat)
+    referee.mine_to(courts[1].job.reveal_deadline + 1)
+    pairs = [court.start() for court in courts]
+    for court, pair in zip(courts, pairs, strict=True):
+        court.play_to(pair, Phase.TRACE)
+    move = courts[0].find(pairs[0])
+    args = (pairs[1], *move.args[1:])
+    assert courts[0].refuse(move, args=args) == Reason.STALE
+
+
+def test_h3_moves_at_one_referee_are_stale_at_another(referee: Twin) -> None:
+    """Two referees with the same job, members and match have different positions and commitments.
+
+    The match is stored under the same number, and its clocks differ by the blocks between.
+    """
+    court = open_court(referee, LIE, HONEST)
+    pair = court.begin()
+    move = court.find(pair)
     contract = deploy_referee(referee.chain, referee.chain.accounts[9])
-    other = Lockstep(referee.chain, contract, {})
-    game = start(other).play_to(Phase.TRACE)
-    assert game.next_move().args[2] == move.args[2]
+    other = Twin(referee.chain, contract)
+    twin = open_court(other, LIE, HONEST)
+    assert twin.begin() == pair
     assert other.refused(move.name, move.sender, *move.args) == Reason.STALE
+    top = court.get_top(0)
+    digests = {r.commitment(0, court.members[0], top, SALT) for r in (referee, other)}
+    assert len(digests) == 2
 
 
-def test_h3_moves_on_one_chain_are_stale_on_another(referee: Lockstep) -> None:
-    """A position names the chain: the same referee on a fork with another id has others."""
-    game = start(referee).play_to(Phase.FOLD)
+def test_h3_commitments_on_one_chain_show_nothing_on_another(referee: Twin) -> None:
+    """A commitment names the chain: the same referee on a fork with another id has others.
+
+    A position does not need to: it says nothing but where a match stands on the chain that has it.
+    """
+    court = open_court(referee, HONEST)
+    member, top = court.members[0], court.get_top(0)
     fork = Store(referee.store.chain_id + 1, referee.store.address)
-    assert referee.contract.call("position", game.job_id) == referee.position(game.job_id)
-    assert compute_position(fork, game.job_id, game.match) != referee.position(game.job_id)
+    digest = hash_commitment(fork, court.job_id, member, top, SALT)
+    bond = court.terms.bond_wei
+    referee.call("commit", member, court.job_id, digest, value_wei=bond)
+    referee.mine_to(court.job.commit_deadline + 1)
+    assert referee.refused("reveal", member, court.job_id, top, SALT) == Reason.NOT_COMMITTED
 
 
-def test_h3_commitment_of_one_job_shows_nothing_in_another(referee: Lockstep) -> None:
-    """A commitment is bound to its job: the same digest cannot be revealed in the next job."""
-    games = [Game(referee, kinds(), [honest_kinds()]) for _ in range(2)]
-    member, bond_wei = games[0].members[0], games[0].job.terms.bond_wei
-    top = honest_kinds().history.top
-    digest = compute_commitment(referee.store, games[0].job_id, member, top, SALT)
-    for game in games:
-        referee.call("commit", member, game.job_id, digest, value_wei=bond_wei)
-    referee.mine_to(games[1].job.commit_deadline + 1)
-    referee.call("reveal", member, games[0].job_id, top, SALT)
-    refused = referee.refused("reveal", member, games[1].job_id, top, SALT)
+def test_h3_commitment_of_one_job_shows_nothing_in_another(referee: Twin) -> None:
+    """A commitment is bound to its job: the same digest can't be revealed in the next job."""
+    courts = [open_court(referee, HONEST) for _ in range(2)]
+    member, top = courts[0].members[0], courts[0].get_top(0)
+    digest = referee.commitment(courts[0].job_id, member, top, SALT)
+    for court in courts:
+        bond = court.terms.bond_wei
+        referee.call("commit", member, court.job_id, digest, value_wei=bond)
+    referee.mine_to(courts[1].job.commit_deadline + 1)
+    courts[0].reveal(0)
+    refused = referee.refused("reveal", member, courts[1].job_id, top, SALT)
     assert refused == Reason.NOT_COMMITTED
 
 
-def test_g5_reorganised_chain_cannot_retarget_a_move(referee: Lockstep) -> None:
-    """A move that was made for one history of the chain is refused in another."""
-    game = start(referee).play_to(Phase.TRACE, opened=True)
-    shown = game.shown
+def test_h4_every_preimage_has_fixed_widths_or_a_length(referee: Twin) -> None:
+    """Two headers, one of which goes on where the other's chunks begin, are not the same tensor."""
+    top = bytes(24) + (7).to_bytes(8, "big")
+    short, long = encode_header(F32, (5,)), encode_header(F32, (5, 7))
+    assert short != long[: len(short)]
+    court, pair = begin_element(referee)
+    court.play_to(pair, Phase.LEAF, entered=1)
+    move = court.find(pair)
+    evidence, header = move.args[7], encode_header(F32, (2,))
+    assert evidence.startswith(header)
+    for other in (header[:1] + b"\2" + header[2:] + top[:8], header + top[:8], long, short):
+        bent = other + evidence[len(header) :]
+        assert court.refuse(move, args=swap(move.args, 7, bent)) == Reason.BAD_OPERAND
+    court.make(move)
+
+
+def test_h6_tree_shapes_are_integers(referee: Twin) -> None:
+    """Around every power of two a history has the height that integers say, and can be disputed."""
+    for checkpoints in (2, 3, 4, 5, 8, 9, 16, 17, 2**20 - 1, 2**20 + 1, 2**32):
+        court, pair = begin_element(referee, steps=checkpoints - 1)
+        assert court.at(pair).level == (checkpoints - 1).bit_length()
+        court.play_to(pair, Phase.TRACE)
+
+
+def test_g5_reorganised_chain_cannot_retarget_a_move(referee: Twin) -> None:
+    """A move that answers another's opening is refused where the chain has another opening."""
+    court = open_court(referee, LIE, HONEST)
+    pair = court.begin()
+    own = (pair.first, pair.second).index(court.members[1])
+    court.play(pair, lambda at: at.phase is Phase.TRACE and at.mover == own)
+    entering = court.find(pair)
     with referee.branch():
-        game.make(game.next_move())
-        answer = game.next_move()
-        assert answer.name == "open"
-    # The chain is reorganised: this time the challenger has picked another node.
-    game.target, game.shown = (20, 0), shown
-    game.make(game.next_move())
-    assert referee.refused(answer.name, answer.sender, *answer.args) == Reason.STALE
-    other = game.next_move()
-    assert other.args[1] != answer.args[1]
-    game.make(other)
+        court.make(entering)
+        answer = court.find(pair)
+    # The chain is reorganised: this time the other side opens another trace.
+    court.runs = [court.runs[0], FalseFlag(court.paper, Lie(6, operator=2))]
+    court.make(court.find(pair))
+    assert court.refuse(answer) == Reason.STALE
+    other = court.find(pair)
+    assert other.args[1:3] != answer.args[1:3]
+    court.make(other)
 
 
-def test_g4_opening_by_somebody_else_changes_nothing_but_the_sender(referee: Lockstep) -> None:
-    """A move that is copied from the mempool leads to the place that the original leads to."""
-    game = start(referee)
-    move = game.next_move()
-    with referee.branch():
-        game.make(move)
-        own = (game.match, referee.position(game.job_id))
-    referee.call(move.name, referee.chain.accounts[9], *move.args)
-    assert (game.match, referee.position(game.job_id)) == own
-    assert referee.refused(move.name, move.sender, *move.args) == Reason.STALE
-
-
-def test_s11_proofs_of_one_tree_are_nothing_in_another(referee: Lockstep) -> None:
-    """The agreed state is proven in the tree in which the other one is disputed, and only there."""
-    game = start(referee).play_to(Phase.ENTER_TRACE)
-    move, history = game.next_move(), game.claims[0].history
-    interval = game.claims[0].interval(game.match.first_step)
-    assert game.match.tree_top == interval.top
-    for index in range(history.count):
-        other = (history.node(0, index), history.proof(index))
-        args = (*move.args[:2], *other, *move.args[4:])
-        assert referee.refused(move.name, move.sender, *args) == Reason.BAD_PROOF
-    game.make(move)
-
-
-def test_v3_leaf_is_computed_by_the_operator_that_was_entered(referee: Lockstep) -> None:
+def test_v3_leaf_is_computed_by_the_operator_that_was_entered(referee: Twin) -> None:
     """No other operator of the program, and no other attribute, decides a leaf."""
-    game = start(referee).play_to(Phase.LEAF)
-    move, encodings = game.next_move(), game.task.commitment.encodings
-    own = encodings[game.match.operator]
-    others = [e for e in encodings if e != own]
-    for encoding in (*others, own[:2] + b"\x02" + own[3:], own + b"\0"):
-        args = (*move.args[:2], encoding, move.args[3])
-        assert referee.refused(move.name, move.sender, *args) == Reason.BAD_PROOF
+    court = open_court(referee, LIE, HONEST)
+    pair = court.begin()
+    court.play_to(pair, Phase.LEAF, entered=1)
+    move = court.find(pair)
+    own = move.args[4]
+    others = [e for e in court.task.commitment.encodings if e != own]
+    node = court.task.program.nodes[4]
+    bent = [
+        encode_node(replace(node, function=Function.ADD, kind=Kind.REDUCE)),
+        encode_node(replace(node, fold_shape=(71,))),
+        encode_node(replace(node, operands=(node.operands[0], *node.operands[:0:-1]))),
+    ]
+    for encoding in (*others, *bent, own + b"\0", own[:-1], b"", own[:2] + b"\2" + own[3:]):
+        assert court.refuse(move, args=swap(move.args, 4, encoding)) == Reason.BAD_PROOF
+    court.make(move)
+
+
+def test_v3_entered_operator_is_the_disputed_one(referee: Twin) -> None:
+    """The first to enter proves the operator in its place in the program, and in no other."""
+    court = open_court(referee, LIE, HONEST)
+    pair = court.begin()
+    court.play_to(pair, Phase.TENSOR)
+    move, program = court.find(pair), court.task.commitment
+    for index in range(len(program.encodings)):
+        if program.encodings[index] != program.encodings[4]:
+            place = (program.encodings[index], tuple(program.tree.proof(index)))
+            args = (*move.args[:3], *place, *move.args[5:])
+            assert court.refuse(move, args=args) == Reason.BAD_PROOF
+    court.make(move)
+    second = court.find(pair)
+    assert second.args[4] == ()
+    bent = replace(court.task.program.nodes[4], fold_shape=(71,))
+    args = swap(second.args, 3, encode_node(bent))
+    assert court.refuse(second, args=args) == Reason.BAD_PROOF
+
+
+def test_h3_position_is_bound_to_its_match(referee: Twin) -> None:
+    """Where two matches of one member stand alike, neither's position is the other's."""
+    court = open_court(referee, LIE, HONEST, HONEST).assemble()
+    pairs = court.start(0, 1), court.start(0, 2)
+    at = [court.at(pair) for pair in pairs]
+    alike = replace(at[1], deadline=at[0].deadline, nodes=at[0].nodes, mover=at[0].mover)
+    assert isinstance(alike, Position)
+    assert hash_position(pairs[0], alike) != hash_position(pairs[1], alike)
+    move = court.find(pairs[0])
+    assert court.refuse(move, args=(pairs[1], *move.args[1:])) == Reason.STALE

@@ -3,8 +3,8 @@ import pytest
 from contracts.reasons import Ending
 from offchain.arithmetic.functions import DType, Function
 from offchain.programs.graph import Kind, Node, immediate
-from tests.attacks.paper import claim_element
-from tests.lockstep.harness import Lockstep
+from tests.attacks.elements import decide
+from tests.attacks.twin import Twin
 
 F32, INT64, BOOL = DType.FLOAT32, DType.INT64, DType.BOOL
 
@@ -15,22 +15,23 @@ HALVED = Node(Kind.MAP, Function.MUL, F32, (1,), (immediate(F32, 1), immediate(F
 
 
 @pytest.mark.parametrize(
-    ("node", "bits", "winner"),
+    ("node", "right", "wrong"),
     [
-        (ZERO_BY_ZERO, 0x7FC00000, 0),
-        (ZERO_BY_ZERO, 0x7FC00001, 1),
-        (ZERO_BY_ZERO, 0xFFC00000, 1),
-        (MINUS_ZERO, 0x80000000, 0),
-        (MINUS_ZERO, 0x00000000, 1),
-        (HALVED, 0x00000001, 0),
-        (HALVED, 0x00000000, 1),
-        (HALVED, 0x01000000, 1),
-        (TRUE, 1, 0),
-        (TRUE, 255, 1),
+        (ZERO_BY_ZERO, 0x7FC00000, (0x7FC00001, 0xFFC00000, 0x7F800001)),
+        (MINUS_ZERO, 0x80000000, (0x00000000,)),
+        (HALVED, 0x00000001, (0x00000000, 0x01000000)),
+        (TRUE, 1, (255, 2, 0)),
     ],
 )
 def test_h5_every_value_has_one_pattern(
-    referee: Lockstep, node: Node, bits: int, winner: int
+    referee: Twin, node: Node, right: int, wrong: tuple[int, ...]
 ) -> None:
-    """NaNs with payloads, the other zero, flushed or swapped subnormals and other truths lose."""
-    assert claim_element(referee, node, bits) == (winner, Ending.SCALAR)
+    """NaNs with payloads, the other zero, flushed or swapped subnormals and other truths lose.
+
+    Two of them against each other lose both.
+    """
+    for bits in wrong:
+        assert decide(referee, node, (right, bits)) == (0, Ending.SCALAR)
+        assert decide(referee, node, (bits, right)) == (1, Ending.SCALAR)
+    if len(wrong) > 1:
+        assert decide(referee, node, (wrong[0], wrong[1])) == (None, Ending.SCALAR)

@@ -1,6 +1,7 @@
 """What the end-to-end tests share: captured tasks, honest runs, one referee, and how to play."""
 
 import tempfile
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -9,14 +10,17 @@ import numpy as np
 import pytest
 from _pytest.mark import ParameterSet
 
+from contracts.model.types import Address
 from contracts.reasons import LeafMode
-from offchain.disputes.chain_referee import ChainReferee, deploy
+from offchain.disputes.accounts import count_burned
+from offchain.disputes.chain_referee import deploy
 from offchain.disputes.evidence import rule_for
-from offchain.disputes.game import Game, Player
+from offchain.disputes.game import Game, Player, Stakes
+from offchain.disputes.referee import ModelReferee, Referee
 from offchain.disputes.session import Setting, make_task
 from offchain.programs.graph import Kind
 from offchain.providers.behaviour import Behaviour
-from offchain.providers.cheats import make_cheat
+from offchain.providers.cheats import CHEATS, make_cheat
 from offchain.providers.run import Run
 from offchain.providers.store import Store
 from offchain.providers.task import Task
@@ -41,6 +45,12 @@ def programs(*, quick: frozenset[str] = frozenset(NAMES)) -> list[ParameterSet]:
 
 STEPS, CHECKPOINT_EVERY = 4, 2
 
+LIARS = sorted(set(CHEATS) - {"false-flag"})
+"""The cheats that claim something else than the truth."""
+
+LONG = Stakes(commit_blocks=64, reveal_blocks=64, clock_blocks=1_000)
+"""Windows for many: every call takes a block of its own."""
+
 _DIRECTORY = tempfile.TemporaryDirectory(prefix="moot-tests-")
 
 
@@ -64,10 +74,29 @@ def get_case(program: str, *, inference: bool = False) -> Case:
     return Case(task, run(task, Behaviour(), f"{program}-{inference}-honest"))
 
 
+@dataclass(frozen=True)
+class Court:
+    """A referee, with accounts that have money on it."""
+
+    referee: Referee
+    accounts: tuple[Address, ...]
+
+
 @cache
-def get_referee() -> ChainReferee:
+def open_chain_court() -> Court:
     """Deploy one referee for all games of this process."""
-    return deploy("tester")
+    referee = deploy("tester")
+    return Court(referee, referee.accounts)
+
+
+def open_model_court(accounts: int = 32) -> Court:
+    """Return a new model."""
+    addresses = tuple(Address(f"0x{number:040x}") for number in range(1, accounts + 1))
+    return Court(ModelReferee(dict.fromkeys(addresses, 10**21)), addresses)
+
+
+COURTS: dict[str, Callable[[], Court]] = {"model": open_model_court, "chain": open_chain_court}
+"""Where games are played: each opens a court, the chain's being the same for all."""
 
 
 def run(task: Task, behaviour: Behaviour, name: str) -> Run:
@@ -89,20 +118,38 @@ def draw_cheat(case: Case, cheat: str, seed: int) -> Run:
     raise AssertionError(f"{cheat} never changes anything")
 
 
-def make_game(case: Case, players: dict[str, Run], leaf: LeafMode, seed: int = 0) -> Game:
-    """Set the table on the shared referee."""
-    referee = get_referee()
-    client, verifier, *others = referee.accounts
+def make_game(
+    court: Court,
+    case: Case,
+    players: dict[str, Run],
+    leaf: LeafMode = LeafMode.SCALAR,
+    seed: int = 0,
+    stakes: Stakes | None = None,
+) -> Game:
+    """Set the table for players, who get the court's accounts in a row."""
+    client, verifier, *others = court.accounts
     return Game(
-        referee=referee,
+        referee=court.referee,
         task=case.task,
         client=client,
         players=[Player(n, a, r) for (n, r), a in zip(players.items(), others, strict=False)],
+        stakes=stakes or Stakes(),
         leaf_mode=leaf,
         verifier=verifier,
         ruler=rule_for,
         seed=seed,
     )
+
+
+def check_money(game: Game) -> None:
+    """Check that the job on the model has paid out or burned all that was paid into it."""
+    referee = game.referee
+    assert isinstance(referee, ModelReferee)
+    accounts = [game.client, game.verifier, *(player.address for player in game.players)]
+    assert referee.store.balance_wei == 0
+    assert referee.store.burned_wei == count_burned(game)
+    spent = sum(10**21 - referee.balance(account) for account in accounts)
+    assert spent == referee.store.burned_wei
 
 
 def operators_of(task: Task, kind: Kind) -> list[int]:

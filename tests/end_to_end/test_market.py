@@ -112,7 +112,7 @@ def test_the_gas_table_holds_every_transaction(ran: Ran) -> None:
     for row in rows:
         parts = row["calldata"]["total"] + row["execution"]["total"]
         assert TRANSACTION_GAS * row["moves"] + parts == row["gas"]["total"]
-    assert {"open_job", "commit", "pick", "settle", "withdraw"} <= {row["call"] for row in rows}
+    assert {"open_job", "commit", "descend", "settle", "collect"} <= {row["call"] for row in rows}
 
 
 def test_the_files_say_what_was_printed(ran: Ran) -> None:

@@ -45,7 +45,7 @@ def is_known(function: uint256) -> bool:
 def uniform(seed: uint256, step: uint256, stream: uint256, element: uint256) -> uint256:
     return philox.uniform(seed, step, stream, element)
 """
-MODULES = ("elementary", "float32", "integers", "philox", "scalar")
+MODULES = ("elementary", "exponential", "float32", "integers", "philox", "scalar")
 BATCH = 1_000
 
 ON_CHAIN = (

@@ -9,7 +9,7 @@ from offchain.disputes.accounts import STAGE_ORDER, get_costs, sum_stages
 from offchain.disputes.game import Played
 from sim.gas import GasRow, Spread, summarise
 
-CALLS = ("commit", "open", "pick", "leaf", "withdraw")
+CALLS = ("commit", "descend", "enter_trace", "leaf", "collect")
 
 
 def make_played(stage: str, call: str, calldata: int | None, execution: int = 0) -> Played:
@@ -80,17 +80,17 @@ def test_a_spread_is_of_amounts_that_occurred(values: list[int]) -> None:
 
 
 def test_calls_of_one_name_are_kept_apart_by_stage() -> None:
-    """An opening in the history and one in the trace are two rows, in a game's order."""
+    """A step down the history and one in the trace are two rows, in a game's order."""
     played = [
-        make_played("trace", "open", 100, 10),
-        make_played("history", "open", 50, 7),
-        make_played("history", "open", 70, 5),
+        make_played("trace", "descend", 100, 10),
+        make_played("history", "descend", 50, 7),
+        make_played("history", "descend", 70, 5),
         make_played("history", "start_match", None),
     ]
     assert summarise(played) == [
         GasRow(
             "history",
-            "open",
+            "descend",
             2,
             Spread(21_057, 21_057, 21_075, 42_132),
             Spread(50, 50, 70, 120),
@@ -98,7 +98,7 @@ def test_calls_of_one_name_are_kept_apart_by_stage() -> None:
         ),
         GasRow(
             "trace",
-            "open",
+            "descend",
             1,
             Spread(21_110, 21_110, 21_110, 21_110),
             Spread(100, 100, 100, 100),

@@ -1,17 +1,21 @@
 """Money: fees come from receipts, burning from the rules, and what does not add up is an error."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contracts.model.types import Match
-from contracts.reasons import Ending
+from contracts.model.types import Job
 from offchain.chain import Address, Receipt
 from offchain.disputes.accounts import calculate_burned, calculate_fees
-from offchain.disputes.board import Board
-from offchain.disputes.game import Ended, Played
+from offchain.disputes.game import Game, Played
 from offchain.errors import ChainError
 from sim.ledger import Flows
+from tests.sim_helpers import make_task, open_referee
+
+ADDRESS = Address("0x" + "11" * 20)
+TERMS = Game(open_referee([]), make_task(), ADDRESS, []).terms
 
 amounts = st.integers(-(10**24), 10**24)
 bills = st.tuples(
@@ -22,8 +26,8 @@ bills = st.tuples(
 def make_played(player: str, gas_used: int, price_wei: int) -> Played:
     """Return an accepted call with this bill."""
     receipt = Receipt(
-        call="open",
-        sender=Address("0x" + "11" * 20),
+        call="descend",
+        sender=ADDRESS,
         transaction_hash="0x" + "22" * 32,
         block=1,
         gas_used=gas_used,
@@ -33,7 +37,7 @@ def make_played(player: str, gas_used: int, price_wei: int) -> Played:
         effective_gas_price=price_wei,
         events=(),
     )
-    return Played("trace", player, "open", (), receipt)
+    return Played("trace", player, "descend", (), receipt)
 
 
 @given(st.lists(bills))
@@ -49,18 +53,38 @@ def test_fees_are_the_receipts_gas_at_the_receipts_prices(
 
 def test_the_model_charges_no_fees() -> None:
     """A call that no chain has charged for costs nobody anything."""
-    assert calculate_fees([Played("trace", "client", "open", (), None)]) == {}
+    assert calculate_fees([Played("trace", "client", "descend", (), None)]) == {}
 
 
-@given(st.integers(0, 4), st.integers(0, 4), st.integers(0, 10**20))
-def test_each_defeat_burns_what_the_winner_does_not_get(
-    defeats: int, voids: int, bond_wei: int
+counts = st.integers(0, 4)
+
+
+def close_job(counted: tuple[int, int, int], bond_wei: int, reward_wei: int) -> Job:
+    """Return a job with so many hidden members, lost bonds and prizes that nobody is owed."""
+    hidden, defeated, forfeits = counted
+    return Job(
+        client=ADDRESS,
+        terms=replace(TERMS, bond_wei=bond_wei),
+        reward_wei=reward_wei,
+        opened_block=1,
+        window_end=9,
+        hidden=hidden,
+        defeated=defeated,
+        forfeits=forfeits,
+    )
+
+
+@given(st.tuples(counts, counts, counts), st.integers(0, 10**20), st.integers(0, 10**20), counts)
+def test_what_nobody_is_owed_is_burned(
+    counted: tuple[int, int, int], bond_wei: int, reward_wei: int, sharers: int
 ) -> None:
-    """Half of a defeated bond is burned, rounded up; a void match burns nothing."""
-    match = Match(0, 0, 1, 1, 1, 0)
-    ended = [Ended(match, Board(), 0, 1, Ending.CLOCK)] * defeats
-    ended += [Ended(match, Board(), None, None, Ending.VERIFIER)] * voids
-    assert calculate_burned(ended, bond_wei) == defeats * ((bond_wei + 1) // 2)
+    """What goes in is what is burned, and what winners, prizes and sharers get, to the wei."""
+    hidden, defeated, forfeits = counted
+    job = close_job(counted, bond_wei, reward_wei)
+    paid_in = (hidden + defeated) * bond_wei + reward_wei
+    prizes = (defeated - forfeits) * (bond_wei // 2)
+    rewards = sharers * (reward_wei // sharers) if sharers else reward_wei
+    assert paid_in == calculate_burned(job, sharers) + prizes + rewards
 
 
 @given(amounts, amounts, amounts)

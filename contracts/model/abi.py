@@ -1,0 +1,180 @@
+"""Between the model's dataclasses and the contract's ABI, in which structs are tuples of words."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+from contracts.model.types import KEY_BYTES, Claim, Event, Facts, Job, Member, Position, Terms
+from contracts.model.words import hash_top, pack_facts, pack_head
+from contracts.reasons import Ending, LeafMode, Outcome, Phase, Standing, Status
+from offchain.commitments.tree import Digest
+
+
+def unpack(word: int, *widths: int) -> tuple[int, ...]:
+    """Return the fields of a word, of so many bits each, the first from the lowest bits."""
+    found = []
+    for width in widths:
+        found.append(word & ((1 << width) - 1))
+        word >>= width
+    return tuple(found)
+
+
+def pack_position(position: Position) -> tuple[Any, ...]:
+    """Return a position as the ABI takes it."""
+    return (pack_head(position), *position.nodes, position.facts)
+
+
+def unpack_position(words: Sequence[Any]) -> Position:
+    """Return the position of an ABI's tuple."""
+    head, first, second, facts = words
+    index, count, deadline, spare, level, span, moves, phase, entered, mover, clock, increment = (
+        unpack(head, 56, 56, 40, 24, 6, 3, 8, 4, 2, 1, 24, 24)
+    )
+    return Position(
+        phase=Phase(phase),
+        mover=mover,
+        deadline=deadline,
+        spare_blocks=spare,
+        clock_blocks=clock,
+        increment_blocks=increment,
+        nodes=(first, second),
+        count=count,
+        level=level,
+        index=index,
+        span=span,
+        entered=entered,
+        moves=moves,
+        facts=facts,
+    )
+
+
+def unpack_facts(words: Sequence[Any]) -> Facts:
+    """Return the facts of an ABI's tuple of nine words."""
+    place, *roots, tensor, fold, bits = words
+    first_step, step, checkpoint, operator = unpack(place, 40, 40, 40, 32)
+    elements, element, fold_length, width = unpack(tensor, 64, 64, 64, 8)
+    low, high, low_bits = unpack(fold, 64, 64, 64)
+    first, second = unpack(bits, 64, 64)
+    return Facts(
+        first_step=first_step,
+        step=step,
+        checkpoint=checkpoint,
+        operator=operator,
+        intervals=(roots[0], roots[1]),
+        traces=(roots[2], roots[3]),
+        encoding_digest=roots[4],
+        elements=elements,
+        element=element,
+        fold_length=fold_length,
+        width=width,
+        low=low,
+        high=high,
+        low_bits=low_bits,
+        bits=(first, second),
+    )
+
+
+def to_abi(value: Any) -> Any:
+    """Return an argument of a call as the ABI takes it."""
+    if isinstance(value, Position):
+        return pack_position(value)
+    if isinstance(value, Facts):
+        return pack_facts(value)
+    if is_dataclass(value) and not isinstance(value, type):
+        return tuple(to_abi(getattr(value, field.name)) for field in fields(value))
+    if isinstance(value, (list, tuple)):
+        return [to_abi(item) for item in value]
+    return value
+
+
+def pack_args(args: Sequence[Any]) -> tuple[Any, ...]:
+    """Return the arguments of a call of the model as the contract takes them."""
+    return tuple(to_abi(arg) for arg in args)
+
+
+def unpack_job(words: Sequence[Any]) -> Job:
+    """Return the job of what `jobs` gives: the contract's own words (ledger.vy)."""
+    head, scope, tally, client, verifier, bond_wei, reward_wei, *roots = words
+    layout, program_top, start_root, data_top = roots
+    opened, commit, reveal, window, clock, increment, mode = unpack(head, 40, 24, 24, 24, 24, 24, 8)
+    operators, state_slots, batch_slots, steps, every = unpack(scope, 32, 32, 32, 64, 64)
+    claims, hidden, defeated, forfeits, meetings, window_end, status, owed = unpack(
+        tally, 24, 24, 24, 24, 32, 40, 2, 1
+    )
+    terms = Terms(
+        operators=operators,
+        state_slots=state_slots,
+        batch_slots=batch_slots,
+        layout=layout,
+        program_top=program_top,
+        start_root=start_root,
+        data_top=data_top,
+        steps=steps,
+        checkpoint_every=every,
+        leaf_mode=LeafMode(mode),
+        verifier=verifier,
+        bond_wei=bond_wei,
+        commit_blocks=commit,
+        reveal_blocks=reveal,
+        window_blocks=window,
+        clock_blocks=clock,
+        increment_blocks=increment,
+    )
+    return Job(
+        client=client,
+        terms=terms,
+        reward_wei=reward_wei,
+        opened_block=opened,
+        window_end=window_end,
+        claims=claims,
+        hidden=hidden,
+        defeated=defeated,
+        forfeits=forfeits,
+        meetings=meetings,
+        status=Status(status),
+        is_client_owed=owed == 1,
+    )
+
+
+def unpack_member(word: int) -> Member:
+    """Return the member of what `members` gives for a job and an account."""
+    standing, prizes, key = unpack(word, 8, 24, 8 * KEY_BYTES)
+    return Member(Standing(standing), key.to_bytes(KEY_BYTES, "big"), prizes)
+
+
+def unpack_claim(top: Digest, word: int) -> Claim | None:
+    """Return the claim of what `claims` gives for a job and a key, `get_key(top)`."""
+    contenders, sharers, meeting, window_end, is_unopposed, exists = unpack(
+        word, 24, 24, 32, 40, 1, 1
+    )
+    if not exists:
+        return None
+    return Claim(top, contenders, sharers, meeting, window_end, is_unopposed == 1)
+
+
+def get_key(top: Digest) -> int:
+    """Return the number under which the contract stores a claim of a job."""
+    return int.from_bytes(hash_top(top), "big")
+
+
+def from_abi(name: str, args: Sequence[Any]) -> Event:
+    """Return the model's event of a contract's."""
+    if name == "LeafComputed":
+        *pair, first, second, computed = args
+        return Event(name, (*pair, (first, second), computed))
+    return Event(name, tuple(_read(name, place, arg) for place, arg in enumerate(args)))
+
+
+def _read(name: str, place: int, arg: Any) -> object:
+    reader = _READERS.get(name, {}).get(place)
+    return arg if reader is None else reader(arg)
+
+
+_READERS: dict[str, dict[int, Callable[[Any], object]]] = {
+    "MatchStarted": {3: unpack_position},
+    "Found": {3: unpack_facts},
+    "Moved": {3: unpack_position, 4: tuple},
+    "MatchEnded": {3: Outcome, 4: Ending},
+    "Settled": {1: Status},
+}
+"""How the arguments that are not plain are read, by the event's name and the argument's place."""

@@ -1,0 +1,799 @@
+"""What is true of the referee after every call, each a sentence and a function.
+
+`check_step` says which invariant an accepted call has broken; those that need a whole story are in
+`watch.py`. Tests, the exhaustive search and simulations share them.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from contracts.model.checks import is_free
+from contracts.model.ledger import calculate_debt
+from contracts.model.referee import are_terms_sound
+from contracts.model.types import (
+    FOLD_ARITY,
+    MIN_BOND_WEI,
+    Address,
+    Claim,
+    Event,
+    Facts,
+    Job,
+    Member,
+    Message,
+    Pair,
+    Position,
+    Store,
+    Terms,
+)
+from contracts.model.words import hash_position, hash_top, pack_claim, pack_member, pack_tally
+from contracts.reasons import Ending, Outcome, Phase, Standing, Status
+from offchain.commitments.tree import MAX_ARITY_LOG2, Digest, get_height
+from offchain.errors import MootError
+
+_MAX_CHUNK_LEVELS = 55
+"""Height of the tree over the chunks of the longest tensor, of 2^63 bytes."""
+_MAX_FOLD_ROUNDS = 11
+"""Rounds in which FOLD_ARITY segments narrow the longest fold, of fewer than 2^63 terms, to one."""
+assert FOLD_ARITY**_MAX_FOLD_ROUNDS >= 1 << 63
+
+
+class BrokenInvariantError(MootError):
+    """The referee has done what it must never do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Books:
+    """All that is remembered of one job."""
+
+    job_id: int
+    job: Job
+    members: dict[Address, Member]
+    claims: dict[bytes, Claim]
+    matches: dict[Pair, Digest]
+
+    def count(self, *standings: Standing) -> int:
+        """Return how many members stand there."""
+        return sum(member.standing in standings for member in self.members.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One accepted call: the stores before and after it, and what it announced."""
+
+    before: Store
+    name: str
+    message: Message
+    args: tuple[Any, ...]
+    after: Store
+    events: tuple[Event, ...]
+
+    @property
+    def job_id(self) -> int:
+        """The job that the call is about."""
+        if self.name == "open_job":
+            return len(self.before.jobs)
+        first = self.args[0]
+        return int(first.job_id if isinstance(first, Pair) else first)
+
+    @property
+    def position(self) -> Position:
+        """Where the match stood, as a move or a timeout says."""
+        position = self.args[1]
+        assert isinstance(position, Position)
+        return position
+
+    @property
+    def ended(self) -> tuple[Pair, Outcome, Ending] | None:
+        """The match that the call has ended, and how."""
+        for args in _list_args(self.events, "MatchEnded"):
+            return Pair(*args[:3]), args[3], args[4]
+        return None
+
+    @property
+    def moved(self) -> Position | None:
+        """Where the match stands after a move that has not ended it."""
+        return next((args[3] for args in _list_args(self.events, "Moved")), None)
+
+    @property
+    def losers(self) -> frozenset[Address]:
+        """The members that the call has defeated."""
+        if self.ended is None:
+            return frozenset()
+        pair, outcome, _ = self.ended
+        members = pair.first, pair.second
+        return frozenset(member for side, member in enumerate(members) if side != outcome)
+
+
+def _list_args(events: tuple[Event, ...], name: str) -> Iterator[Any]:
+    return (event.args for event in events if event.name == name)
+
+
+def copy_store(store: Store) -> Store:
+    """Return a store that remembers the same, and goes its own way."""
+    return Store(
+        store.chain_id,
+        store.address,
+        dict(store.jobs),
+        dict(store.members),
+        dict(store.claims),
+        dict(store.matches),
+        store.balance_wei,
+        store.burned_wei,
+    )
+
+
+def open_books(store: Store) -> list[Books]:
+    """Return what is remembered, job by job."""
+    found = {job_id: Books(job_id, job, {}, {}, {}) for job_id, job in store.jobs.items()}
+    for (job_id, address), member in store.members.items():
+        found[job_id].members[address] = member
+    for (job_id, key), claim in store.claims.items():
+        found[job_id].claims[key] = claim
+    for pair, digest in store.matches.items():
+        found[pair.job_id].matches[pair] = digest
+    return list(found.values())
+
+
+def _get_changes(before: Mapping[Any, Any], after: Mapping[Any, Any]) -> set[Any]:
+    return {key for key in before.keys() | after.keys() if before.get(key) != after.get(key)}
+
+
+# Of every job, at all times.
+
+
+def claims_are_tallied(books: Books) -> bool:
+    """A job counts exactly the claims that have a contender."""
+    return books.job.claims == sum(claim.contenders > 0 for claim in books.claims.values())
+
+
+def hidden_are_tallied(books: Books) -> bool:
+    """A job counts exactly the members that have committed and not revealed."""
+    return books.job.hidden == books.count(Standing.COMMITTED)
+
+
+def defeated_are_tallied(books: Books) -> bool:
+    """A job counts exactly the members that have been defeated."""
+    return books.job.defeated == books.count(Standing.DEFEATED)
+
+
+def prizes_are_conserved(books: Books) -> bool:
+    """Every lost bond is one prize, which a member holds or which is forfeited."""
+    held = sum(member.prizes for member in books.members.values())
+    return held + books.job.forfeits == books.job.defeated
+
+
+def only_contenders_hold_prizes(books: Books) -> bool:
+    """Who has not shown a claim, or has been defeated, holds no prize."""
+    without = {Standing.NONE, Standing.COMMITTED, Standing.DEFEATED}
+    return all(not m.prizes for m in books.members.values() if m.standing in without)
+
+
+def contenders_are_tallied(books: Books) -> bool:
+    """A claim counts exactly its members that have not been defeated."""
+    standing = {Standing.REVEALED, Standing.LATE, Standing.PAID}
+    counts = Counter(m.key for m in books.members.values() if m.standing in standing)
+    return all(claim.contenders == counts[key] for key, claim in books.claims.items())
+
+
+def sharers_are_tallied(books: Books) -> bool:
+    """A claim counts as sharers exactly its contenders that have not joined late."""
+    revealed = Counter(m.key for m in books.members.values() if m.standing is Standing.REVEALED)
+    paid = Counter(m.key for m in books.members.values() if m.standing is Standing.PAID)
+    return all(
+        revealed[key] <= claim.sharers <= revealed[key] + paid[key]
+        for key, claim in books.claims.items()
+    )
+
+
+def shown_members_have_a_claim(books: Books) -> bool:
+    """Who has shown a claim is a member of one that is remembered under its key."""
+    hidden = {Standing.NONE, Standing.COMMITTED}
+    keys = {m.key for m in books.members.values() if m.standing not in hidden}
+    return keys == set(books.claims)
+
+
+def claims_lie_under_their_tops(books: Books) -> bool:
+    """A claim is remembered under the key of its top."""
+    return all(hash_top(claim.top) == key for key, claim in books.claims.items())
+
+
+def matches_are_between_rivals(books: Books) -> bool:
+    """A match is between two members that have shown different claims, lower address first."""
+    for pair in books.matches:
+        first, second = books.members.get(pair.first), books.members.get(pair.second)
+        if first is None or second is None or first.key == second.key:
+            return False
+        if int(pair.first, 16) >= int(pair.second, 16):
+            return False
+        if not {first.key, second.key} <= books.claims.keys():
+            return False
+    return True
+
+
+def live_matches_are_of_one_meeting(books: Books) -> bool:
+    """While both members of a match contend, their claims are in one meeting."""
+    for pair in books.matches:
+        first, second = books.members[pair.first], books.members[pair.second]
+        if first.is_contender and second.is_contender:
+            meetings = {books.claims[member.key].meeting for member in (first, second)}
+            if len(meetings) != 1 or meetings == {0}:
+                return False
+    return True
+
+
+def meetings_are_of_two(books: Books) -> bool:
+    """No more than two claims are in one meeting, and no meeting has a number not yet given."""
+    counts = Counter(claim.meeting for claim in books.claims.values() if claim.meeting)
+    return all(c <= 2 and number <= books.job.meetings for number, c in counts.items())
+
+
+def _get_rival(books: Books, claim: Claim) -> Claim | None:
+    rivals = (c for c in books.claims.values() if c.meeting == claim.meeting and c.top != claim.top)
+    return next(rivals, None) if claim.meeting else None
+
+
+def meetings_have_one_window(books: Books) -> bool:
+    """Both claims of a meeting may be joined up to the same block, not after the job's window."""
+    for claim in books.claims.values():
+        rival = _get_rival(books, claim)
+        if rival is not None and rival.window_end != claim.window_end:
+            return False
+        if claim.window_end > books.job.window_end:
+            return False
+    return True
+
+
+def unopposed_claims_have_no_rival_left(books: Books) -> bool:
+    """A claim is unopposed exactly if nobody is left of the claim that it has met."""
+    for claim in books.claims.values():
+        rival = _get_rival(books, claim)
+        if rival is not None and claim.is_unopposed != (rival.contenders == 0):
+            return False
+    return True
+
+
+def only_the_beaten_are_left_behind(books: Books) -> bool:
+    """A claim whose rival has gone on to meet another has no contender."""
+    return all(
+        claim.contenders == 0
+        for claim in books.claims.values()
+        if claim.meeting and _get_rival(books, claim) is None
+    )
+
+
+def claims_that_never_met_are_whole(books: Books) -> bool:
+    """A claim that has met none has a contender, no window and no opponent to be without."""
+    return all(
+        claim.contenders > 0 and claim.window_end == 0 and not claim.is_unopposed
+        for claim in books.claims.values()
+        if claim.meeting == 0
+    )
+
+
+def closed_jobs_have_one_claim_at_most(books: Books) -> bool:
+    """A job that is won has one claim left, and one that is empty none."""
+    left = {Status.WON: 1, Status.EMPTY: 0}
+    return left.get(books.job.status, books.job.claims) == books.job.claims
+
+
+def the_client_is_owed_what_nobody_earned(books: Books) -> bool:
+    """The client is owed the reward only once the job is closed, and if nobody shares it."""
+    job = books.job
+    if not job.is_client_owed:
+        return True
+    sharers = sum(claim.sharers for claim in books.claims.values() if claim.contenders)
+    return job.status is not Status.OPEN and (job.status is Status.VOID or sharers == 0)
+
+
+def only_closed_jobs_have_paid(books: Books) -> bool:
+    """Nobody is paid before the job is closed."""
+    return books.job.status is not Status.OPEN or books.count(Standing.PAID) == 0
+
+
+def windows_cover_the_challenge(books: Books) -> bool:
+    """No job can be settled before the time is over in which new claims may join."""
+    return books.job.window_end >= books.job.reveal_deadline + books.job.terms.window_blocks
+
+
+def terms_are_sound(books: Books) -> bool:
+    """Every job has a bond that pays for a match, and counts and clocks within their bounds."""
+    return books.job.terms.bond_wei >= MIN_BOND_WEI and are_terms_sound(books.job.terms)
+
+
+def words_have_room(books: Books) -> bool:
+    """All that is remembered fits into the contract's words."""
+    try:
+        words = [pack_tally(books.job), *map(pack_member, books.members.values())]
+        words += map(pack_claim, books.claims.values())
+    except AssertionError:
+        return False
+    return all(word < 1 << 256 for word in words)
+
+
+def calculate_liability(books: Books) -> int:
+    """Return the wei that the referee holds for a job: all of it, or what is not yet collected."""
+    job, terms = books.job, books.job.terms
+    if job.status is Status.OPEN:
+        return job.reward_wei + terms.bond_wei * len(books.members)
+    owed = job.reward_wei if job.is_client_owed else 0
+    for member in books.members.values():
+        if member.is_contender:
+            owed += terms.bond_wei + member.prizes * terms.prize_wei
+            if job.status is Status.WON and member.standing is Standing.REVEALED:
+                owed += job.reward_wei // books.claims[member.key].sharers
+    return owed
+
+
+def the_balance_is_what_is_owed(store: Store) -> bool:
+    """The referee holds to the wei what it owes, or may still owe."""
+    return store.balance_wei == sum(map(calculate_liability, open_books(store)))
+
+
+# Of every accepted call.
+
+
+def value_is_conserved(step: Step) -> bool:
+    """What comes in with a call is held, paid to its sender or burned, to the wei."""
+    before, after = step.before, step.after
+    paid: int = sum(args[2] for args in _list_args(step.events, "Collected"))
+    came = step.message.value_wei
+    held_wei = after.balance_wei - before.balance_wei
+    return held_wei + after.burned_wei - before.burned_wei + paid == came
+
+
+def only_closing_burns(step: Step) -> bool:
+    """Nothing is burned but by the call that closes a job."""
+    if step.after.burned_wei == step.before.burned_wei:
+        return True
+    is_closing = any(True for _ in _list_args(step.events, "Settled"))
+    return is_closing and step.after.burned_wei > step.before.burned_wei
+
+
+def only_who_collects_is_paid(step: Step) -> bool:
+    """Wei leave for an account only by its own call to collect, and as many as it was owed."""
+    paid = list(_list_args(step.events, "Collected"))
+    if step.name != "collect":
+        return not paid
+    job_id, sender = step.job_id, step.message.sender
+    owed = calculate_debt(step.before, job_id, step.before.jobs[job_id], sender)
+    return paid == [(job_id, sender, owed)]
+
+
+def nobody_is_paid_twice(step: Step) -> bool:
+    """Who has collected is owed nothing more."""
+    if step.name != "collect":
+        return True
+    job_id = step.job_id
+    return calculate_debt(step.after, job_id, step.after.jobs[job_id], step.message.sender) == 0
+
+
+def closed_jobs_stay_closed(step: Step) -> bool:
+    """A closed job never reopens, and nothing of it changes but what has been collected."""
+    job = step.before.jobs.get(step.job_id)
+    if job is None or job.status is Status.OPEN:
+        return True
+    return step.name == "collect" and step.after.jobs[step.job_id].status is job.status
+
+
+def terms_never_change(step: Step) -> bool:
+    """What a client asked for, its reward and its deadlines stay as they were."""
+    old = step.before.jobs.get(step.job_id)
+    new = step.after.jobs[step.job_id]
+    kept = ("client", "terms", "reward_wei", "opened_block")
+    return old is None or all(getattr(old, name) == getattr(new, name) for name in kept)
+
+
+def windows_only_grow(step: Step) -> bool:
+    """No window, of a job or of a claim, ever ends earlier than was announced."""
+    jobs = all(step.after.jobs[i].window_end >= j.window_end for i, j in step.before.jobs.items())
+    claims = step.before.claims.items()
+    return jobs and all(step.after.claims[k].window_end >= c.window_end for k, c in claims)
+
+
+def jobs_do_not_mix(step: Step) -> bool:
+    """A call about one job changes nothing of another."""
+    changes = _get_changes(step.before.jobs, step.after.jobs)
+    for before, after in (
+        (step.before.members, step.after.members),
+        (step.before.claims, step.after.claims),
+    ):
+        changes |= {job_id for job_id, _ in _get_changes(before, after)}
+    changes |= {pair.job_id for pair in _get_changes(step.before.matches, step.after.matches)}
+    return changes <= {step.job_id}
+
+
+_LIVES = {
+    Standing.NONE: {Standing.COMMITTED, Standing.REVEALED, Standing.LATE},
+    Standing.COMMITTED: {Standing.REVEALED},
+    Standing.REVEALED: {Standing.DEFEATED, Standing.PAID},
+    Standing.LATE: {Standing.DEFEATED, Standing.PAID},
+    Standing.DEFEATED: set[Standing](),
+    Standing.PAID: set[Standing](),
+}
+
+
+def members_only_go_on(step: Step) -> bool:
+    """A member joins, shows its claim, and then is paid or defeated, once and for all."""
+    for key in _get_changes(step.before.members, step.after.members):
+        old, new = step.before.members.get(key, Member()), step.after.members.get(key, Member())
+        if new.standing is not old.standing and new.standing not in _LIVES[old.standing]:
+            return False
+    return True
+
+
+def nobody_acts_for_another(step: Step) -> bool:
+    """Nobody joins, shows a claim or is paid but by its own call."""
+    own = {Standing.COMMITTED, Standing.REVEALED, Standing.LATE, Standing.PAID}
+    for key in _get_changes(step.before.members, step.after.members):
+        old, new = step.before.members.get(key, Member()), step.after.members[key]
+        is_own = new.standing is not old.standing and new.standing in own
+        if is_own and key[1] != step.message.sender:
+            return False
+    return True
+
+
+def claims_are_never_swapped(step: Step) -> bool:
+    """Who has shown a claim never has another."""
+    hidden = {Standing.NONE, Standing.COMMITTED}
+    for key in _get_changes(step.before.members, step.after.members):
+        old = step.before.members.get(key, Member())
+        if old.standing not in hidden and step.after.members[key].key != old.key:
+            return False
+    return True
+
+
+def bonds_are_paid_in_full(step: Step) -> bool:
+    """Whoever joins brings exactly the bond, and no other call but a new job's takes value."""
+    joined = step.after.members.keys() - step.before.members.keys()
+    if step.name == "open_job":
+        return not joined
+    bond_wei = step.after.jobs[step.job_id].terms.bond_wei
+    return step.message.value_wei == len(joined) * bond_wei
+
+
+def defeat_takes_a_match(step: Step) -> bool:
+    """A member is defeated only by the end of a match of its own that names it as a loser."""
+    lost = {
+        key
+        for key in _get_changes(step.before.members, step.after.members)
+        if step.after.members[key].standing is Standing.DEFEATED
+    }
+    return lost == {(step.job_id, address) for address in step.losers}
+
+
+def prizes_go_to_the_winner(step: Step) -> bool:
+    """The winner of a match gets one prize, and prizes change in no other way."""
+    won: set[tuple[int, Address]] = set()
+    if step.ended is not None and step.ended[1] is not Outcome.NEITHER:
+        pair, outcome, _ = step.ended
+        won.add((step.job_id, (pair.first, pair.second)[outcome]))
+    for key in _get_changes(step.before.members, step.after.members):
+        old, new = step.before.members.get(key, Member()), step.after.members[key]
+        if new.standing is not Standing.DEFEATED and new.prizes - old.prizes != (key in won):
+            return False
+    return True
+
+
+def ended_matches_were_alive(step: Step) -> bool:
+    """A match ends once, between two contenders, and is forgotten."""
+    if step.ended is None:
+        return True
+    pair = step.ended[0]
+    members = [step.before.members[pair.job_id, a] for a in (pair.first, pair.second)]
+    is_alive = pair in step.before.matches and all(member.is_contender for member in members)
+    return is_alive and pair not in step.after.matches
+
+
+def clocks_punish_only_the_late(step: Step) -> bool:
+    """A match that the clock ends goes against the side to move, after its last block."""
+    if step.ended is None or step.ended[2] is not Ending.CLOCK:
+        return True
+    position = step.position
+    is_late = step.message.block > position.deadline
+    return step.name == "timeout" and is_late and step.ended[1] == 1 - position.mover
+
+
+def decisions_come_in_time(step: Step) -> bool:
+    """No move and no decision is made after the clock of the side to move has run out."""
+    is_move = step.moved is not None or (step.ended is not None and step.name != "timeout")
+    return not is_move or step.message.block <= step.position.deadline
+
+
+def the_verdict_is_what_was_computed(step: Step) -> bool:
+    """Who said what the contract computes wins, and if neither did, both lose."""
+    for *_, bits, computed in _list_args(step.events, "LeafComputed"):
+        if step.ended is None or bits[0] == bits[1]:
+            return False
+        expected = bits.index(computed) if computed in bits else Outcome.NEITHER
+        return step.ended[1:] == (Outcome(expected), Ending.SCALAR)
+    return True
+
+
+def moves_touch_one_match(step: Step) -> bool:
+    """A move changes where its match stands and nothing else, unless it ends the match."""
+    if step.moved is None:
+        return True
+    tables = ("jobs", "members", "claims")
+    if any(getattr(step.before, name) != getattr(step.after, name) for name in tables):
+        return False
+    return _get_changes(step.before.matches, step.after.matches) == {step.args[0]}
+
+
+def events_say_what_is_stored(step: Step) -> bool:
+    """The position that a move or a start announces is the one whose digest is remembered."""
+    for name in ("MatchStarted", "Moved"):
+        for args in _list_args(step.events, name):
+            pair = Pair(*args[:3])
+            if step.after.matches.get(pair) != hash_position(pair, args[3]):
+                return False
+    return True
+
+
+def moves_take_turns(step: Step) -> bool:
+    """After a move it is the other side's turn, and one more move has been made."""
+    if step.moved is None:
+        return True
+    old = step.position
+    return (step.moved.mover, step.moved.moves) == (1 - old.mover, old.moves + 1)
+
+
+def the_waiting_clock_is_untouched(step: Step) -> bool:
+    """A move by X leaves Y all the time that Y had; the verifier has a clock of its own."""
+    if step.moved is None:
+        return True
+    old = step.position
+    budget = old.spare_blocks
+    if step.moved.phase is Phase.VERIFIER:
+        budget = step.after.jobs[step.job_id].terms.clock_blocks
+    return step.moved.deadline - step.message.block == budget
+
+
+def moving_costs_no_time(step: Step) -> bool:
+    """Whoever makes a move for a side, that side has as much time left as before, or more."""
+    if step.moved is None:
+        return True
+    terms = step.after.jobs[step.job_id].terms
+    left = step.position.deadline - step.message.block
+    return left <= step.moved.spare_blocks <= min(left + terms.increment_blocks, terms.clock_blocks)
+
+
+def every_side_can_answer(step: Step) -> bool:
+    """Both sides always have at least the increment to make their next move."""
+    if step.moved is None:
+        return True
+    least = step.after.jobs[step.job_id].terms.increment_blocks
+    return min(step.moved.deadline - step.message.block, step.moved.spare_blocks) >= least
+
+
+def matches_begin_with_full_clocks(step: Step) -> bool:
+    """A match begins at the tops of both claims, with full clocks, between two contenders."""
+    for *names, position in _list_args(step.events, "MatchStarted"):
+        pair = Pair(*names)
+        clock = step.after.jobs[pair.job_id].terms.clock_blocks
+        members = [step.after.members[pair.job_id, a] for a in (pair.first, pair.second)]
+        tops = tuple(step.after.claims[pair.job_id, member.key].top for member in members)
+        full = (step.message.block + clock, clock)
+        is_full = (position.deadline, position.spare_blocks) == full
+        if not is_full or position.nodes != tops or not all(m.is_contender for m in members):
+            return False
+    return True
+
+
+def the_sides_never_agree(step: Step) -> bool:
+    """The nodes of the two sides in a match differ, and so do the bits at a leaf."""
+    for args in _list_args(step.events, "Found"):
+        facts: Facts = args[3]
+        if facts.high and facts.bits[0] == facts.bits[1]:
+            return False
+    is_tree = step.moved is not None and step.moved.phase not in {Phase.FOLD, Phase.LEAF}
+    return not is_tree or step.moved is None or step.moved.nodes[0] != step.moved.nodes[1]
+
+
+def every_move_narrows(step: Step) -> bool:
+    """A move goes on to a later phase, lets another side enter, goes down a tree or opens it."""
+    if step.moved is None:
+        return True
+    old, new = step.position, step.moved
+    if new.phase is Phase.FOLD and old.phase is Phase.FOLD:
+        was: Facts = step.args[2]
+        facts: Facts = next(_list_args(step.events, "Found"))[3]
+        return facts.high - facts.low < was.high - was.low
+    ranks = [
+        (_RANKS[position.phase], position.entered, -position.level, position.span)
+        for position in (old, new)
+    ]
+    return ranks[0] < ranks[1]
+
+
+_RANKS = {phase: rank for rank, phase in enumerate(Phase)} | {Phase.STATE: Phase.TENSOR}
+
+
+def get_move_bound(terms: Terms) -> int:
+    """Return the most moves that any match of a job can have, however large its tensors are."""
+    tensor = _count_moves(_MAX_CHUNK_LEVELS) + 2 + _MAX_FOLD_ROUNDS
+    state = _count_moves(get_height(terms.state_slots))
+    bound = _count_moves(get_height(terms.checkpoints)) + max(tensor, state)
+    bound += _count_moves(get_height(terms.operators + 1))
+    if terms.checkpoint_every > 1:
+        bound += _count_moves(get_height(terms.checkpoint_every))
+    return bound
+
+
+def _count_moves(height: int) -> int:
+    """Return the moves from the top of a tree to a leaf: one opens, the others go down."""
+    return 1 + max(1, -(-height // MAX_ARITY_LOG2))
+
+
+def moves_are_bounded(step: Step) -> bool:
+    """A match has at most as many moves as the heights of its trees say, and fewer than 256."""
+    if step.moved is None:
+        return True
+    bound = get_move_bound(step.after.jobs[step.job_id].terms)
+    return step.moved.moves <= bound < 1 << 8
+
+
+def get_match_bound(terms: Terms, moves: int) -> int:
+    """Return the blocks after its first in which a match is over, if somebody wants it to be.
+
+    Both sides have one clock and an increment a move, and the verifier has a clock.
+    """
+    return 2 * terms.clock_blocks + terms.increment_blocks * moves + terms.clock_blocks
+
+
+def deadlines_are_bounded(step: Step) -> bool:
+    """A move puts off the end of a match, if nobody moves any more, by at most the increment."""
+    if step.moved is None:
+        return True
+    terms, old, new = step.after.jobs[step.job_id].terms, step.position, step.moved
+    bound = old.deadline + old.spare_blocks + terms.increment_blocks
+    if new.phase is Phase.VERIFIER:
+        bound += terms.clock_blocks
+    return new.deadline + new.spare_blocks <= bound
+
+
+def claims_meet_when_free(step: Step) -> bool:
+    """Claims meet only if both have met none before, or nobody can come any more for their last."""
+    met = [
+        step.before.claims[key]
+        for key in _get_changes(step.before.claims, step.after.claims)
+        if key in step.before.claims
+        and step.after.claims[key].meeting != step.before.claims[key].meeting
+    ]
+    is_pair = not met or (step.name == "start_match" and len(met) == 2)
+    return is_pair and all(is_free(claim, step.message.block) for claim in met)
+
+
+def joining_has_its_time(step: Step) -> bool:
+    """Nobody joins a claim after its window, nor any job after the last of its windows."""
+    if step.after.members.keys() == step.before.members.keys():
+        return True
+    job = step.after.jobs[step.job_id]
+    if step.name == "commit":
+        return step.message.block <= job.commit_deadline
+    return job.reveal_deadline < step.message.block <= job.window_end
+
+
+def the_verifier_alone_rules(step: Step) -> bool:
+    """A match ends by a ruling only if the job's verifier has made it, of one operator."""
+    if step.ended is None or step.ended[2] is not Ending.VERIFIER:
+        return True
+    verifier = step.after.jobs[step.job_id].terms.verifier
+    return step.message.sender == verifier and step.position.phase is Phase.VERIFIER
+
+
+def jobs_close_when_they_may(step: Step) -> bool:
+    """A job is closed after all windows with one claim or none, or because its verifier is late."""
+    old, new = step.before.jobs.get(step.job_id), step.after.jobs[step.job_id]
+    if old is None or old.status is new.status:
+        return True
+    if new.status is Status.VOID:
+        is_late = step.message.block > step.position.deadline
+        members = [step.before.members[new_key] for new_key in _get_players(step)]
+        is_alive = all(member.is_contender for member in members)
+        return step.position.phase is Phase.VERIFIER and is_late and is_alive
+    return step.name == "settle" and old.claims <= 1 and step.message.block > old.window_end
+
+
+def _get_players(step: Step) -> list[tuple[int, Address]]:
+    pair: Pair = step.args[0]
+    return [(pair.job_id, pair.first), (pair.job_id, pair.second)]
+
+
+def is_unchanged(before: Store, after: Store) -> bool:
+    """A refused call changes nothing, not even the balance."""
+    names = ("jobs", "members", "claims", "matches", "balance_wei", "burned_wei")
+    return all(getattr(before, name) == getattr(after, name) for name in names)
+
+
+JOB_INVARIANTS: tuple[Callable[[Books], bool], ...] = (
+    claims_are_tallied,
+    hidden_are_tallied,
+    defeated_are_tallied,
+    prizes_are_conserved,
+    only_contenders_hold_prizes,
+    contenders_are_tallied,
+    sharers_are_tallied,
+    shown_members_have_a_claim,
+    claims_lie_under_their_tops,
+    matches_are_between_rivals,
+    live_matches_are_of_one_meeting,
+    meetings_are_of_two,
+    meetings_have_one_window,
+    unopposed_claims_have_no_rival_left,
+    only_the_beaten_are_left_behind,
+    claims_that_never_met_are_whole,
+    closed_jobs_have_one_claim_at_most,
+    the_client_is_owed_what_nobody_earned,
+    only_closed_jobs_have_paid,
+    windows_cover_the_challenge,
+    terms_are_sound,
+    words_have_room,
+)
+STORE_INVARIANTS: tuple[Callable[[Store], bool], ...] = (the_balance_is_what_is_owed,)
+STEP_INVARIANTS: tuple[Callable[[Step], bool], ...] = (
+    value_is_conserved,
+    only_closing_burns,
+    only_who_collects_is_paid,
+    nobody_is_paid_twice,
+    closed_jobs_stay_closed,
+    terms_never_change,
+    windows_only_grow,
+    jobs_do_not_mix,
+    members_only_go_on,
+    nobody_acts_for_another,
+    claims_are_never_swapped,
+    bonds_are_paid_in_full,
+    defeat_takes_a_match,
+    prizes_go_to_the_winner,
+    ended_matches_were_alive,
+    clocks_punish_only_the_late,
+    decisions_come_in_time,
+    the_verdict_is_what_was_computed,
+    moves_touch_one_match,
+    events_say_what_is_stored,
+    moves_take_turns,
+    the_waiting_clock_is_untouched,
+    moving_costs_no_time,
+    every_side_can_answer,
+    matches_begin_with_full_clocks,
+    the_sides_never_agree,
+    every_move_narrows,
+    moves_are_bounded,
+    deadlines_are_bounded,
+    claims_meet_when_free,
+    joining_has_its_time,
+    the_verifier_alone_rules,
+    jobs_close_when_they_may,
+)
+
+
+def check_store(store: Store) -> None:
+    """Check all that is true at all times.
+
+    Raises:
+        BrokenInvariantError: something of it is not.
+    """
+    for books in open_books(store):
+        for job_invariant in JOB_INVARIANTS:
+            require_kept(job_invariant(books), job_invariant)
+    for store_invariant in STORE_INVARIANTS:
+        require_kept(store_invariant(store), store_invariant)
+
+
+def check_step(step: Step) -> None:
+    """Check all that is true of an accepted call, and of the store after it.
+
+    Raises:
+        BrokenInvariantError: something of it is not.
+    """
+    for invariant in STEP_INVARIANTS:
+        require_kept(invariant(step), invariant)
+    check_store(step.after)
+
+
+def require_kept(is_kept: bool, invariant: Callable[..., object]) -> None:  # noqa: FBT001 - a result
+    """Name the invariant that is broken, if it is."""
+    if not is_kept:
+        raise BrokenInvariantError(f"{invariant.__name__}: {invariant.__doc__}")

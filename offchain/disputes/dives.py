@@ -1,0 +1,51 @@
+"""One step down a tree: where the other side's opening first differs, and what one shows there."""
+
+from collections.abc import Sequence
+
+from contracts.model.types import ZERO, Dive, Position
+from offchain.commitments.tree import Digest, Tree, get_width
+
+
+def open_top(tree: Tree) -> Dive:
+    """Return what the side that enters a tree first shows: the nodes below its top."""
+    return Dive(0, ZERO, (), tuple(tree.children(tree.height, 0)))
+
+
+def make_dive(tree: Tree, position: Position, theirs: Sequence[Digest]) -> Dive | None:
+    """Return the mover's step below a position, or None if the other side opened what is its own.
+
+    Args:
+        tree: the mover's own.
+        position: where the match stands; the other side is at node `index` of `level`.
+        theirs: what the other side has opened there, `span` levels below.
+    """
+    level, first = position.level - position.span, position.index << position.span
+    if not position.span:
+        theirs = (position.nodes[1 - position.mover],)
+    own = [tree.node(level, first + place) for place in range(len(theirs))]
+    child = find_difference(own, theirs)
+    if child is None:
+        return None
+    siblings = _list_siblings(tree, Tree(tree.tag, theirs), position, child)
+    nodes = tuple(tree.children(level, first + child))
+    return Dive(child, theirs[child], tuple(siblings), nodes)
+
+
+def find_difference(mine: Sequence[object], theirs: Sequence[object]) -> int | None:
+    """Return the first place in which two sequences of one length differ."""
+    pairs = zip(mine, theirs, strict=True)
+    return next((place for place, (my, their) in enumerate(pairs) if my != their), None)
+
+
+def _list_siblings(tree: Tree, opened: Tree, position: Position, child: int) -> list[Digest]:
+    """Return what lies beside the path from a child up to the position, as `Dive` wants it."""
+    siblings = []
+    for up in range(position.span):
+        level = position.level - position.span + up
+        place = child >> up
+        index = (position.index << position.span - up) + place
+        if index & 1:
+            siblings.append(tree.node(level, index - 1))
+        elif index + 1 < get_width(position.count, level):
+            siblings += [opened.node(up, place + 1), tree.node(level, index + 1)]
+    return siblings

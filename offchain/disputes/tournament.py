@@ -1,0 +1,138 @@
+"""What the events of a job say: who is left behind which claim, who meets whom, what is played."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+
+from contracts.model.types import Address, Event, Facts, Pair, Position, Terms
+from contracts.reasons import Ending, Outcome
+from offchain.commitments.tree import Digest
+from offchain.disputes.board import Board, get_pair, read_move
+
+
+@dataclass(frozen=True, slots=True)
+class Meeting:
+    """Whom a claim has met last; up to block `window_end` anybody may join either."""
+
+    rival: Digest
+    window_end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A match that is over: as it was before the last move, and how it ended."""
+
+    board: Board
+    outcome: Outcome
+    ending: Ending
+
+    @property
+    def losing_sides(self) -> tuple[int, ...]:
+        """The sides that have lost: one, or both."""
+        return tuple(side for side in (0, 1) if side != self.outcome)
+
+
+@dataclass(slots=True)
+class Tournament:
+    """A job's claims and matches, read from its events alone.
+
+    Whoever was killed makes a new one, and knows as much as before.
+
+    Attributes:
+        job_id: the job.
+        terms: its terms.
+        contenders: the members that have not been defeated, with the tops of their claims.
+        meetings: the last meeting of every claim that has met another.
+        boards: the matches between contenders that are being played.
+        ended: the matches that have ended, in order.
+    """
+
+    job_id: int
+    terms: Terms
+    contenders: dict[Address, Digest] = field(default_factory=dict)
+    meetings: dict[Digest, Meeting] = field(default_factory=dict)
+    boards: dict[Pair, Board] = field(default_factory=dict)
+    ended: list[Ended] = field(default_factory=list)
+    _seen: list[Event] = field(default_factory=list)
+
+    def read(self, log: Sequence[Event]) -> None:
+        """Read on, to the end of the job's log; anew, if it does not begin as it did before."""
+        if log[: len(self._seen)] != self._seen:
+            for known in (self.contenders, self.meetings, self.boards, self.ended, self._seen):
+                known.clear()
+        for event in log[len(self._seen) :]:
+            self._apply(event)
+        self._seen = list(log)
+
+    def _apply(self, event: Event) -> None:
+        match event.name, event.args[1:]:
+            case "Claimed", (str(member), bytes(top)):
+                self.contenders[member] = top
+            case "MatchStarted", (_, _, Position() as position):
+                self._start(get_pair(event), position)
+            case (("Found" | "Moved"), _) if get_pair(event) in self.boards:
+                pair = get_pair(event)
+                self.boards[pair] = read_move(self.boards[pair], event)
+            case "MatchEnded", (_, _, Outcome() as outcome, Ending() as ending):
+                self._end(get_pair(event), outcome, ending)
+            case "Settled", _:
+                self.boards.clear()
+
+    def _start(self, pair: Pair, position: Position) -> None:
+        self.boards[pair] = Board(pair, position, Facts())
+        first, second = self.contenders[pair.first], self.contenders[pair.second]
+        if first not in self.meetings or self.meetings[first].rival != second:
+            started = position.deadline - self.terms.clock_blocks
+            end = started + self.terms.window_blocks
+            self.meetings |= {first: Meeting(second, end), second: Meeting(first, end)}
+
+    def _end(self, pair: Pair, outcome: Outcome, ending: Ending) -> None:
+        ended = Ended(self.boards[pair], outcome, ending)
+        self.ended.append(ended)
+        losers = {(pair.first, pair.second)[side] for side in ended.losing_sides}
+        for loser in losers:
+            del self.contenders[loser]
+        for other in list(self.boards):
+            if not losers.isdisjoint((other.first, other.second)):
+                del self.boards[other]
+
+    def get_claims(self) -> dict[Digest, list[Address]]:
+        """Return the claims that have contenders, with these, both in the order of showing."""
+        claims: dict[Digest, list[Address]] = {}
+        for member, top in self.contenders.items():
+            claims.setdefault(top, []).append(member)
+        return claims
+
+    def list_windows(self) -> list[int]:
+        """Return the last block of each window that keeps a claim from meeting another."""
+        claims = self.get_claims()
+        windows = [self.meetings[top] for top in claims if top in self.meetings]
+        return [meeting.window_end for meeting in windows if meeting.rival not in claims]
+
+    def is_free(self, top: Digest, block: int) -> bool:
+        """Whether a claim may meet another in a block."""
+        meeting = self.meetings.get(top)
+        if meeting is None:
+            return True
+        return block > meeting.window_end and meeting.rival not in self.contenders.values()
+
+    def find_pairs(self, block: int) -> Iterator[Pair]:
+        """Yield the matches that may begin in a block.
+
+        All contenders of claims that meet, and then the first of any two claims that may meet.
+        """
+        claims = self.get_claims()
+        free = []
+        for top, members in claims.items():
+            meeting = self.meetings.get(top)
+            rivals = claims.get(meeting.rival, []) if meeting else []
+            if self.is_free(top, block):
+                free.append(members[0])
+            pairs = (self._order(*both) for both in product(members, rivals))
+            yield from (pair for pair in pairs if pair.first in members and pair not in self.boards)
+        yield from map(self._order, free[::2], free[1::2])
+
+    def _order(self, one: Address, other: Address) -> Pair:
+        """Return the match of two members: the lower address is first."""
+        first, second = sorted((one, other), key=lambda address: int(address, 16))
+        return Pair(self.job_id, first, second)

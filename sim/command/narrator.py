@@ -1,0 +1,106 @@
+"""Tells a dispute move by move, each from the events that it has caused."""
+
+from collections.abc import Sequence
+
+from rich.console import Console
+
+from contracts.model.types import Facts, Position
+from contracts.reasons import Phase
+from offchain.disputes.game import Played
+from offchain.disputes.session import Session
+
+_PLAIN = {
+    "open_job": "opens the job: program, start, data, clocks and reward",
+    "commit": "joins with a bond and a sealed claim",
+    "reveal": "shows its claim",
+    "start_match": "starts a match: two claims differ",
+    "open_chunk": "shows its 256 bytes",
+    "settle": "settles the job",
+    "collect": "collects what it is owed",
+    "timeout": "ends the match: its rival's clock has run out",
+    "rule": "rules: the bounded verifier has recomputed the operator",
+    "prove_sink": "shows the step's output that the state should contain",
+}
+"""What the calls mean that are always the same."""
+
+_ENTRANCES = {
+    "enter_interval": "commits to the state after every step, ",
+    "enter_trace": "commits to all outputs of the step, ",
+    "enter_tensor": "shows its output, ",
+    "enter_state": "shows its state, ",
+    "reach_chunk": "shows its 256 bytes, ",
+}
+
+
+class Narrator:
+    """Tells what each move means, on a console."""
+
+    def __init__(self, session: Session, console: Console) -> None:
+        self._session = session
+        self._console = console
+        self._stage = ""
+        self._facts = Facts()
+
+    def tell(self, played: Played) -> None:
+        """Tell one move."""
+        if played.stage != self._stage:
+            self._stage = played.stage
+            self._console.print(f"[bold]{self._stage}[/]")
+        text = _PLAIN.get(played.call) or self._describe(played)
+        gas = f"{played.receipt.gas_used:>9,} gas" if played.receipt else ""
+        self._console.print(f"  {played.player:<15} {text:<68} [dim]{gas}[/]")
+
+    def _describe(self, played: Played) -> str:
+        text = _ENTRANCES.get(played.call, "")
+        for event in played.events:
+            match event.name, event.args[3:]:
+                case "LeafComputed", ((int(first), int(second)), int(computed)):
+                    return _describe_leaf((first, second), computed)
+                case "Found", (Facts() as facts,):
+                    self._facts = facts
+                case "Moved", (Position() as position, Sequence() as nodes, bytes(data)):
+                    if played.call in {"pick_element", "pick_segment"}:
+                        return self._describe_fold(played.call, data)
+                    return text + self._describe_dive(position, len(nodes))
+        return "ends the match"
+
+    def _describe_dive(self, position: Position, nodes: int) -> str:
+        if position.entered == 1 or position.moves == 1:
+            return f"opens {nodes} nodes"
+        if position.level:
+            return f"disputes node {position.index}, opens {nodes} nodes"
+        return f"disputes {self._name_leaf(position)}"
+
+    def _name_leaf(self, position: Position) -> str:
+        index, program = position.index, self._session.task.program
+        match position.phase:
+            case Phase.INTERVAL:
+                return f"checkpoint {index}"
+            case Phase.TRACE:
+                facts = self._facts
+                return (
+                    f"step {facts.first_step + index}" if facts.checkpoint else f"step {index - 1}"
+                )
+            case Phase.TENSOR | Phase.VERIFIER:
+                node = program.nodes[index]
+                return f"operator {index}, {program.names[index]} ({node.kind.name.lower()})"
+            case Phase.STATE:
+                return "the state, and no operator's output"
+            case Phase.SINK:
+                return f"tensor {index} of the state"
+        return f"chunk {index}"
+
+    def _describe_fold(self, call: str, data: bytes) -> str:
+        facts = self._facts
+        place = f"fold steps {facts.low} to {facts.high}"
+        if call == "pick_element":
+            place = f"element {facts.element}"
+        count = len(data) // facts.width
+        posted = f", posts {count} accumulators of its fold" if count else ""
+        return f"disputes {place}{posted}"
+
+
+def _describe_leaf(bits: tuple[int, int], computed: int) -> str:
+    """Say what the contract has computed, and what was claimed."""
+    wrong = " and not ".join(f"0x{claimed:08x}" for claimed in bits if claimed != computed)
+    return f"proves the operands: it is 0x{computed:08x} and not {wrong}"

@@ -1,0 +1,130 @@
+"""Plays scenarios on the chain in memory, each from the same beginning, and keeps the receipts."""
+
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from contracts.model.types import ZERO, Address
+from contracts.reasons import LeafMode, Outcome
+from offchain.chain import Chain, Contract
+from offchain.chain.tester import Tester
+from offchain.disputes.chain_referee import ChainReferee
+from offchain.disputes.game import Game, Played, Player
+from offchain.disputes.session import Setting, make_runs, make_task
+from offchain.providers.run import Run
+from offchain.providers.task import Task
+from sim.gas.operators import OperatorRun
+from sim.gas.operators import make_task as make_operator_task
+from sim.gas.scenarios import Scenario
+from sim.gas.variants import Deployment, agreeing, deploy
+from sim.paper import PaperRun
+from sim.paper import make_task as make_paper_task
+
+ACCOUNTS = 8
+SETTING = Setting(size="tiny", steps=4, checkpoint_every=2)
+"""How real programs are run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """A scenario with the contracts that it was played on, and all its calls, in order."""
+
+    scenario: Scenario
+    deployments: tuple[Deployment, ...]
+    played: tuple[Played, ...]
+
+
+class Stage:
+    """A chain in memory with a referee for each arity, as new before every scenario.
+
+    What a call costs depends on what has happened on the chain before, so that nothing may.
+
+    Args:
+        node: the chain.
+    """
+
+    def __init__(self, node: Tester | None = None) -> None:
+        self._chain = Chain(node or Tester(ACCOUNTS), None)
+        self._empty = self._chain.snapshot()
+        self._referees: dict[int, tuple[Contract, tuple[Deployment, ...], Any]] = {}
+
+    def measure(self, scenario: Scenario) -> Measured:
+        """Play a scenario from its beginning to its end."""
+        with agreeing(scenario.arity_log2):
+            contract, deployments, mark = self._get_referee(scenario.arity_log2)
+            self._chain.revert(mark)
+            referee = ChainReferee(self._chain, contract, self._chain.block_number())
+            with tempfile.TemporaryDirectory(prefix="moot-") as folder:
+                game = seat(scenario, referee, Path(folder))
+                return Measured(scenario, deployments, tuple(_play(scenario, game)))
+
+    def _get_referee(self, arity_log2: int) -> tuple[Contract, tuple[Deployment, ...], Any]:
+        if arity_log2 not in self._referees:
+            self._chain.revert(self._empty)
+            deployed = deploy(self._chain, arity_log2)
+            self._referees[arity_log2] = (*deployed, self._chain.snapshot())
+        return self._referees[arity_log2]
+
+
+def _play(scenario: Scenario, game: Game) -> Iterator[Played]:
+    late = game.players[scenario.honest - 1]
+    if scenario.is_late:
+        game.players = [player for player in game.players if player is not late]
+    for played in game.play():
+        yield played
+        if played.call == "start_match" and late not in game.players:
+            yield _join(game, late)
+
+
+def _join(game: Game, late: Player) -> Played:
+    """Let a player join the others of its claim."""
+    args = (game.job_id, late.run.history.top, ZERO)
+    bond = game.stakes.bond_wei
+    outcome = game.referee.transact("join", *args, sender=late.address, value_wei=bond)
+    game.players = [*game.players, late]
+    return Played("joining", late.name, "join", outcome.events, outcome.receipt)
+
+
+def seat(scenario: Scenario, referee: ChainReferee, folder: Path) -> Game:
+    """Return the game of a scenario: the client, the honest members and then the liars.
+
+    Args:
+        scenario: what is played.
+        referee: where it is played.
+        folder: where runs of real programs keep their states, as long as the game is played.
+    """
+    task, honest, liars = _make_runs(scenario, folder)
+    client, verifier, *accounts = referee.accounts
+    names = [f"honest-{i + 1}" for i in range(scenario.honest)]
+    names += [f"liar-{i + 1}" for i in range(len(liars))]
+    runs = [honest] * scenario.honest + liars
+    members = zip(names, accounts, runs, strict=False)
+    game = Game(referee, task, client, [Player(*member) for member in members])
+    return _let_rule(game, verifier) if scenario.is_ruled else game
+
+
+def _make_runs(scenario: Scenario, folder: Path) -> tuple[Task, Run, list[Run]]:
+    """Return the job, the true run of it and those of the liars."""
+    if scenario.program:
+        setting = replace(SETTING, program=scenario.program)
+        real = make_task(setting)
+        runs = make_runs(setting, real, folder, lambda *_: None)
+        return real, runs.pop("honest-1"), list(runs.values())
+    if scenario.subject is not None:
+        job = make_operator_task(scenario.subject)
+        return job, OperatorRun(job, is_honest=True), [OperatorRun(job, is_honest=False)]
+    assert scenario.size is not None, "a scenario is of a program, an operator, or in paper"
+    task = make_paper_task(scenario.size)
+    return task, PaperRun(task), [PaperRun(task, lie) for lie in scenario.lies]
+
+
+def _let_rule(game: Game, verifier: Address) -> Game:
+    """Let a verifier decide: always for the honest member."""
+
+    def rule(_: object, board: Any, __: object) -> Outcome:
+        honest = game.players[0].address
+        return Outcome.FIRST if board.pair.first == honest else Outcome.SECOND
+
+    return replace(game, leaf_mode=LeafMode.OPERATOR, verifier=verifier, ruler=rule)

@@ -1,0 +1,111 @@
+"""Measures whatever was asked for: scenarios, and the scalar functions as one more of them."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+from typing import Any
+
+from offchain.chain import Chain
+from offchain.chain.tester import Tester
+from offchain.errors import UsageError
+from sim.gas.functions import FUNCTIONS, measure_function
+from sim.gas.play import Measured, Stage
+from sim.gas.report import make_object
+from sim.gas.rows import Spread
+from sim.gas.scenarios import REFERENCE, SCENARIOS
+from sim.gas.snapshot import Line, make_lines
+
+ALL_FUNCTIONS = "functions"
+"""The name under which all scalar functions are measured."""
+NAMES = (*SCENARIOS, ALL_FUNCTIONS)
+
+Report = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Results:
+    """What was measured.
+
+    Attributes:
+        measured: the scenarios.
+        functions: the gas of the scalar functions that were measured, for each row of operands.
+    """
+
+    measured: Sequence[Measured]
+    functions: Mapping[str, Sequence[int]]
+
+    @property
+    def lines(self) -> list[Line]:
+        """What a snapshot says of it."""
+        lines = [line for one in self.measured for line in make_lines(one)]
+        if set(self.functions) == set(FUNCTIONS):
+            lines += [
+                Line.of(ALL_FUNCTIONS, name, len(costs), Spread.of(costs))
+                for name, costs in self.functions.items()
+            ]
+        return lines
+
+    def make_objects(self) -> list[dict[str, Any]]:
+        """Return the scenarios' figures, each as one object for JSON."""
+        objects = [make_object(one) for one in self.measured]
+        for entry in objects:
+            if entry["scenario"] == REFERENCE.name:
+                entry["fma_gas_mean"] = fmean(self.functions["fma"])
+        return objects
+
+    def make_functions(self) -> dict[str, dict[str, float]]:
+        """Return the scalar functions' figures by name."""
+        return {name: _describe(costs) for name, costs in self.functions.items()}
+
+
+def _describe(costs: Sequence[int]) -> dict[str, float]:
+    spread = Spread.of(costs)
+    return {
+        "count": len(costs),
+        "min": spread.minimum,
+        "median": spread.median,
+        "max": spread.maximum,
+        "mean": fmean(costs),
+    }
+
+
+def check_names(names: Sequence[str]) -> Sequence[str]:
+    """Return the names, or all that there are if there are none.
+
+    Raises:
+        UsageError: nothing is called so.
+    """
+    for name in names:
+        if name not in NAMES:
+            raise UsageError.unknown("scenario", name, NAMES)
+    return names or NAMES
+
+
+def measure(names: Sequence[str], report: Report, stage: Stage | None = None) -> Results:
+    """Measure what is named; the order has no effect on what anything costs.
+
+    Args:
+        names: scenarios, and `ALL_FUNCTIONS`.
+        report: told how far it has come.
+        stage: where scenarios are played; a new one if there is none.
+    """
+    scenarios = [SCENARIOS[name] for name in names if name != ALL_FUNCTIONS]
+    stage = stage or Stage()
+    measured = []
+    for scenario in scenarios:
+        measured.append(stage.measure(scenario))
+        report("scenarios", len(measured), len(scenarios))
+    functions: Sequence[str] = ("fma",) if REFERENCE.name in names else ()
+    if ALL_FUNCTIONS in names:
+        functions = tuple(FUNCTIONS)
+    return Results(measured, _measure_functions(functions, report))
+
+
+def _measure_functions(names: Sequence[str], report: Report) -> dict[str, list[int]]:
+    found: dict[str, list[int]] = {}
+    if names:
+        with Chain(Tester(1), None) as chain:
+            for name in names:
+                found[name] = measure_function(chain, name)
+                report("functions", len(found), len(names))
+    return found

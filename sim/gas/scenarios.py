@@ -1,0 +1,182 @@
+"""The disputes whose gas is measured, as data; `sim.gas.play` plays them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from offchain.commitments.tree import MAX_ARITY_LOG2
+from sim.gas.operators import Subject
+from sim.gas.subjects import EMPTY, FUNCTIONS, KINDS
+from sim.paper import FIRST_PRODUCT, MIDDLE, SLOTS, Lie, Size
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """One dispute between honest members and liars, or an agreement where nobody lies.
+
+    Attributes:
+        name: what it is called.
+        about: what happens, in a few words.
+        size: how much there is of everything, if the job is in paper.
+        lies: what the liars of such a job claim.
+        subject: the operator that a liar is wrong about, if the job is about one.
+        program: the captured program that is run, if there is one.
+        honest: how many honest members there are.
+        is_late: whether the last of them joins after the first match has begun.
+        is_ruled: whether the bounded verifier decides.
+        arity_log2: how many levels of a tree a move opens, at most.
+    """
+
+    name: str
+    about: str
+    size: Size | None = None
+    lies: tuple[Lie, ...] = ()
+    subject: Subject | None = None
+    program: str = ""
+    honest: int = 1
+    is_late: bool = False
+    is_ruled: bool = False
+    arity_log2: int = MAX_ARITY_LOG2
+
+    @property
+    def halvings(self) -> int | None:
+        """How many bits the place of the scalar operation has, if the job is in paper."""
+        size = self.size
+        if size is None:
+            return None
+        steps, elements = size.checkpoints * size.checkpoint_every, size.rows * size.columns
+        return sum(
+            (count - 1).bit_length() for count in (steps, size.operators, elements, size.terms)
+        )
+
+
+LARGE = Size()
+SMALL = Size(checkpoints=16, operators=16, rows=8, columns=16, terms=16)
+"""For what does not depend on sizes."""
+
+
+def place_lie(size: Size) -> Lie:
+    """Return a lie on the ways to which left and right turns alternate, as far as trees go."""
+    most = size.operators - SLOTS - 1
+    return Lie(
+        step=_shorten(MIDDLE.step, size.checkpoints - 2) * size.checkpoint_every
+        + _shorten(MIDDLE.step, size.checkpoint_every - 1),
+        operator=max(FIRST_PRODUCT, _shorten(MIDDLE.operator, most)),
+        element=_shorten(MIDDLE.element, size.rows * size.columns - 1),
+        term=_shorten(MIDDLE.term, size.terms - 1),
+    )
+
+
+def _shorten(place: int, most: int) -> int:
+    """Return the first bits of a place, as many as fit."""
+    while place > most:
+        place >>= 1
+    return place
+
+
+def _dispute(name: str, about: str, size: Size, arity_log2: int = MAX_ARITY_LOG2) -> Scenario:
+    return Scenario(name, about, size, (place_lie(size),), arity_log2=arity_log2)
+
+
+def _end(name: str, about: str, *lies: Lie, is_ruled: bool = False) -> Scenario:
+    return Scenario(f"ending-{name}", about, SMALL, lies, is_ruled=is_ruled)
+
+
+REFERENCE = _dispute(
+    "reference",
+    "2^20 checkpoints, 2^12 operators, 2^20 elements, folds of 2^12 terms",
+    LARGE,
+)
+
+SPACES = (
+    _dispute(
+        "checkpoints-2^10",
+        "the reference, with 2^10 checkpoints",
+        replace(LARGE, checkpoints=1 << 10),
+    ),
+    _dispute(
+        "checkpoints-2^15",
+        "the reference, with 2^15 checkpoints",
+        replace(LARGE, checkpoints=1 << 15),
+    ),
+    _dispute(
+        "operators-2^8", "the reference, with 2^8 operators", replace(LARGE, operators=1 << 8)
+    ),
+    _dispute(
+        "elements-2^10",
+        "the reference, with 2^10 elements",
+        replace(LARGE, rows=1 << 5, columns=1 << 5),
+    ),
+    _dispute(
+        "elements-2^15",
+        "the reference, with 2^15 elements",
+        replace(LARGE, rows=1 << 7, columns=1 << 8),
+    ),
+    _dispute("terms-2^6", "the reference, with 2^6 terms", replace(LARGE, terms=1 << 6)),
+    _dispute(
+        "intervals-2^5",
+        "the reference, with 2^15 checkpoints, every 2^5 steps",
+        replace(LARGE, checkpoints=1 << 15, checkpoint_every=1 << 5),
+    ),
+    _dispute("small", "2^4 checkpoints, 2^4 operators, 2^7 elements, 2^4 terms", SMALL),
+)
+
+LEAVES = tuple(
+    Scenario(f"leaf-{name}", f"the scalar operation is of a {name} operator", subject=subject)
+    for name, subject in KINDS.items()
+) + tuple(
+    Scenario(f"leaf-{name}", f"the scalar operation is {name}", subject=subject)
+    for name, subject in FUNCTIONS.items()
+)
+
+_LIE = place_lie(SMALL)
+ENDINGS = (
+    Scenario("ending-agreement", "two members claim the same", SMALL, honest=2),
+    _end("clock", "the liar never moves", replace(_LIE, is_silent=True)),
+    _end("start", "the liar begins somewhere else", replace(_LIE, step=-1)),
+    _end(
+        "sink",
+        "the liar's state is not made of its outputs",
+        replace(_LIE, operator=SMALL.operators),
+    ),
+    Scenario("ending-empty", "the output in dispute has no elements", subject=EMPTY),
+    _end("verifier", "the bounded verifier rules", _LIE, is_ruled=True),
+)
+
+MEMBERS = (
+    Scenario(
+        "two-members", "two members of the honest claim play a liar", SMALL, (_LIE,), honest=2
+    ),
+    Scenario(
+        "join-late",
+        "the second of them joins after the first move",
+        SMALL,
+        (_LIE,),
+        honest=2,
+        is_late=True,
+    ),
+    Scenario(
+        "two-liars", "two different lies, knocked out in turn", SMALL, (_LIE, replace(_LIE, step=3))
+    ),
+)
+
+ARITIES = tuple(
+    _dispute(
+        f"arity-{1 << levels}",
+        f"the reference, with openings of {1 << levels} nodes",
+        LARGE,
+        levels,
+    )
+    for levels in range(1, MAX_ARITY_LOG2)
+)
+"""The reference on referees that are compiled for smaller openings."""
+
+PROGRAMS = tuple(
+    Scenario(f"program-{name}", f"training the {name}, as small as it comes", program=name)
+    for name in ("mlp", "cnn", "gpt2")
+)
+"""Real programs, run by both sides; the liar flips a bit of an operator's output."""
+
+SCENARIOS: Mapping[str, Scenario] = {
+    scenario.name: scenario
+    for scenario in (REFERENCE, *SPACES, *LEAVES, *ENDINGS, *MEMBERS, *PROGRAMS, *ARITIES)
+}

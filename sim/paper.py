@@ -1,0 +1,276 @@
+"""A job of any length whose runs are known without being computed, and lies about it.
+
+Every step multiplies two matrices that never change, over and over: y = x @ w, where all elements
+of x are the same, and all of w. So all elements of y are one and the same chain of fused
+multiply-adds. Who lies says something else from one step, operator, element and term on. Whatever
+the size, the commitments are real, and so are the moves: `offchain.disputes.players` makes them
+from what the events show and the mover's own trees.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+
+import numpy as np
+
+from contracts.model.types import Address
+from offchain.arithmetic import float32
+from offchain.arithmetic.functions import DType, Function
+from offchain.commitments.tags import Tag
+from offchain.commitments.tensors import Array, compute_state_root
+from offchain.commitments.tree import Digest, Tree
+from offchain.disputes.game import Game, Player, Stakes
+from offchain.disputes.referee import Referee
+from offchain.programs.graph import Kind, Node, Operand, Origin, Program, Row, Slot, immediate
+from offchain.providers.behaviour import Behaviour
+from offchain.providers.run import Run
+from offchain.providers.task import Task
+from sim.trees import EvenTensor, EvenTree
+
+F32 = DType.FLOAT32
+X_BITS, W_BITS = 0x3F8CCCCD, 0xBE99999A
+"""1.1 and -0.3: every sum is rounded."""
+SLOTS = 3
+"""The state: x, w and y."""
+FIRST_PRODUCT = 2
+"""The operators: sources of x and w, products, and the sinks of x, w and the last product."""
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """How much there is of everything.
+
+    The output of an operator has `rows` * `columns` elements, each a fold of `terms` terms.
+    """
+
+    checkpoints: int = 1 << 20
+    checkpoint_every: int = 1
+    operators: int = 1 << 12
+    rows: int = 1 << 10
+    columns: int = 1 << 10
+    terms: int = 1 << 12
+
+
+@dataclass(frozen=True, slots=True)
+class Lie:
+    """Where somebody's account departs from the truth.
+
+    In step `step`, from the output of `operator` on, elements from `element` on are wrong by the
+    bits of `mask`, and so are their accumulators after more than `term` terms. Where `operator` is
+    their number, all outputs are right, and the state that is claimed to be made of them is not;
+    where `step` is -1, the start is another one. A liar that is silent never moves.
+    """
+
+    step: int
+    operator: int = FIRST_PRODUCT
+    element: int = 0
+    term: int = 0
+    mask: int = 1
+    is_silent: bool = False
+
+
+MIDDLE = Lie(step=0xAAAAA, operator=0xAAA, element=0xAAAAA, term=0xAAA)
+"""On the ways to it through the largest trees, left and right turns alternate."""
+
+
+@dataclass(frozen=True)
+class PaperTask(Task):
+    """The job of a size; `make_task` makes it."""
+
+    size: Size
+
+    @property
+    def data_tree(self) -> None:
+        """Nothing: the program takes no batch."""
+
+    @cached_property
+    def start_root(self) -> Digest:
+        """The root of the start state, whose y is 0."""
+        size = self.size
+        return self.hash_state(EvenTensor(F32, (size.rows, size.columns), {0: 0}))
+
+    def hash_state(self, product: EvenTensor) -> Digest:
+        """Return the root of a state, given its y."""
+        return compute_state_root([tensor.root for tensor in (*self.factors, product)])
+
+    @cached_property
+    def factors(self) -> tuple[EvenTensor, EvenTensor]:
+        """The matrices x and w."""
+        size = self.size
+        return (
+            EvenTensor(F32, (size.rows, size.terms), {0: X_BITS}),
+            EvenTensor(F32, (size.terms, size.columns), {0: W_BITS}),
+        )
+
+    @cached_property
+    def partials(self) -> tuple[int, ...]:
+        """The accumulators of every element of y, the initial one first."""
+        bits = [0]
+        for _ in range(self.size.terms):
+            bits.append(float32.fma(X_BITS, W_BITS, bits[-1]))
+        return tuple(bits)
+
+
+def make_task(size: Size) -> PaperTask:
+    """Return the job of a size."""
+    return PaperTask(
+        program=_make_program(size),
+        initial_state=(),
+        batch=lambda _: (),
+        steps=(size.checkpoints - 1) * size.checkpoint_every,
+        checkpoint_every=size.checkpoint_every,
+        size=size,
+    )
+
+
+def _make_program(size: Size) -> Program:
+    x, w, y = (size.rows, size.terms), (size.terms, size.columns), (size.rows, size.columns)
+    last = size.operators - SLOTS - 1
+    sources = [_copy(Kind.SOURCE, Origin.STATE, i, shape) for i, shape in enumerate((x, w))]
+    sinks = [_copy(Kind.SINK, Origin.NODE, i, shape) for i, shape in ((0, x), (1, w), (last, y))]
+    factors = (
+        Operand(Origin.NODE, F32, 0, 0, (_row(size.rows, 0), _row(size.terms, 2))),
+        Operand(Origin.NODE, F32, 1, 0, (_row(size.terms, 2), _row(size.columns, 1))),
+    )
+    product = Node(
+        Kind.CONTRACT, Function.FMA, F32, y, (immediate(F32, 0), *factors), (size.terms,)
+    )
+    nodes = (*sources, *[product] * (last - FIRST_PRODUCT + 1), *sinks)
+    names = tuple(f"n{i}" for i in range(size.operators))
+    state = tuple(Slot(*slot) for slot in (("x", F32, x), ("w", F32, w), ("y", F32, y)))
+    return Program(state, (), nodes, names, ("",) * size.operators)
+
+
+def _row(size: int, variable: int) -> Row:
+    return Row(size, 0, ((variable, 1),))
+
+
+def _copy(kind: Kind, origin: Origin, reference: int, shape: tuple[int, int]) -> Node:
+    rows = tuple(_row(size, variable) for variable, size in enumerate(shape))
+    return Node(kind, Function.COPY, F32, shape, (Operand(origin, F32, reference, 0, rows),))
+
+
+class _Silent(Behaviour):
+    """Never moves."""
+
+    plays = False
+
+
+class PaperRun(Run):
+    """What one provider would have to show of such a job, honest or with a lie.
+
+    Args:
+        task: the job.
+        lie: where it departs from the truth, if it does.
+    """
+
+    def __init__(self, task: PaperTask, lie: Lie | None = None) -> None:
+        # Nothing is run or kept: a dispute asks for no more than the methods below.
+        self.task = self._paper = task
+        self.behaviour = _Silent() if lie and lie.is_silent else Behaviour()
+        self._lie = lie or Lie(task.steps)
+        self._trace = lru_cache(maxsize=8)(self._build_trace)
+
+    @cached_property
+    def _products(self) -> tuple[EvenTensor, EvenTensor]:
+        """The true y, and this provider's once it lies."""
+        size, lie, last = self._paper.size, self._lie, self._paper.partials[-1]
+        shape = (size.rows, size.columns)
+        altered = {0: last, lie.element: last ^ lie.mask}
+        return EvenTensor(F32, shape, {0: last}), EvenTensor(F32, shape, altered)
+
+    def _get_output(self, step: int, operator: int) -> EvenTensor:
+        """Return y as an operator of a step makes it, or, after the last, as the state has it."""
+        return self._products[(step, operator) >= (self._lie.step, self._lie.operator)]
+
+    def _get_state(self, step: int) -> EvenTensor:
+        """Return y in the state before a step."""
+        if step > 0 or self._lie.step < 0:
+            return self._get_output(step - 1, self._paper.size.operators)
+        size = self._paper.size
+        return EvenTensor(F32, (size.rows, size.columns), {0: 0})
+
+    @cached_property
+    def history(self) -> Tree:
+        """The tree over the claimed history."""
+        task = self._paper
+        changed = self._lie.step // task.checkpoint_every + 1
+        places = {place for place in (0, 1, changed) if place < task.size.checkpoints}
+        roots = {
+            place: task.hash_state(self._get_state(place * task.checkpoint_every))
+            for place in places
+        }
+        return EvenTree(Tag.HISTORY_NODE, task.size.checkpoints, roots)
+
+    def interval(self, first: int) -> Tree:
+        """Return the tree over the states after every step from `first` to the next checkpoint."""
+        task = self._paper
+        count = min(task.checkpoint_every, task.steps - first)
+        places = {0, max(0, self._lie.step - first)}
+        roots = {
+            place: task.hash_state(self._get_state(first + place + 1))
+            for place in places
+            if place < count
+        }
+        return EvenTree(Tag.INTERVAL_NODE, count, roots)
+
+    def trace(self, step: int) -> Tree:
+        """Return the tree over the outputs of all operators of a step, and the state after it."""
+        return self._trace(step)
+
+    def _build_trace(self, step: int) -> Tree:
+        task, operators = self._paper, self._paper.size.operators
+        x, w = (tensor.root for tensor in task.factors)
+        sinks = operators - SLOTS
+        products = {FIRST_PRODUCT, operators - 1}
+        if step == self._lie.step and FIRST_PRODUCT < self._lie.operator < sinks:
+            products.add(self._lie.operator)
+        leaves = {0: x, 1: w, sinks: x, sinks + 1: w}
+        leaves |= {place: self._get_output(step, place).root for place in products}
+        leaves[operators] = task.hash_state(self._get_output(step, operators))
+        return EvenTree(Tag.TRACE_NODE, operators + 1, leaves)
+
+    def state_tree(self, step: int) -> Tree:
+        """Return the tree over the tensors of the state before a step."""
+        tensors = (*self._paper.factors, self._get_state(step))
+        return Tree(Tag.STATE_NODE, [tensor.root for tensor in tensors])
+
+    def tensor(self, step: int, origin: Origin, reference: int) -> EvenTensor:
+        """Return an operator's output, or a slot of the state, with its tree."""
+        factors = dict(enumerate(self._paper.factors))
+        if origin is Origin.STATE:
+            return factors.get(reference) or self._get_state(step)
+        first_sink = self._paper.size.operators - SLOTS
+        factors |= {first_sink + place: tensor for place, tensor in factors.items()}
+        return factors.get(reference) or self._get_output(step, reference)
+
+    def partials(self, step: int, operator: int, element: int) -> Array:
+        """Return the claimed accumulators of one element of a product, the initial one first."""
+        bits, lie = np.array(self._paper.partials, np.uint32), self._lie
+        if element >= lie.element and self._get_output(step, operator) is self._products[1]:
+            bits[lie.term + 1 :] ^= np.uint32(lie.mask)
+        return bits.view(np.float32)
+
+
+def seat(
+    referee: Referee,
+    size: Size,
+    accounts: Sequence[Address],
+    lies: Sequence[Lie],
+    stakes: Stakes | None = None,
+) -> Game:
+    """Return a game between an honest provider and liars; `Game.play` plays it, call by call.
+
+    Args:
+        referee: where it is played.
+        size: how long the job is.
+        accounts: the client's, the honest provider's, and then the liars'.
+        lies: one for each liar.
+        stakes: money and clocks.
+    """
+    task = make_task(size)
+    client, honest, *others = accounts
+    players = [Player("honest-1", honest, PaperRun(task))]
+    for number, (account, lie) in enumerate(zip(others, lies, strict=True), 1):
+        players.append(Player(f"liar-{number}", account, PaperRun(task, lie)))
+    return Game(referee, task, client, players, stakes or Stakes())

@@ -1,0 +1,252 @@
+"""A job in paper on both referees, and what each side of its matches would do next."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import count
+from typing import Any
+
+from contracts.model.checks import get_tops
+from contracts.model.types import Address, Event, Job, Pair, Position, Terms
+from contracts.reasons import Ending, Outcome, Phase
+from offchain.commitments.tags import Tag
+from offchain.commitments.tree import Digest, Tree
+from offchain.disputes.board import Board
+from offchain.disputes.game import Game, Stakes
+from offchain.disputes.openings import make_leaf
+from offchain.disputes.players import find_move
+from offchain.disputes.tournament import Tournament
+from offchain.providers.run import Run
+from offchain.providers.task import Task
+from sim.paper import Lie, PaperRun, PaperTask, Size, make_task
+from sim.trees import EvenTree
+from tests.attacks.twin import Twin
+
+SALT = b"\x5a" * 32
+SMALL = Size(checkpoints=5, checkpoint_every=4, operators=9, rows=8, columns=16, terms=70)
+"""Trees of odd sizes, two chunks a tensor, and two rounds of a fold."""
+HONEST = None
+LIE = Lie(step=6, operator=4, element=77, term=33)
+"""In the middle of everything."""
+REWARD_WEI = 1001
+STAKES = Stakes(
+    commit_blocks=10, reveal_blocks=10, window_blocks=20, clock_blocks=20, increment_blocks=3
+)
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call that somebody could make."""
+
+    name: str
+    sender: Address
+    args: tuple[Any, ...]
+
+
+@dataclass
+class Court:
+    """A job, with one account for each of some runs.
+
+    Attributes:
+        referee: both referees.
+        task: what is agreed.
+        runs: what the members claim.
+        changes: what the terms say that is not usual here.
+    """
+
+    referee: Twin
+    task: Task
+    runs: Sequence[Run]
+    changes: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Open the job."""
+        accounts = self.referee.accounts
+        self.client, self.members = accounts[0], list(accounts[1 : 1 + len(self.runs)])
+        self.terms: Terms = replace(
+            Game(self.referee, self.task, self.client, (), STAKES).terms, **self.changes
+        )
+        self.job_id = len(self.referee.store.jobs)
+        self.referee.call("open_job", self.client, self.terms, value_wei=REWARD_WEI)
+
+    @property
+    def job(self) -> Job:
+        """The job, as it stands."""
+        return self.referee.store.jobs[self.job_id]
+
+    @property
+    def paper(self) -> PaperTask:
+        """What is agreed, if it is in paper."""
+        assert isinstance(self.task, PaperTask)
+        return self.task
+
+    def get_top(self, seat: int) -> Digest:
+        """Return the claim of a member."""
+        return self.runs[seat].history.top
+
+    def commit(self, seat: int) -> None:
+        """Let a member join."""
+        member, bond = self.members[seat], self.terms.bond_wei
+        digest = self.referee.commitment(self.job_id, member, self.get_top(seat), SALT)
+        self.referee.call("commit", member, self.job_id, digest, value_wei=bond)
+
+    def reveal(self, seat: int) -> None:
+        """Let a member show its claim."""
+        self.referee.call("reveal", self.members[seat], self.job_id, self.get_top(seat), SALT)
+
+    def join(self, seat: int, rival: int = 0) -> None:
+        """Let a member join late, against the claim of another."""
+        tops = self.get_top(seat), self.get_top(rival)
+        bond = self.terms.bond_wei
+        self.referee.call("join", self.members[seat], self.job_id, *tops, value_wei=bond)
+
+    def assemble(self, seats: Sequence[int] | None = None) -> "Court":
+        """Bring members, all if not said otherwise, to the end of the time for revealing."""
+        seats = range(len(self.runs)) if seats is None else seats
+        for seat in seats:
+            self.commit(seat)
+        self.referee.mine_to(self.job.commit_deadline + 1)
+        for seat in seats:
+            self.reveal(seat)
+        self.referee.mine_to(self.job.reveal_deadline + 1)
+        return self
+
+    def get_pair(self, one: int = 0, other: int = 1) -> Pair:
+        """Return the match of two members."""
+        first, second = sorted((self.members[one], self.members[other]), key=lambda a: int(a, 16))
+        return Pair(self.job_id, first, second)
+
+    def start(self, one: int = 0, other: int = 1) -> Pair:
+        """Begin a match of two members."""
+        pair = self.get_pair(one, other)
+        self.referee.call("start_match", self.client, *self.name_match(pair))
+        return pair
+
+    def name_match(self, pair: Pair) -> tuple[Any, ...]:
+        """Return the arguments of the call that begins a match."""
+        tops = get_tops(self.referee.store, pair)
+        return (self.job_id, pair.first, pair.second, tops)
+
+    def begin(self) -> Pair:
+        """Assemble, and begin the match of the first two members."""
+        return self.assemble().start()
+
+    def look(self, pair: Pair) -> Board | None:
+        """Return a match, as anybody sees it; None if it is not being played."""
+        tournament = Tournament(self.job_id, self.terms)
+        tournament.read(self.referee.events(self.job_id))
+        return tournament.boards.get(pair)
+
+    def at(self, pair: Pair) -> Position:
+        """Return where a match stands."""
+        board = self.look(pair)
+        assert board is not None, "the match is over"
+        return board.position
+
+    def find(self, pair: Pair) -> Call:
+        """Return the next move of a match: of the side to move, or else of whoever can end it."""
+        board = self.look(pair)
+        assert board is not None, "the match is over"
+        for side in (board.position.mover, 1 - board.position.mover):
+            member = (pair.first, pair.second)[side]
+            run = self.runs[self.members.index(member)]
+            move = find_move(run, self.terms, board, side)
+            if move is not None:
+                return Call(move.call, member, (pair, board.position, *move.args))
+        assert board.position.phase is Phase.LEAF, "nobody has a move"
+        return self.make_leaf(pair, self.members.index(pair.first))
+
+    def make_leaf(self, pair: Pair, seat: int) -> Call:
+        """Return the leaf of a match, proven in the trees of a seat, whomever it helps."""
+        board = self.look(pair)
+        assert board is not None, "the match is over"
+        leaf = make_leaf(self.runs[seat], board.facts)
+        side = (pair.first, pair.second).index(self.members[seat])
+        encoding = self.task.commitment.encodings[board.facts.operator]
+        proofs = (leaf.before, leaf.before_proof, leaf.evidence)
+        args = (pair, board.position, board.facts, side, encoding, *proofs)
+        return Call("leaf", self.members[seat], args)
+
+    def make(self, call: Call) -> Sequence[Event]:
+        """Make a call."""
+        return self.referee.call(call.name, call.sender, *call.args)
+
+    def refuse(self, call: Call, **changes: Any) -> str:
+        """Make a call that must be refused, with another sender or arguments; return why."""
+        call = replace(call, **changes)
+        return self.referee.refused(call.name, call.sender, *call.args)
+
+    def play(
+        self, pair: Pair, until: Callable[[Position], bool] = lambda _: False
+    ) -> Sequence[Event]:
+        """Play on until a match has come to a place, or is over; return the last call's events."""
+        events: Sequence[Event] = ()
+        for _ in count():
+            board = self.look(pair)
+            if board is None or until(board.position):
+                return events
+            events = self.make(self.find(pair))
+        raise AssertionError
+
+    def play_to(self, pair: Pair, phase: Phase, *, entered: int = 0) -> None:
+        """Play on until a phase has begun, and so many sides have entered in it."""
+        self.play(pair, lambda at: (at.phase, at.entered) == (phase, entered))
+        assert self.look(pair) is not None, f"the match never came to {phase.name}"
+
+    def finish(self, pair: Pair) -> tuple[Address | None, Ending]:
+        """Play a match to its end; return who won it and why it ended."""
+        return read_end(self.play(pair))
+
+    def wait(self) -> None:
+        """Let all windows pass."""
+        self.referee.mine(max(0, self.job.window_end - self.referee.block_number()))
+
+    def settle(self, seat: int) -> None:
+        """Close the job once all windows are over; the member of a seat is left."""
+        self.wait()
+        self.referee.call("settle", self.client, self.job_id, self.get_top(seat))
+
+
+class FalseFlag(PaperRun):
+    """Claims the true history, and defends it with the traces of a lie."""
+
+    def __init__(self, task: PaperTask, lie: Lie) -> None:
+        super().__init__(task, lie)
+        self.honest = PaperRun(task)
+
+    @property
+    def history(self) -> Tree:
+        """The true history."""
+        return self.honest.history
+
+    def interval(self, first: int) -> Tree:
+        """Return the true interval."""
+        return self.honest.interval(first)
+
+    def trace(self, step: int) -> Tree:
+        """Return the lie's trace with the true state at its end."""
+        lied, last = super().trace(step), self._paper.size.operators
+        leaves = {i: lied.node(0, i) for i in range(last)}
+        leaves[last] = self.honest.trace(step).node(0, last)
+        return EvenTree(Tag.TRACE_NODE, last + 1, leaves)
+
+
+def open_court(referee: Twin, *lies: Lie | None, size: Size = SMALL, **changes: object) -> Court:
+    """Open a job in paper, with a member for every lie, or HONEST one.
+
+    Args:
+        referee: both referees.
+        lies: what the members claim.
+        size: how long the job is.
+        changes: what the terms say that is not usual here.
+    """
+    task = make_task(size)
+    return Court(referee, task, [PaperRun(task, lie) for lie in lies], changes)
+
+
+def read_end(events: Sequence[Event]) -> tuple[Address | None, Ending]:
+    """Return who won a match, and why it ended."""
+    *pair, outcome, ending = events[-1].args
+    assert events[-1].name == "MatchEnded"
+    if outcome == Outcome.NEITHER:
+        return None, Ending(int(str(ending)))
+    return str(pair[1:][int(str(outcome))]), Ending(int(str(ending)))

@@ -1,0 +1,130 @@
+"""A job about one operator, of which two members say what they like: at the end of any history."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, cast
+
+import numpy as np
+
+from contracts.reasons import Ending
+from offchain.arithmetic.functions import DType, Function
+from offchain.commitments.tags import Tag
+from offchain.commitments.tensors import NUMPY_TYPES, Array, TensorTree, compute_state_root
+from offchain.commitments.tree import Digest, Tree
+from offchain.programs.graph import Kind, Node, Operand, Origin, Program, Row, Slot
+from offchain.providers.behaviour import Behaviour
+from offchain.providers.run import Run
+from offchain.providers.task import Task
+from sim.trees import EvenTensor, EvenTree
+from tests.attacks.court import Court
+from tests.attacks.twin import Twin
+
+F32 = DType.FLOAT32
+STATE = EvenTensor(F32, (2,), {0: 0x40490FDB, 1: 0xC2280000})
+"""The one tensor of the state before the last step: pi and -42."""
+ROWS = (Row(2, 0, ((0, 1),)),)
+
+
+@dataclass(frozen=True)
+class ElementTask(Task):
+    """A source of the state, an operator, and the sink of the state; `make_task` makes it."""
+
+    @property
+    def data_tree(self) -> None:
+        """Nothing: the program takes no batch."""
+
+    @cached_property
+    def start_root(self) -> Digest:
+        """The root of the state before the last step, too."""
+        return compute_state_root([STATE.root])
+
+
+def make_task(node: Node, steps: int = 1) -> ElementTask:
+    """Return the job of an operator."""
+    source = Node(Kind.SOURCE, Function.COPY, F32, (2,), (Operand(Origin.STATE, F32, 0, 0, ROWS),))
+    sink = Node(Kind.SINK, Function.COPY, F32, (2,), (Operand(Origin.NODE, F32, 0, 0, ROWS),))
+    state = (Slot("s", F32, (2,)),)
+    program = Program(state, (), (source, node, sink), ("a", "b", "c"), ("",) * 3)
+    return ElementTask(program, (), lambda _: (), steps, 1)
+
+
+@dataclass
+class ElementRun(Run):
+    """What one member says of the operator's output, in the last step.
+
+    Attributes:
+        task: the job.
+        output: the output.
+        after: the root of the state that the member claims to come of it.
+        accumulators: returns what the member says of an accumulator of any element of a fold.
+    """
+
+    task: Task
+    output: TensorTree
+    after: Digest
+    accumulators: Callable[[int], int] = lambda _: 0
+
+    def __post_init__(self) -> None:
+        self.behaviour = Behaviour()
+
+    @cached_property
+    def history(self) -> Tree:
+        """The tree over the claimed history."""
+        leaves = {0: self.task.start_root, self.task.steps: self.after}
+        return EvenTree(Tag.HISTORY_NODE, self.task.steps + 1, leaves)
+
+    def trace(self, step: int) -> Tree:
+        """Return the tree over the outputs of the last step, and the state after it."""
+        assert step == self.task.steps - 1
+        return Tree(Tag.TRACE_NODE, [STATE.root, self.output.root, STATE.root, self.after])
+
+    def state_tree(self, step: int) -> Tree:
+        """Return the tree over the state before the last step."""
+        assert step == self.task.steps - 1
+        return Tree(Tag.STATE_NODE, [STATE.root])
+
+    def tensor(self, step: int, origin: Origin, reference: int) -> TensorTree:
+        """Return an operator's output, or the state."""
+        assert step == self.task.steps - 1
+        return self.output if (origin, reference) == (Origin.NODE, 1) else STATE
+
+    def partials(self, step: int, operator: int, element: int) -> Array:
+        """Return the accumulators of an element, as many as there may be."""
+        del step, operator, element
+        return cast("Array", _Accumulators(self.task.program.nodes[1].dtype, self.accumulators))
+
+
+@dataclass(frozen=True)
+class _Accumulators:
+    """An array that is as long as anybody likes."""
+
+    dtype: DType
+    get: Callable[[int], int]
+
+    def __getitem__(self, places: Sequence[int]) -> Any:
+        bits = np.array([self.get(place) for place in places], f"<u{self.dtype.width}")
+        return bits.view(NUMPY_TYPES[self.dtype])
+
+
+def make_runs(task: Task, node: Node, bits: Sequence[int], element: int = 0) -> list[ElementRun]:
+    """Return runs that differ in the bits of an element and of those after it, and in no other."""
+    runs = []
+    for number, own in enumerate(bits):
+        values = {0: 0, element: own} if element else {0: own}
+        output = EvenTensor(node.dtype, node.shape, values)
+        runs.append(ElementRun(task, output, bytes([number + 2]) * 32))
+    return runs
+
+
+def decide(
+    referee: Twin, node: Node, bits: tuple[int, int], element: int = 0, steps: int = 1
+) -> tuple[int | None, Ending]:
+    """Let two members play about an element of an operator; return whose bits were right, and how.
+
+    Nobody is if the first is None.
+    """
+    task = make_task(node, steps)
+    court = Court(referee, task, make_runs(task, node, bits, element))
+    winner, ending = court.finish(court.begin())
+    return (None if winner is None else court.members.index(winner)), ending

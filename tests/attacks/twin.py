@@ -1,0 +1,209 @@
+"""One referee that is two, the model and the contract: no call may tell them apart."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from copy import deepcopy
+from typing import Any, cast
+
+import pytest
+
+from contracts.model.abi import get_key
+from contracts.model.referee import call
+from contracts.model.types import NOBODY, Address, Dive, Event, Message, Store
+from contracts.model.words import hash_pair, pack_claim, pack_member, pack_tally
+from contracts.reasons import Reason, Revert
+from offchain.chain import Chain, Contract
+from offchain.commitments.tags import CHUNK_BYTES
+from offchain.disputes.chain_referee import ChainReferee
+from offchain.disputes.referee import Outcome
+from offchain.errors import Reverted
+from offchain.programs.encoding import MAX_NODE_BYTES
+
+
+class Twin(ChainReferee):
+    """The deployed referee, with the model beside it.
+
+    After every call both must say the same: accepted or refused, and why; the events; every word
+    that is remembered; all balances. A refused call must have changed nothing on either.
+
+    A block of the chain holds one transaction, so that a call's block is known before it is sent.
+    """
+
+    def __init__(self, chain: Chain, contract: Contract) -> None:
+        super().__init__(chain, contract, chain.block_number())
+        self.chain, self.contract = chain, contract
+        self.store = Store(chain.chain_id, contract.address)
+        self.log: dict[int, list[Event]] = defaultdict(list)
+        self.watched: list[str] = [*chain.accounts, contract.address, NOBODY]
+
+    def transact(self, name: str, *args: Any, sender: Address, value_wei: int = 0) -> Outcome:
+        """Make a call on both, and compare them.
+
+        Raises:
+            Revert: both refuse the call, for the same reason.
+        """
+        message = Message(sender, value_wei, self.chain.block_number() + 1)
+        held, burned_wei = self._get_balances(), self.store.burned_wei
+        try:
+            events = call_model(self.store, name, message, *args)
+        except Revert as refusal:
+            self._refuse(name, message, *args, reason=Reason(refusal.reason))
+            raise
+        outcome = super().transact(name, *args, sender=sender, value_wei=value_wei)
+        assert outcome.events == events
+        self.note(events)
+        assert outcome.receipt is not None
+        fee_wei = outcome.receipt.gas_used * outcome.receipt.effective_gas_price
+        self._compare_money(held, message, events, fee_wei, self.store.burned_wei - burned_wei)
+        self._compare_words(_get_job_id(events))
+        return outcome
+
+    def call(self, name: str, sender: Address, *args: Any, value_wei: int = 0) -> Sequence[Event]:
+        """Make a call on both, and return its events."""
+        return self.transact(name, *args, sender=sender, value_wei=value_wei).events
+
+    def refused(self, name: str, sender: Address, *args: Any, value_wei: int = 0) -> str:
+        """Make a call that both must refuse, and return the reason."""
+        with pytest.raises(Revert) as refusal:
+            self.transact(name, *args, sender=sender, value_wei=value_wei)
+        return refusal.value.reason
+
+    def _refuse(self, name: str, message: Message, *args: Any, reason: Reason) -> None:
+        before, storage = self._get_balances(), self._get_storage()
+        with pytest.raises(Reverted) as refusal:
+            super().transact(name, *args, sender=message.sender, value_wei=message.value_wei)
+        assert refusal.value.reason == reason, (name, args)
+        assert self._get_storage() == storage
+        after = self._get_balances()
+        fee_wei = before[message.sender] - after[message.sender]
+        # What is left of the fee above the base fee goes to whoever makes the block.
+        assert after[NOBODY] - before[NOBODY] <= fee_wei
+        assert {**after, message.sender: 0, NOBODY: 0} == {**before, message.sender: 0, NOBODY: 0}
+
+    def _compare_money(
+        self,
+        held: dict[str, int],
+        message: Message,
+        events: Sequence[Event],
+        fee_wei: int,
+        burned_wei: int,
+    ) -> None:
+        collected = sum(_read_amount(event) for event in events if event.name == "Collected")
+        expected = held | {self.address: self.store.balance_wei}
+        expected[message.sender] += collected - message.value_wei - fee_wei
+        expected[NOBODY] += burned_wei + fee_wei - self._get_base_fee()
+        assert self._get_balances() == expected
+
+    def note(self, events: Sequence[Event]) -> None:
+        """Take the events of a call to what has been announced."""
+        self.log[_get_job_id(events)] += events
+
+    def compare(self) -> None:
+        """Compare all that the two remember, and what the contract holds."""
+        for job_id in range(len(self.store.jobs)):
+            self._compare_words(job_id)
+        assert self.balance(self.address) == self.store.balance_wei
+
+    def _compare_words(self, job_id: int) -> None:
+        """Compare every word that is remembered of a job."""
+        store, view = self.store, self.contract.call
+        assert view("job_count") == len(store.jobs)
+        assert self.job(job_id) == store.jobs[job_id]
+        assert view("jobs", job_id)[2] == pack_tally(store.jobs[job_id])
+        for (of_job, account), member in store.members.items():
+            if of_job == job_id:
+                assert view("members", job_id, account) == pack_member(member)
+        for (of_job, _), claim in store.claims.items():
+            if of_job == job_id:
+                assert view("claims", job_id, get_key(claim.top)) == pack_claim(claim)
+        for pair, digest in store.matches.items():
+            if pair.job_id == job_id:
+                assert view("matches", hash_pair(pair)) == digest
+
+    def mine_to(self, block: int) -> None:
+        """Let the chain grow so that the next call is in this block."""
+        missing = block - 1 - self.chain.block_number()
+        assert missing >= 0, "that block is in the past"
+        self.chain.mine(missing)
+
+    @contextmanager
+    def branch(self) -> Iterator[None]:
+        """Let the world go on, and then bring it back to where it was."""
+        mark, store, log = self.chain.snapshot(), deepcopy(self.store), deepcopy(self.log)
+        try:
+            yield
+        finally:
+            self.chain.revert(mark)
+            self.store, self.log = store, log
+
+    def events(self, job_id: int) -> Sequence[Event]:
+        """Return what has been announced of a job, in order."""
+        return self.log[job_id]
+
+    def watch(self, address: str) -> None:
+        """Count what an address holds, too."""
+        self.watched.append(address)
+
+    @property
+    def _state(self) -> Any:
+        chain = cast("Any", self.chain.node)._chain
+        return chain.get_vm(chain.get_canonical_head()).state
+
+    def _get_base_fee(self) -> int:
+        header = cast("Any", self.chain.node)._chain.get_canonical_head()
+        return int(header.base_fee_per_gas * header.gas_used)
+
+    def _get_balances(self) -> dict[str, int]:
+        state = self._state
+        return {a: state.get_balance(bytes.fromhex(a[2:])) for a in self.watched}
+
+    def _get_storage(self) -> tuple[bytes, int]:
+        """Return the digest of the contract's storage, and what it holds in wei."""
+        address = bytes.fromhex(self.address[2:])
+        account = self._state._account_db._get_account(address)
+        return account.storage_root, account.balance
+
+
+def _get_job_id(events: Sequence[Event]) -> int:
+    return int(str(events[0].args[0]))
+
+
+def _read_amount(event: Event) -> int:
+    return int(str(event.args[2]))
+
+
+def call_model(store: Store, name: str, message: Message, *args: Any) -> tuple[Event, ...]:
+    """Make a call on the model, unless the contract's types have no room for its arguments."""
+    if not _fits(name, args):
+        raise Revert(Reason.NO_REASON)
+    return call(store, name, message, *args)
+
+
+def _fits(name: str, args: Sequence[Any]) -> bool:
+    """Whether the contract's types have room for the arguments; else it refuses without a word."""
+    for place, arg in enumerate(args):
+        if isinstance(arg, bytes) and len(arg) > _MAX_BYTES.get((name, place), 32):
+            return False
+        if isinstance(arg, Dive) and (len(arg.siblings) > MAX_SIBLINGS or len(arg.nodes) > 16):
+            return False
+        if isinstance(arg, tuple) and len(arg) > MAX_HEIGHT:
+            return False
+    return True
+
+
+MAX_HEIGHT, MAX_SIBLINGS, MAX_VALUES_BYTES = 56, 8, 504
+MAX_EVIDENCE_BYTES = 28_944
+_MAX_BYTES = {
+    ("open_chunk", 3): CHUNK_BYTES,
+    ("reach_chunk", 4): CHUNK_BYTES,
+    ("pick_element", 3): CHUNK_BYTES,
+    ("pick_element", 4): CHUNK_BYTES,
+    ("pick_element", 5): MAX_VALUES_BYTES,
+    ("pick_segment", 3): MAX_VALUES_BYTES,
+    ("pick_segment", 6): MAX_VALUES_BYTES,
+    ("enter_tensor", 3): MAX_NODE_BYTES,
+    ("leaf", 4): MAX_NODE_BYTES,
+    ("leaf", 7): MAX_EVIDENCE_BYTES,
+}
+"""The greatest lengths, by call and argument."""

@@ -1,0 +1,22 @@
+"""A program that is run honestly and by every cheat, for games of many."""
+
+import pytest
+
+from offchain.providers.run import Run
+from tests.end_to_end.courtroom import LIARS, Case, draw_cheat, get_case
+
+PROGRAM = "mlp"
+
+
+@pytest.fixture(scope="session")
+def case() -> Case:
+    """A program, run honestly."""
+    return get_case(PROGRAM)
+
+
+@pytest.fixture(scope="session")
+def liars(case: Case) -> dict[str, Run]:
+    """A run of every cheat, by name; no two claim the same."""
+    runs = {f"{name}-1": draw_cheat(case, name, seed) for seed, name in enumerate(LIARS, start=12)}
+    assert len({cheating.history.top for cheating in runs.values()}) == len(LIARS)
+    return runs

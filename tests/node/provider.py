@@ -1,0 +1,76 @@
+"""A provider in a process of its own: it has what was agreed, its store and the chain, no more."""
+
+import time
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+from contracts.deployment import bind_referee
+from contracts.model.types import Address
+from offchain.chain import Address as ChainAddress
+from offchain.chain import Chain, Contract, connect
+from offchain.disputes.chain_referee import ChainReferee
+from offchain.disputes.game import Game, Player
+from offchain.disputes.session import Setting
+from offchain.disputes.session import make_task as capture_task
+from offchain.providers.behaviour import Behaviour
+from offchain.providers.run import Run
+from offchain.providers.store import Store
+from offchain.providers.task import Task
+from sim.paper import PaperRun, make_task
+from tests.node.table import HONEST, SIZE, STAKES
+
+POLL_S = 0.01
+MODEL = Setting(program="mlp", steps=4, checkpoint_every=2, seed=5)
+
+
+@dataclass(frozen=True, slots=True)
+class Seat:
+    """Where a provider is at work, and whether on a model, with a store, or in paper."""
+
+    url: str
+    referee: str
+    first_block: int
+    job_id: int
+    account: Address
+    store: Path | None
+
+    def make_run(self) -> Run:
+        """Compute what is not in the store yet."""
+        if self.store is None:
+            return PaperRun(make_task(SIZE))
+        run = Run(make_model_task(), Behaviour(), Store(self.store))
+        run.compute()
+        return run
+
+
+class PatientReferee(ChainReferee):
+    """A referee on a chain that nobody can hurry: who waits says so, and looks again."""
+
+    def __init__(
+        self, chain: Chain, contract: Contract, first_block: int, waiting: Connection
+    ) -> None:
+        super().__init__(chain, contract, first_block)
+        self._waiting = waiting
+
+    def mine(self, blocks: int) -> None:
+        """Wait a little, whatever happens meanwhile."""
+        self._waiting.send(blocks)
+        time.sleep(POLL_S)
+
+
+def make_model_task() -> Task:
+    """Capture the model and agree on its data."""
+    return capture_task(MODEL)
+
+
+def work(seat: Seat, waiting: Connection) -> None:
+    """Play for one provider until its job is closed and it is paid."""
+    with connect(seat.url) as chain:
+        contract = bind_referee(chain, ChainAddress(seat.referee))
+        referee = PatientReferee(chain, contract, seat.first_block, waiting)
+        run = seat.make_run()
+        players = [Player(HONEST, seat.account, run)]
+        game = Game(referee, run.task, seat.account, players, STAKES, job_id=seat.job_id)
+        for _ in game.play():
+            pass

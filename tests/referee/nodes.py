@@ -1,0 +1,231 @@
+"""Hypothesis strategies for operators of every kind, and for leaves over random operands."""
+
+from dataclasses import dataclass, replace
+from math import prod
+from typing import Any
+
+import numpy as np
+from hypothesis import strategies as st
+
+from contracts.model.leaf import Context
+from offchain.arithmetic.evaluate import SIGNATURES
+from offchain.arithmetic.functions import CANONICAL_NAN, DType, Function
+from offchain.commitments.tags import CHUNK_BYTES, Tag
+from offchain.commitments.tensors import NUMPY_TYPES, TensorTree, compute_tensor_root
+from offchain.commitments.tree import Tree, hash_root
+from offchain.programs.encoding import is_canonical
+from offchain.programs.graph import Kind, Node, Operand, Origin, Row
+from offchain.programs.semantics import compute_initial, compute_step
+
+Draw = Any
+"""Hypothesis's own `draw`."""
+
+FOLD_FUNCTIONS = (Function.ADD, Function.MUL, Function.MAX, Function.MIN)
+LOGICAL_FUNCTIONS = (Function.AND, Function.OR)
+SEARCHES = (Function.ARGMAX, Function.ARGMIN)
+PLACED = (Origin.NODE, Origin.STATE, Origin.BATCH)
+dtypes = st.sampled_from(DType)
+index_dtypes = st.sampled_from([DType.INT64, DType.INT32])
+patterns = st.one_of(
+    st.sampled_from([0, 1, 0x80000000, 0x7FC00001, 0x3F800000, 0xFF800000, 2**63, 2**64 - 1]),
+    st.integers(0, 2**64 - 1),
+)
+
+
+def clip(bits: int, dtype: DType) -> int:
+    """Return bits that an element of the type can have; a BOOL is 0 or 1."""
+    return bits & 1 if dtype is DType.BOOL else bits & ((1 << 8 * dtype.width) - 1)
+
+
+def make_canonical(bits: int, dtype: DType) -> int:
+    """Return bits that a constant of the type can have."""
+    clipped = clip(bits, dtype)
+    return clipped if is_canonical(dtype, clipped) else CANONICAL_NAN
+
+
+@st.composite
+def rows(draw: Draw, variables: int) -> Row:
+    """A row of an access."""
+    chosen = draw(st.sets(st.integers(0, variables - 1), max_size=3)) if variables else set()
+    coefficients = st.sampled_from([-3, -2, -1, 1, 2, 3])
+    terms = tuple((v, draw(coefficients)) for v in sorted(chosen))
+    size, offset = draw(st.integers(1, 5)), draw(st.integers(-3, 4))
+    return Row(size, offset, terms, draw(st.sampled_from([1, 1, 2, 3])))
+
+
+@st.composite
+def operands(draw: Draw, dtype: DType, variables: int) -> Operand:
+    """A constant, or an access to a tensor; the reference is to be set later."""
+    value = make_canonical(draw(patterns), dtype)
+    if draw(st.integers(0, 5)) == 0:
+        return Operand(Origin.IMMEDIATE, dtype, 0, value)
+    access = tuple(draw(st.lists(rows(variables), max_size=3)))
+    return Operand(draw(st.sampled_from(PLACED)), dtype, 0, value, access)
+
+
+def get_fold_functions(dtype: DType) -> tuple[Function, ...]:
+    """Return the functions that fold elements of a type."""
+    if dtype is DType.BOOL:
+        return LOGICAL_FUNCTIONS
+    return FOLD_FUNCTIONS if dtype is DType.FLOAT32 else FOLD_FUNCTIONS + LOGICAL_FUNCTIONS
+
+
+@st.composite
+def operators(draw: Draw) -> Node:
+    """An operator of any kind; a map may be undefined for its types, the others are valid."""
+    kind, dtype = draw(st.sampled_from(Kind)), draw(dtypes)
+    shape = tuple(draw(st.lists(st.integers(1, 4), max_size=3)))
+    fold_shape: tuple[int, ...] = ()
+    targets: tuple[int, ...] = ()
+    if kind.folds:
+        fold_shape = tuple(draw(st.lists(st.integers(0, 4), min_size=1, max_size=2)))
+    if kind is Kind.SCATTER:
+        shape = shape or (3,)
+    function, dtype, types = draw(_types(kind, dtype))
+    if kind is Kind.SCATTER:
+        targets = tuple(draw(st.integers(0, len(shape) - 1)) for _ in types[2:])
+    variables = len(shape) + len(fold_shape)
+    extra = len(types) - 1 if kind is Kind.GATHER else 0
+    reads = [draw(operands(t, variables + (0 if i else extra))) for i, t in enumerate(types)]
+    seed, stream = (draw(patterns), draw(patterns) >> 32) if kind is Kind.RANDOM else (0, 0)
+    return Node(kind, function, dtype, shape, tuple(reads), fold_shape, seed, stream, targets)
+
+
+@st.composite
+def _types(draw: Draw, kind: Kind, dtype: DType) -> tuple[Function, DType, list[DType]]:
+    """Draw a function, the output's type and the operands' types."""
+    if kind is Kind.MAP:
+        function = draw(st.sampled_from(sorted(SIGNATURES)))
+        types, result = draw(signatures(function))
+        if draw(st.integers(0, 7)) == 0:
+            types, result = draw(st.lists(dtypes, min_size=1, max_size=3)), dtype
+        return function, result, types
+    indices = draw(st.lists(index_dtypes, min_size=1, max_size=3))
+    fold = draw(st.sampled_from(get_fold_functions(dtype)))
+    choices = {
+        Kind.CONTRACT: (Function.FMA, DType.FLOAT32, [DType.FLOAT32] * 3),
+        Kind.REDUCE: (fold, dtype, [dtype, dtype]),
+        Kind.MOVE: (Function.COPY, dtype, [dtype] * draw(st.integers(1, 4))),
+        Kind.GATHER: (Function.COPY, dtype, [dtype, *indices]),
+        Kind.SCATTER: (draw(st.sampled_from([fold, Function.COPY])), dtype, [dtype] * 2 + indices),
+        Kind.RANDOM: (Function.UNIFORM, DType.FLOAT32, []),
+    }
+    if kind is Kind.REDUCE and draw(st.booleans()):
+        return draw(st.sampled_from(SEARCHES)), DType.INT64, [DType.INT64, draw(dtypes)]
+    return choices.get(kind, (Function.COPY, dtype, [dtype]))
+
+
+@st.composite
+def signatures(draw: Draw, function: Function) -> tuple[list[DType], DType]:
+    """Operand types and a result type for which a function is defined."""
+    choices = {"F": [DType.FLOAT32], "I": [DType.INT64, DType.INT32], "B": [DType.BOOL]}
+    arguments, result = draw(st.sampled_from(SIGNATURES[function])).split(">")
+    types = {c: draw(st.sampled_from(choices.get(c, list(DType)))) for c in arguments + result}
+    return [types[c] for c in arguments], types[result]
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """A leaf to be computed: what is agreed, the operator, and the proofs of what it reads."""
+
+    context: Context
+    node: Node
+    proofs: tuple[tuple[bytes, ...], ...]
+
+    @property
+    def evidence(self) -> bytes:
+        """The proofs, as the contract reads them."""
+        return b"".join(piece for proof in self.proofs for piece in proof)
+
+
+@st.composite
+def leaves(draw: Draw) -> Leaf:
+    """A leaf of a random operator over random operands under random trees."""
+    node = draw(operators())
+    counts = {origin: draw(st.integers(0, 4)) for origin in PLACED}
+    reads, tensors = [], {}
+    for operand in node.operands:
+        placed = operand
+        if operand.origin is not Origin.IMMEDIATE:
+            placed = replace(operand, reference=counts[operand.origin])
+            counts[operand.origin] += 1
+            tensors[placed.origin, placed.reference] = draw(tensors_for(placed))
+        reads.append(placed)
+    node = replace(node, operands=tuple(reads))
+    return make_leaf(draw, node, counts, tensors, draw(st.integers(0, 1)))
+
+
+@st.composite
+def tensors_for(draw: Draw, operand: Operand) -> TensorTree:
+    """A tensor that an operand can read, with small and large values."""
+    shape = tuple(row.size for row in operand.rows)
+    values = st.one_of(st.integers(0, 4), patterns) if operand.dtype.width > 4 else patterns
+    bits = [clip(draw(values), operand.dtype) for _ in range(prod(shape))]
+    unsigned = np.array(bits, f"u{operand.dtype.width}").reshape(shape)
+    return TensorTree(unsigned.view(NUMPY_TYPES[operand.dtype]))
+
+
+def make_leaf(
+    draw: Draw,
+    node: Node,
+    counts: dict[Origin, int],
+    tensors: dict[tuple[Origin, int], TensorTree],
+    step: int,
+) -> Leaf:
+    """Return the leaf of an operator whose operands are these tensors."""
+    filler = [compute_tensor_root(np.array([i], np.int64)) for i in range(64)]
+
+    def roots(origin: Origin, count: int, first: int = 0) -> list[bytes]:
+        known = {first + r: t.root for (o, r), t in tensors.items() if o is origin}
+        return [known.get(i, filler[i]) for i in range(count)]
+
+    slots, states = counts[Origin.BATCH], max(counts[Origin.STATE], 1)
+    trees = {
+        Origin.NODE: Tree(Tag.TRACE_NODE, roots(Origin.NODE, counts[Origin.NODE] + 2)),
+        Origin.STATE: Tree(Tag.STATE_NODE, roots(Origin.STATE, states)),
+        Origin.BATCH: Tree(Tag.DATA_NODE, roots(Origin.BATCH, max(2 * slots, 1), step * slots)),
+    }
+    length = node.fold_length if node.kind.folds else 1
+    position = draw(st.integers(0, max(length - 1, 0)))
+    small = node.function in SEARCHES
+    context = Context(
+        trace_top=trees[Origin.NODE].top,
+        operators=counts[Origin.NODE] + 1,
+        before=hash_root(Tag.STATE_ROOT, states, trees[Origin.STATE].top),
+        state_slots=states,
+        data_top=trees[Origin.BATCH].top,
+        batch_slots=slots,
+        steps=2,
+        step=step,
+        element=draw(st.integers(0, node.elements - 1)),
+        position=position,
+        accumulator=draw(st.integers(0, length)) if small else clip(draw(patterns), node.dtype),
+    )
+    proofs: list[tuple[bytes, ...]] = []
+
+    def fetch(place: int, operand: Operand, index: int) -> int:  # noqa: ARG001 - see Fetch
+        tensor = tensors[operand.origin, operand.reference]
+        first = step * slots if operand.origin is Origin.BATCH else 0
+        root_proof = trees[operand.origin].proof(first + operand.reference)
+        chunk, start = divmod(index * operand.dtype.width, CHUNK_BYTES)
+        assert tensor.tree is not None
+        data = tensor.chunk(chunk)
+        padded = data.ljust(CHUNK_BYTES, b"\0")
+        proofs.append((tensor.header, padded, *tensor.tree.proof(chunk), *root_proof))
+        return int.from_bytes(data[start : start + operand.dtype.width], "little")
+
+    _visit(node, context, fetch)
+    return Leaf(context, node, tuple(proofs))
+
+
+def _visit(node: Node, context: Context, fetch: Any) -> None:
+    """Read all that the leaf reads; where it is not defined, all that it reads before that."""
+    accumulator = context.accumulator
+    try:
+        if node.kind.folds and context.position == 0:
+            accumulator = compute_initial(node, context.element, fetch)
+        if node.fold_length:
+            place = (context.element, context.position)
+            compute_step(node, *place, accumulator, context.step, fetch)
+    except ValueError:
+        return

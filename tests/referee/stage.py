@@ -1,0 +1,371 @@
+"""Jobs in which everybody does something: mostly what would be right, at times what is not.
+
+Every choice is made by a function that picks one of several values, so that Hypothesis and seeded
+generators drive the same stage.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from functools import cache
+from typing import Any
+
+from contracts.model.checks import get_tops
+from contracts.model.types import MIN_BOND_WEI, ZERO, Address, Dive, Facts, Pair, Position, Terms
+from contracts.model.words import hash_commitment
+from contracts.reasons import LeafMode, Phase, Standing, Status
+from offchain.disputes.board import Board, get_pair, read_move
+from offchain.disputes.game import Game, Stakes
+from offchain.disputes.players import NO_DIVE, find_move
+from offchain.disputes.referee import ModelReferee
+from sim.paper import Lie, PaperRun, PaperTask, Size, make_task
+from tests.referee.search import SALT, Call, decide, list_detours
+from tests.referee.twins import Twins
+
+ACCOUNTS = tuple(f"0x{number:040x}" for number in range(0x1111, 0x9999, 0x1111))
+CLIENT, VERIFIER, *PROVIDERS = ACCOUNTS
+SIZES = (
+    Size(checkpoints=5, checkpoint_every=1, operators=6, rows=1, columns=2, terms=3),
+    Size(checkpoints=3, checkpoint_every=18, operators=20, rows=32, columns=40, terms=70),
+)
+"""The second has trees of two blocks, two rounds of a fold and checkpoints far apart."""
+LIES = (
+    Lie(step=-1),
+    Lie(step=-1, mask=2),
+    Lie(step=1, operator=2, element=1, term=1),
+    Lie(step=1, operator=2, element=1, term=1, mask=6),
+    Lie(step=1, operator=2, element=1, term=40),
+    Lie(step=2, operator=3, element=1, term=0),
+    Lie(step=2, operator=5, element=0, term=2),
+    Lie(step=2, operator=6, element=1),
+    Lie(step=2, operator=6, element=1, mask=2),
+    Lie(step=2, operator=20, element=1),
+    Lie(step=2, operator=20, element=1, mask=2),
+)
+"""Some go with the same history, and some differ in the same place: at the start, in an element,
+and in the state after the step, where the operator is their number."""
+HUGE = 1 << 255
+
+Pick = Callable[[Sequence[Any]], Any]
+
+
+@cache
+def get_task(size: Size) -> PaperTask:
+    """Return the job of a size."""
+    return make_task(size)
+
+
+@cache
+def get_run(size: Size, lie: Lie | None) -> PaperRun:
+    """Return an account of a job: the truth, or a lie."""
+    return PaperRun(get_task(size), lie)
+
+
+@dataclass
+class Cast:
+    """A job, and which account everybody in it goes by."""
+
+    job_id: int
+    size: Size
+    runs: dict[Address, PaperRun] = field(default_factory=dict)
+    boards: dict[Pair, Board] = field(default_factory=dict)
+
+
+@dataclass
+class Stage:
+    """All jobs of a referee.
+
+    Args:
+        twins: the referee.
+        pick: makes every choice.
+    """
+
+    twins: Twins
+    pick: Pick
+    casts: list[Cast] = field(default_factory=list)
+    made: list[tuple[Cast, Call]] = field(default_factory=list)
+    accepted: int = 0
+    refused: int = 0
+
+    def make(self, cast: Cast, call: Call) -> bool:
+        """Make a call, and say whether it was accepted."""
+        twins = self.twins
+        reason = twins.call(call.name, call.sender, *call.args, value_wei=call.value_wei)
+        if reason is not None:
+            self.refused += 1
+            return False
+        self.accepted += 1
+        self.made.append((cast, call))
+        for event in twins.store.events:
+            match event.name, event.args[3:]:
+                case "MatchStarted", (Position() as position,):
+                    cast.boards[get_pair(event)] = Board(get_pair(event), position, Facts())
+                case (("Found" | "Moved"), _):
+                    pair = get_pair(event)
+                    cast.boards[pair] = read_move(cast.boards[pair], event)
+                case "Claimed", _:
+                    self._recognise(cast, *event.args[1:3])
+                case "MatchEnded", _:
+                    del cast.boards[get_pair(event)]
+        return True
+
+    def _recognise(self, cast: Cast, member: Any, top: Any) -> None:
+        """Note by which account a member goes that has come by chance."""
+        for lie in (None, *LIES):
+            if get_run(cast.size, lie).history.top == top:
+                cast.runs.setdefault(member, get_run(cast.size, lie))
+
+    # The calls around the matches.
+
+    def open(self, **changes: Any) -> None:
+        """Open a job; its terms may be absurd."""
+        size = self.pick(SIZES)
+        stakes = Stakes(
+            commit_blocks=6, reveal_blocks=6, window_blocks=4, clock_blocks=9, increment_blocks=2
+        )
+        terms = Game(ModelReferee({}), get_task(size), CLIENT, (), stakes).terms
+        mode = self.pick((LeafMode.SCALAR, LeafMode.SCALAR, LeafMode.OPERATOR))
+        terms = replace(terms, leaf_mode=mode, verifier=VERIFIER, **changes)
+        cast = Cast(len(self.twins.store.jobs), size)
+        value_wei = self.pick((0, 1, 1001))
+        if self.make(cast, Call("open_job", CLIENT, (terms,), value_wei)):
+            self.casts.append(cast)
+
+    def open_absurdly(self) -> None:
+        """Open a job with terms that no referee can take."""
+        changes = (
+            {"bond_wei": MIN_BOND_WEI - 1},
+            {"clock_blocks": 0},
+            {"increment_blocks": 10},
+            {"steps": 0},
+            {"checkpoint_every": 1 << 32},
+            {"state_slots": 0},
+            {"window_blocks": (1 << 20) + 1},
+        )
+        self.open(**self.pick(changes))
+
+    def get_terms(self, cast: Cast) -> Terms:
+        """Return the terms of a job."""
+        return self.twins.store.jobs[cast.job_id].terms
+
+    def join(self, cast: Cast) -> None:
+        """Commit to a claim, or come late with one, mostly with the right bond."""
+        account = self.pick([a for a in PROVIDERS if a not in cast.runs] or PROVIDERS)
+        run = get_run(cast.size, self.pick((None, *LIES)))
+        job, store = self.twins.store.jobs[cast.job_id], self.twins.store
+        value_wei = job.terms.bond_wei - self.pick((0,) * 7 + (1,))
+        call = Call(
+            "commit",
+            account,
+            (cast.job_id, hash_commitment(store, cast.job_id, account, run.history.top, SALT)),
+            value_wei,
+        )
+        if self.twins.block > job.reveal_deadline:
+            tops = (run.history.top, self._pick_top(cast))
+            call = Call("join", account, (cast.job_id, *tops), value_wei)
+        if self.make(cast, call):
+            cast.runs[account] = run
+
+    def _pick_top(self, cast: Cast) -> bytes:
+        return bytes(self.pick([run.history.top for run in cast.runs.values()] or [ZERO]))
+
+    def reveal(self, cast: Cast) -> None:
+        """Show the claim that has been committed to, mostly one's own."""
+        members = self.twins.store.members
+        hidden = [a for a in cast.runs if members[cast.job_id, a].standing is Standing.COMMITTED]
+        account = self.pick(hidden or PROVIDERS)
+        own = cast.runs.get(account, get_run(cast.size, None)).history.top
+        top = self.pick((own,) * 9 + (self._pick_top(cast),))
+        self.make(cast, Call("reveal", account, (cast.job_id, top, SALT)))
+
+    def start(self, cast: Cast) -> None:
+        """Begin a match between any two accounts, mostly of different claims."""
+        members = self.twins.store.members
+        left = [a for a in cast.runs if members[cast.job_id, a].is_contender]
+        one = self.pick(left * 9 + list(PROVIDERS))
+        top = cast.runs[one].history.top if one in cast.runs else ZERO
+        others = [a for a in left if cast.runs[a].history.top != top]
+        other = self.pick(others * 9 + list(PROVIDERS))
+        pair = sorted((one, other))
+        pair = self.pick((pair,) * 9 + (pair[::-1],))
+        tops = get_tops(self.twins.store, Pair(cast.job_id, pair[0], pair[1]))
+        tops = self.pick((tops,) * 9 + (tops[::-1],))
+        self.make(cast, Call("start_match", self.pick(ACCOUNTS), (cast.job_id, *pair, tops)))
+
+    def close(self, cast: Cast) -> None:
+        """Settle the job, or collect what it owes."""
+        account = self.pick((CLIENT, *(cast.runs or PROVIDERS)))
+        if self.twins.store.jobs[cast.job_id].status is Status.OPEN:
+            args = (cast.job_id, self._pick_left(cast))
+            self.make(cast, Call("settle", account, args))
+        else:
+            self.make(cast, Call("collect", account, (cast.job_id,)))
+
+    def _pick_left(self, cast: Cast) -> bytes:
+        claims = self.twins.store.claims.items()
+        left = [claim.top for (i, _), claim in claims if i == cast.job_id and claim.contenders]
+        return bytes(self.pick(left * 3 + [self._pick_top(cast)]))
+
+    def meddle(self, cast: Cast) -> None:
+        """Make any of these calls at the wrong time, or for a job that does not exist."""
+        job_id = self.pick((cast.job_id, len(self.twins.store.jobs)))
+        account, top = self.pick(ACCOUNTS), self._pick_top(cast)
+        bond_wei = self.get_terms(cast).bond_wei
+        calls = (
+            Call("commit", account, (job_id, top), bond_wei),
+            Call("reveal", account, (job_id, top, SALT)),
+            Call("join", account, (job_id, top, ZERO), bond_wei),
+            Call("settle", account, (job_id, top)),
+            Call("settle", account, (job_id, top), 1),
+            Call("collect", account, (job_id,)),
+            Call("start_match", account, (job_id, *PROVIDERS[:2], (ZERO, ZERO))),
+        )
+        self.make(cast, self.pick(calls))
+
+    # The moves of a match.
+
+    def move(self, cast: Cast) -> bool:
+        """Make the next move of a match, as one of the accounts that go with the claim has it."""
+        call = self._find(cast)
+        return call is not None and self.make(cast, call)
+
+    def play(self, cast: Cast) -> None:
+        """Make some moves."""
+        for _ in range(self.pick((4, 9))):
+            if not self.move(cast):
+                break
+            self.wait(self.pick((0, 0, 1, 2)))
+
+    def _find(self, cast: Cast) -> Call | None:
+        if not cast.boards:
+            return None
+        board = self.pick(list(cast.boards.values()))
+        position, terms = board.position, self.get_terms(cast)
+        side = position.mover
+        player = (board.pair.first, board.pair.second)[side]
+        if position.phase is Phase.VERIFIER:
+            outcome = self.pick((0, 1, 2, 3))
+            sender = self.pick((VERIFIER, VERIFIER, VERIFIER, player))
+            return Call("rule", sender, (board.pair, position, outcome))
+        if player not in cast.runs:
+            return None
+        run = self.pick(self._list_faces(cast, player))
+        if position.phase in {Phase.LEAF, Phase.SINK}:
+            move = decide(run, terms, board, side)
+        elif (found := find_move(run, terms, board, side)) is not None:
+            move = self.pick((found, *list_detours(found)))
+        else:
+            return None
+        sender = self.pick((player,) * 7 + (CLIENT,))
+        return Call(move.call, sender, (board.pair, position, *move.args))
+
+    def _list_faces(self, cast: Cast, player: Address) -> list[PaperRun]:
+        own = cast.runs[player]
+        runs = [get_run(cast.size, lie) for lie in LIES]
+        return [own] * 3 + [run for run in runs if run.history.top == own.history.top]
+
+    def time_out(self, cast: Cast) -> None:
+        """End a match by its clock, mostly after it has run out."""
+        if cast.boards:
+            board = self.pick(list(cast.boards.values()))
+            late = board.position.deadline + 1 - self.twins.block
+            self.wait(self.pick((0, max(0, late - 1), max(0, late), max(0, late))))
+            self.make(cast, Call("timeout", self.pick(ACCOUNTS), (board.pair, board.position)))
+
+    def spoil(self, cast: Cast) -> None:
+        """Make a move that is right but for one thing."""
+        call = self._find(cast)
+        if call is None:
+            return
+        place = self.pick(range(-1, len(call.args)))
+        if place < 0:
+            self.make(cast, replace(call, sender=self.pick(ACCOUNTS)))
+            return
+        changed = self.pick(mutate(call.args[place]))
+        args = (*call.args[:place], changed, *call.args[place + 1 :])
+        self.make(cast, replace(call, args=args))
+
+    def repeat(self) -> None:
+        """Make a call that was accepted once more."""
+        if self.made:
+            self.make(*self.pick(self.made[-12:]))
+
+    def confuse(self, cast: Cast) -> None:
+        """Make a move of any phase where another may be due."""
+        if not cast.boards:
+            return
+        board = self.pick(list(cast.boards.values()))
+        place, run = (board.facts,), get_run(cast.size, None)
+        encoding = run.task.commitment.encodings[2]
+        calls: dict[str, tuple[Any, ...]] = {
+            "descend": (NO_DIVE,),
+            "enter_interval": (*place, ZERO, (), NO_DIVE),
+            "enter_trace": (*place, ZERO, (), NO_DIVE),
+            "enter_tensor": (*place, encoding, (), ZERO, NO_DIVE),
+            "enter_state": (ZERO, NO_DIVE),
+            "reach_chunk": (*place, NO_DIVE, b""),
+            "open_chunk": (*place, b""),
+            "pick_element": (*place, b"", b"", b""),
+            "pick_segment": (*place, b"", 0, 0, b""),
+            "leaf": (*place, 0, encoding, ZERO, (), b""),
+            "prove_sink": (*place, 1, ZERO, ()),
+            "rule": (1,),
+            "timeout": (),
+        }
+        name = self.pick(sorted(calls))
+        sender = self.pick((*ACCOUNTS, board.pair.first, board.pair.second))
+        self.make(cast, Call(name, sender, (board.pair, board.position, *calls[name])))
+
+    def wait(self, blocks: int) -> None:
+        """Let blocks go by."""
+        self.twins.block += blocks
+
+    def wait_for(self, cast: Cast) -> None:
+        """Let blocks go by up to a deadline, or to the block after it."""
+        job = self.twins.store.jobs[cast.job_id]
+        deadlines = [job.commit_deadline, job.reveal_deadline, job.window_end]
+        ahead = [d for d in deadlines if d >= self.twins.block] or [self.twins.block]
+        self.twins.block = ahead[0] + self.pick((0, 1, 1, 1))
+
+
+def mutate(value: Any) -> list[Any]:
+    """Return other values of an argument's type."""
+    if isinstance(value, int):
+        return [value ^ 1, HUGE + value]
+    if isinstance(value, str):
+        return [account for account in ACCOUNTS if account != value]
+    if isinstance(value, bytes):
+        return _mutate_bytes(value)
+    if is_dataclass(value):
+        return _mutate_struct(value)
+    items = tuple(value)
+    others = [items[:-1], items + items[:1], items[::-1], items * 60]
+    return (
+        others + [(*items[:-1], changed) for changed in mutate(items[-1])] if items else [(ZERO,)]
+    )
+
+
+def _mutate_bytes(value: bytes) -> list[bytes]:
+    if not value:
+        return [b"\1"]
+    flipped = [bytes([value[0] ^ 1]) + value[1:], value[:-1] + bytes([value[-1] ^ 128])]
+    return flipped if len(value) == len(ZERO) else [*flipped, value[:-1], value + b"\1"]
+
+
+def _mutate_struct(value: Any) -> list[Any]:
+    if isinstance(value, Position | Facts):
+        return [replace(value, **change) for change in _list_changes(value)]
+    names = [entry.name for entry in fields(value)]
+    others = [replace(value, **{n: v}) for n in names for v in mutate(getattr(value, n))]
+    if isinstance(value, Dive) and value.nodes:
+        others.append(replace(value, node=value.nodes[0]))
+    return others
+
+
+def _list_changes(value: Position | Facts) -> Iterator[dict[str, Any]]:
+    """Yield other values of single fields, which fit into the words that they are packed in."""
+    for entry in fields(value):
+        old = getattr(value, entry.name)
+        if isinstance(old, Phase):
+            yield {entry.name: Phase(old % max(Phase) + 1)}
+        else:
+            yield {entry.name: old[::-1] if isinstance(old, tuple) else mutate(old)[0]}

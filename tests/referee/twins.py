@@ -1,0 +1,147 @@
+"""A referee that is two: the model, checked by all invariants, and the contract in a bare EVM."""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from contracts.deployment import deploy_referee
+from contracts.model.abi import from_abi, get_key, pack_args
+from contracts.model.invariants import Step, copy_store, is_unchanged
+from contracts.model.types import NOBODY, Address, Event, Message, Pair, Store
+from contracts.model.watch import Watcher
+from contracts.model.words import hash_pair, pack_claim, pack_member, pack_tally
+from contracts.reasons import Phase, Revert
+from tests.attacks.twin import call_model
+from tests.machine import BALANCE_WEI, Machine, Result, make_log
+
+
+class Contract:
+    """The deployed bytecode, and how what it remembers compares with the model."""
+
+    def __init__(self, accounts: Sequence[Address]) -> None:
+        self.machine = Machine((*accounts, NOBODY))
+        deployed = deploy_referee(self.machine, NOBODY)
+        self.address, self._raw, self._codec = deployed.address, deployed.raw, deployed.codec
+
+    def call(self, name: str, message: Message, args: tuple[Any, ...]) -> Result:
+        """Make a call."""
+        data = self._codec.encode_call(name, pack_args(args))
+        return self.machine.call(
+            self._raw, data, sender=message.sender, value_wei=message.value_wei, block=message.block
+        )
+
+    def read_events(self, result: Result, block: int) -> tuple[Event, ...]:
+        """Return what a call has announced, as the model says it."""
+        logs = (make_log(self._raw, block, *log) for log in result.logs)
+        events = map(self._codec.decode_log, logs)
+        return tuple(from_abi(event.name, tuple(event.args.values())) for event in events)
+
+    def view(self, name: str, *args: Any) -> Any:
+        """Return what a getter says."""
+        data = self._codec.encode_call(name, args)
+        result = self.machine.call(self._raw, data, sender=NOBODY, value_wei=0, block=0)
+        assert result.reason is None
+        return self._codec.decode_result(name, args, result.output)
+
+    def compare(self, store: Store, job_id: int) -> None:
+        """Check that every word that is remembered of a job is the model's."""
+        job = store.jobs[job_id]
+        head, scope, tally, *rest = self.view("jobs", job_id)
+        assert tally == pack_tally(job)
+        assert head & ((1 << 40) - 1) == job.opened_block
+        assert scope & ((1 << 32) - 1) == job.terms.operators
+        assert rest[:4] == [job.client, job.terms.verifier, job.terms.bond_wei, job.reward_wei]
+        for (of_job, account), member in store.members.items():
+            if of_job == job_id:
+                assert self.view("members", job_id, account) == pack_member(member)
+        for (of_job, _), claim in store.claims.items():
+            if of_job == job_id:
+                assert self.view("claims", job_id, get_key(claim.top)) == pack_claim(claim)
+        for pair, digest in store.matches.items():
+            if pair.job_id == job_id:
+                assert self.view("matches", hash_pair(pair)) == digest
+
+
+class Twins:
+    """The model, and the contract beside it if there is one: after every call they say the same.
+
+    Attributes:
+        block: the block of the next call; the caller lets time pass.
+        seen: how often each (call, phase, answer) has been met; the answer is a reason, or what
+            the last event says.
+    """
+
+    def __init__(self, accounts: Sequence[Address], contract: Contract | None) -> None:
+        self.contract = contract
+        address = contract.address if contract else "0x" + "c1" * 20
+        self.store = Store(contract.machine.chain_id if contract else 1, address)
+        self.balances = dict.fromkeys((*accounts, NOBODY), BALANCE_WEI)
+        self.watcher = Watcher()
+        self.block = 1
+        self.seen: Counter[tuple[str, str, str]] = Counter()
+
+    def call(self, name: str, sender: Address, *args: Any, value_wei: int = 0) -> str | None:
+        """Make a call on both, and compare all that can be seen; return why it was refused."""
+        message, before = Message(sender, value_wei, self.block), copy_store(self.store)
+        phase = self._get_phase(args)
+        reason, events = None, tuple[Event, ...]()
+        try:
+            events = call_model(self.store, name, message, *args)
+        except Revert as refusal:
+            reason = str(refusal)
+            assert is_unchanged(before, self.store)
+        else:
+            self._note(message, events, self.store.burned_wei - before.burned_wei)
+            self.watcher.watch(Step(before, name, message, args, self.store, events))
+        if self.contract is not None:
+            self._compare(self.contract, name, message, args, reason, events)
+        self.seen[name, phase, reason or _summarise(events)] += 1
+        return reason
+
+    def _get_phase(self, args: tuple[Any, ...]) -> str:
+        if args and isinstance(args[0], Pair) and args[0] in self.watcher.positions:
+            return self.watcher.positions[args[0]].phase.name
+        return Phase.NONE.name
+
+    def _note(self, message: Message, events: Sequence[Event], burned_wei: int) -> None:
+        paid = sum(e.args[2] for e in events if e.name == "Collected")  # type: ignore[misc]
+        self.balances[message.sender] += paid - message.value_wei
+        self.balances[NOBODY] += burned_wei
+
+    def _compare(
+        self,
+        contract: Contract,
+        name: str,
+        message: Message,
+        args: tuple[Any, ...],
+        reason: str | None,
+        events: tuple[Event, ...],
+    ) -> None:
+        result = contract.call(name, message, args)
+        if reason is not None:
+            assert result.reason == reason, (name, args, result.reason, reason)
+            self._compare_money(contract)
+            return
+        assert result.reason is None, (name, args, result.reason)
+        assert contract.read_events(result, message.block) == events
+        job_id = events[0].args[0]
+        assert isinstance(job_id, int)
+        contract.compare(self.store, job_id)
+        self._compare_money(contract)
+
+    def _compare_money(self, contract: Contract) -> None:
+        assert {a: contract.machine.balance(a) for a in self.balances} == self.balances
+        assert contract.machine.balance(contract.address) == self.store.balance_wei
+
+
+def _summarise(events: Sequence[Event]) -> str:
+    """Return what a call has come to: the next phase, how a match ended, or the event's name."""
+    last = events[-1]
+    match last.name, last.args[3:]:
+        case "Moved", (position, *_):
+            return str(position.phase.name)  # type: ignore[attr-defined]
+        case "MatchEnded", (outcome, ending):
+            return f"{ending.name} {outcome.name}"  # type: ignore[attr-defined]
+    if last.name == "Settled":
+        return str(last.args[1].name)  # type: ignore[attr-defined]
+    return last.name

@@ -1,0 +1,148 @@
+"""The model's dataclasses and the ABI's tuples say the same."""
+
+from dataclasses import fields, replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from contracts.model.abi import (
+    from_abi,
+    get_key,
+    pack_args,
+    to_abi,
+    unpack_claim,
+    unpack_facts,
+    unpack_member,
+    unpack_position,
+)
+from contracts.model.types import KEY_BYTES, Claim, Dive, Event, Facts, Member, Position
+from contracts.model.words import pack_claim, pack_facts, pack_head, pack_member
+from contracts.reasons import Ending, Outcome, Phase, Standing, Status
+
+digests = st.binary(min_size=32, max_size=32)
+pairs = st.tuples(digests, digests)
+
+
+def words(bits: int) -> st.SearchStrategy[int]:
+    """Return integers of so many bits."""
+    return st.integers(0, (1 << bits) - 1)
+
+
+positions = st.builds(
+    Position,
+    phase=st.sampled_from(Phase),
+    mover=words(1),
+    deadline=words(40),
+    spare_blocks=words(24),
+    clock_blocks=words(24),
+    increment_blocks=words(24),
+    nodes=pairs,
+    count=words(56),
+    level=words(6),
+    index=words(56),
+    span=words(3),
+    entered=words(2),
+    moves=words(8),
+    facts=digests,
+)
+found = st.builds(
+    Facts,
+    first_step=words(40),
+    step=words(40),
+    checkpoint=words(40),
+    operator=words(32),
+    intervals=pairs,
+    traces=pairs,
+    encoding_digest=digests,
+    elements=words(64),
+    element=words(64),
+    fold_length=words(64),
+    width=words(8),
+    low=words(64),
+    high=words(64),
+    low_bits=words(64),
+    bits=st.tuples(words(64), words(64)),
+)
+
+
+@given(positions)
+def test_positions_survive_the_abi(position: Position) -> None:
+    """Every position is read back from its tuple, with its phase as a phase."""
+    packed = to_abi(position)
+    assert packed == (pack_head(position), *position.nodes, position.facts)
+    back = unpack_position(packed)
+    assert back == position
+    assert isinstance(back.phase, Phase)
+
+
+@given(found)
+def test_facts_survive_the_abi(facts: Facts) -> None:
+    """All facts are read back from their nine words."""
+    packed = to_abi(facts)
+    assert len(packed) == 9
+    assert unpack_facts(packed) == facts
+    assert unpack_facts(pack_facts(facts)) == facts
+
+
+@given(found, found)
+def test_nothing_of_the_facts_is_lost(one: Facts, other: Facts) -> None:
+    """Facts that differ, in whatever field, differ in the ABI's words."""
+    for field in fields(Facts):
+        mixed = replace(one, **{field.name: getattr(other, field.name)})
+        assert (pack_facts(mixed) == pack_facts(one)) == (mixed == one)
+
+
+@given(
+    st.builds(
+        Member,
+        st.sampled_from(Standing),
+        st.binary(min_size=KEY_BYTES, max_size=KEY_BYTES),
+        words(24),
+    )
+)
+def test_members_survive_the_abi(member: Member) -> None:
+    """Every member is read back from its word."""
+    assert unpack_member(pack_member(member)) == member
+
+
+@given(
+    st.builds(Claim, digests, words(24), words(24), words(32), words(40), st.booleans()),
+    digests,
+)
+def test_claims_survive_the_abi(claim: Claim, top: bytes) -> None:
+    """Every claim is read back from its word, and its key is the beginning of its top."""
+    assert unpack_claim(claim.top, pack_claim(claim)) == claim
+    assert unpack_claim(top, 0) is None
+    assert (get_key(top) == get_key(claim.top)) == (top == claim.top)
+
+
+def test_structs_are_tuples_and_lists_are_lists() -> None:
+    """A dive, and proofs, come out as the ABI's encoder takes them."""
+    node = bytes(32)
+    dive = (3, node, [node], [node, node])
+    args = (Dive(3, node, (node,), (node, node)), (node,), b"evidence", 7)
+    assert pack_args(args) == (dive, [node], b"evidence", 7)
+
+
+@given(positions, found, st.lists(digests, max_size=16), st.binary(max_size=504))
+def test_events_are_the_models(
+    position: Position, facts: Facts, nodes: list[bytes], data: bytes
+) -> None:
+    """What the contract announces in words is what the model announces."""
+    pair = (7, "0x01", "0x02")
+    moved = from_abi("Moved", (*pair, to_abi(position), nodes, data))
+    assert moved == Event("Moved", (*pair, position, tuple(nodes), data))
+    assert from_abi("Found", (*pair, to_abi(facts))) == Event("Found", (*pair, facts))
+    started = from_abi("MatchStarted", (*pair, to_abi(position)))
+    assert started == Event("MatchStarted", (*pair, position))
+    computed = from_abi("LeafComputed", (*pair, 1, 2, 3))
+    assert computed == Event("LeafComputed", (*pair, (1, 2), 3))
+
+
+def test_numbers_of_events_are_names() -> None:
+    """Outcomes, endings and statuses are read as what they mean."""
+    ended = from_abi("MatchEnded", (7, "0x01", "0x02", 2, 1))
+    assert ended.args[3:] == (Outcome.NEITHER, Ending.CLOCK)
+    assert isinstance(ended.args[3], Outcome)
+    assert isinstance(ended.args[4], Ending)
+    assert isinstance(from_abi("Settled", (7, 1, bytes(32))).args[1], Status)
