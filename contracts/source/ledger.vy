@@ -82,7 +82,7 @@ event Settled:
     top: bytes32
 
 
-job_count: public(uint256)
+job_count: uint256
 jobs: public(HashMap[uint256, Job])
 # By job and account, and by job and key.
 members: public(HashMap[uint256, HashMap[address, uint256]])

@@ -25,7 +25,6 @@ initializes: verdicts[descent := descent, ledger := ledger, turns := turns]
 initializes: tournament[ledger := ledger, turns := turns]
 
 exports: (
-    ledger.job_count,
     ledger.jobs,
     ledger.members,
     ledger.claims,

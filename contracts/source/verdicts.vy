@@ -269,6 +269,9 @@ def timeout(pair: types.Pair, position: types.Position):
     turn: turns.Turn = turns.load(pair, position)
     require.no_time_left(block.number > turn.deadline)
     if turn.phase == phases.VERIFIER:
+        # A match of a member that another one has defeated must not void the job.
+        ledger.get_contender(turn.job_id, turn.first)
+        ledger.get_contender(turn.job_id, turn.second)
         turns.stop(turn)
         ledger.close(turn.job_id, phases.VOID, 0, empty(bytes32))
     else:

@@ -14,7 +14,7 @@ from tests.attacks.court import HONEST, LIE, REWARD_WEI, SALT, Court, open_court
 from tests.attacks.puppet import Payday, Puppet
 from tests.attacks.twin import Twin
 
-VIEWS = {"job_count", "jobs", "members", "claims", "matches", "get_debt", "leaf_contract"}
+VIEWS = {"jobs", "members", "claims", "matches", "get_debt", "leaf_contract"}
 
 
 def collect_all(court: Court) -> int:

@@ -124,7 +124,7 @@ class Stage:
         )
         terms = Game(ModelReferee({}), get_task(size), CLIENT, (), stakes).terms
         mode = self.pick((LeafMode.SCALAR, LeafMode.SCALAR, LeafMode.OPERATOR))
-        terms = replace(terms, leaf_mode=mode, verifier=VERIFIER, **changes)
+        terms = replace(terms, **({"leaf_mode": mode, "verifier": VERIFIER} | changes))
         cast = Cast(len(self.twins.store.jobs), size)
         value_wei = self.pick((0, 1, 1001))
         if self.make(cast, Call("open_job", CLIENT, (terms,), value_wei)):
@@ -151,18 +151,23 @@ class Stage:
         """Commit to a claim, or come late with one, mostly with the right bond."""
         account = self.pick([a for a in PROVIDERS if a not in cast.runs] or PROVIDERS)
         run = get_run(cast.size, self.pick((None, *LIES)))
-        job, store = self.twins.store.jobs[cast.job_id], self.twins.store
+        job = self.twins.store.jobs[cast.job_id]
         value_wei = job.terms.bond_wei - self.pick((0,) * 7 + (1,))
-        call = Call(
-            "commit",
-            account,
-            (cast.job_id, hash_commitment(store, cast.job_id, account, run.history.top, SALT)),
-            value_wei,
-        )
-        if self.twins.block > job.reveal_deadline:
-            tops = (run.history.top, self._pick_top(cast))
-            call = Call("join", account, (cast.job_id, *tops), value_wei)
-        if self.make(cast, call):
+        if self.twins.block <= job.reveal_deadline:
+            self.commit(cast, account, run, value_wei)
+            return
+        tops = (run.history.top, self._pick_top(cast))
+        if self.make(cast, Call("join", account, (cast.job_id, *tops), value_wei)):
+            cast.runs[account] = run
+
+    def commit(
+        self, cast: Cast, account: Address, run: PaperRun, value_wei: int | None = None
+    ) -> None:
+        """Commit to a claim, with the right bond if not said otherwise."""
+        store, job_id = self.twins.store, cast.job_id
+        digest = hash_commitment(store, job_id, account, run.history.top, SALT)
+        bond_wei = self.get_terms(cast).bond_wei if value_wei is None else value_wei
+        if self.make(cast, Call("commit", account, (job_id, digest), bond_wei)):
             cast.runs[account] = run
 
     def _pick_top(self, cast: Cast) -> bytes:

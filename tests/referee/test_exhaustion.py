@@ -148,9 +148,11 @@ LONG_SCENES = {
     ),
     "swarm": Scene(SWARM, clock=3, increment=2),
     "swarm under censorship": Scene(SWARM, clock=2, increment=2, censored=1),
-    "three claims, one of two": Scene([EARLY, LATER, LATER]),
-    "three claims and a late one": Scene([EARLY, LATER, LATER], late=1, seat=1),
-    "two claims in one place and a late one": Scene([LATER, ELSEWHERE, LATER], late=1, seat=2),
+    "three claims, one of two": Scene([EARLY, LATER, LATER], faces=2),
+    "three claims and a late one": Scene([EARLY, LATER, LATER], late=1, seat=1, faces=1),
+    "two claims in one place and a late one": Scene(
+        [LATER, ELSEWHERE, LATER], late=1, seat=2, faces=1
+    ),
 }
 
 

@@ -12,9 +12,10 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-from contracts.reasons import Status
+from contracts.reasons import LeafMode, Phase, Status
 from tests.referee.coverage import find_gaps
-from tests.referee.stage import ACCOUNTS, Cast, Stage
+from tests.referee.search import Call
+from tests.referee.stage import ACCOUNTS, CLIENT, LIES, PROVIDERS, Cast, Stage, get_run
 from tests.referee.twins import Contract, Twins
 
 STEPS = 250
@@ -32,8 +33,10 @@ def on_contract() -> Iterator[Contract]:
     """Give the contract as it was deployed."""
     machine = get_contract().machine
     mark = machine.snapshot()
-    yield get_contract()
-    machine.revert(mark)
+    try:
+        yield get_contract()
+    finally:
+        machine.revert(mark)
 
 
 class Act:
@@ -106,6 +109,33 @@ def walk_on_both(seeds: range) -> Iterator[Stage]:
 def test_random_walks_stay_in_lockstep() -> None:
     """However calls are mixed, model and contract agree after each, and invariants hold."""
     count(walk_on_both(range(12)))
+
+
+def test_a_dead_match_cannot_void_the_job() -> None:
+    """Who has been defeated elsewhere can't bring a match before the verifier and let it be late.
+
+    Nobody can rule on such a match, so its timeout must not close the job, unlike that of another.
+    """
+    with on_contract() as contract:
+        stage = Stage(Twins(ACCOUNTS, contract), lambda values: values[0])
+        stage.open(leaf_mode=LeafMode.OPERATOR)
+        cast, loser, others = stage.casts[0], PROVIDERS[0], PROVIDERS[1:3]
+        for account, lie in zip((loser, *others), (None, LIES[2], LIES[2]), strict=True):
+            stage.commit(cast, account, get_run(cast.size, lie))
+        stage.twins.block = 8
+        for _ in cast.runs:
+            stage.reveal(cast)
+        stage.twins.block = 14
+        tops = (cast.runs[loser].history.top, cast.runs[others[0]].history.top)
+        assert stage.make(cast, Call("start_match", CLIENT, (0, loser, others[0], tops)))
+        while next(iter(cast.boards.values())).position.phase is not Phase.VERIFIER:
+            assert stage.move(cast)
+        assert stage.make(cast, Call("start_match", CLIENT, (0, loser, others[1], tops)))
+        stage.wait(10)
+        dead, alive = cast.boards.values()
+        assert stage.make(cast, Call("timeout", CLIENT, (alive.pair, alive.position)))
+        assert not stage.make(cast, Call("timeout", CLIENT, (dead.pair, dead.position)))
+        assert stage.twins.store.jobs[0].status is Status.OPEN
 
 
 @pytest.mark.slow
