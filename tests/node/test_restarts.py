@@ -1,6 +1,7 @@
 """A provider that is killed at every block, and started again with its store and the chain."""
 
 import multiprocessing
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from multiprocessing.context import ForkServerContext
@@ -29,8 +30,10 @@ from tests.node.table import (
     set_up,
 )
 
-LATE_IMPORTS = ("offchain.chain.jsonrpc", "offchain.chain.codec", "pytest")
-"""What a process would import on its way; the last because the main one was started with it."""
+PRELOADED = ("tests.node.provider", "tests.node.warm", "pytest")
+"""What is imported once for all processes; the last because the main one was started with it."""
+PATIENCE_S = 300.0
+"""How long a provider may take to come to its next call, on a machine that is busy."""
 LIES = [
     pytest.param(SCALAR, id="scalar"),
     pytest.param(SINK, id="sink", marks=pytest.mark.slow),
@@ -42,7 +45,7 @@ LIES = [
 def processes() -> ForkServerContext:
     """Makes processes that know nothing but the code."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([work.__module__, *LATE_IMPORTS])
+    context.set_forkserver_preload(list(PRELOADED))
     return context
 
 
@@ -57,7 +60,9 @@ def live(context: ForkServerContext, node: Anvil, seat: Seat) -> str:
     process.start()
     there.close()
     try:
+        deadline = time.monotonic() + PATIENCE_S
         while process.is_alive():
+            assert time.monotonic() < deadline, "the provider neither calls nor waits"
             if node.get_height() != height:
                 return "called"
             if here.poll(0.002):
