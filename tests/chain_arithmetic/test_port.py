@@ -50,7 +50,7 @@ BINARY = {
 HEAD = """
 # pragma version 0.4.3
 import float32
-import elementary as other
+import exponential as other
 
 WORDS: constant(uint256) = 3
 TABLE: constant(uint256[4]) = [1, WORDS + 4, 1 << 255, max_value(uint256)]
@@ -164,7 +164,7 @@ def bytecode() -> Iterator[Bytecode]:
 def load_text(folder: Path, text: str) -> SimpleNamespace:
     """Load a module from its text, beside the chain's sources."""
     (folder / "tried.vy").write_text(text)
-    for imported in ("float32", "elementary", "exponential"):
+    for imported in ("float32", "exponential"):
         source = SOURCE_DIR / f"{imported}.vy"
         (folder / source.name).write_text(source.read_text())
     return load("tried", folder)

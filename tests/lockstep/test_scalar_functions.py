@@ -45,12 +45,10 @@ def is_known(function: uint256) -> bool:
 def uniform(seed: uint256, step: uint256, stream: uint256, element: uint256) -> uint256:
     return philox.uniform(seed, step, stream, element)
 """
-MODULES = ("elementary", "exponential", "float32", "integers", "philox", "scalar")
+MODULES = ("float32", "integers", "philox", "scalar")
 BATCH = 1_000
 
-ON_CHAIN = (
-    set(SIGNATURES) & {function for function in Function if not function.is_transcendental}
-) | {Function.EXP, Function.RSQRT}
+ON_CHAIN = set(SIGNATURES) & {function for function in Function if not function.is_transcendental}
 
 F, L, S, B = DType.FLOAT32, DType.INT64, DType.INT32, DType.BOOL
 
@@ -70,12 +68,6 @@ EDGES = {
     S: [0, 1, 2, 3, (1 << 31) - 1, 1 << 31, (1 << 31) + 1, (1 << 32) - 2, (1 << 32) - 1, 1 << 24],
     B: [0, 1, 2, 255],
 }
-EXP_EDGES = [
-    *(0x42B17217, 0x42B17218, 0x42B17219, 0x42B20000, 0xC2AEAC50, 0xC2AEAC51, 0xC2CFF1B4),
-    *(0xC2CFF1B5, 0xC2CFF1B6, 0xC2D00000, 0xC2CFFFFF, 0x42B1FFFF, 0x3F317218, 0xBF317218),
-    *(0xC16912CD, 0xBBF0EDF1, 0xBAE0E25C, 0xB3000000, 0x33000000, 0xB3000001, 0xB2FFFFFF),
-]
-"""Where exp overflows, vanishes and becomes one, and what comes nearest to a half-way point."""
 
 
 @pytest.fixture(scope="module")
@@ -172,7 +164,7 @@ def test_edges_of_one_float(contract: Contract, function: Function) -> None:
     """Functions of one number agree on edges, halves of integers and all exponents."""
     halves = [float32.encode(n & 1, n >> 1, -1) for n in range(100)]
     exponents = [sign << 31 | e << 23 | 0x2AAAAA for sign in (0, 1) for e in range(255)]
-    vectors = [(x,) for x in (*EDGES[F], *EXP_EDGES, *halves, *exponents)]
+    vectors = [(x,) for x in (*EDGES[F], *halves, *exponents)]
     assert_equal_to_specification(contract, function, (F,), F, vectors)
 
 
@@ -236,18 +228,8 @@ def test_roots_next_to_half_way_points(contract: Contract) -> None:
     assert_equal_to_specification(contract, Function.SQRT, (F,), F, vectors)
 
 
-def test_exp(contract: Contract) -> None:
-    """The exponential agrees over its range, and on the operands that are hardest to round."""
-    rng = random.Random(9)
-    operands = [
-        rng.getrandbits(1) << 31 | rng.randrange(0x32800000, 0x42D80000) for _ in range(480)
-    ]
-    vectors = [(x,) for x in (*EXP_EDGES, *operands)]
-    assert_equal_to_specification(contract, Function.EXP, (F,), F, vectors)
-
-
 def test_known_functions(contract: Contract) -> None:
-    """The chain knows the functions below 64 that are of operands only, exp and rsqrt; no more."""
+    """The module knows the functions below 64 that are of operands only, and no more."""
     known = {number for number in range(300) if contract.call("is_known", number)}
     assert known == ON_CHAIN
     for unknown in (Function.UNIFORM, Function.ARGMAX, Function.SIN, 63, 255, 256, 2**256 - 1):

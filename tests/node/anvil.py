@@ -15,6 +15,8 @@ ACCOUNTS = 12
 BALANCE_ETHER = 10**9
 CHAIN_ID = 131277322940537
 """eth-tester's own, so that commitments, which bind it, are the same bytes on both chains."""
+KEPT_STATES = 100_000
+"""More than any test makes: a state that anvil has moved to the disk cannot be rolled back to."""
 START_S = 60.0
 LISTENING = "Listening on "
 
@@ -80,6 +82,7 @@ def run_anvil(program: Path, folder: Path) -> Iterator[Anvil]:
     command += ["--mnemonic", MNEMONIC, "--accounts", str(ACCOUNTS)]
     command += ["--balance", str(BALANCE_ETHER), "--chain-id", str(CHAIN_ID)]
     command += ["--order", "fifo", "--disable-default-create2-deployer"]
+    command += ["--prune-history", str(KEPT_STATES)]
     log = folder / "anvil.log"
     with (
         log.open("w") as output,

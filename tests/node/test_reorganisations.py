@@ -109,7 +109,14 @@ def test_the_deepest_replacement_at_any_call(node: Anvil, way: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("depth", range(1, REORGANISATION_BLOCKS + 1))
 @pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("lie", [SCALAR, SINK, SILENT], ids=["scalar", "sink", "silent"])
-def test_replacements_of_any_depth(node: Anvil, lie: Lie, way: str, depth: int) -> None:
-    """The same with every depth up to that, for games that end by scalar, state and clock."""
-    check(node, lie, WAYS[way], depth)
+def test_replacements_of_any_depth(node: Anvil, way: str, depth: int) -> None:
+    """The same with every depth up to that, for a game that goes down to a scalar."""
+    check(node, SCALAR, WAYS[way], depth)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("lie", [SINK, SILENT], ids=["sink", "silent"])
+def test_the_deepest_replacement_with_other_endings(node: Anvil, lie: Lie, way: str) -> None:
+    """The same for games that end by the state and by the clock."""
+    check(node, lie, WAYS[way], REORGANISATION_BLOCKS)
