@@ -39,7 +39,7 @@ def join(game: Game, player: Player, rival: Digest = ZERO) -> Game:
 
 
 def test_an_honest_claim_may_come_late(case: Case, liars: dict[str, Run]) -> None:
-    """Who joins with a claim of its own after the revelation wins, and has the reward."""
+    """Who joins with a claim of its own after the revelation wins, and has the prize."""
     court = open_model_court()
     game = make_game(court, case, {"lazy-1": liars["lazy-1"]})
     play_until(game, "reveal")
@@ -48,7 +48,7 @@ def test_an_honest_claim_may_come_late(case: Case, liars: dict[str, Run]) -> Non
     assert list(game.play())
     assert game.get_winners() == ["honest-1"]
     gained = game.referee.balance(court.accounts[9]) - 10**21
-    assert gained == game.terms.prize_wei + game.stakes.reward_wei
+    assert gained == game.terms.prize_wei
     check_money(game)
 
 

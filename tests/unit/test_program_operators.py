@@ -35,8 +35,8 @@ def test_every_overload_exists() -> None:
         getattr(getattr(getattr(torch.ops, namespace), packet), overload)
 
 
-def test_functions_of_the_verifier_are_marked() -> None:
-    """A function that the contract does not compute has a mark, the others have none."""
+def test_an_operator_is_described_by_kinds_and_functions() -> None:
+    """A row of the page names what an operator is lowered to, and views as such."""
     assert describe({(Kind.MAP, Function.ADD)}) == "map | add"
-    assert describe({(Kind.MAP, Function.POW)}) == "map | pow°"
+    assert describe({(Kind.MAP, Function.POW)}) == "map | pow"
     assert describe(set()) == "*view* | "
