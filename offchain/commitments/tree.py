@@ -86,13 +86,14 @@ class Tree:
     def children(self, level: int, index: int) -> list[Digest]:
         """Return the nodes that a round opens below a node, from the left; a leaf's is itself."""
         down = get_block(level)
-        return [row.tobytes() for row in self._levels[level - down][index << down :][: 1 << down]]
+        last = min(index + 1 << down, get_width(self.count, level - down))
+        return [self.node(level - down, place) for place in range(index << down, last)]
 
     def proof(self, index: int, low: int = 0, high: int | None = None) -> list[Digest]:
         """Return the siblings that lead from node `index` of level `low` up to level `high`."""
         siblings = []
         for level in range(low, self.height if high is None else high):
-            if index ^ 1 < len(self._levels[level]):
+            if index ^ 1 < get_width(self.count, level):
                 siblings.append(self.node(level, index ^ 1))
             index >>= 1
         return siblings

@@ -11,10 +11,11 @@ from offchain.commitments.tags import Tag
 from offchain.commitments.tensors import (
     Array,
     TensorTree,
+    compute_history_root,
     compute_state_root,
     compute_tensor_root,
 )
-from offchain.commitments.tree import Digest, Tree, hash_root
+from offchain.commitments.tree import Digest, Tree
 from offchain.errors import StoreError
 from offchain.execution.executor import Executor
 from offchain.execution.order import find_storages
@@ -126,7 +127,7 @@ class Run:
     @property
     def history_root(self) -> Digest:
         """The root of the claimed history."""
-        return hash_root(Tag.HISTORY_ROOT, len(self.roots), self.history.top)
+        return compute_history_root(self.roots)
 
     def state(self, step: int) -> Sequence[Array]:
         """Return the state before a step (after the last one, for the number of steps)."""

@@ -1,4 +1,4 @@
-"""The bounded verifier: recomputes one operator, or one scalar of it, off chain and in a sandbox.
+"""The bounded verifier: recomputes one operator, off chain and in a sandbox.
 
 `verifier` is the side that asks: it checks a question, knows its cost (`bounds`) and refuses it
 before anything runs, starts a process and judges by what comes back. `worker` is that process: it

@@ -51,13 +51,13 @@ def get_elements(operand: Operand) -> int:
 
 def compute_operator_cost(node: Node) -> Cost:
     """Return the cost of all elements of an operator."""
+    operand_bytes = sum(
+        get_elements(operand) * operand.dtype.width
+        for operand in node.operands
+        if operand.origin is not Origin.IMMEDIATE
+    )
     output_bytes = node.elements * node.dtype.width
-    return Cost(_count_operations(node), _count_operand_bytes(node) + output_bytes)
-
-
-def compute_scalar_cost(node: Node) -> Cost:
-    """Return the cost of one scalar operation of an operator, its operands being given whole."""
-    return Cost(1, _count_operand_bytes(node))
+    return Cost(_count_operations(node), operand_bytes + output_bytes)
 
 
 def compute_memory_bytes(node: Node, cost: Cost) -> int:
@@ -71,14 +71,6 @@ def compute_memory_bytes(node: Node, cost: Cost) -> int:
     if node.kind in (Kind.MAP, Kind.SCATTER):
         memory += cost.operations * sum(operand.dtype.width for operand in node.operands)
     return memory
-
-
-def _count_operand_bytes(node: Node) -> int:
-    return sum(
-        get_elements(operand) * operand.dtype.width
-        for operand in node.operands
-        if operand.origin is not Origin.IMMEDIATE
-    )
 
 
 def _count_operations(node: Node) -> int:

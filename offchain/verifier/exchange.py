@@ -18,7 +18,7 @@ from offchain.commitments.tensors import Array
 from offchain.commitments.tree import Digest
 from offchain.errors import VerifierError
 from offchain.verifier.bounds import Bound
-from offchain.verifier.questions import Question, ScalarQuestion
+from offchain.verifier.questions import Question
 
 _QUESTION = "question.json"
 _TENSORS = "question.safetensors"
@@ -31,13 +31,13 @@ class Answer:
     """What the worker found.
 
     Attributes:
-        root: root of the right output; None when one scalar was asked for.
+        root: root of the right output.
         differs_at: linear index of the first element in which the claimed output differs, if any.
         claimed_bits: the claimed bits there.
-        correct_bits: the right bits there, or the scalar that was asked for.
+        correct_bits: the right bits there.
     """
 
-    root: Digest | None = None
+    root: Digest
     differs_at: int | None = None
     claimed_bits: int | None = None
     correct_bits: int | None = None
@@ -51,46 +51,38 @@ class Refusal:
     operand: int | None = None
 
 
-def write_question(folder: Path, question: Question | ScalarQuestion, bound: Bound) -> None:
+def write_question(folder: Path, question: Question, bound: Bound) -> None:
     """Write a question for the worker."""
     tensors = {str(i): a for i, a in enumerate(question.operands) if a is not None}
-    if isinstance(question, ScalarQuestion):
-        places = ("element", "position", "accumulator_bits", "claimed_bits")
-        claim = {place: getattr(question, place) for place in places}
-    else:
-        claim = {"claimed_root": question.claimed_root.hex()}
-        if question.claimed is not None:
-            tensors[_CLAIMED] = question.claimed
+    if question.claimed is not None:
+        tensors[_CLAIMED] = question.claimed
     content = {
         "bound": asdict(bound),
         "encoding": question.encoding.hex(),
         "step": question.step,
         "operand_roots": [root and root.hex() for root in question.operand_roots],
-        "claim": claim,
+        "claimed_root": question.claimed_root.hex(),
     }
     save_file({name: np.asarray(a, order="C") for name, a in tensors.items()}, folder / _TENSORS)
     (folder / _QUESTION).write_text(json.dumps(content))
 
 
-def read_question(folder: Path) -> tuple[Question | ScalarQuestion, Bound]:
+def read_question(folder: Path) -> tuple[Question, Bound]:
     """Return the question that was written, and its bound."""
     content = json.loads((folder / _QUESTION).read_bytes())
     tensors: dict[str, Array] = load_file(folder / _TENSORS)
     roots = tuple(root and bytes.fromhex(root) for root in content["operand_roots"])
     operands = tuple(tensors.get(str(i)) for i in range(len(roots)))
-    inputs = (bytes.fromhex(content["encoding"]), content["step"], operands, roots)
-    claim, bound = content["claim"], Bound(**content["bound"])
-    if "claimed_root" in claim:
-        root = bytes.fromhex(claim["claimed_root"])
-        return Question(*inputs, root, tensors.get(_CLAIMED)), bound
-    return ScalarQuestion(*inputs, **claim), bound
+    encoding, claimed_root = (bytes.fromhex(content[key]) for key in ("encoding", "claimed_root"))
+    inputs = (encoding, content["step"], operands, roots)
+    return Question(*inputs, claimed_root, tensors.get(_CLAIMED)), Bound(**content["bound"])
 
 
 def write_answer(folder: Path, answer: Answer | Refusal) -> None:
     """Write the worker's answer."""
     content = asdict(answer)
     if isinstance(answer, Answer):
-        content["root"] = answer.root and answer.root.hex()
+        content["root"] = answer.root.hex()
     (folder / _ANSWER).write_text(json.dumps(content))
 
 
@@ -106,9 +98,9 @@ def read_answer(folder: Path) -> Answer | Refusal:
         raise VerifierError(f"the worker's answer is unreadable ({error}); ask again") from error
 
 
-def _digest(value: Any) -> Digest | None:
-    digest = None if value is None else bytes.fromhex(value)
-    if digest is None or len(digest) == DIGEST_BYTES:
+def _digest(value: Any) -> Digest:
+    digest = bytes.fromhex(value)
+    if len(digest) == DIGEST_BYTES:
         return digest
     raise ValueError(f"{value!r} is not a digest")
 

@@ -1,4 +1,4 @@
-"""What the worker computes: a whole operator by the fast executor, or one scalar by definition."""
+"""What the worker computes: a whole operator, by the fast executor."""
 
 from pathlib import Path
 
@@ -8,10 +8,9 @@ from offchain.arithmetic.evaluate import UndefinedTypesError
 from offchain.commitments.tensors import Array, compute_tensor_root, encode_elements
 from offchain.errors import MootError
 from offchain.execution.plans import plan_node
-from offchain.programs.graph import Node, Operand
-from offchain.programs.semantics import compute_initial, compute_step
+from offchain.programs.graph import Node
 from offchain.verifier.exchange import Answer, Refusal, read_question, write_answer
-from offchain.verifier.questions import Inputs, Question, ScalarQuestion, check
+from offchain.verifier.questions import Question, check
 
 
 def work(folder: Path) -> None:
@@ -26,14 +25,12 @@ def _answer(folder: Path) -> Answer | Refusal:
         wrong = find_wrong_operand(question)
         if wrong is not None:
             return Refusal("does not have its agreed root", wrong)
-        if isinstance(question, ScalarQuestion):
-            return Answer(correct_bits=compute_scalar(node, question))
         return compare(question, compute_operator(node, question))
     except (MootError, UndefinedTypesError) as error:
         return Refusal(str(error))
 
 
-def find_wrong_operand(question: Inputs) -> int | None:
+def find_wrong_operand(question: Question) -> int | None:
     """Return the index of the first operand that does not have its agreed root."""
     pairs = zip(question.operands, question.operand_roots, strict=True)
     for index, (array, root) in enumerate(pairs):
@@ -46,23 +43,6 @@ def compute_operator(node: Node, question: Question) -> Array:
     """Return an operator's output, computed by the fast executor."""
     with np.errstate(all="ignore"):
         return plan_node(node).run(question.operands, question.step)
-
-
-def compute_scalar(node: Node, question: ScalarQuestion) -> int:
-    """Return the bits of an element, or of a fold the accumulator after its step."""
-
-    def fetch(place: int, operand: Operand, index: int) -> int:  # noqa: ARG001 - the protocol's
-
-        array = question.operands[node.operands.index(operand)]
-        assert array is not None
-        return get_bits(array, index)
-
-    before, element, position = question.accumulator_bits, question.element, question.position
-    if node.kind.folds and position == 0:
-        before = compute_initial(node, element, fetch)
-        if node.fold_length == 0:
-            return before
-    return compute_step(node, element, position, before, question.step, fetch)
 
 
 def compare(question: Question, output: Array) -> Answer:

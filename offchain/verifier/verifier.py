@@ -17,13 +17,13 @@ from pathlib import Path
 
 from safetensors import SafetensorError
 
-from offchain.commitments.tensors import NUMPY_TYPES, Array
+from offchain.commitments.tensors import NUMPY_TYPES
 from offchain.commitments.tree import Digest
 from offchain.errors import LimitReached, VerifierError, WrongOperand
 from offchain.programs.graph import Node
 from offchain.verifier.bounds import DEFAULT, Bound, Cost, compute_memory_bytes
 from offchain.verifier.exchange import Answer, read_answer, write_question
-from offchain.verifier.questions import Question, ScalarQuestion, check
+from offchain.verifier.questions import Question, check
 from offchain.verifier.sandbox import Limits
 from offchain.verifier.worker import OUT_OF_MEMORY
 
@@ -46,17 +46,17 @@ class Ruling:
 
     Attributes:
         upheld: whether the defender's claim is right.
-        root: root of the right output; None when one scalar was asked for.
+        root: root of the right output.
         operations: scalar operations that it cost, by the operator's shapes.
         bytes: bytes of operands and output, likewise.
         differs_at: linear index of the first element in which the claim is wrong; None when it is
             upheld, and when the claimed output is not known or has another shape or type.
-        claimed_bits: the claimed bits of that element; for a scalar the claimed bits.
-        correct_bits: the right bits of that element; for a scalar the right bits.
+        claimed_bits: the claimed bits of that element.
+        correct_bits: the right bits of that element.
     """
 
     upheld: bool
-    root: Digest | None
+    root: Digest
     operations: int
     bytes: int
     differs_at: int | None
@@ -74,8 +74,6 @@ def rule(question: Question, bound: Bound = DEFAULT) -> Ruling:
         VerifierError: the question makes no sense, or the machine failed.
     """
     cost, answer = _ask(question, bound)
-    if answer.root is None:
-        raise VerifierError("the worker's answer has no root; ask again")
     return Ruling(
         answer.root == question.claimed_root,
         answer.root,
@@ -87,42 +85,9 @@ def rule(question: Question, bound: Bound = DEFAULT) -> Ruling:
     )
 
 
-def rule_scalar(
-    encoding: bytes,
-    step: int,
-    element: int,
-    position: int,
-    accumulator_bits: int,
-    claimed_bits: int,
-    operands: tuple[Array | None, ...],
-    operand_roots: tuple[Digest | None, ...],
-    bound: Bound = DEFAULT,
-) -> Ruling:
-    """Recompute one scalar operation, as the readable semantics defines it, and rule on its bits.
-
-    The arguments are those of `ScalarQuestion`; it raises what `rule` raises.
-    """
-    question = ScalarQuestion(
-        encoding, step, operands, operand_roots, element, position, accumulator_bits, claimed_bits
-    )
-    cost, answer = _ask(question, bound)
-    if answer.correct_bits is None:
-        raise VerifierError("the worker's answer has no bits; ask again")
-    upheld = answer.correct_bits == claimed_bits
-    return Ruling(
-        upheld,
-        None,
-        cost.operations,
-        cost.bytes,
-        None if upheld else element,
-        claimed_bits,
-        answer.correct_bits,
-    )
-
-
-def _ask(question: Question | ScalarQuestion, bound: Bound) -> tuple[Cost, Answer]:
+def _ask(question: Question, bound: Bound) -> tuple[Cost, Answer]:
     node, cost = check(question, bound)
-    if isinstance(question, Question) and question.claimed is not None:
+    if question.claimed is not None:
         claimed = question.claimed
         if (claimed.dtype, claimed.shape) != (NUMPY_TYPES[node.dtype], node.shape):
             question = replace(question, claimed=None)

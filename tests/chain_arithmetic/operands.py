@@ -14,7 +14,6 @@ Vectors = npt.NDArray[np.uint32]
 """Operands as bit patterns: shape (count, operands of the function)."""
 
 _SIGN = np.uint32(1 << 31)
-_NAN = 0x7FC00000
 _STEPS = np.arange(-3, 4)
 _LARGEST_RESULT = 150.0
 """The logarithm to base 2 beyond which a power is infinite or zero."""

@@ -38,7 +38,7 @@ class Subject:
         return function
 
 
-_PLACES: Mapping[Function, tuple[str, str]] = {
+PLACES: Mapping[Function, tuple[str, str]] = {
     Function.EXP: ("exponential", "exp"),
     Function.EXPM1: ("exponential", "expm1"),
     Function.EXP2: ("exponential", "exp2"),
@@ -57,6 +57,7 @@ _PLACES: Mapping[Function, tuple[str, str]] = {
     Function.SIGMOID: ("exponential", "sigmoid"),
     Function.POW: ("power", "pow"),
 }
+"""The module of each function, and its name there."""
 
 
 def _expect(function: Function, vectors: Vectors) -> list[int]:
@@ -70,7 +71,7 @@ TRANSCENDENTAL: Mapping[str, Subject] = {
         partial(draw_operands, function),
         partial(_expect, function),
     )
-    for function, place in _PLACES.items()
+    for function, place in PLACES.items()
 }
 """The functions that mathematics defines, by name; the oracle is MPFR."""
 

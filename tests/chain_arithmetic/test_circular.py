@@ -1,9 +1,7 @@
-"""Sine, cosine and tangent on the chain: correctly rounded for every finite operand."""
+"""Sine, cosine and tangent on the chain: the reduction of angles, and the errors of series."""
 
-from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
-from statistics import mean
 
 import gmpy2
 import pytest
@@ -13,21 +11,11 @@ from hypothesis import strategies as st
 from contracts.port import load
 from offchain.arithmetic import float32
 from offchain.arithmetic.functions import Function
-from tests.chain_arithmetic.bytecode import Bytecode, deployed
-from tests.chain_arithmetic.rounding import (
-    SPECIALS,
-    assert_correctly_rounded,
-    draw_operands,
-    expose,
-    get_hardest,
-    load_changed,
-    surround,
-)
+from tests.chain_arithmetic.families import FAMILIES, get_functions, is_right
+from tests.chain_arithmetic.rounding import get_hardest, load_changed, surround
 from tests.sweeps.oracle import round_exactly, to_float
 
-FUNCTIONS = {"sin": Function.SIN, "cos": Function.COS, "tan": Function.TAN}
-TURNS = (0.5, 0.7853982, 1.5707964, 2.3561945, 3.1415927, 4.712389, 6.2831855, 2.0**104)
-"""Where reduction begins, multiples of an eighth of a turn, and a large power of two."""
+FUNCTIONS = list(get_functions("circular").values())
 
 EXPONENTS = range(-24, 105)
 """Of the operands that are reduced, m * 2^exponent with m < 2^24."""
@@ -38,13 +26,6 @@ UNIT = 1_024 - 126
 
 EIGHTH_TURN = 66_814_286_504_060_421_741_230_023_322_616_923_956
 PRECISE = gmpy2.context(precision=700)
-
-
-@pytest.fixture(scope="module")
-def contract() -> Iterator[Bytecode]:
-    """The three functions, callable."""
-    with deployed("wrapper", expose("circular", FUNCTIONS)) as bytecode:
-        yield bytecode
 
 
 def find_nearest(exponent: int) -> int:
@@ -69,39 +50,13 @@ def get_distance(significand: int, exponent: int) -> gmpy2.mpfr:
         return abs(turns - gmpy2.rint(turns))
 
 
-def is_right(name: str, x: int) -> bool:
-    """Return whether the port's result is MPFR's."""
-    return bool(getattr(load("circular"), name)(x) == round_exactly(FUNCTIONS[name], x))
-
-
-@pytest.mark.parametrize("name", FUNCTIONS)
-def test_bytecode(contract: Bytecode, name: str) -> None:
-    """The bytecode rounds correctly: hardest operands, special ones, turns, and any."""
-    operands = [*get_hardest(FUNCTIONS[name]), *SPECIALS, *surround(TURNS), *draw_operands(2, 60)]
-    assert_correctly_rounded(contract, name, FUNCTIONS[name], [(x,) for x in operands])
-
-
-@pytest.mark.parametrize("name", FUNCTIONS)
-def test_gas(contract: Bytecode, name: str) -> None:
-    """No operand, be it large, costs more than a few thousand gas."""
-    gas = contract.measure(name, [(x,) for x in draw_operands(4, 60)])
-    assert mean(gas) < max(gas) < 4_000
-
-
 @settings(deadline=None)
-@given(st.sampled_from(sorted(FUNCTIONS)), st.integers(0, (1 << 32) - 1))
-def test_any_operand(name: str, x: int) -> None:
-    """Whatever the operand is, the result is MPFR's."""
-    assert is_right(name, x)
-
-
-@settings(deadline=None)
-@given(st.sampled_from(sorted(FUNCTIONS)), st.sampled_from(EXPONENTS), st.integers(-2, 2))
-def test_next_to_multiples_of_a_quarter_turn(name: str, exponent: int, by: int) -> None:
+@given(st.sampled_from(FUNCTIONS), st.sampled_from(EXPONENTS), st.integers(-2, 2))
+def test_next_to_multiples_of_a_quarter_turn(function: Function, exponent: int, by: int) -> None:
     """Where most bits cancel the result is MPFR's."""
     x = float32.encode(0, find_nearest(exponent), exponent) + by
-    assert is_right(name, x)
-    assert is_right(name, x ^ float32.SIGN)
+    assert is_right(function, x)
+    assert is_right(function, x ^ float32.SIGN)
 
 
 def test_nearest_multiple_of_a_quarter_turn() -> None:
@@ -156,5 +111,5 @@ def test_error_of_series(angle: int) -> None:
 def test_mistakes_show(tmp_path: Path, old: str, new: str) -> None:
     """The operands of these tests find a wrong digit, sign or coefficient."""
     broken = load_changed("circular", old, new, tmp_path)
-    operands = [*get_hardest(Function.SIN), *surround(TURNS)]
+    operands = [*get_hardest(Function.SIN), *surround(FAMILIES["circular"].edges)]
     assert any(broken.sin(x) != round_exactly(Function.SIN, x) for x in operands)

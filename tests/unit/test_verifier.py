@@ -23,24 +23,11 @@ from offchain.errors import (
 from offchain.programs.encoding import encode_node
 from offchain.programs.graph import Kind, Node, Operand, Origin, Row, immediate
 from offchain.verifier import verifier
-from offchain.verifier.bounds import (
-    DEFAULT,
-    Bound,
-    Cost,
-    compute_operator_cost,
-    compute_scalar_cost,
-)
-from offchain.verifier.exchange import (
-    Answer,
-    Refusal,
-    read_answer,
-    read_question,
-    write_answer,
-    write_question,
-)
-from offchain.verifier.questions import Question, ScalarQuestion
+from offchain.verifier.bounds import DEFAULT, Bound, Cost, compute_operator_cost
+from offchain.verifier.exchange import Refusal, read_answer, read_question, write_question
+from offchain.verifier.questions import Question
 from offchain.verifier.recompute import work
-from offchain.verifier.verifier import rule, rule_scalar
+from offchain.verifier.verifier import rule
 
 FLOAT, INT = DType.FLOAT32, DType.INT64
 ONE = 0x3F800000
@@ -196,46 +183,6 @@ def test_random_operator_depends_on_the_step() -> None:
     assert rule(question).root == first != rule(replace(question, step=1)).root
 
 
-def scalar(element: int, position: int, before: int, claimed: int, node: Node | None = None) -> Any:
-    """Rule on one scalar of the sum of four terms."""
-    node = node or make_sum()
-    operands = (None, TERMS)
-    roots = (None, compute_tensor_root(TERMS))
-    encoding = encode_node(node)
-    return rule_scalar(encoding, 0, element, position, before, claimed, operands, roots)
-
-
-def bits(value: float) -> int:
-    """The bits of a float."""
-    return int(np.float32(value).view(np.uint32))
-
-
-@pytest.mark.usefixtures("inline")
-def test_scalar_is_one_step_from_the_agreed_accumulator() -> None:
-    """A fold's step adds its own term to what both sides agreed on, whatever that was."""
-    ruling = scalar(0, 2, bits(100), bits(103))
-    assert (ruling.upheld, ruling.root, ruling.differs_at) == (True, None, None)
-    assert (ruling.operations, ruling.bytes) == (1, 16)
-    ruling = scalar(0, 2, bits(100), bits(102))
-    assert (ruling.upheld, ruling.differs_at) == (False, 0)
-    assert (ruling.claimed_bits, ruling.correct_bits) == (bits(102), bits(103))
-
-
-@pytest.mark.usefixtures("inline")
-def test_first_step_begins_with_the_initial_operand() -> None:
-    """The accumulator before the first step is the program's, as on the chain."""
-    assert scalar(0, 0, bits(100), bits(2)).upheld
-    assert not scalar(0, 0, bits(100), bits(101)).upheld
-
-
-@pytest.mark.usefixtures("idle")
-@pytest.mark.parametrize("place", [(1, 0), (-1, 0), (0, 4), (0, -1)])
-def test_place_outside_is_refused(place: tuple[int, int]) -> None:
-    """There is no ruling on an element or a fold step that does not exist."""
-    with pytest.raises(VerifierError, match="is outside"):
-        scalar(*place, 0, 0)
-
-
 @pytest.mark.parametrize(
     ("node", "operations", "size"),
     [
@@ -251,7 +198,6 @@ def test_place_outside_is_refused(place: tuple[int, int]) -> None:
 def test_cost_follows_from_the_shapes(node: Node, operations: int, size: int) -> None:
     """Operations and bytes are counted from the operator alone."""
     assert compute_operator_cost(node) == Cost(operations, size)
-    assert compute_scalar_cost(node).operations == 1
 
 
 @pytest.mark.usefixtures("idle")
@@ -300,13 +246,6 @@ def test_operand_in_another_shape_is_named() -> None:
     question = ask(make_addition(), X, Y, claimed=X + Y)
     with pytest.raises(WrongOperand, match="operand 0 does not have"):
         rule(replace(question, operands=(X.reshape(-1), Y)))
-
-
-@pytest.mark.usefixtures("inline")
-def test_scalar_checks_its_operands_too() -> None:
-    """A single operation is not computed from tensors that were not agreed on."""
-    with pytest.raises(WrongOperand, match="operand 1 does not have"):
-        rule_scalar(encode_node(make_sum()), 0, 0, 0, 0, 0, (None, TERMS), (None, bytes(32)))
 
 
 @pytest.mark.usefixtures("idle")
@@ -362,8 +301,6 @@ def test_undefined_function_gives_no_ruling() -> None:
     x = np.arange(4)
     with pytest.raises(VerifierError, match="EXP is not defined"):
         rule(ask(node, x, claimed=x))
-    with pytest.raises(VerifierError, match="EXP is not defined"):
-        rule_scalar(encode_node(node), 0, 0, 0, 0, 0, (x,), (compute_tensor_root(x),))
 
 
 def test_time_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -423,13 +360,6 @@ def test_unreadable_answer_gives_no_ruling(monkeypatch: pytest.MonkeyPatch, cont
     pretend(monkeypatch, lambda folder: (folder / "answer.json").write_text(content))
     with pytest.raises(VerifierError, match="the worker's answer"):
         rule(ask(make_addition(), X, Y, claimed=X))
-
-
-def test_answer_without_bits_gives_no_scalar_ruling(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An answer to another question is not taken for one to this."""
-    pretend(monkeypatch, lambda folder: write_answer(folder, Answer(bytes(32))))
-    with pytest.raises(VerifierError, match="has no bits"):
-        scalar(0, 0, 0, 0)
 
 
 def test_missing_answer_gives_no_ruling(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -511,7 +441,6 @@ def test_question_survives_its_files(tmp_path: Path, claimed: Array | None) -> N
     question = replace(question, claimed=claimed)
     write_question(tmp_path, question, Bound(seconds=0.5))
     back, bound = read_question(tmp_path)
-    assert isinstance(back, Question)
     assert bound == Bound(seconds=0.5)
     emptied = [replace(q, operands=(), claimed=None) for q in (question, back)]
     assert emptied[0] == emptied[1]
@@ -520,10 +449,3 @@ def test_question_survives_its_files(tmp_path: Path, claimed: Array | None) -> N
     ):
         assert (array is None) == (read is None)
         assert array is None or np.array_equal(array, read)  # type: ignore[arg-type]  # read is no None then
-
-
-def test_scalar_question_survives_its_files(tmp_path: Path) -> None:
-    """The worker reads the place and the bits that were written."""
-    question = ScalarQuestion(encode_node(make_sum()), 3, (None, None), (None, None), 4, 5, 6, 7)
-    write_question(tmp_path, question, DEFAULT)
-    assert read_question(tmp_path) == (question, DEFAULT)

@@ -18,9 +18,6 @@ from offchain.programs.lowering.views import (
     reshape,
 )
 
-LAST = (1 << 63) - 1
-"""ATen's end of a slice that has none."""
-
 
 def to_result_shape(b: Builder, x: View, *_: Any, **__: Any) -> View:
     """Lower the overloads that only change the shape."""
