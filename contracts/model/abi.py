@@ -4,8 +4,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import fields, is_dataclass
 from typing import Any
 
-from contracts.model.types import KEY_BYTES, Claim, Event, Facts, Job, Member, Position, Terms
-from contracts.model.words import hash_top, pack_facts, pack_head
+from contracts.model.types import KEY_BYTES, Claim, Event, Facts, Job, Member, Pair, Position, Terms
+from contracts.model.words import hash_pair, hash_top, pack_facts, pack_head
 from contracts.reasons import Ending, LeafMode, Outcome, Phase, Standing, Status
 from offchain.commitments.tree import Digest
 
@@ -94,12 +94,12 @@ def pack_args(args: Sequence[Any]) -> tuple[Any, ...]:
 
 def unpack_job(words: Sequence[Any]) -> Job:
     """Return the job of what `jobs` gives: the contract's own words (ledger.vy)."""
-    head, scope, tally, client, verifier, bond_wei, reward_wei, *roots = words
+    head, scope, tally, client, verifier, reward_wei, *roots = words
     layout, program_top, start_root, data_top = roots
-    opened, commit, reveal, window, clock, increment, mode = unpack(head, 40, 24, 24, 24, 24, 24, 8)
-    operators, state_slots, batch_slots, steps, every = unpack(scope, 32, 32, 32, 64, 64)
-    claims, hidden, defeated, forfeits, meetings, window_end, status, owed = unpack(
-        tally, 24, 24, 24, 24, 32, 40, 2, 1
+    opened, commit, reveal, window, clock, increment = unpack(head, 40, 24, 24, 24, 24, 24)
+    operators, state_slots, batch_slots, steps, every, mode = unpack(scope, 32, 32, 32, 64, 64, 8)
+    claims, hidden, defeated, forfeits, meetings, window_end, status, owed, bond_wei = unpack(
+        tally, 24, 24, 24, 24, 32, 40, 2, 1, 80
     )
     terms = Terms(
         operators=operators,
@@ -157,24 +157,44 @@ def get_key(top: Digest) -> int:
     return int.from_bytes(hash_top(top), "big")
 
 
-def from_abi(name: str, args: Sequence[Any]) -> Event:
-    """Return the model's event of a contract's."""
-    if name == "LeafComputed":
-        *pair, first, second, computed = args
-        return Event(name, (*pair, (first, second), computed))
-    return Event(name, tuple(_read(name, place, arg) for place, arg in enumerate(args)))
+class EventReader:
+    """Reads the contract's events, in the order in which they were announced.
+
+    Those of a match but the first have its number for a topic instead of its members.
+    """
+
+    def __init__(self) -> None:
+        self._pairs: dict[bytes, Pair] = {}
+
+    def note(self, pair: Pair) -> None:
+        """Remember the members of a match that did not begin under this reader's eyes."""
+        self._pairs[hash_pair(pair)] = pair
+
+    def read(self, name: str, args: Sequence[Any]) -> Event:
+        """Return the model's event of a contract's."""
+        if name == "MatchStarted":
+            self.note(Pair(*args[:3]))
+        if name not in _OF_MATCH:
+            return Event(name, _convert(name, args))
+        pair, values = self._pairs[bytes(args[0])], _convert(name, args[1:])
+        if name == "LeafComputed":
+            first, second, computed = values
+            values = ((first, second), computed)
+        return Event(name, (pair.job_id, pair.first, pair.second, *values))
 
 
-def _read(name: str, place: int, arg: Any) -> object:
-    reader = _READERS.get(name, {}).get(place)
-    return arg if reader is None else reader(arg)
+def _convert(name: str, args: Sequence[Any]) -> tuple[Any, ...]:
+    readers = _READERS.get(name, {})
+    return tuple(readers[i](arg) if i in readers else arg for i, arg in enumerate(args))
 
 
-_READERS: dict[str, dict[int, Callable[[Any], object]]] = {
+_OF_MATCH = frozenset({"Found", "Moved", "LeafComputed", "MatchEnded"})
+_READERS: dict[str, dict[int, Callable[[Any], Any]]] = {
     "MatchStarted": {3: unpack_position},
-    "Found": {3: unpack_facts},
-    "Moved": {3: unpack_position, 4: tuple},
-    "MatchEnded": {3: Outcome, 4: Ending},
+    "Found": {0: unpack_facts},
+    "Moved": {0: unpack_position, 1: tuple},
+    "MatchEnded": {0: Outcome, 1: Ending},
     "Settled": {1: Status},
 }
-"""How the arguments that are not plain are read, by the event's name and the argument's place."""
+"""How the arguments that are not plain are read, by the event's name and the argument's place; the
+number of a match does not count as one."""

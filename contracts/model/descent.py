@@ -4,10 +4,9 @@ Both sides open their own trees by turns. A move picks the place where the other
 and the mover's own first differ, and shows the mover's nodes below that place. As all siblings left
 of the path are shared, the leaf at which they arrive is the first in which the two trees differ,
 whoever plays: there is nothing to choose, and so anyone may make these moves for a side. Fresh
-commitments (`enter_interval`, `enter_trace`) come from the member whose bond they risk.
+commitments (`enter_claimed`) come from the member whose bond they risk.
 """
 
-from collections.abc import Callable
 from dataclasses import replace
 
 from contracts.model.checks import require
@@ -28,6 +27,7 @@ from offchain.commitments.tree import (
     hash_root,
     is_member,
 )
+from offchain.programs.graph import Node
 
 NODE_TAGS = {
     Phase.HISTORY: Tag.HISTORY_NODE,
@@ -42,34 +42,62 @@ BOTH = 2
 
 
 def on_descend(store: Store, message: Message, pair: Pair, position: Position, dive: Dive) -> None:
-    """Pick in the other side's opening, and open one's own node there."""
+    """Pick in the other side's opening, and open one's own node there.
+
+    A leaf belongs to the call that enters what it stands for, and to this one where nothing can be
+    entered: at the start, at an operator that the verifier rules on, at a tensor of the state.
+    """
     turn = begin(store, message, pair, position, *NODE_TAGS)
     require(position.entered == BOTH, Reason.WRONG_PHASE)
     _descend(turn, dive)
+    if turn.position.level:
+        turn.pass_on(nodes=dive.nodes)
+        return
+    if position.phase is Phase.HISTORY:
+        require(turn.position.index == 0, Reason.WRONG_PHASE)
+        start_root, nodes = turn.job.terms.start_root, turn.position.nodes
+        turn.decide(Ending.START, (nodes[0] == start_root, nodes[1] == start_root))
+        return
+    if position.phase is Phase.TRACE:
+        require(_is_operator(turn, LeafMode.OPERATOR), Reason.WRONG_PHASE)
+        turn.change(phase=Phase.VERIFIER)
+    else:
+        require(position.phase is Phase.STATE, Reason.WRONG_PHASE)
+        turn.change(phase=Phase.SINK)
+    turn.pass_on(nodes=dive.nodes)
 
 
 def _descend(turn: Turn, dive: Dive) -> None:
-    phase = turn.position.phase
-    pick(turn, dive)
-    if turn.position.level:
-        turn.pass_on(nodes=dive.nodes)
-    else:
-        _LEAVES[phase](turn, dive.nodes)
-
-
-def pick(turn: Turn, dive: Dive) -> None:
     """Go to the place that the mover picks, and open its node there."""
-    old, tag = turn.position, NODE_TAGS[turn.position.phase]
+    _go_down(turn, dive)
+    _tie(turn, _fold(turn, dive.nodes), dive)
+
+
+def arrive(turn: Turn, leaf: Digest, dive: Dive) -> None:
+    """Go to the leaf that the mover picks; `leaf` is its own."""
+    _go_down(turn, dive)
+    require(turn.position.level == 0, Reason.WRONG_PHASE)
+    _tie(turn, leaf, dive)
+
+
+def _go_down(turn: Turn, dive: Dive) -> None:
+    """Find the place that the mover picks in what the other side has opened."""
+    old = turn.position
     level, index = old.level - old.span, (old.index << old.span) + dive.child
     is_child = dive.child < 1 << old.span and index < get_width(old.count, level)
     require(is_child, Reason.OUT_OF_RANGE)
     turn.change(level=level, index=index)
-    own = _fold(turn, dive.nodes)
-    require(own != dive.node, Reason.SAME_NODE)
-    pair = (own, dive.node) if turn.mover == 0 else (dive.node, own)
-    above = _climb(tag, pair, turn.mover, index, old.count, level, old.level, dive.siblings)
-    require(above == old.nodes, Reason.BAD_PROOF)
-    turn.change(nodes=pair, span=get_block(level))
+
+
+def _tie(turn: Turn, mine: Digest, dive: Dive) -> None:
+    """Tie both sides' nodes at the picked place to those from which it was reached."""
+    require(mine != dive.node, Reason.SAME_NODE)
+    pair = (mine, dive.node) if turn.mover == 0 else (dive.node, mine)
+    above = _climb(turn, pair, dive.siblings)
+    require(above == turn.position.nodes, Reason.BAD_PROOF)
+    turn.change(nodes=pair, span=get_block(turn.position.level))
+    if turn.position.level == 0:
+        turn.change(entered=0)
 
 
 def _fold(turn: Turn, nodes: tuple[Digest, ...]) -> Digest:
@@ -83,19 +111,13 @@ def _fold(turn: Turn, nodes: tuple[Digest, ...]) -> Digest:
 
 
 def _climb(
-    tag: Tag,
-    pair: tuple[Digest, Digest],
-    mover: int,
-    index: int,
-    count: int,
-    low: int,
-    high: int,
-    siblings: tuple[Digest, ...],
+    turn: Turn, picked: tuple[Digest, Digest], siblings: tuple[Digest, ...]
 ) -> tuple[Digest, Digest] | None:
-    """Return both sides' nodes of level `high`; None if the siblings are not those needed."""
-    rest = list(siblings)
-    width = get_width(count, low)
-    for _ in range(low, high):
+    """Return both sides' nodes a span above the picked ones; None if siblings lack or are left."""
+    position, pair, rest = turn.position, picked, list(siblings)
+    tag, index = NODE_TAGS[position.phase], position.index
+    width = get_width(position.count, position.level)
+    for _ in range(position.span):
         if index & 1:
             if not rest:
                 return None
@@ -105,60 +127,16 @@ def _climb(
             if len(rest) < BOTH:
                 return None
             theirs, mine = rest.pop(0), rest.pop(0)
-            right = (mine, theirs) if mover == 0 else (theirs, mine)
+            right = (mine, theirs) if turn.mover == 0 else (theirs, mine)
             pair = (hash_node(tag, pair[0], right[0]), hash_node(tag, pair[1], right[1]))
         index, width = index >> 1, (width + 1) >> 1
     return None if rest else pair
 
 
-def _reach_checkpoint(turn: Turn, nodes: tuple[Digest, ...]) -> None:
-    """The first checkpoint in dispute; the start is checked at once."""
-    terms, position = turn.job.terms, turn.position
-    if position.index == 0:
-        is_right = (position.nodes[0] == terms.start_root, position.nodes[1] == terms.start_root)
-        turn.decide(Ending.START, is_right)
-        return
-    first = (position.index - 1) * terms.checkpoint_every
-    is_step = get_interval_length(terms, first) == 1
-    turn.change(phase=Phase.TRACE if is_step else Phase.INTERVAL, entered=0)
-    turn.pass_on(nodes=nodes)
-
-
-def _reach_state(turn: Turn, nodes: tuple[Digest, ...]) -> None:
-    """The first state of the interval in dispute."""
-    turn.change(phase=Phase.TRACE, entered=0)
-    turn.pass_on(nodes=nodes)
-
-
-def _reach_operator(turn: Turn, nodes: tuple[Digest, ...]) -> None:
-    """The first operator whose output is in dispute, or else the state that the outputs make."""
+def _is_operator(turn: Turn, mode: LeafMode) -> bool:
+    """Whether the leaf of a trace is an operator's output, in a job of this leaf mode."""
     terms = turn.job.terms
-    phase = Phase.TENSOR if terms.leaf_mode is LeafMode.SCALAR else Phase.VERIFIER
-    if turn.position.index == terms.operators:
-        phase = Phase.STATE
-    turn.change(phase=phase, entered=0)
-    turn.pass_on(nodes=nodes)
-
-
-def _reach_chunk(turn: Turn, nodes: tuple[Digest, ...]) -> None:
-    """The first chunk of the output in dispute."""
-    turn.change(phase=Phase.CHUNK, entered=0)
-    turn.pass_on(nodes=nodes)
-
-
-def _reach_slot(turn: Turn, nodes: tuple[Digest, ...]) -> None:
-    """The first tensor of the state after the step in dispute."""
-    turn.change(phase=Phase.SINK)
-    turn.pass_on(nodes=nodes)
-
-
-_LEAVES: dict[Phase, Callable[[Turn, tuple[Digest, ...]], None]] = {
-    Phase.HISTORY: _reach_checkpoint,
-    Phase.INTERVAL: _reach_state,
-    Phase.TRACE: _reach_operator,
-    Phase.TENSOR: _reach_chunk,
-    Phase.STATE: _reach_slot,
-}
+    return turn.position.index != terms.operators and terms.leaf_mode is mode
 
 
 def get_interval_length(terms: Terms, first_step: int) -> int:
@@ -166,58 +144,57 @@ def get_interval_length(terms: Terms, first_step: int) -> int:
     return min(terms.checkpoint_every, terms.steps - first_step)
 
 
-def on_enter_interval(
+def on_enter_claimed(
     store: Store,
     message: Message,
     pair: Pair,
     position: Position,
     facts: Facts,
+    leaf: Digest,
     top: Digest,
     last_proof: tuple[Digest, ...],
     dive: Dive,
 ) -> None:
-    """Commit to the state after every step of the disputed interval; the last one is claimed."""
-    turn = begin_with(store, message, pair, position, facts, Phase.INTERVAL)
+    """Commit to what has led to a state that has been claimed already.
+
+    That is the states after the steps of the disputed interval, or the outputs of the operators of
+    the disputed step; the claimed state is the last leaf of either tree. `leaf` is the mover's own
+    state at the place that it picks; the second to enter picks in the tree that is entered.
+    """
+    phases = (Phase.HISTORY, Phase.INTERVAL, Phase.TRACE)
+    turn = begin_with(store, message, pair, position, facts, *phases)
     turn.require_own()
-    if position.entered == 0:
-        facts = _locate_interval(turn.job.terms, facts, position.index)
-    count = get_interval_length(turn.job.terms, facts.first_step)
-    claimed = position.nodes[turn.mover]
-    is_last = is_member(Tag.INTERVAL_NODE, top, claimed, count - 1, count, last_proof)
+    if position.entered == BOTH:
+        require(position.phase is not Phase.TRACE, Reason.WRONG_PHASE)
+        arrive(turn, leaf, dive)
+        facts = _find_step(turn, facts)
+    terms, mover = turn.job.terms, turn.mover
+    count, phase = terms.operators + 1, turn.position.phase
+    if phase is Phase.INTERVAL:
+        count = get_interval_length(terms, facts.first_step)
+    claimed = turn.position.nodes[mover]
+    is_last = is_member(NODE_TAGS[phase], top, claimed, count - 1, count, last_proof)
     require(is_last, Reason.BAD_PROOF)
-    turn.find(replace(facts, intervals=_put(facts.intervals, turn.mover, top)))
+    if phase is Phase.INTERVAL:
+        facts = replace(facts, intervals=_put(facts.intervals, mover, top))
+    else:
+        facts = replace(facts, traces=_put(facts.traces, mover, top))
+    turn.find(facts)
     _enter(turn, top, count, dive)
 
 
-def _locate_interval(terms: Terms, facts: Facts, checkpoint: int) -> Facts:
-    first = (checkpoint - 1) * terms.checkpoint_every
-    return replace(facts, checkpoint=checkpoint, first_step=first, step=first)
-
-
-def on_enter_trace(
-    store: Store,
-    message: Message,
-    pair: Pair,
-    position: Position,
-    facts: Facts,
-    top: Digest,
-    last_proof: tuple[Digest, ...],
-    dive: Dive,
-) -> None:
-    """Commit to the outputs of all operators of the disputed step; the last leaf is its state."""
-    turn = begin_with(store, message, pair, position, facts, Phase.TRACE)
-    turn.require_own()
-    if position.entered == 0:
-        if facts.checkpoint == 0:
-            facts = _locate_interval(turn.job.terms, facts, position.index)
-        else:
-            facts = replace(facts, step=facts.first_step + position.index)
-    count = turn.job.terms.operators + 1
-    claimed = position.nodes[turn.mover]
-    is_last = is_member(Tag.TRACE_NODE, top, claimed, count - 1, count, last_proof)
-    require(is_last, Reason.BAD_PROOF)
-    turn.find(replace(facts, traces=_put(facts.traces, turn.mover, top)))
-    _enter(turn, top, count, dive)
+def _find_step(turn: Turn, facts: Facts) -> Facts:
+    """Go on from the first checkpoint in dispute, or from the first state of an interval."""
+    terms, index = turn.job.terms, turn.position.index
+    if turn.position.phase is Phase.INTERVAL:
+        # Until now the step was the interval's first.
+        turn.change(phase=Phase.TRACE)
+        return replace(facts, step=facts.first_step + index)
+    require(index != 0, Reason.OUT_OF_RANGE)
+    first = (index - 1) * terms.checkpoint_every
+    is_step = get_interval_length(terms, first) == 1
+    turn.change(phase=Phase.TRACE if is_step else Phase.INTERVAL)
+    return replace(facts, checkpoint=index, first_step=first, step=first)
 
 
 def on_enter_tensor(
@@ -235,25 +212,35 @@ def on_enter_tensor(
 
     Only the side that enters first has to prove the operator.
     """
-    turn = begin_with(store, message, pair, position, facts, Phase.TENSOR)
-    terms = turn.job.terms
+    turn = begin_with(store, message, pair, position, facts, Phase.TRACE, Phase.TENSOR)
+    require((position.entered == BOTH) == (position.phase is Phase.TRACE), Reason.WRONG_PHASE)
     digest = keccak256(bytes([Tag.OPERATOR]) + encoding)
-    if position.entered == 0:
-        place = (position.index, terms.operators, proof)
-        is_operator = is_member(Tag.PROGRAM_NODE, terms.program_top, digest, *place)
-        require(is_operator, Reason.BAD_PROOF)
-        facts = replace(facts, operator=position.index, encoding_digest=digest)
-    require(digest == facts.encoding_digest, Reason.BAD_PROOF)
-    node = read_node(encoding)
-    header = encode_header(node.dtype, node.shape)
-    if node.elements == 0:
-        root = hash_tensor(header, EMPTY_TOP)
-        turn.decide(Ending.EMPTY, (position.nodes[0] == root, position.nodes[1] == root))
+    if position.phase is Phase.TENSOR:
+        require(digest == facts.encoding_digest, Reason.BAD_PROOF)
+        root = hash_tensor(_get_header(read_node(encoding)), top)
+        require(root == position.nodes[turn.mover], Reason.BAD_OPENING)
+        _enter(turn, top, position.count, dive)
         return
-    require(hash_tensor(header, top) == position.nodes[turn.mover], Reason.BAD_OPENING)
+    terms = turn.job.terms
+    _go_down(turn, dive)
+    is_reached = turn.position.level == 0 and _is_operator(turn, LeafMode.SCALAR)
+    require(is_reached, Reason.WRONG_PHASE)
+    operator = turn.position.index
+    place = (operator, terms.operators, proof)
+    require(is_member(Tag.PROGRAM_NODE, terms.program_top, digest, *place), Reason.BAD_PROOF)
+    node = read_node(encoding)
+    header = _get_header(node)
+    _tie(turn, hash_tensor(header, top), dive)
+    turn.change(phase=Phase.TENSOR)
+    if node.elements == 0:
+        root, nodes = hash_tensor(header, EMPTY_TOP), turn.position.nodes
+        turn.decide(Ending.EMPTY, (nodes[0] == root, nodes[1] == root))
+        return
     turn.find(
         replace(
             facts,
+            operator=operator,
+            encoding_digest=digest,
             elements=node.elements,
             fold_length=node.fold_length if node.kind.folds else 0,
             width=node.dtype.width,
@@ -262,30 +249,43 @@ def on_enter_tensor(
     _enter(turn, top, get_chunk_count(node.dtype, node.elements), dive)
 
 
+def _get_header(node: Node) -> bytes:
+    return encode_header(node.dtype, node.shape)
+
+
 def on_enter_state(
     store: Store, message: Message, pair: Pair, position: Position, top: Digest, dive: Dive
 ) -> None:
     """Show the top of the state after the step, when that is the first thing in dispute."""
-    turn = begin(store, message, pair, position, Phase.STATE)
-    require(position.entered != BOTH, Reason.WRONG_PHASE)
-    count = turn.job.terms.state_slots
-    root = hash_root(Tag.STATE_ROOT, count, top)
-    require(root == position.nodes[turn.mover], Reason.BAD_OPENING)
-    _enter(turn, top, count, dive)
+    turn = begin(store, message, pair, position, Phase.TRACE, Phase.STATE)
+    require((position.entered == BOTH) == (position.phase is Phase.TRACE), Reason.WRONG_PHASE)
+    terms = turn.job.terms
+    root = hash_root(Tag.STATE_ROOT, terms.state_slots, top)
+    if position.phase is Phase.STATE:
+        require(root == position.nodes[turn.mover], Reason.BAD_OPENING)
+    else:
+        arrive(turn, root, dive)
+        require(turn.position.index == terms.operators, Reason.WRONG_PHASE)
+        turn.change(phase=Phase.STATE)
+    _enter(turn, top, terms.state_slots, dive)
 
 
 def _enter(turn: Turn, top: Digest, count: int, dive: Dive) -> None:
-    """Put the mover at the top of its tree. The first to enter opens it, the second descends."""
-    require(turn.position.entered != BOTH, Reason.WRONG_PHASE)
+    """Put the mover at the top of its tree.
+
+    The first to enter opens it; the second picks in that opening at once, unless this would be a
+    leaf: then it opens its own.
+    """
     turn.put_node(turn.mover, top)
     if turn.position.entered == 0:
-        turn.change(entered=1, level=get_height(count), index=0, count=count)
+        turn.change(level=get_height(count), index=0, count=count)
+    turn.change(entered=turn.position.entered + 1)
+    if turn.position.entered == BOTH and turn.position.level > turn.position.span:
+        _descend(turn, dive)
+    else:
         require(_fold(turn, dive.nodes) == top, Reason.BAD_OPENING)
         turn.change(span=get_block(turn.position.level))
-        turn.pass_on(nodes=dive.nodes)
-    else:
-        turn.change(entered=BOTH)
-        _descend(turn, dive)
+    turn.pass_on(nodes=dive.nodes)
 
 
 def _put(pair: tuple[Digest, Digest], side: int, top: Digest) -> tuple[Digest, Digest]:

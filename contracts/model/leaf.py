@@ -1,7 +1,7 @@
 """The leaf: one scalar operation over operands that are proven against the agreed roots."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import prod
 
 from contracts.model.checks import require
@@ -60,11 +60,13 @@ class Evidence:
     """The proofs of the elements that a leaf reads, in that order, as bytes.
 
     Each is the tensor's header, the element's chunk, followed by zeros if it is shorter than
-    others, the siblings from there up to the tensor root, and those up to an agreed root.
+    others, the siblings from there up to the tensor root, and those up to an agreed root, or to
+    where they meet `known`, the latest proof in the same tree that led up to it.
     """
 
     data: bytes
     cursor: int = 0
+    known: "Path | None" = None
 
     def take(self, size: int) -> bytes:
         """Return the next bytes."""
@@ -73,17 +75,41 @@ class Evidence:
         self.cursor += size
         return piece
 
-    def climb(self, tag: Tag, node: Digest, index: int, count: int) -> Digest:
-        """Return the top of a tree of `count` leaves over this one."""
-        require(index < count, Reason.BAD_OPERAND)
+    def climb(self, node: Digest, index: int, count: int) -> Digest:
+        """Return the top of a tensor of `count` chunks over the leaf of this one."""
         width = count
         while width > 1:
             if index ^ 1 < width:
-                sibling = self.take(len(node))
-                pair = (sibling, node) if index & 1 else (node, sibling)
-                node = hash_node(tag, *pair)
+                node = _join(Tag.TENSOR_NODE, node, self.take(len(node)), index)
             index, width = index >> 1, (width + 1) >> 1
         return node
+
+    def agree(self, place: "Place", root: Digest) -> None:
+        """Refuse unless the tensor with this root is the one that is agreed to lie there."""
+        require(place.index < place.count, Reason.BAD_OPERAND)
+        known = self.known if self.known and self.known.place.tag is place.tag else None
+        if known and known.place.index == place.index:
+            require(root == known.root, Reason.BAD_OPERAND)
+            return
+        path = Path(place, root)
+        node, index, width, level = root, place.index, place.count, 0
+        while width > 1:
+            if known and index ^ 1 == known.place.index >> level:
+                require(node == known.siblings[level], Reason.BAD_OPERAND)
+                return
+            if index ^ 1 < width:
+                path.siblings[level] = self.take(len(node))
+                node = _join(place.tag, node, path.siblings[level], index)
+            index, width, level = index >> 1, (width + 1) >> 1, level + 1
+        is_agreed = place.top is not None and place.finish(node) == place.top
+        require(is_agreed, Reason.BAD_OPERAND)
+        if place.tag is not Tag.DATA_NODE:
+            self.known = path
+
+
+def _join(tag: Tag, node: Digest, sibling: Digest, index: int) -> Digest:
+    """Return the parent of the node at this index."""
+    return hash_node(tag, sibling, node) if index & 1 else hash_node(tag, node, sibling)
 
 
 def compute_leaf(context: Context, node: Node, data: bytes) -> int:
@@ -122,10 +148,8 @@ def open_element(context: Context, operand: Operand, index: int, evidence: Evide
     size = min(CHUNK_BYTES, elements * width - place * CHUNK_BYTES)
     chunk = evidence.take(CHUNK_BYTES)[:size]
     count = get_chunk_count(operand.dtype, elements)
-    top = evidence.climb(Tag.TENSOR_NODE, hash_chunk(chunk), place, count)
-    tree = locate_operand(context, operand)
-    agreed = evidence.climb(tree.tag, hash_tensor(head + shape, top), tree.index, tree.count)
-    require(tree.top is not None and tree.finish(agreed) == tree.top, Reason.BAD_OPERAND)
+    top = evidence.climb(hash_chunk(chunk), place, count)
+    evidence.agree(locate_operand(context, operand), hash_tensor(head + shape, top))
     return int.from_bytes(chunk[start : start + width], "little")
 
 
@@ -143,6 +167,15 @@ class Place:
         if self.tag is Tag.STATE_NODE:
             return hash_root(Tag.STATE_ROOT, self.count, top)
         return top
+
+
+@dataclass(frozen=True, slots=True)
+class Path:
+    """A proof up to the top of the trace or of the state: where from, and its siblings by level."""
+
+    place: Place
+    root: Digest
+    siblings: dict[int, Digest] = field(default_factory=dict)
 
 
 def locate_operand(context: Context, operand: Operand) -> Place:

@@ -10,6 +10,7 @@ from contracts.model import descent, tournament, verdicts
 from contracts.model.checks import require
 from contracts.model.types import (
     MAX_BLOCKS,
+    MAX_BOND_WEI,
     MAX_OPERATORS,
     MAX_SLOTS,
     MAX_STEPS,
@@ -59,7 +60,8 @@ def are_terms_sound(terms: Terms) -> bool:
     """Whether all counts, windows and clocks are within their bounds."""
     windows = (terms.commit_blocks, terms.reveal_blocks, terms.window_blocks, terms.clock_blocks)
     return (
-        1 <= terms.state_slots <= MAX_SLOTS
+        terms.bond_wei <= MAX_BOND_WEI
+        and 1 <= terms.state_slots <= MAX_SLOTS
         and terms.batch_slots <= MAX_SLOTS
         and terms.state_slots <= terms.operators <= MAX_OPERATORS
         and 1 <= terms.steps <= MAX_STEPS
@@ -79,12 +81,10 @@ CALLS: dict[str, Callable[..., None]] = {
     "settle": tournament.on_settle,
     "collect": tournament.on_collect,
     "descend": descent.on_descend,
-    "enter_interval": descent.on_enter_interval,
-    "enter_trace": descent.on_enter_trace,
+    "enter_claimed": descent.on_enter_claimed,
     "enter_tensor": descent.on_enter_tensor,
     "enter_state": descent.on_enter_state,
     "reach_chunk": verdicts.on_reach_chunk,
-    "open_chunk": verdicts.on_open_chunk,
     "pick_element": verdicts.on_pick_element,
     "pick_segment": verdicts.on_pick_segment,
     "leaf": verdicts.on_leaf,

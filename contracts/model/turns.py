@@ -76,7 +76,8 @@ class Turn:
         self.end(ending, outcome)
 
     def end(self, ending: Ending, outcome: Outcome) -> None:
-        """End the match, if both are still contenders."""
+        """End the match, if the job is open and both are still contenders."""
+        get_open_job(self.store, self.pair.job_id)
         end_match(self.store, self.pair, outcome, ending, rivals=self.get_rivals())
 
     def get_rivals(self) -> tuple[Member, Member]:
@@ -88,10 +89,12 @@ class Turn:
 
 
 def load(store: Store, message: Message, pair: Pair, position: Position) -> Turn:
-    """Check that the match stands where the call says that it does."""
-    job = get_open_job(store, pair.job_id)
+    """Check that the match stands where the call says that it does.
+
+    A move in a job that is closed meanwhile changes nothing but the word of its match.
+    """
     require(store.matches.get(pair) == hash_position(pair, position), Reason.STALE)
-    return Turn(store, message, pair, job, position)
+    return Turn(store, message, pair, store.jobs[pair.job_id], position)
 
 
 def begin(store: Store, message: Message, pair: Pair, position: Position, *phases: Phase) -> Turn:

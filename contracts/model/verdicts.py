@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from contracts.model.checks import get_claim, get_contender, require
-from contracts.model.descent import BOTH, get_before, pick
+from contracts.model.checks import get_claim, get_contender, get_open_job, require
+from contracts.model.descent import BOTH, arrive, get_before
 from contracts.model.leaf import Context, compute_leaf, read_node
 from contracts.model.ledger import close_job
 from contracts.model.turns import Turn, begin, begin_with, load
@@ -40,24 +40,12 @@ def on_reach_chunk(
     dive: Dive,
     chunk: bytes,
 ) -> None:
-    """Pick for the last time in a tensor's tree, and show the bytes of one's own chunk at once."""
+    """Pick for the last time in a tensor's tree, and show the bytes of one's own chunk."""
     turn = begin_with(store, message, pair, position, facts, Phase.TENSOR)
-    is_last = position.entered == BOTH and position.level == position.span
-    require(is_last, Reason.WRONG_PHASE)
-    pick(turn, dive)
+    require(position.entered == BOTH, Reason.WRONG_PHASE)
+    arrive(turn, hash_chunk(chunk), dive)
     _require_chunk(turn, facts, chunk, turn.mover)
-    turn.change(phase=Phase.CHUNK, entered=1)
-    turn.pass_on(nodes=dive.nodes, data=chunk)
-
-
-def on_open_chunk(
-    store: Store, message: Message, pair: Pair, position: Position, facts: Facts, chunk: bytes
-) -> None:
-    """Show the bytes of the mover's chunk, if it was reached without showing them."""
-    turn = begin_with(store, message, pair, position, facts, Phase.CHUNK)
-    require(position.entered == 0, Reason.WRONG_PHASE)
-    _require_chunk(turn, facts, chunk, turn.mover)
-    turn.change(entered=1)
+    turn.change(phase=Phase.CHUNK)
     turn.pass_on(data=chunk)
 
 
@@ -84,7 +72,6 @@ def on_pick_element(
     """
     turn = begin_with(store, message, pair, position, facts, Phase.CHUNK)
     turn.require_own()
-    require(position.entered == 1, Reason.WRONG_PHASE)
     _require_chunk(turn, facts, theirs, 1 - turn.mover)
     _require_chunk(turn, facts, mine, turn.mover)
     size = facts.width
@@ -254,6 +241,7 @@ def on_timeout(store: Store, message: Message, pair: Pair, position: Position) -
     turn = load(store, message, pair, position)
     require(message.block > position.deadline, Reason.CLOCK_RUNNING)
     if position.phase is Phase.VERIFIER:
+        get_open_job(store, pair.job_id)
         turn.get_rivals()
         store.put(store.matches, pair, None)
         close_job(store, pair.job_id, turn.job, Status.VOID)

@@ -70,7 +70,7 @@ def pack_claim(claim: Claim) -> int:
 
 
 def pack_tally(job: Job) -> int:
-    """Return the word of a job that changes."""
+    """Return the word of a job that changes, in which the bond is, too."""
     return pack(
         (job.claims, 24),
         (job.hidden, 24),
@@ -80,6 +80,7 @@ def pack_tally(job: Job) -> int:
         (job.window_end, 40),
         (job.status, 2),
         (job.is_client_owed, 1),
+        (job.terms.bond_wei, 80),
     )
 
 

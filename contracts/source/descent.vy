@@ -40,82 +40,93 @@ def __init__(leaf: address):
 @external
 def descend(pair: types.Pair, position: types.Position, dive: types.Dive):
     """
-    @notice Pick in the other side's opening, and open one's own node there.
+    @notice Pick in the other side's opening, and open one's own node there. A leaf belongs to the
+            call that enters what it stands for, and to this one where nothing can be entered.
     @param pair The members of the match.
     @param position Where it stands.
     @param dive The pick and the nodes.
     """
     turn: turns.Turn = turns.begin(pair, position, phases.TREES)
     require.phase(turn.entered == BOTH)
-    self._descend(turn, dive)
-
-
-@external
-def enter_interval(
-    pair: types.Pair,
-    position: types.Position,
-    facts: types.Facts,
-    top: bytes32,
-    last_proof: DynArray[bytes32, merkle.MAX_HEIGHT],
-    dive: types.Dive,
-):
-    """
-    @notice Commit to the state after every step of the disputed interval; the last one is claimed.
-    @param pair The members of the match.
-    @param position Where it stands.
-    @param facts What it has found out.
-    @param top The top of the tree over the interval's states.
-    @param last_proof The proof of the last of them, the mover's checkpoint.
-    @param dive The pick, if the other side has entered, and the nodes.
-    """
-    turn: turns.Turn = turns.begin_with(pair, position, facts, phases.INTERVAL)
-    turns.require_own(turn)
-    found: types.Facts = facts
-    if turn.entered == 0:
-        found.place = self._locate_interval(turn.job_id, turn.index)
-    count: uint256 = self._get_interval_length(turn.job_id, found.place & turns.U40)
-    self._require_last(tags.INTERVAL_NODE, top, turn.mine, count, last_proof)
-    if turn.mover == 0:
-        found.interval_0 = top
+    turn = self._descend(turn, dive)
+    if turn.level != 0:
+        turns.pass_on(turn, dive.nodes, b"")
+        return
+    if turn.phase == phases.HISTORY:
+        require.phase(turn.index == 0)
+        root: bytes32 = ledger.jobs[pair.job_id].start_root
+        turns.decide(turn, phases.BY_START, turn.mine == root, turn.theirs == root)
+        return
+    if turn.phase == phases.TRACE:
+        require.phase(self._is_operator(turn, phases.OPERATOR_LEAF))
+        turn.phase = phases.VERIFIER
     else:
-        found.interval_1 = top
-    self._enter(turns.find(turn, found), top, count, dive)
+        require.phase(turn.phase == phases.STATE)
+        turn.phase = phases.SINK
+    turns.pass_on(turn, dive.nodes, b"")
 
 
 @external
-def enter_trace(
+def enter_claimed(
     pair: types.Pair,
     position: types.Position,
     facts: types.Facts,
+    leaf: bytes32,
     top: bytes32,
     last_proof: DynArray[bytes32, merkle.MAX_HEIGHT],
     dive: types.Dive,
 ):
     """
-    @notice Commit to the outputs of all operators of the disputed step; the last leaf is its state.
+    @notice Commit to what has led to a state that has been claimed already: to the states after
+            the steps of the disputed interval, or to the outputs of the operators of the disputed
+            step. The claimed state is the last leaf of either tree.
     @param pair The members of the match.
     @param position Where it stands.
     @param facts What it has found out.
-    @param top The top of the tree over the outputs.
-    @param last_proof The proof of the mover's state after the step as its last leaf.
-    @param dive The pick, if the other side has entered, and the nodes.
+    @param leaf The mover's state at the place that it picks; ignored from the second to enter.
+    @param top The top of the tree that is entered.
+    @param last_proof The proof of its last leaf.
+    @param dive The pick in the tree that is left, or from the second to enter in this one; and
+           what is opened in this one.
     """
-    turn: turns.Turn = turns.begin_with(pair, position, facts, phases.TRACE)
+    turn: turns.Turn = turns.begin_with(pair, position, facts, phases.BEFORE_OPERATORS)
     turns.require_own(turn)
     found: types.Facts = facts
-    if turn.entered == 0:
-        if found.place == 0:
-            found.place = self._locate_interval(turn.job_id, turn.index)
+    if turn.entered == BOTH:
+        require.phase(turn.phase != phases.TRACE)
+        turn = self.arrive(turn, leaf, dive)
+        if turn.phase == phases.HISTORY:
+            require.index_in_range(turn.index != 0)
+            scope: uint256 = ledger.jobs[pair.job_id].scope
+            every: uint256 = (scope >> ledger.CHECKPOINT_EVERY_AT) & turns.U64
+            # Below the number of steps, 2^32.
+            first: uint256 = unsafe_mul(unsafe_sub(turn.index, 1), every)
+            found.place = first | first << turns.STEP_AT | turn.index << turns.CHECKPOINT_AT
+            turn.phase = phases.INTERVAL
+            if self.get_interval_length(pair.job_id, first) == 1:
+                turn.phase = phases.TRACE
         else:
             # Until now the step was the interval's first; the sum is below the number of steps.
             found.place = unsafe_add(found.place, turn.index << turns.STEP_AT)
+            turn.phase = phases.TRACE
     # At most 2^20 operators.
-    count: uint256 = unsafe_add(ledger.jobs[turn.job_id].scope & turns.U32, 1)
-    self._require_last(tags.TRACE_NODE, top, turn.mine, count, last_proof)
-    if turn.mover == 0:
-        found.trace_0 = top
+    count: uint256 = unsafe_add(ledger.jobs[pair.job_id].scope & turns.U32, 1)
+    tops: bytes32[2] = [found.trace_0, found.trace_1]
+    if turn.phase == phases.INTERVAL:
+        count = self.get_interval_length(pair.job_id, found.place & turns.U40)
+        tops = [found.interval_0, found.interval_1]
+    # A tree has one leaf at least.
+    is_last: bool = merkle.is_member(
+        self._get_tag(turn.phase), top, turn.mine, unsafe_sub(count, 1), count, last_proof
+    )
+    require.matching_proof(is_last)
+    tops[turn.mover] = top
+    if turn.phase == phases.INTERVAL:
+        found.interval_0 = tops[0]
+        found.interval_1 = tops[1]
     else:
-        found.trace_1 = top
+        found.trace_0 = tops[0]
+        found.trace_1 = tops[1]
     self._enter(turns.find(turn, found), top, count, dive)
 
 
@@ -135,36 +146,44 @@ def enter_tensor(
     @param position Where it stands.
     @param facts What it has found out.
     @param encoding The operator.
-    @param proof Its proof against the program; ignored once the other side has entered.
-    @param top The top of the tree over the output's chunks; ignored if it has no elements.
-    @param dive The pick, if the other side has entered, and the nodes.
+    @param proof Its proof against the program; ignored from the second to enter.
+    @param top The top of the tree over the output's chunks.
+    @param dive The pick in the trace, or from the second to enter in this tree; and what is opened
+           in this one.
     """
-    turn: turns.Turn = turns.begin_with(pair, position, facts, phases.TENSOR)
-    found: types.Facts = facts
+    turn: turns.Turn = turns.begin_with(pair, position, facts, phases.OF_OPERATOR)
+    require.phase((turn.entered == BOTH) == (turn.phase == phases.TRACE))
     digest: bytes32 = keccak256(concat(tags.OPERATOR, encoding))
-    if turn.entered == 0:
-        operators: uint256 = ledger.jobs[turn.job_id].scope & turns.U32
-        program_top: bytes32 = ledger.jobs[turn.job_id].program_top
-        is_operator: bool = merkle.is_member(
-            tags.PROGRAM_NODE, program_top, digest, turn.index, operators, proof
-        )
-        require.matching_proof(is_operator)
-        found.place |= turn.index << turns.OPERATOR_AT
-        found.encoding_digest = digest
-        summary: types.Summary = staticcall LEAF.inspect(encoding)
-        found.tensor = (
-            summary.elements
-            | summary.fold_length << turns.FOLD_LENGTH_AT
-            | summary.width << turns.WIDTH_AT
-        )
-    require.matching_proof(digest == found.encoding_digest)
+    if turn.phase == phases.TENSOR:
+        require.matching_proof(digest == facts.encoding_digest)
+        require.matching_opening(tensors.hash_output(encoding, top) == turn.mine)
+        self._enter(turn, top, turn.count, dive)
+        return
+    turn = self._go_down(turn, dive)
+    require.phase(turn.level == 0 and self._is_operator(turn, phases.SCALAR_LEAF))
+    operators: uint256 = ledger.jobs[pair.job_id].scope & turns.U32
+    program_top: bytes32 = ledger.jobs[pair.job_id].program_top
+    is_operator: bool = merkle.is_member(
+        tags.PROGRAM_NODE, program_top, digest, turn.index, operators, proof
+    )
+    require.matching_proof(is_operator)
+    summary: types.Summary = staticcall LEAF.inspect(encoding)
+    found: types.Facts = facts
+    found.place |= turn.index << turns.OPERATOR_AT
+    found.encoding_digest = digest
+    found.tensor = (
+        summary.elements
+        | summary.fold_length << turns.FOLD_LENGTH_AT
+        | summary.width << turns.WIDTH_AT
+    )
+    turn = self._tie(turn, tensors.hash_output(encoding, top), dive)
+    turn.phase = phases.TENSOR
     # A tensor has less than 2^63 bytes.
-    size: uint256 = unsafe_mul(found.tensor & turns.U64, found.tensor >> turns.WIDTH_AT)
+    size: uint256 = unsafe_mul(summary.elements, summary.width)
     if size == 0:
         root: bytes32 = tensors.hash_output(encoding, tensors.EMPTY_TOP)
         turns.decide(turn, phases.BY_EMPTY, turn.mine == root, turn.theirs == root)
         return
-    require.matching_opening(tensors.hash_output(encoding, top) == turn.mine)
     self._enter(turns.find(turn, found), top, tensors.get_chunk_count(size), dive)
 
 
@@ -175,69 +194,95 @@ def enter_state(pair: types.Pair, position: types.Position, top: bytes32, dive: 
     @param pair The members of the match.
     @param position Where it stands.
     @param top The top of the tree over the state's tensors.
-    @param dive The pick, if the other side has entered, and the nodes.
+    @param dive The pick in the trace, or from the second to enter in this tree; and what is opened
+           in this one.
     """
-    turn: turns.Turn = turns.begin(pair, position, 1 << phases.STATE)
-    require.phase(turn.entered != BOTH)
-    count: uint256 = (ledger.jobs[turn.job_id].scope >> ledger.STATE_SLOTS_AT) & turns.U32
+    turn: turns.Turn = turns.begin(pair, position, phases.OF_STATE)
+    require.phase((turn.entered == BOTH) == (turn.phase == phases.TRACE))
+    scope: uint256 = ledger.jobs[pair.job_id].scope
+    count: uint256 = (scope >> ledger.STATE_SLOTS_AT) & turns.U32
     root: bytes32 = merkle.hash_root(tags.STATE_ROOT, count, top)
-    require.matching_opening(root == turn.mine)
+    if turn.phase == phases.STATE:
+        require.matching_opening(root == turn.mine)
+    else:
+        turn = self.arrive(turn, root, dive)
+        require.phase(turn.index == scope & turns.U32)
+        turn.phase = phases.STATE
     self._enter(turn, top, count, dive)
 
 
 @internal
-def _enter(entered: turns.Turn, top: bytes32, count: uint256, dive: types.Dive):
-    # Put the mover at the top of its tree. The first to enter opens it, the second descends.
-    turn: turns.Turn = entered
-    require.phase(turn.entered != BOTH)
+def _enter(entering: turns.Turn, top: bytes32, count: uint256, dive: types.Dive):
+    # Put the mover at the top of its tree. The first to enter opens it; the second picks in that
+    # opening at once, unless this would be a leaf: then it opens its own.
+    turn: turns.Turn = entering
     turn.mine = top
-    if turn.entered == 1:
-        turn.entered = BOTH
-        self._descend(turn, dive)
-        return
-    turn.entered = 1
-    turn.level = merkle.get_height(count)
-    turn.index = 0
-    turn.count = count
-    require.matching_opening(self._fold(turn, dive.nodes) == top)
-    turn.span = merkle.get_block(turn.level)
+    if turn.entered == 0:
+        turn.level = merkle.get_height(count)
+        turn.index = 0
+        turn.count = count
+    # At most two.
+    turn.entered = unsafe_add(turn.entered, 1)
+    if turn.entered == BOTH and turn.level > turn.span:
+        turn = self._descend(turn, dive)
+    else:
+        require.matching_opening(self._fold(turn, dive.nodes) == top)
+        turn.span = merkle.get_block(turn.level)
     turns.pass_on(turn, dive.nodes, b"")
 
 
 @internal
-def _descend(standing: turns.Turn, dive: types.Dive):
-    # Go on below the place that the mover picks.
-    turn: turns.Turn = self.pick(standing, dive)
-    if turn.level == 0:
-        self._leave_tree(turn, dive.nodes)
-    else:
-        turns.pass_on(turn, dive.nodes, b"")
+@pure
+def _descend(standing: turns.Turn, dive: types.Dive) -> turns.Turn:
+    # Go to the place that the mover picks, and open its node there.
+    turn: turns.Turn = self._go_down(standing, dive)
+    return self._tie(turn, self._fold(turn, dive.nodes), dive)
 
 
 @internal
 @pure
-def pick(standing: turns.Turn, dive: types.Dive) -> turns.Turn:
+def arrive(standing: turns.Turn, leaf: bytes32, dive: types.Dive) -> turns.Turn:
     """
-    @notice Go to the place that the mover picks, and open its node there.
+    @notice Go to the leaf that the mover picks.
     @param standing The match.
-    @param dive The pick and the nodes.
+    @param leaf The mover's own.
+    @param dive The pick.
     @return The match there.
     """
+    turn: turns.Turn = self._go_down(standing, dive)
+    require.phase(turn.level == 0)
+    return self._tie(turn, leaf, dive)
+
+
+@internal
+@pure
+def _go_down(standing: turns.Turn, dive: types.Dive) -> turns.Turn:
+    # Find the place that the mover picks in what the other side has opened.
     turn: turns.Turn = standing
     # An opening never goes below level 0, and spans few levels of trees of 2^55 leaves.
     turn.level = unsafe_sub(turn.level, turn.span)
     require.index_in_range(dive.child < 1 << turn.span)
     turn.index = unsafe_add(turn.index << turn.span, dive.child)
     require.index_in_range(turn.index < merkle.get_width(turn.count, turn.level))
-    turn.mine = self._fold(turn, dive.nodes)
-    turn.theirs = dive.node
-    require.difference(turn.mine != turn.theirs)
+    return turn
+
+
+@internal
+@pure
+def _tie(picked: turns.Turn, mine: bytes32, dive: types.Dive) -> turns.Turn:
+    # Tie both sides' nodes at the picked place to those from which it was reached.
+    require.difference(mine != dive.node)
     is_whole: bool = False
-    mine: bytes32 = empty(bytes32)
-    theirs: bytes32 = empty(bytes32)
-    is_whole, mine, theirs = self._climb(turn, standing.level, dive.siblings)
-    require.matching_proof(is_whole and mine == standing.mine and theirs == standing.theirs)
+    my_top: bytes32 = empty(bytes32)
+    their_top: bytes32 = empty(bytes32)
+    is_whole, my_top, their_top = self._climb(picked, mine, dive)
+    require.matching_proof(is_whole and my_top == picked.mine and their_top == picked.theirs)
+    turn: turns.Turn = picked
+    turn.mine = mine
+    turn.theirs = dive.node
     turn.span = merkle.get_block(turn.level)
+    if turn.level == 0:
+        turn.entered = 0
     return turn
 
 
@@ -255,33 +300,34 @@ def _fold(turn: turns.Turn, nodes: DynArray[bytes32, merkle.ARITY]) -> bytes32:
 @internal
 @pure
 def _climb(
-    turn: turns.Turn, high: uint256, siblings: DynArray[bytes32, types.MAX_SIBLINGS]
+    turn: turns.Turn, leaf: bytes32, dive: types.Dive
 ) -> (bool, bytes32, bytes32):
-    # Whether the siblings are those needed, and both sides' nodes at level `high`.
+    # Whether the siblings are those needed, and both sides' nodes a span above the picked ones.
     tag: bytes1 = self._get_tag(turn.phase)
-    mine: bytes32 = turn.mine
-    theirs: bytes32 = turn.theirs
+    mine: bytes32 = leaf
+    theirs: bytes32 = dive.node
     index: uint256 = turn.index
     # The place of the level's last node, which has no sibling if it is an even one.
     last: uint256 = unsafe_sub(merkle.get_width(turn.count, turn.level), 1)
     used: uint256 = 0
-    for _: uint256 in range(unsafe_sub(high, turn.level), bound=merkle.ARITY_LOG2):
+    given: uint256 = len(dive.siblings)
+    for _: uint256 in range(turn.span, bound=merkle.ARITY_LOG2):
         if index & 1 == 1:
-            if used >= len(siblings):
+            if used >= given:
                 return False, mine, theirs
-            mine = keccak256(concat(tag, siblings[used], mine))
-            theirs = keccak256(concat(tag, siblings[used], theirs))
+            mine = keccak256(concat(tag, dive.siblings[used], mine))
+            theirs = keccak256(concat(tag, dive.siblings[used], theirs))
             # At most MAX_SIBLINGS.
             used = unsafe_add(used, 1)
         elif index != last:
-            if unsafe_add(used, 1) >= len(siblings):
+            if unsafe_add(used, 1) >= given:
                 return False, mine, theirs
-            theirs = keccak256(concat(tag, theirs, siblings[used]))
-            mine = keccak256(concat(tag, mine, siblings[unsafe_add(used, 1)]))
+            theirs = keccak256(concat(tag, theirs, dive.siblings[used]))
+            mine = keccak256(concat(tag, mine, dive.siblings[unsafe_add(used, 1)]))
             used = unsafe_add(used, 2)
         index >>= 1
         last >>= 1
-    return used == len(siblings), mine, theirs
+    return used == given, mine, theirs
 
 
 @internal
@@ -300,66 +346,24 @@ def _get_tag(phase: uint256) -> bytes1:
 
 
 @internal
-def _leave_tree(arrived: turns.Turn, nodes: DynArray[bytes32, merkle.ARITY]):
-    # What follows from the first leaf in dispute.
-    turn: turns.Turn = arrived
-    turn.entered = 0
-    if turn.phase == phases.HISTORY:
-        if turn.index == 0:
-            start_root: bytes32 = ledger.jobs[turn.job_id].start_root
-            turns.decide(
-                turn, phases.BY_START, turn.mine == start_root, turn.theirs == start_root
-            )
-            return
-        turn.phase = phases.INTERVAL
-        first: uint256 = self._locate_interval(turn.job_id, turn.index) & turns.U40
-        if self._get_interval_length(turn.job_id, first) == 1:
-            turn.phase = phases.TRACE
-    elif turn.phase == phases.INTERVAL:
-        turn.phase = phases.TRACE
-    elif turn.phase == phases.TRACE:
-        turn.phase = phases.TENSOR
-        if turn.index == ledger.jobs[turn.job_id].scope & turns.U32:
-            turn.phase = phases.STATE
-        elif ledger.jobs[turn.job_id].head >> ledger.LEAF_MODE_AT == phases.OPERATOR_LEAF:
-            turn.phase = phases.VERIFIER
-    elif turn.phase == phases.TENSOR:
-        turn.phase = phases.CHUNK
-    else:
-        turn.phase = phases.SINK
-        turn.entered = BOTH
-    turns.pass_on(turn, nodes, b"")
+@view
+def _is_operator(turn: turns.Turn, mode: uint256) -> bool:
+    # Whether the leaf of a trace is an operator's output, in a job of this leaf mode.
+    job_id: uint256 = turn.pair.job_id
+    is_output: bool = turn.index != ledger.jobs[job_id].scope & turns.U32
+    return is_output and ledger.jobs[job_id].scope >> ledger.LEAF_MODE_AT == mode
 
 
 @internal
 @view
-def _locate_interval(job_id: uint256, checkpoint: uint256) -> uint256:
-    # The place of a disputed checkpoint, which is not the start, as a packed word.
-    every: uint256 = ledger.jobs[job_id].scope >> ledger.CHECKPOINT_EVERY_AT
-    # Below the number of steps, 2^32.
-    first: uint256 = unsafe_mul(unsafe_sub(checkpoint, 1), every)
-    return first | first << turns.STEP_AT | checkpoint << turns.CHECKPOINT_AT
-
-
-@internal
-@view
-def _get_interval_length(job_id: uint256, first_step: uint256) -> uint256:
+def get_interval_length(job_id: uint256, first_step: uint256) -> uint256:
+    """
+    @notice Return the steps between the checkpoint before a step and the next one.
+    @param job_id The job.
+    @param first_step The step, the first after the checkpoint.
+    @return Their number.
+    """
     scope: uint256 = ledger.jobs[job_id].scope
     # An interval begins before the last step.
     steps: uint256 = unsafe_sub((scope >> ledger.STEPS_AT) & turns.U64, first_step)
-    return min(scope >> ledger.CHECKPOINT_EVERY_AT, steps)
-
-
-@internal
-@pure
-def _require_last(
-    tag: bytes1,
-    top: bytes32,
-    leaf: bytes32,
-    count: uint256,
-    proof: DynArray[bytes32, merkle.MAX_HEIGHT],
-):
-    # A tree has one leaf at least.
-    index: uint256 = unsafe_sub(count, 1)
-    is_last: bool = merkle.is_member(tag, top, leaf, index, count, proof)
-    require.matching_proof(is_last)
+    return min((scope >> ledger.CHECKPOINT_EVERY_AT) & turns.U64, steps)

@@ -2,15 +2,19 @@
 """
 @title The leaf: one scalar operation over operands that are proven against the agreed roots
 @license Apache-2.0
-@notice Stateless: whoever asks is told what an element or an accumulator should be, given what
-        both sides of a match agree on. contracts/model/leaf.py is the specification, and
-        offchain/programs/semantics.py what every operator kind computes.
+@notice Stateless: it asks the referee what both sides of a match agree on, computes what the
+        disputed element or accumulator should be, and tells the referee, which believes nobody
+        else. contracts/model/leaf.py is the specification, and offchain/programs/semantics.py what
+        every operator kind computes.
+@dev Evidence is long, so it is read where it lies, in the call's data, and never copied.
 """
 
 import decoder
 import float32
 import ILeaf
+import IReferee
 import ITranscendental
+import ledger
 import merkle
 import nodes
 import philox
@@ -32,8 +36,22 @@ NE: constant(uint256) = 12
 LT: constant(uint256) = 13
 GT: constant(uint256) = 15
 
-# The longest proof of one element.
-MAX_PROOF_BYTES: constant(uint256) = types.MAX_EVIDENCE_BYTES // types.MAX_OPERANDS
+# Where the calls' heads say at which byte the evidence begins, and where that is counted from.
+EVIDENCE_OF_LEAF: constant(uint256) = 4 + 21 * 32
+EVIDENCE_OF_COMPUTE: constant(uint256) = 4 + 13 * 32
+HEAD_AT: constant(uint256) = 4
+
+# Trees of the trace and of the state are no higher: 2^20 operators and the state, 2^16 slots.
+MAX_AGREED_HEIGHT: constant(uint256) = 21
+
+# The latest proof that led up to the top of the trace or of the state: where from, and its siblings
+# by level. No other tree has its tag.
+struct Path:
+    tag: bytes1
+    index: uint256
+    root: bytes32
+    siblings: bytes32[MAX_AGREED_HEIGHT]
+
 
 TRANSCENDENTAL: immutable(ITranscendental)
 
@@ -48,6 +66,48 @@ def __init__(transcendental: address):
 
 
 @external
+def leaf(
+    referee: address,
+    pair: types.Pair,
+    position: types.Position,
+    facts: types.Facts,
+    side: uint256,
+    encoding: Bytes[types.MAX_NODE_BYTES],
+    before: bytes32,
+    before_proof: DynArray[bytes32, merkle.MAX_HEIGHT],
+    evidence: Bytes[types.MAX_EVIDENCE_BYTES],
+):
+    """
+    @notice Compute the one scalar operation that is left of a match, from proven operands, and let
+            the referee decide.
+    @param referee The contract on which the match is played.
+    @param pair The members of the match.
+    @param position Where it stands.
+    @param facts What it has found out.
+    @param side Whose trees the operands are proven against: they agree on all that is read.
+    @param encoding The operator.
+    @param before The state before the step, if an operand comes from it.
+    @param before_proof Its proof against the history or the interval.
+    @param evidence The proofs of the elements that are read, in that order and all of them; each is
+           the tensor's header, the element's chunk, followed by zeros if it is shorter than others,
+           the siblings from there up to the tensor root, and those up to an agreed root, or to
+           where they meet the latest proof in the same tree that led up to it.
+    """
+    digest: bytes32 = keccak256(concat(tags.OPERATOR, encoding))
+    ground: types.Ground = staticcall IReferee(referee).prepare_leaf(
+        pair, position, facts, side, digest
+    )
+    context: types.Context = ground.context
+    context.before = before
+    context.has_before = self._is_before(ground.before, before, before_proof)
+    start: uint256 = self._find_evidence(EVIDENCE_OF_LEAF)
+    computed: uint256 = self._compute(
+        context, encoding, start, unsafe_add(start, len(evidence))
+    )
+    extcall IReferee(referee).decide_leaf(pair, facts.bits, computed)
+
+
+@external
 @view
 def compute(
     context: types.Context,
@@ -58,56 +118,11 @@ def compute(
     @notice Return what a disputed element, or accumulator, should be.
     @param context What both sides agree on, and the disputed place.
     @param encoding The operator.
-    @param evidence The proofs of the elements that are read, in that order and all of them; each is
-           the tensor's header, the element's chunk, followed by zeros if it is shorter than others,
-           the siblings from there up to the tensor root, and those up to an agreed root.
+    @param evidence The proofs, as `leaf` takes them.
     @return The bits.
     """
-    padded: Bytes[nodes.MAX_PADDED_BYTES] = nodes.pad(encoding)
-    op: nodes.Operator = decoder.decode(padded)
-    variables: int256[nodes.MAX_VARIABLES] = self._get_variables(op, context)
-    # The first value of a fold is the accumulator before this step.
-    values: uint256[types.MAX_OPERANDS] = empty(uint256[types.MAX_OPERANDS])
-    values[0] = context.accumulator
-    last: uint256 = 0
-    cursor: uint256 = 0
-    places: DynArray[uint256, types.MAX_OPERANDS] = self._get_places(
-        padded, op, context.position, variables
-    )
-    for place: uint256 in places:
-        operand: uint256 = op.operands[place]
-        if place == BEST_PLACE and nodes.is_search(op):
-            if values[0] >= nodes.get_fold_length(op):
-                self._require(cursor == len(evidence))
-                return context.position
-            operand = op.operands[1]
-            variables = nodes.unravel(variables, values[0], op, op.rank, op.fold_rank)
-        last = nodes.get_value(operand)
-        if nodes.get_origin(operand) != nodes.IMMEDIATE:
-            is_inside: bool = False
-            index: uint256 = 0
-            is_inside, index = nodes.locate(padded, operand, variables)
-            if is_inside:
-                # No proof ends behind the evidence.
-                length: uint256 = min(unsafe_sub(len(evidence), cursor), MAX_PROOF_BYTES)
-                proof: Bytes[MAX_PROOF_BYTES] = convert(
-                    slice(evidence, cursor, length), Bytes[MAX_PROOF_BYTES]
-                )
-                last, length = self._open_element(context, operand, index, proof)
-                cursor = unsafe_add(cursor, length)
-        values[place] = last
-        if op.kind == nodes.GATHER and place != 0:
-            # A gather's index operands come after at most eight output dimensions.
-            variables[unsafe_sub(unsafe_add(op.rank, place), 1)] = nodes.get_signed(
-                nodes.get_dtype(operand), last
-            )
-        elif op.kind == nodes.SCATTER and place >= 2:
-            target: uint256 = nodes.get_target(padded, op, unsafe_sub(place, 2))
-            if nodes.get_signed(nodes.get_dtype(operand), last) != variables[target]:
-                self._require(cursor == len(evidence))
-                return values[0]
-    self._require(cursor == len(evidence))
-    return self._combine(padded, op, context, values, last)
+    start: uint256 = self._find_evidence(EVIDENCE_OF_COMPUTE)
+    return self._compute(context, encoding, start, unsafe_add(start, len(evidence)))
 
 
 @external
@@ -127,6 +142,87 @@ def inspect(encoding: Bytes[types.MAX_NODE_BYTES]) -> types.Summary:
         elements=nodes.get_elements(op),
         fold_length=fold_length,
     )
+
+
+@internal
+@view
+def _find_evidence(head: uint256) -> uint256:
+    # The place in the call's data where the bytes of the evidence begin, behind their length. It
+    # has been checked that they lie there when the call was decoded.
+    return unsafe_add(convert(self._read(head), uint256), HEAD_AT + 32)
+
+
+@internal
+@view
+def _read(start: uint256) -> bytes32:
+    # A word of the call's data.
+    return convert(slice(msg.data, start, 32), bytes32)
+
+
+@internal
+@pure
+def _is_before(
+    place: types.Before, before: bytes32, proof: DynArray[bytes32, merkle.MAX_HEIGHT]
+) -> bool:
+    # Whether this is the agreed state before the step.
+    is_whole: bool = False
+    top: bytes32 = empty(bytes32)
+    height: uint256 = merkle.get_height(place.count)
+    is_whole, top = merkle.climb(place.tag, before, place.index, place.count, 0, height, proof)
+    return is_whole and ledger.hash_top(top) == place.key
+
+
+@internal
+@view
+def _compute(
+    context: types.Context,
+    encoding: Bytes[types.MAX_NODE_BYTES],
+    start: uint256,
+    end: uint256,
+) -> uint256:
+    # What should be, given the evidence between two places in the call's data.
+    padded: Bytes[nodes.MAX_PADDED_BYTES] = nodes.pad(encoding)
+    op: nodes.Operator = decoder.decode(padded)
+    variables: int256[nodes.MAX_VARIABLES] = self._get_variables(op, context)
+    # The first value of a fold is the accumulator before this step.
+    values: uint256[types.MAX_OPERANDS] = empty(uint256[types.MAX_OPERANDS])
+    values[0] = context.accumulator
+    last: uint256 = 0
+    cursor: uint256 = start
+    known: Path = empty(Path)
+    places: DynArray[uint256, types.MAX_OPERANDS] = self._get_places(
+        padded, op, context.position, variables
+    )
+    for place: uint256 in places:
+        operand: uint256 = op.operands[place]
+        if place == BEST_PLACE and nodes.is_search(op):
+            if values[0] >= nodes.get_fold_length(op):
+                self._require(cursor == end)
+                return context.position
+            operand = op.operands[1]
+            variables = nodes.unravel(variables, values[0], op, op.rank, op.fold_rank)
+        last = nodes.get_value(operand)
+        if nodes.get_origin(operand) != nodes.IMMEDIATE:
+            is_inside: bool = False
+            index: uint256 = 0
+            is_inside, index = nodes.locate(padded, operand, variables)
+            if is_inside:
+                root: bytes32 = empty(bytes32)
+                last, root, cursor = self._open_element(operand, index, cursor, end)
+                known, cursor = self._agree(context, operand, root, known, cursor, end)
+        values[place] = last
+        if op.kind == nodes.GATHER and place != 0:
+            # A gather's index operands come after at most eight output dimensions.
+            variables[unsafe_sub(unsafe_add(op.rank, place), 1)] = nodes.get_signed(
+                nodes.get_dtype(operand), last
+            )
+        elif op.kind == nodes.SCATTER and place >= 2:
+            target: uint256 = nodes.get_target(padded, op, unsafe_sub(place, 2))
+            if nodes.get_signed(nodes.get_dtype(operand), last) != variables[target]:
+                self._require(cursor == end)
+                return values[0]
+    self._require(cursor == end)
+    return self._combine(padded, op, context, values, last)
 
 
 @internal
@@ -195,74 +291,105 @@ def _choose(
 
 
 @internal
-@pure
+@view
 def _open_element(
-    context: types.Context, operand: uint256, index: uint256, proof: Bytes[MAX_PROOF_BYTES]
-) -> (uint256, uint256):
-    # A proven element, and the length of its proof. An index is below 2^63, a width at most 8.
-    # There is a chunk behind a header, so that as many bytes as the longest header has exist.
-    self._require(SHORTEST_PROOF <= len(proof))
-    longest: Bytes[types.MAX_HEADER_BYTES] = slice(proof, 0, types.MAX_HEADER_BYTES)
-    rank: uint256 = convert(slice(longest, 1, 1), uint256)
+    operand: uint256, index: uint256, start: uint256, end: uint256
+) -> (uint256, bytes32, uint256):
+    # An element, the root of the tensor that has it, and the place behind the proof of this. An
+    # index is below 2^63, a width at most 8, and `start` at most `end`.
+    self._require(unsafe_add(start, SHORTEST_PROOF) <= end)
+    rank: uint256 = (convert(self._read(start), uint256) >> 240) & nodes.U8
     self._require(rank <= nodes.MAX_RANK)
-    header: Bytes[types.MAX_HEADER_BYTES] = slice(longest, 0, unsafe_add(2, rank << 3))
+    cursor: uint256 = unsafe_add(start, unsafe_add(2, rank << 3))
+    # There is a chunk behind the header.
+    behind: uint256 = unsafe_add(cursor, types.CHUNK_BYTES)
+    self._require(behind <= end)
+    longest: Bytes[types.MAX_HEADER_BYTES] = slice(msg.data, start, types.MAX_HEADER_BYTES)
+    header: Bytes[types.MAX_HEADER_BYTES] = slice(longest, 0, unsafe_sub(cursor, start))
     size: uint256 = self._get_size(header, nodes.get_dtype(operand))
     width: uint256 = nodes.get_width(nodes.get_dtype(operand))
     offset: uint256 = unsafe_mul(index, width)
     self._require(offset < size)
     place: uint256 = unsafe_div(offset, types.CHUNK_BYTES)
     offset = offset % types.CHUNK_BYTES
-    cursor: uint256 = len(header)
-    self._require(unsafe_add(cursor, types.CHUNK_BYTES) <= len(proof))
-    padded: Bytes[types.CHUNK_BYTES] = slice(proof, cursor, types.CHUNK_BYTES)
-    length: uint256 = unsafe_sub(size, unsafe_mul(place, types.CHUNK_BYTES))
-    chunk: Bytes[types.CHUNK_BYTES] = slice(padded, 0, min(length, types.CHUNK_BYTES))
-    cursor = unsafe_add(cursor, types.CHUNK_BYTES)
+    length: uint256 = min(
+        unsafe_sub(size, unsafe_mul(place, types.CHUNK_BYTES)), types.CHUNK_BYTES
+    )
+    padded: Bytes[types.CHUNK_BYTES] = slice(msg.data, cursor, types.CHUNK_BYTES)
+    chunk: Bytes[types.CHUNK_BYTES] = slice(padded, 0, length)
+    bits: uint256 = tensors.read_element(chunk, offset, width)
 
-    # From the chunk up to the top of the tensor, and from its root up to the top of what is agreed.
+    # From the chunk up to the top of the tensor. A node other than the last, or with an odd index,
+    # has a sibling; no tensor has more than 2^55 chunks.
     node: bytes32 = tensors.hash_chunk(chunk)
-    count: uint256 = tensors.get_chunk_count(size)
-    node, cursor = self._climb(tags.TENSOR_NODE, node, place, count, proof, cursor)
-    tag: bytes1 = tags.TENSOR_NODE
-    tag, place, count = self._get_place(context, operand)
-    node = tensors.hash_tensor(header, node)
-    node, cursor = self._climb(tag, node, place, count, proof, cursor)
-    self._require(self._is_agreed(context, operand, node, count))
-    return tensors.read_element(chunk, offset, width), cursor
-
-
-@internal
-@pure
-def _climb(
-    tag: bytes1,
-    leaf: bytes32,
-    index: uint256,
-    count: uint256,
-    proof: Bytes[MAX_PROOF_BYTES],
-    start: uint256,
-) -> (bytes32, uint256):
-    # The top of a tree, from a leaf and from siblings that start there in a proof, and the place
-    # behind them. No tree has more than 2^55 leaves. A node other than the last, or with an odd
-    # index, has a sibling.
-    self._require(index < count)
-    node: bytes32 = leaf
-    place: uint256 = index
-    last: uint256 = unsafe_sub(count, 1)
-    cursor: uint256 = start
+    last: uint256 = unsafe_sub(tensors.get_chunk_count(size), 1)
+    cursor = behind
     for _: uint256 in range(merkle.MAX_HEIGHT):
         if last == 0:
             break
-        if place | 1 <= last:
+        if place & 1 == 1:
             # `_require` would cost as much as the hash.
-            assert unsafe_add(cursor, 32) <= len(proof), "leaf: operand does not match"
-            if place & 1 == 1:
-                node = keccak256(concat(tag, extract32(proof, cursor), node))
-            else:
-                node = keccak256(concat(tag, node, extract32(proof, cursor)))
+            assert unsafe_add(cursor, 32) <= end, "leaf: operand does not match"
+            node = keccak256(concat(tags.TENSOR_NODE, slice(msg.data, cursor, 32), node))
+            cursor = unsafe_add(cursor, 32)
+        elif place != last:
+            assert unsafe_add(cursor, 32) <= end, "leaf: operand does not match"
+            node = keccak256(concat(tags.TENSOR_NODE, node, slice(msg.data, cursor, 32)))
             cursor = unsafe_add(cursor, 32)
         place >>= 1
         last >>= 1
-    return node, cursor
+    return bits, tensors.hash_tensor(header, node), cursor
+
+
+@internal
+@view
+def _agree(
+    context: types.Context,
+    operand: uint256,
+    root: bytes32,
+    known: Path,
+    start: uint256,
+    end: uint256,
+) -> (Path, uint256):
+    # Whether a tensor with this root lies where the operand's should, by siblings that start there
+    # in the call's data; the proof that may be met next, and the place behind the siblings.
+    tag: bytes1 = tags.TRACE_NODE
+    place: uint256 = 0
+    count: uint256 = 0
+    tag, place, count = self._get_place(context, operand)
+    self._require(place < count)
+    has_met: bool = tag == known.tag
+    if has_met and place == known.index:
+        self._require(root == known.root)
+        return known, start
+    path: Path = Path(tag=tag, index=place, root=root, siblings=empty(bytes32[MAX_AGREED_HEIGHT]))
+    node: bytes32 = root
+    last: uint256 = unsafe_sub(count, 1)
+    cursor: uint256 = start
+    other: uint256 = known.index
+    for level: uint256 in range(merkle.MAX_HEIGHT):
+        if last == 0:
+            break
+        if has_met and place ^ 1 == other:
+            self._require(node == known.siblings[level])
+            return known, cursor
+        if place | 1 <= last:
+            assert unsafe_add(cursor, 32) <= end, "leaf: operand does not match"
+            sibling: bytes32 = self._read(cursor)
+            cursor = unsafe_add(cursor, 32)
+            if tag != tags.DATA_NODE:
+                path.siblings[level] = sibling
+            if place & 1 == 1:
+                node = keccak256(concat(tag, sibling, node))
+            else:
+                node = keccak256(concat(tag, node, sibling))
+        place >>= 1
+        last >>= 1
+        other >>= 1
+    self._require(self._is_agreed(context, operand, node, count))
+    if tag == tags.DATA_NODE:
+        return known, cursor
+    return path, cursor
 
 
 @internal

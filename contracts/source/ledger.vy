@@ -16,24 +16,25 @@ import require
 PRIZE_DIVISOR: constant(uint256) = 2
 
 # `Job.head`: opened_block u40 | commit_blocks u24 | reveal_blocks u24 | window_blocks u24
-# | clock_blocks u24 | increment_blocks u24 | leaf_mode u8, the first in the lowest bits. It is not
-# 0: a clock has one block at least.
+# | clock_blocks u24 | increment_blocks u24, the first in the lowest bits. It is not 0: a clock has
+# one block at least.
 COMMIT_BLOCKS_AT: constant(uint256) = 40
 REVEAL_BLOCKS_AT: constant(uint256) = 64
 WINDOW_BLOCKS_AT: constant(uint256) = 88
 CLOCK_BLOCKS_AT: constant(uint256) = 112
 INCREMENT_BLOCKS_AT: constant(uint256) = 136
-LEAF_MODE_AT: constant(uint256) = 160
 
-# `Job.scope`: operators u32 | state_slots u32 | batch_slots u32 | steps u64 | checkpoint_every u64.
+# `Job.scope`: operators u32 | state_slots u32 | batch_slots u32 | steps u64 | checkpoint_every u64
+# | leaf_mode u8.
 STATE_SLOTS_AT: constant(uint256) = 32
 BATCH_SLOTS_AT: constant(uint256) = 64
 STEPS_AT: constant(uint256) = 96
 CHECKPOINT_EVERY_AT: constant(uint256) = 160
+LEAF_MODE_AT: constant(uint256) = 224
 
 # `Job.tally`: claims u24 | hidden u24 | defeated u24 | forfeits u24 | meetings u32 | window_end u40
-# | status u2 | is_client_owed u1. Counters count bonds, of 0.2 ether at least: none comes near
-# 2^24, and there are fewer meetings than members.
+# | status u2 | is_client_owed u1 | bond_wei u80. Counters count bonds, of 0.2 ether at least: none
+# comes near 2^24, and there are fewer meetings than members.
 HIDDEN_AT: constant(uint256) = 24
 DEFEATED_AT: constant(uint256) = 48
 FORFEITS_AT: constant(uint256) = 72
@@ -41,6 +42,7 @@ MEETINGS_AT: constant(uint256) = 96
 JOB_WINDOW_END_AT: constant(uint256) = 128
 STATUS_AT: constant(uint256) = 168
 CLIENT_OWED: constant(uint256) = 1 << 170
+BOND_AT: constant(uint256) = 171
 
 # A member: standing u8 | prizes u24 | key u224. The key is the upper bytes of its commitment, and
 # once that is revealed, of the hash of its history's top: nobody can make another top with that key.
@@ -68,7 +70,6 @@ struct Job:
     tally: uint256
     client: address
     verifier: address
-    bond_wei: uint256
     reward_wei: uint256
     layout: bytes32
     program_top: bytes32
@@ -135,7 +136,7 @@ def get_checkpoints(job_id: uint256) -> uint256:
     """
     scope: uint256 = self.jobs[job_id].scope
     steps: uint256 = (scope >> STEPS_AT) & U64
-    every: uint256 = scope >> CHECKPOINT_EVERY_AT
+    every: uint256 = (scope >> CHECKPOINT_EVERY_AT) & U64
     # Both are at most 2^32, and `every` is not 0.
     return unsafe_add(unsafe_div(unsafe_sub(unsafe_add(steps, every), 1), every), 1)
 
@@ -231,7 +232,7 @@ def close(job_id: uint256, status: uint256, sharers: uint256, top: bytes32):
     @param top The top of the history that won, if one did.
     """
     tally: uint256 = self.jobs[job_id].tally
-    bond_wei: uint256 = self.jobs[job_id].bond_wei
+    bond_wei: uint256 = tally >> BOND_AT
     prize_wei: uint256 = unsafe_div(bond_wei, PRIZE_DIVISOR)
     # All that was paid in, which is less than 2^100.
     lost_wei: uint256 = unsafe_mul((tally >> HIDDEN_AT) & U24, bond_wei)
@@ -265,7 +266,7 @@ def calculate_debt(job_id: uint256, account: address) -> uint256:
     member: uint256 = self.members[job_id][account]
     # All sums are at most what was paid in, which is less than 2^100.
     if self.is_contender(member):
-        owed_wei = self.jobs[job_id].bond_wei
+        owed_wei = tally >> BOND_AT
         prize_wei: uint256 = unsafe_div(owed_wei, PRIZE_DIVISOR)
         prizes: uint256 = (member >> PRIZES_AT) & U24
         owed_wei = unsafe_add(owed_wei, unsafe_mul(prizes, prize_wei))

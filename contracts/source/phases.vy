@@ -19,6 +19,10 @@ VERIFIER: constant(uint256) = 10
 
 # The set of phases in which trees are descended: bit p stands for phase p.
 TREES: constant(uint256) = 1 << HISTORY | 1 << INTERVAL | 1 << TRACE | 1 << TENSOR | 1 << STATE
+# Those in which the tree of an interval or of a step is entered, of an operator's output, of a state.
+BEFORE_OPERATORS: constant(uint256) = 1 << HISTORY | 1 << INTERVAL | 1 << TRACE
+OF_OPERATOR: constant(uint256) = 1 << TRACE | 1 << TENSOR
+OF_STATE: constant(uint256) = 1 << TRACE | 1 << STATE
 
 # Why a match ended.
 BY_CLOCK: constant(uint256) = 1

@@ -37,15 +37,14 @@ exports: (
     tournament.collect,
     tournament.get_debt,
     descent.descend,
-    descent.enter_interval,
-    descent.enter_trace,
+    descent.enter_claimed,
     descent.enter_tensor,
     descent.enter_state,
     verdicts.reach_chunk,
-    verdicts.open_chunk,
     verdicts.pick_element,
     verdicts.pick_segment,
-    verdicts.leaf,
+    verdicts.prepare_leaf,
+    verdicts.decide_leaf,
     verdicts.prove_sink,
     verdicts.rule,
     verdicts.timeout,
@@ -53,6 +52,7 @@ exports: (
 
 # The prize of a match, half of it, pays 2,000,000 gas at 50 gwei.
 MIN_BOND_WEI: constant(uint256) = 2 * 2_000_000 * 50 * 10**9
+MAX_BOND_WEI: constant(uint256) = 2**80 - 1
 MAX_STEPS: constant(uint256) = 2**32
 MAX_OPERATORS: constant(uint256) = 2**20
 MAX_SLOTS: constant(uint256) = 2**16
@@ -92,16 +92,16 @@ def open_job(terms: types.Terms):
     head |= terms.increment_blocks << ledger.INCREMENT_BLOCKS_AT
     scope: uint256 = terms.operators | terms.state_slots << ledger.STATE_SLOTS_AT
     scope |= terms.batch_slots << ledger.BATCH_SLOTS_AT | terms.steps << ledger.STEPS_AT
+    scope |= terms.checkpoint_every << ledger.CHECKPOINT_EVERY_AT
     # Block numbers are below 2^39, windows at most 2^20.
     window_end: uint256 = unsafe_add(block.number, terms.commit_blocks)
     window_end = unsafe_add(unsafe_add(window_end, terms.reveal_blocks), terms.window_blocks)
     ledger.jobs[job_id] = ledger.Job(
-        head=head | terms.leaf_mode << ledger.LEAF_MODE_AT,
-        scope=scope | terms.checkpoint_every << ledger.CHECKPOINT_EVERY_AT,
-        tally=window_end << ledger.JOB_WINDOW_END_AT,
+        head=head,
+        scope=scope | terms.leaf_mode << ledger.LEAF_MODE_AT,
+        tally=window_end << ledger.JOB_WINDOW_END_AT | terms.bond_wei << ledger.BOND_AT,
         client=msg.sender,
         verifier=terms.verifier,
-        bond_wei=terms.bond_wei,
         reward_wei=msg.value,
         layout=terms.layout,
         program_top=terms.program_top,
@@ -126,7 +126,8 @@ def leaf_contract() -> address:
 def _are_terms_sound(terms: types.Terms) -> bool:
     # Whether all counts, windows and clocks are within their bounds.
     return (
-        self._is_within(terms.state_slots, 1, MAX_SLOTS)
+        terms.bond_wei <= MAX_BOND_WEI
+        and self._is_within(terms.state_slots, 1, MAX_SLOTS)
         and terms.batch_slots <= MAX_SLOTS
         and self._is_within(terms.operators, terms.state_slots, MAX_OPERATORS)
         and self._is_within(terms.steps, 1, MAX_STEPS)

@@ -197,7 +197,7 @@ def get_debt(job_id: uint256, account: address) -> uint256:
 @payable
 def _require_new(job_id: uint256):
     # Refuse whoever does not bring the bond, or has joined already.
-    require.bond(msg.value == ledger.jobs[job_id].bond_wei)
+    require.bond(msg.value == ledger.jobs[job_id].tally >> ledger.BOND_AT)
     require.first_time(ledger.members[job_id][msg.sender] == 0)
 
 

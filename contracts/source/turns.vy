@@ -61,9 +61,7 @@ U64: constant(uint256) = 2**64 - 1
 # A match while a move is made in it: the position, unpacked, with the mover's node and the other's.
 # `clocks` are the last two fields of the head.
 struct Turn:
-    job_id: uint256
-    first: address
-    second: address
+    pair: types.Pair
     key: bytes32
     clocks: uint256
     mover: uint256
@@ -81,6 +79,7 @@ struct Turn:
     facts: bytes32
 
 
+# The events of a match that follow have its number, the digest of the pair, as their topic.
 event MatchStarted:
     job_id: indexed(uint256)
     first: indexed(address)
@@ -89,25 +88,19 @@ event MatchStarted:
 
 
 event Moved:
-    job_id: indexed(uint256)
-    first: indexed(address)
-    second: indexed(address)
+    key: indexed(bytes32)
     position: types.Position
     nodes: DynArray[bytes32, merkle.ARITY]
     data: Bytes[types.MAX_VALUES_BYTES]
 
 
 event Found:
-    job_id: indexed(uint256)
-    first: indexed(address)
-    second: indexed(address)
+    key: indexed(bytes32)
     facts: types.Facts
 
 
 event MatchEnded:
-    job_id: indexed(uint256)
-    first: indexed(address)
-    second: indexed(address)
+    key: indexed(bytes32)
     outcome: uint256
     ending: uint256
 
@@ -189,18 +182,16 @@ def start(pair: types.Pair, head: uint256, tops: bytes32[2]):
 def load(pair: types.Pair, position: types.Position) -> Turn:
     """
     @notice Check that a match stands where the call says that it does.
+    @dev A move in a job that is closed meanwhile changes nothing but the word of its match.
     @param pair Its members.
     @param position Where it stands.
     @return The match.
     """
-    ledger.require_open(pair.job_id)
     key: bytes32 = self.hash_pair(pair)
     require.same_position(self.matches[key] == self.hash_position(key, position))
     head: uint256 = position.head
     turn: Turn = Turn(
-        job_id=pair.job_id,
-        first=pair.first,
-        second=pair.second,
+        pair=pair,
         key=key,
         clocks=head >> CLOCK_BLOCKS_AT,
         mover=(head >> MOVER_AT) & 1,
@@ -242,17 +233,17 @@ def begin(pair: types.Pair, position: types.Position, allowed: uint256) -> Turn:
 @internal
 @view
 def begin_with(
-    pair: types.Pair, position: types.Position, facts: types.Facts, phase: uint256
+    pair: types.Pair, position: types.Position, facts: types.Facts, allowed: uint256
 ) -> Turn:
     """
     @notice Check the facts, too, on which a move builds.
     @param pair The members.
     @param position The position that the move answers.
     @param facts What has been found out.
-    @param phase The one phase in which the move exists.
+    @param allowed The set of phases in which the move exists.
     @return The match, to be changed by the move and passed on.
     """
-    turn: Turn = self.begin(pair, position, 1 << phase)
+    turn: Turn = self.begin(pair, position, allowed)
     require.same_position(self.hash_facts(facts) == turn.facts)
     return turn
 
@@ -264,9 +255,9 @@ def require_own(turn: Turn):
     @notice Refuse anybody but the member whose bond the move risks.
     @param turn The match.
     """
-    mover: address = turn.first
+    mover: address = turn.pair.first
     if turn.mover == 1:
-        mover = turn.second
+        mover = turn.pair.second
     require.mover(msg.sender == mover)
 
 
@@ -280,7 +271,7 @@ def find(turn: Turn, facts: types.Facts) -> Turn:
     """
     found: Turn = turn
     found.facts = self.hash_facts(facts)
-    log Found(job_id=turn.job_id, first=turn.first, second=turn.second, facts=facts)
+    log Found(key=turn.key, facts=facts)
     return found
 
 
@@ -325,14 +316,7 @@ def pass_on(
         position.node_0 = turn.theirs
         position.node_1 = turn.mine
     self.matches[turn.key] = self.hash_position(turn.key, position)
-    log Moved(
-        job_id=turn.job_id,
-        first=turn.first,
-        second=turn.second,
-        position=position,
-        nodes=nodes,
-        data=data,
-    )
+    log Moved(key=turn.key, position=position, nodes=nodes, data=data)
 
 
 @internal
@@ -349,32 +333,19 @@ def decide(turn: Turn, ending: uint256, am_i_right: bool, are_they_right: bool):
         outcome = turn.mover
     elif are_they_right:
         outcome = turn.mover ^ 1
-    self.end(turn, ending, outcome)
+    self.end(turn.pair, ending, outcome)
 
 
 @internal
-def end(turn: Turn, ending: uint256, outcome: uint256):
+def end(pair: types.Pair, ending: uint256, outcome: uint256):
     """
-    @notice End a match, if both are still contenders.
-    @param turn The match.
+    @notice End a match, if the job is open and both are still contenders.
+    @param pair Its members.
     @param ending Why it ends.
     @param outcome Which side was right, or NEITHER.
     """
-    self.stop(turn)
-    ledger.end_match(turn.job_id, turn.first, turn.second, outcome)
-    log MatchEnded(
-        job_id=turn.job_id,
-        first=turn.first,
-        second=turn.second,
-        outcome=outcome,
-        ending=ending,
-    )
-
-
-@internal
-def stop(turn: Turn):
-    """
-    @notice Forget a match.
-    @param turn The match.
-    """
-    self.matches[turn.key] = empty(bytes32)
+    ledger.require_open(pair.job_id)
+    key: bytes32 = self.hash_pair(pair)
+    self.matches[key] = empty(bytes32)
+    ledger.end_match(pair.job_id, pair.first, pair.second, outcome)
+    log MatchEnded(key=key, outcome=outcome, ending=ending)

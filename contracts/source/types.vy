@@ -96,6 +96,21 @@ struct Context:
     accumulator: uint256
 
 
+# Where the state before a step lies: in the tree with this tag, whose top has this key.
+struct Before:
+    tag: bytes1
+    key: uint256
+    index: uint256
+    count: uint256
+
+
+# What the referee tells the leaf: the context, in which the state before the step is still to be
+# shown, and where that lies.
+struct Ground:
+    context: Context
+    before: Before
+
+
 # What the referee has to know of an operator whose output is disputed; `fold_length` is 0 where
 # nothing is folded.
 struct Summary:

@@ -26,9 +26,7 @@ FOLD_ARITY: constant(uint256) = 64
 
 
 event LeafComputed:
-    job_id: indexed(uint256)
-    first: indexed(address)
-    second: indexed(address)
+    key: indexed(bytes32)
     bits_0: uint256
     bits_1: uint256
     computed: uint256
@@ -43,41 +41,18 @@ def reach_chunk(
     chunk: Bytes[types.CHUNK_BYTES],
 ):
     """
-    @notice Pick for the last time in a tensor's tree, and show the bytes of the mover's chunk at
-            once.
+    @notice Pick for the last time in a tensor's tree, and show the bytes of the mover's chunk.
     @param pair The members of the match.
     @param position Where it stands.
     @param facts What it has found out.
-    @param dive The pick and the mover's leaf.
+    @param dive The pick.
     @param chunk The bytes.
     """
-    turn: turns.Turn = turns.begin_with(pair, position, facts, phases.TENSOR)
-    require.phase(turn.entered == descent.BOTH and turn.level == turn.span)
-    turn = descent.pick(turn, dive)
+    turn: turns.Turn = turns.begin_with(pair, position, facts, 1 << phases.TENSOR)
+    require.phase(turn.entered == descent.BOTH)
+    turn = descent.arrive(turn, tensors.hash_chunk(chunk), dive)
     self._require_chunk(turn, facts, chunk, turn.mine)
     turn.phase = phases.CHUNK
-    turn.entered = 1
-    turns.pass_on(turn, dive.nodes, chunk)
-
-
-@external
-def open_chunk(
-    pair: types.Pair,
-    position: types.Position,
-    facts: types.Facts,
-    chunk: Bytes[types.CHUNK_BYTES],
-):
-    """
-    @notice Show the bytes of the mover's chunk, if it was reached without showing them.
-    @param pair The members of the match.
-    @param position Where it stands.
-    @param facts What it has found out.
-    @param chunk The bytes.
-    """
-    turn: turns.Turn = turns.begin_with(pair, position, facts, phases.CHUNK)
-    require.phase(turn.entered == 0)
-    self._require_chunk(turn, facts, chunk, turn.mine)
-    turn.entered = 1
     turns.pass_on(turn, [], chunk)
 
 
@@ -100,9 +75,8 @@ def pick_element(
     @param values The mover's accumulators at the inner boundaries of the segments, if the element
            was folded; little-endian.
     """
-    turn: turns.Turn = turns.begin_with(pair, position, facts, phases.CHUNK)
+    turn: turns.Turn = turns.begin_with(pair, position, facts, 1 << phases.CHUNK)
     turns.require_own(turn)
-    require.phase(turn.entered == 1)
     self._require_chunk(turn, facts, theirs, turn.theirs)
     self._require_chunk(turn, facts, mine, turn.mine)
     width: uint256 = facts.tensor >> turns.WIDTH_AT
@@ -144,7 +118,7 @@ def pick_segment(
            of which it has spoken already.
     @param values The mover's accumulators at the inner boundaries of the segment's segments.
     """
-    turn: turns.Turn = turns.begin_with(pair, position, facts, phases.FOLD)
+    turn: turns.Turn = turns.begin_with(pair, position, facts, 1 << phases.FOLD)
     turns.require_own(turn)
     require.matching_values(self._hash_values(theirs) == turn.theirs)
     segments: uint256 = self._get_segments(facts.fold)
@@ -171,45 +145,90 @@ def pick_segment(
 
 
 @external
-def leaf(
+@view
+def prepare_leaf(
     pair: types.Pair,
     position: types.Position,
     facts: types.Facts,
     side: uint256,
-    encoding: Bytes[types.MAX_NODE_BYTES],
-    before: bytes32,
-    before_proof: DynArray[bytes32, merkle.MAX_HEIGHT],
-    evidence: Bytes[types.MAX_EVIDENCE_BYTES],
-):
+    encoding_digest: bytes32,
+) -> types.Ground:
     """
-    @notice Compute the one scalar operation that is left, from proven operands, and decide.
+    @notice Return what both sides agree on at a leaf, for the contract that computes it.
     @param pair The members of the match.
     @param position Where it stands.
     @param facts What it has found out.
     @param side Whose trees the operands are proven against: they agree on all that is read.
-    @param encoding The operator.
-    @param before The state before the step, if an operand comes from it.
-    @param before_proof Its proof against the history or the interval.
-    @param evidence The proofs of the elements that are read: leaf.vy says how.
+    @param encoding_digest The digest of the operator.
+    @return What they agree on.
     """
-    turn: turns.Turn = turns.begin_with(pair, position, facts, phases.LEAF)
+    turn: turns.Turn = turns.begin_with(pair, position, facts, 1 << phases.LEAF)
     require.index_in_range(side < 2)
-    digest: bytes32 = keccak256(concat(tags.OPERATOR, encoding))
-    require.matching_proof(digest == facts.encoding_digest)
-    context: types.Context = self._get_context(turn, facts, side, before, before_proof)
-    computed: uint256 = staticcall descent.LEAF.compute(context, encoding, evidence)
-    bits_0: uint256 = facts.bits & turns.U64
-    bits_1: uint256 = facts.bits >> turns.BITS_1_AT
-    log LeafComputed(
-        job_id=turn.job_id,
-        first=turn.first,
-        second=turn.second,
-        bits_0=bits_0,
-        bits_1=bits_1,
-        computed=computed,
+    require.matching_proof(encoding_digest == facts.encoding_digest)
+    account: address = pair.first
+    tops: bytes32[2] = [facts.trace_0, facts.interval_0]
+    if side == 1:
+        account = pair.second
+        tops = [facts.trace_1, facts.interval_1]
+    key: uint256 = ledger.get_contender(pair.job_id, account) >> ledger.KEY_AT
+    scope: uint256 = ledger.jobs[pair.job_id].scope
+    first: uint256 = facts.place & turns.U40
+    step: uint256 = (facts.place >> turns.STEP_AT) & turns.U40
+    # The state before the step is in the interval, or else in the history.
+    before: types.Before = types.Before(
+        tag=tags.HISTORY_NODE,
+        key=key,
+        # The disputed checkpoint is not the start.
+        index=unsafe_sub((facts.place >> turns.CHECKPOINT_AT) & turns.U40, 1),
+        count=ledger.get_checkpoints(pair.job_id),
     )
-    turn.mover = 0
-    turns.decide(turn, phases.BY_SCALAR, bits_0 == computed, bits_1 == computed)
+    if step != first:
+        before = types.Before(
+            tag=tags.INTERVAL_NODE,
+            key=ledger.hash_top(tops[1]),
+            # The step is after the interval's first.
+            index=unsafe_sub(unsafe_sub(step, first), 1),
+            count=descent.get_interval_length(pair.job_id, first),
+        )
+    return types.Ground(
+        context=types.Context(
+            trace_top=tops[0],
+            operators=scope & turns.U32,
+            has_before=False,
+            before=empty(bytes32),
+            state_slots=(scope >> ledger.STATE_SLOTS_AT) & turns.U32,
+            data_top=ledger.jobs[pair.job_id].data_top,
+            batch_slots=(scope >> ledger.BATCH_SLOTS_AT) & turns.U32,
+            steps=(scope >> ledger.STEPS_AT) & turns.U64,
+            step=step,
+            element=(facts.tensor >> turns.ELEMENT_AT) & turns.U64,
+            position=facts.fold & turns.U64,
+            accumulator=facts.fold >> turns.LOW_BITS_AT,
+        ),
+        before=before,
+    )
+
+
+@external
+def decide_leaf(pair: types.Pair, bits: uint256, computed: uint256):
+    """
+    @notice End a match at its leaf; for the contract that has computed it, from what
+            `prepare_leaf` has just told it.
+    @param pair The members of the match.
+    @param bits What the sides claim, packed as in the facts.
+    @param computed What is right.
+    """
+    require.mover(msg.sender == descent.LEAF.address)
+    bits_0: uint256 = bits & turns.U64
+    bits_1: uint256 = bits >> turns.BITS_1_AT
+    key: bytes32 = turns.hash_pair(pair)
+    log LeafComputed(key=key, bits_0=bits_0, bits_1=bits_1, computed=computed)
+    outcome: uint256 = phases.NEITHER
+    if bits_0 == computed:
+        outcome = 0
+    elif bits_1 == computed:
+        outcome = 1
+    turns.end(pair, phases.BY_SCALAR, outcome)
 
 
 @external
@@ -230,14 +249,16 @@ def prove_sink(
     @param root The root of that output.
     @param proof Its proof against the trace.
     """
-    turn: turns.Turn = turns.begin_with(pair, position, facts, phases.SINK)
+    turn: turns.Turn = turns.begin_with(pair, position, facts, 1 << phases.SINK)
     require.index_in_range(side < 2)
-    scope: uint256 = ledger.jobs[turn.job_id].scope
+    scope: uint256 = ledger.jobs[pair.job_id].scope
     operators: uint256 = scope & turns.U32
     slots: uint256 = (scope >> ledger.STATE_SLOTS_AT) & turns.U32
     # There is a sink for every slot; operators are at most 2^20.
     index: uint256 = unsafe_add(unsafe_sub(operators, slots), turn.index)
-    top: bytes32 = self._choose(side, facts.trace_0, facts.trace_1)
+    top: bytes32 = facts.trace_0
+    if side == 1:
+        top = facts.trace_1
     is_sink: bool = merkle.is_member(
         tags.TRACE_NODE, top, root, index, unsafe_add(operators, 1), proof
     )
@@ -254,9 +275,9 @@ def rule(pair: types.Pair, position: types.Position, outcome: uint256):
     @param outcome Which side's output is right, or 2 for neither.
     """
     turn: turns.Turn = turns.begin(pair, position, 1 << phases.VERIFIER)
-    require.mover(msg.sender == ledger.jobs[turn.job_id].verifier)
+    require.mover(msg.sender == ledger.jobs[pair.job_id].verifier)
     require.index_in_range(outcome <= phases.NEITHER)
-    turns.end(turn, phases.BY_VERIFIER, outcome)
+    turns.end(pair, phases.BY_VERIFIER, outcome)
 
 
 @external
@@ -269,13 +290,14 @@ def timeout(pair: types.Pair, position: types.Position):
     turn: turns.Turn = turns.load(pair, position)
     require.no_time_left(block.number > turn.deadline)
     if turn.phase == phases.VERIFIER:
+        ledger.require_open(pair.job_id)
         # A match of a member that another one has defeated must not void the job.
-        ledger.get_contender(turn.job_id, turn.first)
-        ledger.get_contender(turn.job_id, turn.second)
-        turns.stop(turn)
-        ledger.close(turn.job_id, phases.VOID, 0, empty(bytes32))
+        ledger.get_contender(pair.job_id, pair.first)
+        ledger.get_contender(pair.job_id, pair.second)
+        turns.matches[turn.key] = empty(bytes32)
+        ledger.close(pair.job_id, phases.VOID, 0, empty(bytes32))
     else:
-        turns.end(turn, phases.BY_CLOCK, turn.mover ^ 1)
+        turns.end(pair, phases.BY_CLOCK, turn.mover ^ 1)
 
 
 @internal
@@ -320,14 +342,6 @@ def _pack_bits(turn: turns.Turn, mine: uint256, theirs: uint256) -> uint256:
 
 @internal
 @pure
-def _choose(side: uint256, of_first: bytes32, of_second: bytes32) -> bytes32:
-    if side == 0:
-        return of_first
-    return of_second
-
-
-@internal
-@pure
 def _hash_values(values: Bytes[types.MAX_VALUES_BYTES]) -> bytes32:
     # The digest under which posted accumulators are remembered.
     return keccak256(concat(tags.FOLD, values))
@@ -350,73 +364,3 @@ def _get_boundary(fold: uint256, segment: uint256) -> uint256:
     length: uint256 = unsafe_sub((fold >> turns.HIGH_AT) & turns.U64, low)
     past: uint256 = unsafe_div(unsafe_mul(length, segment), self._get_segments(fold))
     return unsafe_add(low, past)
-
-
-@internal
-@view
-def _get_context(
-    turn: turns.Turn,
-    facts: types.Facts,
-    side: uint256,
-    before: bytes32,
-    before_proof: DynArray[bytes32, merkle.MAX_HEIGHT],
-) -> types.Context:
-    # What both sides agree on at the leaf.
-    scope: uint256 = ledger.jobs[turn.job_id].scope
-    return types.Context(
-        trace_top=self._choose(side, facts.trace_0, facts.trace_1),
-        operators=scope & turns.U32,
-        has_before=self._is_before(turn, facts, side, before, before_proof),
-        before=before,
-        state_slots=(scope >> ledger.STATE_SLOTS_AT) & turns.U32,
-        data_top=ledger.jobs[turn.job_id].data_top,
-        batch_slots=(scope >> ledger.BATCH_SLOTS_AT) & turns.U32,
-        steps=(scope >> ledger.STEPS_AT) & turns.U64,
-        step=(facts.place >> turns.STEP_AT) & turns.U40,
-        element=(facts.tensor >> turns.ELEMENT_AT) & turns.U64,
-        position=facts.fold & turns.U64,
-        accumulator=facts.fold >> turns.LOW_BITS_AT,
-    )
-
-
-@internal
-@view
-def _is_before(
-    turn: turns.Turn,
-    facts: types.Facts,
-    side: uint256,
-    before: bytes32,
-    proof: DynArray[bytes32, merkle.MAX_HEIGHT],
-) -> bool:
-    # Whether this is the agreed state before the step: in the interval, or else in the history.
-    first: uint256 = facts.place & turns.U40
-    # The step is not before the interval's first.
-    past: uint256 = unsafe_sub((facts.place >> turns.STEP_AT) & turns.U40, first)
-    account: address = turn.first
-    if side == 1:
-        account = turn.second
-    member: uint256 = ledger.get_contender(turn.job_id, account)
-    if past != 0:
-        return merkle.is_member(
-            tags.INTERVAL_NODE,
-            self._choose(side, facts.interval_0, facts.interval_1),
-            before,
-            unsafe_sub(past, 1),
-            descent._get_interval_length(turn.job_id, first),
-            proof,
-        )
-    # The disputed checkpoint is not the start.
-    checkpoint: uint256 = (facts.place >> turns.CHECKPOINT_AT) & turns.U40
-    count: uint256 = ledger.get_checkpoints(turn.job_id)
-    is_whole: bool = False
-    top: bytes32 = empty(bytes32)
-    is_whole, top = merkle.climb(
-        tags.HISTORY_NODE,
-        before,
-        unsafe_sub(checkpoint, 1),
-        count,
-        0,
-        merkle.get_height(count),
-        proof,
-    )
-    return is_whole and ledger.hash_top(top) == member >> ledger.KEY_AT

@@ -144,8 +144,18 @@ class Contract:
         result = self._chain.node.view(name, self.address, data)
         return self._codec.decode_result(name, args, result)
 
-    def transact(self, name: str, *args: Any, sender: Address, value: int = 0) -> Receipt:
+    def transact(
+        self,
+        name: str,
+        *args: Any,
+        sender: Address,
+        value: int = 0,
+        through: "Contract | None" = None,
+    ) -> Receipt:
         """Call a function in a transaction that carries `value` wei, and wait for its block.
+
+        The function may be that of another contract, `through` which this one is called; the
+        receipt's events are this one's all the same.
 
         Raises:
             UsageError: there is no such function.
@@ -158,9 +168,10 @@ class Contract:
         """
         if value < 0:
             raise BadCall(name, f"it cannot carry {value} wei")
-        data = self._codec.encode_call(name, args)
+        called = through or self
+        data = called._codec.encode_call(name, args)  # noqa: SLF001 - of this class
         chain_id = self._chain.chain_id
-        transaction = Transaction(chain_id, name, sender, self.address, data, value)
+        transaction = Transaction(chain_id, name, sender, called.address, data, value)
         mined = self._chain.send(transaction)
         return _make_receipt(transaction, mined, self.address, self._codec)
 

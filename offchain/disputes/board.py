@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 
-from contracts.model.types import Event, Facts, Pair, Position, Terms
+from contracts.model.types import Event, Facts, Pair, Position
 from contracts.reasons import Phase
 from offchain.commitments.tree import Digest
 
@@ -44,20 +44,9 @@ def get_pair(event: Event) -> Pair:
     raise AssertionError(f"{event.name} is not of a match")
 
 
-def get_place(board: Board, terms: Terms) -> Facts:
-    """Return the facts, with the place of the tree that is to be entered next.
-
-    The contract notes the place only as the first side enters; it follows from the position.
-    """
+def get_place(board: Board) -> Facts:
+    """Return the facts, with the operator on which the verifier has to rule."""
     facts, position = board.facts, board.position
-    if position.entered:
-        return facts
-    match position.phase:
-        case Phase.TRACE if facts.checkpoint:
-            return replace(facts, step=facts.first_step + position.index)
-        case Phase.INTERVAL | Phase.TRACE:
-            first = (position.index - 1) * terms.checkpoint_every
-            return replace(facts, checkpoint=position.index, first_step=first, step=first)
-        case Phase.TENSOR | Phase.VERIFIER:
-            return replace(facts, operator=position.index)
+    if position.phase is Phase.VERIFIER:
+        return replace(facts, operator=position.index)
     return facts

@@ -4,11 +4,13 @@ import time
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from typing import Any
 
+from contracts.compiler import compile_contract
 from contracts.deployment import deploy_referee
 from contracts.model.abi import (
-    from_abi,
+    EventReader,
     get_key,
     pack_args,
     unpack_claim,
@@ -57,7 +59,9 @@ class ChainReferee:
         self._settled_block = first_block - 1
         self.seconds = 0.0
         self.address: Address = contract.address
+        self.chain_id: int = chain.chain_id
         self.accounts: tuple[Address, ...] = chain.accounts
+        self._reader = EventReader()
         self._store = Store(chain.chain_id, contract.address)
 
     @contextmanager
@@ -68,17 +72,29 @@ class ChainReferee:
         finally:
             self.seconds += time.perf_counter() - started
 
+    @cached_property
+    def _leaf(self) -> Contract:
+        """The contract that computes leaves."""
+        return self._chain.at(compile_contract("leaf"), self._view("leaf_contract"))
+
+    def _read(self, event: ChainEvent) -> Event:
+        return self._reader.read(event.name, tuple(event.args.values()))
+
     def _view(self, name: str, *args: Any) -> Any:
         with self._clock():
             return self._contract.call(name, *args)
 
     def transact(self, name: str, *args: Any, sender: Address, value_wei: int = 0) -> Outcome:
-        """Make a call in a transaction."""
+        """Make a call in a transaction; the leaf's contract makes its own of the referee."""
+        leaf = self._leaf if name == "leaf" else None
+        values = (self.address, *pack_args(args)) if leaf else pack_args(args)
         with self._clock():
             receipt = self._contract.transact(
-                name, *pack_args(args), sender=ChainAddress(sender), value=value_wei
+                name, *values, sender=ChainAddress(sender), value=value_wei, through=leaf
             )
-        return Outcome(tuple(map(_to_event, receipt.events)), receipt)
+        if args and isinstance(args[0], Pair):
+            self._reader.note(args[0])
+        return Outcome(tuple(map(self._read, receipt.events)), receipt)
 
     def job(self, job_id: int) -> Job:
         """Return a job as it stands."""
@@ -110,7 +126,7 @@ class ChainReferee:
             latest = self._chain.block_number()
             recent: list[Event] = []
             for block, found in self._contract.events(self._settled_block + 1, latest):
-                event = _to_event(found)
+                event = self._read(found)
                 if block <= latest - REORGANISATION_BLOCKS:
                     self._settled[int(str(event.args[0]))].append(event)
                 elif event.args[0] == job_id:
@@ -132,7 +148,3 @@ class ChainReferee:
         """Return an account's balance in wei."""
         with self._clock():
             return self._chain.balance(ChainAddress(address))
-
-
-def _to_event(event: ChainEvent) -> Event:
-    return from_abi(event.name, tuple(event.args.values()))

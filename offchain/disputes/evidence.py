@@ -134,7 +134,7 @@ def judge(
 
 def rule_for(terms: Terms, board: Board, game: "Game") -> Outcome:
     """Rule on a match from the evidence of either side, whichever is proven."""
-    place = get_place(board, terms)
+    place = get_place(board)
     for side, address in enumerate((board.pair.first, board.pair.second)):
         player = game.find_player(address)
         if player is None or not player.run.behaviour.plays:

@@ -41,7 +41,7 @@ class Located:
 
 def locate(game: Game, ended: Ended, side: int) -> Located:
     """Return what a match that is over has found out about the side that lost it."""
-    board, place = ended.board, get_place(ended.board, game.terms)
+    board, place = ended.board, get_place(ended.board)
     phase = board.position.phase
     if phase in _BEFORE_STEP:
         return Located()

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from contracts.model.types import ZERO, Facts
 from offchain.commitments.tags import CHUNK_BYTES
-from offchain.commitments.tree import Digest
+from offchain.commitments.tree import Digest, get_width
 from offchain.programs.graph import Kind, Node, Operand, Origin
 from offchain.programs.semantics import (
     Fetch,
@@ -37,9 +37,12 @@ def make_leaf(run: Run, facts: Facts) -> Leaf:
     node = run.task.program.nodes[facts.operator]
     openings: dict[int, bytes] = {}
     origins: set[Origin] = set()
+    known: dict[Origin, int] = {}
 
     def fetch(place: int, operand: Operand, index: int) -> int:
-        openings[place], bits = _open(run, facts.step, operand, index)
+        opening, bits = _open(run, facts.step, operand, index)
+        if place not in openings:
+            openings[place] = opening + b"".join(_link(run, facts.step, operand, known))
         origins.add(operand.origin)
         return bits
 
@@ -87,14 +90,33 @@ def get_arguments(
 
 
 def _open(run: Run, step: int, operand: Operand, index: int) -> tuple[bytes, int]:
-    """Return an element's proof and its bits."""
+    """Return the proof of an element in its tensor, and its bits."""
     tensor = run.tensor(step, operand.origin, operand.reference)
     place, start = divmod(index * operand.dtype.width, CHUNK_BYTES)
     chunk = tensor.chunk(place)
     assert tensor.tree is not None
-    siblings = (*tensor.tree.proof(place), *prove_root(run, step, operand))
+    siblings = tensor.tree.proof(place)
     opening = b"".join((tensor.header, chunk.ljust(CHUNK_BYTES, b"\0"), *siblings))
     return opening, int.from_bytes(chunk[start : start + operand.dtype.width], "little")
+
+
+def _link(run: Run, step: int, operand: Operand, known: dict[Origin, int]) -> tuple[Digest, ...]:
+    """Return the proof of an operand's tensor root, as far as the latest full one, if it meets it.
+
+    `known` has the operand of that one, by the tree in which it lies; `contracts.model.leaf` says
+    where two proofs meet.
+    """
+    proof, reference = prove_root(run, step, operand), operand.reference
+    if operand.origin in known:
+        met = (known[operand.origin] ^ reference).bit_length()
+        tree = run.trace(step) if operand.origin is Origin.NODE else run.state_tree(step)
+        levels = range(met - 1)
+        shared = sum(reference >> level ^ 1 < get_width(tree.count, level) for level in levels)
+        return proof[:shared]
+    if operand.origin is not Origin.BATCH:
+        known.clear()
+        known[operand.origin] = reference
+    return proof
 
 
 def prove_root(run: Run, step: int, operand: Operand) -> tuple[Digest, ...]:

@@ -8,23 +8,18 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from contracts.model.descent import NODE_TAGS
+from contracts.model.descent import BOTH, NODE_TAGS, get_interval_length
 from contracts.model.types import ZERO, Dive, Facts, Terms
 from contracts.model.verdicts import get_boundary, get_segments
-from contracts.reasons import Phase
+from contracts.reasons import LeafMode, Phase
 from offchain.commitments.tags import CHUNK_BYTES, Tag
 from offchain.commitments.tensors import encode_elements
 from offchain.commitments.tree import Tree, hash_root
-from offchain.disputes.board import Board, get_place
+from offchain.disputes.board import Board
 from offchain.disputes.dives import find_difference, make_dive, open_top
 from offchain.disputes.openings import make_leaf
 from offchain.programs.graph import Origin
 from offchain.providers.run import Run
-
-BOTH = 2
-"""Sides that have entered a tree before it is descended."""
-NO_DIVE = Dive(0, ZERO, (), ())
-"""Stands where a tensor without elements has no tree."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +35,14 @@ class _Seat:
     """One side of a match, with all that decides its next move."""
 
     run: Run
+    terms: Terms
     board: Board
     side: int
-    place: Facts
+
+    @property
+    def facts(self) -> Facts:
+        """What the match has found out."""
+        return self.board.facts
 
 
 def find_move(run: Run, terms: Terms, board: Board, side: int) -> Move | None:
@@ -50,108 +50,158 @@ def find_move(run: Run, terms: Terms, board: Board, side: int) -> Move | None:
     position = board.position
     if not run.behaviour.plays:
         return None
-    seat = _Seat(run, board, side, get_place(board, terms))
+    seat = _Seat(run, terms, board, side)
     if position.phase in _DECISIONS:
         return _DECISIONS[position.phase](seat)
     if position.mover != side or position.phase is Phase.VERIFIER:
         return None
-    if position.phase in _ENTRANCES and position.entered < BOTH:
-        return _ENTRANCES[position.phase](seat)
     if position.phase in NODE_TAGS:
-        return _descend(seat)
-    return _pick_segment(seat) if position.phase is Phase.FOLD else _show_chunk(seat)
+        return _descend(seat) if position.entered == BOTH else _follow(seat)
+    return _pick_segment(seat) if position.phase is Phase.FOLD else _pick_element(seat)
 
 
-def get_tree(seat: _Seat) -> Tree | None:
-    """Return this provider's version of the tree that is being descended."""
-    run, place = seat.run, seat.place
-    match seat.board.position.phase:
+def get_tree(run: Run, phase: Phase, facts: Facts) -> Tree | None:
+    """Return a provider's version of a tree; None for that of a tensor without elements."""
+    match phase:
         case Phase.HISTORY:
             return run.history
         case Phase.INTERVAL:
-            return run.interval(place.first_step)
+            return run.interval(facts.first_step)
         case Phase.TRACE:
-            return run.trace(place.step)
+            return run.trace(facts.step)
         case Phase.TENSOR:
-            return run.tensor(place.step, Origin.NODE, place.operator).tree
-    return run.state_tree(place.step + 1)
+            return run.tensor(facts.step, Origin.NODE, facts.operator).tree
+    return run.state_tree(facts.step + 1)
+
+
+def _get_own(seat: _Seat) -> Tree:
+    """Return one's own version of the tree that both have entered, or are about to."""
+    tree = get_tree(seat.run, seat.board.position.phase, seat.facts)
+    assert tree is not None, "a tensor without elements is never entered"
+    return tree
 
 
 def _descend(seat: _Seat) -> Move | None:
-    tree, position = get_tree(seat), seat.board.position
-    assert tree is not None
+    """Pick in the other side's opening; at a leaf, enter what it stands for."""
+    tree, position = _get_own(seat), seat.board.position
     if tree.node(position.level, position.index) != position.nodes[seat.side]:
         return None
     dive = make_dive(tree, position, seat.board.nodes)
     if dive is None:
         return None
-    if position.phase is Phase.TENSOR and position.level == position.span:
-        index = (position.index << position.span) + dive.child
-        return Move("reach_chunk", (seat.place, dive, _get_chunk(seat, index)))
-    return Move("descend", (dive,))
+    if position.level > position.span:
+        return Move("descend", (dive,))
+    return _leave(seat, dive, (position.index << position.span) + dive.child)
 
 
-def _get_chunk(seat: _Seat, index: int) -> bytes:
-    facts = seat.place
-    return seat.run.tensor(facts.step, Origin.NODE, facts.operator).chunk(index)
+def _leave(seat: _Seat, dive: Dive, index: int) -> Move | None:
+    """Leave a tree at a leaf, for what this stands for."""
+    move: Move | None = Move("descend", (dive,))
+    match seat.board.position.phase:
+        case Phase.HISTORY if index:
+            move = _enter_claimed(seat, dive, _find_interval(seat, index))
+        case Phase.INTERVAL:
+            facts = replace(seat.facts, step=seat.facts.first_step + index)
+            move = _enter_claimed(seat, dive, (Phase.TRACE, facts))
+        case Phase.TRACE if index == seat.terms.operators:
+            move = _enter_state(seat, dive)
+        case Phase.TRACE if seat.terms.leaf_mode is LeafMode.SCALAR:
+            move = _enter_tensor(seat, dive, index)
+        case Phase.TENSOR:
+            chunk = _get_chunk(seat, index)
+            move = Move("reach_chunk", (seat.facts, replace(dive, nodes=()), chunk))
+    return move
 
 
-def _enter(seat: _Seat, tree: Tree) -> Dive | None:
-    """Return the first step down a tree, as the first to enter it or as the second."""
-    board = seat.board
-    return (
-        make_dive(tree, board.position, board.nodes) if board.position.entered else open_top(tree)
-    )
+def _find_interval(seat: _Seat, checkpoint: int) -> tuple[Phase, Facts]:
+    """Return which tree follows from a disputed checkpoint, and the facts that say where it is."""
+    first = (checkpoint - 1) * seat.terms.checkpoint_every
+    is_step = get_interval_length(seat.terms, first) == 1
+    facts = replace(seat.facts, checkpoint=checkpoint, first_step=first, step=first)
+    return Phase.TRACE if is_step else Phase.INTERVAL, facts
 
 
-def _enter_claimed(seat: _Seat, call: str) -> Move | None:
-    """Enter a tree whose last leaf has been claimed before."""
-    tree, board = get_tree(seat), seat.board
+def _enter_claimed(seat: _Seat, pick: Dive, following: tuple[Phase, Facts]) -> Move | None:
+    """Leave a tree of states for what has led to one of them, which must be its last leaf."""
+    tree, leaf = get_tree(seat.run, *following), pick.nodes[0]
     assert tree is not None
-    dive, last = _enter(seat, tree), tree.count - 1
-    if dive is None or tree.node(0, last) != board.position.nodes[seat.side]:
+    if tree.node(0, tree.count - 1) != leaf:
         return None
-    return Move(call, (board.facts, tree.top, tuple(tree.proof(last)), dive))
+    proof = tuple(tree.proof(tree.count - 1))
+    dive = replace(pick, nodes=open_top(tree).nodes)
+    return Move("enter_claimed", (seat.facts, leaf, tree.top, proof, dive))
 
 
-def _enter_tensor(seat: _Seat) -> Move | None:
-    run, board, place = seat.run, seat.board, seat.place
-    tensor = run.tensor(place.step, Origin.NODE, place.operator)
-    if tensor.root != board.position.nodes[seat.side]:
+def _enter_tensor(seat: _Seat, pick: Dive, operator: int) -> Move | None:
+    """Leave the trace for an operator's output."""
+    tensor = seat.run.tensor(seat.facts.step, Origin.NODE, operator)
+    if tensor.root != pick.nodes[0]:
         return None
-    dive = _enter(seat, tensor.tree) if tensor.tree else NO_DIVE
-    if dive is None:
+    commitment = seat.run.task.commitment
+    proof = tuple(commitment.tree.proof(operator))
+    dive = replace(pick, nodes=open_top(tensor.tree).nodes if tensor.tree else ())
+    encoding = commitment.encodings[operator]
+    return Move("enter_tensor", (seat.facts, encoding, proof, tensor.top, dive))
+
+
+def _enter_state(seat: _Seat, pick: Dive) -> Move | None:
+    """Leave the trace for the state that its outputs make."""
+    tree = seat.run.state_tree(seat.facts.step + 1)
+    if hash_root(Tag.STATE_ROOT, tree.count, tree.top) != pick.nodes[0]:
         return None
-    commitment = run.task.commitment
-    proof = () if board.position.entered else tuple(commitment.tree.proof(place.operator))
-    encoding = commitment.encodings[place.operator]
-    return Move("enter_tensor", (board.facts, encoding, proof, tensor.top, dive))
+    return Move("enter_state", (tree.top, replace(pick, nodes=open_top(tree).nodes)))
 
 
-def _enter_state(seat: _Seat) -> Move | None:
-    tree = get_tree(seat)
-    assert tree is not None
-    dive = _enter(seat, tree)
+def _follow(seat: _Seat) -> Move | None:
+    """Enter a tree that the other side has entered."""
+    tree, board = _get_own(seat), seat.board
+    dive: Dive | None = open_top(tree)
+    if board.position.level > board.position.span:
+        dive = make_dive(tree, board.position, board.nodes)
+    return _ENTRANCES[board.position.phase](seat, tree, dive) if dive else None
+
+
+def _follow_claimed(seat: _Seat, tree: Tree, dive: Dive) -> Move | None:
+    if tree.node(0, tree.count - 1) != seat.board.position.nodes[seat.side]:
+        return None
+    proof = tuple(tree.proof(tree.count - 1))
+    return Move("enter_claimed", (seat.facts, ZERO, tree.top, proof, dive))
+
+
+def _follow_tensor(seat: _Seat, tree: Tree, dive: Dive) -> Move | None:
+    facts = seat.facts
+    tensor = seat.run.tensor(facts.step, Origin.NODE, facts.operator)
+    if tensor.root != seat.board.position.nodes[seat.side]:
+        return None
+    encoding = seat.run.task.commitment.encodings[facts.operator]
+    return Move("enter_tensor", (facts, encoding, (), tree.top, dive))
+
+
+def _follow_state(seat: _Seat, tree: Tree, dive: Dive) -> Move | None:
     root = hash_root(Tag.STATE_ROOT, tree.count, tree.top)
-    if dive is None or root != seat.board.position.nodes[seat.side]:
+    if root != seat.board.position.nodes[seat.side]:
         return None
     return Move("enter_state", (tree.top, dive))
 
 
-_ENTRANCES: dict[Phase, Callable[[_Seat], Move | None]] = {
-    Phase.INTERVAL: lambda seat: _enter_claimed(seat, "enter_interval"),
-    Phase.TRACE: lambda seat: _enter_claimed(seat, "enter_trace"),
-    Phase.TENSOR: _enter_tensor,
-    Phase.STATE: _enter_state,
+_ENTRANCES: dict[Phase, Callable[[_Seat, Tree, Dive], Move | None]] = {
+    Phase.INTERVAL: _follow_claimed,
+    Phase.TRACE: _follow_claimed,
+    Phase.TENSOR: _follow_tensor,
+    Phase.STATE: _follow_state,
 }
+"""How the second to enter a tree does it."""
 
 
-def _show_chunk(seat: _Seat) -> Move | None:
-    """Show the chunk, and if the other side has shown its own, pick the first element."""
-    board, facts = seat.board, seat.place
+def _get_chunk(seat: _Seat, index: int) -> bytes:
+    facts = seat.facts
+    return seat.run.tensor(facts.step, Origin.NODE, facts.operator).chunk(index)
+
+
+def _pick_element(seat: _Seat) -> Move | None:
+    """Pick the first element in which the chunk that the other side has shown differs."""
+    board, facts = seat.board, seat.facts
     chunk = _get_chunk(seat, board.position.index)
-    if not board.position.entered:
-        return Move("open_chunk", (facts, chunk))
     size, theirs = facts.width, board.data
     place = find_difference(_split(chunk, size), _split(theirs, size))
     if place is None:
@@ -175,7 +225,7 @@ def _get_inner(run: Run, facts: Facts) -> bytes:
 
 
 def _pick_segment(seat: _Seat) -> Move | None:
-    facts, theirs = seat.place, seat.board.data
+    facts, theirs = seat.facts, seat.board.data
     size, last = facts.width, get_segments(facts) - 1
     mine = _get_inner(seat.run, facts)
     segment = find_difference(_split(mine, size), _split(theirs, size))
@@ -191,7 +241,7 @@ def _pick_segment(seat: _Seat) -> Move | None:
 
 def _prove_sink(seat: _Seat) -> Move | None:
     """Return the proof that ends a match about the state, if it ends it in the side's favour."""
-    run, position, facts = seat.run, seat.board.position, seat.place
+    run, position, facts = seat.run, seat.board.position, seat.facts
     trace, sink = run.trace(facts.step), run.task.program.first_sink + position.index
     root = trace.node(0, sink)
     if root != position.nodes[seat.side]:
@@ -201,7 +251,7 @@ def _prove_sink(seat: _Seat) -> Move | None:
 
 def _compute_leaf(seat: _Seat) -> Move | None:
     """Return the proof that ends a match about a scalar, if it ends it in the side's favour."""
-    facts = seat.place
+    facts = seat.facts
     leaf = make_leaf(seat.run, facts)
     if leaf.result != facts.bits[seat.side]:
         return None

@@ -14,7 +14,6 @@ _PLAIN = {
     "commit": "joins with a bond and a sealed claim",
     "reveal": "shows its claim",
     "start_match": "starts a match: two claims differ",
-    "open_chunk": "shows its 256 bytes",
     "settle": "settles the job",
     "collect": "collects what it is owed",
     "timeout": "ends the match: its rival's clock has run out",
@@ -24,8 +23,7 @@ _PLAIN = {
 """What the calls mean that are always the same."""
 
 _ENTRANCES = {
-    "enter_interval": "commits to the state after every step, ",
-    "enter_trace": "commits to all outputs of the step, ",
+    "enter_claimed": "commits to what led to that state, ",
     "enter_tensor": "shows its output, ",
     "enter_state": "shows its state, ",
     "reach_chunk": "shows its 256 bytes, ",

@@ -187,10 +187,16 @@ class Court:
             events = self.make(self.find(pair))
         raise AssertionError
 
-    def play_to(self, pair: Pair, phase: Phase, *, entered: int = 0) -> None:
-        """Play on until a phase has begun, and so many sides have entered in it."""
-        self.play(pair, lambda at: (at.phase, at.entered) == (phase, entered))
+    def play_to(self, pair: Pair, phase: Phase, *, entered: int | None = None) -> None:
+        """Play on until a phase has begun, and so many sides have entered in it if that is said."""
+        self.play(pair, lambda at: at.phase is phase and entered in {None, at.entered})
         assert self.look(pair) is not None, f"the match never came to {phase.name}"
+
+    def await_call(self, pair: Pair, name: str) -> Call:
+        """Play on until a call of this name is due, and return it."""
+        while (call := self.find(pair)).name != name:
+            self.make(call)
+        return call
 
     def finish(self, pair: Pair) -> tuple[Address | None, Ending]:
         """Play a match to its end; return who won it and why it ended."""

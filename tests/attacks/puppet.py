@@ -8,6 +8,7 @@ from typing import Any, cast
 from contracts.compiler import compile_contract
 from contracts.model.abi import pack_args
 from contracts.model.types import Event, Message
+from offchain.chain import Contract
 from tests.attacks.twin import Twin, call_model
 
 SOURCE = """
@@ -48,16 +49,16 @@ def arm(payday: uint256, calls: DynArray[Bytes[8192], 4]):
     self.calls = calls
 
 @external
-def squeeze(data: Bytes[8192], gas_limit: uint256):
+def squeeze(target: address, data: Bytes[8192], gas_limit: uint256):
     self.successes = 0
-    if raw_call(REFEREE, data, gas=gas_limit, revert_on_failure=False):
+    if raw_call(target, data, gas=gas_limit, revert_on_failure=False):
         self.successes = 1
 
 @external
 @payable
-def play(calls: DynArray[Bytes[8192], 4]):
-    for data: Bytes[8192] in calls:
-        raw_call(REFEREE, data, value=msg.value)
+def play(targets: DynArray[address, 4], calls: DynArray[Bytes[8192], 4]):
+    for i: uint256 in range(len(calls), bound=4):
+        raw_call(targets[i], calls[i], value=msg.value)
 """
 
 
@@ -84,9 +85,20 @@ class Puppet:
         referee.watch(self.address)
 
     def encode(self, name: str, *args: Any) -> bytes:
-        """Return the calldata of a call to the referee."""
-        codec = cast("Any", self.referee.contract)._codec
-        return bytes(codec.encode_call(name, pack_args(args)))
+        """Return the calldata of a call of the referee, or of the leaf's contract."""
+        values = (self.referee.address, *pack_args(args)) if name == "leaf" else pack_args(args)
+        codec = cast("Any", self._get_target(name))._codec
+        return bytes(codec.encode_call(name, values))
+
+    def _get_target(self, name: str) -> Contract:
+        """Return the contract that has a call."""
+        return self.referee.leaf if name == "leaf" else self.referee.contract
+
+    def send(self, *calls: tuple[Any, ...], value_wei: int = 0) -> None:
+        """Make several calls in one transaction, on the contract only."""
+        data = [self.encode(*call) for call in calls]
+        targets = [self._get_target(name).address for name, *_ in calls]
+        self.contract.transact("play", targets, data, sender=self.hand, value=value_wei)
 
     def arm(self, payday: Payday, *calls: bytes) -> None:
         """Say what the puppet will do when it is paid."""
@@ -103,14 +115,14 @@ class Puppet:
         for name, *args in calls:
             events = call_model(referee.store, name, message, *args)
             referee.note(events)
-        data = [self.encode(*call) for call in calls]
-        self.contract.transact("play", data, sender=self.hand, value=value_wei)
+        self.send(*calls, value_wei=value_wei)
         referee.compare()
         return events
 
     def squeeze(self, gas: int, name: str, *args: Any) -> bool:
         """Make a call with so much gas, on the contract only; say whether it was accepted."""
-        self.contract.transact("squeeze", self.encode(name, *args), gas, sender=self.hand)
+        target, data = self._get_target(name).address, self.encode(name, *args)
+        self.contract.transact("squeeze", target, data, gas, sender=self.hand)
         return self.successes == 1
 
     @property

@@ -34,12 +34,10 @@ def list_moves(pair: Pair, at: Position) -> Iterator[tuple[str, tuple[Any, ...]]
     """Yield every call about a match, with arguments that mean nothing."""
     facts = Facts()
     yield "descend", (pair, at, NO_DIVE)
-    yield "enter_interval", (pair, at, facts, ZERO, (), NO_DIVE)
-    yield "enter_trace", (pair, at, facts, ZERO, (), NO_DIVE)
+    yield "enter_claimed", (pair, at, facts, ZERO, ZERO, (), NO_DIVE)
     yield "enter_tensor", (pair, at, facts, b"", (), ZERO, NO_DIVE)
     yield "enter_state", (pair, at, ZERO, NO_DIVE)
     yield "reach_chunk", (pair, at, facts, NO_DIVE, b"")
-    yield "open_chunk", (pair, at, facts, b"")
     yield "pick_element", (pair, at, facts, b"", b"", b"")
     yield "pick_segment", (pair, at, facts, b"", 0, 0, b"")
     yield "leaf", (pair, at, facts, 0, b"", ZERO, (), b"")
@@ -49,7 +47,7 @@ def list_moves(pair: Pair, at: Position) -> Iterator[tuple[str, tuple[Any, ...]]
 
 
 def test_calls_about_jobs_that_nobody_opened(referee: Twin) -> None:
-    """The number behind the last, and the largest there is, are no jobs, for any call."""
+    """The number behind the last, and the largest there is, are no jobs, and have no matches."""
     court = open_court(referee, LIE, HONEST)
     pair = court.begin()
     for job_id in (court.job_id + 1, 2**256 - 1):
@@ -57,7 +55,7 @@ def test_calls_about_jobs_that_nobody_opened(referee: Twin) -> None:
             refused = referee.refused(name, court.client, *args, value_wei=value)
             assert refused == Reason.NO_SUCH_JOB, name
         for name, args in list_moves(replace(pair, job_id=job_id), court.at(pair)):
-            assert referee.refused(name, court.client, *args) == Reason.NO_SUCH_JOB, name
+            assert referee.refused(name, court.client, *args) == Reason.STALE, name
 
 
 def test_calls_about_a_closed_job(referee: Twin) -> None:
@@ -72,7 +70,7 @@ def test_calls_about_a_closed_job(referee: Twin) -> None:
             refused = referee.refused(name, court.client, *args, value_wei=value)
             assert refused == Reason.CLOSED, name
     for name, args in list_moves(pair, at):
-        assert referee.refused(name, court.client, *args) == Reason.CLOSED, name
+        assert referee.refused(name, court.client, *args) == Reason.STALE, name
 
 
 def test_moves_in_matches_that_nobody_plays(referee: Twin) -> None:
@@ -201,7 +199,7 @@ def test_accumulators_and_segments_that_do_not_exist(referee: Twin) -> None:
     """Wrong numbers of accumulators, other ones, segments and bits out of range are refused."""
     court = open_court(referee, LIE, HONEST, clock_blocks=1000)
     pair = court.begin()
-    court.play_to(pair, Phase.FOLD, entered=1)
+    court.play_to(pair, Phase.FOLD)
     move = court.find(pair)
     pair_, at, facts, theirs, segment, bits, values = move.args
     cases = {
@@ -234,14 +232,14 @@ def test_sides_that_do_not_exist(referee: Twin) -> None:
     """There are two sides in whose trees a leaf or a sink can be proven."""
     court = open_court(referee, LIE, HONEST)
     pair = court.begin()
-    court.play_to(pair, Phase.LEAF, entered=1)
+    court.play_to(pair, Phase.LEAF)
     move = court.find(pair)
     for side in (2, 3, 2**256 - 1):
         args = (*move.args[:3], side, *move.args[4:])
         assert court.refuse(move, args=args) == Reason.OUT_OF_RANGE
     sink = open_court(referee, Lie(6, operator=9), HONEST)
     pair = sink.begin()
-    sink.play_to(pair, Phase.SINK, entered=2)
+    sink.play_to(pair, Phase.SINK)
     move = sink.find(pair)
     for side in (2, 2**256 - 1):
         args = (*move.args[:3], side, *move.args[4:])

@@ -12,7 +12,7 @@ from tests.attacks.court import HONEST, LIE, open_court
 from tests.attacks.puppet import Puppet
 from tests.attacks.twin import Twin
 
-OWN = {"enter_interval", "enter_trace", "pick_element", "pick_segment"}
+OWN = {"enter_claimed", "pick_element", "pick_segment"}
 """Fresh commitments, which nobody can make for another."""
 
 
@@ -69,7 +69,7 @@ def test_g3_leaf_without_enough_gas_is_no_verdict(referee: Twin, tmp_path: Path)
     puppet = Puppet(referee, tmp_path)
     court = open_court(referee, LIE, HONEST)
     pair = court.begin()
-    court.play_to(pair, Phase.LEAF, entered=1)
+    court.play_to(pair, Phase.LEAF)
     move = court.find(pair)
     outcomes = []
     for gas in range(20_000, 400_000, 20_000):
@@ -101,7 +101,7 @@ def test_g4_copied_moves_change_nothing_but_their_sender(referee: Twin) -> None:
             copied.add(move.name)
             events = court.make(copy)
             assert court.refuse(move) == Reason.STALE
-    assert copied == {"descend", "enter_tensor", "open_chunk", "leaf"}
+    assert copied == {"descend", "enter_tensor", "reach_chunk", "leaf"}
     assert events[-1].args[4] == Ending.SCALAR
     assert referee.member(court.job_id, court.members[1]).prizes == 1
 

@@ -76,9 +76,9 @@ def test_c4_moves_after_the_end_are_refused(referee: Twin) -> None:
     """Once a match is over its positions are good for nothing, and nobody's bond is frozen."""
     court = open_court(referee, LIE, HONEST)
     pair = court.begin()
-    court.play_to(pair, Phase.FOLD, entered=1)
+    court.play_to(pair, Phase.FOLD)
     early = court.find(pair)
-    court.play_to(pair, Phase.LEAF, entered=1)
+    court.play_to(pair, Phase.LEAF)
     last = court.find(pair)
     court.make(last)
     for call in (early, last, time_out(court, last), time_out(court, early)):
@@ -86,7 +86,7 @@ def test_c4_moves_after_the_end_are_refused(referee: Twin) -> None:
     again = court.name_match(pair)
     assert referee.refused("start_match", court.client, *again) == Reason.NOT_CONTENDER
     court.settle(1)
-    assert court.refuse(last) == Reason.CLOSED
+    assert court.refuse(last) == Reason.STALE
     referee.call("collect", court.members[1], court.job_id)
 
 
@@ -95,7 +95,7 @@ def test_c4_match_of_a_member_that_fell_elsewhere_ends_nobody(referee: Twin) -> 
     court = open_court(referee, LIE, HONEST, HONEST)
     court.assemble()
     pairs = court.start(0, 1), court.start(0, 2)
-    court.play_to(pairs[1], Phase.LEAF, entered=1)
+    court.play_to(pairs[1], Phase.LEAF)
     last = court.find(pairs[1])
     court.finish(pairs[0])
     assert court.refuse(last) == Reason.NOT_CONTENDER
@@ -111,7 +111,7 @@ def test_c5_nothing_fits_between_the_leaf_and_its_result(referee: Twin) -> None:
     """The leaf is computed and the match is over in one call, and the loser is out at once."""
     court = open_court(referee, LIE, HONEST)
     pair = court.begin()
-    court.play_to(pair, Phase.LEAF, entered=1)
+    court.play_to(pair, Phase.LEAF)
     events = court.make(court.find(pair))
     assert [event.name for event in events] == ["LeafComputed", "MatchEnded"]
     assert referee.member(court.job_id, court.members[0]).standing is Standing.DEFEATED
@@ -143,7 +143,7 @@ def test_c7_both_wrong_at_the_leaf_both_lose(referee: Twin) -> None:
     """If the contract computes what neither side says, both bonds are lost, and nobody wins."""
     court = open_court(referee, LIE, Lie(6, 4, 77, 33, mask=6))
     pair = court.begin()
-    court.play_to(pair, Phase.LEAF, entered=1)
+    court.play_to(pair, Phase.LEAF)
     board = court.look(pair)
     assert board is not None
     last = court.paper.partials[34]
@@ -248,7 +248,7 @@ def test_c9_censored_closing_calls_are_late_and_no_more(referee: Twin, name: str
     wait = {name: 300}
     referee.chain.mine(wait.get("start_match", 0))
     pair = court.start()
-    court.play_to(pair, Phase.LEAF, entered=1)
+    court.play_to(pair, Phase.LEAF)
     at = court.at(pair)
     if name == "leaf":
         referee.mine_to(at.deadline)

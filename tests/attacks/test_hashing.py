@@ -3,6 +3,7 @@ from dataclasses import replace
 from typing import Any
 
 from contracts.deployment import deploy_referee
+from contracts.model.descent import BOTH
 from contracts.model.types import Dive, Position, Store
 from contracts.model.words import hash_commitment, hash_position
 from contracts.reasons import Phase, Reason
@@ -47,7 +48,18 @@ def bend_dive(dive: Dive) -> Iterator[Dive]:
     yield replace(dive, node=hash_node(Tag.TRACE_NODE, dive.node, dive.node))
     if dive.siblings:
         yield replace(dive, siblings=swap(dive.siblings, 0, b"\7" * 32))
-    yield replace(dive, nodes=swap(dive.nodes, 0, b"\7" * 32))
+    if dive.nodes:
+        yield replace(dive, nodes=swap(dive.nodes, 0, b"\7" * 32))
+
+
+def is_read(name: str, at: Position, dive: Dive, bent: Dive) -> bool:
+    """Whether a call reads what is bent.
+
+    Who only opens the top of a small tree picks nothing, and who shows a chunk opens nothing.
+    """
+    if bent.nodes != dive.nodes:
+        return name != "reach_chunk"
+    return at.entered == BOTH or at.level > at.span
 
 
 REFUSALS = {
@@ -68,8 +80,11 @@ def test_h2_every_proof_and_opening_has_one_form(referee: Twin) -> None:
         for place, argument in enumerate(move.args):
             bent: list[Any] = []
             if isinstance(argument, Dive):
-                is_first = board.position.entered == 0
-                bent = [d for d in bend_dive(argument) if not is_first or d.nodes != argument.nodes]
+                bent = [
+                    d
+                    for d in bend_dive(argument)
+                    if is_read(move.name, board.position, argument, d)
+                ]
             elif isinstance(argument, tuple) and argument and isinstance(argument[0], bytes):
                 bent = list(bend_proof(argument))
             for other in bent:
@@ -95,7 +110,7 @@ def test_h1_inner_node_does_not_pass_for_a_leaf(referee: Twin) -> None:
 def test_h1_parent_state_does_not_pass_for_the_state_before(referee: Twin) -> None:
     """The state before must be a leaf: an inner node of the history with its proof is refused."""
     court, pair = begin_element(referee, steps=5)
-    court.play_to(pair, Phase.LEAF, entered=1)
+    court.play_to(pair, Phase.LEAF)
     move = court.find(pair)
     history = court.runs[court.members.index(move.sender)].history
     assert move.args[5:7] == (history.node(0, 4), tuple(history.proof(4)))
@@ -156,7 +171,7 @@ def test_h2_operands_have_one_form(referee: Twin) -> None:
     """At the leaf no proof, header or chunk but an operand's own is taken, and none is left out."""
     court = open_court(referee, LIE, HONEST, clock_blocks=5000)
     pair = court.begin()
-    court.play_to(pair, Phase.LEAF, entered=1)
+    court.play_to(pair, Phase.LEAF)
     move = court.find(pair)
     evidence = move.args[7]
     for other in bend_evidence(evidence):
@@ -237,7 +252,7 @@ def test_h4_every_preimage_has_fixed_widths_or_a_length(referee: Twin) -> None:
     short, long = encode_header(F32, (5,)), encode_header(F32, (5, 7))
     assert short != long[: len(short)]
     court, pair = begin_element(referee)
-    court.play_to(pair, Phase.LEAF, entered=1)
+    court.play_to(pair, Phase.LEAF)
     move = court.find(pair)
     evidence, header = move.args[7], encode_header(F32, (2,))
     assert evidence.startswith(header)
@@ -255,13 +270,21 @@ def test_h6_tree_shapes_are_integers(referee: Twin) -> None:
         court.play_to(pair, Phase.TRACE)
 
 
+def leads_to_trace(at: Position) -> bool:
+    """Whether the next move enters a trace, as the first or as the second."""
+    if at.phase is Phase.TRACE:
+        return at.entered == 1
+    return at.phase is Phase.INTERVAL and at.entered == BOTH and at.level == at.span
+
+
 def test_g5_reorganised_chain_cannot_retarget_a_move(referee: Twin) -> None:
     """A move that answers another's opening is refused where the chain has another opening."""
     court = open_court(referee, LIE, HONEST)
     pair = court.begin()
     own = (pair.first, pair.second).index(court.members[1])
-    court.play(pair, lambda at: at.phase is Phase.TRACE and at.mover == own)
+    court.play(pair, lambda at: at.mover == own and leads_to_trace(at))
     entering = court.find(pair)
+    assert entering.name == "enter_claimed"
     with referee.branch():
         court.make(entering)
         answer = court.find(pair)
@@ -278,7 +301,7 @@ def test_v3_leaf_is_computed_by_the_operator_that_was_entered(referee: Twin) -> 
     """No other operator of the program, and no other attribute, decides a leaf."""
     court = open_court(referee, LIE, HONEST)
     pair = court.begin()
-    court.play_to(pair, Phase.LEAF, entered=1)
+    court.play_to(pair, Phase.LEAF)
     move = court.find(pair)
     own = move.args[4]
     others = [e for e in court.task.commitment.encodings if e != own]
@@ -297,8 +320,7 @@ def test_v3_entered_operator_is_the_disputed_one(referee: Twin) -> None:
     """The first to enter proves the operator in its place in the program, and in no other."""
     court = open_court(referee, LIE, HONEST)
     pair = court.begin()
-    court.play_to(pair, Phase.TENSOR)
-    move, program = court.find(pair), court.task.commitment
+    move, program = court.await_call(pair, "enter_tensor"), court.task.commitment
     for index in range(len(program.encodings)):
         if program.encodings[index] != program.encodings[4]:
             place = (program.encodings[index], tuple(program.tree.proof(index)))

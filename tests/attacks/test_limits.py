@@ -33,7 +33,7 @@ def test_s8_elements_of_the_largest_tensor(referee: Twin, element: int) -> None:
     task = make_task(node, MAX_STEPS)
     court = Court(referee, task, make_runs(task, node, (right, right ^ 1), element))
     pair = court.begin()
-    court.play_to(pair, Phase.LEAF, entered=1)
+    court.play_to(pair, Phase.LEAF)
     board = court.look(pair)
     assert board is not None
     assert (board.facts.step, board.facts.element) == (MAX_STEPS - 1, element)
@@ -55,7 +55,7 @@ def test_s8_longest_fold(referee: Twin, place: int) -> None:
     runs[1].accumulators = lambda done: TWO if done > place else ONE if done else 0
     court = Court(referee, task, runs)
     pair = court.begin()
-    court.play_to(pair, Phase.LEAF, entered=1)
+    court.play_to(pair, Phase.LEAF)
     board = court.look(pair)
     assert board is not None
     assert (board.facts.low, board.facts.high) == (place, place + 1)
@@ -79,7 +79,7 @@ def test_s8_tensors_without_elements_have_one_root(referee: Twin) -> None:
     runs[1] = make_runs(task, other, (0, 1))[1]
     court = Court(referee, task, runs)
     pair = court.begin()
-    court.play_to(pair, Phase.TENSOR)
+    court.await_call(pair, "enter_tensor")
     if (pair.first, pair.second)[court.at(pair).mover] != court.members[0]:
         referee.mine_to(court.at(pair).deadline + 1)
         referee.call("timeout", court.client, pair, court.at(pair))

@@ -6,7 +6,7 @@ import pytest
 
 from contracts.compiler import compile_contract
 from contracts.model.referee import CALLS, call
-from contracts.model.types import MIN_BOND_WEI, Message
+from contracts.model.types import MAX_BOND_WEI, MIN_BOND_WEI, Message
 from contracts.reasons import Ending, Phase, Reason, Standing, Status
 from offchain.errors import Reverted
 from sim.paper import MIDDLE, Lie, Size
@@ -14,7 +14,7 @@ from tests.attacks.court import HONEST, LIE, REWARD_WEI, SALT, Court, open_court
 from tests.attacks.puppet import Payday, Puppet
 from tests.attacks.twin import Twin
 
-VIEWS = {"jobs", "members", "claims", "matches", "get_debt", "leaf_contract"}
+VIEWS = {"jobs", "members", "claims", "matches", "get_debt", "leaf_contract", "prepare_leaf"}
 
 
 def collect_all(court: Court) -> int:
@@ -100,7 +100,7 @@ def test_m4_copied_last_move_pays_its_owner(referee: Twin) -> None:
     """Whoever sends the leaf, the match is won by the same member, and so is its prize."""
     court = open_court(referee, LIE, HONEST)
     pair = court.begin()
-    court.play_to(pair, Phase.LEAF, entered=1)
+    court.play_to(pair, Phase.LEAF)
     move = court.find(pair)
     events = court.make(replace(move, sender=referee.accounts[8]))
     assert events[-1].args[4] == Ending.SCALAR
@@ -214,9 +214,7 @@ def test_m6_m9_winner_that_refuses_money_stops_nobody(
     play_with(court, puppet)
     owed = referee.debt(court.job_id, puppet.address)
     with pytest.raises(Reverted):
-        puppet.contract.transact(
-            "play", [puppet.encode("collect", court.job_id)], sender=puppet.hand
-        )
+        puppet.send(("collect", court.job_id))
     referee.compare()
     referee.call("collect", court.members[1], court.job_id)
     assert referee.debt(court.job_id, puppet.address) == owed
@@ -265,8 +263,7 @@ def test_m8_debt_that_arises_during_a_payment_is_kept(
     block = referee.block_number() + 1
     for name, *args in (("collect", won.job_id), settle, ("collect", other.job_id)):
         call(referee.store, str(name), Message(puppet.address, 0, block), *args)
-    data = [puppet.encode("collect", won.job_id)]
-    puppet.contract.transact("play", data, sender=puppet.hand)
+    puppet.send(("collect", won.job_id))
     referee.compare()
     # The payment within the payment makes the receiver call once more, of which all is refused.
     assert puppet.successes == 2
@@ -295,12 +292,20 @@ def test_m10_nobody_lengthens_a_window_of_others(referee: Twin) -> None:
 
 
 def test_m11_nothing_can_be_changed_by_anybody() -> None:
-    """The contract has the calls of the model and views, and no other: no owner, no parameter."""
-    abi = compile_contract("referee").abi
-    names = {entry["name"] for entry in abi if entry["type"] == "function"}
-    assert names == set(CALLS) | VIEWS
-    views = {e["name"] for e in abi if e.get("stateMutability") in {"view", "pure"}}
-    assert views == VIEWS
+    """The contracts have the calls of the model and views, and no other: no owner, no parameter.
+
+    A leaf is a call of its own contract, which tells the referee what it has computed.
+    """
+    assert _list_calls("referee") == (set(CALLS) - {"leaf"} | {"decide_leaf"}, VIEWS)
+    assert _list_calls("leaf") == ({"leaf"}, {"compute", "inspect"})
+    assert _list_calls("transcendental") == (set(), {"evaluate"})
+
+
+def _list_calls(contract: str) -> tuple[set[str], set[str]]:
+    """Return the names of a contract's calls that may change anything, and of its views."""
+    functions = [e for e in compile_contract(contract).abi if e["type"] == "function"]
+    views = {e["name"] for e in functions if e["stateMutability"] in {"view", "pure"}}
+    return {e["name"] for e in functions} - views, views
 
 
 def test_m12_nothing_is_paid_twice(referee: Twin) -> None:
@@ -365,7 +370,15 @@ def test_m14_odd_bonds_are_divided_without_loss(referee: Twin) -> None:
     assert referee.store.balance_wei == 0
 
 
-@pytest.mark.parametrize("bond_wei", [2**96, 2**128, 2**255, 2**256 - 1])
+@pytest.mark.parametrize("bond_wei", [MAX_BOND_WEI + 1, 2**96, 2**128, 2**255, 2**256 - 1])
+def test_m14_bonds_that_do_not_fit_their_word_are_absurd(referee: Twin, bond_wei: int) -> None:
+    """The bond is kept in 80 bits: one of 2^80 wei or more is refused, and never cut."""
+    terms = replace(open_court(referee, HONEST).terms, bond_wei=bond_wei)
+    refused = referee.refused("open_job", referee.accounts[0], terms)
+    assert refused == Reason.ABSURD_TERMS
+
+
+@pytest.mark.parametrize("bond_wei", [10**24, MAX_BOND_WEI - 1, MAX_BOND_WEI])
 def test_m14_bonds_that_nobody_has_overflow_nothing(referee: Twin, bond_wei: int) -> None:
     """A job with a bond above all the money there is stays empty, and can be closed and paid."""
     court = open_court(referee, HONEST, bond_wei=bond_wei)

@@ -66,7 +66,7 @@ def test_s6_three_hundred_lies_against_one_truth_on_the_chain(silent: bool) -> N
     assert tally.has_won
     assert tally.meetings <= ceil(log2(301))
     assert tally.blocks <= get_bound(300)
-    assert swarm.referee.balance(swarm.referee.address) == 0  # type: ignore[attr-defined]
+    assert swarm.referee.balance(swarm.referee.address) == 0  # type: ignore[union-attr]
 
 
 def test_s6_swarm_on_the_chain_and_on_the_model_are_one() -> None:

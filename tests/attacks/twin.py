@@ -136,6 +136,11 @@ class Twin(ChainReferee):
             self.chain.revert(mark)
             self.store, self.log = store, log
 
+    @property
+    def leaf(self) -> Contract:
+        """The contract that computes leaves."""
+        return self._leaf
+
     def events(self, job_id: int) -> Sequence[Event]:
         """Return what has been announced of a job, in order."""
         return self.log[job_id]
@@ -194,7 +199,6 @@ def _fits(name: str, args: Sequence[Any]) -> bool:
 MAX_HEIGHT, MAX_SIBLINGS, MAX_VALUES_BYTES = 56, 8, 504
 MAX_EVIDENCE_BYTES = 28_944
 _MAX_BYTES = {
-    ("open_chunk", 3): CHUNK_BYTES,
     ("reach_chunk", 4): CHUNK_BYTES,
     ("pick_element", 3): CHUNK_BYTES,
     ("pick_element", 4): CHUNK_BYTES,

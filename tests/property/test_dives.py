@@ -1,13 +1,25 @@
 """Descents: two histories, of which any leaves differ, and the checkpoint at which they arrive."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from contracts.model.referee import call
-from contracts.model.types import MIN_BOND_WEI, NOBODY, Message, Pair, Position, Store, Terms
+from contracts.model.types import (
+    MIN_BOND_WEI,
+    NOBODY,
+    Dive,
+    Event,
+    Facts,
+    Message,
+    Pair,
+    Position,
+    Store,
+    Terms,
+)
 from contracts.model.words import hash_commitment
 from contracts.reasons import LeafMode, Phase, Reason, Revert
 from offchain.commitments.tags import Tag
@@ -58,23 +70,37 @@ def start_match(trees: Sequence[Tree]) -> tuple[Store, Pair, Position]:
     return store, Pair(0, FIRST, SECOND), position
 
 
-def descend(trees: Sequence[Tree]) -> tuple[Position, int]:
-    """Play the history to its leaf; return the last position, and how many moves it took."""
+def make_move(
+    tree: Tree, store: Store, pair: Pair, position: Position, dive: Dive
+) -> tuple[Event, ...]:
+    """Descend, or at a leaf enter the step that leads to it."""
+    mover = (pair.first, pair.second)[position.mover]
+    if position.level > position.span or position.span == 0:
+        return call(store, "descend", Message(CLIENT, 0, 5), pair, position, dive)
+    leaf = tree.node(0, (position.index << position.span) + dive.child)
+    trace = Tree(Tag.TRACE_NODE, [START, leaf])
+    entrance = (leaf, trace.top, tuple(trace.proof(1)), replace(dive, nodes=(START, leaf)))
+    args = (pair, position, Facts(), *entrance)
+    return call(store, "enter_claimed", Message(mover, 0, 5), *args)
+
+
+def descend(trees: Sequence[Tree]) -> tuple[Position, Facts]:
+    """Play the history to its leaf; return the position there, and what has been found."""
     store, pair, position = start_match(trees)
     nodes: object = ()
-    moves = 0
+    facts: object = Facts()
     while position.phase is Phase.HISTORY:
         assert isinstance(nodes, tuple)
-        dive = make_dive(trees[position.mover], position, nodes)
+        tree = trees[position.mover]
+        dive = make_dive(tree, position, nodes)
         assert dive is not None
-        events = call(store, "descend", Message(CLIENT, 0, 5), pair, position, dive)
-        moves += 1
-        if events[-1].name == "MatchEnded":
-            break
-        _, _, _, following, nodes, _ = events[-1].args
+        *others, moved = make_move(tree, store, pair, position, dive)
+        facts = others[0].args[3] if others else facts
+        _, _, _, following, nodes, _ = moved.args
         assert isinstance(following, Position)
         position = following
-    return position, moves
+    assert isinstance(facts, Facts)
+    return position, facts
 
 
 @st.composite
@@ -95,21 +121,28 @@ def histories(draw: st.DrawFn) -> tuple[Tree, Tree, int]:
 def test_a_descent_arrives_at_the_first_difference(drawn: tuple[Tree, Tree, int]) -> None:
     """Whatever differs behind it, both sides together come to the first leaf that does."""
     *trees, place = drawn
-    position, _ = descend(trees)
-    assert position.phase is Phase.TRACE
-    assert position.index == place
-    assert position.nodes == (trees[0].node(0, place), trees[1].node(0, place))
+    position, facts = descend(trees)
+    assert (position.phase, position.entered) == (Phase.TRACE, 1)
+    assert (facts.checkpoint, facts.step) == (place, place - 1)
+    entered = 1 - position.mover
+    own = trees[entered].node(0, place)
+    trace = Tree(Tag.TRACE_NODE, [START, own])
+    assert position.nodes[entered] == facts.traces[entered] == trace.top
+    assert position.nodes[position.mover] == trees[position.mover].node(0, place)
 
 
 @given(histories())
 def test_a_descent_takes_a_move_for_each_block_of_levels(drawn: tuple[Tree, Tree, int]) -> None:
-    """A tree of height h takes one opening, and ceil(h / 4) picks, the last of them a leaf's."""
+    """A tree of height h takes one opening, and ceil(h / 4) picks, the last of them a leaf's.
+
+    Whoever picks the leaf enters the next tree in the same move.
+    """
     *trees, _ = drawn
-    _, moves = descend(trees)
+    position, _ = descend(trees)
     height, blocks = get_height(trees[0].count), 0
     while height:
         height, blocks = height - get_block(height), blocks + 1
-    assert moves == blocks + 1
+    assert position.moves == blocks + 1
 
 
 @given(histories())
@@ -127,8 +160,34 @@ def test_a_later_difference_is_refused(drawn: tuple[Tree, Tree, int]) -> None:
     feigned = [trees[1].node(level, place) for place in range(right.child + 1)]
     later = make_dive(trees[1], position, [*feigned, *nodes[right.child + 1 :]])
     assume(later is not None)
+    assert later is not None
     before = dict(store.matches)
     with pytest.raises(Revert, match=Reason.BAD_PROOF):
-        call(store, "descend", Message(CLIENT, 0, 5), pair, position, later)
+        make_move(trees[1], store, pair, position, later)
     assert store.matches == before
-    call(store, "descend", Message(CLIENT, 0, 5), pair, position, right)
+    make_move(trees[1], store, pair, position, right)
+
+
+@given(histories())
+def test_a_leaf_cannot_be_picked_without_entering(drawn: tuple[Tree, Tree, int]) -> None:
+    """A descent stops above the leaves of a history, but at the start; an entrance, only there."""
+    *trees, _ = drawn
+    store, pair, position = start_match(trees)
+    dive = make_dive(trees[0], position, ())
+    assert dive is not None
+    args = (pair, position, Facts(), START, START, (), dive)
+    with pytest.raises(Revert, match=Reason.WRONG_PHASE):
+        call(store, "enter_claimed", Message(FIRST, 0, 5), *args)
+    nodes: object = ()
+    while position.span == 0 or position.level > position.span:
+        assert isinstance(nodes, tuple)
+        dive = make_dive(trees[position.mover], position, nodes)
+        assert dive is not None
+        (moved,) = make_move(trees[position.mover], store, pair, position, dive)
+        _, _, _, position, nodes, _ = moved.args  # type: ignore[assignment] # the event's own types
+    assert isinstance(nodes, tuple)
+    dive = make_dive(trees[position.mover], position, nodes)
+    assert dive is not None
+    with pytest.raises(Revert, match=Reason.WRONG_PHASE):
+        call(store, "descend", Message(CLIENT, 0, 5), pair, position, dive)
+    make_move(trees[position.mover], store, pair, position, dive)

@@ -32,48 +32,39 @@ ACCEPTED: dict[str, dict[Phase, tuple[str, ...]]] = {
     "descend": {
         Phase.HISTORY: (
             "HISTORY",
-            "INTERVAL",
             "START FIRST",
             "START NEITHER",
             "START SECOND",
-            "TRACE",
         ),
-        Phase.INTERVAL: ("TRACE",),
-        Phase.TENSOR: ("CHUNK",),
-        Phase.TRACE: (
-            "STATE",
-            "TENSOR",
-            "VERIFIER",
-        ),
-    },
-    "enter_interval": {
         Phase.INTERVAL: ("INTERVAL",),
-    },
-    "enter_trace": {
         Phase.TRACE: (
-            "STATE",
-            "TENSOR",
             "TRACE",
             "VERIFIER",
         ),
+        Phase.TENSOR: ("TENSOR",),
+        Phase.STATE: ("SINK",),
+    },
+    "enter_claimed": {
+        Phase.HISTORY: (
+            "INTERVAL",
+            "TRACE",
+        ),
+        Phase.INTERVAL: (
+            "INTERVAL",
+            "TRACE",
+        ),
+        Phase.TRACE: ("TRACE",),
     },
     "enter_tensor": {
-        Phase.TENSOR: (
-            "CHUNK",
-            "TENSOR",
-        ),
+        Phase.TRACE: ("TENSOR",),
+        Phase.TENSOR: ("TENSOR",),
     },
     "enter_state": {
-        Phase.STATE: (
-            "SINK",
-            "STATE",
-        ),
+        Phase.TRACE: ("STATE",),
+        Phase.STATE: ("STATE",),
     },
     "reach_chunk": {
         Phase.TENSOR: ("CHUNK",),
-    },
-    "open_chunk": {
-        Phase.CHUNK: ("CHUNK",),
     },
     "pick_element": {
         Phase.CHUNK: (
@@ -148,6 +139,7 @@ REFUSED: dict[str, tuple[Reason, ...]] = {
         Reason.MATCH_EXISTS,
         Reason.NOT_CONTENDER,
         Reason.NO_DISPUTE,
+        Reason.NO_SUCH_CLAIM,
         Reason.NO_SUCH_JOB,
         Reason.TOO_EARLY,
         Reason.WRONG_ORDER,
@@ -172,27 +164,18 @@ REFUSED: dict[str, tuple[Reason, ...]] = {
         Reason.CLOSED,
         Reason.NOT_CONTENDER,
         Reason.NO_REASON,
-        Reason.NO_SUCH_JOB,
         Reason.OUT_OF_RANGE,
         Reason.SAME_NODE,
         Reason.STALE,
         Reason.WRONG_PHASE,
     ),
-    "enter_interval": (
-        Reason.BAD_PROOF,
-        Reason.CLOCK_EXPIRED,
-        Reason.CLOSED,
-        Reason.NOT_YOURS,
-        Reason.STALE,
-        Reason.WRONG_PHASE,
-    ),
-    "enter_trace": (
+    "enter_claimed": (
         Reason.BAD_OPENING,
         Reason.BAD_PROOF,
         Reason.CLOCK_EXPIRED,
-        Reason.CLOSED,
         Reason.NOT_YOURS,
         Reason.NO_REASON,
+        Reason.OUT_OF_RANGE,
         Reason.STALE,
         Reason.WRONG_PHASE,
     ),
@@ -200,39 +183,35 @@ REFUSED: dict[str, tuple[Reason, ...]] = {
         Reason.BAD_OPENING,
         Reason.BAD_PROOF,
         Reason.CLOCK_EXPIRED,
-        Reason.CLOSED,
+        Reason.NO_REASON,
         Reason.STALE,
         Reason.WRONG_PHASE,
     ),
     "enter_state": (
         Reason.BAD_OPENING,
-        Reason.CLOSED,
+        Reason.BAD_PROOF,
+        Reason.CLOCK_EXPIRED,
         Reason.STALE,
         Reason.WRONG_PHASE,
     ),
     "reach_chunk": (
-        Reason.STALE,
-        Reason.WRONG_PHASE,
-    ),
-    "open_chunk": (
-        Reason.BAD_CHUNK,
+        Reason.BAD_PROOF,
         Reason.CLOCK_EXPIRED,
-        Reason.CLOSED,
         Reason.STALE,
         Reason.WRONG_PHASE,
     ),
     "pick_element": (
         Reason.BAD_CHUNK,
+        Reason.BAD_VALUES,
         Reason.CLOCK_EXPIRED,
-        Reason.CLOSED,
         Reason.NOT_YOURS,
         Reason.STALE,
         Reason.WRONG_PHASE,
     ),
     "pick_segment": (
         Reason.BAD_VALUES,
-        Reason.CLOSED,
         Reason.NOT_YOURS,
+        Reason.OUT_OF_RANGE,
         Reason.STALE,
         Reason.WRONG_PHASE,
     ),
@@ -247,6 +226,8 @@ REFUSED: dict[str, tuple[Reason, ...]] = {
     ),
     "prove_sink": (
         Reason.BAD_PROOF,
+        Reason.CLOCK_EXPIRED,
+        Reason.CLOSED,
         Reason.STALE,
         Reason.WRONG_PHASE,
     ),

@@ -1,6 +1,8 @@
 """Hypothesis strategies for operators of every kind, and for leaves over random operands."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from math import prod
 from typing import Any
 
@@ -12,7 +14,7 @@ from offchain.arithmetic.evaluate import SIGNATURES
 from offchain.arithmetic.functions import CANONICAL_NAN, DType, Function
 from offchain.commitments.tags import CHUNK_BYTES, Tag
 from offchain.commitments.tensors import NUMPY_TYPES, TensorTree, compute_tensor_root
-from offchain.commitments.tree import Tree, hash_root
+from offchain.commitments.tree import Tree, get_width, hash_root
 from offchain.programs.encoding import is_canonical
 from offchain.programs.graph import Kind, Node, Operand, Origin, Row
 from offchain.programs.semantics import compute_initial, compute_step
@@ -23,6 +25,8 @@ Draw = Any
 FOLD_FUNCTIONS = (Function.ADD, Function.MUL, Function.MAX, Function.MIN)
 LOGICAL_FUNCTIONS = (Function.AND, Function.OR)
 SEARCHES = (Function.ARGMAX, Function.ARGMIN)
+gaps = st.one_of(st.just(0), st.integers(0, 9))
+"""How many tensors lie between two that are read."""
 PLACED = (Origin.NODE, Origin.STATE, Origin.BATCH)
 dtypes = st.sampled_from(DType)
 index_dtypes = st.sampled_from([DType.INT64, DType.INT32])
@@ -147,8 +151,8 @@ def leaves(draw: Draw) -> Leaf:
     for operand in node.operands:
         placed = operand
         if operand.origin is not Origin.IMMEDIATE:
-            placed = replace(operand, reference=counts[operand.origin])
-            counts[operand.origin] += 1
+            placed = replace(operand, reference=counts[operand.origin] + draw(gaps))
+            counts[operand.origin] = placed.reference + 1
             tensors[placed.origin, placed.reference] = draw(tensors_for(placed))
         reads.append(placed)
     node = replace(node, operands=tuple(reads))
@@ -165,6 +169,12 @@ def tensors_for(draw: Draw, operand: Operand) -> TensorTree:
     return TensorTree(unsigned.view(NUMPY_TYPES[operand.dtype]))
 
 
+@cache
+def get_filler() -> tuple[bytes, ...]:
+    """Return the roots of tensors that nothing reads."""
+    return tuple(compute_tensor_root(np.array([i], np.int64)) for i in range(256))
+
+
 def make_leaf(
     draw: Draw,
     node: Node,
@@ -173,7 +183,7 @@ def make_leaf(
     step: int,
 ) -> Leaf:
     """Return the leaf of an operator whose operands are these tensors."""
-    filler = [compute_tensor_root(np.array([i], np.int64)) for i in range(64)]
+    filler = get_filler()
 
     def roots(origin: Origin, count: int, first: int = 0) -> list[bytes]:
         known = {first + r: t.root for (o, r), t in tensors.items() if o is origin}
@@ -202,11 +212,12 @@ def make_leaf(
         accumulator=draw(st.integers(0, length)) if small else clip(draw(patterns), node.dtype),
     )
     proofs: list[tuple[bytes, ...]] = []
+    known: dict[Origin, int] = {}
 
     def fetch(place: int, operand: Operand, index: int) -> int:  # noqa: ARG001 - see Fetch
         tensor = tensors[operand.origin, operand.reference]
         first = step * slots if operand.origin is Origin.BATCH else 0
-        root_proof = trees[operand.origin].proof(first + operand.reference)
+        root_proof = _link(trees[operand.origin], first + operand.reference, known, operand.origin)
         chunk, start = divmod(index * operand.dtype.width, CHUNK_BYTES)
         assert tensor.tree is not None
         data = tensor.chunk(chunk)
@@ -216,6 +227,21 @@ def make_leaf(
 
     _visit(node, context, fetch)
     return Leaf(context, node, tuple(proofs))
+
+
+def _link(tree: Tree, index: int, known: dict[Origin, int], origin: Origin) -> Sequence[bytes]:
+    """Return a proof up to the top, or to where it meets the latest that led there.
+
+    `known` says where that one began, in the tree of the trace or of the state.
+    """
+    proof = tree.proof(index)
+    if origin in known:
+        levels = range((known[origin] ^ index).bit_length() - 1)
+        return proof[: sum(index >> level ^ 1 < get_width(tree.count, level) for level in levels)]
+    if origin is not Origin.BATCH:
+        known.clear()
+        known[origin] = index
+    return proof
 
 
 def _visit(node: Node, context: Context, fetch: Any) -> None:

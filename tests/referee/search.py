@@ -13,18 +13,31 @@ from itertools import combinations
 from typing import Any
 
 from contracts.model.checks import get_tops, is_free
+from contracts.model.descent import BOTH
 from contracts.model.invariants import Step, check_step, copy_store, is_unchanged
 from contracts.model.ledger import calculate_debt
 from contracts.model.referee import call
 from contracts.model.tournament import get_challenge_deadline
-from contracts.model.types import Address, Event, Facts, Job, Message, Pair, Position, Store, Terms
+from contracts.model.types import (
+    Address,
+    Dive,
+    Event,
+    Facts,
+    Job,
+    Message,
+    Pair,
+    Position,
+    Store,
+    Terms,
+)
 from contracts.model.watch import finish
 from contracts.model.words import hash_commitment
 from contracts.reasons import Outcome, Phase, Revert, Standing, Status
 from offchain.commitments.tree import Digest
 from offchain.disputes.board import Board, get_pair, get_place, read_move
 from offchain.disputes.openings import make_leaf
-from offchain.disputes.players import Move, find_move
+from offchain.disputes.players import Move, find_move, get_tree
+from offchain.programs.graph import Origin
 from sim.paper import PaperRun, PaperTask
 
 SALT = b"\x5a" * 32
@@ -166,8 +179,10 @@ class Search:
         assert owed >= self.terms.bond_wei + REWARD_WEI // claim.sharers
 
     def _list_successors(self, world: World) -> Iterator[World]:
-        """Yield all states that the adversary can make of one."""
+        """Yield all states that the adversary can make of one; a closed job goes no further."""
         if world.job.status is not Status.OPEN:
+            for attempt in self._list_matters(world):
+                self._make(world, attempt)
             return
         if world.pending:
             first, *rest = world.pending
@@ -251,7 +266,7 @@ class Search:
 
     def _rule(self, board: Board) -> Outcome:
         """Return what the verifier says, which never errs."""
-        place = get_place(board, self.terms)
+        place = get_place(board)
         right = self.honest[1].trace(place.step).node(0, place.operator)
         sides = [side for side in Outcome if side < 2 and board.position.nodes[side] == right]
         return sides[0] if sides else Outcome.NEITHER
@@ -281,11 +296,15 @@ class Search:
             return
         for pair in self._list_pairs(world):
             yield _start(world, any_one, pair)
-        for board in world.boards.values():
-            yield Call("timeout", any_one, (board.pair, board.position))
-            yield from self._attack(board)
+        yield from self._list_matters(world)
         for top in {claim.top for claim in world.store.claims.values()}:
             yield Call("settle", any_one, (JOB, top))
+
+    def _list_matters(self, world: World) -> Iterator[Call]:
+        """Yield all calls that the adversary could make in matches."""
+        for board in world.boards.values():
+            yield Call("timeout", self.client, (board.pair, board.position))
+            yield from self._attack(board)
 
     def _show(self, world: World, villain: Villain) -> Iterator[Call]:
         if not villain.is_late:
@@ -305,9 +324,9 @@ class Search:
             sender = player if is_own else self.client
             for run in self._get_faces(player):
                 best = self._find(run, board, side)
-                moves = [best, *(list_detours(best) if best else ())]
+                moves = [best, *(list_detours(run, board, best) if best else ())]
                 if board.position.phase in {Phase.LEAF, Phase.SINK}:
-                    moves.append(decide(run, self.terms, board, side))
+                    moves.append(decide(run, board, side))
                 for move in moves:
                     if move is not None and (side, move) not in made:
                         made.add((side, move))
@@ -355,16 +374,39 @@ class Search:
         return hash(parts)
 
 
-def list_detours(move: Move) -> Iterator[Move]:
-    """Yield what a side could do instead of a move that does two things at once."""
-    if move.call == "reach_chunk":
-        _, dive, _ = move.args
-        yield Move("descend", (dive,))
+def list_detours(run: PaperRun, board: Board, move: Move) -> Iterator[Move]:
+    """Yield how a side could leave a tree by another call than the one for what a leaf stands for.
+
+    The referee has to refuse them all: the pick is right, and so is what an operator is.
+    """
+    position, facts = board.position, board.facts
+    if position.entered != BOTH or position.level > position.span or position.span == 0:
+        return
+    dive = next(arg for arg in move.args if isinstance(arg, Dive))
+    index, tree = (
+        (position.index << position.span) + dive.child,
+        get_tree(run, position.phase, facts),
+    )
+    assert tree is not None
+    leaf, task = tree.node(0, index), run.task
+    operator = min(index, len(task.program.nodes) - 1)
+    tensor = run.tensor(facts.step, Origin.NODE, operator)
+    shown = (task.commitment.encodings[operator], tuple(task.commitment.tree.proof(operator)))
+    pick = replace(dive, nodes=(leaf,))
+    for other in (
+        Move("descend", (pick,)),
+        Move("enter_claimed", (facts, leaf, leaf, (), pick)),
+        Move("enter_tensor", (facts, *shown, tensor.top, pick)),
+        Move("enter_state", (leaf, pick)),
+        Move("reach_chunk", (facts, pick, tensor.chunk(0))),
+    ):
+        if other.call != move.call:
+            yield other
 
 
-def decide(run: PaperRun, terms: Terms, board: Board, side: int) -> Move:
+def decide(run: PaperRun, board: Board, side: int) -> Move:
     """Return the call that decides a match at its leaf or sink, whoever gains by it."""
-    place, program = get_place(board, terms), run.task.commitment
+    place, program = board.facts, run.task.commitment
     if board.position.phase is Phase.SINK:
         trace, sink = run.trace(place.step), run.task.program.first_sink + board.position.index
         return Move("prove_sink", (place, side, trace.node(0, sink), tuple(trace.proof(sink))))

@@ -10,12 +10,22 @@ from functools import cache
 from typing import Any
 
 from contracts.model.checks import get_tops
-from contracts.model.types import MIN_BOND_WEI, ZERO, Address, Dive, Facts, Pair, Position, Terms
+from contracts.model.types import (
+    MAX_BOND_WEI,
+    MIN_BOND_WEI,
+    ZERO,
+    Address,
+    Dive,
+    Facts,
+    Pair,
+    Position,
+    Terms,
+)
 from contracts.model.words import hash_commitment
 from contracts.reasons import LeafMode, Phase, Standing, Status
 from offchain.disputes.board import Board, get_pair, read_move
 from offchain.disputes.game import Game, Stakes
-from offchain.disputes.players import NO_DIVE, find_move
+from offchain.disputes.players import find_move
 from offchain.disputes.referee import ModelReferee
 from sim.paper import Lie, PaperRun, PaperTask, Size, make_task
 from tests.referee.search import SALT, Call, decide, list_detours
@@ -28,6 +38,8 @@ SIZES = (
     Size(checkpoints=3, checkpoint_every=18, operators=20, rows=32, columns=40, terms=70),
 )
 """The second has trees of two blocks, two rounds of a fold and checkpoints far apart."""
+DEEP = Size(checkpoints=300, checkpoint_every=300, operators=300, rows=128, columns=136, terms=70)
+"""Its trees are of three blocks, which a match descends without arriving or entering."""
 LIES = (
     Lie(step=-1),
     Lie(step=-1, mask=2),
@@ -44,6 +56,7 @@ LIES = (
 """Some go with the same history, and some differ in the same place: at the start, in an element,
 and in the state after the step, where the operator is their number."""
 HUGE = 1 << 255
+NO_DIVE = Dive(0, ZERO, (), ())
 
 Pick = Callable[[Sequence[Any]], Any]
 
@@ -116,9 +129,9 @@ class Stage:
 
     # The calls around the matches.
 
-    def open(self, **changes: Any) -> None:
-        """Open a job; its terms may be absurd."""
-        size = self.pick(SIZES)
+    def open(self, size: Size | None = None, **changes: Any) -> None:
+        """Open a job, of any size if not said otherwise; its terms may be absurd."""
+        size = size or self.pick(SIZES)
         stakes = Stakes(
             commit_blocks=6, reveal_blocks=6, window_blocks=4, clock_blocks=9, increment_blocks=2
         )
@@ -134,6 +147,7 @@ class Stage:
         """Open a job with terms that no referee can take."""
         changes = (
             {"bond_wei": MIN_BOND_WEI - 1},
+            {"bond_wei": MAX_BOND_WEI + 1},
             {"clock_blocks": 0},
             {"increment_blocks": 10},
             {"steps": 0},
@@ -255,9 +269,9 @@ class Stage:
             return None
         run = self.pick(self._list_faces(cast, player))
         if position.phase in {Phase.LEAF, Phase.SINK}:
-            move = decide(run, terms, board, side)
+            move = decide(run, board, side)
         elif (found := find_move(run, terms, board, side)) is not None:
-            move = self.pick((found, *list_detours(found)))
+            move = self.pick([found] * 12 + list(list_detours(run, board, found)))
         else:
             return None
         sender = self.pick((player,) * 7 + (CLIENT,))
@@ -303,12 +317,10 @@ class Stage:
         encoding = run.task.commitment.encodings[2]
         calls: dict[str, tuple[Any, ...]] = {
             "descend": (NO_DIVE,),
-            "enter_interval": (*place, ZERO, (), NO_DIVE),
-            "enter_trace": (*place, ZERO, (), NO_DIVE),
+            "enter_claimed": (*place, ZERO, ZERO, (), NO_DIVE),
             "enter_tensor": (*place, encoding, (), ZERO, NO_DIVE),
             "enter_state": (ZERO, NO_DIVE),
             "reach_chunk": (*place, NO_DIVE, b""),
-            "open_chunk": (*place, b""),
             "pick_element": (*place, b"", b"", b""),
             "pick_segment": (*place, b"", 0, 0, b""),
             "leaf": (*place, 0, encoding, ZERO, (), b""),

@@ -18,7 +18,9 @@ from contracts.model.invariants import (
     Step,
     check_step,
     check_store,
+    closed_jobs_stay_closed,
     copy_store,
+    moves_in_closed_jobs_change_a_word,
     open_books,
 )
 from contracts.model.types import Claim, Event, Member, Message, Store
@@ -191,6 +193,9 @@ DISTORTIONS: dict[str, tuple[str, Callable[[Step], Step]]] = {
     "a move uncounted": ("descend", alter_move(moves=0)),
     "too many moves": ("descend", alter_move(moves=200)),
     "the same nodes": ("descend", alter_move(nodes=(bytes(32), bytes(32)))),
+    "nobody entered above a leaf": ("descend", alter_move(entered=0)),
+    "somebody entered at a leaf": ("pick_element", alter_move(entered=1)),
+    "a level left at a leaf": ("pick_element", alter_move(level=1)),
     "a defeat from nowhere": ("descend", defeat_somebody),
     "a wei less": ("commit", lose_a_wei),
     "no bond": ("commit", lambda s: replace(s, message=replace(s.message, value_wei=0))),
@@ -222,6 +227,33 @@ def test_a_distorted_call_is_seen(name: str) -> None:
     check_step(step)
     with pytest.raises(BrokenInvariantError):
         check_step(distort(step))
+
+
+def close_before(step: Step) -> Step:
+    """Let a call come after its job has been closed."""
+    before, after = copy_store(step.before), copy_store(step.after)
+    for store in (before, after):
+        change_job(store, step.job_id, status=Status.VOID)
+    return replace(step, before=before, after=after)
+
+
+def forget_match(step: Step) -> Step:
+    """Let the match be over whose word has changed."""
+    store = copy_store(step.after)
+    del store.matches[step.args[0]]
+    return replace(step, after=store)
+
+
+def test_a_move_in_a_closed_job_changes_a_word_alone() -> None:
+    """A move may come late, but no defeat with it, no wei, no end of its match, nor a timeout."""
+    move, end = find("descend", is_plain), find("timeout", is_plain)
+    late = close_before(move)
+    assert closed_jobs_stay_closed(late)
+    assert moves_in_closed_jobs_change_a_word(late)
+    for distort in (defeat_somebody, lose_a_wei, forget_match):
+        assert not moves_in_closed_jobs_change_a_word(close_before(distort(move)))
+    assert not closed_jobs_stay_closed(close_before(end))
+    assert not moves_in_closed_jobs_change_a_word(close_before(end))
 
 
 def test_a_referee_that_pays_the_loser_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:

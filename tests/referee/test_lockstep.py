@@ -4,7 +4,9 @@ import random
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cache
+from itertools import chain
 from typing import Any, ClassVar
 
 import pytest
@@ -12,14 +14,33 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-from contracts.reasons import LeafMode, Phase, Status
+from contracts.model.invariants import MAX_MOVES, count_moves, get_move_bound
+from contracts.model.referee import are_terms_sound
+from contracts.model.types import MAX_OPERATORS, MAX_SLOTS, MAX_STEPS, Message
+from contracts.reasons import LeafMode, Outcome, Phase, Reason, Status
+from offchain.disputes.board import Board
+from offchain.disputes.players import Move, find_move
+from sim.paper import Lie, Size
 from tests.referee.coverage import find_gaps
-from tests.referee.search import Call
-from tests.referee.stage import ACCOUNTS, CLIENT, LIES, PROVIDERS, Cast, Stage, get_run
+from tests.referee.search import Call, decide
+from tests.referee.stage import (
+    ACCOUNTS,
+    CLIENT,
+    DEEP,
+    LIES,
+    PROVIDERS,
+    SIZES,
+    VERIFIER,
+    Cast,
+    Stage,
+    get_run,
+)
 from tests.referee.twins import Contract, Twins
 
 STEPS = 250
 LEAST_SHARE = 0.3
+DECIDED = frozenset({Phase.LEAF, Phase.SINK, Phase.VERIFIER})
+"""The phases in which a call ends a match, other than the clock."""
 
 
 @cache
@@ -64,7 +85,9 @@ class Act:
             (lambda _: stage.repeat(), 3),
         ]
         if job.status is not Status.OPEN:
-            return [*deeds, (stage.close, 30), (lambda _: stage.open(), 10)]
+            deeds += [(stage.close, 30), (lambda _: stage.open(), 10)]
+            vain = [(stage.play, 12), (stage.spoil, 4), (stage.time_out, 8)]
+            return deeds + (vain if cast.boards else [])
         if block <= job.commit_deadline:
             return [*deeds, (stage.join, 60), (stage.reveal, 1), (stage.wait_for, 10)]
         if block <= job.reveal_deadline:
@@ -106,6 +129,25 @@ def walk_on_both(seeds: range) -> Iterator[Stage]:
             yield walk(seed, contract)
 
 
+def fathom(contract: Contract | None) -> Stage:
+    """Play a match through the deepest trees, to its end."""
+    stage = meet(DEEPEST, LeafMode.SCALAR, contract, DEEP)
+    cast = stage.casts[0]
+    pair = next(iter(cast.boards))
+    while pair in cast.boards:
+        assert stage.make(cast, find_call(stage, cast, cast.boards[pair]))
+    return stage
+
+
+def play_on_both() -> Iterator[Stage]:
+    """Yield matches that are long, or outlive their jobs, played on the contract, too."""
+    for lie, mode, _ in OUTLIVED:
+        with on_contract() as contract:
+            yield outlive(lie, mode, contract)
+    with on_contract() as contract:
+        yield fathom(contract)
+
+
 def test_random_walks_stay_in_lockstep() -> None:
     """However calls are mixed, model and contract agree after each, and invariants hold."""
     count(walk_on_both(range(12)))
@@ -138,15 +180,163 @@ def test_a_dead_match_cannot_void_the_job() -> None:
         assert stage.twins.store.jobs[0].status is Status.OPEN
 
 
+OUTLIVED = (
+    (LIES[0], LeafMode.SCALAR, "descend"),
+    (LIES[2], LeafMode.SCALAR, "leaf"),
+    (LIES[7], LeafMode.SCALAR, "prove_sink"),
+    (LIES[2], LeafMode.OPERATOR, "rule"),
+)
+"""Matches that outlive their jobs: the lie, the mode, and what would decide them."""
+DEEPEST = Lie(step=299 * 300 - 77, operator=200, element=128 * 136 - 90, term=10)
+"""In it, no tree is left early: there are two rounds of a fold, too."""
+
+
+def meet(lie: Lie, mode: LeafMode, contract: Contract | None, size: Size = SIZES[0]) -> Stage:
+    """Let a liar meet three honest members at once."""
+    stage = Stage(Twins(ACCOUNTS, contract), lambda values: values[0])
+    stage.open(size, leaf_mode=mode)
+    cast, liar, rivals = stage.casts[0], PROVIDERS[0], PROVIDERS[1:4]
+    for account in (liar, *rivals):
+        stage.commit(cast, account, get_run(cast.size, lie if account == liar else None))
+    stage.twins.block = 8
+    for _ in cast.runs:
+        stage.reveal(cast)
+    stage.twins.block = 14
+    tops = (cast.runs[liar].history.top, cast.runs[rivals[0]].history.top)
+    for rival in rivals:
+        assert stage.make(cast, Call("start_match", CLIENT, (0, liar, rival, tops)))
+    return stage
+
+
+def find_call(stage: Stage, cast: Cast, board: Board) -> Call:
+    """Return the next call of a match, and at its end the one by which the second member wins."""
+    position, pair = board.position, board.pair
+    if position.phase is Phase.VERIFIER:
+        return Call("rule", VERIFIER, (pair, position, Outcome.SECOND))
+    if position.phase in {Phase.LEAF, Phase.SINK}:
+        move: Move | None = decide(cast.runs[pair.second], board, 1)
+        sender = CLIENT
+    else:
+        sender = (pair.first, pair.second)[position.mover]
+        move = find_move(cast.runs[sender], stage.get_terms(cast), board, position.mover)
+    assert move is not None
+    return Call(move.call, sender, (pair, position, *move.args))
+
+
+def outlive(lie: Lie, mode: LeafMode, contract: Contract | None) -> Stage:
+    """Play matches of a beaten member on, up to what would decide them.
+
+    One is played at once, one when the job has been won; and that one's clock runs out, too.
+    """
+    stage = meet(lie, mode, contract)
+    cast = stage.casts[0]
+    decided, dead, left = cast.boards
+    while decided in cast.boards:
+        assert stage.make(cast, find_call(stage, cast, cast.boards[decided]))
+    while stage.make(cast, find_call(stage, cast, cast.boards[dead])):
+        pass
+    stage.wait(5)
+    top = cast.runs[decided.second].history.top
+    assert stage.make(cast, Call("settle", CLIENT, (0, top)))
+    while stage.make(cast, find_call(stage, cast, cast.boards[left])):
+        pass
+    position = cast.boards[left].position
+    stage.twins.block = position.deadline + 1
+    assert not stage.make(cast, Call("timeout", CLIENT, (left, position)))
+    return stage
+
+
+@pytest.mark.parametrize(
+    ("lie", "mode", "size", "shape", "moves"),
+    [
+        (LIES[2], LeafMode.SCALAR, SIZES[0], (0, 1), 8),
+        (LIES[7], LeafMode.SCALAR, SIZES[0], (0, 0), 6),
+        (LIES[2], LeafMode.OPERATOR, SIZES[0], (0, 0), 4),
+        (DEEPEST, LeafMode.SCALAR, DEEP, (9, 2), 16),
+    ],
+)
+def test_matches_take_the_moves_that_they_are_bounded_by(
+    lie: Lie, mode: LeafMode, size: Size, shape: tuple[int, int], moves: int
+) -> None:
+    """A match that ends at a scalar has as many moves as the bound for its trees and fold says.
+
+    One that ends at a sink or an operator has no more.
+    """
+    stage = meet(lie, mode, None, size)
+    cast = stage.casts[0]
+    pair, terms = next(iter(cast.boards)), stage.get_terms(cast)
+    while (at := cast.boards[pair].position).phase not in DECIDED:
+        assert stage.make(cast, find_call(stage, cast, cast.boards[pair]))
+    bound = count_moves(terms, *shape)
+    assert at.moves == moves <= bound
+    assert at.moves == bound or at.phase is not Phase.LEAF
+
+
+def test_no_match_takes_more_moves_than_the_greatest() -> None:
+    """Of all terms that are allowed, those for which the bound is the greatest have 43 moves."""
+    stage = meet(LIES[2], LeafMode.SCALAR, None)
+    largest = replace(
+        stage.get_terms(stage.casts[0]),
+        operators=MAX_OPERATORS,
+        state_slots=MAX_SLOTS,
+        steps=MAX_STEPS,
+    )
+    lengths = {min(MAX_STEPS, (1 << k) + more) for k in range(33) for more in (0, 1)}
+    every = [replace(largest, checkpoint_every=length) for length in sorted(lengths)]
+    assert all(map(are_terms_sound, every))
+    assert max(map(get_move_bound, every)) == MAX_MOVES == 43
+
+
+@pytest.mark.parametrize(("lie", "mode", "decision"), OUTLIVED)
+def test_a_match_that_outlives_its_job_ends_in_nothing(
+    lie: Lie, mode: LeafMode, decision: str
+) -> None:
+    """Moves go on when a member is beaten, and in a closed job, and neither decides a match.
+
+    Both referees agree on every call, and each move changes no more than its match's word.
+    """
+    with on_contract() as contract:
+        stage = outlive(lie, mode, contract)
+        seen = stage.twins.seen
+        (phase,) = {board.position.phase.name for board in stage.casts[0].boards.values()}
+        assert seen[decision, phase, str(Reason.NOT_CONTENDER)] == 1
+        assert seen[decision, phase, str(Reason.CLOSED)] == 1
+        assert seen["timeout", phase, str(Reason.CLOSED)] == 1
+        assert stage.twins.store.jobs[0].status is Status.WON
+
+
+def test_only_the_contract_of_leaves_decides_one() -> None:
+    """Whoever else tells the referee what a leaf should be is refused, and nothing changes."""
+    with on_contract() as contract:
+        stage = meet(LIES[2], LeafMode.SCALAR, contract)
+        cast = stage.casts[0]
+        pair = next(iter(cast.boards))
+        while cast.boards[pair].position.phase is not Phase.LEAF:
+            assert stage.make(cast, find_call(stage, cast, cast.boards[pair]))
+        bits = cast.boards[pair].facts.bits
+        for sender in (pair.first, pair.second, CLIENT, VERIFIER, contract.address):
+            message = Message(sender, 0, stage.twins.block)
+            args = (pair, bits[0] | bits[1] << 64, bits[0])
+            assert contract.call("decide_leaf", message, args).reason == Reason.NOT_YOURS
+            contract.compare(stage.twins.store, 0)
+        assert stage.make(cast, find_call(stage, cast, cast.boards[pair]))
+        assert stage.twins.seen["leaf", "LEAF", "SCALAR SECOND"] == 1
+
+
 @pytest.mark.slow
 def test_many_random_walks_stay_in_lockstep() -> None:
     """The same for many more walks, which meet every transition on the contract, too."""
-    assert not list(find_gaps(count(walk_on_both(range(400)))))
+    assert not list(find_gaps(count(chain(walk_on_both(range(400)), play_on_both()))))
 
 
 def test_walks_cover_every_transition() -> None:
-    """Walks meet every change of phase, every end of a match, and every reason of every call."""
-    assert not list(find_gaps(count(walk(seed, None) for seed in range(200))))
+    """Walks, and matches that are long or outlive their jobs, meet all that `coverage` lists.
+
+    That is every change of phase, every end of a match, and every reason of every call.
+    """
+    outlived = [outlive(lie, mode, None) for lie, mode, _ in OUTLIVED]
+    walks = (walk(seed, None) for seed in range(200))
+    assert not list(find_gaps(count(chain(walks, outlived, [fathom(None)]))))
 
 
 class Lockstep(RuleBasedStateMachine):

@@ -4,8 +4,9 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+from contracts.compiler import compile_contract
 from contracts.deployment import deploy_referee
-from contracts.model.abi import from_abi, get_key, pack_args
+from contracts.model.abi import EventReader, get_key, pack_args
 from contracts.model.invariants import Step, copy_store, is_unchanged
 from contracts.model.types import NOBODY, Address, Event, Message, Pair, Store
 from contracts.model.watch import Watcher
@@ -22,19 +23,29 @@ class Contract:
         self.machine = Machine((*accounts, NOBODY))
         deployed = deploy_referee(self.machine, NOBODY)
         self.address, self._raw, self._codec = deployed.address, deployed.raw, deployed.codec
+        self._reader = EventReader()
+        self._leaf = self.machine.at(compile_contract("leaf"), self.view("leaf_contract"))
 
     def call(self, name: str, message: Message, args: tuple[Any, ...]) -> Result:
         """Make a call."""
-        data = self._codec.encode_call(name, pack_args(args))
+        to, data = self._encode(name, args)
         return self.machine.call(
-            self._raw, data, sender=message.sender, value_wei=message.value_wei, block=message.block
+            to, data, sender=message.sender, value_wei=message.value_wei, block=message.block
         )
+
+    def _encode(self, name: str, args: tuple[Any, ...]) -> tuple[bytes, bytes]:
+        """Return to whom a call goes, and its data; the leaf's contract calls the referee."""
+        if name == "leaf":
+            return self._leaf.raw, self._leaf.codec.encode_call(
+                name, (self.address, *pack_args(args))
+            )
+        return self._raw, self._codec.encode_call(name, pack_args(args))
 
     def read_events(self, result: Result, block: int) -> tuple[Event, ...]:
         """Return what a call has announced, as the model says it."""
         logs = (make_log(self._raw, block, *log) for log in result.logs)
         events = map(self._codec.decode_log, logs)
-        return tuple(from_abi(event.name, tuple(event.args.values())) for event in events)
+        return tuple(self._reader.read(e.name, tuple(e.args.values())) for e in events)
 
     def view(self, name: str, *args: Any) -> Any:
         """Return what a getter says."""
@@ -50,7 +61,7 @@ class Contract:
         assert tally == pack_tally(job)
         assert head & ((1 << 40) - 1) == job.opened_block
         assert scope & ((1 << 32) - 1) == job.terms.operators
-        assert rest[:4] == [job.client, job.terms.verifier, job.terms.bond_wei, job.reward_wei]
+        assert rest[:3] == [job.client, job.terms.verifier, job.reward_wei]
         for (of_job, account), member in store.members.items():
             if of_job == job_id:
                 assert self.view("members", job_id, account) == pack_member(member)

@@ -159,10 +159,15 @@ def test_the_figures_of_the_reference_add_up() -> None:
         assert row["gas"]["total"] == parts + 21_000 * row["moves"]
 
 
-@pytest.mark.xfail(reason="what is aimed at, and not reached yet")
 @pytest.mark.parametrize(
     ("figure", "limit"),
-    [("total_gas", 1_700_000), ("gas_per_halving_rounds", 20_000), ("leaf_gas", 150_000)],
+    [
+        ("total_gas", 1_700_000),
+        ("gas_per_halving_rounds", 20_000),
+        pytest.param(
+            "leaf_gas", 150_000, marks=pytest.mark.xfail(reason="aimed at, and not reached yet")
+        ),
+    ],
 )
 def test_the_reference_costs_no_more_than_it_should(figure: str, limit: int) -> None:
     """What a dispute in the largest space may cost."""

@@ -2,23 +2,47 @@
 
 from dataclasses import fields, replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from contracts.model.abi import (
-    from_abi,
+    EventReader,
     get_key,
     pack_args,
     to_abi,
     unpack_claim,
     unpack_facts,
+    unpack_job,
     unpack_member,
     unpack_position,
 )
-from contracts.model.types import KEY_BYTES, Claim, Dive, Event, Facts, Member, Position
-from contracts.model.words import pack_claim, pack_facts, pack_head, pack_member
-from contracts.reasons import Ending, Outcome, Phase, Standing, Status
+from contracts.model.types import (
+    KEY_BYTES,
+    Claim,
+    Dive,
+    Event,
+    Facts,
+    Job,
+    Member,
+    Pair,
+    Position,
+    Terms,
+)
+from contracts.model.words import (
+    hash_pair,
+    pack,
+    pack_claim,
+    pack_facts,
+    pack_head,
+    pack_member,
+    pack_tally,
+)
+from contracts.reasons import Ending, LeafMode, Outcome, Phase, Standing, Status
 
+MEMBERS = (7, "0x01", "0x02")
+PAIR = Pair(*MEMBERS)
+KEY = hash_pair(PAIR)
 digests = st.binary(min_size=32, max_size=32)
 pairs = st.tuples(digests, digests)
 
@@ -129,20 +153,98 @@ def test_events_are_the_models(
     position: Position, facts: Facts, nodes: list[bytes], data: bytes
 ) -> None:
     """What the contract announces in words is what the model announces."""
-    pair = (7, "0x01", "0x02")
-    moved = from_abi("Moved", (*pair, to_abi(position), nodes, data))
-    assert moved == Event("Moved", (*pair, position, tuple(nodes), data))
-    assert from_abi("Found", (*pair, to_abi(facts))) == Event("Found", (*pair, facts))
-    started = from_abi("MatchStarted", (*pair, to_abi(position)))
-    assert started == Event("MatchStarted", (*pair, position))
-    computed = from_abi("LeafComputed", (*pair, 1, 2, 3))
-    assert computed == Event("LeafComputed", (*pair, (1, 2), 3))
+    reader = EventReader()
+    started = reader.read("MatchStarted", (*MEMBERS, to_abi(position)))
+    assert started == Event("MatchStarted", (*MEMBERS, position))
+    moved = reader.read("Moved", (KEY, to_abi(position), nodes, data))
+    assert moved == Event("Moved", (*MEMBERS, position, tuple(nodes), data))
+    assert reader.read("Found", (KEY, to_abi(facts))) == Event("Found", (*MEMBERS, facts))
+    computed = reader.read("LeafComputed", (KEY, 1, 2, 3))
+    assert computed == Event("LeafComputed", (*MEMBERS, (1, 2), 3))
 
 
 def test_numbers_of_events_are_names() -> None:
     """Outcomes, endings and statuses are read as what they mean."""
-    ended = from_abi("MatchEnded", (7, "0x01", "0x02", 2, 1))
-    assert ended.args[3:] == (Outcome.NEITHER, Ending.CLOCK)
+    reader = EventReader()
+    reader.note(PAIR)
+    ended = reader.read("MatchEnded", (KEY, 2, 1))
+    assert ended == Event("MatchEnded", (*MEMBERS, Outcome.NEITHER, Ending.CLOCK))
     assert isinstance(ended.args[3], Outcome)
     assert isinstance(ended.args[4], Ending)
-    assert isinstance(from_abi("Settled", (7, 1, bytes(32))).args[1], Status)
+    assert isinstance(reader.read("Settled", (7, 1, bytes(32))).args[1], Status)
+
+
+def test_events_are_told_apart_by_their_match() -> None:
+    """Each event is of the members whose number it has; an unknown number is an error."""
+    reader, other = EventReader(), Pair(7, "0x02", "0x03")
+    for pair in (PAIR, other, replace(PAIR, job_id=8)):
+        with pytest.raises(KeyError):
+            reader.read("MatchEnded", (hash_pair(pair), 0, 1))
+        reader.note(pair)
+    for pair in (PAIR, other, replace(PAIR, job_id=8)):
+        ended = reader.read("MatchEnded", (hash_pair(pair), 0, 1))
+        assert ended.args[:3] == (pair.job_id, pair.first, pair.second)
+
+
+bounds = {name: words(24) for name in ("commit_blocks", "reveal_blocks", "window_blocks")}
+counts = {name: words(32) for name in ("operators", "state_slots", "batch_slots")}
+roots = dict.fromkeys(("layout", "program_top", "start_root", "data_top"), digests)
+terms = st.builds(
+    Terms,
+    steps=words(64),
+    checkpoint_every=words(64),
+    leaf_mode=st.sampled_from(LeafMode),
+    verifier=st.just("0x03"),
+    bond_wei=words(80),
+    clock_blocks=words(24),
+    increment_blocks=words(24),
+    **bounds,
+    **counts,
+    **roots,
+)
+jobs = st.builds(
+    Job,
+    client=st.just("0x04"),
+    terms=terms,
+    reward_wei=words(256),
+    opened_block=words(40),
+    window_end=words(40),
+    claims=words(24),
+    hidden=words(24),
+    defeated=words(24),
+    forfeits=words(24),
+    meetings=words(32),
+    status=st.sampled_from(Status),
+    is_client_owed=st.booleans(),
+)
+
+
+@given(jobs)
+def test_jobs_survive_the_abi(job: Job) -> None:
+    """Every job is read back from its words; the bond is in the tally, the leaf mode in the scope.
+
+    The head and the scope are packed here as the contract's source says.
+    """
+    asked = job.terms
+    head = pack(
+        (job.opened_block, 40),
+        (asked.commit_blocks, 24),
+        (asked.reveal_blocks, 24),
+        (asked.window_blocks, 24),
+        (asked.clock_blocks, 24),
+        (asked.increment_blocks, 24),
+    )
+    scope = pack(
+        (asked.operators, 32),
+        (asked.state_slots, 32),
+        (asked.batch_slots, 32),
+        (asked.steps, 64),
+        (asked.checkpoint_every, 64),
+        (asked.leaf_mode, 8),
+    )
+    accounts = (job.client, asked.verifier, job.reward_wei)
+    kept = (asked.layout, asked.program_top, asked.start_root, asked.data_top)
+    back = unpack_job((head, scope, pack_tally(job), *accounts, *kept))
+    assert back == job
+    assert isinstance(back.status, Status)
+    assert isinstance(back.terms.leaf_mode, LeafMode)

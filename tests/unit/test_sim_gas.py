@@ -9,7 +9,7 @@ from offchain.disputes.accounts import STAGE_ORDER, get_costs, sum_stages
 from offchain.disputes.game import Played
 from sim.gas import GasRow, Spread, summarise
 
-CALLS = ("commit", "descend", "enter_trace", "leaf", "collect")
+CALLS = ("commit", "descend", "enter_claimed", "leaf", "collect")
 
 
 def make_played(stage: str, call: str, calldata: int | None, execution: int = 0) -> Played:

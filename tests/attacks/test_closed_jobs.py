@@ -1,0 +1,139 @@
+"""Matches that are still being played when their job is closed: they are worth nothing."""
+
+from collections.abc import Sequence
+from copy import deepcopy
+from typing import Any
+
+import pytest
+
+from contracts.model.types import Facts, Pair, Position
+from contracts.reasons import LeafMode, Outcome, Phase, Reason, Status
+from offchain.disputes.board import Board, get_pair, read_move
+from offchain.disputes.players import find_move
+from sim.paper import Lie
+from tests.attacks.court import HONEST, LIE, Call, Court, open_court
+from tests.attacks.twin import Twin
+
+VERIFIER = 7
+"""The account of the bounded verifier."""
+
+
+def watch(court: Court, pair: Pair) -> Board:
+    """Return a match after all its moves, also those that were made in a closed job."""
+    board: Board | None = None
+    for event in court.referee.events(court.job_id):
+        match event.name, event.args:
+            case "MatchStarted", (_, _, _, Position() as position) if get_pair(event) == pair:
+                board = Board(pair, position, Facts())
+            case (("Found" | "Moved"), _) if board and get_pair(event) == pair:
+                board = read_move(board, event)
+    assert board is not None
+    return board
+
+
+def find_on(court: Court, pair: Pair) -> Call:
+    """Return the next move of a match, whether or not its job is open."""
+    board = watch(court, pair)
+    for side in (board.position.mover, 1 - board.position.mover):
+        member = (pair.first, pair.second)[side]
+        run = court.runs[court.members.index(member)]
+        move = find_move(run, court.terms, board, side)
+        if move is not None:
+            return Call(move.call, member, (pair, board.position, *move.args))
+    raise AssertionError("nobody has a move")
+
+
+def get_worth(court: Court) -> tuple[Any, ...]:
+    """Return a copy of all that is remembered but matches, and what everybody is owed."""
+    store, accounts = court.referee.store, (court.client, *court.members)
+    debts = [court.referee.debt(court.job_id, account) for account in accounts]
+    kept = (store.jobs, store.members, store.claims, store.balance_wei, store.burned_wei)
+    return deepcopy((*kept, debts))
+
+
+def play_on(court: Court, pair: Pair, deciding: Sequence[str]) -> Call:
+    """Play a match of a closed job up to the call that would decide it, and return that.
+
+    After each call the twin has compared all words and balances of the contract with the model's.
+    """
+    worth, others = get_worth(court), dict(court.referee.store.matches)
+    del others[pair]
+    while (call := find_on(court, pair)).name not in deciding:
+        events = court.make(call)
+        assert {event.name for event in events} <= {"Found", "Moved"}
+        assert get_worth(court) == worth
+        matches = dict(court.referee.store.matches)
+        assert matches.pop(pair) == court.referee.match(pair) != bytes(32)
+        assert matches == others
+    return call
+
+
+def test_m7_moves_in_a_closed_job_change_their_match_and_nothing_else(referee: Twin) -> None:
+    """A beaten liar may play on in another match after the job is won; its leaf decides nothing."""
+    court = open_court(referee, LIE, HONEST, HONEST, clock_blocks=100).assemble()
+    pairs = court.start(0, 1), court.start(0, 2)
+    court.finish(pairs[0])
+    court.settle(1)
+    assert court.job.status is Status.WON
+    last = play_on(court, pairs[1], ["leaf"])
+    worth, at = get_worth(court), last.args[1]
+    assert at.phase is Phase.LEAF
+    assert court.refuse(last) == Reason.CLOSED
+    liar_side = (pairs[1].first, pairs[1].second).index(court.members[0])
+    args = (*last.args[:3], liar_side, *last.args[4:])
+    assert court.refuse(last, args=args) in {Reason.NOT_CONTENDER, Reason.BAD_OPERAND}
+    assert referee.refused("timeout", court.client, pairs[1], at) == Reason.CLOCK_RUNNING
+    referee.mine_to(at.deadline + 1)
+    assert referee.refused("timeout", court.client, pairs[1], at) == Reason.CLOSED
+    assert get_worth(court) == worth
+    for seat in (1, 2):
+        referee.call("collect", court.members[seat], court.job_id)
+    assert referee.store.balance_wei == 0
+    assert referee.refused("collect", court.members[2], court.job_id) == Reason.NOTHING_OWED
+
+
+@pytest.mark.parametrize(
+    ("lie", "deciding"), [(LIE, "rule"), (Lie(-1), "descend"), (Lie(6, operator=9), "prove_sink")]
+)
+def test_v5_void_job_is_decided_by_no_match(referee: Twin, lie: Lie, deciding: str) -> None:
+    """When a silent verifier has voided a job, its members can neither win, lose nor void again."""
+    court = open_court(
+        referee,
+        LIE,
+        HONEST,
+        lie,
+        HONEST if lie is LIE else Lie(9),
+        leaf_mode=LeafMode.OPERATOR,
+        verifier=referee.accounts[VERIFIER],
+        clock_blocks=60,
+        increment_blocks=60,
+    ).assemble()
+    pair = court.start(0, 1)
+    other = court.start(0, 3) if lie is LIE else court.start(2, 3)
+    court.play_to(pair, Phase.VERIFIER)
+    at = court.at(pair)
+    referee.mine_to(at.deadline - 30)
+    if lie is LIE:
+        court.play_to(other, Phase.VERIFIER)
+    else:
+        court.make(court.find(other))
+    referee.mine_to(at.deadline + 1)
+    referee.call("timeout", court.client, pair, at)
+    assert court.job.status is Status.VOID
+    assert referee.refused("timeout", court.client, pair, at) == Reason.STALE
+    if deciding == "rule":
+        at = watch(court, other).position
+        rule = ("rule", court.terms.verifier, other, at, Outcome.FIRST)
+        assert referee.refused(*rule) == Reason.CLOSED
+        referee.mine_to(at.deadline + 1)
+    else:
+        last = play_on(court, other, ["prove_sink"]) if deciding == "prove_sink" else None
+        assert court.refuse(last or find_on(court, other)) == Reason.CLOSED
+        at = watch(court, other).position
+        referee.mine_to(at.deadline + 1)
+    assert referee.refused("timeout", court.client, other, at) == Reason.CLOSED
+    for member in court.members:
+        assert referee.debt(court.job_id, member) == court.terms.bond_wei
+        referee.call("collect", member, court.job_id)
+    referee.call("collect", court.client, court.job_id)
+    assert referee.store.balance_wei == 0
