@@ -1,218 +1,115 @@
-"""Plays very many small games with known truths, and checks who wins and that no wei is left.
+"""Plays very many small games whose true verdicts are known, and checks all that comes of them.
 
-Use it as `python -m tests.referee.games --model 1000000 --evm 10000 --processes 2`.
+    python -m tests.referee.games --model 600000 --evm 6000 --processes 2
 
-A game has one honest member and one to three others, or liars only. Every liar tells one of
-LIES, some of them never move; a game's seed is its number, so that any game can be played again.
+plays so many jobs on the model, and so many on the model and the deployed bytecode in lock-step. A
+job has up to five members who tell the truth or lie, and a *game* is one match of a job, played to
+its verdict; matches that another one has made pointless are not counted. Everything that is drawn
+for a job follows from its number alone: `--first` says where to begin, so that a run can be divided
+among machines, and a job that went wrong played again. On standard output comes one line of JSON
+for the model and one for the bytecode, of which nothing but the seconds ever changes.
+
+Checked are, against what the members' stories say without any tree: of every game who wins, by what
+it is decided, and at which step, operator, element and accumulator; of every job that nobody honest
+is beaten and nobody else left beside him, how long it takes, who is paid what to the wei, and that
+nothing is left. In all jobs on the bytecode and one of SAMPLE on the model all invariants
+are checked after every call, and on the bytecode every answer, event, word and balance.
 """
 
 import argparse
+import gc
+import json
 import os
-import random
 import sys
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, field
-from functools import cache
+from dataclasses import fields
+from functools import cache, lru_cache
 from multiprocessing import get_context
 from typing import Any
 
 from rich.console import Console
-from rich.progress import track
 
-from contracts.model.checks import get_tops
+from contracts.model import leaf
+from contracts.model.invariants import Step, copy_store
 from contracts.model.referee import call
-from contracts.model.types import MIN_BOND_WEI, Event, Message, Pair, Position, Store, Terms
-from contracts.model.words import hash_commitment
-from contracts.reasons import Phase, Standing
-from offchain.disputes.board import Board
-from offchain.disputes.game import Game, Stakes
-from offchain.disputes.players import Move, find_move
-from offchain.disputes.tournament import Tournament
-from sim.paper import Lie, PaperRun, Size, make_task
+from contracts.model.types import NOBODY, Event, Message, Store
+from contracts.model.watch import Watcher
+from contracts.reasons import Reason, Revert
+from offchain.commitments import keccak
+from tests.machine import BALANCE_WEI
+from tests.referee.games_seats import ACCOUNTS, DECK_JOBS, Tally, seat_members
+from tests.referee.games_table import Send, play_job
 from tests.referee.twins import Contract
 
-STAKES = Stakes(MIN_BOND_WEI, 1001, 6, 6, 4, 12, 2)
-SIZE = Size(checkpoints=5, checkpoint_every=2, operators=8, rows=2, columns=40, terms=70)
-ACCOUNTS = tuple("0x" + f"{number:02x}" * 20 for number in range(0x21, 0x26))
-CLIENT, *MEMBERS = ACCOUNTS
-SALT = b"salt".ljust(32, b"\2")
-PIECE = 500
-LIES: dict[str, Callable[[random.Random], Lie]] = {
-    "start": lambda rng: Lie(-1, mask=1 << rng.randrange(20)),
-    "first step": lambda rng: Lie(0, rng.randrange(2, 5), rng.randrange(80), rng.randrange(70)),
-    "last step": lambda rng: Lie(7, rng.randrange(2, 5), rng.randrange(80), rng.randrange(70)),
-    "inside an interval": lambda rng: Lie(3, rng.randrange(2, 5), rng.randrange(80)),
-    "first operator": lambda rng: Lie(rng.randrange(8), 2, rng.randrange(80), rng.randrange(70)),
-    "last operator": lambda rng: Lie(rng.randrange(8), 4, rng.randrange(80), rng.randrange(70)),
-    "first element": lambda rng: Lie(rng.randrange(8), 3, 0, rng.randrange(70)),
-    "last element": lambda rng: Lie(rng.randrange(8), 3, 79, rng.randrange(70)),
-    "second chunk": lambda rng: Lie(rng.randrange(8), 3, rng.randrange(64, 80)),
-    "first term": lambda rng: Lie(rng.randrange(8), 3, rng.randrange(80), 0),
-    "last term": lambda rng: Lie(rng.randrange(8), 3, rng.randrange(80), 69),
-    "sign": lambda rng: Lie(rng.randrange(8), 3, rng.randrange(80), rng.randrange(70), 1 << 31),
-    "state": lambda rng: Lie(rng.randrange(8), SIZE.operators, rng.randrange(80)),
-    "silence": lambda rng: Lie(rng.randrange(8), 3, is_silent=True),
-}
-"""The lies, each of which is told in VARIANTS ways, with other places and bits."""
-VARIANTS = 5
+PIECES = {"model": DECK_JOBS, "bytecode": 50}
+"""Jobs that a process plays at a time."""
+SAMPLE = 128
+"""One of so many jobs on the model has all invariants checked after every call."""
+_MEMORY = 1 << 17
 
 
-@cache
-def _get_task() -> Any:
-    return make_task(SIZE)
+def remember() -> None:
+    """Remember what two pure functions of the model have returned: most games ask them the same."""
+    for module, name in ((keccak, "keccak"), (leaf, "decode_node")):
+        function = getattr(module, name)
+        if not hasattr(function, "cache_info"):
+            setattr(module, name, lru_cache(_MEMORY)(function))
 
 
-@cache
-def _get_run(lie: Lie | None) -> PaperRun:
-    return PaperRun(_get_task(), lie)
+def _watch(number: int, store: Store, send: Send) -> Send:
+    """Return a way to send calls after each of which all invariants are checked."""
+    _, _, seats = seat_members(number)
+    honest = frozenset(member for member, seat in seats.items() if seat.is_honest)
+    watcher = Watcher({0: honest})
+
+    def watched(name: str, message: Message, args: tuple[Any, ...]) -> Sequence[Event]:
+        before = copy_store(store)
+        events = tuple(send(name, message, args))
+        watcher.watch(Step(before, name, message, args, store, events))
+        return events
+
+    return watched
 
 
-@cache
-def _get_terms() -> Terms:
-    return Game(None, _get_task(), CLIENT, (), STAKES).terms  # type: ignore[arg-type] # its terms alone
-
-
-@cache
-def _find(lie: Lie | None, board: Board, side: int) -> Move | None:
-    return find_move(_get_run(lie), _get_terms(), board, side)
-
-
-@dataclass
-class Table:
-    """One game on the model, or on the model and the contract in lock-step.
-
-    Attributes:
-        number: the game's number.
-        send: makes a call and returns its events.
-        store: the model.
-    """
-
-    number: int
-    send: Callable[..., Sequence[Event]]
-    store: Store
-    block: int = 1
-    log: list[Event] = field(default_factory=list)
-    calls: int = 0
-
-    def call(self, name: str, sender: str, *args: Any, value_wei: int = 0) -> None:
-        """Make one call."""
-        message = Message(sender, value_wei, self.block)
-        self.log += self.send(name, message, args)
-        self.calls += 1
-
-    def play(self) -> Counter[str]:
-        """Play the game, check its end, and return how its matches ended."""
-        rng, terms = random.Random(self.number), _get_terms()
-        names = rng.choices(list(LIES), k=rng.choice((1, 1, 2, 3)))
-        lies: list[Lie | None] = [
-            LIES[name](random.Random(rng.randrange(VARIANTS))) for name in names
-        ]
-        has_honest = rng.random() < 0.9
-        if has_honest:
-            lies.insert(rng.randrange(len(lies) + 1), None)
-        seats = dict(zip(MEMBERS, lies, strict=False))
-        self.call("open_job", CLIENT, terms, value_wei=STAKES.reward_wei)
-        for member, lie in seats.items():
-            top = _get_run(lie).history.top
-            digest = hash_commitment(self.store, 0, member, top, SALT)
-            self.call("commit", member, 0, digest, value_wei=terms.bond_wei)
-        self.block += terms.commit_blocks + 1
-        for member, lie in seats.items():
-            self.call("reveal", member, 0, _get_run(lie).history.top, SALT)
-        self.block += terms.reveal_blocks + 1
-        self._dispute(seats, rng)
-        return self._end(seats, has_honest=has_honest)
-
-    def _dispute(self, seats: dict[str, Lie | None], rng: random.Random) -> None:
-        tournament = Tournament(0, _get_terms())
-        while True:
-            tournament.read(self.log)
-            job = self.store.jobs[0]
-            if job.claims <= 1 and self.block > job.window_end:
-                return
-            for pair in list(tournament.find_pairs(self.block)):
-                tops = get_tops(self.store, pair)
-                self.call("start_match", CLIENT, 0, pair.first, pair.second, tops)
-            tournament.read(self.log)
-            for board in list(tournament.boards.values()):
-                self._move(board, seats)
-                tournament.read(self.log)
-            self.block += rng.random() < 0.5 or not tournament.boards
-
-    def _move(self, board: Board, seats: dict[str, Lie | None]) -> None:
-        pair, position = board.pair, board.position
-        if self.store.matches.get(pair) is None or not self._is_live(pair):
-            return
-        if self.block > position.deadline:
-            self.call("timeout", CLIENT, pair, position)
-            return
-        for side in (position.mover, 1 - position.mover):
-            member = (pair.first, pair.second)[side]
-            move = _find(seats[member], _strip(board), side)
-            if move is not None:
-                self.call(move.call, member, pair, position, *move.args)
-                return
-
-    def _is_live(self, pair: Pair) -> bool:
-        members = (self.store.members[0, pair.first], self.store.members[0, pair.second])
-        return all(member.is_contender for member in members)
-
-    def _end(self, seats: dict[str, Lie | None], *, has_honest: bool) -> Counter[str]:
-        claims = [claim.top for claim in self.store.claims.values() if claim.contenders]
-        self.call("settle", CLIENT, 0, claims[0] if claims else bytes(32))
-        left = {member for (_, member), it in self.store.members.items() if it.is_contender}
-        honest = {member for member, lie in seats.items() if lie is None}
-        assert left == honest or not has_honest, (self.number, left, honest)
-        for member in sorted(left):
-            self.call("collect", member, 0)
-        if self.store.jobs[0].is_client_owed:
-            self.call("collect", CLIENT, 0)
-        assert self.store.balance_wei == 0, self.number
-        standings = {it.standing for it in self.store.members.values()}
-        assert standings <= {Standing.PAID, Standing.DEFEATED}, self.number
-        return Counter(str(e.args[4]) for e in self.log if e.name == "MatchEnded")
-
-
-def _strip(board: Board) -> Board:
-    """Return a board without what a move does not depend on, so that boards are found again."""
-    position = board.position
-    if position.phase is Phase.VERIFIER:
-        return board
-    plain = Position(
-        phase=position.phase,
-        mover=position.mover,
-        deadline=0,
-        spare_blocks=0,
-        clock_blocks=0,
-        increment_blocks=0,
-        nodes=position.nodes,
-        count=position.count,
-        level=position.level,
-        index=position.index,
-        span=position.span,
-        entered=position.entered,
-        facts=position.facts,
-    )
-    return Board(Pair(0, "0x0", "0x1"), plain, board.facts, board.nodes, board.data)
-
-
-def play_model(numbers: range) -> tuple[int, Counter[str]]:
-    """Play games on the model; return the calls, and how the matches ended."""
-    calls, endings = 0, Counter[str]()
+def play_model(numbers: Sequence[int]) -> Tally:
+    """Play jobs on the model."""
+    remember()
+    tally = Tally()
+    gc.disable()  # next to nothing is in a cycle, and the caches are long to look through
     for number in numbers:
-        store = Store(1, ACCOUNTS[0])
+        store = Store(1, NOBODY)
 
         def send(
             name: str, message: Message, args: tuple[Any, ...], store: Store = store
         ) -> Sequence[Event]:
             return call(store, name, message, *args)
 
-        table = Table(number, send, store)
-        endings += table.play()
-        calls += table.calls
-    return calls, endings
+        watched = send if number % SAMPLE else _watch(number, store, send)
+        tally.add(play_job(number, store, watched))
+    return tally
+
+
+def _call_both(
+    contract: Contract, store: Store, name: str, message: Message, args: tuple[Any, ...]
+) -> Sequence[Event]:
+    """Make a call on the contract and on the model, and compare what they say.
+
+    Raises:
+        Revert: both refuse it, for the same reason.
+    """
+    result, reason, events = contract.call(name, message, args), None, tuple[Event, ...]()
+    try:
+        events = call(store, name, message, *args)
+    except Revert as refusal:
+        reason = str(refusal)
+    assert result.reason == reason, (name, args, result.reason, reason)
+    if reason is not None:
+        raise Revert(Reason(reason))
+    assert contract.read_events(result, message.block) == events
+    return events
 
 
 @cache
@@ -220,62 +117,93 @@ def _get_contract() -> Contract:
     return Contract(ACCOUNTS)
 
 
-def play_evm(numbers: range) -> tuple[int, Counter[str]]:
-    """Play games on the model and the bytecode in lock-step, as `play_model`.
+def play_evm(numbers: Sequence[int]) -> Tally:
+    """Play jobs on the model and the bytecode, of which each call must answer the same.
 
-    Every call's events are compared, and at the end every word that is remembered of the job.
+    In the end every word that is remembered of the job is compared, and all balances.
     """
-    contract = _get_contract()
-    calls, endings = 0, Counter[str]()
+    remember()
+    tally, contract = Tally(), _get_contract()
     for number in numbers:
         mark = contract.machine.snapshot()
         store = Store(contract.machine.chain_id, contract.address)
+        balances = dict.fromkeys((*ACCOUNTS, NOBODY), BALANCE_WEI)
 
         def send(
-            name: str, message: Message, args: tuple[Any, ...], store: Store = store
+            name: str,
+            message: Message,
+            args: tuple[Any, ...],
+            store: Store = store,
+            balances: dict[str, int] = balances,
         ) -> Sequence[Event]:
-            events = call(store, name, message, *args)
-            result = contract.call(name, message, args)
-            assert result.reason is None, (name, args, result.reason)
-            assert contract.read_events(result, message.block) == events
+            events = _call_both(contract, store, name, message, args)
+            balances[message.sender] -= message.value_wei
+            for event in events:
+                if event.name == "Collected":
+                    balances[message.sender] += int(str(event.args[2]))
             return events
 
-        table = Table(number, send, store)
-        endings += table.play()
-        calls += table.calls
+        tally.add(play_job(number, store, _watch(number, store, send)))
         contract.compare(store, 0)
+        balances |= {NOBODY: BALANCE_WEI + store.burned_wei, contract.address: 0}
+        assert {a: contract.machine.balance(a) for a in balances} == balances
         contract.machine.revert(mark)
-    return calls, endings
+    return tally
 
 
-def split(games: int) -> Iterator[range]:
-    """Yield the numbers of so many games, in pieces."""
-    for first in range(0, games, PIECE):
-        yield range(first, min(first + PIECE, games))
+def split(first: int, jobs: int, piece: int) -> Iterator[range]:
+    """Yield the numbers of so many jobs, in pieces."""
+    for start in range(first, first + jobs, piece):
+        yield range(start, min(start + piece, first + jobs))
+
+
+def describe(name: str, first: int, tally: Tally, seconds: float) -> str:
+    """Return the line that says what has come of a run."""
+    said = {each.name: getattr(tally, each.name) for each in fields(tally)}
+    said |= {"fingerprint": f"{tally.fingerprint % (1 << 64):016x}", "wrong": tally.wrong.total()}
+    said |= {"wrong_where": tally.wrong, "seconds": round(seconds)}
+    ordered = {k: dict(sorted(v.items())) if isinstance(v, Counter) else v for k, v in said.items()}
+    return json.dumps({"on": name, "first": first, **ordered})
+
+
+def run(
+    name: str,
+    play: Callable[[Sequence[int]], Tally],
+    numbers: tuple[int, int],
+    pool: ProcessPoolExecutor,
+) -> Tally:
+    """Play jobs in several processes, and say now and then how far they are."""
+    console, begun = Console(stderr=True), time.monotonic()
+    tally, said = Tally(), begun
+    for piece in pool.map(play, split(*numbers, PIECES[name])):
+        tally.add(piece)
+        now = time.monotonic()
+        if now > said + 10 or tally.jobs == numbers[1]:
+            said = now
+            rate = tally.games / (now - begun)
+            console.print(f"{name}: {tally.jobs} of {numbers[1]} jobs, {rate:.0f} games a second")
+    return tally
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Play the games that were asked for."""
-    parser = argparse.ArgumentParser(prog="python -m tests.referee.games", description=__doc__)
-    parser.add_argument("--model", type=int, default=0, help="games on the model")
-    parser.add_argument("--evm", type=int, default=0, help="games on model and bytecode")
+    """Play the jobs that were asked for; 1 if anything was wrong or left."""
+    parser = argparse.ArgumentParser(prog="python -m tests.referee.games")
+    parser.add_argument("--model", type=int, default=0, help="jobs on the model")
+    parser.add_argument("--evm", type=int, default=0, help="jobs on model and bytecode")
+    parser.add_argument("--first", type=int, default=0, help="number of the first job")
     parser.add_argument("--processes", type=int, default=os.cpu_count())
     options = parser.parse_args(arguments)
-    console = Console(stderr=True)
+    is_sound = True
     with ProcessPoolExecutor(options.processes, mp_context=get_context("spawn")) as pool:
-        for name, play, games in (
-            ("model", play_model, options.model),
-            ("bytecode", play_evm, options.evm),
-        ):
-            pieces = list(split(games))
-            done = track(pool.map(play, pieces), name, len(pieces), console=console)
-            calls, endings = 0, Counter[str]()
-            for made, ended in done:
-                calls, endings = calls + made, endings + ended
-            if games:
-                ends = ", ".join(f"{count:,} by {end}" for end, count in sorted(endings.items()))
-                console.print(f"{name}: {games:,} games, {calls:,} calls; matches: {ends}")
-    return 0
+        asked = (("model", play_model, options.model), ("bytecode", play_evm, options.evm))
+        for name, play, jobs in asked:
+            if jobs:
+                begun = time.monotonic()
+                tally = run(name, play, (options.first, jobs), pool)
+                line = describe(name, options.first, tally, time.monotonic() - begun)
+                sys.stdout.write(line + "\n")
+                is_sound &= not tally.wrong and tally.locked_wei == 0
+    return 0 if is_sound else 1
 
 
 if __name__ == "__main__":
