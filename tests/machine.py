@@ -4,13 +4,14 @@ A call is one message in a block whose number the caller says. It skips signing,
 which cost more than the EVM, and what it leaves out is tested on whole chains elsewhere.
 """
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from eth.abc import ComputationAPI
 from eth.vm.message import Message
 from eth_tester import PyEVMBackend
+from eth_typing import Address as EthAddress
 
 from contracts.compiler import Artifact
 from offchain.chain.codec import Codec
@@ -20,6 +21,8 @@ from offchain.chain.reverts import decode_revert
 BALANCE_WEI = 10**27
 _GAS = 1 << 24
 _DEPLOYER = b"\xdd" * 20
+_BALANCE = -1
+_JUMPDEST = 0x5B
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +41,49 @@ class Deployed:
     address: str
     raw: bytes
     codec: Codec
+
+
+Words = Mapping[tuple[bytes, int], int]
+"""What contracts remember: words by contract and slot, and under -1 the balance of an address."""
+
+
+@dataclass(slots=True)
+class Memory:
+    """What contracts remember, in place of the machine's own state.
+
+    Attributes:
+        storage: what was there before.
+        written: what has been written since; it is not in `storage`.
+    """
+
+    storage: Words
+    written: dict[tuple[bytes, int], int] = field(default_factory=dict)
+
+    def get_storage(self, address: bytes, slot: int, from_journal: bool = True) -> int:  # noqa: FBT001, FBT002 - py-evm's
+        """Return a word."""
+        old = self.storage.get((address, slot), 0)
+        return self.written.get((address, slot), old) if from_journal else old
+
+    def set_storage(self, address: bytes, slot: int, value: int) -> None:
+        """Write a word."""
+        self.written[address, slot] = value
+
+    def get_balance(self, address: bytes) -> int:
+        """Return a balance in wei; an account that was never paid has BALANCE_WEI."""
+        place = (address, _BALANCE)
+        return self.written.get(place, self.storage.get(place, BALANCE_WEI))
+
+    def set_balance(self, address: bytes, balance: int) -> None:
+        """Change a balance."""
+        self.written[address, _BALANCE] = balance
+
+    def list_changes(self) -> frozenset[tuple[tuple[bytes, int], int]]:
+        """Return all words that are not what they were before."""
+        return frozenset(
+            (place, word)
+            for place, word in self.written.items()
+            if self.storage.get(place, 0) != word
+        )
 
 
 class Machine:
@@ -61,11 +107,13 @@ class Machine:
         nonce = self._state.get_nonce(_DEPLOYER)
         address = nonce.to_bytes(20, "big")[:-20] + bytes([0xC0 + nonce]) * 20
         self._state.set_nonce(_DEPLOYER, nonce + 1)
+        # As a plain message, whose output is the code: so that no limit holds for its size.
         code = artifact.bytecode + codec.encode_constructor(args)
-        message = Message(_GAS, b"", _DEPLOYER, 0, b"", code, create_address=address)
+        message = Message(_GAS, EthAddress(address), EthAddress(_DEPLOYER), 0, b"", code)
         kind = self._state.computation_class
-        computation = kind.apply_create_message(self._state, message, self._context(_DEPLOYER))
+        computation = kind.apply_message(self._state, message, self._context(_DEPLOYER))
         assert not computation.is_error, computation.error
+        self._state.set_code(address, computation.output)
         return Deployed("0x" + address.hex(), address, codec)
 
     def at(self, artifact: Artifact, address: str) -> "Deployed":
@@ -77,13 +125,32 @@ class Machine:
         self._state.execution_context._block_number = block
         origin = _raw(sender)
         code = self._state.get_code(to)
-        message = Message(_GAS, to, origin, value_wei, data, code)
+        message = Message(_GAS, EthAddress(to), EthAddress(origin), value_wei, data, code)
         kind = self._state.computation_class
         found = kind.apply_message(self._state, message, self._context(origin))
         if found.is_error:
             return Result(b"", (), _explain(found))
         logs = tuple((tuple(topics), data) for _, topics, data in found.get_log_entries())
         return Result(found.output, logs, None)
+
+    def remember_in(self, memory: Memory) -> None:
+        """Let contracts read and write what is there, until this is called with another one."""
+        for name in ("get_storage", "set_storage", "get_balance", "set_balance"):
+            setattr(self._state, name, getattr(memory, name))
+
+    def watch_jumps(self, note: Callable[[bytes, int], object]) -> None:
+        """Say of every jump where it arrives: in which contract, at which byte of its code.
+
+        It holds for every machine of this process.
+        """
+        opcodes = self._state.computation_class.opcodes
+        arrive = opcodes[_JUMPDEST]
+
+        def watch(computation: ComputationAPI) -> None:
+            note(computation.msg.code_address, computation.code.program_counter - 1)
+            arrive(computation)
+
+        opcodes[_JUMPDEST] = watch
 
     def _context(self, origin: bytes) -> Any:
         return self._state.get_transaction_context_class()(gas_price=1, origin=origin)

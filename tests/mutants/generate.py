@@ -2,8 +2,10 @@
 
 import io
 import tokenize
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 SWAPS: Mapping[str, Sequence[str]] = {
     "==": ("!=",),
@@ -53,45 +55,76 @@ CHECKS = ("require", "assert")
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
-    """A source with one change: `line` says where, `change` what."""
+    """A source with one change.
+
+    Attributes:
+        file: the source's name.
+        function: the function in which the change is, "" outside of all.
+        name: how a report calls it; what it says survives edits elsewhere in the source.
+        text: the changed source.
+    """
 
     file: str
-    line: int
-    change: str
+    function: str
+    name: str
     text: str
-
-    @property
-    def name(self) -> str:
-        """How a report calls it."""
-        return f"{self.file}:{self.line} {self.change}"
 
 
 def make_mutants(file: str, text: str) -> Iterator[Mutant]:
     """Yield every mutant of a source, in the order of its lines."""
     lines = text.splitlines(keepends=True)
+    functions = list(_name_functions(text, len(lines)))
+    seen: Counter[str] = Counter()
+    for row, changed, change in sorted(_list_changes(text, lines), key=lambda found: found[0]):
+        function = functions[row - 1]
+        name = f"{file} {function}: {lines[row - 1].strip()} | {change}"
+        seen[name] += 1
+        if seen[name] > 1:
+            name += f" #{seen[name]}"
+        yield Mutant(file, function, name, "".join((*lines[: row - 1], changed, *lines[row:])))
+
+
+def _list_changes(text: str, lines: Sequence[str]) -> Iterator[tuple[int, str, str]]:
+    """Yield the number of a line, what it is changed to, and what the change is."""
     for token in _get_code(text):
         for new in _get_replacements(token):
             row, column = token.start
             line = lines[row - 1]
             changed = line[:column] + new + line[token.end[1] :]
-            yield _replace(file, lines, row, changed, f"{token.string} -> {new or 'nothing'}")
+            yield row, changed, f"{token.string} -> {new or 'nothing'}"
     for row in _find_statements(lines):
         line = lines[row - 1]
-        indent = line[: len(line) - len(line.lstrip())]
-        yield _replace(file, lines, row, f"{indent}pass\n", f"without {line.strip()}")
+        yield row, f"{line[: len(line) - len(line.lstrip())]}pass\n", "without"
+
+
+def _name_functions(text: str, count: int) -> Iterator[str]:
+    """Yield for every line the name of the function that it belongs to, or ""."""
+    starts = {}
+    tokens = list(tokenize.generate_tokens(io.StringIO(text).readline))
+    for token, following in pairwise(tokens):
+        if token.string == "def":
+            starts[token.start[0]] = following.string
+        elif token.start[1] == 0 and token.type == tokenize.NAME:
+            starts.setdefault(token.start[0], "")
+    name = ""
+    for row in range(1, count + 1):
+        name = starts.get(row, name)
+        yield name
 
 
 _DECLARATIONS = frozenset({"event", "struct", "interface"})
-_SIGNATURES = frozenset({"import", "from", "initializes", "uses", "exports", "implements", "def"})
+_SIGNATURES = frozenset(
+    {"@", "import", "from", "initializes", "uses", "exports", "implements", "def"}
+)
 
 
 def _get_code(text: str) -> Iterator[tokenize.TokenInfo]:
-    """Yield the tokens of constants and of bodies of functions; no imports, no signatures."""
+    """Yield the tokens of constants and of bodies of functions, without decorators."""
     is_signature = is_declaration = False
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         if token.type == tokenize.NAME and token.start[1] == 0:
             is_declaration = token.string in _DECLARATIONS
-        if token.type == tokenize.NAME and token.line[: token.start[1]].strip() == "":
+        if token.line[: token.start[1]].strip() == "":
             is_signature |= token.string in _SIGNATURES
         is_code = token.type in {tokenize.OP, tokenize.NAME, tokenize.NUMBER}
         if is_code and not is_signature and not is_declaration:
@@ -136,7 +169,3 @@ def _find_statements(lines: Sequence[str]) -> Iterator[int]:
         is_change &= not body.startswith(("return", "if", "elif", "for", "assert"))
         if is_inside and is_change and not is_check:
             yield token.start[0]
-
-
-def _replace(file: str, lines: Sequence[str], row: int, line: str, change: str) -> Mutant:
-    return Mutant(file, row, change, "".join((*lines[: row - 1], line, *lines[row:])))

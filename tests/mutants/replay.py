@@ -1,15 +1,24 @@
-"""Replays recorded calls on the model or on the contract, and says where it first differs."""
+"""Replays recorded calls on the model, and makes each of them alone on a mutant of the contract."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 from contracts.compiler import Artifact
+from contracts.deployment import deploy_referee
 from contracts.model.abi import pack_args
+from contracts.model.checks import get_tops
+from contracts.model.leaf import compute_leaf, read_node
+from contracts.model.ledger import calculate_debt
 from contracts.model.referee import call
-from contracts.model.types import Message, Store
-from contracts.reasons import Revert
-from tests.machine import Machine, Result
+from contracts.model.types import NOBODY, Message, Pair, Store
+from contracts.model.words import hash_pair, pack_claim, pack_member, pack_tally
+from contracts.reasons import Revert, Status
+from offchain.errors import BadCall
+from tests.machine import Deployed, Machine, Memory, Words
+from tests.mutants.build import Function, Map
+from tests.referee.test_leaf import pack_context
 
 REFEREE = "0x" + "c2" * 20
 """Where `Machine` puts its third contract."""
@@ -27,59 +36,171 @@ class Call:
 
 
 Trace = Sequence[Call]
-"""Calls of one story, from an empty referee on."""
 
 
-def replay_model(trace: Trace, chain_id: int) -> list[str]:
-    """Return what the model says to each call, and at last how it stands."""
+@dataclass(frozen=True, slots=True)
+class Story:
+    """What happened to a referee, from the beginning on; in a planned one every call counts."""
+
+    calls: Trace
+    is_planned: bool = False
+
+
+def replay_model(trace: Trace, chain_id: int) -> Iterator[str]:
+    """Yield what the model says to each call, and at last how it stands."""
     store = Store(chain_id, REFEREE)
-    said = []
     for made in trace:
         message = Message(made.sender, made.value_wei, made.block)
         try:
-            said.append(repr(call(store, made.name, message, *made.args)))
+            yield repr(_MODEL.get(made.name, call)(store, made.name, message, *made.args))
         except Revert as refusal:
-            said.append(str(refusal))
+            yield str(refusal)
         except Exception as error:  # noqa: BLE001 - a mutant may fail in any way
-            said.append(type(error).__name__)
+            yield type(error).__name__
     tables = (store.jobs, store.members, store.claims, store.matches)
-    return [*said, repr((*tables, store.balance_wei, store.burned_wei))]
+    yield repr((*tables, store.balance_wei, store.burned_wei))
+    try:
+        yield repr(list(_list_words(store)))
+    except Exception as error:  # noqa: BLE001 - likewise
+        yield type(error).__name__
+
+
+def _list_words(store: Store) -> Iterator[Any]:
+    """Yield the words that the contract would remember, and what its callers look up."""
+    yield from map(pack_tally, store.jobs.values())
+    yield from map(pack_member, store.members.values())
+    yield from map(pack_claim, store.claims.values())
+    yield from map(hash_pair, store.matches)
+    for (job_id, one), (_, other) in pairwise(store.members):
+        yield get_tops(store, Pair(job_id, one, other))
+
+
+def _view(store: Store, name: str, message: Message, *args: Any) -> Any:
+    """Return what the model says to a question, which changes nothing."""
+    del message
+    if name == "get_debt":
+        job_id, account = args
+        job = store.jobs[job_id]
+        is_open = job.status is Status.OPEN
+        return 0 if is_open else calculate_debt(store, job_id, job, account)
+    if name == "inspect":
+        return read_node(*args)
+    context, encoding, evidence = args
+    return compute_leaf(context, read_node(encoding), evidence)
+
+
+_MODEL = {"get_debt": _view, "inspect": _view, "compute": _view}
+"""The calls that only ask something."""
+
+Answer = tuple[Any, ...]
+"""The reason for a refusal; or else the output, the logs, and all that has been written."""
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """One call, what the contracts remember before it, and what they answer.
+
+    Attributes:
+        made: the call.
+        to: the contract that is called.
+        data: the call's data.
+        before: what they remember: see `tests.machine.Memory`.
+        answer: what they answer.
+        jumps: a digest of all jumps of their code on the way.
+        functions: those that were entered.
+    """
+
+    made: Call
+    to: bytes
+    data: bytes
+    before: Words
+    answer: Answer
+    jumps: int
+    functions: frozenset[Function]
 
 
 class Contract:
-    """Deployed artifacts, ready to replay traces from an empty referee."""
+    """The deployed contracts, ready to be asked.
+
+    Args:
+        accounts: those that send calls.
+        artifacts: what to deploy in place of the contracts of the same names.
+    """
+
+    def __init__(self, accounts: Sequence[str], artifacts: Mapping[str, Artifact]) -> None:
+        self.machine = Machine(accounts)
+        self._artifacts = artifacts
+        self.deployed: dict[str, Deployed] = {}
+        self._inputs: dict[str, tuple[Deployed, Sequence[Any]]] = {}
+        assert deploy_referee(self, NOBODY).address == REFEREE
+
+    def deploy(self, artifact: Artifact, *args: Any, sender: Any) -> Deployed:
+        """Deploy a contract, or what replaces it."""
+        chosen = self._artifacts.get(artifact.name, artifact)
+        deployed = self.machine.deploy(chosen, *args, sender=sender)
+        self.deployed[artifact.name] = deployed
+        for entry in artifact.abi:
+            if entry["type"] == "function":
+                self._inputs[entry["name"]] = deployed, entry["inputs"]
+        return deployed
+
+    def at(self, artifact: Artifact, address: str) -> Deployed:
+        """Return a contract that has been deployed."""
+        return self.machine.at(artifact, address)
+
+    def encode(self, made: Call) -> tuple[bytes, bytes]:
+        """Return where a call goes, and its data; a leaf is told which referee it is for."""
+        deployed, inputs = self._inputs[made.name]
+        args = pack_args(made.args)
+        if made.name == "compute":
+            args = (pack_context(made.args[0]), *made.args[1:])
+        if inputs and inputs[0]["name"] == "referee":
+            args = (REFEREE, *args)
+        return deployed.raw, deployed.codec.encode_call(made.name, args)
+
+    def ask(self, made: Call, to: bytes, data: bytes, before: Words) -> Answer:
+        """Make a call."""
+        memory = Memory(before)
+        self.machine.remember_in(memory)
+        sender, value_wei, block = made.sender, made.value_wei, made.block
+        result = self.machine.call(to, data, sender=sender, value_wei=value_wei, block=block)
+        if result.reason is not None:
+            return (result.reason,)
+        return (result.output, result.logs, memory.list_changes())
+
+
+class Recorder:
+    """Records what the contracts answer to the calls of stories.
+
+    Args:
+        accounts: those that send calls.
+        artifacts: the contracts.
+        maps: which functions their code belongs to, by their names.
+    """
 
     def __init__(
-        self, accounts: Sequence[str], functions: Artifact, leaf: Artifact, referee: Artifact
+        self, accounts: Sequence[str], artifacts: Mapping[str, Artifact], maps: Mapping[str, Map]
     ) -> None:
-        self._machine = Machine(accounts)
-        address = self._machine.deploy(functions).address
-        deployed = self._machine.deploy(referee, self._machine.deploy(leaf, address).address)
-        self._address, self._codec = deployed.raw, deployed.codec
-        assert deployed.address == REFEREE
-        self._empty = self._machine.snapshot()
+        self._contract = Contract(accounts, artifacts)
+        self._maps = {self._contract.deployed[name].raw: found for name, found in maps.items()}
+        self._jumps: list[tuple[bytes, int]] = []
+        self._contract.machine.watch_jumps(lambda *jump: self._jumps.append(jump))
 
-    def replay(self, trace: Trace, expected: Sequence[Any] | None = None) -> list[Any]:
-        """Return what came of each call; stops where that is not what was expected."""
-        machine, mark = self._machine, self._machine.snapshot()
-        said: list[Any] = []
+    def record(self, trace: Trace) -> Iterator[Probe]:
+        """Yield every call of a story that its ABI can say."""
+        before: dict[tuple[bytes, int], int] = {}
         for made in trace:
-            data = self._codec.encode_call(made.name, pack_args(made.args))
-            result = machine.call(
-                self._address,
-                data,
-                sender=made.sender,
-                value_wei=made.value_wei,
-                block=made.block,
-            )
-            said.append(_strip(result))
-            if expected is not None and said[-1] != expected[len(said) - 1]:
-                break
-        else:
-            said.append(machine.balance(REFEREE))
-        machine.revert(mark)
-        return said
+            try:
+                to, data = self._contract.encode(made)
+            except BadCall:
+                continue
+            self._jumps.clear()
+            answer = self._contract.ask(made, to, data, before)
+            yield Probe(made, to, data, before, answer, hash(tuple(self._jumps)), self._find())
+            if len(answer) > 1:
+                before = before | dict(answer[2])
 
-
-def _strip(result: Result) -> tuple[Any, ...]:
-    return (result.reason, result.logs)
+    def _find(self) -> frozenset[Function]:
+        maps = self._maps
+        found = {maps[code].find(place) for code, place in set(self._jumps) if code in maps}
+        return frozenset(function for function in found if function is not None)

@@ -1,0 +1,100 @@
+"""Compiles mutants of the contracts: unoptimised, and with what they import parsed only once."""
+
+import warnings
+from bisect import bisect_left
+from collections.abc import Mapping
+from functools import cache, partial
+from pathlib import PurePosixPath
+from typing import Any
+
+from vyper import ast as vy_ast
+from vyper.ast.parse import parse_to_ast
+from vyper.compiler.input_bundle import FileInput, JSONInputBundle
+from vyper.compiler.output import build_abi_output
+from vyper.compiler.phases import CompilerData
+from vyper.compiler.settings import OptimizationLevel, Settings, anchor_settings
+from vyper.exceptions import VyperException, VyperInternalException
+from vyper.ir.compile_ir import assembly_to_evm
+from vyper.semantics.analysis import imports
+
+from contracts.compiler import EVM_VERSION, Artifact
+from offchain.errors import CompileError
+
+Function = tuple[str, str]
+"""A source's file, and the name of a function in it."""
+
+_FAILURES = (VyperException, VyperInternalException, SyntaxError, ValueError, AttributeError)
+
+
+def build(name: str, sources: Mapping[str, str]) -> Artifact:
+    """Compile a contract from texts by their file names.
+
+    It writes into what has been parsed, so that no process may build a contract twice.
+
+    Raises:
+        CompileError: it does not compile.
+    """
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            data = load(name, sources)
+            with anchor_settings(data.settings):
+                return Artifact(name, tuple(build_abi_output(data)), data.bytecode, 0, "")
+    except _FAILURES as error:
+        raise CompileError(str(error), file=name, line=None) from error
+
+
+def load(name: str, sources: Mapping[str, str]) -> CompilerData:
+    """Parse a contract and all that it imports; what is the same as before is not parsed again."""
+    imports._parse_ast = partial(_parse_file, name)
+    files = {PurePosixPath(path): {"content": text} for path, text in sources.items()}
+    bundle = JSONInputBundle(files, search_paths=[PurePosixPath()])
+    settings = Settings(evm_version=EVM_VERSION, optimize=OptimizationLevel.NONE)
+    file = bundle.load_file(f"{name}.vy")
+    # Without the digest of the sources, by which all mutants would differ.
+    data = CompilerData(file, bundle, settings, no_bytecode_metadata=True)
+    _ = data.resolved_imports
+    return data
+
+
+def _parse_file(contract: str, file: FileInput) -> Any:
+    path = file.resolved_path.as_posix()
+    return _parse(contract, path, file.source_code, file.source_id)
+
+
+@cache
+def _parse(contract: str, path: str, text: str, source_id: int) -> Any:
+    """Parse a source as it is imported by a contract; contracts share nothing."""
+    del contract
+    is_interface = path.endswith(".vyi")
+    return parse_to_ast(text, source_id, path, path, is_interface=is_interface)
+
+
+class Map:
+    """Which functions the bytes of a contract's code belong to.
+
+    Args:
+        name: the contract, which this process must not build again.
+        sources: its sources.
+    """
+
+    def __init__(self, name: str, sources: Mapping[str, str]) -> None:
+        data = load(name, sources)
+        with anchor_settings(data.settings):
+            _, maps = assembly_to_evm(data.assembly_runtime)
+        found = {place: _find_function(node) for place, node in maps["pc_raw_ast_map"].items()}
+        known = sorted((place, function) for place, function in found.items() if function)
+        self._places = [place for place, _ in known]
+        self._functions = [function for _, function in known]
+
+    def find(self, place: int) -> Function | None:
+        """Return the function of a byte: of a label, that of the first code after it."""
+        following = bisect_left(self._places, place)
+        return self._functions[following] if following < len(self._functions) else None
+
+
+def _find_function(node: Any) -> Function | None:
+    function = (
+        node if isinstance(node, vy_ast.FunctionDef) else node.get_ancestor(vy_ast.FunctionDef)
+    )
+    return (node.module_node.path, function.name) if function else None

@@ -1,0 +1,98 @@
+"""Tells whether a mutant of the contracts answers all recorded calls as they do themselves."""
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from typing import ClassVar
+
+from contracts.compiler import SOURCE_DIR, Artifact, read_sources
+from offchain.errors import CompileError
+from tests.mutants.apart import run_apart
+from tests.mutants.build import Map, build, load
+from tests.mutants.corpus import make_corpus
+from tests.mutants.generate import Mutant
+from tests.mutants.replay import Contract, Probe, Recorder
+from tests.mutants.tape import ACCOUNTS
+
+CONTRACTS = ("leaf", "referee")
+"""Those whose mutants are made; what else is deployed is the same for all."""
+RECORDING_SECONDS = 1_000
+ALIKE = 4
+"""How many calls are kept of those that take the same way through the code, except planned ones."""
+
+
+class Judge:
+    """Knows what the contracts answer; a process that has one may judge one mutant.
+
+    Attributes:
+        SECONDS: how long a mutant may take.
+        order: the places of the recorded calls, those first that have told mutants apart lately.
+    """
+
+    SECONDS: ClassVar[int] = 300
+
+    def __init__(self) -> None:
+        self._sources = read_sources(SOURCE_DIR)
+        self._closures = {name: frozenset(self._close(f"{name}.vy")) for name in CONTRACTS}
+        self._originals, self._probes = run_apart(_record, seconds=RECORDING_SECONDS)
+        for name in CONTRACTS:
+            load(name, self._sources)
+        self.order = list(range(len(self._probes)))
+
+    def _close(self, file: str) -> Iterator[str]:
+        """Yield the files that one imports, itself included."""
+        yield file
+        for module in re.findall(r"^import (\w+)$", self._sources[file], re.MULTILINE):
+            for suffix in (".vy", ".vyi"):
+                if f"{module}{suffix}" in self._sources:
+                    yield from self._close(f"{module}{suffix}")
+
+    def judge(self, mutant: Mutant) -> tuple[str, int]:
+        """Return what becomes of a mutant, and the place of the call that kills it, if one does."""
+        try:
+            artifacts = self._build(mutant)
+        except CompileError:
+            return "stillborn", -1
+        if all(artifacts[name].bytecode == self._originals[name].bytecode for name in artifacts):
+            return "same", -1
+        contract = Contract(ACCOUNTS, artifacts)
+        for place in self.order:
+            probe = self._probes[place]
+            if not _can_reach(probe, mutant):
+                continue
+            if contract.ask(probe.made, probe.to, probe.data, probe.before) != probe.answer:
+                return "killed", place
+        return "survived", -1
+
+    def _build(self, mutant: Mutant) -> dict[str, Artifact]:
+        sources = {**self._sources, mutant.file: mutant.text}
+        return {
+            name: build(name, sources) if mutant.file in self._closures[name] else original
+            for name, original in self._originals.items()
+        }
+
+
+def _can_reach(probe: Probe, mutant: Mutant) -> bool:
+    """Whether a call may come to what is changed; constants may be anywhere."""
+    is_everywhere = mutant.function in {"", "__init__"}
+    is_entered = (mutant.file, mutant.function) in probe.functions
+    return is_everywhere or is_entered or mutant.function == probe.made.name
+
+
+def _record() -> tuple[dict[str, Artifact], list[Probe]]:
+    """Compile the contracts, and record what they answer to the calls of the corpus."""
+    sources = read_sources(SOURCE_DIR)
+    artifacts = {
+        name: run_apart(build, name, sources, seconds=RECORDING_SECONDS) for name in CONTRACTS
+    }
+    maps = {name: Map(name, sources) for name in CONTRACTS}
+    recorder = Recorder(ACCOUNTS, artifacts, maps)
+    seen: Counter[tuple[str, int]] = Counter()
+    probes = []
+    for story in make_corpus():
+        for probe in recorder.record(story.calls):
+            way = (probe.made.name, probe.jumps)
+            seen[way] += 1
+            if story.is_planned or seen[way] <= ALIKE:
+                probes.append(probe)
+    return artifacts, probes

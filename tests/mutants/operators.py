@@ -1,0 +1,403 @@
+"""Stories about one operator each, of which two members say what they like."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, cast
+
+from contracts.model.invariants import copy_store
+from contracts.model.referee import call
+from contracts.model.types import MIN_BOND_WEI, Facts, Message, Pair, Terms
+from contracts.model.words import hash_commitment
+from contracts.reasons import Phase, Revert
+from offchain.arithmetic.functions import DType, Function
+from offchain.commitments.tags import Tag
+from offchain.commitments.tensors import EMPTY_TOP, Array, TensorTree, compute_state_root
+from offchain.commitments.tree import Digest, Tree
+from offchain.disputes.board import Board, get_pair, read_move
+from offchain.disputes.game import Game, Stakes
+from offchain.disputes.players import find_move
+from offchain.programs.graph import Kind, Node, Operand, Origin, Program, Row, Slot, immediate
+from offchain.providers.behaviour import Behaviour
+from offchain.providers.run import Run
+from offchain.providers.task import Task
+from sim.trees import EvenTensor, EvenTree
+from tests.attacks.elements import _Accumulators
+from tests.mutants.replay import Call
+from tests.mutants.tape import CLIENT, MEMBERS, SALT, Tape
+from tests.referee.search import decide
+from tests.referee.stage import mutate
+
+F32, I64, BOOL = DType.FLOAT32, DType.INT64, DType.BOOL
+ONE, TWO, THREE = 0x3F800000, 0x40000000, 0x40400000
+SHAPE = (3,)
+STATE = EvenTensor(F32, SHAPE, {0: 0x40490FDB, 1: 0xC2280000, 2: TWO})
+"""The one tensor of the state before the last step: pi, -42 and 2."""
+BATCH = (EvenTensor(F32, SHAPE, {0: ONE, 2: THREE}), EvenTensor(I64, SHAPE, {0: 2, 1: 1, 2: 0}))
+"""The tensors of every step's batch."""
+ALONG = (Row(3, 0, ((0, 1),)),)
+STAKES = Stakes(MIN_BOND_WEI + 1, 1001, 3, 3, 4, 30, 2)
+BENT_EVERY = 6
+"""In one story of so many, all moves are tried in wrong ways first."""
+
+
+@dataclass(frozen=True)
+class OperatorTask(Task):
+    """The sources, an operator, and the sink of the state; every state but the last is the same."""
+
+    @cached_property
+    def start_root(self) -> Digest:
+        """The root of all states up to the last step."""
+        return compute_state_root([STATE.root])
+
+    @cached_property
+    def data_tree(self) -> Tree:
+        """The tree over all batches."""
+        return Tree(Tag.DATA_NODE, [tensor.root for tensor in BATCH] * self.steps)
+
+
+def make_task(node: Node, steps: int, every: int) -> OperatorTask:
+    """Return the job of an operator."""
+
+    def copy(kind: Kind, origin: Origin, reference: int, dtype: DType) -> Node:
+        return Node(
+            kind, Function.COPY, dtype, SHAPE, (Operand(origin, dtype, reference, 0, ALONG),)
+        )
+
+    sources = (
+        copy(Kind.SOURCE, Origin.STATE, 0, F32),
+        copy(Kind.SOURCE, Origin.BATCH, 0, F32),
+        copy(Kind.SOURCE, Origin.BATCH, 1, I64),
+    )
+    nodes = (*sources, node, copy(Kind.SINK, Origin.NODE, 0, F32))
+    slots = (Slot("b", F32, SHAPE), Slot("i", I64, SHAPE))
+    names = tuple(f"n{i}" for i in range(len(nodes)))
+    program = Program((Slot("s", F32, SHAPE),), slots, nodes, names, ("",) * len(nodes))
+    return OperatorTask(program, (), lambda _: (), steps, every)
+
+
+@dataclass
+class OperatorRun(Run):
+    """What one member says of the operator's output, in the last step.
+
+    Attributes:
+        task: the job.
+        output: the output.
+        after: the root of the state that the member claims to come of it.
+        accumulators: returns what the member says of an accumulator of any element of a fold.
+    """
+
+    task: Task
+    output: TensorTree
+    after: Digest
+    accumulators: Callable[[int], int]
+
+    def __post_init__(self) -> None:
+        self.behaviour = Behaviour()
+
+    @cached_property
+    def history(self) -> Tree:
+        """The tree over the claimed history."""
+        return self._claim(Tag.HISTORY_NODE, len(self.task.checkpoints))
+
+    def interval(self, first: int) -> Tree:
+        """Return the tree over the states after the steps of the last interval."""
+        return self._claim(Tag.INTERVAL_NODE, self.task.steps - first)
+
+    def _claim(self, tag: Tag, count: int) -> Tree:
+        return EvenTree(tag, count, {0: self.task.start_root, count - 1: self.after})
+
+    def trace(self, step: int) -> Tree:
+        """Return the tree over the outputs of the last step, and the state after it."""
+        del step
+        roots = (STATE.root, *(tensor.root for tensor in BATCH), self.output.root)
+        return Tree(Tag.TRACE_NODE, [*roots, STATE.root, self.after])
+
+    def state_tree(self, step: int) -> Tree:
+        """Return the tree over the state before the last step."""
+        del step
+        return Tree(Tag.STATE_NODE, [STATE.root])
+
+    def tensor(self, step: int, origin: Origin, reference: int) -> TensorTree:
+        """Return an operator's output, or a slot of the state or the batch."""
+        del step
+        if origin is Origin.NODE:
+            return (STATE, *BATCH, self.output, STATE)[reference]
+        return STATE if origin is Origin.STATE else BATCH[reference]
+
+    def partials(self, step: int, operator: int, element: int) -> Array:
+        """Return the accumulators of an element, as many as there may be."""
+        del step, element
+        dtype = self.task.program.nodes[operator].dtype
+        return cast("Array", _Accumulators(dtype, self.accumulators))
+
+
+@dataclass(frozen=True)
+class Case:
+    """An operator, and what the two members say of one element.
+
+    Attributes:
+        node: the operator.
+        bits: what they say of the element and of all after it.
+        element: the element.
+        agreed: how many accumulators, the initial one counted, they say the same of: `common`.
+        common: what they both say of those accumulators.
+        steps: of the job.
+        every: steps from one checkpoint to the next.
+        is_unproven: whether no evidence is right, because the program reads what does not exist.
+    """
+
+    node: Node
+    bits: tuple[int, int]
+    element: int = 0
+    agreed: int = 1
+    common: int = 0
+    steps: int = 1
+    every: int = 1
+    is_unproven: bool = False
+
+
+def tell_case(case: Case, *, is_bent: bool) -> list[Call]:
+    """Play about an operator, with all that can be wrong with each move on the way if asked for."""
+    task, node = make_task(case.node, case.steps, case.every), case.node
+    runs = []
+    for number, own in enumerate(case.bits):
+        values = {0: case.common, case.element: own} if case.element else {0: own}
+        output = EvenTensor(node.dtype, node.shape, values)
+        runs.append(OperatorRun(task, output, bytes([number + 2]) * 32, _claim(case, own)))
+    table = Table(task, runs)
+    table.begin()
+    table.play(Phase.LEAF if case.is_unproven else None, is_bent=is_bent)
+    for pair, board in table.boards.items():
+        name, sender, args = table.find(pair, board)
+        table.call(name, sender, *args)
+    return table.tape.calls
+
+
+def _claim(case: Case, own: int) -> Callable[[int], int]:
+    return lambda place: case.common if place < case.agreed else own
+
+
+class Table:
+    """A job with one member for each run; the first two play.
+
+    Args:
+        task: the job.
+        runs: what the members claim.
+        changes: what is not usual about its terms.
+    """
+
+    def __init__(self, task: Task, runs: Sequence[Run], **changes: Any) -> None:
+        self.tape = Tape()
+        self.seats = dict(zip(MEMBERS, runs, strict=False))
+        usual = Game(None, task, CLIENT, (), STAKES).terms  # type: ignore[arg-type] # its terms alone
+        self.terms: Terms = replace(usual, **changes)
+        self.boards: dict[Pair, Board] = {}
+
+    def begin(self) -> None:
+        """Open the job, let all join and the first two meet."""
+        tape, terms = self.tape, self.terms
+        tape.call("open_job", CLIENT, terms, value_wei=1001)
+        for member, run in self.seats.items():
+            digest = hash_commitment(tape.store, 0, member, run.history.top, SALT)
+            tape.call("commit", member, 0, digest, value_wei=terms.bond_wei)
+        tape.block = tape.store.jobs[0].commit_deadline + 1
+        for member, run in self.seats.items():
+            tape.call("reveal", member, 0, run.history.top, SALT)
+        tape.block = tape.store.jobs[0].reveal_deadline + 1
+        self.meet(*list(self.seats)[:2])
+
+    def meet(self, one: str, other: str) -> Pair:
+        """Begin a match."""
+        tops = (self.seats[one].history.top, self.seats[other].history.top)
+        self.call("start_match", CLIENT, 0, one, other, tops)
+        return Pair(0, one, other)
+
+    def call(self, name: str, sender: str, *args: Any) -> str | None:
+        """Make a call, and see what becomes of the matches."""
+        seen = len(self.tape.log)
+        reason = self.tape.call(name, sender, *args)
+        for event in self.tape.log[seen:]:
+            match event.name:
+                case "MatchStarted":
+                    position = cast("Any", event.args[3])
+                    self.boards[get_pair(event)] = Board(get_pair(event), position, Facts())
+                case "Found" | "Moved":
+                    self.boards[get_pair(event)] = read_move(self.boards[get_pair(event)], event)
+                case "MatchEnded":
+                    del self.boards[get_pair(event)]
+        return reason
+
+    def play(self, until: Phase | None = None, *, is_bent: bool = True) -> None:
+        """Play the first match to its end, or up to a phase."""
+        while self.boards:
+            pair, board = next(iter(self.boards.items()))
+            if board.position.phase is until:
+                return
+            name, sender, args = self.find(pair, board)
+            if is_bent:
+                for bent in _list_bent(args):
+                    self.try_in_vain(name, sender, *bent)
+                self.try_in_vain(name, CLIENT, *args)
+            assert self.call(name, sender, *args) is None, name
+            self.tape.block += 1
+
+    def find(self, pair: Pair, board: Board) -> tuple[str, str, tuple[Any, ...]]:
+        """Return the next move of a match: its name, its sender and its arguments."""
+        side = board.position.mover
+        sender = (pair.first, pair.second)[side]
+        if board.position.phase in {Phase.LEAF, Phase.SINK}:
+            move = decide(cast("Any", self.seats[sender]), board, side)
+        else:
+            found = find_move(self.seats[sender], self.terms, board, side)
+            assert found is not None
+            move = found
+        return move.call, sender, (pair, board.position, *move.args)
+
+    def try_in_vain(self, name: str, sender: str, *args: Any) -> None:
+        """Make a call if it will be refused."""
+        message = Message(sender, 0, self.tape.block)
+        try:
+            call(copy_store(self.tape.store), name, message, *args)
+        except (Revert, AssertionError, OverflowError, ValueError):
+            self.tape.call(name, sender, *args)
+
+
+def _list_bent(args: Sequence[Any]) -> Iterator[tuple[Any, ...]]:
+    """Yield a move's arguments with one thing changed."""
+    for place, value in enumerate(args):
+        others = mutate(value)
+        if isinstance(value, int):
+            others += [2, 3, value + 1, 1 << 32, 1 << 64]
+        if place < 3:
+            # All of a position, or of facts, is in one digest.
+            others = others[:3]
+        for other in others:
+            yield (*args[:place], other, *args[place + 1 :])
+
+
+def _read(origin: Origin, dtype: DType, reference: int, *terms: tuple[int, int]) -> Operand:
+    return Operand(origin, dtype, reference, 0, (Row(3, 0, terms),))
+
+
+X = _read(Origin.STATE, F32, 0, (0, 1))
+B = _read(Origin.BATCH, F32, 0, (0, 1))
+INDEX = _read(Origin.BATCH, I64, 1, (0, 1))
+EMPTY = Node(Kind.MAP, Function.NEG, F32, (0, 3), (immediate(F32, 0),))
+
+
+def _map(function: Function, dtype: DType, *operands: Operand) -> Node:
+    return Node(Kind.MAP, function, dtype, SHAPE, operands)
+
+
+def _sum(length: int, dtype: DType = F32) -> Node:
+    """Return a sum of ones."""
+    one = immediate(dtype, ONE if dtype is F32 else 1)
+    return Node(Kind.REDUCE, Function.ADD, dtype, (2,), (immediate(dtype, 0), one), (length,))
+
+
+def _place(node: Kind, dtype: DType, count: int, *operands: Operand) -> Node:
+    return Node(node, Function.COPY, dtype, (count,), operands)
+
+
+def list_cases() -> Iterator[Case]:
+    """Yield operators of all kinds, and disputes about them at all places that differ."""
+    yield from _list_maps()
+    yield from _list_moves()
+    yield from _list_folds()
+
+
+def _list_maps() -> Iterator[Case]:
+    negated = _map(Function.NEG, F32, X)
+    for steps, every in ((1, 1), (2, 1), (6, 3), (5, 3), (4, 3), (7, 7), (40, 2)):
+        yield Case(negated, (0xC0490FDB, 5), steps=steps, every=every)
+        yield Case(negated, (5, 0x42280000), element=1, steps=steps, every=every)
+    yield Case(negated, (5, 6))
+    added = _map(Function.ADD, F32, X, B)
+    for steps in (1, 3):
+        yield Case(added, (0xC2240000, 9), element=1, steps=steps)
+    yield Case(_map(Function.EQ, BOOL, INDEX, immediate(I64, 1)), (1, 0), element=1)
+    last = immediate(I64, 2**64 - 1)
+    yield Case(_map(Function.ADD, I64, INDEX, last), (2**64 - 1, 7), element=2)
+    for dtype, size, element in ((F32, 4, 3), (F32, 5, 4), (I64, 3, 0), (I64, 3, 1)):
+        missing = Operand(Origin.STATE, dtype, 0, 0, (Row(size, 0, ((0, 1),)),))
+        node = Node(Kind.MOVE, Function.COPY, dtype, (size,), (missing,))
+        yield Case(node, (0, 1), element=element, is_unproven=True)
+    for reference in (0, 1):
+        missing = Operand(Origin.BATCH, F32, reference, 0, (Row(3, 0, ((0, 1),)),))
+        shown = _map(Function.NEG, F32, missing)
+        yield Case(shown, (0xBF800000, 1), steps=2, is_unproven=reference != 0)
+    random = Node(Kind.RANDOM, Function.UNIFORM, F32, (4,), (), seed=5, stream=1)
+    yield Case(random, (ONE, 0), element=3)
+
+
+def _list_moves() -> Iterator[Case]:
+    """Also constant tensors of one chunk and of several, full ones and others."""
+    for dtype, count in ((F32, 64), (F32, 65), (F32, 1000), (I64, 33), (I64, 32), (BOOL, 600)):
+        node = _place(Kind.MOVE, dtype, count, immediate(dtype, 1))
+        for element in sorted({0, count // 2, count - 1, min(256, count - 1)}):
+            yield Case(node, (1, 0 if dtype is BOOL else 1 << 31), element=element, common=1)
+    shifted = Operand(Origin.STATE, F32, 0, 0, (Row(3, -1, ((0, 1),)),))
+    padded = _place(Kind.MOVE, F32, 5, shifted, immediate(F32, ONE))
+    for element in (0, 1, 4):
+        yield Case(padded, (ONE, 0x40490FDB), element=element)
+    column = _read(Origin.BATCH, F32, 0, (1, 1))
+    yield Case(_place(Kind.GATHER, F32, 3, column, INDEX), (ONE, THREE))
+
+
+def _list_folds() -> Iterator[Case]:
+    across, places = _read(Origin.STATE, F32, 0, (1, 1)), _read(Origin.BATCH, I64, 1, (1, 1))
+    for function in (Function.ARGMAX, Function.ARGMIN):
+        best = Node(Kind.REDUCE, function, I64, (2,), (immediate(I64, 3), across), (3,))
+        for agreed in (1, 2, 3):
+            yield Case(best, (0, 1), element=1, agreed=agreed)
+    operands = (immediate(F32, 0), across, places)
+    for function in (Function.ADD, Function.COPY):
+        spread = Node(Kind.SCATTER, function, F32, SHAPE, operands, (3,), targets=(0,))
+        for agreed in (1, 3):
+            yield Case(spread, (0x40490FDB, 0), element=2, agreed=agreed)
+    factors = (immediate(F32, 0), across, across)
+    product = Node(Kind.CONTRACT, Function.FMA, F32, (2,), factors, (3,))
+    for agreed in (1, 2, 3):
+        yield Case(product, (ONE, TWO), element=1, agreed=agreed)
+    for length in (0, 1, 2, 3, 63, 64, 65, 127, 128, 129, 5000):
+        for agreed in sorted({1, length // 2 + 1, max(length, 1)}):
+            yield Case(_sum(length), (ONE, TWO), element=1, agreed=agreed)
+    yield Case(_sum(700, I64), (2**64 - 1, TWO), element=1, agreed=650, common=2**63)
+    yield Case(_sum(2), (TWO, ONE), agreed=2, common=ONE)
+
+
+def tell_operators() -> Iterator[list[Call]]:
+    """Yield the stories."""
+    for number, case in enumerate(list_cases()):
+        yield tell_case(case, is_bent=number % BENT_EVERY == 0)
+    yield from _tell_empty()
+
+
+def _tell_empty() -> Iterator[list[Call]]:
+    """A tensor without elements has one root; whoever says something else is wrong."""
+    task = make_task(EMPTY, 2, 1)
+    for tops in ((EMPTY_TOP, SALT), (SALT, EMPTY_TOP), (SALT, bytes(32))):
+        table = Table(
+            task,
+            [
+                OperatorRun(task, _Claimed(top), bytes([number]) * 32, lambda _: 0)
+                for number, top in enumerate(tops, 2)
+            ],
+        )
+        table.begin()
+        table.play()
+        yield table.tape.calls
+
+
+class _Claimed(EvenTensor):
+    """A tensor without elements, of which some top is claimed."""
+
+    def __init__(self, top: Digest) -> None:
+        super().__init__(F32, EMPTY.shape, {0: 0})
+        self._top = top
+
+    @property
+    def top(self) -> Digest:
+        """The claimed top."""
+        return self._top

@@ -1,0 +1,56 @@
+"""A referee in the model that notes down every call, while a story is being made up."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from contracts.model.abi import pack_args
+from contracts.model.referee import call
+from contracts.model.types import Event, Message, Store
+from contracts.reasons import Revert
+from tests.mutants.replay import REFEREE, Call
+
+CHAIN_ID = 131277322940537
+ACCOUNTS = tuple("0x" + f"{number:02x}" * 20 for number in range(0x11, 0x1B))
+CLIENT, VERIFIER, *MEMBERS = ACCOUNTS
+SALT = b"salt".ljust(32, b"\1")
+
+
+class Tape:
+    """A referee, and all calls to it.
+
+    Attributes:
+        store: the model.
+        block: that of the next call.
+        calls: all that have been made.
+        log: all events.
+    """
+
+    def __init__(self) -> None:
+        self.store = Store(CHAIN_ID, REFEREE)
+        self.block = 1
+        self.calls: list[Call] = []
+        self.log: list[Event] = []
+
+    def call(self, name: str, sender: str, *args: Any, value_wei: int = 0) -> str | None:
+        """Make a call, and return why it is refused, if it is.
+
+        One that can't be written down, because a field is wider than its bound, is not noted.
+        """
+        message = Message(sender, value_wei, self.block)
+        reason: str | None = None
+        events: Sequence[Event] = ()
+        try:
+            pack_args(args)
+            events = call(self.store, name, message, *args)
+        except Revert as refusal:
+            reason = str(refusal)
+        except (AssertionError, OverflowError, ValueError) as error:
+            self.store.rollback()
+            return repr(error)
+        self.note(name, sender, *args, value_wei=value_wei)
+        self.log += events
+        return reason
+
+    def note(self, name: str, sender: str, *args: Any, value_wei: int = 0) -> None:
+        """Note a call that the model need not make now."""
+        self.calls.append(Call(self.block, sender, name, args, value_wei))
