@@ -11,9 +11,11 @@ import numpy as np
 
 from offchain.disputes.game import Stakes
 from offchain.providers.behaviour import Behaviour
-from offchain.providers.cheats import make_cheat
+from offchain.providers.cheats import CHEATS, make_cheat
 from offchain.providers.task import Task
 from sim.mix import HONEST, Group
+from sim.scheme import Scheme
+from sim.tricks import TRICKS
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,9 +30,17 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """The action of taking a job and running it under a behaviour."""
+    """The action of taking a job.
 
-    behaviour: Behaviour
+    Attributes:
+        behaviours: under what each of the provider's accounts runs it.
+        scheme: how these are played; None: like anybody's, who joins in time and moves at once.
+        is_client: whether the first of them opens the job and pays for it.
+    """
+
+    behaviours: tuple[Behaviour, ...]
+    scheme: type[Scheme] | None = None
+    is_client: bool = False
 
 
 class Agent(Protocol):
@@ -44,22 +54,34 @@ class Agent(Protocol):
     def strategy(self) -> str:
         """What it is counted under."""
 
+    @property
+    def accounts(self) -> int:
+        """How many accounts it has."""
+
     def act(self, view: View, rng: np.random.Generator) -> Work:
         """Return what it does about a job."""
 
 
 @dataclass(frozen=True, slots=True)
 class Provider:
-    """An agent that does the same in every job: its strategy is `honest` or one of the cheats."""
+    """An agent that does the same in every job: its strategy is one of `mix.STRATEGIES`."""
 
     name: str
     strategy: str
 
+    @property
+    def accounts(self) -> int:
+        """How many accounts it has."""
+        return TRICKS[self.strategy].accounts if self.strategy in TRICKS else 1
+
     def act(self, view: View, rng: np.random.Generator) -> Work:
-        """Take the job; a cheat's settings are drawn anew for every job."""
+        """Take the job; the settings of cheats are drawn anew for every job."""
         if self.strategy == HONEST:
-            return Work(Behaviour())
-        return Work(make_cheat(self.strategy, view.task, rng))
+            return Work((Behaviour(),))
+        if self.strategy in TRICKS:
+            trick = TRICKS[self.strategy]
+            return Work(tuple(trick.draw(view.task, rng)), trick.scheme, trick.is_client)
+        return Work((make_cheat(self.strategy, view.task, rng),))
 
 
 def make_providers(mix: Iterable[Group]) -> tuple[Provider, ...]:
@@ -73,5 +95,5 @@ def make_providers(mix: Iterable[Group]) -> tuple[Provider, ...]:
 
 def check_providers(providers: Iterable[Provider], task: Task) -> None:
     """Raise UsageError when a provider's cheat is impossible with a task."""
-    for strategy in sorted({provider.strategy for provider in providers} - {HONEST}):
+    for strategy in sorted({provider.strategy for provider in providers} & set(CHEATS)):
         make_cheat(strategy, task, np.random.default_rng(0))

@@ -3,31 +3,40 @@
 A claim is judged by what it says: a cheat whose lie leaves no trace in the history (a flipped bit
 that rounding takes away again) has given the right answer in that job, and is paid for it. Such a
 claim is still defended with the tensors that the cheat made, and may be lost by them.
+
+Every call is witnessed: the model makes it, too, and all invariants are checked after it.
 """
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
+
+from contracts.model.types import ZERO, Store
+from offchain.commitments.tree import Digest
 from offchain.disputes.evidence import rule_for
 from offchain.disputes.game import Game, Player, Stakes
 from offchain.disputes.session import Setting, make_task
 from offchain.providers.behaviour import Behaviour
 from offchain.providers.run import Run
-from offchain.providers.store import Store
+from offchain.providers.store import Store as Disk
 from offchain.providers.task import Task
-from sim.agents import Agent, View, check_providers, make_providers
+from sim.agents import Agent, View, Work, check_providers, make_providers
 from sim.draws import JobDraws, draw_jobs
 from sim.ledger import read_balances
-from sim.mix import Group
-from sim.results import Books, JobResult, judge_job
+from sim.mempool import Mempool
+from sim.mix import HONEST, Group
+from sim.results import Books, JobResult, Party, judge_job
+from sim.scheme import Seat
 from sim.scratch import open_scratch
 from sim.venue import Venue, open_venue
+from sim.witness import Witness
 
 STAKES = Stakes(
-    commit_blocks=8, reveal_blocks=8, window_blocks=8, clock_blocks=16, increment_blocks=2
+    commit_blocks=24, reveal_blocks=24, window_blocks=16, clock_blocks=48, increment_blocks=4
 )
-"""Short windows: few providers get a job, and they move at once or never."""
+"""Short windows and clocks, with room for a block a call in as many matches as there may be."""
 
 
 @dataclass(frozen=True)
@@ -54,52 +63,97 @@ class Market:
         """Play the jobs, one after the other.
 
         Raises:
+            BrokenInvariantError: the referee has done what it must never do.
             ChainError: the money of a job does not add up.
         """
+        venue = self.venue
+        store = Store(venue.chain_id, venue.contract)
+        witness = Witness(venue.referee, store, f"seed {self.seed}")
         for number, draws in enumerate(draw_jobs(self.seed, self.jobs, len(self.agents))):
             task = self.make_task(number)
-            with open_scratch(task, len(draws.seats) + 1) as folder:
-                result = self._play_job(number, task, draws, folder)
+            runs = 1 + sum(self.agents[seat].accounts for seat in draws.seats)
+            with open_scratch(task, runs) as folder:
+                result = _Booking(self, witness, number, task, draws, folder).play()
             result.flows.check()
             yield result
 
-    def _play_job(self, number: int, task: Task, draws: JobDraws, folder: Path) -> JobResult:
-        venue = self.venue
+
+@dataclass
+class _Booking:
+    """One job of a market, with whoever sits in it."""
+
+    market: Market
+    witness: Witness
+    number: int
+    task: Task
+    draws: JobDraws
+    folder: Path
+
+    def play(self) -> JobResult:
+        """Play the job, and judge it."""
+        venue, witness = self.market.venue, self.witness
+        parties = [self._seat(seat) for seat in self.draws.seats]
+        shills = [party.seats[0].address for party in parties if party.work.is_client]
+        players = [party for party in parties if party.work.scheme is None]
+        job_id = len(witness.store.jobs)
+        honest = {s.address for p in parties if p.strategy == HONEST for s in p.seats}
+        witness.watcher.honest[job_id] = frozenset(honest)
         game = Game(
-            referee=venue.referee,
-            task=task,
-            client=venue.client,
-            players=[self._seat(number, task, seat, draws, folder) for seat in draws.seats],
-            stakes=self.stakes,
+            referee=witness,
+            task=self.task,
+            client=(shills or [venue.client])[0],
+            players=[Player(s.name, s.address, s.run) for p in players for s in p.seats],
+            stakes=self.market.stakes,
             verifier=venue.verifier,
             ruler=rule_for,
-            seed=draws.salt_seed,
+            seed=self.draws.salt_seed,
         )
-        answer = run_provider(task, Behaviour(), folder / "reference").history.top
-        before = read_balances(venue.referee, venue.addresses)
+        schemes = [party.work.scheme(party.seats) for party in parties if party.work.scheme]
+        mempool = Mempool(witness, job_id, game.terms, schemes)
+        if schemes:
+            game.referee = mempool
+        before = read_balances(witness, venue.addresses)
+        burned_wei = witness.store.burned_wei
         played = list(game.play())
-        after = read_balances(venue.referee, venue.addresses)
+        while mempool.act():
+            continue
+        after = read_balances(witness, venue.addresses)
         books = Books(
             game=game,
-            played=played,
-            strategies=[self.agents[seat].strategy for seat in draws.seats],
-            answer=answer,
+            store=witness.store,
+            parties=parties,
+            played=[*played, *mempool.played],
+            refusals=mempool.refusals,
+            answer=run_provider(self.task, Behaviour(), self.folder / "reference").history.top,
             deltas_wei={address: after[address] - before[address] for address in before},
-            contract=venue.contract,
+            burned_wei=witness.store.burned_wei - burned_wei,
         )
-        return judge_job(number, books)
+        return judge_job(self.number, books)
 
-    def _seat(self, job: int, task: Task, seat: int, draws: JobDraws, folder: Path) -> Player:
-        """Let an agent decide what it does about a job, and do it."""
-        agent, address = self.agents[seat], self.venue.providers[seat]
-        view = View(job, task, self.stakes, self.venue.referee.balance(address))
-        work = agent.act(view, draws.cheats[seat])
-        return Player(agent.name, address, run_provider(task, work.behaviour, folder / agent.name))
+    def _seat(self, number: int) -> Party:
+        """Let an agent decide what it does about the job, and run what its accounts run."""
+        market, rng = self.market, self.draws.cheats[number]
+        agent, addresses = market.agents[number], market.venue.providers[number]
+        balance_wei = self.witness.balance(addresses[0])
+        work = agent.act(View(self.number, self.task, market.stakes, balance_wei), rng)
+        names = [agent.name, *(f"{agent.name}.{n + 2}" for n in range(len(addresses) - 1))]
+        seats = tuple(
+            Seat(name, address, run_provider(self.task, behaviour, self.folder / name), salt)
+            for name, address, behaviour, salt in zip(
+                names, addresses, work.behaviours, draw_salts(rng, work), strict=True
+            )
+        )
+        return Party(agent.strategy, work, seats)
+
+
+def draw_salts(rng: np.random.Generator, work: Work) -> list[Digest]:
+    """Return the salts of a provider's commitments; the game draws those of its players."""
+    return [rng.bytes(32) if work.scheme else ZERO for _ in work.behaviours]
 
 
 def run_provider(task: Task, behaviour: Behaviour, folder: Path) -> Run:
     """Run a task under a behaviour, with the store in a folder."""
-    run = Run(task, behaviour, Store(folder))
+    run = Run(task, behaviour, Disk(folder))
     run.compute()
     return run
 
@@ -118,7 +172,7 @@ def open_market(setting: Setting, groups: Sequence[Group], jobs: int) -> Market:
         UsageError: a strategy is impossible with the program, or the chain has too few accounts.
     """
     providers = make_providers(groups)
-    venue = open_venue(setting.chain, len(providers))
+    venue = open_venue(setting.chain, [provider.accounts for provider in providers])
     task = make_task(setting)
     check_providers(providers, task)
     return Market(

@@ -4,10 +4,11 @@ from dataclasses import dataclass
 
 from offchain.errors import UsageError
 from offchain.providers.cheats import CHEATS
+from sim.tricks import TRICKS
 
 HONEST = "honest"
-STRATEGIES = (HONEST, *CHEATS)
-"""A provider is honest, or has one of the cheats."""
+STRATEGIES = (HONEST, *CHEATS, *TRICKS)
+"""A provider is honest, has one of the cheats, or plays one of the tricks."""
 
 MIN_PROVIDERS = 2
 """One provider alone is never checked."""

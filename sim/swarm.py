@@ -1,8 +1,8 @@
 """A swarm: any number of different lies about one job, against one honest provider.
 
-Everybody moves in every block. The honest provider begins all matches, also those of liars with
-liars, and ends those that nobody plays: that is what the swarm can make it pay for, and its prizes
-are what it gets for it.
+Everybody moves in every block, and every call is witnessed. The honest provider begins all matches,
+also those of liars with liars, and ends those that nobody plays: that is what the swarm can make it
+pay for, and its prizes are what it gets for it.
 """
 
 from collections.abc import Iterator, Sequence
@@ -12,7 +12,7 @@ from random import Random
 from typing import Any
 
 from contracts.deployment import deploy_referee
-from contracts.model.types import Address, Pair, Terms
+from contracts.model.types import Address, Pair, Store, Terms
 from contracts.reasons import Status
 from offchain.chain import Chain
 from offchain.chain.receipts import Mined, Transaction
@@ -21,9 +21,10 @@ from offchain.disputes.board import Board
 from offchain.disputes.chain_referee import ChainReferee
 from offchain.disputes.game import Game, Stakes
 from offchain.disputes.players import find_move
-from offchain.disputes.referee import ModelReferee, Outcome, Referee
+from offchain.disputes.referee import ModelReferee, Outcome
 from offchain.disputes.tournament import Tournament
 from sim.paper import FIRST_PRODUCT, SLOTS, Lie, PaperRun, PaperTask, Size, make_task
+from sim.witness import Witness
 
 SIZE = Size(checkpoints=16, operators=8, rows=8, columns=16, terms=16)
 STAKES = Stakes(
@@ -74,6 +75,12 @@ def open_swarm(lies: Sequence[Lie]) -> "Swarm":
     contract = deploy_referee(chain, chain.accounts[0])
     chain.mine()
     return Swarm(ChainReferee(chain, contract, 0), chain.accounts, lies)
+
+
+def make_empty(referee: BusyModel | ChainReferee) -> Store:
+    """Return what a referee remembers before its first call."""
+    place = referee.store if isinstance(referee, BusyModel) else referee
+    return Store(place.chain_id, place.address)
 
 
 @dataclass(slots=True)
@@ -131,11 +138,14 @@ class Swarm:
         lies: what the liars say.
     """
 
-    referee: Referee
+    referee: BusyModel | ChainReferee
     accounts: Sequence[Address]
     lies: Sequence[Lie]
 
     def __post_init__(self) -> None:
+        label = f"a swarm of {len(self.lies)}"
+        self._witness = Witness(self.referee, make_empty(self.referee), label)
+        self._witness.watcher.honest[0] = frozenset(self.accounts[:1])
         self.task: PaperTask = make_task(SIZE)
         self.honest = self.accounts[0]
         self.runs = {self.honest: PaperRun(self.task)}
@@ -147,27 +157,27 @@ class Swarm:
     @cached_property
     def terms(self) -> Terms:
         """The terms of the job."""
-        return Game(self.referee, self.task, self.honest, (), STAKES).terms
+        return Game(self._witness, self.task, self.honest, (), STAKES).terms
 
     def play(self) -> Tally:
         """Play the job to its end."""
         self._assemble()
-        begun = self.referee.block_number()
+        begun = self._witness.block_number()
         tournament = Tournament(self.job_id, self.terms)
-        while self.referee.job(self.job_id).status is Status.OPEN:
-            tournament.read(self.referee.events(self.job_id))
+        while self._witness.job(self.job_id).status is Status.OPEN:
+            tournament.read(self._witness.events(self.job_id))
             if not self._take_turn(tournament):
                 self._wait(tournament)
-            self.referee.mine(1)
-        self.tally.blocks = self.referee.block_number() - begun
-        self.tally.has_won = self.referee.member(self.job_id, self.honest).is_contender
-        self.tally.prizes = self.referee.member(self.job_id, self.honest).prizes
+            self._witness.mine(1)
+        self.tally.blocks = self._witness.block_number() - begun
+        self.tally.has_won = self._witness.member(self.job_id, self.honest).is_contender
+        self.tally.prizes = self._witness.member(self.job_id, self.honest).prizes
         self._send("collect", self.honest, self.job_id)
-        self.referee.mine(1)
+        self._witness.mine(1)
         return self.tally
 
     def _send(self, name: str, sender: Address, *args: Any, value_wei: int = 0) -> Outcome:
-        outcome = self.referee.transact(name, *args, sender=sender, value_wei=value_wei)
+        outcome = self._witness.transact(name, *args, sender=sender, value_wei=value_wei)
         gas = outcome.receipt.gas_used if outcome.receipt else 0
         self.tally.gas[sender] = self.tally.gas.get(sender, 0) + gas
         self.tally.calls[sender] = self.tally.calls.get(sender, 0) + 1
@@ -176,19 +186,19 @@ class Swarm:
     def _assemble(self) -> None:
         opened = self._send("open_job", self.honest, self.terms, value_wei=STAKES.reward_wei)
         self.job_id = int(str(opened.events[0].args[0]))
-        self.referee.mine(1)
+        self._witness.mine(1)
         bond = self.terms.bond_wei
         for account, run in self.runs.items():
-            digest = self.referee.commitment(self.job_id, account, run.history.top, SALT)
+            digest = self._witness.commitment(self.job_id, account, run.history.top, SALT)
             self._send("commit", account, self.job_id, digest, value_wei=bond)
-        self.referee.mine(STAKES.commit_blocks)
+        self._witness.mine(STAKES.commit_blocks)
         for account, run in self.runs.items():
             self._send("reveal", account, self.job_id, run.history.top, SALT)
-        self.referee.mine(STAKES.reveal_blocks)
+        self._witness.mine(STAKES.reveal_blocks)
 
     def _take_turn(self, tournament: Tournament) -> bool:
         """Make every call that there is a reason for; return whether there was any."""
-        block, has_moved = self.referee.block_number() + 1, False
+        block, has_moved = self._witness.block_number() + 1, False
         for pair in list(tournament.find_pairs(block)):
             contenders = tournament.contenders
             tops = (contenders[pair.first], contenders[pair.second])
@@ -198,7 +208,7 @@ class Swarm:
         for board in list(tournament.boards.values()):
             has_moved |= self._move(board, block)
         claims = list(tournament.get_claims())
-        if len(claims) <= 1 and block > self.referee.job(self.job_id).window_end:
+        if len(claims) <= 1 and block > self._witness.job(self.job_id).window_end:
             self._send("settle", self.honest, self.job_id, *(claims or [bytes(32)]))
             has_moved = True
         return has_moved
@@ -224,7 +234,7 @@ class Swarm:
 
     def _wait(self, tournament: Tournament) -> None:
         """Let time pass until a clock has run out, or a window is over."""
-        block = self.referee.block_number()
+        block = self._witness.block_number()
         ends = [board.position.deadline for board in tournament.boards.values()]
-        ends += [*tournament.list_windows(), self.referee.job(self.job_id).window_end]
-        self.referee.mine(min(end for end in ends if end > block) - block)
+        ends += [*tournament.list_windows(), self._witness.job(self.job_id).window_end]
+        self._witness.mine(min(end for end in ends if end > block) - block)

@@ -17,8 +17,8 @@ Record = dict[str, str | int]
 class StrategyRow:
     """How the providers of one strategy have done, all of them and all their jobs together.
 
-    `jobs` counts every provider's part in every job, `right` the claims among them that an honest
-    run would have made. `won`, `slashed` and `refunded` add up to `jobs`.
+    `jobs` counts the part of every account of a provider in every job, `right` the claims among
+    them that an honest run would have made. `won`, `slashed` and `refunded` add up to `jobs`.
     """
 
     strategy: str
@@ -37,6 +37,7 @@ class StrategyRow:
 class Totals:
     """The whole market; `gas`, `fees_wei` and `burned_wei` are everybody's.
 
+    `transactions` and `gas` are those of accepted calls; `fees_wei` pays for refused ones, too.
     `right`, `wrong` and `void` count what the client got and add up to `jobs`. What the client,
     the verifier and the providers have gained adds up to what their accounts have.
     """

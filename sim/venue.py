@@ -1,6 +1,8 @@
 """Where a market is played: a referee, and an account for everybody."""
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain, islice
 
 from contracts.model.types import Address
 from offchain.disputes.referee import Referee
@@ -9,22 +11,32 @@ from offchain.errors import UsageError
 
 @dataclass(frozen=True, slots=True)
 class Venue:
-    """A referee and the accounts that play on it, the providers' in the order of the agents."""
+    """A referee that nobody has called before, and the accounts that play on it.
+
+    Attributes:
+        referee: the contract or the model.
+        chain_id: its chain's.
+        contract: its address.
+        client: opens the jobs.
+        verifier: posts rulings.
+        providers: the accounts of each agent.
+    """
 
     referee: Referee
+    chain_id: int
     contract: Address
     client: Address
     verifier: Address
-    providers: tuple[Address, ...]
+    providers: tuple[tuple[Address, ...], ...]
 
     @property
     def addresses(self) -> tuple[Address, ...]:
         """All of them, the contract's included."""
-        return (self.contract, self.client, self.verifier, *self.providers)
+        return (self.contract, self.client, self.verifier, *chain.from_iterable(self.providers))
 
 
-def open_venue(chain: str, providers: int) -> Venue:
-    """Deploy a referee on a chain, `tester` or a URL, with accounts for so many providers.
+def open_venue(url: str, counts: Sequence[int]) -> Venue:
+    """Deploy a referee on a chain, `tester` or a URL, with so many accounts for each provider.
 
     Raises:
         UsageError: the chain has too few accounts.
@@ -32,11 +44,18 @@ def open_venue(chain: str, providers: int) -> Venue:
     """
     from offchain.disputes.chain_referee import deploy  # noqa: PLC0415 - imports the chain
 
-    referee = deploy(chain)
-    if len(referee.accounts) < providers + 2:
+    referee = deploy(url)
+    needed = sum(counts) + 2
+    if len(referee.accounts) < needed:
         raise UsageError(
-            f"the chain has {len(referee.accounts)} accounts; {providers} providers, a client and "
-            f"a verifier need {providers + 2}"
+            f"the chain has {len(referee.accounts)} accounts; {len(counts)} providers, a client "
+            f"and a verifier need {needed}"
         )
-    client, verifier, *others = referee.accounts[: providers + 2]
-    return Venue(referee, referee.address, client, verifier, tuple(others))
+    client, verifier, *others = referee.accounts[:needed]
+    return Venue(referee, referee.chain_id, referee.address, client, verifier, deal(others, counts))
+
+
+def deal(accounts: Iterable[Address], counts: Sequence[int]) -> tuple[tuple[Address, ...], ...]:
+    """Return so many accounts for each."""
+    left = iter(accounts)
+    return tuple(tuple(islice(left, count)) for count in counts)

@@ -14,7 +14,7 @@ from sim.agents import make_providers
 from sim.market import Market, take_stretch
 from sim.mix import parse_mix
 from sim.results import JobResult
-from sim.venue import Venue
+from sim.venue import Venue, deal
 
 FLOAT = DType.FLOAT32
 ROWS, COLUMNS = 5, 3
@@ -96,10 +96,12 @@ def open_referee(accounts: Sequence[Address]) -> ModelReferee:
 def open_model_market(mix: str, jobs: int, seed: int) -> Market:
     """Return a market of the tiny program on the model, where gas is free."""
     agents = make_providers(parse_mix(mix))
-    accounts = [Address(f"0x{number:040x}") for number in range(1, len(agents) + 3)]
+    counts = [agent.accounts for agent in agents]
+    accounts = [Address(f"0x{number:040x}") for number in range(1, sum(counts) + 3)]
     referee = open_referee(accounts)
     client, verifier, *others = accounts
-    venue = Venue(referee, referee.store.address, client, verifier, tuple(others))
+    store = referee.store
+    venue = Venue(referee, store.chain_id, store.address, client, verifier, deal(others, counts))
     task = make_task()
     return Market(venue, agents, lambda number: take_stretch(task, number), jobs, seed)
 

@@ -31,7 +31,7 @@ WEI_DIGITS = 18
     "--mix",
     default=DEFAULT_MIX,
     show_default=True,
-    help="How many providers have each strategy: honest, or the name of a cheat.",
+    help="How many providers have each strategy: honest, a cheat, or a trick.",
 )
 @options.program("mlp", "tiny")
 @options.length(STEPS, CHECKPOINT_EVERY)
@@ -60,6 +60,10 @@ def market(
     as_json: bool,  # noqa: FBT001 - likewise
 ) -> None:
     """Run a market of honest and dishonest providers.
+
+    Some of the dishonest ones cheat in what they compute, others in how and when they call, with
+    several accounts if it helps. The tricks: hidden, zero-claim, poisoned-start, last-block,
+    censor, late-lie, copy, front-runner, revenant, sybil, crowd, split, self-play, shill, grabber.
 
     Every job is really run by two or three of them, committed to, agreed upon or disputed, and
     paid on a chain. Prints what became of each strategy, and what each call costs. The same

@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import sys
+from collections.abc import Iterable
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +13,9 @@ from typing import Any
 import pytest
 
 from offchain.chain.gas import TRANSACTION_GAS
+from offchain.providers.cheats import CHEATS
 from sim.command import main
+from sim.tricks import TRICKS
 
 JOBS = 4
 MIX = "honest=2,lazy=1,wrong-output=1,false-flag=1"
@@ -150,7 +153,7 @@ def test_people_get_two_tables() -> None:
     lines = ran.stdout.splitlines()
     assert any(line.startswith("honest ") for line in lines)
     assert any(line.startswith("lazy ") for line in lines)
-    assert any(line.startswith("trace") and "enter_trace" in line for line in lines)
+    assert any(line.split()[:2] == ["history", "descend"] for line in lines)
     assert "…" not in ran.stdout
     assert ran.stdout.rstrip().endswith("all accounts add up")
 
@@ -179,6 +182,12 @@ def test_what_makes_no_sense_is_refused_on_one_line(arguments: list[str], messag
     assert ran.stderr.count("\n") == 1
 
 
+def test_the_help_names_every_trick() -> None:
+    """Whoever asks is told all tricks; the cheats are those of `moot dispute`."""
+    told = "".join(run("--help").stdout.split())
+    assert all(name in told for name in TRICKS)
+
+
 def test_a_refused_command_leaves_no_files(tmp_path: Path) -> None:
     """What is refused before the market opens does not touch the output directory."""
     ran = run("--jobs", "0", "-o", str(tmp_path / "tables"))
@@ -187,11 +196,10 @@ def test_a_refused_command_leaves_no_files(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_every_cheat_can_be_in_a_market(tmp_path: Path) -> None:
-    """With all cheats in one market no honest provider is slashed, and the money adds up."""
-    from sim.mix import STRATEGIES  # noqa: PLC0415 - beside the one test that needs it
-
-    mix = ",".join(f"{name}={4 if name == 'honest' else 1}" for name in STRATEGIES)
+@pytest.mark.parametrize("names", [CHEATS, TRICKS], ids=["cheats", "tricks"])
+def test_every_strategy_can_be_in_a_market(names: Iterable[str], tmp_path: Path) -> None:
+    """With all cheats, or all tricks, no honest provider is slashed, and the money adds up."""
+    mix = ",".join(["honest=4", *(f"{name}=1" for name in names)])
     ran = run("--jobs", "30", "--mix", mix, *LENGTH, "--json", output=tmp_path)
     honest = next(row for row in ran.told["strategies"] if row["strategy"] == "honest")
     assert honest["jobs"] == honest["won"] == honest["right"] > 0

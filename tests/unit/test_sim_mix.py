@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from offchain.errors import UsageError
 from offchain.providers.cheats import CHEATS
 from sim.mix import STRATEGIES, Group, parse_mix
+from sim.tricks import TRICKS
 
 mixes = st.dictionaries(st.sampled_from(STRATEGIES), st.integers(1, 9), min_size=2)
 
@@ -19,9 +20,10 @@ def test_a_mix_is_read_as_written(counts: dict[str, int]) -> None:
     assert groups == tuple(Group(name, count) for name, count in counts.items())
 
 
-def test_every_cheat_is_a_strategy() -> None:
-    """All cheats that a provider can have can be in a market."""
-    assert set(STRATEGIES) == {"honest", *CHEATS}
+def test_every_cheat_and_every_trick_is_a_strategy() -> None:
+    """All cheats that a provider can have, and all tricks, can be in a market, by other names."""
+    assert set(STRATEGIES) == {"honest", *CHEATS, *TRICKS}
+    assert len(STRATEGIES) == 1 + len(CHEATS) + len(TRICKS)
 
 
 @pytest.mark.parametrize(

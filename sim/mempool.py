@@ -1,0 +1,113 @@
+"""The way to a referee, along which schemes stand: calls wait there, and are seen before they are.
+
+Each block is open to the schemes, too. A refused call takes a block and its sender's gas.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from contracts.model.types import Address, Pair, Terms
+from offchain.disputes.game import STAGES, Played
+from offchain.disputes.referee import Outcome
+from offchain.disputes.tournament import Tournament
+from offchain.errors import RefereeError, Reverted
+from sim.relay import Relay
+from sim.scheme import Call, Scheme, Table
+from sim.witness import Witness
+
+_JOINING = frozenset({"commit", "reveal", "join"})
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A refused call: what it was to do, whose it was, and what it cost in gas and in wei."""
+
+    call: str
+    sender: Address
+    gas: int
+    fee_wei: int
+
+
+class Mempool(Relay):
+    """A witnessed referee for one job, with schemes about.
+
+    Args:
+        witness: the referee.
+        job_id: the number that the job will have.
+        terms: its terms.
+        schemes: who stands by.
+
+    Attributes:
+        played: the schemes' accepted calls.
+        refusals: what was refused, to them or to those whom they have forestalled.
+    """
+
+    def __init__(
+        self, witness: Witness, job_id: int, terms: Terms, schemes: Sequence[Scheme]
+    ) -> None:
+        super().__init__(witness)
+        self._schemes = schemes
+        self._table = Table(witness, terms, Tournament(job_id, terms))
+        self.played: list[Played] = []
+        self.refusals: list[Refusal] = []
+
+    def transact(self, name: str, *args: Any, sender: Address, value_wei: int = 0) -> Outcome:
+        """Make a call, once the schemes let it through."""
+        pending = Call(name, sender, args, value_wei)
+        if name != "open_job":
+            blocks = sum(scheme.hold(self._table, pending) for scheme in self._schemes)
+            if blocks:
+                super().mine(blocks)
+            for scheme in self._schemes:
+                self._make(scheme, scheme.precede(self._table, pending))
+        outcome = self._send(pending)
+        self.act()
+        return outcome
+
+    def _send(self, call: Call) -> Outcome:
+        """Make a call; if it is refused, note what that has cost."""
+        before_wei = self.balance(call.sender)
+        try:
+            return super().transact(
+                call.name, *call.args, sender=call.sender, value_wei=call.value_wei
+            )
+        except (RefereeError, Reverted) as refusal:
+            gas = refusal.gas_used if isinstance(refusal, Reverted) else 0
+            fee_wei = before_wei - self.balance(call.sender)
+            self.refusals.append(Refusal(call.name, call.sender, gas, fee_wei))
+            raise
+
+    def mine(self, blocks: int) -> None:
+        """Let time pass, up to the first block in which a scheme does something."""
+        for _ in range(blocks):
+            super().mine(1)
+            if self.act():
+                return
+
+    def act(self) -> bool:
+        """Let every scheme do what it wants to; return whether any has."""
+        return sum(self._make(scheme, scheme.act(self._table)) for scheme in self._schemes) > 0
+
+    def _make(self, scheme: Scheme, calls: Iterable[Call]) -> bool:
+        """Make the calls of a scheme, as far as they are accepted; return whether one was."""
+        has_made = False
+        names = {seat.address: seat.name for seat in scheme.seats}
+        for call in calls:
+            try:
+                outcome = self._send(call)
+            except (RefereeError, Reverted):
+                continue
+            stage, owner = _get_stage(call), names[call.sender]
+            self.played.append(Played(stage, owner, call.name, outcome.events, outcome.receipt))
+            has_made = True
+        return has_made
+
+
+def _get_stage(call: Call) -> str:
+    """Return the stage of a dispute to which a call is counted."""
+    if isinstance(call.args[0], Pair):
+        return STAGES[call.args[1].phase]
+    if call.name == "start_match":
+        return "history"
+    return "joining" if call.name in _JOINING else "payout"

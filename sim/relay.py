@@ -1,0 +1,63 @@
+"""A referee in front of another, which does as it does: what stands in the way of calls is one."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from contracts.model.types import Address, Claim, Event, Job, Member, Pair
+from offchain.commitments.tree import Digest
+from offchain.disputes.referee import Outcome, Referee
+
+
+class Relay:
+    """Passes everything on; those that stand in the way override what they do something about.
+
+    Args:
+        referee: the next one.
+    """
+
+    def __init__(self, referee: Referee) -> None:
+        self.referee = referee
+
+    def transact(self, name: str, *args: Any, sender: Address, value_wei: int = 0) -> Outcome:
+        """Make a call."""
+        return self.referee.transact(name, *args, sender=sender, value_wei=value_wei)
+
+    def job(self, job_id: int) -> Job:
+        """Return a job as it stands."""
+        return self.referee.job(job_id)
+
+    def member(self, job_id: int, address: Address) -> Member:
+        """Return a member as it stands."""
+        return self.referee.member(job_id, address)
+
+    def claim(self, job_id: int, top: Digest) -> Claim | None:
+        """Return the claim with this top, if anybody has shown it."""
+        return self.referee.claim(job_id, top)
+
+    def match(self, pair: Pair) -> Digest:
+        """Return the digest of a match's position; ZERO if it is not being played."""
+        return self.referee.match(pair)
+
+    def debt(self, job_id: int, address: Address) -> int:
+        """Return what a closed job owes an account, in wei."""
+        return self.referee.debt(job_id, address)
+
+    def commitment(self, job_id: int, sender: Address, top: Digest, salt: Digest) -> Digest:
+        """Return the digest that hides a claim."""
+        return self.referee.commitment(job_id, sender, top, salt)
+
+    def events(self, job_id: int) -> Sequence[Event]:
+        """Return what has been announced of a job, in order."""
+        return self.referee.events(job_id)
+
+    def block_number(self) -> int:
+        """Return the number of the latest block."""
+        return self.referee.block_number()
+
+    def mine(self, blocks: int) -> None:
+        """Let time pass."""
+        self.referee.mine(blocks)
+
+    def balance(self, address: Address) -> int:
+        """Return an account's balance in wei."""
+        return self.referee.balance(address)

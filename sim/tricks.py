@@ -1,0 +1,246 @@
+"""The tricks by which somebody may try to make money of a referee, each of them a strategy.
+
+They lie like the cheats, or work like the honest, and try to gain by how and when they call: every
+one is an attack on some other dispute game. What is expected is that none of them pays.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from contracts.model.types import ZERO, Pair, Position
+from contracts.reasons import Standing
+from offchain.commitments.tree import Digest
+from offchain.disputes.board import Board
+from offchain.providers.behaviour import Behaviour
+from offchain.providers.cheats import Lazy, PoisonedStart, make_cheat
+from offchain.providers.task import Task
+from sim.scheme import Call, Scheme, Seat, Table
+
+
+class Hidden(Scheme):
+    """Joins, looks at what the others show, and never shows its own claim."""
+
+    def reveal(self, table: Table) -> Iterator[Call]:
+        """Show nothing."""
+        del table
+        yield from ()
+
+
+class ZeroClaim(Scheme):
+    """Claims a history whose top is zero, which nobody can open, and never moves."""
+
+    def get_claim(self, seat: Seat) -> Digest:
+        """Return zero."""
+        del seat
+        return ZERO
+
+    def move(self, table: Table, board: Board) -> Iterator[Call]:
+        """Have nothing to show."""
+        del table, board
+        yield from ()
+
+
+class LastBlock(Scheme):
+    """Lies, and makes every move in the last block of its clock."""
+
+    def move(self, table: Table, board: Board) -> Iterator[Call]:
+        """Wait, as long as one may."""
+        if table.following >= board.position.deadline:
+            yield from super().move(table, board)
+
+
+class LateLie(Scheme):
+    """Comes with a lie in the last block in which a new claim may join, so that the job goes on."""
+
+    def commit(self, table: Table) -> Iterator[Call]:
+        """Stay away."""
+        del table
+        yield from ()
+
+    def dispute(self, table: Table) -> Iterator[Call]:
+        """Join late, and defend the lie."""
+        if table.following == table.job.reveal_deadline + table.terms.window_blocks:
+            yield from join(table, self.list_standing(table, Standing.NONE), self.get_claim, ZERO)
+        yield from super().dispute(table)
+
+
+class Copy(Scheme):
+    """Computes nothing: joins late, with the first claim that somebody has shown, and is silent."""
+
+    commit = LateLie.commit
+
+    def dispute(self, table: Table) -> Iterator[Call]:
+        """Copy a claim."""
+        shown = list(table.look().get_claims())
+        if shown:
+            copiers = self.list_standing(table, Standing.NONE)
+            yield from join(table, copiers, lambda _: shown[0], ZERO)
+
+
+class Revenant(Scheme):
+    """Lies, and comes back with the claim from another account whenever it is out."""
+
+    def commit(self, table: Table) -> Iterator[Call]:
+        """Join with the first account."""
+        yield from (c for c in super().commit(table) if c.sender == self.seats[0].address)
+
+    def dispute(self, table: Table) -> Iterator[Call]:
+        """Join again, against the claim that has won, while that is allowed."""
+        claim = self.get_claim(self.seats[0])
+        meeting = table.look().meetings.get(claim)
+        is_out = claim not in table.look().get_claims()
+        if meeting is not None and is_out and table.following <= meeting.window_end:
+            fresh = list(self.list_standing(table, Standing.NONE))[:1]
+            yield from join(table, fresh, self.get_claim, meeting.rival)
+        yield from super().dispute(table)
+
+
+def join(
+    table: Table,
+    seats: Iterator[Seat] | Sequence[Seat],
+    claim: Callable[[Seat], Digest],
+    rival: Digest,
+) -> Iterator[Call]:
+    """Yield the late joining of some accounts, with what each claims."""
+    for seat in seats:
+        args = (table.job_id, claim(seat), rival)
+        yield Call("join", seat.address, args, table.terms.bond_wei)
+
+
+class FrontRunner(Scheme):
+    """Computes nothing: makes all calls of the others from its own account, a block before them."""
+
+    def precede(self, table: Table, pending: Call) -> Iterator[Call]:
+        """Copy a call."""
+        del table
+        yield Call(pending.name, self.seats[0].address, pending.args, pending.value_wei)
+
+    def act(self, table: Table) -> Iterator[Call]:
+        """Do nothing of one's own accord."""
+        del table
+        yield from ()
+
+
+class Censor(Scheme):
+    """Lies, and fills the blocks when its rivals want to move, for half a clock in all."""
+
+    spent_blocks = 0
+
+    def hold(self, table: Table, pending: Call) -> int:
+        """Keep out a rival's move while that is paid for."""
+        match pending.args[:2]:
+            case Pair() as pair, Position() as position if any(self.list_sides(pair)):
+                left = table.terms.clock_blocks // 2 - self.spent_blocks
+                blocks = max(0, min(left, position.deadline - table.following))
+                self.spent_blocks += blocks
+                return blocks
+        return 0
+
+
+class Grabber(Scheme):
+    """Lies and tells the truth, and tries every call that would pay it if the referee let it.
+
+    To be paid too early and twice, to settle for itself, to rule, to call a rival late, to join
+    and to show its claim again, and to repeat its last move; each once in each time of the job.
+    """
+
+    def __init__(self, seats: Sequence[Seat]) -> None:
+        super().__init__(seats)
+        self._tried: set[object] = set()
+        self._last: Call | None = None
+
+    def act(self, table: Table) -> Iterator[Call]:
+        """Do as the others do, and grab."""
+        for call in super().act(table):
+            self._last = call
+            yield call
+        for call in self._list_grabs(table):
+            stage = table.job.status, table.following > table.job.reveal_deadline
+            attempt = (call.name, call.sender, stage)
+            if attempt not in self._tried:
+                self._tried.add(attempt)
+                yield call
+
+    def _list_grabs(self, table: Table) -> Iterator[Call]:
+        if self._last is not None:
+            yield self._last
+        for seat in self.seats:
+            if table.get_member(seat.address).standing is not Standing.NONE:
+                yield from self._repeat(table, seat)
+        for board in list(table.look().boards.values()):
+            for side, seat in self.list_sides(board.pair):
+                yield Call("rule", seat.address, (board.pair, board.position, side))
+                if board.position.mover != side:
+                    yield Call("timeout", seat.address, (board.pair, board.position))
+
+    def _repeat(self, table: Table, seat: Seat) -> Iterator[Call]:
+        """Yield what a member may do once, or not yet."""
+        own, job_id, top = seat.address, table.job_id, self.get_claim(seat)
+        yield Call("commit", own, (job_id, top), table.terms.bond_wei)
+        yield Call("reveal", own, (job_id, top, seat.salt))
+        yield Call("join", own, (job_id, top, ZERO), table.terms.bond_wei)
+        yield Call("settle", own, (job_id, top))
+        yield Call("collect", own, (job_id,))
+
+
+def draw_lie(task: Task, rng: np.random.Generator) -> Behaviour:
+    """Return a lie that is defended with all that it takes."""
+    return make_cheat("wrong-output", task, rng)
+
+
+def draw_both(task: Task, rng: np.random.Generator) -> list[Behaviour]:
+    """Return a lie, and the truth."""
+    return [draw_lie(task, rng), Behaviour()]
+
+
+def draw_truths(task: Task, rng: np.random.Generator) -> list[Behaviour]:
+    """Return the truth, three times."""
+    del task, rng
+    return [Behaviour(), Behaviour(), Behaviour()]
+
+
+def draw_nothing(task: Task, rng: np.random.Generator) -> list[Behaviour]:
+    """Return what computes nothing."""
+    del task, rng
+    return [Lazy(step=0)]
+
+
+@dataclass(frozen=True, slots=True)
+class Trick:
+    """What it takes to play a trick.
+
+    Attributes:
+        draw: returns what each of its accounts runs.
+        accounts: how many these are.
+        scheme: how they are played; None: like those of anybody else.
+        is_client: whether the first of them opens the job, and pays for it.
+    """
+
+    draw: Callable[[Task, np.random.Generator], Sequence[Behaviour]] = field(
+        default=lambda task, rng: [draw_lie(task, rng)]
+    )
+    accounts: int = 1
+    scheme: type[Scheme] | None = None
+    is_client: bool = False
+
+
+TRICKS: dict[str, Trick] = {
+    "hidden": Trick(scheme=Hidden),
+    "zero-claim": Trick(draw_nothing, scheme=ZeroClaim),
+    "poisoned-start": Trick(lambda _, rng: [PoisonedStart(rng.bytes(32))]),
+    "last-block": Trick(scheme=LastBlock),
+    "censor": Trick(scheme=Censor),
+    "late-lie": Trick(scheme=LateLie),
+    "copy": Trick(draw_nothing, scheme=Copy),
+    "front-runner": Trick(draw_nothing, scheme=FrontRunner),
+    "revenant": Trick(lambda task, rng: [draw_lie(task, rng)] * 2, 2, Revenant),
+    "sybil": Trick(lambda task, rng: [draw_lie(task, rng) for _ in range(3)], 3),
+    "crowd": Trick(lambda task, rng: [draw_lie(task, rng)] * 2, 2),
+    "split": Trick(draw_truths, 3),
+    "self-play": Trick(draw_both, 2),
+    "shill": Trick(is_client=True),
+    "grabber": Trick(draw_both, 2, Grabber),
+}
+"""Each trick by its name."""

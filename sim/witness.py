@@ -1,0 +1,71 @@
+"""A witness: makes every accepted call on the model as well, and checks all invariants after it.
+
+The model is the specification. So whatever plays on a witnessed referee, on the contract or on
+another model, is known to announce what it should, and never to break a rule unnoticed.
+"""
+
+from collections import defaultdict
+from typing import Any
+
+from contracts.model.invariants import BrokenInvariantError, Step, copy_store
+from contracts.model.referee import call
+from contracts.model.types import Address, Event, Message, Store
+from contracts.model.watch import Watcher
+from contracts.reasons import Revert
+from offchain.disputes.referee import Outcome, Referee
+from sim.relay import Relay
+
+
+class Witness(Relay):
+    """A referee that nobody has called before, under watch.
+
+    Args:
+        referee: the contract or a model.
+        store: an empty one, with the chain and the address of the referee.
+        label: what an error begins with: how the simulation can be found again.
+
+    Attributes:
+        store: what the model remembers after the same calls.
+        logs: what has been announced of each job.
+        watcher: checks the calls; whoever knows the honest members of a job tells it.
+    """
+
+    def __init__(self, referee: Referee, store: Store, label: str) -> None:
+        super().__init__(referee)
+        self._label = label
+        self.store = store
+        self.logs: dict[int, list[Event]] = defaultdict(list)
+        self.watcher = Watcher()
+
+    def transact(self, name: str, *args: Any, sender: Address, value_wei: int = 0) -> Outcome:
+        """Make a call, on the model as well.
+
+        Raises:
+            BrokenInvariantError: the referee does something else than the model, or what it does
+                breaks an invariant.
+        """
+        following = self.referee.block_number() + 1
+        outcome = super().transact(name, *args, sender=sender, value_wei=value_wei)
+        block = outcome.receipt.block if outcome.receipt else following
+        try:
+            self._repeat(name, Message(sender, value_wei, block), args, outcome.events)
+        except BrokenInvariantError as error:
+            place = f"{self._label}: {name} by {sender} in block {block} breaks"
+            raise BrokenInvariantError(f"{place} {error.message}") from error
+        for event in outcome.events:
+            self.logs[int(str(event.args[0]))].append(event)
+        return outcome
+
+    def _repeat(
+        self, name: str, message: Message, args: tuple[Any, ...], announced: tuple[Event, ...]
+    ) -> None:
+        before = copy_store(self.store)
+        try:
+            events = call(self.store, name, message, *args)
+        except Revert as refusal:
+            reason = f"what_is_accepted_is_lawful: the model says {refusal.message!r}"
+            raise BrokenInvariantError(reason) from refusal
+        if events != announced:
+            reason = f"what_is_announced_is_true: {announced} instead of {events}"
+            raise BrokenInvariantError(reason)
+        self.watcher.watch(Step(before, name, message, args, self.store, events))

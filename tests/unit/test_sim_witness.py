@@ -1,0 +1,116 @@
+"""The witness: whatever a referee does otherwise than the law, in any simulation, is noticed."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from contracts.model import ledger
+from contracts.model.invariants import BrokenInvariantError
+from contracts.model.types import Address, Event, Store
+from offchain.disputes.referee import ModelReferee, Outcome
+from sim import market as module
+from sim.market import Market
+from sim.swarm import BusyModel, Swarm, draw_lies
+from sim.witness import Witness
+from tests.sim_helpers import open_model_market
+
+SEED = 3
+
+
+class Unlawful:
+    """A model that announces something else, or accepts what it should refuse.
+
+    Args:
+        referee: the model.
+        distort: changes what a call has announced.
+    """
+
+    def __init__(
+        self, referee: ModelReferee, distort: Callable[[str, tuple[Event, ...]], tuple[Event, ...]]
+    ) -> None:
+        self._referee = referee
+        self._distort = distort
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._referee, name)
+
+    def transact(self, name: str, *args: Any, sender: Address, value_wei: int = 0) -> Outcome:
+        """Make a call, and distort what it announces."""
+        outcome = self._referee.transact(name, *args, sender=sender, value_wei=value_wei)
+        return replace(outcome, events=self._distort(name, outcome.events))
+
+
+def open_market() -> Market:
+    """Return a market with a dispute in its first jobs."""
+    return open_model_market("honest=1,lazy=1", 2, SEED)
+
+
+def test_a_false_announcement_is_seen() -> None:
+    """An event that the model does not announce stops the market, and the seed is named."""
+
+    def forget(name: str, events: tuple[Event, ...]) -> tuple[Event, ...]:
+        return () if name == "settle" else events
+
+    market = open_market()
+    unlawful = Unlawful(market.venue.referee, forget)  # type: ignore[arg-type] # it is a model
+    venue = replace(market.venue, referee=unlawful)  # type: ignore[arg-type] # by __getattr__
+    with pytest.raises(BrokenInvariantError, match=f"seed {SEED}: settle .*announced_is_true"):
+        list(replace(market, venue=venue).play())
+
+
+def test_a_call_that_should_be_refused_is_seen() -> None:
+    """A referee that accepts what the model refuses is named, with the model's reason."""
+    address = Address("0x" + "00" * 19 + "01")
+    referee = ModelReferee({address: 0})
+    witness = Witness(referee, Store(1, referee.store.address), "a test")
+    referee.transact = lambda *_, **__: Outcome((), None)  # type: ignore[method-assign] # accepts all
+    with pytest.raises(BrokenInvariantError, match=r"a test: collect .*no such job"):
+        witness.transact("collect", 0, sender=address)
+
+
+def test_a_broken_invariant_is_named_with_its_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    """If the law itself is broken, the market says in which call, and which sentence is false."""
+    defeat = ledger._defeat
+
+    def keep_prize(*args: Any) -> None:
+        defeat(*args)
+        store, job_id = args[:2]
+        store.put(store.jobs, job_id, replace(store.jobs[job_id], forfeits=7))
+
+    monkeypatch.setattr(ledger, "_defeat", keep_prize)
+    message = f"seed {SEED}: .*prizes_are_conserved: Every lost bond is one prize"
+    with pytest.raises(BrokenInvariantError, match=message):
+        list(open_market().play())
+
+
+def test_a_swarm_is_witnessed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same breach is seen in a swarm."""
+    monkeypatch.setattr(ledger, "_defeat", lambda *_: None)
+    accounts = [Address(f"0x{number:040x}") for number in range(1, 5)]
+    swarm = Swarm(BusyModel(dict.fromkeys(accounts, 10**24)), accounts, draw_lies(3, 3))
+    with pytest.raises(BrokenInvariantError, match=r"a swarm of 3: .*defeat_takes_a_match"):
+        swarm.play()
+
+
+def test_every_call_of_a_market_is_witnessed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many steps are checked as calls are accepted, and who is honest is known in each job."""
+    witnesses = []
+
+    class Noted(Witness):
+        def __init__(self, *args: Any) -> None:
+            super().__init__(*args)
+            witnesses.append(self)
+
+    monkeypatch.setattr(module, "Witness", Noted)
+    market = open_market()
+    list(market.play())
+    (witness,) = witnesses
+    model = market.venue.referee
+    assert isinstance(model, ModelReferee)
+    for job_id in range(market.jobs):
+        assert witness.logs[job_id] == list(model.events(job_id))
+        assert len(witness.watcher.honest[job_id]) == 1
+    names = ("jobs", "members", "claims", "matches", "balance_wei", "burned_wei")
+    assert all(getattr(witness.store, name) == getattr(model.store, name) for name in names)
