@@ -79,10 +79,6 @@ class PaperTask(Task):
 
     size: Size
 
-    @property
-    def data_tree(self) -> None:
-        """Nothing: the program takes no batch."""
-
     @cached_property
     def start_root(self) -> Digest:
         """The root of the start state, whose y is 0."""

@@ -19,7 +19,6 @@ from offchain.commitments.tensors import (
 from offchain.commitments.tree import (
     Digest,
     Tree,
-    get_block,
     get_height,
     get_width,
     hash_node,
@@ -71,21 +70,6 @@ class EvenTree(Tree):
         if 2 * index + 1 >= get_width(self.count, level - 1):
             return left
         return hash_node(self.tag, left, self.node(level - 1, 2 * index + 1))
-
-    def children(self, level: int, index: int) -> list[Digest]:
-        """Return the nodes that a round opens below a node, from the left; a leaf's is itself."""
-        down = get_block(level)
-        last = min((index + 1) << down, get_width(self.count, level - down))
-        return [self.node(level - down, i) for i in range(index << down, last)]
-
-    def proof(self, index: int, low: int = 0, high: int | None = None) -> list[Digest]:
-        """Return the siblings that lead from node `index` of level `low` up to level `high`."""
-        siblings = []
-        for level in range(low, self.height if high is None else high):
-            if index ^ 1 < get_width(self.count, level):
-                siblings.append(self.node(level, index ^ 1))
-            index >>= 1
-        return siblings
 
 
 class EvenTensor(TensorTree):

@@ -105,7 +105,7 @@ class Machine:
         del sender
         codec = Codec(artifact.abi)
         nonce = self._state.get_nonce(_DEPLOYER)
-        address = nonce.to_bytes(20, "big")[:-20] + bytes([0xC0 + nonce]) * 20
+        address = bytes([0xC0 + nonce]) * 20
         self._state.set_nonce(_DEPLOYER, nonce + 1)
         # As a plain message, whose output is the code: so that no limit holds for its size.
         code = artifact.bytecode + codec.encode_constructor(args)

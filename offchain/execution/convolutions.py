@@ -52,8 +52,6 @@ _ITEMS_PER_THREAD = 2
 _GRAIN = 2**22
 """Multiply-adds that are worth another thread."""
 
-_NOTHING = np.zeros(0, np.int64)
-
 
 class _Runs(NamedTuple):
     """The steps of a block of the fold, those that lie side by side in the other factor together.

@@ -52,10 +52,11 @@ class Task:
     @cached_property
     def data_tree(self) -> Tree | None:
         """The tree over all batches; None when the program takes no batch."""
-        roots = [
-            compute_tensor_root(array) for step in range(self.steps) for array in self.batch(step)
-        ]
-        return Tree(Tag.DATA_NODE, roots) if roots else None
+        if not self.program.batch:
+            return None
+        steps = range(self.steps)
+        roots = [compute_tensor_root(array) for step in steps for array in self.batch(step)]
+        return Tree(Tag.DATA_NODE, roots)
 
     @property
     def data_root(self) -> Digest:

@@ -64,10 +64,6 @@ class OperatorTask(Task):
 
     subject: Subject
 
-    @property
-    def data_tree(self) -> None:
-        """Nothing: the program takes no batch."""
-
     @cached_property
     def start_root(self) -> Digest:
         """The root of the start state, in which the operator's output is 0."""

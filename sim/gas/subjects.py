@@ -13,7 +13,7 @@ from sim.gas.operators import Input, Subject, make_rows
 F32, I64 = DType.FLOAT32, DType.INT64
 SHAPE = (1 << 10, 1 << 10)
 ELEMENT = 0xAAAAA
-ROW, COLUMN = divmod(ELEMENT, SHAPE[1])
+ROW = ELEMENT // SHAPE[1]
 TERMS, TERM = 1 << 12, 0xAAA
 MATCHES, MATCH = 64, 42
 """Positions that a scatter folds over; all are added to the element in dispute."""

@@ -30,10 +30,6 @@ ROWS = (Row(2, 0, ((0, 1),)),)
 class ElementTask(Task):
     """A source of the state, an operator, and the sink of the state; `make_task` makes it."""
 
-    @property
-    def data_tree(self) -> None:
-        """Nothing: the program takes no batch."""
-
     @cached_property
     def start_root(self) -> Digest:
         """The root of the state before the last step, too."""
