@@ -154,9 +154,9 @@ class Position:
 
     In a tree of `count` leaves, `nodes` are the two sides' nodes `index` of `level`, which differ,
     and the side that is not to move has opened `span` levels below its own. `entered` is how many
-    sides have committed to their trees of this phase; while it is not 2, the node of a side that
-    has not is the leaf above. Once a leaf has been reached, level and span are 0. In FOLD a node is
-    the digest of posted accumulators. Up to block `deadline` side `mover` may move, and the other
+    sides have committed to their trees of this phase; while it is 1, the node of the side that has
+    not is the leaf above. Once a leaf has been reached, entered, level and span are 0. In FOLD a
+    node is the digest of posted accumulators. Up to block `deadline` side `mover` may move, and the other
     will have `spare_blocks`; `clock_blocks` and `increment_blocks` are the job's.
     """
 
