@@ -22,12 +22,14 @@ _PLAIN = {
 }
 """What the calls mean that are always the same."""
 
-_ENTRANCES = {
-    "enter_claimed": "commits to what led to that state, ",
-    "enter_tensor": "shows its output, ",
-    "enter_state": "shows its state, ",
-    "reach_chunk": "shows its 256 bytes, ",
+_SHOWN = {
+    Phase.INTERVAL: "commits to the states before it",
+    Phase.TRACE: "commits to all outputs of the step",
+    Phase.TENSOR: "shows its output",
+    Phase.STATE: "shows its state",
+    Phase.CHUNK: "shows its 256 bytes",
 }
+"""What a side does that enters a tree, or reaches a chunk, by the phase that it comes to."""
 
 
 class Narrator:
@@ -46,10 +48,9 @@ class Narrator:
             self._console.print(f"[bold]{self._stage}[/]")
         text = _PLAIN.get(played.call) or self._describe(played)
         gas = f"{played.receipt.gas_used:>9,} gas" if played.receipt else ""
-        self._console.print(f"  {played.player:<15} {text:<68} [dim]{gas}[/]")
+        self._console.print(f"  {played.player:<15} {text:<74} [dim]{gas}[/]")
 
     def _describe(self, played: Played) -> str:
-        text = _ENTRANCES.get(played.call, "")
         for event in played.events:
             match event.name, event.args[3:]:
                 case "LeafComputed", ((int(first), int(second)), int(computed)):
@@ -59,34 +60,38 @@ class Narrator:
                 case "Moved", (Position() as position, Sequence() as nodes, bytes(data)):
                     if played.call in {"pick_element", "pick_segment"}:
                         return self._describe_fold(played.call, data)
-                    return text + self._describe_dive(position, len(nodes))
+                    return self._describe_dive(played.call, position, len(nodes))
         return "ends the match"
 
-    def _describe_dive(self, position: Position, nodes: int) -> str:
-        if position.entered == 1 or position.moves == 1:
-            return f"opens {nodes} nodes"
-        if position.level:
-            return f"disputes node {position.index}, opens {nodes} nodes"
-        return f"disputes {self._name_leaf(position)}"
+    def _describe_dive(self, call: str, position: Position, nodes: int) -> str:
+        told = []
+        if position.entered == 1 or (position.level == 0 and not position.entered):
+            told.append(f"disputes {self._name_leaf(position)}")
+        elif position.level > position.span or call == "descend":
+            told.append(f"disputes node {position.index}")
+        if call != "descend":
+            told.append(_SHOWN[position.phase])
+        if nodes:
+            told.append(f"opens {nodes} node{'s' if nodes > 1 else ''}")
+        return ", ".join(told if position.moves > 1 else told[-1:])
 
     def _name_leaf(self, position: Position) -> str:
-        index, program = position.index, self._session.task.program
+        """Name what was picked, which the facts say where it has been entered."""
+        facts, program = self._facts, self._session.task.program
         match position.phase:
             case Phase.INTERVAL:
-                return f"checkpoint {index}"
+                return f"checkpoint {facts.checkpoint}"
             case Phase.TRACE:
-                facts = self._facts
-                return (
-                    f"step {facts.first_step + index}" if facts.checkpoint else f"step {index - 1}"
-                )
+                return f"step {facts.step}"
             case Phase.TENSOR | Phase.VERIFIER:
+                index = facts.operator if position.entered else position.index
                 node = program.nodes[index]
                 return f"operator {index}, {program.names[index]} ({node.kind.name.lower()})"
             case Phase.STATE:
                 return "the state, and no operator's output"
             case Phase.SINK:
-                return f"tensor {index} of the state"
-        return f"chunk {index}"
+                return f"tensor {position.index} of the state"
+        return f"chunk {position.index}"
 
     def _describe_fold(self, call: str, data: bytes) -> str:
         facts = self._facts

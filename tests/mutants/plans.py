@@ -80,7 +80,7 @@ def _tell_terms() -> list[Call]:
 def _tell_times() -> Iterator[list[Call]]:
     """Make each of the calls around the matches in the last block before a deadline, and after."""
     yield _Timetable().tell()
-    for revealed in (0, 1):
+    for revealed in (0, 1, 2):
         yield _tell_settling(revealed)
 
 
