@@ -36,6 +36,8 @@ def tell_plans() -> Iterator[list[Call]]:
     yield from _tell_payments()
     for lies, is_first in (((0, 1, 1), True), ((0, 0, 1), False)):
         yield _tell_dead_match(lies, is_first=is_first)
+    for outcome in (0, 1, 2):
+        yield _tell_revival(outcome)
 
 
 def make_table(*lies: Lie | None, size: Size = SIZE, **changes: Any) -> Table:
@@ -362,3 +364,23 @@ def _tell_dead_match(lies: Sequence[int], *, is_first: bool) -> list[Call]:
     table.tape.call("timeout", CLIENT, dead, board.position)
     _finish(table)
     return table.tape.calls
+
+
+def _tell_revival(outcome: int) -> list[Call]:
+    """While the window of a meeting is open, a claim of which nobody is left is joined again."""
+    window = {"window_blocks": 500}
+    table = make_table(*RUNS[:3], leaf_mode=LeafMode.OPERATOR, verifier=VERIFIER, **window)
+    tape, (one, other, third), newcomer = table.tape, table.seats, MEMBERS[5]
+    tops = [run.history.top for run in table.seats.values()]
+    table.begin()
+    _rule(table, one, other, outcome)
+    gone = 0 if outcome == 1 else 1
+    for rival in (ZERO, tops[gone], tops[2], tops[1 - gone]):
+        tape.call("join", newcomer, 0, tops[gone], rival, value_wei=table.terms.bond_wei)
+    tape.block = tape.store.jobs[0].window_end + 1
+    table.call("start_match", CLIENT, 0, (one, other)[1 - gone], third, (tops[1 - gone], tops[2]))
+    table.call("start_match", CLIENT, 0, third, newcomer, (tops[2], tops[gone]))
+    left = ((one, other)[1 - gone], newcomer)
+    table.call("start_match", CLIENT, 0, *left, (tops[1 - gone], tops[gone]))
+    _finish(table)
+    return tape.calls

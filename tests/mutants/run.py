@@ -77,6 +77,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--file", help="mutants of this file only")
     parser.add_argument("--sample", type=int, help="this many, drawn with the seed")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--again", type=Path, help="those that survived in such a file of --json")
     parser.add_argument("--processes", type=int, default=os.cpu_count())
     parser.add_argument("--json", type=Path, help="write every fate to this file when it is known")
     options = parser.parse_args(arguments)
@@ -84,6 +85,10 @@ def main(arguments: Sequence[str]) -> int:
     if options.sample is not None and options.sample < len(mutants):
         chosen = sorted(random.Random(options.seed).sample(range(len(mutants)), options.sample))
         mutants = [mutants[i] for i in chosen]
+    if options.again:
+        lines = map(json.loads, options.again.read_text().splitlines())
+        left = {name for name, kind, _ in lines if kind == "survived"}
+        mutants = [mutant for mutant in mutants if mutant.name in left]
     fates = []
     with options.json.open("w") if options.json else nullcontext() as file:
         for fate in _judge_all(options.subject, mutants, options.processes):
