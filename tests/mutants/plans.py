@@ -368,8 +368,8 @@ def _tell_dead_match(lies: Sequence[int], *, is_first: bool) -> list[Call]:
 
 def _tell_revival(outcome: int) -> list[Call]:
     """While the window of a meeting is open, a claim of which nobody is left is joined again."""
-    window = {"window_blocks": 500}
-    table = make_table(*RUNS[:3], leaf_mode=LeafMode.OPERATOR, verifier=VERIFIER, **window)
+    changes: dict[str, Any] = {"leaf_mode": LeafMode.OPERATOR, "window_blocks": 500}
+    table = make_table(*RUNS[:3], verifier=VERIFIER, **changes)
     tape, (one, other, third), newcomer = table.tape, table.seats, MEMBERS[5]
     tops = [run.history.top for run in table.seats.values()]
     table.begin()
