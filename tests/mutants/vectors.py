@@ -4,22 +4,26 @@ import random
 from collections.abc import Iterator
 
 from hypothesis import HealthCheck, Phase, given, seed, settings
+from hypothesis.strategies import SearchStrategy
 
 from offchain.programs.encoding import encode_node
 from tests.mutants.replay import Call
 from tests.mutants.tape import CLIENT, Tape
-from tests.referee.nodes import Leaf, leaves
+from tests.referee.nodes import SEARCHES, Leaf, leaves
 from tests.referee.programs import every_kind
 from tests.referee.test_leaf import list_wrong
 
 LEAVES = 260
+SEARCHED = 200
+"""Beside those of all kinds: a search compares in ways that nothing else does."""
 WRONG = 5
 
 
 def ask_leaves() -> list[Call]:
     """Return calls of the leaf contract."""
     tape, rng = Tape(), random.Random(7)
-    for leaf in _draw_leaves():
+    searches = leaves().filter(lambda leaf: leaf.node.function in SEARCHES)
+    for leaf in (*_draw(leaves(), LEAVES), *_draw(searches, SEARCHED)):
         encoding = encode_node(leaf.node)
         wrong = list(list_wrong(leaf))
         for evidence in (leaf.evidence, *rng.sample(wrong, min(WRONG, len(wrong)))):
@@ -29,18 +33,18 @@ def ask_leaves() -> list[Call]:
     return tape.calls
 
 
-def _draw_leaves() -> list[Leaf]:
+def _draw(strategy: SearchStrategy[Leaf], count: int) -> list[Leaf]:
     drawn: list[Leaf] = []
 
     @seed(7)
     @settings(
-        max_examples=LEAVES,
+        max_examples=count,
         database=None,
         deadline=None,
         phases=[Phase.generate],
         suppress_health_check=list(HealthCheck),
     )
-    @given(leaf=leaves())
+    @given(leaf=strategy)
     def draw(leaf: Leaf) -> None:
         drawn.append(leaf)
 
