@@ -156,8 +156,8 @@ class Position:
     and the side that is not to move has opened `span` levels below its own. `entered` is how many
     sides have committed to their trees of this phase; while it is 1, the node of the side that has
     not is the leaf above. Once a leaf has been reached, entered, level and span are 0. In FOLD a
-    node is the digest of posted accumulators. Up to block `deadline` side `mover` may move, and the other
-    will have `spare_blocks`; `clock_blocks` and `increment_blocks` are the job's.
+    node is the digest of posted accumulators. Up to block `deadline` side `mover` may move, and the
+    other will have `spare_blocks`; `clock_blocks` and `increment_blocks` are the job's.
     """
 
     phase: Phase
