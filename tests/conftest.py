@@ -1,6 +1,11 @@
 """What all tests share: the tests of a file run in one process, where they share their fixtures."""
 
 import pytest
+from hypothesis import settings
+
+# No test depends on time: a machine that is busy for a second is not a finding.
+settings.register_profile("timeless", deadline=None)
+settings.load_profile("timeless")
 
 
 @pytest.hookimpl(tryfirst=True)

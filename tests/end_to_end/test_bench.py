@@ -81,6 +81,7 @@ def test_products_name_the_best_library() -> None:
     assert "best_geometric_mean" in told["groups"]["matmul"]
 
 
+@pytest.mark.slow
 def test_steps_count_commitments_and_memory() -> None:
     """A step counts a tenth of a commitment, and each side's memory is that of its own process."""
     told = measure("step", "--model", "gpt2", *SHORT)

@@ -70,7 +70,9 @@ def test_the_number_of_steps_matters() -> None:
     assert one.history != two.history
 
 
-@pytest.mark.parametrize("circumstance", ["128-bit vectors", "all of these"])
+@pytest.mark.parametrize(
+    "circumstance", [pytest.param("128-bit vectors", marks=pytest.mark.slow), "all of these"]
+)
 def test_the_process_does_not_matter(circumstance: str) -> None:
     """Processes with other vectors, blocks, threads and hash seeds come to this one's history."""
     here = compute_history(capture_named("mlp"), SHORT["mlp"], 1)
