@@ -92,6 +92,16 @@ def pack_args(args: Sequence[Any]) -> tuple[Any, ...]:
     return tuple(to_abi(arg) for arg in args)
 
 
+LEAF_CALLS = frozenset({"leaf"})
+"""The calls of the model that are made of the leaf's contract, which makes its own of a referee."""
+
+
+def pack_call(name: str, args: Sequence[Any], referee: str) -> tuple[Any, ...]:
+    """Return the arguments of a call as the contract takes it of which it is made."""
+    packed = pack_args(args)
+    return (referee, *packed) if name in LEAF_CALLS else packed
+
+
 def unpack_job(words: Sequence[Any]) -> Job:
     """Return the job of what `jobs` gives: the contract's own words (ledger.vy)."""
     head, scope, tally, client, verifier, reward_wei, *roots = words

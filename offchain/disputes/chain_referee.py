@@ -10,9 +10,10 @@ from typing import Any
 from contracts.compiler import compile_contract
 from contracts.deployment import deploy_referee
 from contracts.model.abi import (
+    LEAF_CALLS,
     EventReader,
     get_key,
-    pack_args,
+    pack_call,
     unpack_claim,
     unpack_job,
     unpack_member,
@@ -86,8 +87,8 @@ class ChainReferee:
 
     def transact(self, name: str, *args: Any, sender: Address, value_wei: int = 0) -> Outcome:
         """Make a call in a transaction; the leaf's contract makes its own of the referee."""
-        leaf = self._leaf if name == "leaf" else None
-        values = (self.address, *pack_args(args)) if leaf else pack_args(args)
+        leaf = self._leaf if name in LEAF_CALLS else None
+        values = pack_call(name, args, self.address)
         with self._clock():
             receipt = self._contract.transact(
                 name, *values, sender=ChainAddress(sender), value=value_wei, through=leaf

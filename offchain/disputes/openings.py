@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from contracts.model.types import ZERO, Facts
 from offchain.commitments.tags import CHUNK_BYTES
-from offchain.commitments.tree import Digest, get_width
+from offchain.commitments.tree import Digest, Tree
 from offchain.programs.graph import Kind, Node, Operand, Origin
 from offchain.programs.semantics import (
     Fetch,
@@ -106,25 +106,27 @@ def _link(run: Run, step: int, operand: Operand, known: dict[Origin, int]) -> tu
     `known` has the operand of that one, by the tree in which it lies; `contracts.model.leaf` says
     where two proofs meet.
     """
-    proof, reference = prove_root(run, step, operand), operand.reference
+    tree, index = _find_root(run, step, operand)
     if operand.origin in known:
-        met = (known[operand.origin] ^ reference).bit_length()
-        tree = run.trace(step) if operand.origin is Origin.NODE else run.state_tree(step)
-        levels = range(met - 1)
-        shared = sum(reference >> level ^ 1 < get_width(tree.count, level) for level in levels)
-        return proof[:shared]
+        return tuple(tree.proof(index, high=(known[operand.origin] ^ index).bit_length() - 1))
     if operand.origin is not Origin.BATCH:
         known.clear()
-        known[operand.origin] = reference
-    return proof
+        known[operand.origin] = index
+    return tuple(tree.proof(index))
 
 
 def prove_root(run: Run, step: int, operand: Operand) -> tuple[Digest, ...]:
     """Return the proof of an operand's tensor root in the tree of its origin."""
+    tree, index = _find_root(run, step, operand)
+    return tuple(tree.proof(index))
+
+
+def _find_root(run: Run, step: int, operand: Operand) -> tuple[Tree, int]:
+    """Return the tree in which an operand's tensor root lies, and its place there."""
     if operand.origin is Origin.NODE:
-        return tuple(run.trace(step).proof(operand.reference))
+        return run.trace(step), operand.reference
     if operand.origin is Origin.STATE:
-        return tuple(run.state_tree(step).proof(operand.reference))
+        return run.state_tree(step), operand.reference
     data = run.task.data_tree
     assert data is not None
-    return tuple(data.proof(step * len(run.task.program.batch) + operand.reference))
+    return data, step * len(run.task.program.batch) + operand.reference

@@ -94,23 +94,23 @@ def _descend(seat: _Seat) -> Move | None:
     return _leave(seat, dive, (position.index << position.span) + dive.child)
 
 
-def _leave(seat: _Seat, dive: Dive, index: int) -> Move | None:
+def _leave(seat: _Seat, pick: Dive, index: int) -> Move | None:
     """Leave a tree at a leaf, for what this stands for."""
-    move: Move | None = Move("descend", (dive,))
+    facts = seat.facts
     match seat.board.position.phase:
         case Phase.HISTORY if index:
-            move = _enter_claimed(seat, dive, _find_interval(seat, index))
+            return _enter(seat, *_find_interval(seat, index), pick)
         case Phase.INTERVAL:
-            facts = replace(seat.facts, step=seat.facts.first_step + index)
-            move = _enter_claimed(seat, dive, (Phase.TRACE, facts))
+            step = facts.first_step + index
+            return _enter(seat, Phase.TRACE, replace(facts, step=step), pick)
         case Phase.TRACE if index == seat.terms.operators:
-            move = _enter_state(seat, dive)
+            return _enter(seat, Phase.STATE, facts, pick)
         case Phase.TRACE if seat.terms.leaf_mode is LeafMode.SCALAR:
-            move = _enter_tensor(seat, dive, index)
+            return _enter(seat, Phase.TENSOR, replace(facts, operator=index), pick)
         case Phase.TENSOR:
             chunk = _get_chunk(seat, index)
-            move = Move("reach_chunk", (seat.facts, replace(dive, nodes=()), chunk))
-    return move
+            return Move("reach_chunk", (facts, replace(pick, nodes=()), chunk))
+    return Move("descend", (pick,))
 
 
 def _find_interval(seat: _Seat, checkpoint: int) -> tuple[Phase, Facts]:
@@ -121,76 +121,46 @@ def _find_interval(seat: _Seat, checkpoint: int) -> tuple[Phase, Facts]:
     return Phase.TRACE if is_step else Phase.INTERVAL, facts
 
 
-def _enter_claimed(seat: _Seat, pick: Dive, following: tuple[Phase, Facts]) -> Move | None:
-    """Leave a tree of states for what has led to one of them, which must be its last leaf."""
-    tree, leaf = get_tree(seat.run, *following), pick.nodes[0]
-    assert tree is not None
-    if tree.node(0, tree.count - 1) != leaf:
-        return None
-    proof = tuple(tree.proof(tree.count - 1))
-    dive = replace(pick, nodes=open_top(tree).nodes)
-    return Move("enter_claimed", (seat.facts, leaf, tree.top, proof, dive))
-
-
-def _enter_tensor(seat: _Seat, pick: Dive, operator: int) -> Move | None:
-    """Leave the trace for an operator's output."""
-    tensor = seat.run.tensor(seat.facts.step, Origin.NODE, operator)
-    if tensor.root != pick.nodes[0]:
-        return None
-    commitment = seat.run.task.commitment
-    proof = tuple(commitment.tree.proof(operator))
-    dive = replace(pick, nodes=open_top(tensor.tree).nodes if tensor.tree else ())
-    encoding = commitment.encodings[operator]
-    return Move("enter_tensor", (seat.facts, encoding, proof, tensor.top, dive))
-
-
-def _enter_state(seat: _Seat, pick: Dive) -> Move | None:
-    """Leave the trace for the state that its outputs make."""
-    tree = seat.run.state_tree(seat.facts.step + 1)
-    if hash_root(Tag.STATE_ROOT, tree.count, tree.top) != pick.nodes[0]:
-        return None
-    return Move("enter_state", (tree.top, replace(pick, nodes=open_top(tree).nodes)))
-
-
 def _follow(seat: _Seat) -> Move | None:
     """Enter a tree that the other side has entered."""
-    tree, board = _get_own(seat), seat.board
+    position = seat.board.position
+    tree = _get_own(seat)
     dive: Dive | None = open_top(tree)
-    if board.position.level > board.position.span:
-        dive = make_dive(tree, board.position, board.nodes)
-    return _ENTRANCES[board.position.phase](seat, tree, dive) if dive else None
+    if position.level > position.span:
+        dive = make_dive(tree, position, seat.board.nodes)
+    return _enter(seat, position.phase, seat.facts, dive) if dive else None
 
 
-def _follow_claimed(seat: _Seat, tree: Tree, dive: Dive) -> Move | None:
-    if tree.node(0, tree.count - 1) != seat.board.position.nodes[seat.side]:
-        return None
-    proof = tuple(tree.proof(tree.count - 1))
-    return Move("enter_claimed", (seat.facts, ZERO, tree.top, proof, dive))
+def _enter(seat: _Seat, phase: Phase, place: Facts, dive: Dive) -> Move | None:
+    """Enter a tree, if it is the one that this side has claimed.
 
-
-def _follow_tensor(seat: _Seat, tree: Tree, dive: Dive) -> Move | None:
-    facts = seat.facts
-    tensor = seat.run.tensor(facts.step, Origin.NODE, facts.operator)
-    if tensor.root != seat.board.position.nodes[seat.side]:
-        return None
-    encoding = seat.run.task.commitment.encodings[facts.operator]
-    return Move("enter_tensor", (facts, encoding, (), tree.top, dive))
-
-
-def _follow_state(seat: _Seat, tree: Tree, dive: Dive) -> Move | None:
-    root = hash_root(Tag.STATE_ROOT, tree.count, tree.top)
-    if root != seat.board.position.nodes[seat.side]:
-        return None
-    return Move("enter_state", (tree.top, dive))
-
-
-_ENTRANCES: dict[Phase, Callable[[_Seat, Tree, Dive], Move | None]] = {
-    Phase.INTERVAL: _follow_claimed,
-    Phase.TRACE: _follow_claimed,
-    Phase.TENSOR: _follow_tensor,
-    Phase.STATE: _follow_state,
-}
-"""How the second to enter a tree does it."""
+    Args:
+        seat: the side.
+        phase: which tree.
+        place: the facts that say where it is.
+        dive: the pick in the tree that is left, with this side's leaf there; or from the second to
+            enter the step into this one.
+    """
+    position, run = seat.board.position, seat.run
+    tree, is_first = get_tree(run, phase, place), position.phase is not phase
+    claimed = position.nodes[seat.side]
+    if is_first:
+        (claimed,) = dive.nodes
+        dive = replace(dive, nodes=open_top(tree).nodes if tree else ())
+    if phase is Phase.TENSOR:
+        tensor = run.tensor(place.step, Origin.NODE, place.operator)
+        commitment = run.task.commitment
+        proof = tuple(commitment.tree.proof(place.operator)) if is_first else ()
+        encoding = commitment.encodings[place.operator]
+        move = Move("enter_tensor", (seat.facts, encoding, proof, tensor.top, dive))
+        return move if tensor.root == claimed else None
+    assert tree is not None, "only a tensor may have no elements"
+    if phase is Phase.STATE:
+        root = hash_root(Tag.STATE_ROOT, tree.count, tree.top)
+        return Move("enter_state", (tree.top, dive)) if root == claimed else None
+    last, leaf = tree.count - 1, claimed if is_first else ZERO
+    move = Move("enter_claimed", (seat.facts, leaf, tree.top, tuple(tree.proof(last)), dive))
+    return move if tree.node(0, last) == claimed else None
 
 
 def _get_chunk(seat: _Seat, index: int) -> bytes:

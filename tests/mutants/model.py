@@ -66,7 +66,7 @@ def _rebind(module: ModuleType, changed: Mapping[int, Any], constants: Mapping[s
     for name, value in list(vars(module).items()):
         if id(value) in changed:
             setattr(module, name, changed[id(value)])
-        elif isinstance(value, dict) and name in {"CALLS", "_LEAVES"}:
+        elif isinstance(value, dict) and name == "CALLS":
             for key, handler in value.items():
                 value[key] = changed.get(id(handler), handler)
         elif name in constants:

@@ -6,7 +6,7 @@ from typing import Any
 
 from contracts.compiler import compile_contract
 from contracts.deployment import deploy_referee
-from contracts.model.abi import EventReader, get_key, pack_args
+from contracts.model.abi import LEAF_CALLS, EventReader, get_key, pack_call
 from contracts.model.invariants import Step, copy_store, is_unchanged
 from contracts.model.types import NOBODY, Address, Event, Message, Pair, Store
 from contracts.model.watch import Watcher
@@ -35,11 +35,10 @@ class Contract:
 
     def _encode(self, name: str, args: tuple[Any, ...]) -> tuple[bytes, bytes]:
         """Return to whom a call goes, and its data; the leaf's contract calls the referee."""
-        if name == "leaf":
-            return self._leaf.raw, self._leaf.codec.encode_call(
-                name, (self.address, *pack_args(args))
-            )
-        return self._raw, self._codec.encode_call(name, pack_args(args))
+        raw, codec = self._raw, self._codec
+        if name in LEAF_CALLS:
+            raw, codec = self._leaf.raw, self._leaf.codec
+        return raw, codec.encode_call(name, pack_call(name, args, self.address))
 
     def read_events(self, result: Result, block: int) -> tuple[Event, ...]:
         """Return what a call has announced, as the model says it."""
