@@ -187,9 +187,6 @@ class EventReader:
         if name not in _OF_MATCH:
             return Event(name, _convert(name, args))
         pair, values = self._pairs[bytes(args[0])], _convert(name, args[1:])
-        if name == "LeafComputed":
-            first, second, computed = values
-            values = ((first, second), computed)
         return Event(name, (pair.job_id, pair.first, pair.second, *values))
 
 
@@ -198,7 +195,7 @@ def _convert(name: str, args: Sequence[Any]) -> tuple[Any, ...]:
     return tuple(readers[i](arg) if i in readers else arg for i, arg in enumerate(args))
 
 
-_OF_MATCH = frozenset({"Found", "Moved", "LeafComputed", "MatchEnded"})
+_OF_MATCH = frozenset({"Found", "Moved", "MatchEnded"})
 _READERS: dict[str, dict[int, Callable[[Any], Any]]] = {
     "MatchStarted": {3: unpack_position},
     "Found": {0: unpack_facts},

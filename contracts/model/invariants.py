@@ -521,11 +521,12 @@ def decisions_come_in_time(step: Step) -> bool:
 
 def the_verdict_is_what_was_computed(step: Step) -> bool:
     """Who said what the contract computes wins, and if neither did, both lose."""
-    for *_, bits, computed in _list_args(step.events, "LeafComputed"):
-        if step.ended is None or bits[0] == bits[1]:
-            return False
+    for *_, outcome, ending, computed in _list_args(step.events, "MatchEnded"):
+        if ending is not Ending.SCALAR:
+            return bool(computed == 0)
+        bits = step.args[2].bits
         expected = bits.index(computed) if computed in bits else Outcome.NEITHER
-        return step.ended[1:] == (Outcome(expected), Ending.SCALAR)
+        return bool(bits[0] != bits[1] and outcome == expected)
     return True
 
 

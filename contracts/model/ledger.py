@@ -7,13 +7,11 @@ before the job is closed; then what nobody is owed is burned, and the rest waits
 from dataclasses import replace
 
 from contracts.model.checks import get_claim, get_member, put_claim
-from contracts.model.types import Address, Event, Job, Member, Pair, Store
-from contracts.reasons import Ending, Outcome, Standing, Status
+from contracts.model.types import Address, Job, Member, Pair, Store
+from contracts.reasons import Outcome, Standing, Status
 
 
-def end_match(
-    store: Store, pair: Pair, outcome: Outcome, ending: Ending, *, rivals: tuple[Member, Member]
-) -> None:
+def end_match(store: Store, pair: Pair, outcome: Outcome, *, rivals: tuple[Member, Member]) -> None:
     """End a match between two contenders: defeat whoever was wrong."""
     store.put(store.matches, pair, None)
     addresses = (pair.first, pair.second)
@@ -21,8 +19,6 @@ def end_match(
         if outcome != side:
             winner = None if outcome is Outcome.NEITHER else addresses[outcome]
             _defeat(store, pair.job_id, address, rivals[side], winner, rivals[1 - side])
-    args = (pair.job_id, pair.first, pair.second, outcome, ending)
-    store.events.append(Event("MatchEnded", args))
 
 
 def _defeat(

@@ -68,17 +68,22 @@ class Turn:
             self.store.events.append(Event("Found", (*args, self.facts)))
         self.store.events.append(Event("Moved", (*args, self.position, nodes, data)))
 
-    def decide(self, ending: Ending, is_right: tuple[bool, bool]) -> None:
-        """End the match, given which sides are right; no two that differ can both be."""
+    def decide(self, ending: Ending, is_right: tuple[bool, bool], computed: int = 0) -> None:
+        """End the match, given which sides are right; no two that differ can both be.
+
+        `computed` is what the leaf has computed, if the match ends there.
+        """
         outcome = Outcome.NEITHER
         if True in is_right:
             outcome = Outcome(is_right.index(True))
-        self.end(ending, outcome)
+        self.end(ending, outcome, computed)
 
-    def end(self, ending: Ending, outcome: Outcome) -> None:
+    def end(self, ending: Ending, outcome: Outcome, computed: int = 0) -> None:
         """End the match, if the job is open and both are still contenders."""
         get_open_job(self.store, self.pair.job_id)
-        end_match(self.store, self.pair, outcome, ending, rivals=self.get_rivals())
+        end_match(self.store, self.pair, outcome, rivals=self.get_rivals())
+        args = (self.pair.job_id, self.pair.first, self.pair.second, outcome, ending, computed)
+        self.store.events.append(Event("MatchEnded", args))
 
     def get_rivals(self) -> tuple[Member, Member]:
         """Return both members; refuse the call if another match has defeated one of them."""

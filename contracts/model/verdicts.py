@@ -15,6 +15,7 @@ from contracts.model.ledger import close_job
 from contracts.model.turns import Turn, begin, begin_with, load
 from contracts.model.types import (
     FOLD_ARITY,
+    ZERO,
     Dive,
     Event,
     Facts,
@@ -102,8 +103,12 @@ def _narrow(turn: Turn, facts: Facts, values: bytes) -> None:
     is_leaf = facts.high - facts.low <= 1
     size = 0 if is_leaf else (get_segments(facts) - 1) * facts.width
     require(len(values) == size, Reason.BAD_VALUES)
-    turn.change(phase=Phase.LEAF if is_leaf else Phase.FOLD)
-    turn.put_node(turn.mover, hash_values(values))
+    if is_leaf:
+        # Nothing that the leaf is about has a node.
+        turn.change(phase=Phase.LEAF, nodes=(ZERO, ZERO))
+    else:
+        turn.change(phase=Phase.FOLD)
+        turn.put_node(turn.mover, hash_values(values))
     turn.pass_on(data=values)
 
 
@@ -201,9 +206,8 @@ def on_leaf(
     is_shown = is_member(tag, top, before, index, count, before_proof)
     context = get_context(terms, facts, side, before if is_shown else None)
     computed = compute_leaf(context, read_node(encoding), evidence)
-    args = (pair.job_id, pair.first, pair.second, facts.bits, computed)
-    store.events.append(Event("LeafComputed", args))
-    turn.decide(Ending.SCALAR, (facts.bits[0] == computed, facts.bits[1] == computed))
+    is_right = (facts.bits[0] == computed, facts.bits[1] == computed)
+    turn.decide(Ending.SCALAR, is_right, computed)
 
 
 def on_prove_sink(

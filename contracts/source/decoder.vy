@@ -88,7 +88,34 @@ def decode(padded: Bytes[nodes.MAX_PADDED_BYTES]) -> nodes.Operator:
 
 @internal
 @pure
-def _decode_head(head: uint256) -> nodes.Operator:
+def read(padded: Bytes[nodes.MAX_PADDED_BYTES]) -> nodes.Operator:
+    """
+    @notice Return an operator that `decode` accepts.
+    @param padded The padded encoding.
+    @return The operator.
+    """
+    op: nodes.Operator = self._read_head(convert(extract32(padded, HEAD_BYTES), uint256))
+    cursor: uint256 = HEAD_BYTES
+    for i: uint256 in range(unsafe_add(op.rank, op.fold_rank), bound=nodes.MAX_SIZES):
+        cursor = unsafe_add(cursor, SIZE_BYTES)
+        op.sizes[i] = convert(extract32(padded, cursor), uint256) & nodes.U64
+    for place: uint256 in range(op.operand_count, bound=types.MAX_OPERANDS):
+        cursor = unsafe_add(cursor, OPERAND_BYTES)
+        operand: uint256 = self._read_operand(
+            convert(extract32(padded, cursor), uint256), cursor
+        )
+        op.operands[place] = operand
+        for _: uint256 in range(nodes.get_row_count(operand), bound=nodes.MAX_ROWS):
+            cursor = unsafe_add(cursor, nodes.ROW_BYTES)
+            terms: uint256 = convert(extract32(padded, cursor), uint256) & nodes.U8
+            cursor = unsafe_add(cursor, unsafe_mul(nodes.TERM_BYTES, terms))
+    op.tail = cursor
+    return op
+
+
+@internal
+@pure
+def _read_head(head: uint256) -> nodes.Operator:
     op: nodes.Operator = empty(nodes.Operator)
     op.kind = head >> 40
     op.function = (head >> 32) & nodes.U8
@@ -96,11 +123,25 @@ def _decode_head(head: uint256) -> nodes.Operator:
     op.rank = (head >> 16) & nodes.U8
     op.fold_rank = (head >> 8) & nodes.U8
     op.operand_count = head & nodes.U8
+    return op
+
+
+@internal
+@pure
+def _read_operand(fields: uint256, behind: uint256) -> uint256:
+    # An operand's word, from its fields, which end at a place in the encoding.
+    return fields & ((1 << nodes.ROWS_AT) - 1) | behind << nodes.ROWS_AT
+
+
+@internal
+@pure
+def _decode_head(head: uint256) -> nodes.Operator:
+    op: nodes.Operator = self._read_head(head)
     self._require(nodes.MAP <= op.kind and op.kind <= nodes.SINK)
     self._require((ALL >> op.function) & 1 == 1)
     self._require(nodes.get_width(op.dtype) != 0)
     self._require(op.rank <= nodes.MAX_RANK and op.fold_rank <= nodes.MAX_FOLD_RANK)
-    self._require((op.fold_rank != 0) == nodes.is_fold(op))
+    self._require((op.fold_rank != 0) == nodes.is_fold(op.kind))
     counts: uint256 = OPERAND_COUNTS >> (op.kind << 3)
     self._require(counts & 15 <= op.operand_count and op.operand_count <= (counts >> 4) & 15)
     return op
@@ -113,7 +154,7 @@ def _decode_operand(padded: Bytes[nodes.MAX_PADDED_BYTES], start: uint256) -> ui
     cursor: uint256 = unsafe_add(start, OPERAND_BYTES)
     self._require(cursor <= unsafe_sub(len(padded), nodes.PADDING))
     fields: uint256 = convert(extract32(padded, cursor), uint256)
-    operand: uint256 = fields & ((1 << nodes.ROWS_AT) - 1) | cursor << nodes.ROWS_AT
+    operand: uint256 = self._read_operand(fields, cursor)
     dtype: uint256 = nodes.get_dtype(operand)
     bits: uint256 = nodes.get_value(operand)
     width: uint256 = nodes.get_width(dtype)
@@ -140,7 +181,7 @@ def _has_types(op: nodes.Operator) -> bool:
     # Whether the operands have types that the kind allows; a map's are its function's affair.
     if op.kind == nodes.MAP:
         return True
-    is_search: bool = nodes.is_search(op)
+    is_search: bool = nodes.is_search(op.kind, op.function)
     indices: uint256 = types.MAX_OPERANDS
     if op.kind == nodes.GATHER:
         indices = 1
@@ -175,9 +216,9 @@ def _has_function(op: nodes.Operator) -> bool:
         return op.function == scalar.FMA and op.dtype == nodes.FLOAT32
     if op.kind == nodes.RANDOM:
         return op.function == nodes.UNIFORM and op.dtype == nodes.FLOAT32
-    if nodes.is_fold(op) and (FOLDED >> op.function) & 1 == 1:
+    if nodes.is_fold(op.kind) and (FOLDED >> op.function) & 1 == 1:
         return self._is_defined(op.function, op.dtype, op.dtype, 0, op.dtype)
-    return nodes.is_search(op) or (op.kind != nodes.REDUCE and op.function == scalar.COPY)
+    return nodes.is_search(op.kind, op.function) or (op.kind != nodes.REDUCE and op.function == scalar.COPY)
 
 
 @internal

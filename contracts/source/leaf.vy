@@ -25,6 +25,8 @@ import types
 
 implements: ILeaf
 
+# Kinds of operators that pass on one of their operands.
+SELECTIONS: constant(uint256) = 1 << nodes.MOVE | 1 << nodes.SOURCE | 1 << nodes.SINK
 # The place of the best element so far among the openings of an argmax or argmin.
 BEST_PLACE: constant(uint256) = 2
 
@@ -41,16 +43,14 @@ EVIDENCE_OF_LEAF: constant(uint256) = 4 + 21 * 32
 EVIDENCE_OF_COMPUTE: constant(uint256) = 4 + 13 * 32
 HEAD_AT: constant(uint256) = 4
 
-# Trees of the trace and of the state are no higher: 2^20 operators and the state, 2^16 slots.
-MAX_AGREED_HEIGHT: constant(uint256) = 21
 
-# The latest proof that led up to the top of the trace or of the state: where from, and its siblings
-# by level. No other tree has its tag.
+# The latest proof that led up to the top of the trace or of the state: where from, and where its
+# siblings begin in the call's data. No other tree has its tag.
 struct Path:
     tag: bytes1
     index: uint256
     root: bytes32
-    siblings: bytes32[MAX_AGREED_HEIGHT]
+    siblings: uint256
 
 
 TRANSCENDENTAL: immutable(ITranscendental)
@@ -93,18 +93,10 @@ def leaf(
            the siblings from there up to the tensor root, and those up to an agreed root, or to
            where they meet the latest proof in the same tree that led up to it.
     """
-    digest: bytes32 = keccak256(concat(tags.OPERATOR, encoding))
-    ground: types.Ground = staticcall IReferee(referee).prepare_leaf(
-        pair, position, facts, side, digest
+    # Behind the longest evidence memory is dear: all else is done below it.
+    self._decide(
+        IReferee(referee), pair, position, facts, side, encoding, before, before_proof, len(evidence)
     )
-    context: types.Context = ground.context
-    context.before = before
-    context.has_before = self._is_before(ground.before, before, before_proof)
-    start: uint256 = self._find_evidence(EVIDENCE_OF_LEAF)
-    computed: uint256 = self._compute(
-        context, encoding, start, unsafe_add(start, len(evidence))
-    )
-    extcall IReferee(referee).decide_leaf(pair, facts.bits, computed)
 
 
 @external
@@ -121,8 +113,11 @@ def compute(
     @param evidence The proofs, as `leaf` takes them.
     @return The bits.
     """
+    padded: Bytes[nodes.MAX_PADDED_BYTES] = nodes.pad(encoding)
+    decoder.decode(padded)
     start: uint256 = self._find_evidence(EVIDENCE_OF_COMPUTE)
-    return self._compute(context, encoding, start, unsafe_add(start, len(evidence)))
+    end: uint256 = unsafe_add(start, len(evidence))
+    return self._compute(context, padded, decoder.read(padded), start, end)
 
 
 @external
@@ -135,13 +130,41 @@ def inspect(encoding: Bytes[types.MAX_NODE_BYTES]) -> types.Summary:
     """
     op: nodes.Operator = decoder.decode(nodes.pad(encoding))
     fold_length: uint256 = 0
-    if nodes.is_fold(op):
+    if nodes.is_fold(op.kind):
         fold_length = nodes.get_fold_length(op)
     return types.Summary(
         width=nodes.get_width(op.dtype),
         elements=nodes.get_elements(op),
         fold_length=fold_length,
     )
+
+
+@internal
+def _decide(
+    referee: IReferee,
+    pair: types.Pair,
+    position: types.Position,
+    facts: types.Facts,
+    side: uint256,
+    encoding: Bytes[types.MAX_NODE_BYTES],
+    before: bytes32,
+    before_proof: DynArray[bytes32, merkle.MAX_HEIGHT],
+    size: uint256,
+):
+    # `leaf`, for evidence of so many bytes.
+    digest: bytes32 = nodes.hash_encoding(encoding)
+    ground: types.Ground = staticcall referee.prepare_leaf(pair, position, facts, side, digest)
+    context: types.Context = ground.context
+    context.before = before
+    context.has_before = self._is_before(ground.before, before, before_proof)
+    padded: Bytes[nodes.MAX_PADDED_BYTES] = nodes.pad(encoding)
+    # It was inspected when the match came to it.
+    op: nodes.Operator = decoder.read(padded)
+    if nodes.has_origin(op, nodes.FROM_BATCH):
+        context.data_top = (staticcall referee.jobs(pair.job_id)).data_top
+    start: uint256 = self._find_evidence(EVIDENCE_OF_LEAF)
+    computed: uint256 = self._compute(context, padded, op, start, unsafe_add(start, size))
+    extcall referee.decide_leaf(pair, facts.bits, computed)
 
 
 @internal
@@ -176,13 +199,12 @@ def _is_before(
 @view
 def _compute(
     context: types.Context,
-    encoding: Bytes[types.MAX_NODE_BYTES],
+    padded: Bytes[nodes.MAX_PADDED_BYTES],
+    op: nodes.Operator,
     start: uint256,
     end: uint256,
 ) -> uint256:
     # What should be, given the evidence between two places in the call's data.
-    padded: Bytes[nodes.MAX_PADDED_BYTES] = nodes.pad(encoding)
-    op: nodes.Operator = decoder.decode(padded)
     variables: int256[nodes.MAX_VARIABLES] = self._get_variables(op, context)
     # The first value of a fold is the accumulator before this step.
     values: uint256[types.MAX_OPERANDS] = empty(uint256[types.MAX_OPERANDS])
@@ -190,12 +212,14 @@ def _compute(
     last: uint256 = 0
     cursor: uint256 = start
     known: Path = empty(Path)
-    places: DynArray[uint256, types.MAX_OPERANDS] = self._get_places(
-        padded, op, context.position, variables
-    )
+    places: DynArray[uint256, types.MAX_OPERANDS] = []
+    if (SELECTIONS >> op.kind) & 1 == 1:
+        places.append(self._choose(padded, op, variables))
+    else:
+        places = self._get_places(op, context.position)
     for place: uint256 in places:
         operand: uint256 = op.operands[place]
-        if place == BEST_PLACE and nodes.is_search(op):
+        if place == BEST_PLACE and nodes.is_search(op.kind, op.function):
             if values[0] >= nodes.get_fold_length(op):
                 self._require(cursor == end)
                 return context.position
@@ -222,7 +246,15 @@ def _compute(
                 self._require(cursor == end)
                 return values[0]
     self._require(cursor == end)
-    return self._combine(padded, op, context, values, last)
+    if op.kind == nodes.RANDOM:
+        # The encoding of a random operator ends with its seed and its stream.
+        tail: bytes32 = extract32(padded, unsafe_sub(len(padded), nodes.PADDING))
+        return self._draw(convert(tail, uint256), context)
+    if op.kind == nodes.MAP:
+        return self._map(op, values)
+    if nodes.is_fold(op.kind):
+        return self._accumulate(op, values, context.position)
+    return last
 
 
 @internal
@@ -241,20 +273,15 @@ def _get_variables(
 @internal
 @pure
 def _get_places(
-    padded: Bytes[nodes.MAX_PADDED_BYTES],
-    op: nodes.Operator,
-    position: uint256,
-    variables: int256[nodes.MAX_VARIABLES],
+    op: nodes.Operator, position: uint256
 ) -> DynArray[uint256, types.MAX_OPERANDS]:
     # The operands that this operation reads, in the order of the specification.
     places: DynArray[uint256, types.MAX_OPERANDS] = []
-    is_fold: bool = nodes.is_fold(op)
+    is_fold: bool = nodes.is_fold(op.kind)
     if op.kind == nodes.MAP or (is_fold and position == 0):
         places.append(0)
     if op.operand_count == 0 or (is_fold and nodes.get_fold_length(op) == 0):
         return places
-    if op.kind == nodes.MOVE or op.kind == nodes.SOURCE or op.kind == nodes.SINK:
-        return [self._choose(padded, op, variables)]
     first: uint256 = 1
     if op.kind == nodes.SCATTER:
         first = 2
@@ -264,7 +291,7 @@ def _get_places(
         places.append(1)
     elif op.kind == nodes.GATHER:
         places.append(0)
-    elif nodes.is_search(op):
+    elif nodes.is_search(op.kind, op.function):
         places.append(BEST_PLACE)
     return places
 
@@ -298,15 +325,16 @@ def _open_element(
     # An element, the root of the tensor that has it, and the place behind the proof of this. An
     # index is below 2^63, a width at most 8, and `start` at most `end`.
     self._require(unsafe_add(start, SHORTEST_PROOF) <= end)
-    rank: uint256 = (convert(self._read(start), uint256) >> 240) & nodes.U8
+    # With the 32 bytes in front of it, the longest header.
+    padded: Bytes[types.MAX_PADDED_HEADER] = slice(msg.data, unsafe_sub(start, 32), types.MAX_PADDED_HEADER)
+    rank: uint256 = convert(extract32(padded, 2), uint256) & nodes.U8
     self._require(rank <= nodes.MAX_RANK)
+    header: Bytes[types.MAX_PADDED_HEADER] = slice(padded, 32, unsafe_add(2, rank << 3))
     cursor: uint256 = unsafe_add(start, unsafe_add(2, rank << 3))
     # There is a chunk behind the header.
     behind: uint256 = unsafe_add(cursor, types.CHUNK_BYTES)
     self._require(behind <= end)
-    longest: Bytes[types.MAX_HEADER_BYTES] = slice(msg.data, start, types.MAX_HEADER_BYTES)
-    header: Bytes[types.MAX_HEADER_BYTES] = slice(longest, 0, unsafe_sub(cursor, start))
-    size: uint256 = self._get_size(header, nodes.get_dtype(operand))
+    size: uint256 = self._get_size(padded, rank, nodes.get_dtype(operand))
     width: uint256 = nodes.get_width(nodes.get_dtype(operand))
     offset: uint256 = unsafe_mul(index, width)
     self._require(offset < size)
@@ -315,29 +343,16 @@ def _open_element(
     length: uint256 = min(
         unsafe_sub(size, unsafe_mul(place, types.CHUNK_BYTES)), types.CHUNK_BYTES
     )
-    padded: Bytes[types.CHUNK_BYTES] = slice(msg.data, cursor, types.CHUNK_BYTES)
-    chunk: Bytes[types.CHUNK_BYTES] = slice(padded, 0, length)
-    bits: uint256 = tensors.read_element(chunk, offset, width)
-
-    # From the chunk up to the top of the tensor. A node other than the last, or with an odd index,
-    # has a sibling; no tensor has more than 2^55 chunks.
-    node: bytes32 = tensors.hash_chunk(chunk)
+    chunk: Bytes[types.CHUNK_BYTES] = slice(msg.data, cursor, types.CHUNK_BYTES)
+    node: bytes32 = tensors.hash_chunk(slice(chunk, 0, length))
+    # The word that ends with the element: there are more than 32 bytes in front of it.
+    word: bytes32 = self._read(unsafe_sub(unsafe_add(cursor, unsafe_add(offset, width)), 32))
+    # No tensor has more than 2^55 chunks.
     last: uint256 = unsafe_sub(tensors.get_chunk_count(size), 1)
-    cursor = behind
-    for _: uint256 in range(merkle.MAX_HEIGHT):
-        if last == 0:
-            break
-        if place & 1 == 1:
-            # `_require` would cost as much as the hash.
-            assert unsafe_add(cursor, 32) <= end, "leaf: operand does not match"
-            node = keccak256(concat(tags.TENSOR_NODE, slice(msg.data, cursor, 32), node))
-            cursor = unsafe_add(cursor, 32)
-        elif place != last:
-            assert unsafe_add(cursor, 32) <= end, "leaf: operand does not match"
-            node = keccak256(concat(tags.TENSOR_NODE, node, slice(msg.data, cursor, 32)))
-            cursor = unsafe_add(cursor, 32)
-        place >>= 1
-        last >>= 1
+    node, cursor = self._climb(
+        tags.TENSOR_NODE, node, place, last, merkle.MAX_HEIGHT, behind, end
+    )
+    bits: uint256 = tensors.reverse(convert(word, uint256), width)
     return bits, tensors.hash_tensor(header, node), cursor
 
 
@@ -358,53 +373,91 @@ def _agree(
     count: uint256 = 0
     tag, place, count = self._get_place(context, operand)
     self._require(place < count)
-    has_met: bool = tag == known.tag
-    if has_met and place == known.index:
-        self._require(root == known.root)
-        return known, start
-    path: Path = Path(tag=tag, index=place, root=root, siblings=empty(bytes32[MAX_AGREED_HEIGHT]))
-    node: bytes32 = root
     last: uint256 = unsafe_sub(count, 1)
-    cursor: uint256 = start
-    other: uint256 = known.index
-    for level: uint256 in range(merkle.MAX_HEIGHT):
-        if last == 0:
-            break
-        if has_met and place ^ 1 == other:
-            self._require(node == known.siblings[level])
-            return known, cursor
-        if place | 1 <= last:
-            assert unsafe_add(cursor, 32) <= end, "leaf: operand does not match"
-            sibling: bytes32 = self._read(cursor)
-            cursor = unsafe_add(cursor, 32)
-            if tag != tags.DATA_NODE:
-                path.siblings[level] = sibling
-            if place & 1 == 1:
-                node = keccak256(concat(tag, sibling, node))
-            else:
-                node = keccak256(concat(tag, node, sibling))
-        place >>= 1
-        last >>= 1
-        other >>= 1
+    node: bytes32 = empty(bytes32)
+    cursor: uint256 = 0
+    if tag == known.tag:
+        if place == known.index:
+            self._require(root == known.root)
+            return known, start
+        # Below the first node that both are under, this one is the other's sibling.
+        height: uint256 = unsafe_sub(merkle.get_bit_length(place ^ known.index), 1)
+        node, cursor = self._climb(tag, root, place, last, height, start, end)
+        self._require(node == self._find_sibling(known, last, height))
+        return known, cursor
+    node, cursor = self._climb(tag, root, place, last, merkle.MAX_HEIGHT, start, end)
     self._require(self._is_agreed(context, operand, node, count))
     if tag == tags.DATA_NODE:
         return known, cursor
-    return path, cursor
+    return Path(tag=tag, index=place, root=root, siblings=start), cursor
+
+
+@internal
+@view
+def _climb(
+    tag: bytes1,
+    leaf: bytes32,
+    index: uint256,
+    last: uint256,
+    height: uint256,
+    start: uint256,
+    end: uint256,
+) -> (bytes32, uint256):
+    # The node so high above a leaf of a tree, or its top if that is not so high, by siblings that
+    # start there in the call's data; and the place behind these. `last` is the last leaf's index.
+    node: bytes32 = leaf
+    # As long as a level's last node is another one there is a sibling; then only a node with an odd
+    # index has one.
+    inner: uint256 = min(height, merkle.get_bit_length(index ^ last))
+    cursor: uint256 = unsafe_add(start, inner << 5)
+    self._require(cursor <= end)
+    for level: uint256 in range(inner, bound=merkle.MAX_HEIGHT):
+        if (index >> level) & 1 == 1:
+            node = keccak256(
+                concat(tag, slice(msg.data, unsafe_add(start, level << 5), 32), node)
+            )
+        else:
+            node = keccak256(
+                concat(tag, node, slice(msg.data, unsafe_add(start, level << 5), 32))
+            )
+    place: uint256 = index >> inner
+    for _: uint256 in range(unsafe_sub(height, inner), bound=merkle.MAX_HEIGHT):
+        if place == 0:
+            break
+        if place & 1 == 1:
+            self._require(unsafe_add(cursor, 32) <= end)
+            node = merkle.hash_node(tag, self._read(cursor), node)
+            cursor = unsafe_add(cursor, 32)
+        place >>= 1
+    return node, cursor
+
+
+@internal
+@view
+def _find_sibling(known: Path, last: uint256, height: uint256) -> bytes32:
+    # The sibling that a proof has so high, where it has one.
+    place: uint256 = known.index
+    rest: uint256 = last
+    cursor: uint256 = known.siblings
+    for _: uint256 in range(height, bound=merkle.MAX_HEIGHT):
+        if place | 1 <= rest:
+            cursor = unsafe_add(cursor, 32)
+        place >>= 1
+        rest >>= 1
+    return self._read(cursor)
 
 
 @internal
 @pure
-def _get_size(header: Bytes[types.MAX_HEADER_BYTES], dtype: uint256) -> uint256:
+def _get_size(padded: Bytes[types.MAX_PADDED_HEADER], rank: uint256, dtype: uint256) -> uint256:
     # The bytes of a tensor's elements, from a header that must be of this element type.
-    padded: Bytes[types.MAX_HEADER_BYTES + 32] = concat(empty(bytes32), header)
-    head: uint256 = convert(extract32(padded, 2), uint256)
-    rank: uint256 = head & nodes.U8
-    self._require(head >> 8 == dtype)
+    self._require((convert(extract32(padded, 1), uint256) & nodes.U8) == dtype)
     elements: uint256 = 1
-    for i: uint256 in range(rank, bound=nodes.MAX_RANK):
-        end: uint256 = unsafe_add(10, i << 3)
+    end: uint256 = 2
+    for _: uint256 in range(rank, bound=nodes.MAX_RANK):
+        end = unsafe_add(end, 8)
         dimension: uint256 = convert(extract32(padded, end), uint256) & nodes.U64
-        elements = nodes.multiply_sizes(elements, dimension)
+        elements = min(unsafe_mul(elements, dimension), nodes.TOO_LARGE)
     # At most 2^63 times 8.
     size: uint256 = unsafe_mul(elements, nodes.get_width(dtype))
     self._require(size < nodes.TOO_LARGE)
@@ -441,29 +494,8 @@ def _is_agreed(
 
 
 @internal
-@view
-def _combine(
-    padded: Bytes[nodes.MAX_PADDED_BYTES],
-    op: nodes.Operator,
-    context: types.Context,
-    values: uint256[types.MAX_OPERANDS],
-    last: uint256,
-) -> uint256:
-    # What the kind makes of the values that have been read, the last of which is `last`.
-    if op.kind == nodes.RANDOM:
-        return self._draw(padded, context)
-    if op.kind == nodes.MAP:
-        return self._map(op, values)
-    if nodes.is_fold(op):
-        return self._accumulate(op, values, context.position)
-    return last
-
-
-@internal
 @pure
-def _draw(padded: Bytes[nodes.MAX_PADDED_BYTES], context: types.Context) -> uint256:
-    # The encoding of a random operator ends with its seed and its stream.
-    tail: uint256 = convert(extract32(padded, unsafe_sub(len(padded), nodes.PADDING)), uint256)
+def _draw(tail: uint256, context: types.Context) -> uint256:
     return philox.uniform(
         (tail >> 32) & nodes.U64, context.step, tail & nodes.U32, context.element
     )
@@ -495,7 +527,7 @@ def _accumulate(
         return values[0]
     if op.kind == nodes.CONTRACT:
         return float32.fma(values[1], values[2], values[0])
-    if nodes.is_search(op):
+    if nodes.is_search(op.kind, op.function):
         if self._is_better(op, values[1], values[BEST_PLACE]):
             return position
         return values[0]

@@ -14,6 +14,12 @@ MAX_HEIGHT: constant(uint256) = 56
 ARITY_LOG2: constant(uint256) = 4
 ARITY: constant(uint256) = 16
 
+# The number of bits of i is in bits 4i to 4i + 3, for i up to 15.
+BIT_LENGTHS: constant(uint256) = (
+    1 << 4 | 2 << 8 | 2 << 12 | 3 << 16 | 3 << 20 | 3 << 24 | 3 << 28 | 4 << 32 | 4 << 36
+    | 4 << 40 | 4 << 44 | 4 << 48 | 4 << 52 | 4 << 56 | 4 << 60
+)
+
 
 @internal
 @pure
@@ -23,17 +29,34 @@ def get_height(count: uint256) -> uint256:
     @param count Number of its leaves, at most 2^64.
     @return ceil(log2(count)), and for no leaves any number: no index lies in such a tree.
     """
-    # The number of bits of the last index; of no leaves it is a very large one.
-    rest: uint256 = unsafe_sub(count, 1)
-    height: uint256 = 0
-    step: uint256 = 32
-    for _: uint256 in range(6):
-        if rest >> step != 0:
-            rest >>= step
-            # At most 63.
-            height = unsafe_add(height, step)
-        step >>= 1
-    return unsafe_add(height, min(rest, 1))
+    # Of no leaves the last index is a very large one.
+    return self.get_bit_length(unsafe_sub(count, 1))
+
+
+@internal
+@pure
+def get_bit_length(x: uint256) -> uint256:
+    """
+    @notice Return the number of bits of an index or of a difference of indices.
+    @param x Below 2^64; of other numbers any result.
+    @return The least n with x < 2^n.
+    """
+    rest: uint256 = x
+    bits: uint256 = 0
+    if rest >> 32 != 0:
+        rest >>= 32
+        bits = 32
+    if rest >> 16 != 0:
+        rest >>= 16
+        bits |= 16
+    if rest >> 8 != 0:
+        rest >>= 8
+        bits |= 8
+    if rest >> 4 != 0:
+        rest >>= 4
+        bits |= 4
+    # At most 60, and 4.
+    return unsafe_add(bits, (BIT_LENGTHS >> (rest << 2)) & 15)
 
 
 @internal

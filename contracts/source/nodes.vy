@@ -7,6 +7,7 @@
      that end before byte e of the encoding are then the low bits of the padded one's word at e.
 """
 
+import tags
 import types
 
 MAX_RANK: constant(uint256) = 8
@@ -80,6 +81,17 @@ struct Operator:
 
 @internal
 @pure
+def hash_encoding(encoding: Bytes[types.MAX_NODE_BYTES]) -> bytes32:
+    """
+    @notice Return the leaf of an operator in the tree of its program.
+    @param encoding The operator.
+    @return The leaf.
+    """
+    return keccak256(concat(tags.OPERATOR, encoding))
+
+
+@internal
+@pure
 def pad(encoding: Bytes[types.MAX_NODE_BYTES]) -> Bytes[MAX_PADDED_BYTES]:
     """
     @notice Return an encoding in the form that the other functions read.
@@ -102,24 +114,40 @@ def get_width(dtype: uint256) -> uint256:
 
 @internal
 @pure
-def is_fold(op: Operator) -> bool:
+def is_fold(kind: uint256) -> bool:
     """
     @notice Whether an output element is the last of a chain of accumulators.
-    @param op The operator.
+    @param kind The operator's kind.
     @return Whether it is so.
     """
-    return (FOLDS >> op.kind) & 1 == 1
+    return (FOLDS >> kind) & 1 == 1
 
 
 @internal
 @pure
-def is_search(op: Operator) -> bool:
+def is_search(kind: uint256, function: uint256) -> bool:
     """
     @notice Whether a fold's accumulators are positions, of the best element so far.
-    @param op The operator.
+    @param kind The operator's kind.
+    @param function Its function.
     @return Whether it is so.
     """
-    return op.kind == REDUCE and (op.function == ARGMAX or op.function == ARGMIN)
+    return kind == REDUCE and (function == ARGMAX or function == ARGMIN)
+
+
+@internal
+@pure
+def has_origin(op: Operator, origin: uint256) -> bool:
+    """
+    @notice Whether elements of an operator's operands come from somewhere.
+    @param op The operator.
+    @param origin Where.
+    @return Whether it is so.
+    """
+    for place: uint256 in range(op.operand_count, bound=types.MAX_OPERANDS):
+        if self.get_origin(op.operands[place]) == origin:
+            return True
+    return False
 
 
 @internal
@@ -194,13 +222,16 @@ def locate(
     linear: uint256 = 0
     for r: uint256 in range(self.get_row_count(operand), bound=MAX_ROWS):
         cursor = unsafe_add(cursor, ROW_BYTES)
-        row: uint256 = convert(extract32(padded, cursor), uint256)
-        coordinate: int256 = self._extend(row >> 8)
+        word: bytes32 = extract32(padded, cursor)
+        row: uint256 = convert(word, uint256)
+        # The shift to the right keeps the sign of the 64 bits.
+        coordinate: int256 = convert(word << 184, int256) >> 192
         for t: uint256 in range(row & U8, bound=MAX_TERMS):
             cursor = unsafe_add(cursor, TERM_BYTES)
-            term: uint256 = convert(extract32(padded, cursor), uint256)
-            value: int256 = variables[(term >> 64) & U8]
-            coordinate = unsafe_add(coordinate, unsafe_mul(self._extend(term), value))
+            word = extract32(padded, cursor)
+            value: int256 = variables[(convert(word, uint256) >> 64) & U8]
+            factor: int256 = convert(word << 192, int256) >> 192
+            coordinate = unsafe_add(coordinate, unsafe_mul(factor, value))
         if coordinate < 0:
             return False, 0
         place: uint256 = convert(coordinate, uint256)
@@ -308,11 +339,3 @@ def multiply_sizes(product: uint256, size: uint256) -> uint256:
     @return The new product, or `TOO_LARGE` if that is less.
     """
     return min(unsafe_mul(product, size), TOO_LARGE)
-
-
-@internal
-@pure
-def _extend(x: uint256) -> int256:
-    # The last 64 bits as a signed integer: neither side of the difference exceeds 2^64.
-    sign: uint256 = 1 << 63
-    return unsafe_sub(convert((x & U64) ^ sign, int256), convert(sign, int256))

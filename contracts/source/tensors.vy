@@ -9,7 +9,10 @@
 import tags
 import types
 
-BYTE: constant(uint256) = 2**8 - 1
+# Every second byte, and pair of bytes, of eight bytes.
+ODD_BYTES: constant(uint256) = (2**64 - 1) // (2**8 + 1)
+ODD_PAIRS: constant(uint256) = (2**64 - 1) // (2**16 + 1)
+U32: constant(uint256) = 2**32 - 1
 # The longest bytes from which elements are read: the accumulators of one round of a fold.
 MAX_BYTES: constant(uint256) = 504
 MAX_WIDTH: constant(uint256) = 8
@@ -33,10 +36,10 @@ def hash_chunk(chunk: Bytes[types.CHUNK_BYTES]) -> bytes32:
 
 @internal
 @pure
-def hash_tensor(header: Bytes[types.MAX_HEADER_BYTES], top: bytes32) -> bytes32:
+def hash_tensor(header: Bytes[types.MAX_PADDED_HEADER], top: bytes32) -> bytes32:
     """
     @notice Return a tensor root.
-    @param header Element type and shape.
+    @param header Element type and shape, without padding.
     @param top The node over all chunks.
     @return The root.
     """
@@ -85,7 +88,22 @@ def read_element(elements: Bytes[MAX_BYTES], start: uint256, width: uint256) -> 
     # With 32 bytes before all others, the word at its end has the element in its last bytes.
     padded: Bytes[MAX_BYTES + 32] = concat(empty(bytes32), elements)
     word: uint256 = convert(extract32(padded, unsafe_add(start, width)), uint256)
-    return self._reverse(word, width)
+    return self.reverse(word, width)
+
+
+@internal
+@pure
+def reverse(word: uint256, width: uint256) -> uint256:
+    """
+    @notice Return the last bytes of a word in the other order.
+    @param word The word.
+    @param width How many bytes, at most MAX_WIDTH.
+    @return The bits.
+    """
+    bits: uint256 = (word >> 8) & ODD_BYTES | (word & ODD_BYTES) << 8
+    bits = (bits >> 16) & ODD_PAIRS | (bits & ODD_PAIRS) << 16
+    bits = (bits >> 32) & U32 | (bits & U32) << 32
+    return bits >> unsafe_sub(64, width << 3)
 
 
 @internal
@@ -116,15 +134,3 @@ def find_difference(mine: Bytes[types.CHUNK_BYTES], theirs: Bytes[types.CHUNK_BY
         difference <<= 8
         place = unsafe_add(place, 1)
     return place
-
-
-@internal
-@pure
-def _reverse(word: uint256, width: uint256) -> uint256:
-    # The last bytes of a word, in the other order.
-    rest: uint256 = word
-    bits: uint256 = 0
-    for _: uint256 in range(width, bound=MAX_WIDTH):
-        bits = (bits << 8) | (rest & BYTE)
-        rest >>= 8
-    return bits

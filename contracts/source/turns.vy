@@ -103,6 +103,7 @@ event MatchEnded:
     key: indexed(bytes32)
     outcome: uint256
     ending: uint256
+    computed: uint256
 
 
 # Digests of positions, never 0, by the digest of the pair.
@@ -333,19 +334,20 @@ def decide(turn: Turn, ending: uint256, am_i_right: bool, are_they_right: bool):
         outcome = turn.mover
     elif are_they_right:
         outcome = turn.mover ^ 1
-    self.end(turn.pair, ending, outcome)
+    self.end(turn.pair, ending, outcome, 0)
 
 
 @internal
-def end(pair: types.Pair, ending: uint256, outcome: uint256):
+def end(pair: types.Pair, ending: uint256, outcome: uint256, computed: uint256):
     """
     @notice End a match, if the job is open and both are still contenders.
     @param pair Its members.
     @param ending Why it ends.
     @param outcome Which side was right, or NEITHER.
+    @param computed What the leaf has computed, if the match ends there.
     """
     ledger.require_open(pair.job_id)
     key: bytes32 = self.hash_pair(pair)
     self.matches[key] = empty(bytes32)
     ledger.end_match(pair.job_id, pair.first, pair.second, outcome)
-    log MatchEnded(key=key, outcome=outcome, ending=ending)
+    log MatchEnded(key=key, outcome=outcome, ending=ending, computed=computed)

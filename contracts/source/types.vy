@@ -16,8 +16,9 @@ MAX_EVIDENCE_BYTES: constant(uint256) = 28_944
 MAX_SIBLINGS: constant(uint256) = 8
 # The accumulators of one round of a fold, 63 of eight bytes.
 MAX_VALUES_BYTES: constant(uint256) = 504
-# Element type and rank, one byte each, and eight dimensions of eight bytes.
-MAX_HEADER_BYTES: constant(uint256) = 66
+# Of a tensor's header: 32 bytes in front of it, element type and rank, one byte each, and eight
+# dimensions of eight bytes.
+MAX_PADDED_HEADER: constant(uint256) = 98
 
 
 # What a client asks for; windows and clocks are in blocks, money in wei.

@@ -25,13 +25,6 @@ uses: turns
 FOLD_ARITY: constant(uint256) = 64
 
 
-event LeafComputed:
-    key: indexed(bytes32)
-    bits_0: uint256
-    bits_1: uint256
-    computed: uint256
-
-
 @external
 def reach_chunk(
     pair: types.Pair,
@@ -197,7 +190,8 @@ def prepare_leaf(
             has_before=False,
             before=empty(bytes32),
             state_slots=(scope >> ledger.STATE_SLOTS_AT) & turns.U32,
-            data_top=ledger.jobs[pair.job_id].data_top,
+            # The leaf reads it itself, if an operand comes from there.
+            data_top=empty(bytes32),
             batch_slots=(scope >> ledger.BATCH_SLOTS_AT) & turns.U32,
             steps=(scope >> ledger.STEPS_AT) & turns.U64,
             step=step,
@@ -219,16 +213,12 @@ def decide_leaf(pair: types.Pair, bits: uint256, computed: uint256):
     @param computed What is right.
     """
     require.mover(msg.sender == descent.LEAF.address)
-    bits_0: uint256 = bits & turns.U64
-    bits_1: uint256 = bits >> turns.BITS_1_AT
-    key: bytes32 = turns.hash_pair(pair)
-    log LeafComputed(key=key, bits_0=bits_0, bits_1=bits_1, computed=computed)
     outcome: uint256 = phases.NEITHER
-    if bits_0 == computed:
+    if bits & turns.U64 == computed:
         outcome = 0
-    elif bits_1 == computed:
+    elif bits >> turns.BITS_1_AT == computed:
         outcome = 1
-    turns.end(pair, phases.BY_SCALAR, outcome)
+    turns.end(pair, phases.BY_SCALAR, outcome, computed)
 
 
 @external
@@ -277,7 +267,7 @@ def rule(pair: types.Pair, position: types.Position, outcome: uint256):
     turn: turns.Turn = turns.begin(pair, position, 1 << phases.VERIFIER)
     require.mover(msg.sender == ledger.jobs[pair.job_id].verifier)
     require.index_in_range(outcome <= phases.NEITHER)
-    turns.end(pair, phases.BY_VERIFIER, outcome)
+    turns.end(pair, phases.BY_VERIFIER, outcome, 0)
 
 
 @external
@@ -297,7 +287,7 @@ def timeout(pair: types.Pair, position: types.Position):
         turns.matches[turn.key] = empty(bytes32)
         ledger.close(pair.job_id, phases.VOID, 0, empty(bytes32))
     else:
-        turns.end(pair, phases.BY_CLOCK, turn.mover ^ 1)
+        turns.end(pair, phases.BY_CLOCK, turn.mover ^ 1, 0)
 
 
 @internal
@@ -320,15 +310,19 @@ def _narrow(turn: turns.Turn, facts: types.Facts, values: Bytes[types.MAX_VALUES
     length: uint256 = unsafe_sub(
         (facts.fold >> turns.HIGH_AT) & turns.U64, facts.fold & turns.U64
     )
-    narrowed.phase = phases.LEAF
     size: uint256 = 0
     if length > 1:
         narrowed.phase = phases.FOLD
         # Two segments at least, and 64 at most, of elements of eight bytes at most.
         inner: uint256 = unsafe_sub(self._get_segments(facts.fold), 1)
         size = unsafe_mul(inner, facts.tensor >> turns.WIDTH_AT)
+        narrowed.mine = self._hash_values(values)
+    else:
+        # Nothing that the leaf is about has a node.
+        narrowed.phase = phases.LEAF
+        narrowed.mine = empty(bytes32)
+        narrowed.theirs = empty(bytes32)
     require.matching_values(len(values) == size)
-    narrowed.mine = self._hash_values(values)
     turns.pass_on(narrowed, [], values)
 
 

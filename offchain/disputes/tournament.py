@@ -73,7 +73,7 @@ class Tournament:
             case (("Found" | "Moved"), _) if get_pair(event) in self.boards:
                 pair = get_pair(event)
                 self.boards[pair] = read_move(self.boards[pair], event)
-            case "MatchEnded", (_, _, Outcome() as outcome, Ending() as ending):
+            case "MatchEnded", (_, _, Outcome() as outcome, Ending() as ending, _):
                 self._end(get_pair(event), outcome, ending)
             case "Settled", _:
                 self.boards.clear()

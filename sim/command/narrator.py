@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from rich.console import Console
 
 from contracts.model.types import Facts, Position
-from contracts.reasons import Phase
+from contracts.reasons import Ending, Phase
 from offchain.disputes.game import Played
 from offchain.disputes.session import Session
 
@@ -40,6 +40,7 @@ class Narrator:
         self._console = console
         self._stage = ""
         self._facts = Facts()
+        self._found: dict[tuple[object, ...], Facts] = {}
 
     def tell(self, played: Played) -> None:
         """Tell one move."""
@@ -52,11 +53,12 @@ class Narrator:
 
     def _describe(self, played: Played) -> str:
         for event in played.events:
+            self._facts = self._found.get(event.args[:3], Facts())
             match event.name, event.args[3:]:
-                case "LeafComputed", ((int(first), int(second)), int(computed)):
-                    return _describe_leaf((first, second), computed)
+                case "MatchEnded", (_, Ending.SCALAR, int(computed)):
+                    return _describe_leaf(self._facts.bits, computed)
                 case "Found", (Facts() as facts,):
-                    self._facts = facts
+                    self._found[event.args[:3]] = facts
                 case "Moved", (Position() as position, Sequence() as nodes, bytes(data)):
                     if played.call in {"pick_element", "pick_segment"}:
                         return self._describe_fold(played.call, data)

@@ -251,7 +251,7 @@ def open_court(referee: Twin, *lies: Lie | None, size: Size = SMALL, **changes: 
 
 def read_end(events: Sequence[Event]) -> tuple[Address | None, Ending]:
     """Return who won a match, and why it ended."""
-    *pair, outcome, ending = events[-1].args
+    *pair, outcome, ending, _ = events[-1].args
     assert events[-1].name == "MatchEnded"
     if outcome == Outcome.NEITHER:
         return None, Ending(int(str(ending)))

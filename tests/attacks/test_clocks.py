@@ -113,7 +113,7 @@ def test_c5_nothing_fits_between_the_leaf_and_its_result(referee: Twin) -> None:
     pair = court.begin()
     court.play_to(pair, Phase.LEAF)
     events = court.make(court.find(pair))
-    assert [event.name for event in events] == ["LeafComputed", "MatchEnded"]
+    assert [event.name for event in events] == ["MatchEnded"]
     assert referee.member(court.job_id, court.members[0]).standing is Standing.DEFEATED
 
 

@@ -334,7 +334,7 @@ class Table:
             self.refuse(Reason.NOT_YOURS, "rule", stranger, board.pair, board.position, outcome)
         self.call("rule", CLIENT, board.pair, board.position, outcome)
 
-    def _judge(self, pair: Pair, outcome: Outcome, ending: Ending) -> None:
+    def _judge(self, pair: Pair, outcome: Outcome, ending: Ending, _: int) -> None:
         """Compare the end of a match with the stories of its members, and book it."""
         board, members = self.boards[pair], (pair.first, pair.second)
         seats = [self.seats[member] for member in members]

@@ -221,7 +221,7 @@ class Search:
                     boards[get_pair(event)] = Board(get_pair(event), position, Facts())
                 case (("Found" | "Moved"), _):
                     boards[get_pair(event)] = read_move(boards[get_pair(event)], event)
-                case "MatchEnded", (outcome, ending):
+                case "MatchEnded", (outcome, ending, _):
                     del boards[get_pair(event)]
                     self.found.endings[f"{ending.name} {outcome.name}"] += 1  # type: ignore[attr-defined]
         return boards

@@ -173,9 +173,9 @@ def pay_twice(step: Step) -> Step:
 
 def swap_winner(step: Step) -> Step:
     """Announce the other side as the winner."""
-    *args, outcome, ending = step.events[-1].args
+    *args, outcome, ending, computed = step.events[-1].args
     assert isinstance(outcome, Outcome)
-    ended = Event("MatchEnded", (*args, Outcome(1 - outcome), ending))
+    ended = Event("MatchEnded", (*args, Outcome(1 - outcome), ending, computed))
     return replace(step, events=(*step.events[:-1], ended))
 
 

@@ -150,7 +150,7 @@ def _summarise(events: Sequence[Event]) -> str:
     match last.name, last.args[3:]:
         case "Moved", (position, *_):
             return str(position.phase.name)  # type: ignore[attr-defined]
-        case "MatchEnded", (outcome, ending):
+        case "MatchEnded", (outcome, ending, _):
             return f"{ending.name} {outcome.name}"  # type: ignore[attr-defined]
     if last.name == "Settled":
         return str(last.args[1].name)  # type: ignore[attr-defined]

@@ -6,6 +6,7 @@ from statistics import fmean
 
 import pytest
 
+from contracts.model.types import Facts
 from contracts.reasons import Ending, Outcome, Status
 from offchain.chain.node import GAS_LIMIT
 from offchain.commitments import tree
@@ -47,7 +48,7 @@ def play(name: str) -> Measured:
 def get_ends(measured: Measured) -> list[tuple[object, ...]]:
     """Return outcome and ending of all matches."""
     events = [event for played in measured.played for event in played.events]
-    return [event.args[3:] for event in events if event.name == "MatchEnded"]
+    return [event.args[3:5] for event in events if event.name == "MatchEnded"]
 
 
 def get_winners(measured: Measured) -> set[str]:
@@ -113,10 +114,11 @@ def test_a_leaf_is_computed(name: str) -> None:
     """The contract computes the honest member's bits, which are not the liar's."""
     measured = play(name)
     assert get_ends(measured) == [(Outcome.SECOND, Ending.SCALAR)]
-    (computed,) = [e for p in measured.played for e in p.events if e.name == "LeafComputed"]
-    bits, result = computed.args[3:]
-    assert isinstance(bits, tuple)
-    assert bits[Outcome.SECOND] == result != bits[Outcome.FIRST]
+    (call,) = [played for played in measured.played if played.call == "leaf"]
+    found = [e.args[3] for p in measured.played for e in p.events if e.name == "Found"]
+    assert isinstance(found[-1], Facts)
+    first, second = found[-1].bits
+    assert second == call.events[-1].args[-1] != first
 
 
 @pytest.mark.parametrize("name", ["two-members", "join-late"])

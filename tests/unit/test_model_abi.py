@@ -159,16 +159,14 @@ def test_events_are_the_models(
     moved = reader.read("Moved", (KEY, to_abi(position), nodes, data))
     assert moved == Event("Moved", (*MEMBERS, position, tuple(nodes), data))
     assert reader.read("Found", (KEY, to_abi(facts))) == Event("Found", (*MEMBERS, facts))
-    computed = reader.read("LeafComputed", (KEY, 1, 2, 3))
-    assert computed == Event("LeafComputed", (*MEMBERS, (1, 2), 3))
 
 
 def test_numbers_of_events_are_names() -> None:
     """Outcomes, endings and statuses are read as what they mean."""
     reader = EventReader()
     reader.note(PAIR)
-    ended = reader.read("MatchEnded", (KEY, 2, 1))
-    assert ended == Event("MatchEnded", (*MEMBERS, Outcome.NEITHER, Ending.CLOCK))
+    ended = reader.read("MatchEnded", (KEY, 2, 1, 7))
+    assert ended == Event("MatchEnded", (*MEMBERS, Outcome.NEITHER, Ending.CLOCK, 7))
     assert isinstance(ended.args[3], Outcome)
     assert isinstance(ended.args[4], Ending)
     assert isinstance(reader.read("Settled", (7, 1, bytes(32))).args[1], Status)
@@ -179,10 +177,10 @@ def test_events_are_told_apart_by_their_match() -> None:
     reader, other = EventReader(), Pair(7, "0x02", "0x03")
     for pair in (PAIR, other, replace(PAIR, job_id=8)):
         with pytest.raises(KeyError):
-            reader.read("MatchEnded", (hash_pair(pair), 0, 1))
+            reader.read("MatchEnded", (hash_pair(pair), 0, 1, 0))
         reader.note(pair)
     for pair in (PAIR, other, replace(PAIR, job_id=8)):
-        ended = reader.read("MatchEnded", (hash_pair(pair), 0, 1))
+        ended = reader.read("MatchEnded", (hash_pair(pair), 0, 1, 0))
         assert ended.args[:3] == (pair.job_id, pair.first, pair.second)
 
 
