@@ -200,9 +200,7 @@ class Swarm:
         """Make every call that there is a reason for; return whether there was any."""
         block, has_moved = self._witness.block_number() + 1, False
         for pair in list(tournament.find_pairs(block)):
-            contenders = tournament.contenders
-            tops = (contenders[pair.first], contenders[pair.second])
-            self._send("start_match", self.honest, pair.job_id, pair.first, pair.second, tops)
+            self._send("start_match", self.honest, *tournament.name_match(pair))
             self.tally.meetings += self.honest in {pair.first, pair.second}
             has_moved = True
         for board in list(tournament.boards.values()):

@@ -62,7 +62,7 @@ class LateLie(Scheme):
     def dispute(self, table: Table) -> Iterator[Call]:
         """Join late, and defend the lie."""
         if table.following == table.job.reveal_deadline + table.terms.window_blocks:
-            yield from join(table, self.list_standing(table, Standing.NONE), self.get_claim, ZERO)
+            yield from join(table, self.list_standing(table, Standing.NONE), self.get_claim)
         yield from super().dispute(table)
 
 
@@ -76,7 +76,7 @@ class Copy(Scheme):
         shown = list(table.look().get_claims())
         if shown:
             copiers = self.list_standing(table, Standing.NONE)
-            yield from join(table, copiers, lambda _: shown[0], ZERO)
+            yield from join(table, copiers, lambda _: shown[0])
 
 
 class Revenant(Scheme):
@@ -93,7 +93,7 @@ class Revenant(Scheme):
         is_out = claim not in table.look().get_claims()
         if meeting is not None and is_out and table.following <= meeting.window_end:
             fresh = list(self.list_standing(table, Standing.NONE))[:1]
-            yield from join(table, fresh, self.get_claim, meeting.rival)
+            yield from join(table, fresh, self.get_claim)
         yield from super().dispute(table)
 
 
@@ -101,11 +101,10 @@ def join(
     table: Table,
     seats: Iterator[Seat] | Sequence[Seat],
     claim: Callable[[Seat], Digest],
-    rival: Digest,
 ) -> Iterator[Call]:
     """Yield the late joining of some accounts, with what each claims."""
     for seat in seats:
-        args = (table.job_id, claim(seat), rival)
+        args = (table.job_id, claim(seat))
         yield Call("join", seat.address, args, table.terms.bond_wei)
 
 
@@ -180,7 +179,7 @@ class Grabber(Scheme):
         own, job_id, top = seat.address, table.job_id, self.get_claim(seat)
         yield Call("commit", own, (job_id, top), table.terms.bond_wei)
         yield Call("reveal", own, (job_id, top, seat.salt))
-        yield Call("join", own, (job_id, top, ZERO), table.terms.bond_wei)
+        yield Call("join", own, (job_id, top), table.terms.bond_wei)
         yield Call("settle", own, (job_id, top))
         yield Call("collect", own, (job_id,))
 

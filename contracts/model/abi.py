@@ -154,12 +154,10 @@ def unpack_member(word: int) -> Member:
 
 def unpack_claim(top: Digest, word: int) -> Claim | None:
     """Return the claim of what `claims` gives for a job and a key, `get_key(top)`."""
-    contenders, sharers, meeting, window_end, is_unopposed, exists = unpack(
-        word, 24, 24, 32, 40, 1, 1
-    )
+    contenders, sharers, meeting, window_end, exists = unpack(word, 24, 24, 32, 40, 1)
     if not exists:
         return None
-    return Claim(top, contenders, sharers, meeting, window_end, is_unopposed == 1)
+    return Claim(top, contenders, sharers, meeting, window_end)
 
 
 def get_key(top: Digest) -> int:

@@ -1,6 +1,6 @@
 """Checks and readings that several calls share."""
 
-from contracts.model.types import Address, Claim, Job, Member, Pair, Store
+from contracts.model.types import ZERO, Address, Claim, Job, MatchArgs, Member, Pair, Store
 from contracts.model.words import hash_top
 from contracts.reasons import Reason, Revert, Status
 from offchain.commitments.tree import Digest
@@ -49,14 +49,21 @@ def find_claim(store: Store, job_id: int, top: bytes) -> Claim | None:
     return store.claims.get((job_id, hash_top(top)))
 
 
-def get_tops(store: Store, pair: Pair) -> tuple[Digest, Digest]:
-    """Return the tops of two members' histories; zeros for who has shown none."""
-    claims = (
-        store.claims.get((pair.job_id, get_member(store, pair.job_id, address).key))
-        for address in (pair.first, pair.second)
-    )
-    first, second = (claim.top if claim else bytes(32) for claim in claims)
-    return first, second
+def name_match(store: Store, pair: Pair) -> MatchArgs:
+    """Return the arguments of the call that begins a match; zeros for what there is not."""
+    keys = [get_member(store, pair.job_id, a).key for a in (pair.first, pair.second)]
+    first, second = (store.claims.get((pair.job_id, key)) for key in keys)
+    are_meeting = first is not None and is_rival(first, second)
+    rivals = [
+        find_rival(store, pair.job_id, claim) if claim and not are_meeting else None
+        for claim in (first, second)
+    ]
+    tops = (_get_top(first), _get_top(second))
+    return (pair.job_id, pair.first, pair.second, tops, (_get_top(rivals[0]), _get_top(rivals[1])))
+
+
+def _get_top(claim: Claim | None) -> Digest:
+    return claim.top if claim else ZERO
 
 
 def put_claim(store: Store, job_id: int, claim: Claim) -> None:
@@ -64,6 +71,33 @@ def put_claim(store: Store, job_id: int, claim: Claim) -> None:
     store.put(store.claims, (job_id, hash_top(claim.top)), claim)
 
 
-def is_free(claim: Claim, block: int) -> bool:
-    """Whether a claim may meet another: it never met one, or nobody is left of the one it met."""
-    return claim.meeting == 0 or (claim.is_unopposed and block > claim.window_end)
+def is_rival(claim: Claim, other: Claim | None) -> bool:
+    """Whether a claim is in a meeting, and the other is the one that it meets there."""
+    is_in_it = other is not None and other.meeting == claim.meeting and other.top != claim.top
+    return claim.meeting != 0 and is_in_it
+
+
+def find_rival(store: Store, job_id: int, claim: Claim) -> Claim | None:
+    """Return the claim that this one meets; None if it never met one, or that has gone on."""
+    claims = (other for (of_job, _), other in store.claims.items() if of_job == job_id)
+    return next((other for other in claims if is_rival(claim, other)), None)
+
+
+def is_free(claim: Claim, rival: Claim | None, block: int) -> bool:
+    """Whether a claim may meet another: it never met one, or nobody is left of the one it met.
+
+    In the time in which somebody may join its rival, it may not. Both have the same window, so that
+    nobody ever joins a claim whose rival has gone on.
+    """
+    if claim.meeting == 0:
+        return True
+    return rival is not None and rival.contenders == 0 and block > claim.window_end
+
+
+def may_play(store: Store, job_id: int, claims: tuple[Claim, Claim], block: int) -> bool:
+    """Whether members of two claims may begin a match: they meet, or both are free to."""
+    if claims[0].top == claims[1].top:
+        return False
+    return is_rival(*claims) or all(
+        is_free(claim, find_rival(store, job_id, claim), block) for claim in claims
+    )

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from contracts.model.checks import is_free
+from contracts.model.checks import find_rival
 from contracts.model.descent import BOTH, NODE_TAGS
 from contracts.model.ledger import calculate_debt
 from contracts.model.referee import are_terms_sound
@@ -251,13 +251,9 @@ def meetings_have_one_window(books: Books) -> bool:
     return True
 
 
-def unopposed_claims_have_no_rival_left(books: Books) -> bool:
-    """A claim is unopposed exactly if nobody is left of the claim that it has met."""
-    for claim in books.claims.values():
-        rival = _get_rival(books, claim)
-        if rival is not None and claim.is_unopposed != (rival.contenders == 0):
-            return False
-    return True
+def meetings_are_left_by_one_at_most(books: Books) -> bool:
+    """Of the two claims of any meeting only one goes on to another, so that no meeting is empty."""
+    return len(books.meetings.keys() - {0}) >= books.job.meetings
 
 
 def only_the_beaten_are_left_behind(books: Books) -> bool:
@@ -270,9 +266,9 @@ def only_the_beaten_are_left_behind(books: Books) -> bool:
 
 
 def claims_that_never_met_are_whole(books: Books) -> bool:
-    """A claim that has met none has a contender, no window and no opponent to be without."""
+    """A claim that has met none has a contender, and no window."""
     return all(
-        claim.contenders > 0 and claim.window_end == 0 and not claim.is_unopposed
+        claim.contenders > 0 and claim.window_end == 0
         for claim in books.claims.values()
         if claim.meeting == 0
     )
@@ -698,15 +694,19 @@ def deadlines_are_bounded(step: Step) -> bool:
 
 
 def claims_meet_when_free(step: Step) -> bool:
-    """Claims meet only if both have met none before, or nobody can come any more for their last."""
+    """Two claims meet only if of those that they met last nobody is left, and nobody can come."""
+    before, after = step.before.claims, step.after.claims
     met = [
-        step.before.claims[key]
-        for key in _get_changes(step.before.claims, step.after.claims)
-        if key in step.before.claims
-        and step.after.claims[key].meeting != step.before.claims[key].meeting
+        before[key]
+        for key in _get_changes(before, after)
+        if key in before and after[key].meeting != before[key].meeting
     ]
-    is_pair = not met or (step.name == "start_match" and len(met) == 2)
-    return is_pair and all(is_free(claim, step.message.block) for claim in met)
+    for claim in met:
+        rival = find_rival(step.before, step.job_id, claim)
+        is_over = rival and rival.contenders == 0 and step.message.block > rival.window_end
+        if claim.meeting and not is_over:
+            return False
+    return not met or (step.name == "start_match" and len(met) == 2)
 
 
 def joining_has_its_time(step: Step) -> bool:
@@ -765,7 +765,7 @@ JOB_INVARIANTS: tuple[Callable[[Books], bool], ...] = (
     live_matches_are_of_one_meeting,
     meetings_are_of_two,
     meetings_have_one_window,
-    unopposed_claims_have_no_rival_left,
+    meetings_are_left_by_one_at_most,
     only_the_beaten_are_left_behind,
     claims_that_never_met_are_whole,
     closed_jobs_have_one_claim_at_most,

@@ -18,16 +18,11 @@ def end_match(store: Store, pair: Pair, outcome: Outcome, *, rivals: tuple[Membe
     for side, address in enumerate(addresses):
         if outcome != side:
             winner = None if outcome is Outcome.NEITHER else addresses[outcome]
-            _defeat(store, pair.job_id, address, rivals[side], winner, rivals[1 - side])
+            _defeat(store, pair.job_id, address, rivals[side], winner)
 
 
 def _defeat(
-    store: Store,
-    job_id: int,
-    address: Address,
-    loser: Member,
-    winner: Address | None,
-    rival: Member,
+    store: Store, job_id: int, address: Address, loser: Member, winner: Address | None
 ) -> None:
     """Take a member out of the job; its prizes are forfeited, and its own goes to the winner."""
     job = store.jobs[job_id]
@@ -36,9 +31,6 @@ def _defeat(
     contenders = claim.contenders - 1
     sharers = claim.sharers - (loser.standing is Standing.REVEALED)
     put_claim(store, job_id, replace(claim, contenders=contenders, sharers=sharers))
-    if contenders == 0:
-        opponent = get_claim(store, job_id, rival)
-        put_claim(store, job_id, replace(opponent, is_unopposed=True))
     forfeits = loser.prizes
     if winner is None:
         forfeits += 1

@@ -15,6 +15,7 @@ from contracts.model.checks import (
     get_member,
     get_open_job,
     is_free,
+    is_rival,
     put_claim,
     require,
 )
@@ -81,12 +82,11 @@ def _show(store: Store, job_id: int, sender: Address, top: Digest, standing: Sta
     store.events.append(Event("Claimed", (job_id, sender, top)))
 
 
-def on_join(store: Store, message: Message, job_id: int, top: Digest, rival: Digest) -> None:
+def on_join(store: Store, message: Message, job_id: int, top: Digest) -> None:
     """Join late: with a claim of one's own, or behind one that is disputed.
 
     Whoever joins late gets prizes, but no share of the reward, so that nobody gains by copying the
-    call. `rival` is the top of the claim that this one has met; it matters only if nobody is left
-    of this one.
+    call.
     """
     job = get_open_job(store, job_id)
     require(message.block > job.reveal_deadline, Reason.TOO_EARLY)
@@ -96,8 +96,6 @@ def on_join(store: Store, message: Message, job_id: int, top: Digest, rival: Dig
     require(message.block <= end, Reason.TOO_LATE)
     _require_new(store, message, job_id, job)
     revived = claim is None or claim.contenders == 0
-    if claim is not None and revived:
-        _oppose(store, job_id, claim, rival)
     put_claim(store, job_id, _count_in(claim or Claim(top), shares=False))
     store.put(store.jobs, job_id, replace(job, claims=job.claims + revived))
     _show(store, job_id, message.sender, top, Standing.LATE)
@@ -108,15 +106,6 @@ def get_challenge_deadline(job: Job) -> int:
     return job.reveal_deadline + job.terms.window_blocks
 
 
-def _oppose(store: Store, job_id: int, claim: Claim, rival_top: Digest) -> None:
-    """Take back that the rival of a claim is unopposed."""
-    rival = find_claim(store, job_id, rival_top)
-    is_rival = rival is not None and rival.meeting == claim.meeting and rival.top != claim.top
-    require(is_rival, Reason.NO_SUCH_CLAIM)
-    assert rival is not None
-    put_claim(store, job_id, replace(rival, is_unopposed=False))
-
-
 def on_start_match(
     store: Store,
     message: Message,
@@ -124,10 +113,13 @@ def on_start_match(
     first: Address,
     second: Address,
     tops: tuple[Digest, Digest],
+    rivals: tuple[Digest, Digest],
 ) -> None:
     """Begin a match between two members whose claims meet, or may meet now; anyone may.
 
-    `tops` are those of their histories, of which only keys are remembered.
+    `tops` are those of their histories, of which only keys are remembered. If their claims are to
+    meet, `rivals` are the tops of those that each of the two met last; ignored of a claim that has
+    met none.
     """
     job = get_open_job(store, job_id)
     require(message.block > job.reveal_deadline, Reason.TOO_EARLY)
@@ -139,20 +131,27 @@ def on_start_match(
     are_theirs = all(hash_top(t) == m.key for t, m in zip(tops, members, strict=True))
     require(are_theirs, Reason.NO_SUCH_CLAIM)
     claims = (get_claim(store, job_id, members[0]), get_claim(store, job_id, members[1]))
-    if claims[0].meeting == 0 or claims[0].meeting != claims[1].meeting:
+    if not is_rival(*claims):
+        for claim, rival in zip(claims, rivals, strict=True):
+            _require_free(store, message, job_id, claim, rival)
         _meet(store, message, job_id, job, claims)
     start(store, message, pair, job, tops)
+
+
+def _require_free(store: Store, message: Message, job_id: int, claim: Claim, top: Digest) -> None:
+    """Refuse unless a claim may meet another; if it has met one, that is the one with this top."""
+    rival = find_claim(store, job_id, top)
+    require(claim.meeting == 0 or is_rival(claim, rival), Reason.NO_SUCH_CLAIM)
+    require(is_free(claim, rival, message.block), Reason.CLAIM_MEETING)
 
 
 def _meet(
     store: Store, message: Message, job_id: int, job: Job, claims: tuple[Claim, Claim]
 ) -> None:
-    """Let two claims meet that are free to."""
+    """Let two claims meet."""
     number, end = job.meetings + 1, message.block + job.terms.window_blocks
     for claim in claims:
-        require(is_free(claim, message.block), Reason.CLAIM_MEETING)
-        met = replace(claim, meeting=number, window_end=end, is_unopposed=False)
-        put_claim(store, job_id, met)
+        put_claim(store, job_id, replace(claim, meeting=number, window_end=end))
     store.put(store.jobs, job_id, replace(job, meetings=number, window_end=end))
 
 

@@ -10,6 +10,10 @@ from offchain.commitments.tree import Digest
 Address = str
 """A checksummed hexadecimal address."""
 
+MatchArgs = tuple[int, Address, Address, tuple[Digest, Digest], tuple[Digest, Digest]]
+"""The arguments of the call that begins a match: the job, the members, the tops of their histories
+and those of the claims that these met last, as far as they have to be shown."""
+
 NOBODY = "0x0000000000000000000000000000000000000000"
 ZERO = bytes(32)
 
@@ -93,8 +97,8 @@ class Claim:
     """The top of a history that somebody has bonded.
 
     `contenders` are its members that have not been defeated, `sharers` those of them that share
-    the reward. In its `meeting` (0: none) with another claim, which anybody may join up to and
-    including block `window_end`, `is_unopposed` says whether the other has no contender.
+    the reward. `meeting` is the number of its last with another claim (0: none); anybody may join
+    either up to and including block `window_end`.
     """
 
     top: Digest
@@ -102,7 +106,6 @@ class Claim:
     sharers: int = 0
     meeting: int = 0
     window_end: int = 0
-    is_unopposed: bool = False
 
 
 @dataclass(frozen=True, slots=True)

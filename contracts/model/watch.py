@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Any, cast
 
-from contracts.model.checks import get_tops, is_free
+from contracts.model.checks import may_play, name_match
 from contracts.model.invariants import (
     Step,
     check_step,
@@ -126,7 +126,7 @@ def _close(store: Store, watcher: Watcher, job_id: int, block: int) -> int:
             block = store.jobs[job_id].window_end + 1
             continue
         if pair not in store.matches:
-            args = (job_id, pair.first, pair.second, get_tops(store, pair))
+            args = name_match(store, pair)
             watcher.read(call(store, "start_match", Message(NOBODY, 0, block), *args), block)
         position = watcher.positions[pair]
         block = max(block, position.deadline + 1)
@@ -147,10 +147,8 @@ def _find_pair(store: Store, job_id: int, block: int) -> Pair | None:
         for (of_job, address), member in store.members.items()
         if of_job == job_id and member.is_contender
     ]
-    for (one, claim), (other, rival) in combinations(members, 2):
-        is_meeting = claim.meeting != 0 and claim.meeting == rival.meeting
-        may_meet = is_free(claim, block) and is_free(rival, block)
-        if claim.top != rival.top and (is_meeting or may_meet):
+    for (one, claim), (other, opposed) in combinations(members, 2):
+        if may_play(store, job_id, (claim, opposed), block):
             first, second = sorted((one, other), key=lambda address: int(address, 16))
             return Pair(job_id, first, second)
     return None

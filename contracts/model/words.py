@@ -64,7 +64,6 @@ def pack_claim(claim: Claim) -> int:
         (claim.sharers, 24),
         (claim.meeting, 32),
         (claim.window_end, 40),
-        (claim.is_unopposed, 1),
         (1, 1),
     )
 

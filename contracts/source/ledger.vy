@@ -49,13 +49,11 @@ BOND_AT: constant(uint256) = 171
 PRIZES_AT: constant(uint256) = 8
 KEY_AT: constant(uint256) = 32
 
-# A claim, found by its key: contenders u24 | sharers u24 | meeting u32 | window_end u40
-# | is_unopposed u1 | exists u1.
+# A claim, found by its key: contenders u24 | sharers u24 | meeting u32 | window_end u40 | exists u1.
 SHARERS_AT: constant(uint256) = 24
 MEETING_AT: constant(uint256) = 48
 WINDOW_END_AT: constant(uint256) = 80
-UNOPPOSED: constant(uint256) = 1 << 120
-EXISTS: constant(uint256) = 1 << 121
+EXISTS: constant(uint256) = 1 << 120
 
 U8: constant(uint256) = 2**8 - 1
 U24: constant(uint256) = 2**24 - 1
@@ -190,9 +188,9 @@ def end_match(job_id: uint256, first: address, second: address, outcome: uint256
     member_0: uint256 = self.get_contender(job_id, first)
     member_1: uint256 = self.get_contender(job_id, second)
     if outcome != 0:
-        self._defeat(job_id, first, member_0, member_1)
+        self._defeat(job_id, first, member_0)
     if outcome != 1:
-        self._defeat(job_id, second, member_1, member_0)
+        self._defeat(job_id, second, member_1)
     # No counter overflows: above.
     if outcome == 0:
         self.members[job_id][first] = unsafe_add(member_0, 1 << PRIZES_AT)
@@ -204,7 +202,7 @@ def end_match(job_id: uint256, first: address, second: address, outcome: uint256
 
 
 @internal
-def _defeat(job_id: uint256, account: address, loser: uint256, rival: uint256):
+def _defeat(job_id: uint256, account: address, loser: uint256):
     # Take a contender out; its prizes are forfeited. No counter under- or overflows: the loser was
     # counted as what it is.
     key: uint256 = loser >> KEY_AT
@@ -215,7 +213,6 @@ def _defeat(job_id: uint256, account: address, loser: uint256, rival: uint256):
     self.claims[job_id][key] = claim
     tally: uint256 = self.jobs[job_id].tally
     if claim & U24 == 0:
-        self.claims[job_id][rival >> KEY_AT] |= UNOPPOSED
         tally = unsafe_sub(tally, 1)
     prizes: uint256 = (loser >> PRIZES_AT) & U24
     tally = unsafe_add(tally, 1 << DEFEATED_AT)

@@ -86,42 +86,42 @@ def reveal(job_id: uint256, top: bytes32, salt: bytes32):
 
 @external
 @payable
-def join(job_id: uint256, top: bytes32, rival: bytes32):
+def join(job_id: uint256, top: bytes32):
     """
     @notice Join late, with the bond as the value: with a claim of one's own, or behind one that is
             disputed. It brings prizes, but no share of the reward, so that nobody gains by copying
             the call.
     @param job_id The job.
     @param top The top of the claim.
-    @param rival The top of the claim that it has met; matters only if nobody is left of this one.
     """
     head: uint256 = ledger.get_open_head(job_id)
     require.not_early(block.number > self._get_reveal_deadline(head))
     key: uint256 = ledger.hash_top(top)
     claim: uint256 = ledger.claims[job_id][key]
-    meeting: uint256 = (claim >> ledger.MEETING_AT) & ledger.U32
     last: uint256 = (claim >> ledger.WINDOW_END_AT) & ledger.U40
-    if meeting == 0:
+    if (claim >> ledger.MEETING_AT) & ledger.U32 == 0:
         # Below 2^41.
         window: uint256 = (head >> ledger.WINDOW_BLOCKS_AT) & ledger.U24
         last = unsafe_add(self._get_reveal_deadline(head), window)
     require.not_late(block.number <= last)
     self._require_new(job_id)
     if claim & ledger.U24 == 0:
-        if claim != 0:
-            self._oppose(job_id, key, meeting, ledger.hash_top(rival))
         ledger.jobs[job_id].tally = unsafe_add(ledger.jobs[job_id].tally, 1)
     self._show(job_id, top, key, claim, phases.LATE)
 
 
 @external
-def start_match(job_id: uint256, first: address, second: address, tops: bytes32[2]):
+def start_match(
+    job_id: uint256, first: address, second: address, tops: bytes32[2], rivals: bytes32[2]
+):
     """
     @notice Begin a match between two members whose claims meet, or may meet now; anyone may.
     @param job_id The job.
     @param first The member with the lower address.
     @param second The other.
     @param tops The tops of their histories.
+    @param rivals If their claims are to meet: the tops of those that each of the two met last;
+           ignored of a claim that has met none.
     """
     head: uint256 = ledger.get_open_head(job_id)
     require.not_early(block.number > self._get_reveal_deadline(head))
@@ -132,7 +132,7 @@ def start_match(job_id: uint256, first: address, second: address, tops: bytes32[
     key_1: uint256 = ledger.get_contender(job_id, second) >> ledger.KEY_AT
     require.dispute(key_0 != key_1)
     require.claim(ledger.hash_top(tops[0]) == key_0 and ledger.hash_top(tops[1]) == key_1)
-    self._let_meet(job_id, head, key_0, key_1)
+    self._let_meet(job_id, head, key_0, key_1, rivals)
     turns.start(pair, head, tops)
 
 
@@ -210,24 +210,17 @@ def _show(job_id: uint256, top: bytes32, key: uint256, claim: uint256, standing:
 
 
 @internal
-def _oppose(job_id: uint256, key: uint256, meeting: uint256, rival_key: uint256):
-    # Take back that the rival of a claim is unopposed.
-    rival: uint256 = ledger.claims[job_id][rival_key]
-    is_rival: bool = (rival >> ledger.MEETING_AT) & ledger.U32 == meeting and rival_key != key
-    require.claim(is_rival)
-    ledger.claims[job_id][rival_key] = rival & ~ledger.UNOPPOSED
-
-
-@internal
-def _let_meet(job_id: uint256, head: uint256, key_0: uint256, key_1: uint256):
+def _let_meet(
+    job_id: uint256, head: uint256, key_0: uint256, key_1: uint256, rivals: bytes32[2]
+):
     # Let two claims meet, unless they do.
     claim_0: uint256 = ledger.claims[job_id][key_0]
     claim_1: uint256 = ledger.claims[job_id][key_1]
     meeting: uint256 = (claim_0 >> ledger.MEETING_AT) & ledger.U32
     if meeting != 0 and meeting == (claim_1 >> ledger.MEETING_AT) & ledger.U32:
         return
-    require.free_claim(self._is_free(claim_0))
-    require.free_claim(self._is_free(claim_1))
+    self._require_free(job_id, key_0, claim_0, rivals[0])
+    self._require_free(job_id, key_1, claim_1, rivals[1])
     tally: uint256 = unsafe_add(ledger.jobs[job_id].tally, 1 << ledger.MEETINGS_AT)
     # Block numbers are below 2^39, windows at most 2^20.
     last: uint256 = unsafe_add(block.number, (head >> ledger.WINDOW_BLOCKS_AT) & ledger.U24)
@@ -241,18 +234,24 @@ def _let_meet(job_id: uint256, head: uint256, key_0: uint256, key_1: uint256):
 
 @internal
 @view
-def _is_free(claim: uint256) -> bool:
-    # Whether a claim never met another, or nobody is left of the one that it met.
-    if (claim >> ledger.MEETING_AT) & ledger.U32 == 0:
-        return True
+def _require_free(job_id: uint256, key: uint256, claim: uint256, top: bytes32):
+    # Refuse unless a claim never met another, or nobody is left of the one that it met, which has
+    # this top, and nobody can come any more: both may be joined up to the same block.
+    meeting: uint256 = (claim >> ledger.MEETING_AT) & ledger.U32
+    if meeting == 0:
+        return
+    rival_key: uint256 = ledger.hash_top(top)
+    rival: uint256 = ledger.claims[job_id][rival_key]
+    is_rival: bool = (rival >> ledger.MEETING_AT) & ledger.U32 == meeting and rival_key != key
+    require.claim(is_rival)
     last: uint256 = (claim >> ledger.WINDOW_END_AT) & ledger.U40
-    return claim & ledger.UNOPPOSED != 0 and block.number > last
+    require.free_claim(rival & ledger.U24 == 0 and block.number > last)
 
 
 @internal
 @pure
 def _meet(claim: uint256, met: uint256) -> uint256:
-    # The claim in a new meeting: its number and its window, opposed.
+    # The claim in a new meeting: its number and its window.
     below: uint256 = claim & ((1 << ledger.MEETING_AT) - 1)
     return below | met | ledger.EXISTS
 

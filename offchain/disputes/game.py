@@ -241,9 +241,7 @@ class Game:
     def _play_matches(self) -> Iterator[Played | None]:
         """Begin the matches that can begin, and move once in each, the most urgent first."""
         for pair in list(self._look().find_pairs(self._get_next_block())):
-            contenders = self._look().contenders
-            tops = (contenders[pair.first], contenders[pair.second])
-            args = (self.job_id, pair.first, pair.second, tops)
+            args = self._look().name_match(pair)
             yield self._send("history", "client", "start_match", *args)
         boards = self._look().boards
         for pair in sorted(boards, key=lambda pair: boards[pair].position.deadline):

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 
-from contracts.model.types import Address, Event, Facts, Pair, Position, Terms
+from contracts.model.types import ZERO, Address, Event, Facts, MatchArgs, Pair, Position, Terms
 from contracts.reasons import Ending, Outcome
 from offchain.commitments.tree import Digest
 from offchain.disputes.board import Board, get_pair, read_move
@@ -115,6 +115,15 @@ class Tournament:
         if meeting is None:
             return True
         return block > meeting.window_end and meeting.rival not in self.contenders.values()
+
+    def name_match(self, pair: Pair) -> MatchArgs:
+        """Return the arguments of the call that begins a match of two contenders."""
+        first, second = self.contenders[pair.first], self.contenders[pair.second]
+        met, others = self.meetings.get(first), self.meetings.get(second)
+        rivals = (met.rival if met else ZERO, others.rival if others else ZERO)
+        if rivals == (second, first):
+            rivals = (ZERO, ZERO)
+        return (pair.job_id, pair.first, pair.second, (first, second), rivals)
 
     def find_pairs(self, block: int) -> Iterator[Pair]:
         """Yield the matches that may begin in a block.

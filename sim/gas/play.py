@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from contracts.model.types import ZERO, Address
+from contracts.model.types import Address
 from contracts.reasons import LeafMode, Outcome
 from offchain.chain import Chain, Contract
 from offchain.chain.tester import Tester
@@ -80,7 +80,7 @@ def _play(scenario: Scenario, game: Game) -> Iterator[Played]:
 
 def _join(game: Game, late: Player) -> Played:
     """Let a player join the others of its claim."""
-    args = (game.job_id, late.run.history.top, ZERO)
+    args = (game.job_id, late.run.history.top)
     bond = game.stakes.bond_wei
     outcome = game.referee.transact("join", *args, sender=late.address, value_wei=bond)
     game.players = [*game.players, late]

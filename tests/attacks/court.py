@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any
 
-from contracts.model.checks import get_tops
+from contracts.model.checks import name_match
 from contracts.model.types import Address, Event, Job, Pair, Position, Terms
 from contracts.reasons import Ending, Outcome, Phase
 from offchain.commitments.tags import Tag
@@ -93,11 +93,10 @@ class Court:
         """Let a member show its claim."""
         self.referee.call("reveal", self.members[seat], self.job_id, self.get_top(seat), SALT)
 
-    def join(self, seat: int, rival: int = 0) -> None:
-        """Let a member join late, against the claim of another."""
-        tops = self.get_top(seat), self.get_top(rival)
-        bond = self.terms.bond_wei
-        self.referee.call("join", self.members[seat], self.job_id, *tops, value_wei=bond)
+    def join(self, seat: int) -> None:
+        """Let a member join late."""
+        top, bond = self.get_top(seat), self.terms.bond_wei
+        self.referee.call("join", self.members[seat], self.job_id, top, value_wei=bond)
 
     def assemble(self, seats: Sequence[int] | None = None) -> "Court":
         """Bring members, all if not said otherwise, to the end of the time for revealing."""
@@ -123,8 +122,7 @@ class Court:
 
     def name_match(self, pair: Pair) -> tuple[Any, ...]:
         """Return the arguments of the call that begins a match."""
-        tops = get_tops(self.referee.store, pair)
-        return (self.job_id, pair.first, pair.second, tops)
+        return name_match(self.referee.store, pair)
 
     def begin(self) -> Pair:
         """Assemble, and begin the match of the first two members."""

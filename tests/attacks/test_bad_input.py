@@ -15,6 +15,7 @@ from tests.attacks.court import HONEST, LIE, SALT, Call, Court, open_court
 from tests.attacks.twin import Twin
 
 NO_DIVE = Dive(0, ZERO, (), ())
+NOTHING = (ZERO, ZERO)
 VERIFIER = 7
 """The account of the bounded verifier."""
 
@@ -24,8 +25,8 @@ def list_job_calls(court: Court, job_id: int) -> Iterator[tuple[str, tuple[Any, 
     first, second = court.get_pair().first, court.get_pair().second
     yield "commit", (job_id, SALT), court.terms.bond_wei
     yield "reveal", (job_id, court.get_top(0), SALT), 0
-    yield "join", (job_id, court.get_top(0), court.get_top(1)), court.terms.bond_wei
-    yield "start_match", (job_id, first, second, (ZERO, ZERO)), 0
+    yield "join", (job_id, court.get_top(0)), court.terms.bond_wei
+    yield "start_match", (job_id, first, second, NOTHING, NOTHING), 0
     yield "settle", (job_id, court.get_top(0)), 0
     yield "collect", (job_id,), 0
 
@@ -268,7 +269,7 @@ def test_bonds_that_are_not_the_bond(referee: Twin) -> None:
     for value in (0, bond - 1, bond + 1, 2 * bond):
         assert referee.refused(*commit, value_wei=value) == Reason.WRONG_BOND
     referee.mine_to(court.job.reveal_deadline + 1)
-    join = ("join", court.members[0], court.job_id, court.get_top(0), ZERO)
+    join = ("join", court.members[0], court.job_id, court.get_top(0))
     for value in (0, bond - 1, bond + 1, 2 * bond):
         assert referee.refused(*join, value_wei=value) == Reason.WRONG_BOND
 
@@ -279,18 +280,18 @@ def test_matches_that_cannot_begin(referee: Twin) -> None:
     for seat in range(3):
         court.commit(seat)
     pair = court.get_pair()
-    match, tops = ("start_match", court.client, court.job_id), (ZERO, ZERO)
-    assert referee.refused(*match, pair.first, pair.second, tops) == Reason.TOO_EARLY
+    match, tops = ("start_match", court.client, court.job_id), (NOTHING, NOTHING)
+    assert referee.refused(*match, pair.first, pair.second, *tops) == Reason.TOO_EARLY
     referee.mine_to(court.job.commit_deadline + 1)
     court.reveal(0)
     court.reveal(1)
-    assert referee.refused(*match, pair.first, pair.second, tops) == Reason.TOO_EARLY
+    assert referee.refused(*match, pair.first, pair.second, *tops) == Reason.TOO_EARLY
     referee.mine_to(court.job.reveal_deadline + 1)
     hidden = court.get_pair(0, 2)
-    assert referee.refused(*match, hidden.first, hidden.second, tops) == Reason.NOT_CONTENDER
-    assert referee.refused(*match, NOBODY, pair.second, tops) == Reason.NOT_CONTENDER
-    assert referee.refused(*match, pair.second, pair.first, tops) == Reason.WRONG_ORDER
-    assert referee.refused(*match, pair.first, pair.first, tops) == Reason.WRONG_ORDER
+    assert referee.refused(*match, hidden.first, hidden.second, *tops) == Reason.NOT_CONTENDER
+    assert referee.refused(*match, NOBODY, pair.second, *tops) == Reason.NOT_CONTENDER
+    assert referee.refused(*match, pair.second, pair.first, *tops) == Reason.WRONG_ORDER
+    assert referee.refused(*match, pair.first, pair.first, *tops) == Reason.WRONG_ORDER
     court.start()
 
 

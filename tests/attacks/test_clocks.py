@@ -197,7 +197,7 @@ def test_c8_windows_close_after_their_last_block(referee: Twin) -> None:
     assert referee.refused(*reveal) == Reason.TOO_EARLY
     assert referee.refused(*commit, value_wei=bond) == Reason.TOO_LATE
     referee.mine_to(court.job.reveal_deadline)
-    join = ("join", court.members[1], court.job_id, court.get_top(1), top)
+    join = ("join", court.members[1], court.job_id, court.get_top(1))
     assert referee.refused(*join, value_wei=bond) == Reason.TOO_EARLY
     assert referee.refused(*reveal) == Reason.TOO_LATE
     referee.mine_to(court.job.window_end)

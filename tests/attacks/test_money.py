@@ -194,7 +194,7 @@ def test_m6_client_as_a_member_is_paid_as_both(referee: Twin) -> None:
     late.members[2] = late.client
     late.assemble([0, 1])
     late.start()
-    late.join(2, 0)
+    late.join(2)
     pair = late.start(0, 2)
     late.finish(pair)
     late.settle(1)
@@ -281,8 +281,8 @@ def test_m10_nobody_lengthens_a_window_of_others(referee: Twin) -> None:
     met = referee.claim(court.job_id, court.get_top(0))
     assert met is not None
     at = court.at(pair)
-    court.join(2, 1)
-    court.join(3, 0)
+    court.join(2)
+    court.join(3)
     court.start(2, 3)
     assert court.at(pair) == at
     for seat in (0, 1):

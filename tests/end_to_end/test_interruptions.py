@@ -48,8 +48,9 @@ def check_reading(game: Game) -> None:
         meeting = tournament.meetings.get(top)
         assert (claim.meeting == 0) == (meeting is None)
         assert claim.window_end == (meeting.window_end if meeting else 0)
+        rival = referee.claim(game.job_id, meeting.rival) if meeting else None
         for block in (claim.window_end, claim.window_end + 1):
-            assert tournament.is_free(top, block) == is_free(claim, block)
+            assert tournament.is_free(top, block) == is_free(claim, rival, block)
     for player in game.players:
         standing = referee.member(game.job_id, player.address).standing
         assert (standing in LEFT) == (player.address in tournament.contenders)

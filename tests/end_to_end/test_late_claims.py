@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from contracts.model.types import ZERO
 from contracts.reasons import Ending, Phase, Standing
 from offchain.commitments.tags import Tag
 from offchain.commitments.tree import Digest, Tree, hash_root
@@ -30,10 +29,10 @@ def play_until(game: Game, call: str) -> None:
     assert any(played.call == call for played in game.play())
 
 
-def join(game: Game, player: Player, rival: Digest = ZERO) -> Game:
+def join(game: Game, player: Player) -> Game:
     """Let a player join late, and return the game with it."""
     top, bond = player.run.history.top, game.stakes.bond_wei
-    game.referee.transact("join", game.job_id, top, rival, sender=player.address, value_wei=bond)
+    game.referee.transact("join", game.job_id, top, sender=player.address, value_wei=bond)
     game.players = [*game.players, player]
     return game
 
@@ -61,8 +60,7 @@ def test_a_claim_whose_defender_fails_is_joined_and_wins(case: Case, liars: dict
     game = make_game(court, case, players, stakes=stakes)
     play_until(game, "timeout")
     assert game.referee.member(game.job_id, game.players[0].address).standing is Standing.DEFEATED
-    rival = liars["lazy-1"].history.top
-    game = join(game, Player("honest-1", court.accounts[9], case.honest), rival)
+    game = join(game, Player("honest-1", court.accounts[9], case.honest))
     assert list(game.play())
     assert game.get_winners() == ["honest-1"]
     late = game.referee.member(game.job_id, court.accounts[9])

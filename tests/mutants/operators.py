@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, cast
 
+from contracts.model.checks import name_match
 from contracts.model.invariants import copy_store
 from contracts.model.referee import call
 from contracts.model.types import MIN_BOND_WEI, Facts, Message, Pair, Terms
@@ -209,9 +210,9 @@ class Table:
 
     def meet(self, one: str, other: str) -> Pair:
         """Begin a match."""
-        tops = (self.seats[one].history.top, self.seats[other].history.top)
-        self.call("start_match", CLIENT, 0, one, other, tops)
-        return Pair(0, one, other)
+        pair = Pair(0, one, other)
+        self.call("start_match", CLIENT, *name_match(self.tape.store, pair))
+        return pair
 
     def call(self, name: str, sender: str, *args: Any) -> str | None:
         """Make a call, and see what becomes of the matches."""

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
+from contracts.model.checks import name_match
 from contracts.model.types import (
     MAX_BLOCKS,
     MAX_BOND_WEI,
@@ -12,6 +13,7 @@ from contracts.model.types import (
     MAX_STEPS,
     MIN_BOND_WEI,
     ZERO,
+    Pair,
     Terms,
 )
 from contracts.model.words import hash_commitment
@@ -23,6 +25,7 @@ from tests.mutants.tape import CLIENT, MEMBERS, SALT, VERIFIER, Tape
 
 SIZE = Size(checkpoints=5, checkpoint_every=1, operators=7, rows=1, columns=2, terms=3)
 """Small: these stories are about who joins, meets, loses and is paid."""
+NOTHING = (ZERO, ZERO)
 RUNS = (None, *(Lie(2, mask=mask) for mask in (1, 2, 4, 8)))
 """The truth, and lies in the same place."""
 
@@ -114,11 +117,11 @@ class _Timetable:
         tape.call("commit", member, 0, digest, value_wei=value_wei)
         for claim, salt in ((top, ZERO), (top, SALT), (self.tops[0], SALT)):
             tape.call("reveal", member, 0, claim, salt)
-        tape.call("start_match", CLIENT, 0, *self.seats[:2], tuple(self.tops[:2]))
+        tape.call("start_match", CLIENT, 0, *self.seats[:2], tuple(self.tops[:2]), NOTHING)
 
     def _try_join(self, account: str, top: bytes, *, job_id: int = 0, short_wei: int = 0) -> None:
         value_wei = self.terms.bond_wei - short_wei
-        self.tape.call("join", account, job_id, top, self.tops[0], value_wei=value_wei)
+        self.tape.call("join", account, job_id, top, value_wei=value_wei)
 
     def _commit(self) -> None:
         tape, bond = self.tape, self.terms.bond_wei
@@ -140,7 +143,7 @@ class _Timetable:
         self._try_join(self.seats[3], tops[3])
         tape.call("reveal", second, 0, tops[1], SALT)
         tape.call("settle", CLIENT, 0, tops[0])
-        tape.call("start_match", CLIENT, 0, first, second, (tops[0], tops[1]))
+        tape.call("start_match", CLIENT, 0, first, second, (tops[0], tops[1]), NOTHING)
 
     def _join(self) -> None:
         tape, late = self.tape, self.seats[3]
@@ -164,7 +167,7 @@ class _Timetable:
         for first, second in ((0, 1), (1, 0), (0, 0), (0, 2), (0, 4)):
             right = (tops[first], tops[second])
             for pair in (right[::-1], (ZERO, right[1]), (right[0], ZERO), right):
-                tape.call("start_match", CLIENT, 0, seats[first], seats[second], pair)
+                tape.call("start_match", CLIENT, 0, seats[first], seats[second], pair, NOTHING)
         for job_id in (0, 9):
             tape.call("collect", seats[0], job_id)
 
@@ -196,7 +199,7 @@ def _pay_all(table: Table) -> None:
     """Ask what everybody is owed, and collect it, twice."""
     tape = table.tape
     tape.call("commit", MEMBERS[7], 0, SALT, value_wei=table.terms.bond_wei)
-    tape.call("join", MEMBERS[7], 0, SALT, ZERO, value_wei=table.terms.bond_wei)
+    tape.call("join", MEMBERS[7], 0, SALT, value_wei=table.terms.bond_wei)
     late = [account for _, account in tape.store.members if account not in table.seats]
     for account in (*table.seats, *late, CLIENT, VERIFIER):
         tape.note("get_debt", CLIENT, 0, account)
@@ -316,22 +319,32 @@ def _tell_tournament(plan: Sequence[tuple[int, int, int]], lies: Sequence[int]) 
         members = tape.store.members
         if tops[first] == tops[second] or not all(members[0, m].is_contender for m in (one, other)):
             continue
-        meet = ("start_match", CLIENT, 0, one, other, (tops[first], tops[second]))
+        meet = ("start_match", CLIENT, *name_match(tape.store, Pair(0, one, other)))
         if table.call(*meet) is not None:
             # The claims are free again when the window is over, and nobody is left of the others.
             tape.block = tape.store.jobs[0].window_end
             table.call(*meet)
             tape.block += 1
+            _show_wrong(table, meet)
             table.call(*meet)
         if any((pair.first, pair.second) == (one, other) for pair in table.boards):
             _rule(table, one, other, outcome)
-            _come_late(table, tops)
+            _come_late(table)
     _finish(table)
     return tape.calls
 
 
-def _come_late(table: Table, tops: Sequence[bytes]) -> None:
-    """Join claims of which nobody is left, with the right rival and with wrong ones."""
+def _show_wrong(table: Table, meet: Sequence[Any]) -> None:
+    """Begin a match of which one side has not met whom it shows, if anybody."""
+    *call, (one, other) = meet
+    for wrong in (ZERO, *(claim.top for claim in table.tape.store.claims.values())):
+        for rivals in ((wrong, other), (one, wrong)):
+            if rivals != (one, other):
+                table.try_in_vain(*call, rivals)
+
+
+def _come_late(table: Table) -> None:
+    """Join claims of which nobody is left, in the last block for it or in the next."""
     tape, bond = table.tape, table.terms.bond_wei
     newcomers = [m for m in MEMBERS[5:] if (0, m) not in tape.store.members]
     gone = [c.top for c in tape.store.claims.values() if not c.contenders and c.meeting]
@@ -339,8 +352,7 @@ def _come_late(table: Table, tops: Sequence[bytes]) -> None:
         return
     end = max(c.window_end for c in tape.store.claims.values() if c.top == gone[-1])
     tape.block = max(tape.block, end + len(tape.calls) % 3 // 2)
-    for rival in (ZERO, gone[-1], *tops):
-        tape.call("join", newcomers[0], 0, gone[-1], rival, value_wei=bond)
+    tape.call("join", newcomers[0], 0, gone[-1], value_wei=bond)
 
 
 def _tell_dead_match(lies: Sequence[int], *, is_first: bool) -> list[Call]:
@@ -375,12 +387,10 @@ def _tell_revival(outcome: int) -> list[Call]:
     table.begin()
     _rule(table, one, other, outcome)
     gone = 0 if outcome == 1 else 1
-    for rival in (ZERO, tops[gone], tops[2], tops[1 - gone]):
-        tape.call("join", newcomer, 0, tops[gone], rival, value_wei=table.terms.bond_wei)
+    tape.call("join", newcomer, 0, tops[gone], value_wei=table.terms.bond_wei)
     tape.block = tape.store.jobs[0].window_end + 1
-    table.call("start_match", CLIENT, 0, (one, other)[1 - gone], third, (tops[1 - gone], tops[2]))
-    table.call("start_match", CLIENT, 0, third, newcomer, (tops[2], tops[gone]))
-    left = ((one, other)[1 - gone], newcomer)
-    table.call("start_match", CLIENT, 0, *left, (tops[1 - gone], tops[gone]))
+    left = (one, other)[1 - gone]
+    for first, second in ((left, third), (third, newcomer), (left, newcomer)):
+        table.call("start_match", CLIENT, *name_match(tape.store, Pair(0, first, second)))
     _finish(table)
     return tape.calls

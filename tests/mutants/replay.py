@@ -8,7 +8,7 @@ from typing import Any
 from contracts.compiler import Artifact
 from contracts.deployment import deploy_referee
 from contracts.model.abi import pack_args
-from contracts.model.checks import get_tops
+from contracts.model.checks import name_match
 from contracts.model.leaf import compute_leaf, read_node
 from contracts.model.ledger import calculate_debt
 from contracts.model.referee import call
@@ -72,7 +72,7 @@ def _list_words(store: Store) -> Iterator[Any]:
     yield from map(pack_claim, store.claims.values())
     yield from map(hash_pair, store.matches)
     for (job_id, one), (_, other) in pairwise(store.members):
-        yield get_tops(store, Pair(job_id, one, other))
+        yield name_match(store, Pair(job_id, one, other))
 
 
 def _view(store: Store, name: str, message: Message, *args: Any) -> Any:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from contracts.model.checks import get_tops
+from contracts.model.checks import name_match
 from contracts.model.types import MIN_BOND_WEI, ZERO, Dive, Terms
 from contracts.model.words import hash_commitment
 from contracts.reasons import LeafMode, Phase, Status
@@ -116,14 +116,15 @@ class Teller:
         """Do one of the things that somebody could do now."""
         tournament.read(self.tape.log)
         if self._chance(0.1):
-            self._join_late(terms, tournament)
+            self._join_late(terms)
         pairs = list(tournament.find_pairs(self.tape.block))
         boards = list(tournament.boards.values())
         if pairs and (not boards or self._chance(0.3)):
             pair = pairs[self._draw(0, len(pairs) - 1)]
-            tops = get_tops(self.tape.store, pair)
+            *args, tops, rivals = name_match(self.tape.store, pair)
             tops = (tops[0], ZERO) if self._chance(0.03) else tops
-            self._send(CLIENT, "start_match", 0, pair.first, pair.second, tops)
+            rivals = self._confuse(rivals) if self._chance(0.1) else rivals
+            self._send(CLIENT, "start_match", *args, tops, rivals)
         elif boards:
             self._move(boards[self._draw(0, len(boards) - 1)], terms)
         else:
@@ -135,17 +136,21 @@ class Teller:
             self._send(CLIENT, "settle", 0, ZERO)
             self._send(MEMBERS[0], "collect", 0)
 
-    def _join_late(self, terms: Terms, tournament: Tournament) -> None:
+    def _confuse(self, rivals: tuple[bytes, bytes]) -> tuple[bytes, bytes]:
+        """Return one of the claims that two others met, and in place of its opposite any claim."""
+        tops = [*sorted({run.history.top for run in self.runs.values()}), ZERO]
+        wrong = tops[self._draw(0, len(tops) - 1)]
+        return (rivals[0], wrong) if self._chance(0.5) else (wrong, rivals[1])
+
+    def _join_late(self, terms: Terms) -> None:
         tops = list({run.history.top for run in self.runs.values()})
         top = tops[self._draw(0, len(tops) - 1)]
-        meeting = tournament.meetings.get(top)
         joined = [member for job, member in self.tape.store.members if job == 0]
         free = [member for member in MEMBERS if member not in joined]
         if free:
             value = terms.bond_wei - (0 if self._chance(0.8) else 1)
-            rival = meeting.rival if meeting else ZERO
             known = {run.history.top: run for run in self.runs.values()}
-            if self._send(free[0], "join", 0, top, rival, value_wei=value):
+            if self._send(free[0], "join", 0, top, value_wei=value):
                 self.runs[free[0]] = known[top]
 
     def _move(self, board: Board, terms: Terms) -> None:

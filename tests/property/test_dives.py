@@ -11,6 +11,7 @@ from contracts.model.referee import call
 from contracts.model.types import (
     MIN_BOND_WEI,
     NOBODY,
+    ZERO,
     Dive,
     Event,
     Facts,
@@ -64,7 +65,8 @@ def start_match(trees: Sequence[Tree]) -> tuple[Store, Pair, Position]:
     for member, tree in zip((FIRST, SECOND), trees, strict=True):
         call(store, "reveal", Message(member, 0, 3), 0, tree.top, salt)
     tops = (trees[0].top, trees[1].top)
-    (started,) = call(store, "start_match", Message(CLIENT, 0, 4), 0, FIRST, SECOND, tops)
+    args = (0, FIRST, SECOND, tops, (ZERO, ZERO))
+    (started,) = call(store, "start_match", Message(CLIENT, 0, 4), *args)
     position = started.args[3]
     assert isinstance(position, Position)
     return store, Pair(0, FIRST, SECOND), position

@@ -127,7 +127,6 @@ REFUSED: dict[str, tuple[Reason, ...]] = {
     "join": (
         Reason.ALREADY_JOINED,
         Reason.CLOSED,
-        Reason.NO_SUCH_CLAIM,
         Reason.NO_SUCH_JOB,
         Reason.TOO_EARLY,
         Reason.TOO_LATE,

@@ -8,7 +8,7 @@ from math import ceil, log2
 from random import Random
 from typing import Any
 
-from contracts.model.checks import get_member, get_tops, is_free
+from contracts.model.checks import find_claim, get_member, may_play, name_match
 from contracts.model.invariants import get_match_bound
 from contracts.model.types import (
     ZERO,
@@ -193,8 +193,7 @@ class Table:
     def _start(self) -> None:
         """Start all matches that may begin now, in any order."""
         while pair := self._find_pair():
-            tops = get_tops(self.store, pair)
-            self.call("start_match", CLIENT, 0, pair.first, pair.second, tops)
+            self.call("start_match", CLIENT, *name_match(self.store, pair))
         self.is_news = False
 
     def _join(self) -> None:
@@ -205,17 +204,14 @@ class Table:
                 self._join_late(member, self._get_top(member))
 
     def _join_late(self, member: Address, top: bytes) -> None:
-        claims = list(self.store.claims.values())
-        own = next((claim for claim in claims if claim.top == top), None)
-        rivals = [c.top for c in claims if own and c.meeting == own.meeting and c is not own]
+        own = find_claim(self.store, 0, top)
         end = FIRST_JOIN + STAKES.window_blocks - 1
         if own and own.meeting:
             end = own.window_end
-        args = (0, top, *(rivals or [ZERO])[:1])
         if self.block > end:
-            self.refuse(Reason.TOO_LATE, "join", member, *args)
+            self.refuse(Reason.TOO_LATE, "join", member, 0, top)
             return
-        self.call("join", member, *args, value_wei=STAKES.bond_wei)
+        self.call("join", member, 0, top, value_wei=STAKES.bond_wei)
         self.books.show(member, shares=False)
         self.tally.late += 1
         self.is_news = True
@@ -229,13 +225,11 @@ class Table:
         if len({claim.top for _, claim in found}) < 2:
             return None
         self.rng.shuffle(found)
-        for (one, claim), (other, rival) in combinations(found, 2):
+        for (one, claim), (other, opposed) in combinations(found, 2):
             pair = Pair(0, min(one, other), max(one, other))
-            if claim.top == rival.top or pair in self.boards:
+            if pair in self.boards:
                 continue
-            if claim.meeting and claim.meeting == rival.meeting:
-                return pair
-            if is_free(claim, self.block) and is_free(rival, self.block):
+            if may_play(self.store, 0, (claim, opposed), self.block):
                 return pair
         return None
 

@@ -9,17 +9,19 @@ that the graph is finite; it must have no cycle, or the job could be held up for
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import combinations
+from itertools import combinations, product
 from typing import Any
 
-from contracts.model.checks import get_tops, is_free
+from contracts.model.checks import is_rival, may_play, name_match
 from contracts.model.descent import BOTH
 from contracts.model.invariants import Step, check_step, copy_store, is_unchanged
 from contracts.model.ledger import calculate_debt
 from contracts.model.referee import call
 from contracts.model.tournament import get_challenge_deadline
 from contracts.model.types import (
+    ZERO,
     Address,
+    Claim,
     Dive,
     Event,
     Facts,
@@ -273,16 +275,8 @@ class Search:
 
     def _list_pairs(self, world: World) -> Iterator[Pair]:
         """Yield all matches that may begin."""
-        members = [
-            (address, world.store.claims[key])
-            for (_, address), member in world.store.members.items()
-            if member.is_contender and (key := (JOB, member.key))
-        ]
-        for (one, claim), (other, rival) in combinations(members, 2):
-            pair = Pair(JOB, *sorted((one, other)))
-            is_meeting = claim.meeting != 0 and claim.meeting == rival.meeting
-            may_meet = is_free(claim, world.block) and is_free(rival, world.block)
-            if claim.top != rival.top and pair not in world.boards and (is_meeting or may_meet):
+        for pair, claims in _list_opponents(world):
+            if may_play(world.store, JOB, claims, world.block):
                 yield pair
 
     # What the adversary may do.
@@ -294,8 +288,8 @@ class Search:
             yield from self._show(world, villain)
         if world.block <= world.job.reveal_deadline:
             return
-        for pair in self._list_pairs(world):
-            yield _start(world, any_one, pair)
+        for pair, claims in _list_opponents(world):
+            yield from _list_starts(world, any_one, pair, claims)
         yield from self._list_matters(world)
         for top in {claim.top for claim in world.store.claims.values()}:
             yield Call("settle", any_one, (JOB, top))
@@ -312,9 +306,7 @@ class Search:
                 yield Call("reveal", villain.address, (JOB, villain.top, SALT))
             return
         if (JOB, villain.address) not in world.store.members:
-            for rival in {claim.top for claim in world.store.claims.values()} - {villain.top}:
-                args = (JOB, villain.top, rival)
-                yield Call("join", villain.address, args, self.terms.bond_wei)
+            yield Call("join", villain.address, (JOB, villain.top), self.terms.bond_wei)
 
     def _attack(self, board: Board) -> Iterator[Call]:
         """Yield what any account of the adversary can do in a match, for either side."""
@@ -416,8 +408,33 @@ def decide(run: PaperRun, board: Board, side: int) -> Move:
 
 def _start(world: World, sender: Address, pair: Pair) -> Call:
     """Return the call that begins a match."""
-    tops = get_tops(world.store, pair)
-    return Call("start_match", sender, (JOB, pair.first, pair.second, tops))
+    return Call("start_match", sender, name_match(world.store, pair))
+
+
+def _list_opponents(world: World) -> Iterator[tuple[Pair, tuple[Claim, Claim]]]:
+    """Yield all contenders of different claims that have no match, with these claims."""
+    members = [
+        (address, world.store.claims[JOB, member.key])
+        for (_, address), member in sorted(world.store.members.items())
+        if member.is_contender
+    ]
+    for (first, claim), (second, opposed) in combinations(members, 2):
+        pair = Pair(JOB, first, second)
+        if claim.top != opposed.top and pair not in world.boards:
+            yield pair, (claim, opposed)
+
+
+def _list_starts(
+    world: World, sender: Address, pair: Pair, claims: tuple[Claim, Claim]
+) -> Iterator[Call]:
+    """Yield all calls that could begin a match: whichever claims are shown as those met last."""
+    *args, rivals = name_match(world.store, pair)
+    shown = [rivals]
+    if not is_rival(*claims):
+        tops = sorted(claim.top for claim in world.store.claims.values())
+        shown = list(product(*(tops if claim.meeting else [ZERO] for claim in claims)))
+    for tops_met in shown:
+        yield Call("start_match", sender, (*args, tops_met))
 
 
 def get_longest_path(edges: Sequence[Sequence[tuple[int, int]]]) -> int:

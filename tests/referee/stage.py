@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import cache
 from typing import Any
 
-from contracts.model.checks import get_tops
+from contracts.model.checks import name_match
 from contracts.model.types import (
     MAX_BOND_WEI,
     MIN_BOND_WEI,
@@ -57,6 +57,7 @@ LIES = (
 and in the state after the step, where the operator is their number."""
 HUGE = 1 << 255
 NO_DIVE = Dive(0, ZERO, (), ())
+NO_RIVALS = (ZERO, ZERO)
 
 Pick = Callable[[Sequence[Any]], Any]
 
@@ -170,8 +171,7 @@ class Stage:
         if self.twins.block <= job.reveal_deadline:
             self.commit(cast, account, run, value_wei)
             return
-        tops = (run.history.top, self._pick_top(cast))
-        if self.make(cast, Call("join", account, (cast.job_id, *tops), value_wei)):
+        if self.make(cast, Call("join", account, (cast.job_id, run.history.top), value_wei)):
             cast.runs[account] = run
 
     def commit(
@@ -206,9 +206,10 @@ class Stage:
         other = self.pick(others * 9 + list(PROVIDERS))
         pair = sorted((one, other))
         pair = self.pick((pair,) * 9 + (pair[::-1],))
-        tops = get_tops(self.twins.store, Pair(cast.job_id, pair[0], pair[1]))
+        *args, tops, rivals = name_match(self.twins.store, Pair(cast.job_id, pair[0], pair[1]))
         tops = self.pick((tops,) * 9 + (tops[::-1],))
-        self.make(cast, Call("start_match", self.pick(ACCOUNTS), (cast.job_id, *pair, tops)))
+        rivals = self.pick((rivals,) * 9 + (rivals[::-1], tops))
+        self.make(cast, Call("start_match", self.pick(ACCOUNTS), (*args, tops, rivals)))
 
     def close(self, cast: Cast) -> None:
         """Settle the job, or collect what it owes."""
@@ -228,15 +229,15 @@ class Stage:
         """Make any of these calls at the wrong time, or for a job that does not exist."""
         job_id = self.pick((cast.job_id, len(self.twins.store.jobs)))
         account, top = self.pick(ACCOUNTS), self._pick_top(cast)
-        bond_wei = self.get_terms(cast).bond_wei
+        bond_wei, nothing = self.get_terms(cast).bond_wei, (ZERO, ZERO)
         calls = (
             Call("commit", account, (job_id, top), bond_wei),
             Call("reveal", account, (job_id, top, SALT)),
-            Call("join", account, (job_id, top, ZERO), bond_wei),
+            Call("join", account, (job_id, top), bond_wei),
             Call("settle", account, (job_id, top)),
             Call("settle", account, (job_id, top), 1),
             Call("collect", account, (job_id,)),
-            Call("start_match", account, (job_id, *PROVIDERS[:2], (ZERO, ZERO))),
+            Call("start_match", account, (job_id, *PROVIDERS[:2], nothing, NO_RIVALS)),
         )
         self.make(cast, self.pick(calls))
 

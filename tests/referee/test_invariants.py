@@ -18,6 +18,7 @@ from contracts.model.invariants import (
     Step,
     check_step,
     check_store,
+    claims_meet_when_free,
     closed_jobs_stay_closed,
     copy_store,
     moves_in_closed_jobs_change_a_word,
@@ -91,7 +92,7 @@ CORRUPTIONS: dict[str, Callable[[Store, int], None]] = {
     "only_the_beaten_are_left_behind": lambda s, j: change_claim(s, j, meeting=9),
     "live_matches_are_of_one_meeting": lambda s, j: change_claim(s, j, meeting=9),
     "claims_lie_under_their_tops": lambda s, j: change_claim(s, j, top=b"\7" * 32),
-    "unopposed_claims_have_no_rival_left": lambda s, j: change_claim(s, j, is_unopposed=True),
+    "meetings_are_left_by_one_at_most": lambda s, j: change_job(s, j, meetings=9),
     "only_contenders_hold_prizes": lambda s, j: change_member(s, j, Standing.DEFEATED, prizes=1),
     "only_closed_jobs_have_paid": lambda s, j: change_member(s, j, Standing.PAID),
     "shown_members_have_a_claim": lambda s, j: change_member(s, j, Standing.LATE, key=b"\7" * 28),
@@ -227,6 +228,24 @@ def test_a_distorted_call_is_seen(name: str) -> None:
     check_step(step)
     with pytest.raises(BrokenInvariantError):
         check_step(distort(step))
+
+
+def goes_on(step: Step) -> bool:
+    """Whether a claim that has met another meets a new one."""
+    before, after = step.before.claims, step.after.claims
+    return any(claim.meeting not in {0, after[key].meeting} for key, claim in before.items())
+
+
+@pytest.mark.parametrize("changes", [{"contenders": 1}, {"window_end": 1 << 30}, {"meeting": 9}])
+def test_a_claim_that_goes_on_too_early_is_seen(changes: dict[str, int]) -> None:
+    """It may not while its rival has a contender, or can be joined, or is not the one shown."""
+    step = find("start_match", goes_on)
+    assert claims_meet_when_free(step)
+    before = copy_store(step.before)
+    for key, claim in before.claims.items():
+        if claim.meeting and not claim.contenders:
+            before.claims[key] = replace(claim, **changes)  # type: ignore[arg-type]  # all of these are integers
+    assert not claims_meet_when_free(replace(step, before=before))
 
 
 def close_before(step: Step) -> Step:
