@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from contracts.model.types import ZERO, Store
+from contracts.model.types import ZERO
 from offchain.commitments.tree import Digest
 from offchain.disputes.evidence import rule_for
 from offchain.disputes.game import Game, Player, Stakes
@@ -67,8 +67,7 @@ class Market:
             ChainError: the money of a job does not add up.
         """
         venue = self.venue
-        store = Store(venue.chain_id, venue.contract)
-        witness = Witness(venue.referee, store, f"seed {self.seed}")
+        witness = Witness(venue.referee, f"seed {self.seed}")
         for number, draws in enumerate(draw_jobs(self.seed, self.jobs, len(self.agents))):
             task = self.make_task(number)
             runs = 1 + sum(self.agents[seat].accounts for seat in draws.seats)

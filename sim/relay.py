@@ -18,6 +18,16 @@ class Relay:
     def __init__(self, referee: Referee) -> None:
         self.referee = referee
 
+    @property
+    def chain_id(self) -> int:
+        """The chain on which it is."""
+        return self.referee.chain_id
+
+    @property
+    def address(self) -> Address:
+        """Where it is there."""
+        return self.referee.address
+
     def transact(self, name: str, *args: Any, sender: Address, value_wei: int = 0) -> Outcome:
         """Make a call."""
         return self.referee.transact(name, *args, sender=sender, value_wei=value_wei)

@@ -12,7 +12,7 @@ from random import Random
 from typing import Any
 
 from contracts.deployment import deploy_referee
-from contracts.model.types import Address, Pair, Store, Terms
+from contracts.model.types import Address, Pair, Terms
 from contracts.reasons import Status
 from offchain.chain import Chain
 from offchain.chain.receipts import Mined, Transaction
@@ -77,12 +77,6 @@ def open_swarm(lies: Sequence[Lie]) -> "Swarm":
     return Swarm(ChainReferee(chain, contract, 0), chain.accounts, lies)
 
 
-def make_empty(referee: BusyModel | ChainReferee) -> Store:
-    """Return what a referee remembers before its first call."""
-    place = referee.store if isinstance(referee, BusyModel) else referee
-    return Store(place.chain_id, place.address)
-
-
 @dataclass(slots=True)
 class Tally:
     """How much a swarm and its opponent have done.
@@ -144,7 +138,7 @@ class Swarm:
 
     def __post_init__(self) -> None:
         label = f"a swarm of {len(self.lies)}"
-        self._witness = Witness(self.referee, make_empty(self.referee), label)
+        self._witness = Witness(self.referee, label)
         self._witness.watcher.honest[0] = frozenset(self.accounts[:1])
         self.task: PaperTask = make_task(SIZE)
         self.honest = self.accounts[0]

@@ -15,24 +15,25 @@ class Venue:
 
     Attributes:
         referee: the contract or the model.
-        chain_id: its chain's.
-        contract: its address.
         client: opens the jobs.
         verifier: posts rulings.
         providers: the accounts of each agent.
     """
 
     referee: Referee
-    chain_id: int
-    contract: Address
     client: Address
     verifier: Address
     providers: tuple[tuple[Address, ...], ...]
 
     @property
     def addresses(self) -> tuple[Address, ...]:
-        """All of them, the contract's included."""
-        return (self.contract, self.client, self.verifier, *chain.from_iterable(self.providers))
+        """All of them, the referee's included."""
+        return (
+            self.referee.address,
+            self.client,
+            self.verifier,
+            *chain.from_iterable(self.providers),
+        )
 
 
 def open_venue(url: str, counts: Sequence[int]) -> Venue:
@@ -52,7 +53,7 @@ def open_venue(url: str, counts: Sequence[int]) -> Venue:
             f"and a verifier need {needed}"
         )
     client, verifier, *others = referee.accounts[:needed]
-    return Venue(referee, referee.chain_id, referee.address, client, verifier, deal(others, counts))
+    return Venue(referee, client, verifier, deal(others, counts))
 
 
 def deal(accounts: Iterable[Address], counts: Sequence[int]) -> tuple[tuple[Address, ...], ...]:

@@ -21,7 +21,6 @@ class Witness(Relay):
 
     Args:
         referee: the contract or a model.
-        store: an empty one, with the chain and the address of the referee.
         label: what an error begins with: how the simulation can be found again.
 
     Attributes:
@@ -30,10 +29,10 @@ class Witness(Relay):
         watcher: checks the calls; whoever knows the honest members of a job tells it.
     """
 
-    def __init__(self, referee: Referee, store: Store, label: str) -> None:
+    def __init__(self, referee: Referee, label: str) -> None:
         super().__init__(referee)
         self._label = label
-        self.store = store
+        self.store = Store(referee.chain_id, referee.address)
         self.logs: dict[int, list[Event]] = defaultdict(list)
         self.watcher = Watcher()
 

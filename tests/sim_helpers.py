@@ -100,8 +100,7 @@ def open_model_market(mix: str, jobs: int, seed: int) -> Market:
     accounts = [Address(f"0x{number:040x}") for number in range(1, sum(counts) + 3)]
     referee = open_referee(accounts)
     client, verifier, *others = accounts
-    store = referee.store
-    venue = Venue(referee, store.chain_id, store.address, client, verifier, deal(others, counts))
+    venue = Venue(referee, client, verifier, deal(others, counts))
     task = make_task()
     return Market(venue, agents, lambda number: take_stretch(task, number), jobs, seed)
 

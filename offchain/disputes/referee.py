@@ -37,6 +37,14 @@ class Outcome:
 class Referee(Protocol):
     """A referee that can be played on."""
 
+    @property
+    def chain_id(self) -> int:
+        """The chain on which it is."""
+
+    @property
+    def address(self) -> Address:
+        """Where it is there."""
+
     def transact(self, name: str, *args: Any, sender: Address, value_wei: int = 0) -> Outcome:
         """Make a call; `Revert` or `Reverted` when it is refused."""
 
@@ -79,6 +87,16 @@ class ModelReferee:
         self._balances = dict(balances_wei)
         self._block = 0
         self._logs: dict[int, list[Event]] = defaultdict(list)
+
+    @property
+    def chain_id(self) -> int:
+        """The chain's number, as given."""
+        return self.store.chain_id
+
+    @property
+    def address(self) -> Address:
+        """An address that nobody else has."""
+        return self.store.address
 
     def transact(self, name: str, *args: Any, sender: Address, value_wei: int = 0) -> Outcome:
         """Make a call in a block of its own."""

@@ -9,7 +9,8 @@ from contracts.compiler import compile_contract
 from contracts.model.abi import LEAF_CALLS, pack_call
 from contracts.model.types import Event, Message
 from offchain.chain import Contract
-from tests.attacks.twin import Twin, call_model
+from tests.attacks.twin import Twin
+from tests.projection import call_model
 
 SOURCE = """
 # pragma version 0.4.3

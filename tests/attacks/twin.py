@@ -8,17 +8,13 @@ from typing import Any, cast
 
 import pytest
 
-from contracts.model.abi import get_key
-from contracts.model.referee import call
-from contracts.model.types import NOBODY, Address, Dive, Event, Message, Store
-from contracts.model.words import hash_pair, pack_claim, pack_member, pack_tally
+from contracts.model.types import NOBODY, Address, Event, Message, Store
 from contracts.reasons import Reason, Revert
 from offchain.chain import Chain, Contract
-from offchain.commitments.tags import CHUNK_BYTES
 from offchain.disputes.chain_referee import ChainReferee
 from offchain.disputes.referee import Outcome
 from offchain.errors import Reverted
-from offchain.programs.encoding import MAX_NODE_BYTES
+from tests.projection import call_model, compare_words
 
 
 class Twin(ChainReferee):
@@ -107,18 +103,8 @@ class Twin(ChainReferee):
 
     def _compare_words(self, job_id: int) -> None:
         """Compare every word that is remembered of a job."""
-        store, view = self.store, self.contract.call
-        assert self.job(job_id) == store.jobs[job_id]
-        assert view("jobs", job_id)[2] == pack_tally(store.jobs[job_id])
-        for (of_job, account), member in store.members.items():
-            if of_job == job_id:
-                assert view("members", job_id, account) == pack_member(member)
-        for (of_job, _), claim in store.claims.items():
-            if of_job == job_id:
-                assert view("claims", job_id, get_key(claim.top)) == pack_claim(claim)
-        for pair, digest in store.matches.items():
-            if pair.job_id == job_id:
-                assert view("matches", hash_pair(pair)) == digest
+        assert self.job(job_id) == self.store.jobs[job_id]
+        compare_words(self.contract.call, self.store, job_id)
 
     def mine_to(self, block: int) -> None:
         """Let the chain grow so that the next call is in this block."""
@@ -175,38 +161,3 @@ def _get_job_id(events: Sequence[Event]) -> int:
 
 def _read_amount(event: Event) -> int:
     return int(str(event.args[2]))
-
-
-def call_model(store: Store, name: str, message: Message, *args: Any) -> tuple[Event, ...]:
-    """Make a call on the model, unless the contract's types have no room for its arguments."""
-    if not _fits(name, args):
-        raise Revert(Reason.NO_REASON)
-    return call(store, name, message, *args)
-
-
-def _fits(name: str, args: Sequence[Any]) -> bool:
-    """Whether the contract's types have room for the arguments; else it refuses without a word."""
-    for place, arg in enumerate(args):
-        if isinstance(arg, bytes) and len(arg) > _MAX_BYTES.get((name, place), 32):
-            return False
-        if isinstance(arg, Dive) and (len(arg.siblings) > MAX_SIBLINGS or len(arg.nodes) > 16):
-            return False
-        if isinstance(arg, tuple) and len(arg) > MAX_HEIGHT:
-            return False
-    return True
-
-
-MAX_HEIGHT, MAX_SIBLINGS, MAX_VALUES_BYTES = 56, 8, 504
-MAX_EVIDENCE_BYTES = 28_944
-_MAX_BYTES = {
-    ("reach_chunk", 4): CHUNK_BYTES,
-    ("pick_element", 3): CHUNK_BYTES,
-    ("pick_element", 4): CHUNK_BYTES,
-    ("pick_element", 5): MAX_VALUES_BYTES,
-    ("pick_segment", 3): MAX_VALUES_BYTES,
-    ("pick_segment", 6): MAX_VALUES_BYTES,
-    ("enter_tensor", 3): MAX_NODE_BYTES,
-    ("leaf", 4): MAX_NODE_BYTES,
-    ("leaf", 7): MAX_EVIDENCE_BYTES,
-}
-"""The greatest lengths, by call and argument."""

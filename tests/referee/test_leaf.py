@@ -16,10 +16,9 @@ from contracts.reasons import Reason, Revert
 from offchain.programs.encoding import MAX_NODE_BYTES, encode_node
 from offchain.programs.graph import Node, Operand, Origin, Row
 from tests.machine import Deployed, Machine
+from tests.projection import MAX_EVIDENCE_BYTES
 from tests.referee.nodes import Leaf, leaves, operators
 from tests.referee.programs import every_kind
-
-MAX_EVIDENCE_BYTES = 28_944
 
 
 @cache

@@ -21,6 +21,7 @@ from contracts.reasons import LeafMode, Outcome, Phase, Reason, Status
 from offchain.disputes.board import Board
 from offchain.disputes.players import Move, find_move
 from sim.paper import Lie, Size
+from tests.projection import compare_words
 from tests.referee.coverage import find_gaps
 from tests.referee.search import Call, decide
 from tests.referee.stage import (
@@ -319,7 +320,7 @@ def test_only_the_contract_of_leaves_decides_one() -> None:
             message = Message(sender, 0, stage.twins.block)
             args = (pair, bits[0] | bits[1] << 64, bits[0])
             assert contract.call("decide_leaf", message, args).reason == Reason.NOT_YOURS
-            contract.compare(stage.twins.store, 0)
+            compare_words(contract.view, stage.twins.store, 0)
         assert stage.make(cast, find_call(stage, cast, cast.boards[pair]))
         assert stage.twins.seen["leaf", "LEAF", "SCALAR SECOND"] == 1
 

@@ -6,14 +6,13 @@ from typing import Any
 
 from contracts.compiler import compile_contract
 from contracts.deployment import deploy_referee
-from contracts.model.abi import LEAF_CALLS, EventReader, get_key, pack_call
+from contracts.model.abi import LEAF_CALLS, EventReader, pack_call
 from contracts.model.invariants import Step, copy_store, is_unchanged
 from contracts.model.types import NOBODY, Address, Event, Message, Pair, Store
 from contracts.model.watch import Watcher
-from contracts.model.words import hash_pair, pack_claim, pack_member, pack_tally
 from contracts.reasons import Phase, Revert
-from tests.attacks.twin import call_model
 from tests.machine import BALANCE_WEI, Machine, Result, make_log
+from tests.projection import call_model, compare_words
 
 
 class Contract:
@@ -52,24 +51,6 @@ class Contract:
         result = self.machine.call(self._raw, data, sender=NOBODY, value_wei=0, block=0)
         assert result.reason is None
         return self._codec.decode_result(name, args, result.output)
-
-    def compare(self, store: Store, job_id: int) -> None:
-        """Check that every word that is remembered of a job is the model's."""
-        job = store.jobs[job_id]
-        head, scope, tally, *rest = self.view("jobs", job_id)
-        assert tally == pack_tally(job)
-        assert head & ((1 << 40) - 1) == job.opened_block
-        assert scope & ((1 << 32) - 1) == job.terms.operators
-        assert rest[:3] == [job.client, job.terms.verifier, job.reward_wei]
-        for (of_job, account), member in store.members.items():
-            if of_job == job_id:
-                assert self.view("members", job_id, account) == pack_member(member)
-        for (of_job, _), claim in store.claims.items():
-            if of_job == job_id:
-                assert self.view("claims", job_id, get_key(claim.top)) == pack_claim(claim)
-        for pair, digest in store.matches.items():
-            if pair.job_id == job_id:
-                assert self.view("matches", hash_pair(pair)) == digest
 
 
 class Twins:
@@ -136,7 +117,7 @@ class Twins:
         assert contract.read_events(result, message.block) == events
         job_id = events[0].args[0]
         assert isinstance(job_id, int)
-        contract.compare(self.store, job_id)
+        compare_words(contract.view, self.store, job_id)
         self._compare_money(contract)
 
     def _compare_money(self, contract: Contract) -> None:

@@ -127,7 +127,7 @@ def test_money_from_nowhere_is_noticed() -> None:
 def test_what_the_contract_keeps_is_counted() -> None:
     """Money that goes from an account to the contract is not lost, but seen there."""
     honest = open_model_market("honest=2", 1, 0)
-    market, _ = watch(honest, {honest.venue.client: -1, honest.venue.contract: 1})
+    market, _ = watch(honest, {honest.venue.client: -1, honest.venue.referee.address: 1})
     (result,) = market.play()
     (usual,) = open_model_market("honest=2", 1, 0).play()
     assert result.flows.contract_wei == 1

@@ -8,7 +8,7 @@ import pytest
 
 from contracts.model import ledger
 from contracts.model.invariants import BrokenInvariantError
-from contracts.model.types import Address, Event, Store
+from contracts.model.types import Address, Event
 from offchain.disputes.referee import ModelReferee, Outcome
 from sim import market as module
 from sim.market import Market
@@ -64,7 +64,7 @@ def test_a_call_that_should_be_refused_is_seen() -> None:
     """A referee that accepts what the model refuses is named, with the model's reason."""
     address = Address("0x" + "00" * 19 + "01")
     referee = ModelReferee({address: 0})
-    witness = Witness(referee, Store(1, referee.store.address), "a test")
+    witness = Witness(referee, "a test")
     referee.transact = lambda *_, **__: Outcome((), None)  # type: ignore[method-assign] # accepts all
     with pytest.raises(BrokenInvariantError, match=r"a test: collect .*no such job"):
         witness.transact("collect", 0, sender=address)

@@ -1,0 +1,71 @@
+"""The model where it is held against the contract: what calls have room for, what is remembered."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from contracts.model.abi import get_key, unpack_job
+from contracts.model.referee import call
+from contracts.model.types import Dive, Event, Message, Store
+from contracts.model.words import hash_pair, pack_claim, pack_member, pack_tally
+from contracts.reasons import Reason, Revert
+from offchain.commitments.tags import CHUNK_BYTES
+from offchain.programs.encoding import MAX_NODE_BYTES
+
+MAX_EVIDENCE_BYTES = 28_944
+
+_MAX_HEIGHT, _MAX_SIBLINGS, _MAX_ARITY, _MAX_VALUES_BYTES = 56, 8, 16, 504
+_MAX_BYTES = {
+    ("reach_chunk", 4): CHUNK_BYTES,
+    ("pick_element", 3): CHUNK_BYTES,
+    ("pick_element", 4): CHUNK_BYTES,
+    ("pick_element", 5): _MAX_VALUES_BYTES,
+    ("pick_segment", 3): _MAX_VALUES_BYTES,
+    ("pick_segment", 6): _MAX_VALUES_BYTES,
+    ("enter_tensor", 3): MAX_NODE_BYTES,
+    ("leaf", 4): MAX_NODE_BYTES,
+    ("leaf", 7): MAX_EVIDENCE_BYTES,
+}
+"""The greatest lengths, by call and argument."""
+
+
+def call_model(store: Store, name: str, message: Message, *args: Any) -> tuple[Event, ...]:
+    """Make a call on the model, unless the contract's types have no room for its arguments."""
+    if not _fits(name, args):
+        raise Revert(Reason.NO_REASON)
+    return call(store, name, message, *args)
+
+
+def _fits(name: str, args: Sequence[Any]) -> bool:
+    """Whether the contract's types have room for the arguments; else it refuses without a word."""
+    for place, arg in enumerate(args):
+        if isinstance(arg, bytes) and len(arg) > _MAX_BYTES.get((name, place), 32):
+            return False
+        if isinstance(arg, Dive) and (
+            len(arg.siblings) > _MAX_SIBLINGS or len(arg.nodes) > _MAX_ARITY
+        ):
+            return False
+        if isinstance(arg, tuple) and len(arg) > _MAX_HEIGHT:
+            return False
+    return True
+
+
+def compare_words(view: Callable[..., Any], store: Store, job_id: int) -> None:
+    """Check that every word that the contract remembers of a job is the model's.
+
+    Args:
+        view: asks the contract's getters, by name and arguments.
+        store: what the model remembers.
+        job_id: the job.
+    """
+    job, words = store.jobs[job_id], view("jobs", job_id)
+    assert unpack_job(words) == job
+    assert words[2] == pack_tally(job)
+    for (of_job, account), member in store.members.items():
+        if of_job == job_id:
+            assert view("members", job_id, account) == pack_member(member)
+    for (of_job, _), claim in store.claims.items():
+        if of_job == job_id:
+            assert view("claims", job_id, get_key(claim.top)) == pack_claim(claim)
+    for pair, digest in store.matches.items():
+        if pair.job_id == job_id:
+            assert view("matches", hash_pair(pair)) == digest
