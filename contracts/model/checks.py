@@ -92,12 +92,3 @@ def is_free(claim: Claim, rival: Claim | None, block: int) -> bool:
     if claim.meeting == 0:
         return True
     return rival is not None and rival.contenders == 0 and block > claim.window_end
-
-
-def may_play(store: Store, job_id: int, claims: tuple[Claim, Claim], block: int) -> bool:
-    """Whether members of two claims may begin a match: they meet, or both are free to."""
-    if claims[0].top == claims[1].top:
-        return False
-    return is_rival(*claims) or all(
-        is_free(claim, find_rival(store, job_id, claim), block) for claim in claims
-    )

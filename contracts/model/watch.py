@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Any, cast
 
-from contracts.model.checks import may_play, name_match
+from contracts.model.checks import find_rival, is_free, is_rival, name_match
 from contracts.model.invariants import (
     Step,
     check_step,
@@ -24,6 +24,7 @@ from contracts.model.types import (
     NOBODY,
     ZERO,
     Address,
+    Claim,
     Event,
     Member,
     Message,
@@ -138,6 +139,15 @@ def _close(store: Store, watcher: Watcher, job_id: int, block: int) -> int:
         ]
         call(store, "settle", Message(NOBODY, 0, block), job_id, *(tops or [ZERO]))
     return block
+
+
+def may_play(store: Store, job_id: int, claims: tuple[Claim, Claim], block: int) -> bool:
+    """Whether members of two claims may begin a match: they meet, or both are free to."""
+    if claims[0].top == claims[1].top:
+        return False
+    return is_rival(*claims) or all(
+        is_free(claim, find_rival(store, job_id, claim), block) for claim in claims
+    )
 
 
 def _find_pair(store: Store, job_id: int, block: int) -> Pair | None:

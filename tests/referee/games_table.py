@@ -8,7 +8,7 @@ from math import ceil, log2
 from random import Random
 from typing import Any
 
-from contracts.model.checks import find_claim, get_member, may_play, name_match
+from contracts.model.checks import find_claim, get_member, name_match
 from contracts.model.invariants import get_match_bound
 from contracts.model.types import (
     ZERO,
@@ -21,6 +21,7 @@ from contracts.model.types import (
     Store,
     Terms,
 )
+from contracts.model.watch import may_play
 from contracts.model.words import hash_commitment
 from contracts.reasons import Ending, Outcome, Phase, Reason, Revert, Status
 from offchain.commitments.keccak import keccak256

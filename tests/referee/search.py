@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from itertools import combinations, product
 from typing import Any
 
-from contracts.model.checks import is_rival, may_play, name_match
+from contracts.model.checks import is_rival, name_match
 from contracts.model.descent import BOTH
 from contracts.model.invariants import Step, check_step, copy_store, is_unchanged
 from contracts.model.ledger import calculate_debt
@@ -32,7 +32,7 @@ from contracts.model.types import (
     Store,
     Terms,
 )
-from contracts.model.watch import finish
+from contracts.model.watch import finish, may_play
 from contracts.model.words import hash_commitment
 from contracts.reasons import Outcome, Phase, Revert, Standing, Status
 from offchain.commitments.tree import Digest
