@@ -5,7 +5,7 @@ ARGMIN are folds.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from functools import cache, partial
 
 from offchain.arithmetic import elementary, float32, integers
 from offchain.arithmetic.functions import DType, Function
@@ -89,8 +89,13 @@ def check_types(function: Function, operand_types: Sequence[DType], result_type:
     Raises:
         UndefinedTypesError: if it is not.
     """
-    if not any(_matches(s, (*operand_types, result_type)) for s in _get_signatures(function)):
+    if not _is_defined(function, (*operand_types, result_type)):
         raise UndefinedTypesError(function, operand_types, result_type)
+
+
+@cache
+def _is_defined(function: Function, types: tuple[DType, ...]) -> bool:
+    return any(_matches(signature, types) for signature in _get_signatures(function))
 
 
 def _convert(source: DType, target: DType, x: int) -> int:
@@ -194,9 +199,13 @@ _TABLE: Mapping[DType, Mapping[Function, Callable[..., int]]] = {
 """What each function does on canonical patterns of the type of its last operand."""
 
 
+_PATTERNS = {dtype: 1 << 8 * dtype.width for dtype in DType}
+"""The number of bit patterns of each type."""
+
+
 def _canonical(dtype: DType, x: int) -> int:
     """Return the one pattern of an operand's value: NaN is `NAN`, any non-zero byte is true."""
-    if not 0 <= x < 1 << 8 * dtype.width:
+    if not 0 <= x < _PATTERNS[dtype]:
         raise OperandError(x, dtype)
     if dtype is DType.FLOAT32:
         return float32.canonical(x)

@@ -57,10 +57,12 @@ def with_sign(sign_bit: int, x: int) -> int:
 
 def decode(x: int) -> tuple[int, int]:
     """Split a finite pattern: x = significand * 2^exponent, where both zeros have significand 0."""
-    biased = magnitude(x) >> FRACTION_BITS
-    fraction = x & _FRACTION
-    significand = fraction if biased == 0 else fraction | 1 << FRACTION_BITS
-    return -significand if sign(x) else significand, max(biased, 1) - 1 + LEAST_EXPONENT
+    biased = (x & ~SIGN) >> FRACTION_BITS
+    significand = x & _FRACTION
+    if biased:
+        significand |= 1 << FRACTION_BITS
+        biased -= 1
+    return -significand if x & SIGN else significand, biased + LEAST_EXPONENT
 
 
 def encode(sign_bit: int, significand: int, exponent: int) -> int:
@@ -87,20 +89,13 @@ def encode(sign_bit: int, significand: int, exponent: int) -> int:
 
 def canonical(x: int) -> int:
     """Return the pattern itself, or the canonical NaN for any NaN."""
-    return NAN if is_nan(x) else x
+    return NAN if x & ~SIGN > INFINITY else x
 
 
 def fma(x: int, y: int, z: int) -> int:
     """Return x * y + z, rounded once."""
-    if is_nan(x) or is_nan(y) or is_nan(z):
-        return NAN
-    product_sign = sign(x) ^ sign(y)
-    if is_infinite(x) or is_infinite(y):
-        if is_zero(x) or is_zero(y) or z == with_sign(1 - product_sign, INFINITY):
-            return NAN
-        return with_sign(product_sign, INFINITY)
-    if is_infinite(z):
-        return z
+    if x & INFINITY == INFINITY or y & INFINITY == INFINITY or z & INFINITY == INFINITY:
+        return _fma_of_not_finite(x, y, z)
     (x_significand, x_exponent), (y_significand, y_exponent) = decode(x), decode(y)
     z_significand, z_exponent = decode(z)
     product_exponent = x_exponent + y_exponent
@@ -109,8 +104,19 @@ def fma(x: int, y: int, z: int) -> int:
     total += z_significand << (z_exponent - exponent)
     if total == 0:
         # Two zeros, or opposites that cancel: negative only if both addends are.
-        return with_sign(product_sign & sign(z), ZERO)
+        return with_sign((sign(x) ^ sign(y)) & sign(z), ZERO)
     return encode(int(total < 0), abs(total), exponent)
+
+
+def _fma_of_not_finite(x: int, y: int, z: int) -> int:
+    if is_nan(x) or is_nan(y) or is_nan(z):
+        return NAN
+    if is_infinite(x) or is_infinite(y):
+        product_sign = sign(x) ^ sign(y)
+        if is_zero(x) or is_zero(y) or z == with_sign(1 - product_sign, INFINITY):
+            return NAN
+        return with_sign(product_sign, INFINITY)
+    return z
 
 
 def add(x: int, y: int) -> int:

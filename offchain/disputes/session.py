@@ -16,7 +16,7 @@ from offchain.providers.behaviour import Behaviour
 from offchain.providers.cheats import CHEATS, make_cheat, parse_cheat
 from offchain.providers.run import Run
 from offchain.providers.store import Store
-from offchain.providers.task import Task
+from offchain.providers.task import Task, check_interval
 
 if TYPE_CHECKING:
     from offchain.disputes.chain_referee import ChainReferee
@@ -128,6 +128,7 @@ def check_setting(setting: Setting) -> None:
             f"a bond of {setting.bond_wei / 10**18:g} ETH is too small; "
             f"the referee takes at least {MIN_BOND_WEI / 10**18:g} ETH"
         )
+    check_interval(setting.checkpoint_every, setting.steps)
 
 
 def prepare(setting: Setting, directory: Path, report: Report) -> Session:
@@ -173,6 +174,8 @@ def make_runs(setting: Setting, task: Task, directory: Path, report: Report) -> 
     if setting.cheat == "none":
         names = [f"honest-{i + 1}" for i in range(max(2, setting.honest))]
         return {name: compute(name, Behaviour()) for name in names}
+    # A cheat that this program has no room for is refused before anything is run.
+    make_cheat(setting.cheat, task, compute.rng(0))
     others = {
         f"honest-{i + 1}": compute(f"honest-{i + 1}", Behaviour()) for i in range(setting.honest)
     }

@@ -20,9 +20,9 @@ _BITS = {dtype: np.dtype(f"<u{dtype.width}") for dtype in DType}
 
 def to_bits(array: Array) -> list[int]:
     """Return the bit patterns of a tensor's elements in row-major order."""
-    return [
-        int(bits) for bits in np.ascontiguousarray(array).reshape(-1).view(f"u{array.itemsize}")
-    ]
+    flat = np.ascontiguousarray(array).reshape(-1).view(f"u{array.itemsize}")
+    bits: list[int] = flat.tolist()
+    return bits
 
 
 def from_bits(bits: Sequence[int], dtype: DType, shape: tuple[int, ...]) -> Array:

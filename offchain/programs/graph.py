@@ -68,7 +68,9 @@ class Row:
 
     def coordinate(self, variables: Sequence[int]) -> int | None:
         """Return the coordinate at these values of the variables, or None when out of range."""
-        value = self.offset + sum(c * variables[v] for v, c in self.terms)
+        value = self.offset
+        for variable, coefficient in self.terms:
+            value += coefficient * variables[variable]
         quotient, remainder = divmod(value, self.divisor)
         return quotient if remainder == 0 and 0 <= quotient < self.size else None
 

@@ -12,6 +12,15 @@ from offchain.programs.graph import Program
 from offchain.programs.roots import ProgramTree
 
 
+def check_interval(checkpoint_every: int, steps: int) -> None:
+    """Refuse an interval between checkpoints that a task of so many steps cannot have."""
+    if not 1 <= checkpoint_every <= steps:
+        raise UsageError(
+            f"checkpoints every {checkpoint_every} steps do not fit {steps} steps; "
+            f"choose a number from 1 to {steps}"
+        )
+
+
 @dataclass(frozen=True)
 class Task:
     """A program, its start state, its data and its length.
@@ -33,11 +42,7 @@ class Task:
     def __post_init__(self) -> None:
         if self.steps < 1:
             raise UsageError(f"a task has at least one step, not {self.steps}")
-        if not 1 <= self.checkpoint_every <= self.steps:
-            raise UsageError(
-                f"checkpoints every {self.checkpoint_every} steps do not fit {self.steps} steps; "
-                f"choose a number from 1 to {self.steps}"
-            )
+        check_interval(self.checkpoint_every, self.steps)
 
     @cached_property
     def commitment(self) -> ProgramTree:

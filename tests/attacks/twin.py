@@ -32,6 +32,7 @@ class Twin(ChainReferee):
         self.store = Store(chain.chain_id, contract.address)
         self.log: dict[int, list[Event]] = defaultdict(list)
         self.watched: list[str] = [*chain.accounts, contract.address, NOBODY]
+        self._balances: tuple[bytes, dict[str, int]] = b"", {}
 
     def transact(self, name: str, *args: Any, sender: Address, value_wei: int = 0) -> Outcome:
         """Make a call on both, and compare them.
@@ -134,6 +135,7 @@ class Twin(ChainReferee):
     def watch(self, address: str) -> None:
         """Count what an address holds, too."""
         self.watched.append(address)
+        self._balances = b"", {}
 
     @property
     def _state(self) -> Any:
@@ -145,8 +147,13 @@ class Twin(ChainReferee):
         return int(header.base_fee_per_gas * header.gas_used)
 
     def _get_balances(self) -> dict[str, int]:
-        state = self._state
-        return {a: state.get_balance(bytes.fromhex(a[2:])) for a in self.watched}
+        """Return what each watched address holds; as long as the state's root stays, so do they."""
+        root = bytes(cast("Any", self.chain.node)._chain.get_canonical_head().state_root)
+        if self._balances[0] != root:
+            state = self._state
+            held = {a: state.get_balance(bytes.fromhex(a[2:])) for a in self.watched}
+            self._balances = root, held
+        return self._balances[1]
 
     def _get_storage(self) -> tuple[bytes, int]:
         """Return the digest of the contract's storage, and what it holds in wei."""

@@ -9,14 +9,18 @@ from pathlib import Path
 
 import pytest
 
+from offchain.disputes.session import Setting, check_setting
+from offchain.errors import UsageError
+from tests.end_to_end.command import Done, moot
+
 ROOT = Path(__file__).parents[2]
 MOOT = Path(sys.executable).with_name("moot")
 QUICK = ("--program", "mlp", "--steps", "4", "--checkpoint-every", "2")
 
 
-def moot(*words: str, limit: Callable[[], None] | None = None) -> subprocess.CompletedProcess[str]:
+def moot_process(*words: str, limit: Callable[[], None] | None = None) -> Done:
     """Run the command as a user would."""
-    return subprocess.run(  # noqa: S603 - our own command
+    done = subprocess.run(  # noqa: S603 - our own command
         [MOOT, *words],
         capture_output=True,
         text=True,
@@ -24,12 +28,12 @@ def moot(*words: str, limit: Callable[[], None] | None = None) -> subprocess.Com
         cwd=ROOT,
         preexec_fn=limit,
     )
+    return Done(done.returncode, done.stdout, done.stderr)
 
 
-def complaint(*words: str, status: int, limit: Callable[[], None] | None = None) -> str:
+def complaint(done: Done, *, status: int) -> str:
     """Return the one line that a refused command prints."""
-    done = moot(*words, limit=limit)
-    assert done.returncode == status, done.stderr
+    assert done.status == status, done.stderr
     assert done.stdout == ""
     (line,) = done.stderr.splitlines()
     assert line.startswith("moot: ")
@@ -61,19 +65,36 @@ def complaint(*words: str, status: int, limit: Callable[[], None] | None = None)
 )
 def test_bad_arguments_exit_with_2(words: tuple[str, ...], says: str) -> None:
     """What is asked for and does not exist is named, with what would do instead."""
-    assert says in complaint(*words, status=2)
+    assert says in complaint(moot(*words), status=2)
+
+
+def test_bad_arguments_are_refused_before_the_work(tmp_path: Path) -> None:
+    """A bad interval is refused before the capture, and a bad cheat before any provider runs."""
+    with pytest.raises(UsageError, match="choose a number from 1 to 4"):
+        check_setting(Setting(steps=4, checkpoint_every=9))
+    kept = tmp_path / "kept"
+    words = ("--cheat", "wrong-output:step=4", "--store", str(kept))
+    complaint(moot("dispute", *QUICK, *words), status=2)
+    assert not kept.exists()
+
+
+def test_a_process_exits_with_its_status() -> None:
+    """A refused command's one line is all that its process prints, and its status is the exit's."""
+    assert "did you mean 'dispute'" in complaint(moot_process("disptue"), status=2)
+    words = ("dispute", "--cheat", "wrong-outptu")
+    assert "did you mean 'wrong-output'" in complaint(moot_process(*words), status=2)
 
 
 def test_a_port_where_no_chain_answers() -> None:
     """A chain that cannot be reached is an error, not a traceback."""
-    line = complaint("dispute", "--chain", "http://127.0.0.1:9", status=1)
+    line = complaint(moot_process("dispute", "--chain", "http://127.0.0.1:9"), status=1)
     assert "http://127.0.0.1:9" in line
 
 
 def test_a_cheat_that_changes_nothing_is_refused() -> None:
     """A lie that the last checkpoint does not show is no lie."""
     cheat = "wrong-output:step=0,operator=next:output.loss,element=0,bit=3,position=0"
-    line = complaint("dispute", *QUICK, "--cheat", cheat, status=2)
+    line = complaint(moot("dispute", *QUICK, "--cheat", cheat), status=2)
     assert "this cheat computes the honest answer" in line
 
 
@@ -83,7 +104,7 @@ def test_a_full_disk_is_named() -> None:
     def limit() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (2048, 2048))
 
-    line = complaint("dispute", *QUICK, status=1, limit=limit)
+    line = complaint(moot_process("dispute", *QUICK, limit=limit), status=1)
     assert "no room" in line
 
 
@@ -129,7 +150,7 @@ def write_model(path: Path, body: str, batch: str = "pass") -> str:
 def test_what_cannot_be_captured_is_named(tmp_path: Path, body: str, says: str) -> None:
     """Control flow on data, unknown operators and types are refused with the user's line."""
     spec = write_model(tmp_path / "model.py", body)
-    line = complaint("program", "show", spec, status=1)
+    line = complaint(moot("program", "show", spec), status=1)
     assert says in line
     assert "model.py:11" in line
 
@@ -141,5 +162,5 @@ def test_nan_and_infinity_in_data_work(tmp_path: Path, value: str) -> None:
     cheat = "wrong-output:step=1,operator=next:output.loss,element=0,bit=30,position=0"
     words = ("--program", spec, "--steps", "2", "--checkpoint-every", "1", "--cheat", cheat)
     done = moot("dispute", *words, "--json")
-    assert done.returncode == 0, done.stderr
+    assert done.status == 0, done.stderr
     assert json.loads(done.stdout)["located"]["operator"]["name"] == "next:output.loss"

@@ -1,10 +1,7 @@
 """`moot bench`, on sizes that say nothing about speed: what is measured, and how it is told."""
 
-import io
 import json
-import sys
 from collections.abc import Sequence
-from contextlib import redirect_stderr, redirect_stdout
 from math import isclose, prod
 from typing import Any
 
@@ -20,31 +17,16 @@ from bench.sides import Comparison, check_close, compare
 from bench.steps import OurTraining
 from offchain.errors import MootError
 from offchain.execution.schedule import find_ancestors
-from sim.command import main
+from tests.end_to_end.command import moot
 
 SHORT = ("--tiny", "--repeats", "1", "--threads", "1,2")
 
 
-def run(*arguments: str) -> tuple[int, str, str]:
-    """Run `moot bench` in this process; return its status and what it printed."""
-    stdout, stderr = io.StringIO(), io.StringIO()
-    with (
-        pytest.MonkeyPatch.context() as patch,
-        redirect_stdout(stdout),
-        redirect_stderr(stderr),
-    ):
-        patch.setattr(sys, "argv", ["moot", "bench", *arguments])
-        with pytest.raises(SystemExit) as stop:
-            main()
-    assert isinstance(stop.value.code, int)
-    return stop.value.code, stdout.getvalue(), stderr.getvalue()
-
-
 def measure(*arguments: str) -> dict[str, Any]:
     """Return the object that `moot bench --json` prints."""
-    status, printed, _ = run(*arguments, "--json")
-    assert status == 0
-    told: dict[str, Any] = json.loads(printed)
+    done = moot("bench", *arguments, "--json")
+    assert done.status == 0
+    told: dict[str, Any] = json.loads(done.stdout)
     return told
 
 
@@ -102,10 +84,10 @@ def test_hashing_is_measured_at_both_chunk_sizes() -> None:
 @pytest.mark.parametrize("arguments", [("ops", "--only", "other"), ("hash",)])
 def test_people_get_a_table(arguments: Sequence[str]) -> None:
     """Without --json a table is printed."""
-    status, printed, _ = run(*arguments, *SHORT)
-    assert status == 0
-    assert "threads" in printed
-    assert not printed.lstrip().startswith("{")
+    done = moot("bench", *arguments, *SHORT)
+    assert done.status == 0
+    assert "threads" in done.stdout
+    assert not done.stdout.lstrip().startswith("{")
 
 
 @pytest.mark.parametrize(
@@ -121,10 +103,10 @@ def test_people_get_a_table(arguments: Sequence[str]) -> None:
 )
 def test_what_does_not_exist_is_refused(arguments: Sequence[str]) -> None:
     """An unknown model or group, or no positive number of threads or turns, is a bad argument."""
-    status, printed, told = run(*arguments)
-    assert (status, printed) == (2, "")
-    assert told.startswith("moot: ")
-    assert told.count("\n") == 1
+    done = moot("bench", *arguments)
+    assert (done.status, done.stdout) == (2, "")
+    assert done.stderr.startswith("moot: ")
+    assert done.stderr.count("\n") == 1
 
 
 def test_gradients_of_a_layer_have_its_shapes() -> None:

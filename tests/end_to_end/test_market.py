@@ -1,11 +1,8 @@
 """`moot market` on a real chain: the money, the gas table, the files and the refusals."""
 
 import csv
-import io
 import json
-import sys
 from collections.abc import Iterable
-from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,8 +11,8 @@ import pytest
 
 from offchain.chain.gas import TRANSACTION_GAS
 from offchain.providers.cheats import CHEATS
-from sim.command import main
 from sim.tricks import TRICKS
+from tests.end_to_end.command import moot
 
 JOBS = 4
 MIX = "honest=2,lazy=1,wrong-output=1,false-flag=1"
@@ -45,18 +42,9 @@ class Ran:
 def run(*arguments: str, output: Path | None = None) -> Ran:
     """Run `moot market` in this process."""
     files = ("-o", str(output)) if output else ()
-    stdout, stderr = io.StringIO(), io.StringIO()
-    with (
-        pytest.MonkeyPatch.context() as patch,
-        redirect_stdout(stdout),
-        redirect_stderr(stderr),
-    ):
-        patch.setattr(sys, "argv", ["moot", "market", *arguments, *files])
-        with pytest.raises(SystemExit) as stop:
-            main()
-    assert isinstance(stop.value.code, int)
+    done = moot("market", *arguments, *files)
     left = {path.name: path.read_bytes() for path in output.iterdir()} if output else {}
-    return Ran(stop.value.code, stdout.getvalue(), stderr.getvalue(), left)
+    return Ran(done.status, done.stdout, done.stderr, left)
 
 
 def run_market(seed: int, output: Path) -> Ran:

@@ -25,6 +25,7 @@ from offchain.execution.convolutions import Convolution
 from offchain.execution.kernels.machine import WIDTH_VARIABLE, WIDTHS_BITS
 from offchain.execution.kernels.threads import get_threads, set_threads
 from offchain.execution.line_convolutions import LineConvolution
+from offchain.execution.readable import to_bits
 from offchain.execution.sliding import find_sliding
 from offchain.programs.graph import Kind, Node, Operand, Origin, Slot
 from offchain.programs.lowering.builder import Builder, Meta
@@ -95,11 +96,10 @@ def draw_factors(node: Node, seed: int, specials: float, scale: float = 1) -> li
 
 def define(node: Node, factors: Sequence[Floats], start: Floats | None = None) -> bytes:
     """Return the canonical bytes of the output, by the definition."""
+    tensors = [[] if tensor is None else to_bits(tensor) for tensor in (start, *factors)]
 
     def fetch(place: int, _: Operand, index: int) -> int:
-        tensor = start if place == 0 else factors[place - 1]
-        assert tensor is not None
-        return int(tensor.view(np.uint32)[index])
+        return tensors[place][index]
 
     elements = [compute_element(node, element, 0, fetch) for element in range(node.elements)]
     return canonical(np.array(elements, np.uint32).view(np.float32))

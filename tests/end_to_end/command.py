@@ -1,0 +1,34 @@
+"""The command `moot`, run in this process: without the seconds that each new one imports for."""
+
+import io
+import sys
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import dataclass
+
+import pytest
+
+from sim.command import main
+
+
+@dataclass(frozen=True)
+class Done:
+    """What came of a command."""
+
+    status: int
+    stdout: str
+    stderr: str
+
+
+def moot(*words: str) -> Done:
+    """Run the command with these words, by the function that a user's script calls."""
+    stdout, stderr = io.StringIO(), io.StringIO()
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        redirect_stdout(stdout),
+        redirect_stderr(stderr),
+    ):
+        patch.setattr(sys, "argv", ["moot", *words])
+        with pytest.raises(SystemExit) as stop:
+            main()
+    assert isinstance(stop.value.code, int)
+    return Done(stop.value.code, stdout.getvalue(), stderr.getvalue())
