@@ -3,10 +3,11 @@ from typing import Any
 
 import pytest
 
-from contracts.model import tournament, turns, verdicts
+from contracts.model import tournament, verdicts
 from contracts.model.leaf import compute_leaf
-from contracts.model.ledger import calculate_debt, close_job, end_match
-from contracts.model.types import Job, Pair, Store
+from contracts.model.ledger import calculate_debt, close_job
+from contracts.model.turns import Turn
+from contracts.model.types import Job, Store
 from contracts.reasons import Ending, Outcome
 from sim.paper import Lie
 from tests.referee.games import describe, play_evm, play_model, split
@@ -74,12 +75,13 @@ def test_wrong_leaves_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_wrong_clocks_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     """If a clock defeated the side that is not to move, verdicts would be counted as wrong."""
+    end = Turn.end
 
-    def end(store: Store, pair: Pair, outcome: Outcome, ending: Ending, **named: Any) -> None:
-        loser = Outcome(1 - outcome) if ending is Ending.CLOCK else outcome
-        end_match(store, pair, loser, ending, **named)
+    def end_wrong(turn: Turn, ending: Ending, outcome: Outcome, computed: int = 0) -> None:
+        late = Outcome(1 - outcome) if ending is Ending.CLOCK else outcome
+        end(turn, ending, late, computed)
 
-    monkeypatch.setattr(turns, "end_match", end)
+    monkeypatch.setattr(Turn, "end", end_wrong)
     assert _is_noticed("verdict")
 
 

@@ -130,7 +130,7 @@ def test_members_survive_the_abi(member: Member) -> None:
 
 
 @given(
-    st.builds(Claim, digests, words(24), words(24), words(32), words(40), st.booleans()),
+    st.builds(Claim, digests, words(24), words(24), words(32), words(40)),
     digests,
 )
 def test_claims_survive_the_abi(claim: Claim, top: bytes) -> None:
