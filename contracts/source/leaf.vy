@@ -370,10 +370,8 @@ def _agree(
     # in the call's data; the proof that may be met next, and the place behind the siblings.
     tag: bytes1 = tags.TRACE_NODE
     place: uint256 = 0
-    count: uint256 = 0
-    tag, place, count = self._get_place(context, operand)
-    self._require(place < count)
-    last: uint256 = unsafe_sub(count, 1)
+    last: uint256 = 0
+    tag, place, last = self._get_place(context, operand)
     node: bytes32 = empty(bytes32)
     cursor: uint256 = 0
     if tag == known.tag:
@@ -386,7 +384,7 @@ def _agree(
         self._require(node == self._find_sibling(known, last, height))
         return known, cursor
     node, cursor = self._climb(tag, root, place, last, merkle.MAX_HEIGHT, start, end)
-    self._require(self._is_agreed(context, operand, node, count))
+    self._require(self._is_agreed(context, operand, node))
     if tag == tags.DATA_NODE:
         return known, cursor
     return Path(tag=tag, index=place, root=root, siblings=start), cursor
@@ -467,28 +465,32 @@ def _get_size(padded: Bytes[types.MAX_PADDED_HEADER], rank: uint256, dtype: uint
 @internal
 @pure
 def _get_place(context: types.Context, operand: uint256) -> (bytes1, uint256, uint256):
-    # Where the tensor of an operand lies: the tag of the tree, its place in it, the tree's leaves.
+    # Where the tensor of an operand lies: the tag of the tree, its place in it, that of the last.
     origin: uint256 = nodes.get_origin(operand)
-    reference: uint256 = nodes.get_reference(operand)
+    place: uint256 = nodes.get_reference(operand)
     if origin == nodes.FROM_NODE:
-        return tags.TRACE_NODE, reference, unsafe_add(context.operators, 1)
+        # Behind the operators is the state.
+        self._require(place <= context.operators)
+        return tags.TRACE_NODE, place, context.operators
     if origin == nodes.FROM_STATE:
-        return tags.STATE_NODE, reference, context.state_slots
+        self._require(place < context.state_slots)
+        return tags.STATE_NODE, place, unsafe_sub(context.state_slots, 1)
     # Steps are at most 2^32, slots 2^16.
-    index: uint256 = unsafe_add(unsafe_mul(context.step, context.batch_slots), reference)
-    return tags.DATA_NODE, index, unsafe_mul(context.steps, context.batch_slots)
+    place = unsafe_add(unsafe_mul(context.step, context.batch_slots), place)
+    count: uint256 = unsafe_mul(context.steps, context.batch_slots)
+    self._require(place < count)
+    return tags.DATA_NODE, place, unsafe_sub(count, 1)
 
 
 @internal
 @pure
-def _is_agreed(
-    context: types.Context, operand: uint256, top: bytes32, count: uint256
-) -> bool:
+def _is_agreed(context: types.Context, operand: uint256, top: bytes32) -> bool:
+    # Whether this is the top of the tree that an operand's tensor lies in.
     origin: uint256 = nodes.get_origin(operand)
     if origin == nodes.FROM_NODE:
         return top == context.trace_top
     if origin == nodes.FROM_STATE:
-        root: bytes32 = merkle.hash_root(tags.STATE_ROOT, count, top)
+        root: bytes32 = merkle.hash_root(tags.STATE_ROOT, context.state_slots, top)
         return context.has_before and root == context.before
     return top == context.data_top
 
