@@ -8,6 +8,7 @@ import numpy as np
 from tests.mutants.operators import tell_operators
 from tests.mutants.plans import tell_plans
 from tests.mutants.replay import Story
+from tests.mutants.strange import tell_strange
 from tests.mutants.teller import Teller
 from tests.mutants.vectors import ask_leaves
 from tests.mutants.walks import take_walk
@@ -25,7 +26,7 @@ def make_corpus() -> tuple[Story, ...]:
 def _tell() -> Iterator[Story]:
     for calls in tell_plans():
         yield Story(calls, is_planned=True)
-    for calls in (*tell_operators(), ask_leaves()):
+    for calls in (*tell_operators(), *tell_strange(), ask_leaves()):
         yield Story(calls)
     for seed in range(WALKS):
         yield Story(take_walk(seed))

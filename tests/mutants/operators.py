@@ -8,7 +8,7 @@ from typing import Any, cast
 from contracts.model.checks import name_match
 from contracts.model.invariants import copy_store
 from contracts.model.referee import call
-from contracts.model.types import MIN_BOND_WEI, Facts, Message, Pair, Terms
+from contracts.model.types import MIN_BOND_WEI, ZERO, Dive, Facts, Message, Pair, Terms
 from contracts.model.words import hash_commitment
 from contracts.reasons import Phase, Revert
 from offchain.arithmetic.functions import DType, Function
@@ -273,6 +273,12 @@ def _list_bent(args: Sequence[Any]) -> Iterator[tuple[Any, ...]]:
         if place < 3:
             # All of a position, or of facts, is in one digest.
             others = others[:3]
+        if isinstance(value, Dive):
+            # The same place under the neighbour; and more nodes than a type has room for.
+            others.append(replace(value, child=value.child + (1 << args[1].span)))
+            others.append(replace(value, nodes=(ZERO,) * 17))
+        elif isinstance(value, tuple):
+            others.append((ZERO,) * 57)
         for other in others:
             yield (*args[:place], other, *args[place + 1 :])
 

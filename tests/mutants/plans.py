@@ -41,6 +41,7 @@ def tell_plans() -> Iterator[list[Call]]:
         yield _tell_dead_match(lies, is_first=is_first)
     for outcome in (0, 1, 2):
         yield _tell_revival(outcome)
+    yield _tell_two_silences()
 
 
 def make_table(*lies: Lie | None, size: Size = SIZE, **changes: Any) -> Table:
@@ -245,6 +246,7 @@ def _tell_matches() -> Iterator[list[Call]]:
         (SIZE, Lie(2, SIZE.operators), Lie(2, SIZE.operators, mask=2)),
         (large, Lie(200, 33, 1000, 50), None),
         (large, None, Lie(298, 2, 700, 69)),
+        (large, Lie(200, 33, 1000, 10), None),
         (sparse, Lie(41, 9, 64, 1), None),
         (sparse, None, Lie(62, 3, 3, 0)),
         (sparse, Lie(0, 14, 67, 0), None),
@@ -375,6 +377,25 @@ def _tell_dead_match(lies: Sequence[int], *, is_first: bool) -> list[Call]:
     table.tape.block = max(table.tape.block, board.position.deadline + 1)
     table.tape.call("timeout", CLIENT, dead, board.position)
     _finish(table)
+    return table.tape.calls
+
+
+def _tell_two_silences() -> list[Call]:
+    """The verifier rules on neither of two matches: the first one's clock voids the job."""
+    changes: dict[str, Any] = {"leaf_mode": LeafMode.OPERATOR, "verifier": VERIFIER}
+    table = make_table(*RUNS[:4], **changes)
+    seats = list(table.seats)
+    table.begin()
+    waiting = []
+    for first, second in ((0, 1), (2, 3)):
+        if first:
+            table.meet(seats[first], seats[second])
+        table.play(Phase.VERIFIER, is_bent=False)
+        waiting.append(table.boards.popitem())
+    table.tape.block = max(board.position.deadline for _, board in waiting) + 1
+    for pair, board in waiting:
+        table.tape.call("timeout", CLIENT, pair, board.position)
+    _pay_all(table)
     return table.tape.calls
 
 

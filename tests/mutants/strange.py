@@ -1,0 +1,135 @@
+"""Stories of members who show what they have not claimed, or what cannot be there."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from contracts.model.types import Dive
+from contracts.reasons import Phase
+from offchain.commitments.tags import Tag
+from offchain.commitments.tree import Tree, hash_root
+from offchain.disputes.dives import make_dive, open_top
+from sim.paper import Lie
+from sim.trees import EvenTensor
+from tests.mutants import operators
+from tests.mutants.operators import BATCH, EMPTY, F32, OperatorRun, Table
+from tests.mutants.plans import SIZE, make_table
+from tests.mutants.replay import Call
+from tests.mutants.tape import CLIENT, SALT
+
+
+def tell_strange() -> Iterator[list[Call]]:
+    """Yield the stories."""
+    in_state = [Lie(2, SIZE.operators, mask=mask) for mask in (1, 2)]
+    for lies in ([None, *in_state], [in_state[0], None, in_state[1]]):
+        yield _enter_another(lies)
+    for number in (0, 1):
+        yield _enter_from_an_operator(number)
+        yield _show_a_long_chunk(number)
+    yield _come_too_early()
+    yield _decide_alone()
+
+
+def _enter_another(lies: list[Lie | None]) -> list[Call]:
+    """The second to enter the state shows a third member's, well opened."""
+    table = make_table(*lies)
+    table.begin()
+    table.play(Phase.STATE, is_bent=False)
+    (pair, board), *_ = table.boards.items()
+    _, sender, _ = table.find(pair, board)
+    tree = list(table.seats.values())[2].state_tree(board.facts.step + 1)
+    dive = open_top(tree)
+    if board.position.level > board.position.span:
+        below = make_dive(tree, board.position, board.nodes)
+        assert below is not None
+        dive = below
+    table.try_in_vain("enter_state", sender, pair, board.position, tree.top, dive)
+    return table.tape.calls
+
+
+class _Strange(OperatorRun):
+    """A member in whose trace a state stands where the operator's output should."""
+
+    def trace(self, step: int) -> Tree:
+        """Return the tree over the outputs of the last step, and the state after it."""
+        tree, state = super().trace(step), self.state_tree(step)
+        leaves = [tree.node(0, index) for index in range(tree.count)]
+        leaves[1 + len(BATCH)] = hash_root(Tag.STATE_ROOT, state.count, state.top)
+        return Tree(Tag.TRACE_NODE, leaves)
+
+
+def _enter_from_an_operator(place: int) -> list[Call]:
+    """Who has a state for an operator's output can't make it what is disputed."""
+    task, output = operators.make_task(EMPTY, 2, 1), EvenTensor(F32, EMPTY.shape, {0: 0})
+    kinds = [OperatorRun, OperatorRun]
+    kinds[place] = _Strange
+    runs = [kind(task, output, bytes([n]) * 32, lambda _: 0) for n, kind in enumerate(kinds, 2)]
+    table = Table(task, runs)
+    table.begin()
+    table.play(Phase.TRACE, is_bent=False)
+    while table.boards:
+        (pair, board), *_ = table.boards.items()
+        sender = (pair.first, pair.second)[board.position.mover]
+        run = table.seats[sender]
+        if board.position.entered == 2:
+            dive = make_dive(run.trace(1), board.position, board.nodes)
+            assert dive is not None
+            state = run.state_tree(2)
+            dive = replace(dive, nodes=open_top(state).nodes)
+            table.try_in_vain("enter_state", sender, pair, board.position, state.top, dive)
+            break
+        name, sender, args = table.find(pair, board)
+        assert table.call(name, sender, *args) is None
+    return table.tape.calls
+
+
+class _LongChunk(EvenTensor):
+    """A tensor whose only chunk has more bytes than its elements."""
+
+    def chunk(self, index: int) -> bytes:
+        """Return the bytes of one chunk."""
+        return super().chunk(index) + bytes(4)
+
+
+def _show_a_long_chunk(place: int) -> list[Call]:
+    """Who has committed to a chunk that is too long can't show it."""
+    node = next(iter(operators.list_cases())).node
+    task, kinds = operators.make_task(node, 2, 1), [EvenTensor, EvenTensor]
+    kinds[place] = _LongChunk
+    runs = [
+        OperatorRun(task, kind(node.dtype, node.shape, {0: n}), bytes([n]) * 32, lambda _: 0)
+        for n, kind in enumerate(kinds, 2)
+    ]
+    table = Table(task, runs)
+    table.begin()
+    while table.boards:
+        (pair, board), *_ = table.boards.items()
+        name, sender, args = table.find(pair, board)
+        if name in {"reach_chunk", "pick_element"} and sender == list(table.seats)[place]:
+            table.try_in_vain(name, sender, *args)
+            break
+        assert table.call(name, sender, *args) is None
+    return table.tape.calls
+
+
+def _come_too_early() -> list[Call]:
+    """Nobody reaches a chunk before both have entered the tensor."""
+    table = make_table(None, Lie(2))
+    table.begin()
+    table.play(Phase.TENSOR, is_bent=False)
+    (pair, board), *_ = table.boards.items()
+    _, sender, _ = table.find(pair, board)
+    dive = Dive(0, SALT, (), ())
+    table.try_in_vain("reach_chunk", sender, pair, board.position, board.facts, dive, b"")
+    return table.tape.calls
+
+
+def _decide_alone() -> list[Call]:
+    """Nobody but the contract of leaves says what a leaf should be."""
+    table = make_table(None, Lie(2))
+    table.begin()
+    table.play(Phase.LEAF, is_bent=False)
+    (pair, board), *_ = table.boards.items()
+    first, second = board.facts.bits
+    for sender in (*table.seats, CLIENT):
+        table.tape.note("decide_leaf", sender, pair, first | second << 64, first)
+    return table.tape.calls
