@@ -24,9 +24,9 @@ def make_corpus() -> tuple[Story, ...]:
 
 
 def _tell() -> Iterator[Story]:
-    for calls in tell_plans():
+    for calls in (*tell_plans(), *tell_strange()):
         yield Story(calls, is_planned=True)
-    for calls in (*tell_operators(), *tell_strange(), ask_leaves()):
+    for calls in (*tell_operators(), ask_leaves()):
         yield Story(calls)
     for seed in range(WALKS):
         yield Story(take_walk(seed))
