@@ -31,7 +31,8 @@ PLACED = (Origin.NODE, Origin.STATE, Origin.BATCH)
 dtypes = st.sampled_from(DType)
 index_dtypes = st.sampled_from([DType.INT64, DType.INT32])
 patterns = st.one_of(
-    st.sampled_from([0, 1, 0x80000000, 0x7FC00001, 0x3F800000, 0xFF800000, 2**63, 2**64 - 1]),
+    st.sampled_from([0, 1, 0x80000000, 0x3F800000, 0xFF800000, 2**63, 2**64 - 1]),
+    st.sampled_from([CANONICAL_NAN, 0x7FC00001]),
     st.integers(0, 2**64 - 1),
 )
 
