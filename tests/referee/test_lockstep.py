@@ -370,7 +370,12 @@ class Lockstep(RuleBasedStateMachine):
     def open(self, data: Any, revealed: int) -> None:
         """Open a job, let four come to it, and most of them show their claims."""
         self.data = data
-        while not self.stage.casts:
+        self.begin(revealed)
+
+    def begin(self, revealed: int) -> None:
+        """Open a job, let four come to it, and some of them show their claims."""
+        known = len(self.stage.casts)
+        while len(self.stage.casts) == known:
             self.stage.open()
         job = self.stage.twins.store.jobs[self.cast.job_id]
         for _ in range(4):
@@ -389,9 +394,12 @@ class Lockstep(RuleBasedStateMachine):
     @precondition(lambda self: self.stage.twins.store.jobs[self.cast.job_id].claims <= 1)
     @rule(data=st.data())
     def close(self, data: Any) -> None:
-        """Settle the job, or collect what it owes."""
+        """Settle the job, or collect what it owes; when it is closed, there may be another."""
         self.data = data
         self.stage.close(self.cast)
+        job = self.stage.twins.store.jobs[self.cast.job_id]
+        if job.status is not Status.OPEN and self.pick((True, False)):
+            self.begin(4)
 
     @precondition(lambda self: self.is_time(early=True))
     @rule(data=st.data())
@@ -413,9 +421,11 @@ class Lockstep(RuleBasedStateMachine):
         deed=st.sampled_from([*["play"] * 5, "spoil", "spoil", "confuse", "time_out"]),
     )
     def dispute(self, data: Any, deed: str) -> None:
-        """Make right and wrong moves."""
+        """Make a right move, after a wrong one perhaps."""
         self.data = data
-        getattr(self.stage, deed)(self.cast)
+        if deed != "play":
+            getattr(self.stage, deed)(self.cast)
+        self.go_on()
 
     @rule(data=st.data(), is_old=st.booleans())
     def meddle(self, data: Any, *, is_old: bool) -> None:
@@ -425,6 +435,12 @@ class Lockstep(RuleBasedStateMachine):
             self.stage.repeat()
         else:
             self.stage.meddle(self.cast)
+        self.go_on()
+
+    def go_on(self) -> None:
+        """Make a right move, if there is a match."""
+        if self.cast.boards:
+            self.stage.play(self.cast)
 
     def teardown(self) -> None:
         """Count the calls, and forget them."""
