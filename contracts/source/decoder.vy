@@ -218,7 +218,9 @@ def _has_function(op: nodes.Operator) -> bool:
         return op.function == nodes.UNIFORM and op.dtype == nodes.FLOAT32
     if nodes.is_fold(op.kind) and (FOLDED >> op.function) & 1 == 1:
         return self._is_defined(op.function, op.dtype, op.dtype, 0, op.dtype)
-    return nodes.is_search(op.kind, op.function) or (op.kind != nodes.REDUCE and op.function == scalar.COPY)
+    return nodes.is_search(op.kind, op.function) or (
+        op.kind != nodes.REDUCE and op.function == scalar.COPY
+    )
 
 
 @internal

@@ -95,7 +95,15 @@ def leaf(
     """
     # Behind the longest evidence memory is dear: all else is done below it.
     self._decide(
-        IReferee(referee), pair, position, facts, side, encoding, before, before_proof, len(evidence)
+        IReferee(referee),
+        pair,
+        position,
+        facts,
+        side,
+        encoding,
+        before,
+        before_proof,
+        len(evidence),
     )
 
 
@@ -326,7 +334,9 @@ def _open_element(
     # index is below 2^63, a width at most 8, and `start` at most `end`.
     self._require(unsafe_add(start, SHORTEST_PROOF) <= end)
     # With the 32 bytes in front of it, the longest header.
-    padded: Bytes[types.MAX_PADDED_HEADER] = slice(msg.data, unsafe_sub(start, 32), types.MAX_PADDED_HEADER)
+    padded: Bytes[types.MAX_PADDED_HEADER] = slice(
+        msg.data, unsafe_sub(start, 32), types.MAX_PADDED_HEADER
+    )
     rank: uint256 = convert(extract32(padded, 2), uint256) & nodes.U8
     self._require(rank <= nodes.MAX_RANK)
     header: Bytes[types.MAX_PADDED_HEADER] = slice(padded, 32, unsafe_add(2, rank << 3))
