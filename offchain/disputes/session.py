@@ -175,15 +175,14 @@ def make_runs(setting: Setting, task: Task, directory: Path, report: Report) -> 
         names = [f"honest-{i + 1}" for i in range(max(2, setting.honest))]
         return {name: compute(name, Behaviour()) for name in names}
     # A cheat that this program has no room for is refused before anything is run.
-    make_cheat(setting.cheat, task, compute.rng(0))
+    behaviour = make_cheat(setting.cheat, task, compute.rng(0))
     others = {
         f"honest-{i + 1}": compute(f"honest-{i + 1}", Behaviour()) for i in range(setting.honest)
     }
     honest = others["honest-1"]
     name, _ = parse_cheat(setting.cheat)
     if name == "false-flag":
-        rng = compute.rng(0)
-        flag = compute("false-flag-1", make_cheat(setting.cheat, task, rng))
+        flag = compute("false-flag-1", behaviour)
         accomplice = compute.draw("wrong-output", honest)
         return {"false-flag-1": flag, **others, "wrong-output-1": accomplice}
     return {f"{name}-1": compute.draw(setting.cheat, honest), **others}
