@@ -23,6 +23,17 @@ def refuse(court: Court, pair: Pair, rivals: Sequence[Digest] | None = None) -> 
     return court.referee.refused(*call)
 
 
+def win_a_meeting(referee: Twin) -> Court:
+    """Return a job in the last block in which somebody may join 0, of whom 1 has left nobody."""
+    court = open_court(referee, LIE, HONEST, LIE, LATER)
+    court.assemble([0, 1, 3])
+    court.finish(court.start(0, 1))
+    met = referee.claim(court.job_id, court.get_top(1))
+    assert met is not None
+    referee.mine_to(met.window_end)
+    return court
+
+
 def play_two_meetings(referee: Twin) -> Court:
     """Return a job after two meetings, and their windows: of 0 and 3 nobody is left."""
     court = open_court(referee, LIE, HONEST, LATER, EARLIER).assemble()
@@ -81,12 +92,7 @@ def test_s6_claim_does_not_go_on_while_its_rival_has_somebody(referee: Twin) -> 
 
 def test_s6_claim_does_not_go_on_before_its_window_is_over(referee: Twin) -> None:
     """In the last block in which anybody may join its rival a claim may not meet another."""
-    court = open_court(referee, LIE, HONEST, LIE, LATER)
-    court.assemble([0, 1, 3])
-    court.finish(court.start(0, 1))
-    met = referee.claim(court.job_id, court.get_top(1))
-    assert met is not None
-    referee.mine_to(met.window_end)
+    court = win_a_meeting(referee)
     assert refuse(court, court.get_pair(1, 3)) == Reason.CLAIM_MEETING
     join = ("join", court.members[2], court.job_id, court.get_top(2))
     assert referee.refused(*join, value_wei=court.terms.bond_wei) == Reason.TOO_LATE
@@ -95,12 +101,7 @@ def test_s6_claim_does_not_go_on_before_its_window_is_over(referee: Twin) -> Non
 
 def test_s6_revived_claim_is_met_again_first(referee: Twin) -> None:
     """Who revives a claim in its last block has to be beaten before the other claim goes on."""
-    court = open_court(referee, LIE, HONEST, LIE, LATER)
-    court.assemble([0, 1, 3])
-    court.finish(court.start(0, 1))
-    met = referee.claim(court.job_id, court.get_top(1))
-    assert met is not None
-    referee.mine_to(met.window_end)
+    court = win_a_meeting(referee)
     court.join(2)
     going_on = court.get_pair(1, 3)
     assert refuse(court, going_on) == Reason.CLAIM_MEETING
