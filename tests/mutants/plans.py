@@ -22,10 +22,10 @@ from sim.paper import Lie, PaperRun, Size, make_task
 from tests.mutants.operators import Table
 from tests.mutants.replay import Call
 from tests.mutants.tape import CLIENT, MEMBERS, SALT, VERIFIER, Tape
+from tests.referee.stage import NO_TOPS
 
 SIZE = Size(checkpoints=5, checkpoint_every=1, operators=7, rows=1, columns=2, terms=3)
 """Small: these stories are about who joins, meets, loses and is paid."""
-NOTHING = (ZERO, ZERO)
 RUNS = (None, *(Lie(2, mask=mask) for mask in (1, 2, 4, 8)))
 """The truth, and lies in the same place."""
 
@@ -118,7 +118,7 @@ class _Timetable:
         tape.call("commit", member, 0, digest, value_wei=value_wei)
         for claim, salt in ((top, ZERO), (top, SALT), (self.tops[0], SALT)):
             tape.call("reveal", member, 0, claim, salt)
-        tape.call("start_match", CLIENT, 0, *self.seats[:2], tuple(self.tops[:2]), NOTHING)
+        tape.call("start_match", CLIENT, 0, *self.seats[:2], tuple(self.tops[:2]), NO_TOPS)
 
     def _try_join(self, account: str, top: bytes, *, job_id: int = 0, short_wei: int = 0) -> None:
         value_wei = self.terms.bond_wei - short_wei
@@ -144,7 +144,7 @@ class _Timetable:
         self._try_join(self.seats[3], tops[3])
         tape.call("reveal", second, 0, tops[1], SALT)
         tape.call("settle", CLIENT, 0, tops[0])
-        tape.call("start_match", CLIENT, 0, first, second, (tops[0], tops[1]), NOTHING)
+        tape.call("start_match", CLIENT, 0, first, second, (tops[0], tops[1]), NO_TOPS)
 
     def _join(self) -> None:
         tape, late = self.tape, self.seats[3]
@@ -168,7 +168,7 @@ class _Timetable:
         for first, second in ((0, 1), (1, 0), (0, 0), (0, 2), (0, 4)):
             right = (tops[first], tops[second])
             for pair in (right[::-1], (ZERO, right[1]), (right[0], ZERO), right):
-                tape.call("start_match", CLIENT, 0, seats[first], seats[second], pair, NOTHING)
+                tape.call("start_match", CLIENT, 0, seats[first], seats[second], pair, NO_TOPS)
         for job_id in (0, 9):
             tape.call("collect", seats[0], job_id)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from contracts.compiler import Artifact
 from contracts.deployment import deploy_referee
-from contracts.model.abi import pack_args
+from contracts.model.abi import pack_call
 from contracts.model.checks import name_match
 from contracts.model.leaf import compute_leaf, read_node
 from contracts.model.ledger import calculate_debt
@@ -131,7 +131,7 @@ class Contract:
         self.machine = Machine(accounts)
         self._artifacts = artifacts
         self.deployed: dict[str, Deployed] = {}
-        self._inputs: dict[str, tuple[Deployed, Sequence[Any]]] = {}
+        self._deployed_by_call: dict[str, Deployed] = {}
         assert deploy_referee(self, NOBODY).address == REFEREE
 
     def deploy(self, artifact: Artifact, *args: Any, sender: Any) -> Deployed:
@@ -141,7 +141,7 @@ class Contract:
         self.deployed[artifact.name] = deployed
         for entry in artifact.abi:
             if entry["type"] == "function":
-                self._inputs[entry["name"]] = deployed, entry["inputs"]
+                self._deployed_by_call[entry["name"]] = deployed
         return deployed
 
     def at(self, artifact: Artifact, address: str) -> Deployed:
@@ -150,12 +150,10 @@ class Contract:
 
     def encode(self, made: Call) -> tuple[bytes, bytes]:
         """Return where a call goes, and its data; a leaf is told which referee it is for."""
-        deployed, inputs = self._inputs[made.name]
-        args = pack_args(made.args)
+        deployed = self._deployed_by_call[made.name]
+        args = pack_call(made.name, made.args, REFEREE)
         if made.name == "compute":
             args = (pack_context(made.args[0]), *made.args[1:])
-        if inputs and inputs[0]["name"] == "referee":
-            args = (REFEREE, *args)
         return deployed.raw, deployed.codec.encode_call(made.name, args)
 
     def ask(self, made: Call, to: bytes, data: bytes, before: Words) -> Answer:

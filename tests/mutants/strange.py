@@ -29,11 +29,17 @@ def tell_strange() -> Iterator[list[Call]]:
     yield _decide_alone()
 
 
-def _enter_another(lies: list[Lie | None]) -> list[Call]:
-    """The second to enter the state shows a third member's, well opened."""
+def _play_to(phase: Phase, *lies: Lie | None) -> Table:
+    """Return a job whose first match has come to a phase."""
     table = make_table(*lies)
     table.begin()
-    table.play(Phase.STATE, is_bent=False)
+    table.play(phase, is_bent=False)
+    return table
+
+
+def _enter_another(lies: list[Lie | None]) -> list[Call]:
+    """The second to enter the state shows a third member's, well opened."""
+    table = _play_to(Phase.STATE, *lies)
     (pair, board), *_ = table.boards.items()
     _, sender, _ = table.find(pair, board)
     tree = list(table.seats.values())[2].state_tree(board.facts.step + 1)
@@ -113,9 +119,7 @@ def _show_a_long_chunk(place: int) -> list[Call]:
 
 def _come_too_early() -> list[Call]:
     """Nobody reaches a chunk before both have entered the tensor."""
-    table = make_table(None, Lie(2))
-    table.begin()
-    table.play(Phase.TENSOR, is_bent=False)
+    table = _play_to(Phase.TENSOR, None, Lie(2))
     (pair, board), *_ = table.boards.items()
     _, sender, _ = table.find(pair, board)
     dive = Dive(0, SALT, (), ())
@@ -125,9 +129,7 @@ def _come_too_early() -> list[Call]:
 
 def _decide_alone() -> list[Call]:
     """Nobody but the contract of leaves says what a leaf should be."""
-    table = make_table(None, Lie(2))
-    table.begin()
-    table.play(Phase.LEAF, is_bent=False)
+    table = _play_to(Phase.LEAF, None, Lie(2))
     (pair, board), *_ = table.boards.items()
     first, second = board.facts.bits
     for sender in (*table.seats, CLIENT):

@@ -57,7 +57,7 @@ LIES = (
 and in the state after the step, where the operator is their number."""
 HUGE = 1 << 255
 NO_DIVE = Dive(0, ZERO, (), ())
-NO_RIVALS = (ZERO, ZERO)
+NO_TOPS = (ZERO, ZERO)
 
 Pick = Callable[[Sequence[Any]], Any]
 
@@ -229,7 +229,7 @@ class Stage:
         """Make any of these calls at the wrong time, or for a job that does not exist."""
         job_id = self.pick((cast.job_id, len(self.twins.store.jobs)))
         account, top = self.pick(ACCOUNTS), self._pick_top(cast)
-        bond_wei, nothing = self.get_terms(cast).bond_wei, (ZERO, ZERO)
+        bond_wei = self.get_terms(cast).bond_wei
         calls = (
             Call("commit", account, (job_id, top), bond_wei),
             Call("reveal", account, (job_id, top, SALT)),
@@ -237,7 +237,7 @@ class Stage:
             Call("settle", account, (job_id, top)),
             Call("settle", account, (job_id, top), 1),
             Call("collect", account, (job_id,)),
-            Call("start_match", account, (job_id, *PROVIDERS[:2], nothing, NO_RIVALS)),
+            Call("start_match", account, (job_id, *PROVIDERS[:2], NO_TOPS, NO_TOPS)),
         )
         self.make(cast, self.pick(calls))
 

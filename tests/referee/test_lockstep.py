@@ -29,7 +29,7 @@ from tests.referee.stage import (
     CLIENT,
     DEEP,
     LIES,
-    NO_RIVALS,
+    NO_TOPS,
     PROVIDERS,
     SIZES,
     VERIFIER,
@@ -171,10 +171,10 @@ def test_a_dead_match_cannot_void_the_job() -> None:
             stage.reveal(cast)
         stage.twins.block = 14
         tops = (cast.runs[loser].history.top, cast.runs[others[0]].history.top)
-        assert stage.make(cast, Call("start_match", CLIENT, (0, loser, others[0], tops, NO_RIVALS)))
+        assert stage.make(cast, Call("start_match", CLIENT, (0, loser, others[0], tops, NO_TOPS)))
         while next(iter(cast.boards.values())).position.phase is not Phase.VERIFIER:
             assert stage.move(cast)
-        assert stage.make(cast, Call("start_match", CLIENT, (0, loser, others[1], tops, NO_RIVALS)))
+        assert stage.make(cast, Call("start_match", CLIENT, (0, loser, others[1], tops, NO_TOPS)))
         stage.wait(10)
         dead, alive = cast.boards.values()
         assert stage.make(cast, Call("timeout", CLIENT, (alive.pair, alive.position)))
@@ -206,7 +206,7 @@ def meet(lie: Lie, mode: LeafMode, contract: Contract | None, size: Size = SIZES
     stage.twins.block = 14
     tops = (cast.runs[liar].history.top, cast.runs[rivals[0]].history.top)
     for rival in rivals:
-        assert stage.make(cast, Call("start_match", CLIENT, (0, liar, rival, tops, NO_RIVALS)))
+        assert stage.make(cast, Call("start_match", CLIENT, (0, liar, rival, tops, NO_TOPS)))
     return stage
 
 
