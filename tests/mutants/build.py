@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from functools import cache, partial
 from pathlib import PurePosixPath
 from typing import Any
+from unittest.mock import patch
 
 from vyper import ast as vy_ast
 from vyper.ast.parse import parse_to_ast
@@ -46,14 +47,14 @@ def build(name: str, sources: Mapping[str, str]) -> Artifact:
 
 def load(name: str, sources: Mapping[str, str]) -> CompilerData:
     """Parse a contract and all that it imports; what is the same as before is not parsed again."""
-    imports._parse_ast = partial(_parse_file, name)
     files = {PurePosixPath(path): {"content": text} for path, text in sources.items()}
     bundle = JSONInputBundle(files, search_paths=[PurePosixPath()])
     settings = Settings(evm_version=EVM_VERSION, optimize=OptimizationLevel.NONE)
     file = bundle.load_file(f"{name}.vy")
     # Without the digest of the sources, by which all mutants would differ.
     data = CompilerData(file, bundle, settings, no_bytecode_metadata=True)
-    _ = data.resolved_imports
+    with patch.object(imports, "_parse_ast", partial(_parse_file, name)):
+        _ = data.resolved_imports
     return data
 
 
