@@ -39,6 +39,8 @@ CONTRACT_FILES = (
     "verdicts.vy",
     "merkle.vy",
     "tensors.vy",
+    "decoder.vy",
+    "nodes.vy",
     "leaf.vy",
 )
 MODEL_FILES = (

@@ -1,7 +1,6 @@
-"""Leaves of operators of all kinds over drawn operands, with right and wrong evidence."""
+"""Encodings of operators, and leaves over drawn operands, right and wrong ones."""
 
 import random
-from collections.abc import Iterator
 
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis.strategies import SearchStrategy
@@ -9,8 +8,14 @@ from hypothesis.strategies import SearchStrategy
 from offchain.programs.encoding import encode_node
 from tests.mutants.replay import Call
 from tests.mutants.tape import CLIENT, Tape
+from tests.referee.malformed import (
+    list_changed,
+    list_constants,
+    list_rows,
+    list_sizes,
+    list_types,
+)
 from tests.referee.nodes import SEARCHES, Leaf, leaves
-from tests.referee.programs import every_kind
 from tests.referee.test_leaf import list_wrong
 
 LEAVES = 260
@@ -28,8 +33,15 @@ def ask_leaves() -> list[Call]:
         wrong = list(list_wrong(leaf))
         for evidence in (leaf.evidence, *rng.sample(wrong, min(WRONG, len(wrong)))):
             tape.note("compute", CLIENT, leaf.context, encoding, evidence)
-    for encoding in _list_encodings():
-        tape.note("inspect", CLIENT, encoding)
+    return tape.calls
+
+
+def ask_encodings() -> list[Call]:
+    """Return calls that show encodings of operators, right and wrong ones."""
+    tape, rng = Tape(), random.Random(7)
+    for cases in (list_changed(rng), list_sizes(), list_types(), list_rows(), list_constants()):
+        for encoding in cases:
+            tape.note("inspect", CLIENT, encoding)
     return tape.calls
 
 
@@ -50,9 +62,3 @@ def _draw(strategy: SearchStrategy[Leaf], count: int) -> list[Leaf]:
 
     draw()
     return drawn
-
-
-def _list_encodings() -> Iterator[bytes]:
-    for node in every_kind().nodes:
-        encoding = encode_node(node)
-        yield from (encoding, encoding[:-1], encoding + b"\0")
