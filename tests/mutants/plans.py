@@ -237,6 +237,8 @@ def _tell_matches() -> Iterator[list[Call]]:
     """Lies at the start, in the state, in operators and in folds, with all wrong ways to move."""
     large = Size(checkpoints=300, checkpoint_every=1, operators=40, rows=33, columns=40, terms=70)
     sparse = Size(checkpoints=4, checkpoint_every=21, operators=18, rows=17, columns=4, terms=2)
+    long = Size(MAX_STEPS + 1, checkpoint_every=1, operators=7, rows=4098, columns=1 << 10, terms=3)
+    wide = Size(5, checkpoint_every=1 << 30, operators=7, rows=1 << 30, columns=1 << 28, terms=3)
     for size, one, other in (
         (SIZE, None, Lie(-1)),
         (SIZE, Lie(-1), None),
@@ -250,6 +252,8 @@ def _tell_matches() -> Iterator[list[Call]]:
         (sparse, Lie(41, 9, 64, 1), None),
         (sparse, None, Lie(62, 3, 3, 0)),
         (sparse, Lie(0, 14, 67, 0), None),
+        (long, Lie(MAX_STEPS - 1, 3, 1 << 22, 1), None),
+        (wide, Lie(MAX_STEPS - 9, 3, 1 << 57, 1), None),
     ):
         table = make_table(one, other, size=size, verifier=VERIFIER)
         table.begin()
