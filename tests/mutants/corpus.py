@@ -10,7 +10,7 @@ from tests.mutants.plans import tell_plans
 from tests.mutants.replay import Story
 from tests.mutants.strange import tell_strange
 from tests.mutants.teller import Teller
-from tests.mutants.vectors import ask_encodings, ask_leaves
+from tests.mutants.vectors import ask_chosen, ask_encodings, ask_leaves
 from tests.mutants.walks import take_walk
 
 DRAWN = 60
@@ -24,7 +24,7 @@ def make_corpus() -> tuple[Story, ...]:
 
 
 def _tell() -> Iterator[Story]:
-    for calls in (*tell_plans(), *tell_strange(), ask_encodings()):
+    for calls in (*tell_plans(), *tell_strange(), ask_encodings(), ask_chosen()):
         yield Story(calls, is_planned=True)
     for calls in (*tell_operators(), ask_leaves()):
         yield Story(calls)

@@ -8,6 +8,7 @@ from hypothesis.strategies import SearchStrategy
 from offchain.programs.encoding import encode_node
 from tests.mutants.replay import Call
 from tests.mutants.tape import CLIENT, Tape
+from tests.referee.chosen import list_forged, list_proven
 from tests.referee.malformed import (
     list_changed,
     list_constants,
@@ -33,6 +34,14 @@ def ask_leaves() -> list[Call]:
         wrong = list(list_wrong(leaf))
         for evidence in (leaf.evidence, *rng.sample(wrong, min(WRONG, len(wrong)))):
             tape.note("compute", CLIENT, leaf.context, encoding, evidence)
+    return tape.calls
+
+
+def ask_chosen() -> list[Call]:
+    """Return calls of the leaf contract about leaves that are not drawn."""
+    tape = Tape()
+    for leaf in (*list_proven(), *list_forged()):
+        tape.note("compute", CLIENT, leaf.context, encode_node(leaf.node), leaf.evidence)
     return tape.calls
 
 

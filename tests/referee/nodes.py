@@ -1,6 +1,6 @@
 """Hypothesis strategies for operators of every kind, and for leaves over random operands."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from math import prod
@@ -157,7 +157,15 @@ def leaves(draw: Draw) -> Leaf:
             tensors[placed.origin, placed.reference] = draw(tensors_for(placed))
         reads.append(placed)
     node = replace(node, operands=tuple(reads))
-    return make_leaf(draw, node, counts, tensors, draw(st.integers(0, 1)))
+    length = node.fold_length if node.kind.folds else 1
+    small = node.function in SEARCHES
+    at = Place(
+        step=draw(st.integers(0, 1)),
+        position=draw(st.integers(0, max(length - 1, 0))),
+        element=draw(st.integers(0, node.elements - 1)),
+        accumulator=draw(st.integers(0, length)) if small else clip(draw(patterns), node.dtype),
+    )
+    return make_leaf(node, counts, tensors, at)
 
 
 @st.composite
@@ -176,15 +184,28 @@ def get_filler() -> tuple[bytes, ...]:
     return tuple(compute_tensor_root(np.array([i], np.int64)) for i in range(256))
 
 
+@dataclass(frozen=True)
+class Place:
+    """Of two steps, which; which element and fold step; and the accumulator before that."""
+
+    step: int = 0
+    element: int = 0
+    position: int = 0
+    accumulator: int = 0
+
+
 def make_leaf(
-    draw: Draw,
     node: Node,
-    counts: dict[Origin, int],
-    tensors: dict[tuple[Origin, int], TensorTree],
-    step: int,
+    counts: Mapping[Origin, int],
+    tensors: Mapping[tuple[Origin, int], TensorTree],
+    at: Place,
 ) -> Leaf:
-    """Return the leaf of an operator whose operands are these tensors."""
-    filler = get_filler()
+    """Return the leaf of an operator whose operands are these tensors, and no others are read.
+
+    Of nodes, slots of the state and slots of the batch there are as many as `counts` says; behind
+    the nodes are one more and the state.
+    """
+    filler, step = get_filler(), at.step
 
     def roots(origin: Origin, count: int, first: int = 0) -> list[bytes]:
         known = {first + r: t.root for (o, r), t in tensors.items() if o is origin}
@@ -196,9 +217,6 @@ def make_leaf(
         Origin.STATE: Tree(Tag.STATE_NODE, roots(Origin.STATE, states)),
         Origin.BATCH: Tree(Tag.DATA_NODE, roots(Origin.BATCH, max(2 * slots, 1), step * slots)),
     }
-    length = node.fold_length if node.kind.folds else 1
-    position = draw(st.integers(0, max(length - 1, 0)))
-    small = node.function in SEARCHES
     context = Context(
         trace_top=trees[Origin.NODE].top,
         operators=counts[Origin.NODE] + 1,
@@ -208,9 +226,9 @@ def make_leaf(
         batch_slots=slots,
         steps=2,
         step=step,
-        element=draw(st.integers(0, node.elements - 1)),
-        position=position,
-        accumulator=draw(st.integers(0, length)) if small else clip(draw(patterns), node.dtype),
+        element=at.element,
+        position=at.position,
+        accumulator=at.accumulator,
     )
     proofs: list[tuple[bytes, ...]] = []
     known: dict[Origin, int] = {}

@@ -18,6 +18,7 @@ from offchain.programs.encoding import MAX_NODE_BYTES, encode_node
 from offchain.programs.graph import Node
 from tests.machine import Deployed, Machine
 from tests.projection import MAX_EVIDENCE_BYTES
+from tests.referee.chosen import list_forged, list_proven
 from tests.referee.malformed import (
     BYTES,
     list_changed,
@@ -79,6 +80,14 @@ def test_leaves_of_all_kinds_are_computed_alike(case: Leaf) -> None:
     said = assert_computed_alike(case, case.evidence)
     assert said != Reason.BAD_OPERAND
     event(f"{case.node.kind.name} {'computed' if isinstance(said, int) else said}")
+
+
+def test_chosen_leaves_are_computed_alike() -> None:
+    """At the limits of trees and tensors both compute; what was forged both refuse."""
+    for leaf in list_proven():
+        assert isinstance(assert_computed_alike(leaf, leaf.evidence), int)
+    for leaf in list_forged():
+        assert assert_computed_alike(leaf, leaf.evidence) == Reason.BAD_OPERAND
 
 
 def list_wrong(leaf: Leaf) -> Iterator[bytes]:

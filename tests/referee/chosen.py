@@ -1,0 +1,73 @@
+"""Leaves that chance hardly draws: at the limits of trees and of tensors, and forged ones."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from offchain.arithmetic.functions import CANONICAL_NAN, DType, Function
+from offchain.commitments.tags import Tag
+from offchain.commitments.tensors import TensorTree
+from offchain.commitments.tree import Tree, hash_root
+from offchain.programs.graph import Kind, Node, Operand, Origin, Row, immediate
+from sim.trees import EvenTensor
+from tests.referee.nodes import PLACED, Leaf, Place, get_filler, make_leaf
+
+F32, I64 = DType.FLOAT32, DType.INT64
+ONE, TWO = 0x3F800000, 0x40000000
+TENSOR = EvenTensor(F32, (3,), {0: ONE, 1: CANONICAL_NAN, 2: TWO})
+"""A number, one that is none, and a number."""
+
+
+def list_proven() -> Iterator[Leaf]:
+    """Yield leaves whose evidence is right."""
+    # On the way up from some of these places there is no sibling at one level or at several.
+    for count in (5, 9, 20, 41):
+        for last in (count - 1, count - 2):
+            for other in (0, 1, count // 2):
+                for origin in (Origin.NODE, Origin.STATE):
+                    yield _read(origin, (last, other), count)
+                    yield _read(origin, (other, last), count)
+    yield _read(Origin.NODE, (0,), 1, EvenTensor(F32, (1,) * 7 + (2,), {0: ONE}))
+    yield _read(Origin.NODE, (0,), 1, EvenTensor(F32, (2**61 - 1,), {0: ONE}))
+    # What lies where the state should is a tensor.
+    yield _read(Origin.NODE, (5,), 4)
+    for function in (Function.ARGMAX, Function.ARGMIN):
+        for element, best in ((0, 2), (1, 0), (1, 2), (2, 0), (2, 1)):
+            yield _search(function, element, best)
+
+
+def list_forged() -> Iterator[Leaf]:
+    """Yield leaves whose evidence leads to what is agreed, and has to be refused all the same."""
+    yield _read(Origin.NODE, (0,), 1, TensorTree(np.array([1, 2, 3], np.int32)))
+    for size in (2**61, 2**62):
+        yield _read(Origin.NODE, (0,), 1, EvenTensor(F32, (size,), {0: ONE}))
+    # The tree has fewer leaves than were proven: the last are nodes above two of these.
+    leaf = _read(Origin.NODE, (5,), 4)
+    yield replace(leaf, context=replace(leaf.context, operators=4))
+    leaf = _read(Origin.STATE, (5,), 6)
+    top = Tree(Tag.STATE_NODE, [*get_filler()[:5], TENSOR.root]).top
+    before = hash_root(Tag.STATE_ROOT, 5, top)
+    yield replace(leaf, context=replace(leaf.context, state_slots=5, before=before))
+    leaf = _read(Origin.BATCH, (3,), 4)
+    reads = tuple(replace(operand, reference=4) for operand in leaf.node.operands)
+    context = replace(leaf.context, batch_slots=3)
+    yield replace(leaf, node=replace(leaf.node, operands=reads), context=context)
+
+
+def _read(origin: Origin, places: Sequence[int], count: int, tensor: TensorTree = TENSOR) -> Leaf:
+    """Return the leaf of a function of as many tensors, of which each is the same, in step 1."""
+    reads = tuple(Operand(origin, F32, place, 0, (Row(3),)) for place in places)
+    function = Function.NEG if len(reads) == 1 else Function.ADD
+    node = Node(Kind.MAP, function, F32, (3,), reads)
+    counts = {other: count if other is origin else 0 for other in PLACED}
+    return make_leaf(node, counts, dict.fromkeys(((origin, p) for p in places), tensor), Place(1))
+
+
+def _search(function: Function, element: int, best: int) -> Leaf:
+    """Return the leaf that compares an element with the best before it."""
+    along = Operand(Origin.NODE, F32, 0, 0, (Row(3, 0, ((0, 1),)),))
+    node = Node(Kind.REDUCE, function, I64, (), (immediate(I64, 3), along), (3,))
+    counts = dict.fromkeys(PLACED, 1)
+    at = Place(position=element, accumulator=best)
+    return make_leaf(node, counts, {(Origin.NODE, 0): TENSOR}, at)
