@@ -165,7 +165,7 @@ def _find_statements(lines: Sequence[str]) -> Iterator[int]:
         is_change = " = " in body and ": " not in body.split(" = ")[0]
         if is_inside and body.endswith((")", "]")) and (is_check or is_call) and " = " not in body:
             yield token.start[0]
-        is_change |= any(f" {op}= " in body for op in "|&+-<>")
+        is_change |= any(f" {op}= " in body for op in ("|", "&", "+", "-", "<<", ">>"))
         is_change &= not body.startswith(("return", "if", "elif", "for", "assert"))
         if is_inside and is_change and not is_check:
             yield token.start[0]

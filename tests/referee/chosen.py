@@ -14,7 +14,7 @@ from sim.trees import EvenTensor
 from tests.referee.nodes import PLACED, Leaf, Place, get_filler, make_leaf
 
 F32, I64 = DType.FLOAT32, DType.INT64
-ONE, TWO = 0x3F800000, 0x40000000
+ONE, TWO, THREE = 0x3F800000, 0x40000000, 0x40400000
 TENSOR = EvenTensor(F32, (3,), {0: ONE, 1: CANONICAL_NAN, 2: TWO})
 """A number, one that is none, and a number."""
 
@@ -35,6 +35,10 @@ def list_proven() -> Iterator[Leaf]:
     for function in (Function.ARGMAX, Function.ARGMIN):
         for element, best in ((0, 2), (1, 0), (1, 2), (2, 0), (2, 1)):
             yield _search(function, element, best)
+    power = _map(Function.POW, immediate(F32, TWO), immediate(F32, THREE))
+    yield make_leaf(power, dict.fromkeys(PLACED, 1), {}, Place())
+    for position in range(3):
+        yield _spread(position)
 
 
 def list_forged() -> Iterator[Leaf]:
@@ -58,10 +62,13 @@ def list_forged() -> Iterator[Leaf]:
 def _read(origin: Origin, places: Sequence[int], count: int, tensor: TensorTree = TENSOR) -> Leaf:
     """Return the leaf of a function of as many tensors, of which each is the same, in step 1."""
     reads = tuple(Operand(origin, F32, place, 0, (Row(3),)) for place in places)
-    function = Function.NEG if len(reads) == 1 else Function.ADD
-    node = Node(Kind.MAP, function, F32, (3,), reads)
+    node = _map(Function.NEG if len(reads) == 1 else Function.ADD, *reads)
     counts = {other: count if other is origin else 0 for other in PLACED}
     return make_leaf(node, counts, dict.fromkeys(((origin, p) for p in places), tensor), Place(1))
+
+
+def _map(function: Function, *reads: Operand) -> Node:
+    return Node(Kind.MAP, function, F32, (3,), reads)
 
 
 def _search(function: Function, element: int, best: int) -> Leaf:
@@ -71,3 +78,12 @@ def _search(function: Function, element: int, best: int) -> Leaf:
     counts = dict.fromkeys(PLACED, 1)
     at = Place(position=element, accumulator=best)
     return make_leaf(node, counts, {(Origin.NODE, 0): TENSOR}, at)
+
+
+def _spread(position: int) -> Leaf:
+    """Return the leaf that adds an element to the last of three sums, which is not 0."""
+    along = Operand(Origin.NODE, F32, 0, 0, (Row(3, 0, ((1, 1),)),))
+    reads = (immediate(F32, ONE), along, immediate(I64, 2))
+    node = Node(Kind.SCATTER, Function.ADD, F32, (3,), reads, (3,), targets=(0,))
+    at = Place(element=2, position=position, accumulator=THREE)
+    return make_leaf(node, dict.fromkeys(PLACED, 1), {(Origin.NODE, 0): TENSOR}, at)
