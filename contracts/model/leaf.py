@@ -1,6 +1,5 @@
 """The leaf: one scalar operation over operands that are proven against the agreed roots."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import prod
 
@@ -9,8 +8,8 @@ from contracts.reasons import Reason, Revert
 from offchain.arithmetic.functions import DType
 from offchain.commitments.tags import CHUNK_BYTES, Tag
 from offchain.commitments.tensors import get_chunk_count, hash_chunk, hash_tensor
-from offchain.commitments.tree import Digest, climb, get_height, hash_node, hash_root
-from offchain.errors import CommitmentError, ProgramError
+from offchain.commitments.tree import Digest, hash_node, hash_root
+from offchain.errors import ProgramError
 from offchain.programs.encoding import MAX_TENSOR_BYTES, decode_node
 from offchain.programs.graph import Kind, Node, Operand, Origin
 from offchain.programs.semantics import compute_initial, compute_step
@@ -188,13 +187,3 @@ def locate_operand(context: Context, operand: Operand) -> Place:
     slots = context.batch_slots
     index, count = context.step * slots + reference, context.steps * slots
     return Place(Tag.DATA_NODE, index, count, context.data_top)
-
-
-def is_agreed(context: Context, operand: Operand, root: Digest, proof: Sequence[Digest]) -> bool:
-    """Whether an operand's tensor root is the one under the agreed root of its origin."""
-    tree = locate_operand(context, operand)
-    try:
-        top = climb(tree.tag, root, tree.index, tree.count, 0, get_height(tree.count), proof)
-    except CommitmentError:
-        return False
-    return tree.top is not None and tree.finish(top) == tree.top

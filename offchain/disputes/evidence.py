@@ -3,18 +3,19 @@
 Everything that a player hands over is proven against the roots on the chain before it is used.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from contracts.model.descent import get_before
-from contracts.model.leaf import is_agreed
+from contracts.model.leaf import Place, locate_operand
 from contracts.model.types import Facts, Terms
 from contracts.model.verdicts import get_context
 from contracts.reasons import Outcome
 from offchain.commitments.keccak import keccak256
 from offchain.commitments.tags import Tag
 from offchain.commitments.tensors import Array, compute_tensor_root
-from offchain.commitments.tree import Digest, is_member
+from offchain.commitments.tree import Digest, climb, get_height, is_member
 from offchain.disputes.board import Board, get_place
 from offchain.disputes.openings import prove_before, prove_root
 from offchain.errors import CommitmentError, VerifierError
@@ -101,14 +102,19 @@ def check(
             roots.append(None)
             continue
         root = compute_tensor_root(array)
-        try:
-            agreed = is_agreed(context, operand, root, proof)
-        except CommitmentError:
-            agreed = False
-        if not agreed:
+        if not _is_agreed(locate_operand(context, operand), root, proof):
             raise VerifierError("an operand that was handed over is not the agreed one; ask again")
         roots.append(root)
     return tuple(roots)
+
+
+def _is_agreed(tree: Place, root: Digest, proof: Sequence[Digest]) -> bool:
+    """Whether a tensor with this root lies there in the tree that is agreed."""
+    try:
+        top = climb(tree.tag, root, tree.index, tree.count, 0, get_height(tree.count), proof)
+    except CommitmentError:
+        return False
+    return tree.top is not None and tree.finish(top) == tree.top
 
 
 def judge(

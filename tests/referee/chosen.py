@@ -46,6 +46,7 @@ def list_forged() -> Iterator[Leaf]:
     yield _read(Origin.NODE, (0,), 1, TensorTree(np.array([1, 2, 3], np.int32)))
     for size in (2**61, 2**62):
         yield _read(Origin.NODE, (0,), 1, EvenTensor(F32, (size,), {0: ONE}))
+    yield _read(Origin.NODE, (0,), 1, EvenTensor(F32, (1,) * 8 + (3,), {0: ONE}))
     # The tree has fewer leaves than were proven: the last are nodes above two of these.
     leaf = _read(Origin.NODE, (5,), 4)
     yield replace(leaf, context=replace(leaf.context, operators=4))
@@ -53,8 +54,8 @@ def list_forged() -> Iterator[Leaf]:
     top = Tree(Tag.STATE_NODE, [*get_filler()[:5], TENSOR.root]).top
     before = hash_root(Tag.STATE_ROOT, 5, top)
     yield replace(leaf, context=replace(leaf.context, state_slots=5, before=before))
-    leaf = _read(Origin.BATCH, (3,), 4)
-    reads = tuple(replace(operand, reference=4) for operand in leaf.node.operands)
+    leaf = _read(Origin.BATCH, (2,), 4)
+    reads = tuple(replace(operand, reference=3) for operand in leaf.node.operands)
     context = replace(leaf.context, batch_slots=3)
     yield replace(leaf, node=replace(leaf.node, operands=reads), context=context)
 
