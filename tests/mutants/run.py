@@ -83,7 +83,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--processes", type=int, default=os.cpu_count())
     parser.add_argument("--json", type=Path, help="write every fate to this file when it is known")
     options = parser.parse_args(arguments)
-    mutants = list(_list_mutants(options.subject, options.file))
+    mutants = list(list_mutants(options.subject, options.file))
     if options.sample is not None and options.sample < len(mutants):
         chosen = sorted(random.Random(options.seed).sample(range(len(mutants)), options.sample))
         mutants = [mutants[i] for i in chosen]
@@ -100,7 +100,8 @@ def main(arguments: Sequence[str]) -> int:
     return _report(fates)
 
 
-def _list_mutants(subject: str, file: str | None) -> Iterator[Mutant]:
+def list_mutants(subject: str, file: str | None) -> Iterator[Mutant]:
+    """Yield the mutants of the contract or of the model, or of one file."""
     folder, files = SUBJECTS[subject]
     for name in files:
         if file in {None, name}:
@@ -139,7 +140,7 @@ def _measure() -> float:
 
 
 def _report(fates: Sequence[Fate]) -> int:
-    known = _read_reasons()
+    known = read_reasons()
     count = Counter(fate.kind for fate in fates)
     console = Console(width=140)
     for fate in fates:
@@ -156,7 +157,7 @@ def _report(fates: Sequence[Fate]) -> int:
     return int(count["killed"] < AIM * tried)
 
 
-def _read_reasons() -> Mapping[str, str]:
+def read_reasons() -> Mapping[str, str]:
     """Return why known survivors survive, by their names; the file has a list for each reason."""
     if not SURVIVORS.exists():
         return {}
