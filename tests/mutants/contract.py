@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import ClassVar
 
 from contracts.compiler import SOURCE_DIR, Artifact, read_sources
@@ -56,9 +56,14 @@ class Judge:
         if all(artifacts[name].bytecode == self._originals[name].bytecode for name in artifacts):
             return "same", -1
         contract = Contract(ACCOUNTS, artifacts)
+        changed = {
+            f"{name}.vy": contract.deployed[name].raw
+            for name, files in self._closures.items()
+            if mutant.file in files
+        }
         for place in self.order:
             probe = self._probes[place]
-            if not _can_reach(probe, mutant):
+            if not _can_reach(probe, mutant, changed):
                 continue
             if contract.ask(probe.made, probe.to, probe.data, probe.before) != probe.answer:
                 return "killed", place
@@ -72,9 +77,18 @@ class Judge:
         }
 
 
-def _can_reach(probe: Probe, mutant: Mutant) -> bool:
-    """Whether a call may come to what is changed; constants may be anywhere."""
-    is_everywhere = mutant.function in {"", "__init__"}
+def _can_reach(probe: Probe, mutant: Mutant, changed: Mapping[str, bytes]) -> bool:
+    """Whether a call may come to what is changed; constants may be anywhere in these contracts.
+
+    Args:
+        probe: the call.
+        mutant: what is changed.
+        changed: the contracts that it is in: their own sources, and where they stand.
+    """
+    is_in_them = any(file in changed for file, _ in probe.functions)
+    is_everywhere = mutant.function in {"", "__init__"} and (
+        is_in_them or probe.to in changed.values()
+    )
     is_entered = (mutant.file, mutant.function) in probe.functions
     return is_everywhere or is_entered or mutant.function == probe.made.name
 
