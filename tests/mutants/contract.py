@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator
 from typing import ClassVar
 
 from contracts.compiler import SOURCE_DIR, Artifact, read_sources
@@ -56,18 +56,22 @@ class Judge:
         if all(artifacts[name].bytecode == self._originals[name].bytecode for name in artifacts):
             return "same", -1
         contract = Contract(ACCOUNTS, artifacts)
-        changed = {
-            f"{name}.vy": contract.deployed[name].raw
-            for name, files in self._closures.items()
-            if mutant.file in files
-        }
+        asked = self._list_asked(contract, mutant.file)
         for place in self.order:
             probe = self._probes[place]
-            if not _can_reach(probe, mutant, changed):
+            if not _can_reach(probe, mutant, asked):
                 continue
             if contract.ask(probe.made, probe.to, probe.data, probe.before) != probe.answer:
                 return "killed", place
         return "survived", -1
+
+    def _list_asked(self, contract: Contract, file: str) -> frozenset[bytes]:
+        """Return which contracts are called.
+
+        What only the leaf's has is asked without the referee, who would ask the same.
+        """
+        names = CONTRACTS if file in self._closures["referee"] else ("leaf",)
+        return frozenset(contract.deployed[name].raw for name in names)
 
     def _build(self, mutant: Mutant) -> dict[str, Artifact]:
         sources = {**self._sources, mutant.file: mutant.text}
@@ -77,20 +81,12 @@ class Judge:
         }
 
 
-def _can_reach(probe: Probe, mutant: Mutant, changed: Mapping[str, bytes]) -> bool:
-    """Whether a call may come to what is changed; constants may be anywhere in these contracts.
-
-    Args:
-        probe: the call.
-        mutant: what is changed.
-        changed: the contracts that it is in: their own sources, and where they stand.
-    """
-    is_in_them = any(file in changed for file, _ in probe.functions)
-    is_everywhere = mutant.function in {"", "__init__"} and (
-        is_in_them or probe.to in changed.values()
-    )
+def _can_reach(probe: Probe, mutant: Mutant, asked: Collection[bytes]) -> bool:
+    """Whether a call to one of these contracts may come to what is changed; constants always do."""
+    is_everywhere = mutant.function in {"", "__init__"}
     is_entered = (mutant.file, mutant.function) in probe.functions
-    return is_everywhere or is_entered or mutant.function == probe.made.name
+    is_near = is_everywhere or is_entered or mutant.function == probe.made.name
+    return is_near and probe.to in asked
 
 
 def _record() -> tuple[dict[str, Artifact], list[Probe]]:
