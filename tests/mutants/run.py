@@ -159,8 +159,6 @@ def _report(fates: Sequence[Fate]) -> int:
 
 def read_reasons() -> Mapping[str, str]:
     """Return why known survivors survive, by their names; the file has a list for each reason."""
-    if not SURVIVORS.exists():
-        return {}
     reasons: Mapping[str, Sequence[str]] = json.loads(SURVIVORS.read_text(encoding="utf-8"))
     return {name: reason for reason, names in reasons.items() for name in names}
 
