@@ -12,6 +12,7 @@ from tests.referee.chosen import list_forged, list_proven
 from tests.referee.malformed import (
     list_changed,
     list_constants,
+    list_counts,
     list_rows,
     list_sizes,
     list_types,
@@ -48,9 +49,9 @@ def ask_chosen() -> list[Call]:
 def ask_encodings() -> list[Call]:
     """Return calls that show encodings of operators, right and wrong ones."""
     tape, rng = Tape(), random.Random(7)
-    for cases in (list_changed(rng), list_sizes(), list_types(), list_rows(), list_constants()):
-        for encoding in cases:
-            tape.note("inspect", CLIENT, encoding)
+    limits = (list_sizes, list_types, list_counts, list_rows, list_constants)
+    for encoding in (*list_changed(rng), *(found for cases in limits for found in cases())):
+        tape.note("inspect", CLIENT, encoding)
     return tape.calls
 
 

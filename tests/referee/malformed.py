@@ -1,20 +1,27 @@
 """Encodings of operators at the limits of what is accepted, beyond them, and with bytes changed."""
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
+from offchain.arithmetic.functions import DType, Function
 from offchain.programs.encoding import encode_node
-from offchain.programs.graph import Node, Operand, Origin, Row
+from offchain.programs.graph import Kind, Node, Operand, Origin, Row, immediate
 from tests.referee.programs import every_kind
 
 BYTES = (0, 1, 2, 3, 4, 5, 8, 9, 12, 13, 29, 30, 31, 32, 78, 81, 255)
 """Numbers of types, kinds, functions and dimensions, and those next to them."""
+FUNCTIONS = (*range(33), 63, 64, 65, *range(77, 83), 127, 128, 255)
+FOLDED = (Function.ADD, Function.MAX, Function.AND, Function.OR, Function.COPY)
 
 
 def list_sizes() -> Iterator[bytes]:
-    """Yield operators whose output or fold has about 2^63 bytes, or overflows on the way."""
+    """Yield operators of most dimensions, and with about 2^63 bytes, or more on the way."""
+    for rank in (8, 9):
+        yield _change(8, shape=(1,) * rank)
+    for rank in (4, 5):
+        yield _change(5, fold_shape=(1,) * rank)
     yield _change(8, shape=(2**31, 2**30))
     yield _change(8, shape=(2**31, 2**29))
     yield _change(8, shape=(2**63, 2**63, 2**63, 2**63, 2**63, 0))
@@ -25,21 +32,47 @@ def list_sizes() -> Iterator[bytes]:
 
 
 def list_types() -> Iterator[bytes]:
-    """Yield operators of functions and types that their kinds have, and of others."""
-    functions = {
-        5: (0, 1, 3),
-        6: (0, 2, 17, 28, 29, 31, 64),
-        8: (1, 29),
-        9: (1, 30),
-        10: (0, 2, 7, 29, 30),
-        12: (0, 28),
-        13: (5, 11, 21, 29, 30, 64, 77, 80),
-    }
-    for index, numbers in functions.items():
-        yield from (_change(index, function=number) for number in numbers)
-    yield from (_change(7, function=number, dtype=3) for number in (1, 30, 31))
-    for index in (5, 6, 9, 10, 12, 13):
-        yield from (_change(index, dtype=dtype) for dtype in (2, 4))
+    """Yield operators of every kind with each function, and with each type at each place."""
+    for index in (0, *range(5, 11), 12, 13, 14, 15, 18):
+        node = every_kind().nodes[index]
+        reads = node.operands
+        yield from (_change(index, function=number) for number in FUNCTIONS)
+        for dtype in DType:
+            yield _change(index, dtype=dtype)
+            typed = tuple(immediate(dtype, 0) for _ in reads)
+            yield from (_change(index, dtype=dtype, operands=typed, function=f) for f in FOLDED)
+            for place in range(len(reads)):
+                changed = (*reads[:place], immediate(dtype, 0), *reads[place + 1 :])
+                yield _change(index, operands=changed)
+                yield _change(index, dtype=DType.INT64, operands=changed)
+
+
+def list_counts() -> Iterator[bytes]:
+    """Yield operators of every kind with all numbers of operands, of variables and of targets."""
+    for index in (0, *range(5, 11), 12, 13, 15, 18):
+        node = every_kind().nodes[index]
+        reads = node.operands or (immediate(node.dtype, 0),)
+        for count in range(10):
+            operands = (*reads, *reads[-1:] * count)[:count]
+            targets = node.targets * max(count - 2, 0)
+            yield _change(index, operands=operands, targets=targets)
+            if node.kind is Kind.MAP:
+                yield _change(index, operands=operands, function=Function.FMA)
+    for targets in ((), (0, 0), (1,), (255,)):
+        yield _change(10, targets=targets)
+    for terms in (12, 13):
+        yield _gather(tuple((v, 1) for v in range(terms)), ())
+    for variable in (14, 15):
+        yield _gather(((variable, 1),), ())
+    for variable in (7, 8):
+        yield _gather((), ((variable, 1),))
+
+
+def _gather(data: Sequence[tuple[int, int]], indices: Sequence[tuple[int, int]]) -> bytes:
+    """Return a gather of all dimensions and by as many indices as there may be."""
+    index = Operand(Origin.NODE, DType.INT64, 0, 0, (Row(1, 0, tuple(indices)),))
+    reads = (Operand(Origin.NODE, DType.FLOAT32, 0, 0, (Row(1, 0, tuple(data)),)), *[index] * 7)
+    return _change(9, shape=(1,) * 8, operands=reads)
 
 
 def list_rows() -> Iterator[bytes]:

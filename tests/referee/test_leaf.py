@@ -23,6 +23,7 @@ from tests.referee.malformed import (
     BYTES,
     list_changed,
     list_constants,
+    list_counts,
     list_rows,
     list_sizes,
     list_types,
@@ -152,8 +153,8 @@ def test_every_byte_of_an_operator_counts() -> None:
         assert_inspected_alike(encoding)
 
 
-@pytest.mark.parametrize("cases", [list_sizes, list_types, list_rows, list_constants])
+@pytest.mark.parametrize("cases", [list_sizes, list_types, list_counts, list_rows, list_constants])
 def test_operators_have_their_limits(cases: Callable[[], Iterator[bytes]]) -> None:
-    """At the limits of sizes, types, rows and constants, and beyond, both say the same."""
+    """At the limits of sizes, types, counts, rows and constants, and beyond, both agree."""
     is_refused = {assert_inspected_alike(encoding) == Reason.BAD_OPERATOR for encoding in cases()}
     assert is_refused == {True, False}
