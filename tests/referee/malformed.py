@@ -37,8 +37,8 @@ def list_types() -> Iterator[bytes]:
         node = every_kind().nodes[index]
         reads = node.operands
         yield from (_change(index, function=number) for number in FUNCTIONS)
+        yield from (_change(index, dtype=number) for number in range(6))
         for dtype in DType:
-            yield _change(index, dtype=dtype)
             typed = tuple(immediate(dtype, 0) for _ in reads)
             yield from (_change(index, dtype=dtype, operands=typed, function=f) for f in FOLDED)
             for place in range(len(reads)):
@@ -48,7 +48,7 @@ def list_types() -> Iterator[bytes]:
 
 
 def list_counts() -> Iterator[bytes]:
-    """Yield operators of every kind with all numbers of operands, of variables and of targets."""
+    """Yield operators of every kind, and of none, with all numbers of operands and of targets."""
     for index in (0, *range(5, 11), 12, 13, 15, 18):
         node = every_kind().nodes[index]
         reads = node.operands or (immediate(node.dtype, 0),)
@@ -60,23 +60,15 @@ def list_counts() -> Iterator[bytes]:
                 yield _change(index, operands=operands, function=Function.FMA)
     for targets in ((), (0, 0), (1,), (255,)):
         yield _change(10, targets=targets)
-    for terms in (12, 13):
-        yield _gather(tuple((v, 1) for v in range(terms)), ())
-    for variable in (14, 15):
-        yield _gather(((variable, 1),), ())
-    for variable in (7, 8):
-        yield _gather((), ((variable, 1),))
-
-
-def _gather(data: Sequence[tuple[int, int]], indices: Sequence[tuple[int, int]]) -> bytes:
-    """Return a gather of all dimensions and by as many indices as there may be."""
-    index = Operand(Origin.NODE, DType.INT64, 0, 0, (Row(1, 0, tuple(indices)),))
-    reads = (Operand(Origin.NODE, DType.FLOAT32, 0, 0, (Row(1, 0, tuple(data)),)), *[index] * 7)
-    return _change(9, shape=(1,) * 8, operands=reads)
+    for number in (0, 10, 255):
+        yield _change(8, kind=number, operands=())
+    for index in (6, 8):
+        for fold_shape in ((), (1,)):
+            yield _change(index, operands=(immediate(DType.FLOAT32, 0),) * 2, fold_shape=fold_shape)
 
 
 def list_rows() -> Iterator[bytes]:
-    """Yield operators with an operand whose rows, terms, divisors or sizes are at a limit."""
+    """Yield operators with an operand whose rows, terms, variables or sizes are at a limit."""
     for rows in (
         (Row(1),) * 8,
         (Row(1),) * 9,
@@ -91,16 +83,29 @@ def list_rows() -> Iterator[bytes]:
         (Row(1, 0, (), 0),),
         (Row(1, 0, tuple((v, 1) for v in range(13))),),
     ):
-        yield _read(Origin.NODE, 0, 0, rows)
+        yield _read(Origin.NODE, rows)
+    for terms in (12, 13):
+        yield _gather(tuple((v, 1) for v in range(terms)), ())
+    for variable in (14, 15):
+        yield _gather(((variable, 1),), ())
+    for variable in (7, 8):
+        yield _gather((), ((variable, 1),))
 
 
 def list_constants() -> Iterator[bytes]:
     """Yield operators with constants that refer to something, have rows, or do not fit."""
-    for bits in (0x7FC00000, 0x7FC00001, 0xFF800000, 0xFF800001, 2**32):
-        yield _read(Origin.IMMEDIATE, 0, bits)
-    yield _read(Origin.IMMEDIATE, 1, 0)
-    yield _read(Origin.IMMEDIATE, 0, 0, (Row(1),))
-    yield _read(Origin.STATE, 2**32 - 1, 2**32, (Row(1),))
+    for dtype, values in (
+        (DType.FLOAT32, (0x7FC00000, 0x7FC00001, 0xFF800000, 0xFF800001, 2**32)),
+        (DType.INT64, (2**64 - 1,)),
+        (DType.INT32, (2**32 - 1, 2**32)),
+        (DType.BOOL, (1, 2, 2**8)),
+    ):
+        for value in values:
+            yield _change(8, dtype=dtype, operands=(immediate(dtype, value),))
+    for reference, rows in ((1, ()), (0, (Row(1),))):
+        yield _read(Origin.IMMEDIATE, rows, reference)
+    for origin in (*Origin, 4):
+        yield _read(origin, (Row(1),), 2**32 - 1)
 
 
 def list_changed(rng: random.Random) -> Iterator[bytes]:
@@ -119,8 +124,15 @@ def _change(index: int, **changes: Any) -> bytes:
     return encode_node(node)
 
 
-def _read(origin: Origin, reference: int, value: int, rows: tuple[Row, ...] = ()) -> bytes:
+def _read(origin: int, rows: tuple[Row, ...], reference: int = 0) -> bytes:
     """Return a copy of one operand."""
     node = every_kind().nodes[8]
-    operand = Operand(origin, node.dtype, reference, value, rows)
-    return encode_node(replace(node, operands=(operand,)))
+    operand: Any = Operand(Origin.NODE, node.dtype, reference, 0, rows)
+    return encode_node(replace(node, operands=(replace(operand, origin=origin),)))
+
+
+def _gather(data: Sequence[tuple[int, int]], indices: Sequence[tuple[int, int]]) -> bytes:
+    """Return a gather of all dimensions and by as many indices as there may be."""
+    index = Operand(Origin.NODE, DType.INT64, 0, 0, (Row(1, 0, tuple(indices)),))
+    reads = (Operand(Origin.NODE, DType.FLOAT32, 0, 0, (Row(1, 0, tuple(data)),)), *[index] * 7)
+    return _change(9, shape=(1,) * 8, operands=reads)
