@@ -7,7 +7,7 @@ import numpy as np
 
 from offchain.arithmetic.functions import CANONICAL_NAN, DType, Function
 from offchain.commitments.tags import Tag
-from offchain.commitments.tensors import TensorTree
+from offchain.commitments.tensors import NUMPY_TYPES, TensorTree
 from offchain.commitments.tree import Tree, hash_root
 from offchain.programs.graph import Kind, Node, Operand, Origin, Row, immediate
 from sim.trees import EvenTensor
@@ -39,6 +39,9 @@ def list_proven() -> Iterator[Leaf]:
     yield make_leaf(power, dict.fromkeys(PLACED, 1), {}, Place())
     for position in range(3):
         yield _spread(position)
+    for dtype in (DType.INT32, I64):
+        for index, offset in ((-1, 3), (-(2**31), 2**31 + 2), (-1, 0), (2, 0)):
+            yield _gather(dtype, index, offset)
 
 
 def list_forged() -> Iterator[Leaf]:
@@ -88,3 +91,13 @@ def _spread(position: int) -> Leaf:
     node = Node(Kind.SCATTER, Function.ADD, F32, (3,), reads, (3,), targets=(0,))
     at = Place(element=2, position=position, accumulator=THREE)
     return make_leaf(node, dict.fromkeys(PLACED, 1), {(Origin.NODE, 0): TENSOR}, at)
+
+
+def _gather(dtype: DType, index: int, offset: int) -> Leaf:
+    """Return the leaf that reads the element at an index, or so many behind it."""
+    data = Operand(Origin.NODE, F32, 0, THREE, (Row(3, offset, ((1, 1),)),))
+    at = Operand(Origin.NODE, dtype, 1, 0, (Row(1),))
+    indices = TensorTree(np.array([index], NUMPY_TYPES[dtype]))
+    tensors = {(Origin.NODE, 0): TENSOR, (Origin.NODE, 1): indices}
+    node = Node(Kind.GATHER, Function.COPY, F32, (2,), (data, at))
+    return make_leaf(node, dict.fromkeys(PLACED, 2), tensors, Place())
