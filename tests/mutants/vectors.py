@@ -9,14 +9,7 @@ from offchain.programs.encoding import encode_node
 from tests.mutants.replay import Call
 from tests.mutants.tape import CLIENT, Tape
 from tests.referee.chosen import list_forged, list_proven
-from tests.referee.malformed import (
-    list_changed,
-    list_constants,
-    list_counts,
-    list_rows,
-    list_sizes,
-    list_types,
-)
+from tests.referee.malformed import LIMITS, list_changed
 from tests.referee.nodes import SEARCHES, Leaf, leaves
 from tests.referee.test_leaf import list_wrong
 
@@ -49,8 +42,7 @@ def ask_chosen() -> list[Call]:
 def ask_encodings() -> list[Call]:
     """Return calls that show encodings of operators, right and wrong ones."""
     tape, rng = Tape(), random.Random(7)
-    limits = (list_sizes, list_types, list_counts, list_rows, list_constants)
-    for encoding in (*list_changed(rng), *(found for cases in limits for found in cases())):
+    for encoding in (*list_changed(rng), *(found for cases in LIMITS for found in cases())):
         tape.note("inspect", CLIENT, encoding)
     return tape.calls
 

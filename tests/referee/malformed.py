@@ -13,7 +13,14 @@ from tests.referee.programs import every_kind
 BYTES = (0, 1, 2, 3, 4, 5, 8, 9, 12, 13, 29, 30, 31, 32, 78, 81, 255)
 """Numbers of types, kinds, functions and dimensions, and those next to them."""
 FUNCTIONS = (*range(33), 63, 64, 65, *range(77, 83), 127, 128, 255)
-FOLDED = (Function.ADD, Function.MAX, Function.AND, Function.OR, Function.COPY)
+"""Numbers of functions, and those next to them."""
+TYPED = (
+    *(Function.ADD, Function.MAX, Function.AND, Function.OR, Function.COPY),
+    *(Function.ARGMAX, Function.ARGMIN),
+)
+"""Functions that differ in the types for which they are defined."""
+KINDS = (0, *range(5, 11), *range(12, 16), 18)
+"""Operators of `every_kind`: one or more of each kind."""
 
 
 def list_sizes() -> Iterator[bytes]:
@@ -33,14 +40,14 @@ def list_sizes() -> Iterator[bytes]:
 
 def list_types() -> Iterator[bytes]:
     """Yield operators of every kind with each function, and with each type at each place."""
-    for index in (0, *range(5, 11), 12, 13, 14, 15, 18):
+    for index in KINDS:
         node = every_kind().nodes[index]
         reads = node.operands
         yield from (_change(index, function=number) for number in FUNCTIONS)
         yield from (_change(index, dtype=number) for number in range(6))
         for dtype in DType:
             typed = tuple(immediate(dtype, 0) for _ in reads)
-            yield from (_change(index, dtype=dtype, operands=typed, function=f) for f in FOLDED)
+            yield from (_change(index, dtype=dtype, operands=typed, function=f) for f in TYPED)
             for place in range(len(reads)):
                 changed = (*reads[:place], immediate(dtype, 0), *reads[place + 1 :])
                 yield _change(index, operands=changed)
@@ -49,7 +56,7 @@ def list_types() -> Iterator[bytes]:
 
 def list_counts() -> Iterator[bytes]:
     """Yield operators of every kind, and of none, with all numbers of operands and of targets."""
-    for index in (0, *range(5, 11), 12, 13, 15, 18):
+    for index in KINDS:
         node = every_kind().nodes[index]
         reads = node.operands or (immediate(node.dtype, 0),)
         for count in range(10):
@@ -105,7 +112,12 @@ def list_constants() -> Iterator[bytes]:
     for reference, rows in ((1, ()), (0, (Row(1),))):
         yield _read(Origin.IMMEDIATE, rows, reference)
     for origin in (*Origin, 4):
-        yield _read(origin, (Row(1),), 2**32 - 1)
+        for value in (0, 2**32):
+            yield _read(origin, (Row(1),), 2**32 - 1, value)
+
+
+LIMITS = (list_sizes, list_types, list_counts, list_rows, list_constants)
+"""What yields operators within a limit, and beyond it."""
 
 
 def list_changed(rng: random.Random) -> Iterator[bytes]:
@@ -124,11 +136,11 @@ def _change(index: int, **changes: Any) -> bytes:
     return encode_node(node)
 
 
-def _read(origin: int, rows: tuple[Row, ...], reference: int = 0) -> bytes:
+def _read(origin: Any, rows: tuple[Row, ...], reference: int = 0, value: int = 0) -> bytes:
     """Return a copy of one operand."""
     node = every_kind().nodes[8]
-    operand: Any = Operand(Origin.NODE, node.dtype, reference, 0, rows)
-    return encode_node(replace(node, operands=(replace(operand, origin=origin),)))
+    operand = Operand(origin, node.dtype, reference, value, rows)
+    return encode_node(replace(node, operands=(operand,)))
 
 
 def _gather(data: Sequence[tuple[int, int]], indices: Sequence[tuple[int, int]]) -> bytes:

@@ -19,15 +19,7 @@ from offchain.programs.graph import Node
 from tests.machine import Deployed, Machine
 from tests.projection import MAX_EVIDENCE_BYTES
 from tests.referee.chosen import list_forged, list_proven
-from tests.referee.malformed import (
-    BYTES,
-    list_changed,
-    list_constants,
-    list_counts,
-    list_rows,
-    list_sizes,
-    list_types,
-)
+from tests.referee.malformed import BYTES, LIMITS, list_changed
 from tests.referee.nodes import Leaf, leaves, operators
 
 
@@ -153,7 +145,7 @@ def test_every_byte_of_an_operator_counts() -> None:
         assert_inspected_alike(encoding)
 
 
-@pytest.mark.parametrize("cases", [list_sizes, list_types, list_counts, list_rows, list_constants])
+@pytest.mark.parametrize("cases", LIMITS)
 def test_operators_have_their_limits(cases: Callable[[], Iterator[bytes]]) -> None:
     """At the limits of sizes, types, counts, rows and constants, and beyond, both agree."""
     is_refused = {assert_inspected_alike(encoding) == Reason.BAD_OPERATOR for encoding in cases()}
