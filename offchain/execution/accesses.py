@@ -92,8 +92,13 @@ def find_strided(rows: Sequence[Row], sizes: Sizes) -> Strided | None:
 
 
 def estimate_strides(rows: Sequence[Row], sizes: Sizes) -> tuple[int, ...]:
-    """Return the strides that an access has where it is in range (divisors ignored)."""
-    return _flatten(rows, len(sizes)).strides
+    """Return about the strides of an access where it is in range.
+
+    Divisors that don't cancel are left out, so that these strides may choose a layout, and address
+    nothing.
+    """
+    ranges = [range(size) for size in sizes]
+    return _flatten([_substitute(row, ranges) for row in rows], len(sizes)).strides
 
 
 def find_boxes(rows: Sequence[Row], sizes: Sizes) -> list[Box] | None:

@@ -6,7 +6,7 @@ from math import prod
 import numpy as np
 
 from offchain.commitments.tensors import NUMPY_TYPES, Array
-from offchain.execution.accesses import Strided, estimate_strides, find_strided, get_used
+from offchain.execution.accesses import Sizes, Strided, find_strided, get_used
 from offchain.execution.indexing import Integers, locate, open_grid
 from offchain.execution.kernels import buffers
 from offchain.execution.views import Reader, make_constant, view
@@ -48,8 +48,7 @@ class Gather:
         self._readers = [Reader(operand, node.shape) for operand in indices]
         self._inner = _find_inner(data, indices, node.shape)
         self._outer = [v for v in range(len(node.shape)) if v not in self._inner]
-        sizes = (*node.shape, *(1 for _ in indices))
-        strides = estimate_strides(data.rows, sizes)
+        strides = _find_strides(data.rows, node.shape)
         self._block = tuple(node.shape[v] for v in self._inner)
         self._strides = tuple(strides[v] for v in self._inner)
         ends = [s * (size - 1) for s, size in zip(self._strides, self._block, strict=True)]
@@ -89,7 +88,15 @@ class Gather:
             np.copyto(target, self._fill, where=outside)
 
 
-def _find_inner(data: Operand, indices: Sequence[Operand], shape: tuple[int, ...]) -> list[int]:
+def _find_strides(rows: Sequence[Row], shape: Sizes) -> tuple[int, ...]:
+    """Return the strides of an access along the output's variables that only static rows name."""
+    fixed = [row if _is_static(row, shape) else Row(max(1, row.size)) for row in rows]
+    strided = find_strided(fixed, shape)
+    assert strided is not None
+    return strided.strides
+
+
+def _find_inner(data: Operand, indices: Sequence[Operand], shape: Sizes) -> list[int]:
     rank = len(shape)
     moved = {v for operand in indices for v in get_used(operand, shape)}
     for row in data.rows:
@@ -98,6 +105,6 @@ def _find_inner(data: Operand, indices: Sequence[Operand], shape: tuple[int, ...
     return [v for v in range(rank) if v not in moved and shape[v] > 1]
 
 
-def _is_static(row: Row, shape: tuple[int, ...]) -> bool:
+def _is_static(row: Row, shape: Sizes) -> bool:
     """Whether a row depends on no index and is in range on the whole domain."""
     return all(v < len(shape) for v, _ in row.terms) and find_strided([row], shape) is not None

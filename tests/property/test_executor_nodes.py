@@ -108,6 +108,12 @@ class Draw:
         divisor = self.draw(st.sampled_from([1, 1, 1, 2, 3]))
         return Row(self.draw(st.integers(1, 7)), self.draw(st.integers(-2, 4)), terms, divisor)
 
+    def scale(self, row: Row) -> Row:
+        """Draw another row of the same coordinates: divided by what it is multiplied with."""
+        by = self.draw(st.sampled_from([1, 1, 1, 2, 3]))
+        terms = tuple((variable, by * coefficient) for variable, coefficient in row.terms)
+        return Row(row.size, by * row.offset, terms, by * row.divisor)
+
     def rows(self, sizes: Sequence[int], usable: Sequence[int]) -> tuple[Row, ...]:
         """Draw rows over the usable variables, of which those beyond the sizes have no bounds."""
         if self.draw(st.booleans()):
@@ -118,7 +124,7 @@ class Draw:
             slack = self.draw(st.sampled_from([0, 0, 0, 0, 1, -1]))
             offset = self.draw(st.sampled_from([0, 0, 0, 1, -1]))
             rows.append(Row(max(size + slack, 1), offset, ((variable, 1),)))
-        return tuple(rows)
+        return tuple(self.scale(row) for row in rows)
 
     def operand(
         self, dtype: DType, sizes: Sequence[int], extra: int = 0, unused: Sequence[int] = ()
@@ -341,6 +347,17 @@ def test_long_fold_equals_definition(function: Function, length: int) -> None:
     ):
         operands = (immediate(FLOAT32, 0), operand)
         Case(Node(Kind.REDUCE, function, FLOAT32, (20,), operands, (length,)), [source]).check()
+
+
+@pytest.mark.parametrize("row", [Row(4, 0, ((0, 2),), 2), Row(10, 6, ((0, 6),), 3), Row(4)])
+def test_gather_of_divided_rows_equals_definition(row: Row) -> None:
+    """A row beside the gathered one is read where it is, whatever its coordinate is divided by."""
+    data = np.arange(row.size * 5, dtype=np.float32)
+    rows = (row, Row(5, 0, ((2, 1),)))
+    operands = (Operand(Origin.BATCH, FLOAT32, 0, 0, rows), as_operand(1, INT64, (3,), 1))
+    for indices in ([4, 0, 2], [-1, 5, 1]):
+        node = Node(Kind.GATHER, Function.COPY, FLOAT32, (4, 3), operands)
+        Case(node, [data, np.array(indices)]).check()
 
 
 @settings(deadline=None)
