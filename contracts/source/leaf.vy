@@ -123,7 +123,7 @@ def compute(
     """
     padded: Bytes[nodes.MAX_PADDED_BYTES] = nodes.pad(encoding)
     decoder.decode(padded)
-    start: uint256 = self._find_evidence(EVIDENCE_OF_COMPUTE)
+    start: uint256 = self._find_evidence(EVIDENCE_OF_COMPUTE, len(evidence))
     end: uint256 = unsafe_add(start, len(evidence))
     return self._compute(context, padded, decoder.read(padded), start, end)
 
@@ -170,17 +170,23 @@ def _decide(
     op: nodes.Operator = decoder.read(padded)
     if nodes.has_origin(op, nodes.FROM_BATCH):
         context.data_top = (staticcall referee.jobs(pair.job_id)).data_top
-    start: uint256 = self._find_evidence(EVIDENCE_OF_LEAF)
+    start: uint256 = self._find_evidence(EVIDENCE_OF_LEAF, size)
     computed: uint256 = self._compute(context, padded, op, start, unsafe_add(start, size))
     extcall referee.decide_leaf(pair, facts.bits, computed)
 
 
 @internal
 @view
-def _find_evidence(head: uint256) -> uint256:
-    # The place in the call's data where the bytes of the evidence begin, behind their length. It
-    # has been checked that they lie there when the call was decoded.
-    return unsafe_add(convert(self._read(head), uint256), HEAD_AT + 32)
+def _find_evidence(head: uint256, size: uint256) -> uint256:
+    # The place in the call's data where the bytes of the evidence begin, behind their length. All
+    # of them lie behind the call's heads and within its data: the compiler's decoder follows any
+    # pointer, and reads zeros behind the end.
+    offset: uint256 = convert(self._read(head), uint256)
+    self._require(head < unsafe_add(offset, HEAD_AT) and offset < len(msg.data))
+    start: uint256 = unsafe_add(offset, HEAD_AT + 32)
+    # Evidence is short, and the offset is below the length of the data.
+    self._require(unsafe_add(start, size) <= len(msg.data))
+    return start
 
 
 @internal
