@@ -10,7 +10,8 @@ from offchain.commitments.tensors import Array
 from offchain.execution.executor import Executor
 from offchain.execution.readable import run_step
 from offchain.programs.capture import Captured, capture
-from offchain.programs.encoding import decode_program, encode_program
+from offchain.programs.decoding import decode_program
+from offchain.programs.encoding import encode_program
 from offchain.programs.graph import Program
 from offchain.programs.recipe import InferenceRecipe, TrainingRecipe
 

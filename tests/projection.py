@@ -9,9 +9,7 @@ from contracts.model.types import Dive, Event, Message, Store
 from contracts.model.words import hash_pair, pack_claim, pack_member, pack_tally
 from contracts.reasons import Reason, Revert
 from offchain.commitments.tags import CHUNK_BYTES
-from offchain.programs.encoding import MAX_NODE_BYTES
-
-MAX_EVIDENCE_BYTES = 28_944
+from offchain.programs.limits import MAX_EVIDENCE_BYTES, MAX_NODE_BYTES
 
 _MAX_HEIGHT, _MAX_SIBLINGS, _MAX_ARITY, _MAX_VALUES_BYTES = 56, 8, 16, 504
 _MAX_BYTES = {

@@ -5,16 +5,15 @@ from math import prod
 
 from contracts.model.checks import require
 from contracts.reasons import Reason, Revert
-from offchain.arithmetic.functions import DType
 from offchain.commitments.tags import CHUNK_BYTES, Tag
 from offchain.commitments.tensors import get_chunk_count, hash_chunk, hash_tensor
 from offchain.commitments.tree import Digest, hash_node, hash_root
 from offchain.errors import ProgramError
-from offchain.programs.encoding import MAX_TENSOR_BYTES, decode_node
-from offchain.programs.graph import Kind, Node, Operand, Origin
+from offchain.programs.decoding import decode_node
+from offchain.programs.graph import Node, Operand, Origin
+from offchain.programs.limits import MAX_RANK, MAX_TENSOR_BYTES
 from offchain.programs.semantics import compute_initial, compute_step
 
-MAX_RANK = 8
 SHORTEST_PROOF = 2 + CHUNK_BYTES
 """Bytes of the header of a tensor of rank 0 and of a chunk."""
 
@@ -46,12 +45,9 @@ def read_node(encoding: bytes) -> Node:
         Revert: it is not canonical, or has no defined meaning.
     """
     try:
-        node = decode_node(encoding)
+        return decode_node(encoding)
     except ProgramError as error:
         raise Revert(Reason.BAD_OPERATOR) from error
-    if node.kind is Kind.RANDOM and node.dtype is not DType.FLOAT32:
-        raise Revert(Reason.BAD_OPERATOR)
-    return node
 
 
 @dataclass(slots=True)

@@ -11,9 +11,6 @@ from contracts.model.checks import require
 from contracts.model.types import (
     MAX_BLOCKS,
     MAX_BOND_WEI,
-    MAX_OPERATORS,
-    MAX_SLOTS,
-    MAX_STEPS,
     MIN_BOND_WEI,
     Event,
     Job,
@@ -22,6 +19,7 @@ from contracts.model.types import (
     Terms,
 )
 from contracts.reasons import LeafMode, Reason, Revert
+from offchain.programs.limits import MAX_OPERATORS, MAX_SLOTS, MAX_STEPS
 
 
 def call(store: Store, name: str, message: Message, *args: object) -> tuple[Event, ...]:

@@ -20,9 +20,6 @@ ZERO = bytes(32)
 MIN_BOND_WEI = 2 * 2_000_000 * 50 * 10**9
 """The prize of a match, half a bond, pays 2,000,000 gas at 50 gwei."""
 MAX_BOND_WEI = (1 << 80) - 1
-MAX_STEPS = 1 << 32
-MAX_OPERATORS = 1 << 20
-MAX_SLOTS = 1 << 16
 MAX_BLOCKS = 1 << 20
 """Longest window or clock, in blocks."""
 FOLD_ARITY = 64

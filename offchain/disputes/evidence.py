@@ -19,7 +19,7 @@ from offchain.commitments.tree import Digest, climb, get_height, is_member
 from offchain.disputes.board import Board, get_place
 from offchain.disputes.openings import prove_before, prove_root
 from offchain.errors import CommitmentError, VerifierError
-from offchain.programs.encoding import decode_node
+from offchain.programs.decoding import decode_node
 from offchain.programs.graph import Origin
 from offchain.providers.run import Run
 from offchain.verifier.bounds import DEFAULT, Bound

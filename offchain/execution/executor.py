@@ -20,8 +20,8 @@ from offchain.execution.roles import Group
 from offchain.execution.schedule import Task, find_ancestors, schedule
 from offchain.execution.segments import Segmented, SegmentedReduction
 from offchain.execution.vertical import Vertical, VerticalReduction
-from offchain.programs.encoding import check_program
 from offchain.programs.graph import Operand, Origin, Program, Slot
+from offchain.programs.legality import check_program
 
 Observe = Callable[[int, Array], None]
 """(index of an operator, its output): may keep the output, must not write to it."""

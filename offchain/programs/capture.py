@@ -9,8 +9,9 @@ import torch
 from offchain.arithmetic.functions import Function
 from offchain.commitments.tensors import NUMPY_TYPES, Array
 from offchain.errors import CaptureError, UsageError
-from offchain.programs.encoding import MAX_RANK, check_program
 from offchain.programs.graph import Kind, Node, Origin, Program, Slot
+from offchain.programs.legality import check_program
+from offchain.programs.limits import MAX_RANK
 from offchain.programs.lowering.builder import Builder, RefusalError, identity
 from offchain.programs.lowering.graph import TORCH_TYPES, GraphLowering, meta_of, refusal
 from offchain.programs.lowering.views import View

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from offchain.commitments.tensors import NUMPY_TYPES, Array
 from offchain.commitments.tree import Digest
 from offchain.errors import ProgramError, VerifierError, WrongOperand
-from offchain.programs.encoding import decode_node
+from offchain.programs.decoding import decode_node
 from offchain.programs.graph import Node, Origin
 from offchain.verifier.bounds import Bound, Cost, compute_operator_cost, get_elements
 

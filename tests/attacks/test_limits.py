@@ -5,11 +5,12 @@ from functools import cache
 import pytest
 
 from contracts.compiler import compile_contract
-from contracts.model.types import FOLD_ARITY, MAX_STEPS
+from contracts.model.types import FOLD_ARITY
 from contracts.reasons import Ending, Phase
 from offchain.arithmetic.functions import DType, Function
-from offchain.programs.encoding import MAX_NODE_BYTES, encode_node
+from offchain.programs.encoding import encode_node
 from offchain.programs.graph import Kind, Node, Operand, Origin, Row, immediate
+from offchain.programs.limits import MAX_NODE_BYTES, MAX_STEPS
 from offchain.programs.semantics import compute_element
 from tests.attacks.court import Court
 from tests.attacks.elements import decide, make_runs, make_task

@@ -8,9 +8,6 @@ from contracts.model.checks import name_match
 from contracts.model.types import (
     MAX_BLOCKS,
     MAX_BOND_WEI,
-    MAX_OPERATORS,
-    MAX_SLOTS,
-    MAX_STEPS,
     MIN_BOND_WEI,
     ZERO,
     Pair,
@@ -18,6 +15,7 @@ from contracts.model.types import (
 )
 from contracts.model.words import hash_commitment
 from contracts.reasons import LeafMode, Phase
+from offchain.programs.limits import MAX_OPERATORS, MAX_SLOTS, MAX_STEPS
 from sim.paper import Lie, PaperRun, Size, make_task
 from tests.mutants.operators import Table
 from tests.mutants.replay import Call

@@ -14,8 +14,8 @@ from offchain.commitments.tensors import NUMPY_TYPES, Array, encode_elements
 from offchain.execution import accesses, contractions, folds, gathers, indexing, maps
 from offchain.execution.partials import partials
 from offchain.execution.plans import plan_node
-from offchain.programs.encoding import check_node
 from offchain.programs.graph import Kind, Node, Operand, Origin, Row, immediate
+from offchain.programs.legality import check_node
 from offchain.programs.semantics import compute_element, compute_partials
 
 FLOAT32, INT64, INT32, BOOL = DType

@@ -25,8 +25,8 @@ from offchain.execution.kernels.fused import segments as kernels_segments
 from offchain.execution.kernels.fused import vertical as kernels_vertical
 from offchain.execution.kernels.fused.region import Apply, Load, Region
 from offchain.execution.readable import run_step
-from offchain.programs.encoding import is_canonical
 from offchain.programs.graph import Kind, Node, Operand, Origin, Program, Row, Slot, immediate
+from offchain.programs.legality import is_canonical
 
 FLOAT32, INT64, INT32, BOOL = DType.FLOAT32, DType.INT64, DType.INT32, DType.BOOL
 

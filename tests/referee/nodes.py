@@ -15,8 +15,8 @@ from offchain.arithmetic.functions import CANONICAL_NAN, DType, Function
 from offchain.commitments.tags import CHUNK_BYTES, Tag
 from offchain.commitments.tensors import NUMPY_TYPES, TensorTree, compute_tensor_root
 from offchain.commitments.tree import Tree, get_width, hash_root
-from offchain.programs.encoding import is_canonical
 from offchain.programs.graph import Kind, Node, Operand, Origin, Row
+from offchain.programs.legality import is_canonical
 from offchain.programs.semantics import compute_initial, compute_step
 
 Draw = Any

@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Sequence
 
 from offchain.arithmetic.functions import DType, Function
-from offchain.programs.encoding import check_program
 from offchain.programs.graph import (
     Kind,
     Node,
@@ -14,6 +13,7 @@ from offchain.programs.graph import (
     Slot,
     immediate,
 )
+from offchain.programs.legality import check_program
 
 F32, I64 = DType.FLOAT32, DType.INT64
 

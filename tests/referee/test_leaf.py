@@ -14,10 +14,10 @@ from contracts.compiler import compile_contract
 from contracts.model.leaf import Context, compute_leaf, read_node
 from contracts.model.types import NOBODY, ZERO
 from contracts.reasons import Reason, Revert
-from offchain.programs.encoding import MAX_NODE_BYTES, encode_node
+from offchain.programs.encoding import encode_node
 from offchain.programs.graph import Node
+from offchain.programs.limits import MAX_EVIDENCE_BYTES, MAX_NODE_BYTES
 from tests.machine import Deployed, Machine
-from tests.projection import MAX_EVIDENCE_BYTES
 from tests.referee.chosen import list_forged, list_proven
 from tests.referee.malformed import BYTES, LIMITS, list_changed
 from tests.referee.nodes import Leaf, leaves, operators

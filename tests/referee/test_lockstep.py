@@ -16,10 +16,11 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 
 from contracts.model.invariants import MAX_MOVES, count_moves, get_move_bound
 from contracts.model.referee import are_terms_sound
-from contracts.model.types import MAX_OPERATORS, MAX_SLOTS, MAX_STEPS, Message
+from contracts.model.types import Message
 from contracts.reasons import LeafMode, Outcome, Phase, Reason, Status
 from offchain.disputes.board import Board
 from offchain.disputes.players import Move, find_move
+from offchain.programs.limits import MAX_OPERATORS, MAX_SLOTS, MAX_STEPS
 from sim.paper import Lie, Size
 from tests.projection import compare_words
 from tests.referee.coverage import find_gaps

@@ -74,7 +74,7 @@ def test_a_higher_import_would_be_seen() -> None:
 
 
 @pytest.mark.parametrize(
-    "module", ["contracts.model.referee", "offchain.commitments.tree", "offchain.programs.roots"]
+    "module", ["contracts.model.referee", "offchain.commitments.tree", "offchain.programs.decoding"]
 )
 def test_the_law_knows_no_torch_and_no_chain(module: str) -> None:
     """The referee's model, the commitments and the programs load neither torch nor web3."""

@@ -14,7 +14,8 @@ from offchain.execution.executor import Executor
 from offchain.execution.readable import run_step
 from offchain.programs.capture import capture
 from offchain.programs.clipping import ClipNorm
-from offchain.programs.encoding import decode_program, encode_program
+from offchain.programs.decoding import decode_program
+from offchain.programs.encoding import encode_program
 from offchain.programs.optimizers import Adafactor, AdamW
 from offchain.programs.recipe import InferenceRecipe, Recipe, TrainingRecipe
 from tests.program_helpers import run_function

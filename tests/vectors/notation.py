@@ -7,7 +7,8 @@ import numpy as np
 
 from offchain.arithmetic.functions import DType, Function
 from offchain.commitments.tensors import NUMPY_TYPES, Array, encode_elements
-from offchain.programs.encoding import decode_node, encode_node
+from offchain.programs.decoding import decode_node
+from offchain.programs.encoding import encode_node
 from offchain.programs.graph import Kind, Node, Operand, Origin, Program, Row, Slot
 
 Json = dict[str, Any]

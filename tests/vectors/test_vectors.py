@@ -22,7 +22,8 @@ from offchain.commitments.tree import Tree
 from offchain.execution.executor import Executor
 from offchain.execution.kernels.philox import uniform
 from offchain.execution.readable import run_step
-from offchain.programs.encoding import decode_node, encode_node
+from offchain.programs.decoding import decode_node
+from offchain.programs.encoding import encode_node
 from offchain.programs.graph import Kind, Node, Program
 from tests.vectors.commitments import ROOTS
 from tests.vectors.files import FOLDER, read

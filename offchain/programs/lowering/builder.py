@@ -11,8 +11,8 @@ from offchain.arithmetic.evaluate import evaluate
 from offchain.arithmetic.functions import CANONICAL_NAN, DType, Function
 from offchain.commitments.tensors import dtype_of
 from offchain.errors import ProgramError
-from offchain.programs.encoding import check_node
 from offchain.programs.graph import Kind, Node, Operand, Origin, Row, Slot, immediate
+from offchain.programs.legality import check_node
 from offchain.programs.lowering.views import (
     View,
     along,

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from offchain.arithmetic.functions import Function
-from offchain.programs.encoding import MAX_OPERANDS
 from offchain.programs.graph import Kind, Node, Row
+from offchain.programs.limits import MAX_OPERANDS
 from offchain.programs.lowering.builder import Builder, RefusalError, Rule, identity
 from offchain.programs.lowering.views import (
     View,

@@ -1,0 +1,136 @@
+"""The strict decoder of operators and programs, which arrive from other parties.
+
+It accepts the encodings of what is legal (`legality.py`), and nothing else.
+"""
+
+import struct
+
+from offchain.arithmetic.functions import DType, Function
+from offchain.errors import ProgramError
+from offchain.programs.encoding import MAGIC, NODE, OPERAND, ROW, TAIL_OF_RANDOM, TERM
+from offchain.programs.graph import Kind, Node, Operand, Origin, Program, Row, Slot
+from offchain.programs.legality import check_counts, check_node, check_program
+from offchain.programs.limits import MAX_NODE_BYTES
+
+
+class Reader:
+    """Takes fields off the front of hostile bytes; running out of them is a `ProgramError`."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._offset = 0
+
+    def take(self, count: int) -> bytes:
+        """Return the next `count` bytes."""
+        if count > len(self._data) - self._offset:
+            raise ProgramError("the encoding ends early; ask its sender for the whole file")
+        piece = self._data[self._offset : self._offset + count]
+        self._offset += count
+        return piece
+
+    def unpack(self, layout: struct.Struct) -> tuple[int, ...]:
+        """Return the next fields of this layout."""
+        return layout.unpack(self.take(layout.size))
+
+    def integer(self, count: int) -> int:
+        """Return the next big-endian unsigned integer of `count` bytes."""
+        return int.from_bytes(self.take(count), "big")
+
+    def finish(self) -> None:
+        """Refuse trailing bytes."""
+        if self._offset != len(self._data):
+            raise ProgramError("bytes follow the end of the encoding; it is not canonical")
+
+
+def decode_node(data: bytes) -> Node:
+    """Return the node that these bytes encode; `ProgramError` unless canonical and legal."""
+    node = read_node(data)
+    check_node(node)
+    return node
+
+
+def read_node(data: bytes) -> Node:
+    """Return the node that these bytes encode, legal or not; `ProgramError` if there is none."""
+    if len(data) > MAX_NODE_BYTES:
+        raise ProgramError(f"an operator of {len(data)} bytes is above {MAX_NODE_BYTES}")
+    reader = Reader(data)
+    try:
+        node = _read_node(reader)
+    except ValueError as error:
+        raise ProgramError(f"the operator's encoding is invalid: {error}") from error
+    reader.finish()
+    return node
+
+
+def _read_node(reader: Reader) -> Node:
+    kind, function, dtype, rank, fold_rank, count = reader.unpack(NODE)
+    shape = tuple(reader.integer(8) for _ in range(rank))
+    fold_shape = tuple(reader.integer(8) for _ in range(fold_rank))
+    operands = tuple(_read_operand(reader) for _ in range(count))
+    seed = stream = 0
+    targets: tuple[int, ...] = ()
+    if kind == Kind.RANDOM:
+        seed, stream = reader.unpack(TAIL_OF_RANDOM)
+    if kind == Kind.SCATTER:
+        targets = tuple(reader.take(max(count - 2, 0)))
+    return Node(
+        Kind(kind),
+        Function(function),
+        DType(dtype),
+        shape,
+        operands,
+        fold_shape,
+        seed,
+        stream,
+        targets,
+    )
+
+
+def _read_operand(reader: Reader) -> Operand:
+    origin, dtype, reference, value, count = reader.unpack(OPERAND)
+    rows = tuple(_read_row(reader) for _ in range(count))
+    return Operand(Origin(origin), DType(dtype), reference, value, rows)
+
+
+def _read_row(reader: Reader) -> Row:
+    size, divisor, offset, count = reader.unpack(ROW)
+    terms = tuple((t[0], t[1]) for t in (reader.unpack(TERM) for _ in range(count)))
+    return Row(size, offset, terms, divisor)
+
+
+def decode_program(data: bytes) -> Program:
+    """Return the program of a file form; `ProgramError` unless it is canonical and legal."""
+    reader = Reader(data)
+    if reader.take(len(MAGIC)) != MAGIC:
+        raise ProgramError("this is not a program of a version that we know")
+    state, batch = _read_slots(reader), _read_slots(reader)
+    count = reader.integer(4)
+    check_counts(len(state), len(batch), count)
+    nodes, names, lines = [], [], []
+    for _ in range(count):
+        nodes.append(read_node(reader.take(reader.integer(2))))
+        names.append(_text(reader))
+        lines.append(_text(reader))
+    reader.finish()
+    program = Program(state, batch, tuple(nodes), tuple(names), tuple(lines))
+    check_program(program)
+    return program
+
+
+def _text(reader: Reader) -> str:
+    try:
+        return reader.take(reader.integer(2)).decode()
+    except UnicodeDecodeError as error:
+        raise ProgramError("a name in the program is not UTF-8") from error
+
+
+def _read_slots(reader: Reader) -> tuple[Slot, ...]:
+    slots = []
+    for _ in range(reader.integer(4)):
+        name = _text(reader)
+        dtype, rank = reader.take(2)
+        try:
+            slots.append(Slot(name, DType(dtype), tuple(reader.integer(8) for _ in range(rank))))
+        except ValueError as error:
+            raise ProgramError(f"slot {name!r} has an unknown type") from error
+    return tuple(slots)
