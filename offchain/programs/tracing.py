@@ -23,6 +23,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from offchain.programs.escapes import refuse_numpy
 from offchain.programs.lines import LineTracker
+from offchain.programs.lowering.decompositions import DECOMPOSITIONS
 from offchain.programs.lowering.graph import DATA_DEPENDENT, refusal
 from offchain.programs.lowering.table import get_decompositions
 from offchain.programs.recipe import InferenceRecipe, Recipe, TrainingRecipe
@@ -85,7 +86,7 @@ def trace(recipe: Recipe, state: Tensors, batch: Sequence[torch.Tensor]) -> Grap
 
     with _settings():
         try:
-            graph = _make_graph(step)(*tensors)
+            graph = _make_graph(step, decomposition_table=DECOMPOSITIONS)(*tensors)
         except _DATA_DEPENDENT_ERRORS as error:
             raise refusal(DATA_DEPENDENT, tracker.operator, tracker.line) from error
 
