@@ -7,6 +7,7 @@
     ├── CommitmentError             a proof or an archive does not fit its root
     ├── StoreError                  the store on disk cannot be read or written
     ├── UnsupportedMachine          the processor lacks what the arithmetic is made of
+    ├── UnsuitableEnvironment       a thread rounds otherwise or flushes subnormal numbers
     ├── NotEnoughMemory             a run does not fit into memory
     ├── ChainError                  the chain or the way to it failed
     │   ├── ChainUnavailable        the node does not answer
@@ -123,6 +124,14 @@ class UnsupportedMachine(MootError):
         )
         self.architecture = architecture
         self.missing = missing
+
+
+class UnsuitableEnvironment(MootError, ImportError):
+    """A thread rounds otherwise than to nearest, or flushes subnormal numbers to zero.
+
+    It is an `ImportError` too: Python itself would round the literals of our modules otherwise, and
+    keep their wrong values on disk.
+    """
 
 
 class NotEnoughMemory(MootError):

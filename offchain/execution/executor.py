@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from offchain.arithmetic.environment import require_standard, standard_environment
 from offchain.commitments.tensors import NUMPY_TYPES, Array
 from offchain.errors import ProgramError
 from offchain.execution.grouping import group
@@ -32,8 +33,6 @@ Patch = Callable[[int, Array], Array]
 Watch = Callable[[Sequence[int], float], None]
 """(indices of operators that run together, the seconds that they took)."""
 
-_SMALLEST = np.array([1], np.uint32).view(np.float32)
-
 
 class _Job(NamedTuple):
     """A task ready to run: what it reads, and (tensors, step) -> the outputs of `task.kept`.
@@ -57,8 +56,9 @@ class _Ready(NamedTuple):
 class Executor:
     """Runs the steps of one program on tensors, which are arrays of the slots' types and shapes.
 
-    Outputs depend on the program, the inputs and the step alone: not on the number of threads, nor
-    on who looks on. They may share memory with the inputs, so that neither may be written to.
+    Outputs depend on the program, the inputs and the step alone: not on the number of threads, on
+    how the calling thread rounds, nor on who looks on. They may share memory with the inputs, so
+    that neither may be written to.
 
     Args:
         program: the program.
@@ -68,6 +68,7 @@ class Executor:
         ProgramError: the program is malformed.
     """
 
+    @standard_environment()
     def __init__(self, program: Program, threads: int | None = None) -> None:
         check_program(program)
         self.program = program
@@ -75,6 +76,7 @@ class Executor:
         self._plans = [plan_node(node) for node in program.nodes]
         self._sinks = range(program.first_sink, len(program.nodes))
 
+    @standard_environment()
     def run(
         self,
         state: Sequence[Array],
@@ -98,11 +100,13 @@ class Executor:
         Raises:
             ProgramError: an input has another type or shape than its slot.
             NotEnoughMemory: the step does not fit into memory; nothing was computed.
+            UnsuitableEnvironment: something changed how the thread rounds during the run.
         """
         ready = self._fused if observe is None and patch is None else self._separate
         outputs = self._execute(ready, state, batch, step, self._sinks, observe, patch)
         return [outputs[index] for index in self._sinks]
 
+    @standard_environment()
     def advance(
         self,
         state: list[Array],
@@ -121,6 +125,7 @@ class Executor:
         outputs = self._execute(ready, state, batch, step, sinks, None, None, state, watch)
         state.extend(outputs[index] for index in self._sinks)
 
+    @standard_environment()
     def outputs(
         self,
         state: Sequence[Array],
@@ -197,11 +202,11 @@ class Executor:
         if given is not None:
             given.clear()
         with _using(self._threads), np.errstate(all="ignore"):
-            _check_subnormals()
             for task, dead_slots, operands, run in ready.jobs:
                 flats = [pools[operand.origin].get(operand.reference) for operand in operands]
                 begun = time.perf_counter()
                 outputs = run(flats, step)
+                require_standard()
                 if watch is not None:
                     watch(task.members, time.perf_counter() - begun)
                 for index, output in zip(task.kept, outputs, strict=True):
@@ -251,11 +256,3 @@ def _admit(arrays: Sequence[Array], slots: Sequence[Slot]) -> list[Array]:
                 f"but the tensor given for it is {array.dtype} {array.shape}"
             )
     return [np.asarray(array, order="C") for array in arrays]
-
-
-def _check_subnormals() -> None:
-    """Refuse to compute on a thread that something has told to flush subnormal numbers to zero."""
-    if not (_SMALLEST * np.float32(1)).any():
-        raise RuntimeError(
-            "this thread flushes subnormal numbers to zero; undo that before running"
-        )

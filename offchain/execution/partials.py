@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from offchain.arithmetic.environment import standard_environment
 from offchain.arithmetic.functions import DType, Function
 from offchain.commitments.tensors import Array
 from offchain.execution.accesses import project, restrict
@@ -26,6 +27,7 @@ _Terms = list[tuple[Reader, Array | None]]
 """For each operand but init, its reader over the fold, and its tensor."""
 
 
+@standard_environment()
 def partials(node: Node, element: int, operands: Sequence[Array | None], _step: int) -> Array:
     """Return the accumulators of one element of a fold, the initial one first.
 

@@ -9,6 +9,7 @@ import torch
 from offchain.arithmetic.functions import Function
 from offchain.commitments.tensors import NUMPY_TYPES, Array
 from offchain.errors import CaptureError, UsageError
+from offchain.programs.environment import standard_torch
 from offchain.programs.graph import Kind, Node, Origin, Program, Slot
 from offchain.programs.legality import check_program
 from offchain.programs.limits import MAX_RANK
@@ -34,6 +35,7 @@ class Captured:
     batch: Callable[[int], list[Array]]
 
 
+@standard_torch()
 def capture(recipe: Recipe) -> Captured:
     """Return the program of one step of a recipe; the recipe's model is left as it is.
 
@@ -153,6 +155,7 @@ def _renumber(node: Node, number: Mapping[int, int]) -> Node:
 
 
 def _bind_batch(recipe: Recipe, slots: tuple[Slot, ...]) -> Callable[[int], list[Array]]:
+    @standard_torch()
     def batch(step: int) -> list[Array]:
         tensors = get_batch(recipe, step)
         found = [(t.dtype, tuple(t.shape)) for t in tensors]

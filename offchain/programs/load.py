@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from offchain.errors import UsageError
+from offchain.programs.environment import standard_torch
 from offchain.programs.recipe import InferenceRecipe, Recipe, TrainingRecipe
 
 
+@standard_torch()
 def load_recipe(
     spec: str,
     size: str = "tiny",

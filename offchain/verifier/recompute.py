@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
+from offchain.arithmetic.environment import standard_environment
 from offchain.arithmetic.evaluate import UndefinedTypesError
 from offchain.commitments.tensors import Array, compute_tensor_root, encode_elements
 from offchain.errors import MootError
@@ -41,7 +42,7 @@ def find_wrong_operand(question: Question) -> int | None:
 
 def compute_operator(node: Node, question: Question) -> Array:
     """Return an operator's output, computed by the fast executor."""
-    with np.errstate(all="ignore"):
+    with standard_environment(), np.errstate(all="ignore"):
         return plan_node(node).run(question.operands, question.step)
 
 

@@ -5,7 +5,10 @@ from importlib import import_module
 
 import click
 
-from offchain.errors import MootError, UsageError
+try:
+    from offchain.errors import MootError, UsageError
+except ImportError as refusal:  # this process does not round to nearest
+    sys.exit(f"moot: {refusal}")
 
 BAD_ARGUMENTS = 2
 FAILED = 1

@@ -45,7 +45,7 @@ def test_docstring_draws_the_tree() -> None:
             path[depth:] = [found[2]]
             drawn[found[2]] = path[depth - 1] if depth else None
     real = {
-        kind.__name__: kind.__base__.__name__ if kind is not MootError and kind.__base__ else None
+        kind.__name__: kind.__bases__[0].__name__ if kind is not MootError else None
         for kind in find_subclasses(MootError)
     }
     assert drawn == real

@@ -13,10 +13,11 @@ from typing import Any, TypeVar
 
 import numba
 from llvmlite import ir
-from numba.core import types
+from numba.core import config, types
 from numba.core.caching import FunctionCache
 from numba.extending import intrinsic
 
+from offchain.errors import UsageError
 from offchain.execution.kernels.machine import VECTOR_BITS, get_features, require_fma
 
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -40,12 +41,15 @@ class Kernel:
 
         Raises:
             UnsupportedMachine: if the processor has no fused multiply-add.
+            UsageError: if numba's compiler is switched off.
         """
         return self._machine_code(*arguments)
 
     @cached_property
     def _machine_code(self) -> Any:
         require_fma(get_features(), platform.machine())
+        if vars(config)["DISABLE_JIT"]:
+            raise UsageError("NUMBA_DISABLE_JIT is set; unset it, kernels run as machine code only")
         dispatcher: Any = numba.njit(nogil=True, error_model="numpy")(self._function)
         with suppress(RuntimeError):  # there is no directory that numba may write to
             dispatcher._cache = _Cache(self._function)  # noqa: SLF001 - as enable_caching() does

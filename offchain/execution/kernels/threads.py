@@ -23,6 +23,8 @@ from functools import cache
 from itertools import pairwise
 from queue import SimpleQueue
 
+from offchain.arithmetic.environment import require_standard, set_standard_environment
+
 _RANGES_PER_THREAD = 4
 """So that a thread that loses its core for a while does not hold up the others."""
 
@@ -150,8 +152,10 @@ class _Task:
         """Take part, unless the one who asked has finished."""
         if not self._claim.acquire(blocking=False):
             return
+        set_standard_environment()  # whatever the thread inherited, or was left with
         try:
             _work_off(self._work, self._ranges)
+            require_standard()
         except BaseException as error:  # noqa: BLE001 - raised by the thread that asked
             self._error = error
         finally:

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from offchain.errors import UsageError
+from offchain.programs.environment import standard_torch
 from offchain.programs.examples import audio, language, mixture, translation, vision
 from offchain.programs.recipe import Recipe
 
@@ -33,6 +34,7 @@ TEXT_NAMES = tuple(_TEXT)
 NAMES = (*DIGIT_NAMES, *TEXT_NAMES)
 
 
+@standard_torch()
 def build(
     name: str,
     size: str = "tiny",

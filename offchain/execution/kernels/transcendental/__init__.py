@@ -1,1 +1,5 @@
 """The transcendental functions, correctly rounded, as LLVM IR: `functions.py` has them all."""
+
+from offchain.arithmetic.environment import require_rounding
+
+require_rounding()

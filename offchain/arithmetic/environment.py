@@ -1,0 +1,104 @@
+"""The floating-point environment of a thread: how it rounds, and what it does to subnormal numbers.
+
+Every thread has one, new threads inherit it from their creator, and any code in the process may
+change it: `fesetround`, `torch.set_flush_denormal`, a library that was linked with fast-math. The
+arithmetic needs IEEE 754's default: round to nearest, ties to even; keep subnormal numbers, as
+operands and as results; trap nothing. So whatever computes, computes in `standard_environment`.
+
+C's <fenv.h> changes all of it at once on every processor: MXCSR and the control word of the x87 on
+x86, FPCR on aarch64. That it did is then seen in what the thread computes.
+"""
+
+import ctypes
+import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from offchain.errors import UnsuitableEnvironment
+
+_C = ctypes.PyDLL(None)
+
+_WORDS = 64
+"""Room for a `fenv_t`, in words of 8 bytes; the largest that is known takes 4."""
+
+_DEFAULT_SYMBOLS = ("_FE_DFL_ENV", "__fe_dfl_env")
+"""What the default environment is called in the C libraries of macOS and of the BSDs."""
+
+_ONE = 1.0
+_TINY = 2.0**-60
+_LEAST_NORMAL = 2.0**-1022
+(_SUBNORMAL,) = struct.unpack("<d", bytes.fromhex("0000000000000800"))
+"""2^-1023, written as bits: where subnormal numbers are flushed, no computation yields it."""
+
+
+def _find_default() -> ctypes.c_void_p:
+    for symbol in _DEFAULT_SYMBOLS:
+        if hasattr(_C, symbol):
+            return ctypes.c_void_p(ctypes.addressof(ctypes.c_char.in_dll(_C, symbol)))
+    return ctypes.c_void_p(-1)  # as glibc and musl define it
+
+
+_DEFAULT = _find_default()
+
+
+def rounds_to_nearest() -> bool:
+    """Whether the calling thread rounds to nearest."""
+    return _ONE + _TINY == _ONE == _ONE - _TINY
+
+
+def is_standard() -> bool:
+    """Whether the calling thread rounds to nearest and keeps subnormal numbers."""
+    return (
+        rounds_to_nearest()
+        and _SUBNORMAL + _SUBNORMAL == _LEAST_NORMAL  # they are not zero as operands,
+        and (_LEAST_NORMAL - _SUBNORMAL) * 2 == _LEAST_NORMAL  # nor as results
+    )
+
+
+def require_rounding() -> None:
+    """Refuse to be imported where Python would round literals otherwise than to nearest.
+
+    Raises:
+        UnsuitableEnvironment: the calling thread does not round to nearest.
+    """
+    if not rounds_to_nearest():
+        raise UnsuitableEnvironment(
+            "this process does not round to nearest, so that Python misreads literals; "
+            "call fesetround(FE_TONEAREST) before importing Moot, and set your mode afterwards"
+        )
+
+
+def set_standard_environment() -> None:
+    """Give the calling thread the default environment for good."""
+    _C.fesetenv(_DEFAULT)
+
+
+def require_standard() -> None:
+    """Refuse to return what was computed in another environment.
+
+    Raises:
+        UnsuitableEnvironment: the calling thread rounds otherwise or flushes subnormal numbers.
+    """
+    if not is_standard():
+        raise UnsuitableEnvironment(
+            "something changed how this thread rounds, or made it flush subnormal numbers to zero, "
+            "while Moot computed; nothing was returned: keep fesetround and flush-to-zero out of "
+            "callbacks and signal handlers"
+        )
+
+
+@contextmanager
+def standard_environment() -> Iterator[None]:
+    """Give the calling thread the default environment, and its own back at the end.
+
+    Raises:
+        UnsuitableEnvironment: something changed it in between, so that no result can be trusted.
+    """
+    before = (ctypes.c_uint64 * _WORDS)()
+    _C.fegetenv(before)
+    try:
+        set_standard_environment()
+        yield
+        require_standard()
+    finally:
+        _C.fesetenv(before)
