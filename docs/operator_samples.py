@@ -62,12 +62,7 @@ def elementwise_calls() -> Iterator[Call]:
     yield call(aten.bitwise_not.default, N)
     yield call(aten.div.Tensor, X, Y)
     yield call(aten.div.Scalar, X, 3)
-    for mode in ("floor", "trunc"):
-        for x in (X, N):
-            yield call(aten.div.Tensor_mode, x, x, rounding_mode=mode)
-            yield call(aten.div.Scalar_mode, x, 3, rounding_mode=mode)
-    yield call(aten.remainder.Tensor, N, N)
-    yield call(aten.remainder.Scalar, N, 3)
+    yield call(aten.pow.Tensor_Scalar, N, 5)
     for exponent in (0, 2, 0.5, -0.5, -1, -2, 1.7):
         yield call(aten.pow.Tensor_Scalar, X, exponent)
     yield call(aten.pow.Tensor_Tensor, X, Y)
@@ -81,6 +76,27 @@ def elementwise_calls() -> Iterator[Call]:
     yield call(aten._to_copy.default, X, dtype=torch.int64)  # noqa: SLF001 - ATen's name
     yield call(prims.convert_element_type.default, N, torch.float32)
     yield call(aten.copy.default, X, N)
+
+
+def division_calls() -> Iterator[Call]:
+    """Yield calls of divisions with a remainder, and of shifts."""
+    for mode in ("floor", "trunc"):
+        for x in (X, N):
+            yield call(aten.div.Tensor_mode, x, x, rounding_mode=mode)
+            yield call(aten.div.Scalar_mode, x, 3, rounding_mode=mode)
+    for name in ("remainder", "fmod"):
+        for x in (X, N):
+            yield call(getattr(aten, name).Tensor, x, x)
+            yield call(getattr(aten, name).Scalar, x, 3)
+    yield call(aten.remainder.Scalar_Tensor, 3, N)
+    for name in ("left", "right"):
+        shift = getattr(aten, f"bitwise_{name}_shift")
+        yield call(shift.Tensor, N, N)
+        yield call(shift.Tensor_Scalar, N, 3)
+        yield call(shift.Scalar_Tensor, 3, N)
+    for name in ("__lshift__", "__rshift__"):
+        yield call(getattr(aten, name).Tensor, N, N)
+        yield call(getattr(aten, name).Scalar, N, 3)
 
 
 def fold_calls() -> Iterator[Call]:
@@ -243,6 +259,7 @@ def creation_calls() -> Iterator[Call]:
 
 ACTIVATIONS = """celu elu gelu glu hardshrink hardsigmoid hardswish hardtanh leaky_relu logsigmoid
     mish relu6 selu silu softplus softshrink softsign tanhshrink threshold"""
+INVERSE = "acos acosh angle asin asinh atan atanh erfinv log10"
 LOSSES = """binary_cross_entropy_with_logits huber_loss l1_loss mse_loss poisson_nll_loss
     smooth_l1_loss soft_margin_loss"""
 
@@ -291,16 +308,20 @@ def composed_calls() -> Iterator[Call]:
     yield learn(torch.tril, X)
     for name in ("addcmul", "addcdiv", "lerp"):
         yield learn(getattr(torch, name), X, Y.abs() + 1, Y.abs() + 1)
-    for name in ("frac", "square", "nan_to_num", "logit"):
+    for name in ("frac", "square", "nan_to_num", "logit", *INVERSE.split()):
         yield learn(getattr(torch, name), X)
-    for name in ("logaddexp", "xlogy"):
+    for name in ("logaddexp", "xlogy", "atan2", "copysign", "fmax", "fmin", "hypot"):
         yield learn(getattr(torch, name), X, Y)
+    yield call(torch.signbit, X)
+    yield call(torch.copysign, X, -1.0)
+    yield call(torch.round, X, decimals=2)
     yield call(functional.one_hot, P, 3)
     yield call(aten.exponential.default, X)
 
 
 SAMPLES: tuple[Call, ...] = (
     *elementwise_calls(),
+    *division_calls(),
     *fold_calls(),
     *pool_calls(),
     *index_calls(),

@@ -49,8 +49,13 @@ disputed.
 - **Indices** out of range read 0 and receive nothing, where torch raises an error.
 - **Ties**: argmax, max pooling, sort and topk take the first of equal elements.
 - **What depends on data** is refused: `nonzero`, a mask as an index, `item`, `numpy`, and shapes
-  that follow from elements. So is what the arithmetic lacks: inverse trigonometry, the gamma
-  function, complex numbers, float64 and 16-bit types, linear solvers, Fourier transforms.
+  that follow from elements. So is what the arithmetic lacks: the gamma function, Bessel's,
+  and 64-bit and 16-bit floats.
+- **Divisions with a remainder** (`fmod`, `remainder`, `div` rounded down) are exact for every
+  quotient, as C's `fmod` is: stages of fused products take 24 bits of the quotient off each.
+- **Inverse functions** are compositions (`offchain/programs/decompositions/inverse.py`). They are
+  off by at most 2 units of the last place (atan, atan2, acos, asinh, atanh, log10, erfinv, hypot),
+  or 3 (asin, acosh). Zeros keep their sign; infinities and NaN are IEEE 754's.
 """
 
 DECOMPOSITIONS = """

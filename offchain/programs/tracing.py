@@ -21,6 +21,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from offchain.programs.decompositions.table import compose
 from offchain.programs.escapes import refuse_numpy
 from offchain.programs.lines import LineTracker
 from offchain.programs.lowering.decompositions import DECOMPOSITIONS
@@ -116,6 +117,7 @@ def _settings() -> Iterator[None]:
             fx_traceback.preserve_node_meta(),
             enable_python_dispatcher(),
             sdpa_kernel(SDPBackend.MATH),
+            compose(),
         ):
             warnings.filterwarnings("ignore", module=r"torch\b")
             yield

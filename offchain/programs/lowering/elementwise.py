@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from offchain.arithmetic.functions import DType, Function
-from offchain.programs.lowering.builder import Builder, RefusalError, Rule
+from offchain.programs.lowering.builder import Builder, Rule
 from offchain.programs.lowering.views import View, expand
 
 Number = float | int | bool
@@ -77,37 +77,6 @@ def logical(function: Function) -> Rule:
     return rule
 
 
-def divide(b: Builder, x: Argument, y: Argument, *, rounding_mode: str | None = None) -> View:
-    """Lower div: IEEE division, then a rounding; integers divide to integers."""
-    dtype = b.result.dtype
-    left, right = b.cast(x, dtype), b.cast(y, dtype)
-    if dtype is not DType.FLOAT32:
-        quotient = b.map(Function.FLOOR_DIVIDE, left, right)
-        return quotient if rounding_mode == "floor" else _toward_zero(b, left, right, quotient)
-    quotient = b.map(Function.DIV, left, right)
-    if rounding_mode is None:
-        return quotient
-    return b.map(Function.FLOOR if rounding_mode == "floor" else Function.TRUNC, quotient)
-
-
-def _toward_zero(b: Builder, x: View, y: View, floor: View) -> View:
-    """Return x / y toward zero: the floor plus one where that is negative and not exact."""
-    difference = b.map(Function.SUB, x, b.map(Function.MUL, floor, y))
-    zero = b.scalar(0, x.dtype)
-    is_inexact = b.map(Function.NE, difference, zero, dtype=DType.BOOL)
-    is_negative = b.map(Function.LT, floor, zero, dtype=DType.BOOL)
-    correction = b.cast(b.map(Function.AND, is_inexact, is_negative), x.dtype)
-    return b.map(Function.ADD, floor, correction, part="quotient")
-
-
-def remainder(b: Builder, x: Argument, y: Argument) -> View:
-    """Lower remainder of integers."""
-    dtype = b.result.dtype
-    if dtype is DType.FLOAT32:
-        raise RefusalError("the remainder of a floating-point division; use integers")
-    return b.map(Function.REMAINDER, b.cast(x, dtype), b.cast(y, dtype))
-
-
 def reciprocal(b: Builder, x: View) -> View:
     """Lower reciprocal: one divided by x."""
     return b.map(Function.DIV, b.scalar(1, DType.FLOAT32), b.cast(x, DType.FLOAT32))
@@ -123,13 +92,43 @@ def power(b: Builder, x: Argument, y: Argument) -> View:
             result = b.map(Function.MUL, result, base)
         return result
     if dtype is not DType.FLOAT32:
-        raise RefusalError("a power of an integer; exponents 0 to 4 are defined")
+        return _integer_power(b, base, y)
     one = b.scalar(1, dtype)
     if not isinstance(y, View) and y in _EASY_POWERS:
         return _EASY_POWERS[y](b, base, one)
     if not isinstance(x, View) and x == 2:
         return b.map(Function.EXP2, b.cast(y, dtype))
     return b.map(Function.POW, base, b.cast(y, dtype))
+
+
+def _integer_power(b: Builder, base: View, exponent: Argument) -> View:
+    """Return a power of integers modulo 2 to their width, by squaring as the exponent's bits say.
+
+    A negative exponent leaves what is not a fraction, as torch has it: of 1 and -1.
+    """
+    dtype = base.dtype
+    one, zero = b.scalar(1, dtype), b.scalar(0, dtype)
+    count = b.cast(exponent, dtype)
+    longest = 8 * dtype.width - 1 if isinstance(exponent, View) else int(exponent).bit_length()
+    result, square = one, base
+    for bit in range(longest):
+        is_set = b.map(
+            Function.NE,
+            b.map(Function.AND, count, b.scalar(1 << bit, dtype)),
+            zero,
+            dtype=DType.BOOL,
+        )
+        result = b.map(
+            Function.MUL, result, b.map(Function.WHERE, is_set, square, one, part="factor")
+        )
+        square = b.map(Function.MUL, square, square, part="square")
+    is_unit = b.map(Function.EQ, b.map(Function.MUL, base, base), one, dtype=DType.BOOL)
+    is_fraction = b.map(
+        Function.AND,
+        b.map(Function.LT, count, zero, dtype=DType.BOOL),
+        b.map(Function.NOT, is_unit),
+    )
+    return b.map(Function.WHERE, is_fraction, zero, result, part="power")
 
 
 _EASY_POWERS: Mapping[float, Callable[[Builder, View, View], View]] = {
@@ -242,8 +241,6 @@ ELEMENTWISE: Mapping[str, Rule] = {
     "aten.logical_or.default": logical(Function.OR),
     "aten.logical_xor.default": logical(Function.XOR),
     "aten.logical_not.default": logical(Function.NOT),
-    **{f"aten.div.{o}": divide for o in (*_OVERLOADS, "Tensor_mode", "Scalar_mode")},
-    **{f"aten.remainder.{o}": remainder for o in _OVERLOADS},
     **{f"aten.pow.{o}": power for o in ("Tensor_Scalar", "Tensor_Tensor", "Scalar")},
     "aten.reciprocal.default": reciprocal,
     **{f"aten.{name}.default": sign for name in ("sign", "sgn")},

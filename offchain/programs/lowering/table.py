@@ -7,11 +7,13 @@ from typing import Any
 from torch._decomp import core_aten_decompositions, global_decomposition_table
 from torch._ops import OpOverload
 
+from offchain.programs.decompositions.table import DECOMPOSITIONS, find_overload
 from offchain.programs.lowering.adaptive import ADAPTIVE
 from offchain.programs.lowering.builder import Rule
 from offchain.programs.lowering.contractions import CONTRACTIONS
 from offchain.programs.lowering.convolutions import CONVOLUTIONS
 from offchain.programs.lowering.creation import CREATION
+from offchain.programs.lowering.division import DIVISION
 from offchain.programs.lowering.elementwise import ELEMENTWISE
 from offchain.programs.lowering.indexing import INDEXING
 from offchain.programs.lowering.normalization import NORMALIZATION
@@ -24,6 +26,7 @@ from offchain.programs.lowering.sorting import SORTING
 
 FAMILIES: Mapping[str, Mapping[str, Rule]] = {
     "Element by element": ELEMENTWISE,
+    "Division and shifts": DIVISION,
     "Contractions": CONTRACTIONS,
     "Convolutions": CONVOLUTIONS,
     "Reductions": REDUCTIONS,
@@ -45,14 +48,12 @@ RULES: Mapping[str, Rule] = {name: rule for f in FAMILIES.values() for name, rul
 
 @cache
 def get_decompositions() -> Mapping[Any, Callable[..., Any]]:
-    """Return torch's own decompositions of every overload that has one and no rule here.
-
-    That of block_diag leads back to itself and is left out.
-    """
+    """Return the decomposition of every overload that has one and no rule: ours, or torch's."""
     known = {**global_decomposition_table["post_autograd"], **core_aten_decompositions()}
-    return {
+    theirs = {
         overload: decomposition
         for overload, decomposition in known.items()
-        if isinstance(overload, OpOverload)
-        and str(overload) not in {*RULES, "aten.block_diag.default"}
+        if isinstance(overload, OpOverload) and str(overload) not in RULES
     }
+    ours = {find_overload(name): function for name, function in DECOMPOSITIONS.items()}
+    return {**theirs, **ours}

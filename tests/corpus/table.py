@@ -1,0 +1,43 @@
+"""The whole table: subject -> rows, and the recorded line of each row that is refused."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+from tests.corpus import (
+    activations,
+    complex_numbers,
+    elementwise,
+    indexing,
+    layers,
+    linear_algebra,
+    losses,
+    pooling,
+    recurrent,
+    reductions,
+    sampling,
+)
+from tests.corpus.rows import Row
+
+SUBJECTS: Mapping[str, tuple[Row, ...]] = {
+    "layers": layers.ROWS,
+    "activations and norms": activations.ROWS,
+    "losses": losses.ROWS,
+    "pooling, padding, resizing": pooling.ROWS,
+    "recurrent layers": recurrent.ROWS,
+    "element by element": elementwise.ROWS,
+    "reductions and sorting": reductions.ROWS,
+    "indexing and arranging": indexing.ROWS,
+    "linear algebra": linear_algebra.ROWS,
+    "complex numbers": complex_numbers.ROWS,
+    "random numbers": sampling.ROWS,
+}
+
+ROWS: Mapping[str, Row] = {
+    f"{subject}: {row.name}": row for subject, rows in SUBJECTS.items() for row in rows
+}
+
+RECORD = Path(__file__).with_name("refusals.json")
+
+REFUSALS: Mapping[str, str] = json.loads(RECORD.read_text())
+"""Name of a refused row -> the line that refuses it, without the place in the user's file."""
