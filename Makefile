@@ -3,6 +3,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# Errors only: pip's warnings are about the user's settings, and not about what is set up.
+PIP := $(BIN)/pip install -qq --disable-pip-version-check
 READY := $(VENV)/.ready
 FILES := bench contracts offchain sim tests docs examples
 
@@ -24,11 +26,10 @@ lint: $(READY)
 
 # torch first and pinned: an unpinned torch would bring gigabytes of CUDA with it.
 $(READY): pyproject.toml constraints.txt
-	@echo "setting up $(VENV) (once, a few minutes)"
+	@echo "setting up $(VENV), 2 GB of it (once, a few minutes)"
 	@$(PYTHON) -m venv $(VENV)
-	@$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt torch
-	@$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt \
-		--editable ".[examples,test]"
+	@$(PIP) --constraint constraints.txt torch
+	@$(PIP) --constraint constraints.txt --editable ".[examples,test]"
 	@touch $@
 
 clean:

@@ -38,20 +38,22 @@ MANY = 24
 """Choices above which an error does not list all of them."""
 
 
-def suggest(name: str, choices: Iterable[str]) -> str:
+def suggest(name: str, choices: Iterable[str], plural: str) -> str:
     """Return the advice for an unknown name: the closest choice, or else all of them.
 
-    It is meant to follow the statement of the problem: `f"unknown key {name!r}; {advice}"`.
+    It is meant to follow the statement of the problem: `f"unknown key {name!r}; {advice}"`; the
+    plural says what the choices are, such as `keys`.
     """
     known = sorted(choices)
     close = difflib.get_close_matches(name, known, n=1)
     if close:
         return f"did you mean {close[0]!r}?"
     if len(known) > MANY:
-        return f"there are {len(known)} to choose from, {known[0]!r} and {known[-1]!r} among them"
+        some = f"{known[0]!r} and {known[-1]!r} among them"
+        return f"there are {len(known):,} {plural} to choose from, {some}"
     if known:
         return f"choose one of {', '.join(known)}"
-    return "there is nothing to choose from"
+    return f"there are no {plural} to choose from"
 
 
 def _revive(kind: "type[MootError]", args: tuple[Any, ...], fields: dict[str, Any]) -> "MootError":
@@ -79,9 +81,15 @@ class UsageError(MootError):
     """The user asked for something that does not exist or makes no sense."""
 
     @classmethod
-    def unknown(cls, subject: str, name: str, choices: Iterable[str]) -> Self:
-        """Make the error for a name that is not among the choices, with a suggestion."""
-        return cls(f"unknown {subject} {name!r}; {suggest(name, choices)}")
+    def unknown(
+        cls, subject: str, name: str, choices: Iterable[str], plural: str | None = None
+    ) -> Self:
+        """Make the error for a name that is not among the choices, with a suggestion.
+
+        The plural of the subject is that of its first word, with an s, if it is not given.
+        """
+        several = plural or f"{subject.partition(' ')[0]}s"
+        return cls(f"unknown {subject} {name!r}; {suggest(name, choices, several)}")
 
 
 class CaptureError(MootError):

@@ -11,9 +11,10 @@ import numpy as np
 
 from offchain.disputes.game import Stakes
 from offchain.providers.behaviour import Behaviour
-from offchain.providers.cheats import CHEATS, make_cheat
+from offchain.providers.catalogue import CHEATS, HONEST
+from offchain.providers.cheats import make_cheat
 from offchain.providers.task import Task
-from sim.mix import HONEST, Group
+from sim.mix import Group
 from sim.scheme import Scheme
 from sim.tricks import TRICKS
 

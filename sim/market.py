@@ -19,6 +19,7 @@ from offchain.disputes.evidence import rule_for
 from offchain.disputes.game import Game, Player, Stakes
 from offchain.disputes.session import Setting, make_task
 from offchain.providers.behaviour import Behaviour
+from offchain.providers.catalogue import HONEST
 from offchain.providers.run import Run
 from offchain.providers.store import Store as Disk
 from offchain.providers.task import Task
@@ -26,7 +27,7 @@ from sim.agents import Agent, View, Work, check_providers, make_providers
 from sim.draws import JobDraws, draw_jobs
 from sim.ledger import read_balances
 from sim.mempool import Mempool
-from sim.mix import HONEST, Group
+from sim.mix import Group
 from sim.results import Books, JobResult, Party, judge_job
 from sim.scheme import Seat
 from sim.scratch import open_scratch

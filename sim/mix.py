@@ -3,10 +3,9 @@
 from dataclasses import dataclass
 
 from offchain.errors import UsageError
-from offchain.providers.cheats import CHEATS
+from offchain.providers.catalogue import CHEATS, HONEST
 from sim.tricks import TRICKS
 
-HONEST = "honest"
 STRATEGIES = (HONEST, *CHEATS, *TRICKS)
 """A provider is honest, has one of the cheats, or plays one of the tricks."""
 
@@ -51,7 +50,7 @@ def parse_mix(text: str, providers: int | None = None) -> tuple[Group, ...]:
 def _parse_group(piece: str) -> Group:
     name, equals, digits = piece.partition("=")
     if name not in STRATEGIES:
-        raise UsageError.unknown("strategy", name, STRATEGIES)
+        raise UsageError.unknown("strategy", name, STRATEGIES, "strategies")
     if not equals:
         raise UsageError(f"the mix names {name} without a count; write {name}=1")
     if not (digits.isascii() and digits.isdigit() and int(digits) > 0):

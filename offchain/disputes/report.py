@@ -14,6 +14,7 @@ from offchain.disputes.locate import Located, locate
 from offchain.disputes.session import Session
 from offchain.disputes.tournament import Ended
 from offchain.programs.graph import Program
+from offchain.providers.catalogue import HONEST
 
 
 def make_report(session: Session) -> dict[str, Any]:
@@ -23,6 +24,7 @@ def make_report(session: Session) -> dict[str, Any]:
     gas = sum_stages(get_costs(session.moves))
     return {
         "verdict": _verdict(session),
+        "behaviours": {player.name: player.run.behaviour.describe() for player in game.players},
         "located": _located(located, session.task.program),
         "moves": [_move(played) for played in session.moves],
         "gas": {"total": sum(gas.values()), "by_phase": gas},
@@ -50,7 +52,7 @@ def get_located(session: Session) -> Located:
         locate(game, ended, side)
         for ended in game.ended
         for side, loser in list_losers(game, ended)
-        if loser.run.behaviour.name != "honest"
+        if loser.run.behaviour.name != HONEST
     ]
     return max(found, key=_depth, default=Located())
 
@@ -115,6 +117,7 @@ def _move(played: Played) -> dict[str, Any]:
         "gas_calldata": receipt.gas_calldata,
         "gas_execution": receipt.gas_execution,
         "block": receipt.block,
+        "transaction": receipt.transaction_hash,
     }
 
 

@@ -13,7 +13,8 @@ from contracts.reasons import LeafMode
 from offchain.disputes.game import Game, Played, Player, Stakes
 from offchain.errors import UsageError
 from offchain.providers.behaviour import Behaviour
-from offchain.providers.cheats import CHEATS, make_cheat, parse_cheat
+from offchain.providers.catalogue import CHEATS
+from offchain.providers.cheats import make_cheat, parse_cheat
 from offchain.providers.run import Run
 from offchain.providers.store import Store
 from offchain.providers.task import Task, check_interval
@@ -120,7 +121,7 @@ def make_task(setting: Setting) -> Task:
 def check_setting(setting: Setting) -> None:
     """Refuse what cannot be played, before anything slow begins."""
     if setting.leaf not in LEAVES:
-        raise UsageError.unknown("leaf", setting.leaf, LEAVES)
+        raise UsageError.unknown("leaf", setting.leaf, LEAVES, "leaves")
     if setting.cheat != "none":
         parse_cheat(setting.cheat)
     if setting.bond_wei < MIN_BOND_WEI:
@@ -210,7 +211,7 @@ class _Computer:
     def draw(self, cheat: str, honest: Run) -> Run:
         """Run a cheat; draw it again while it changes nothing and something was left to draw."""
         name, given = parse_cheat(cheat)
-        is_fixed = len(given) == len(CHEATS[name][1])
+        is_fixed = len(given) == len(CHEATS[name])
         for draw in range(1 if is_fixed else DRAWS):
             behaviour = make_cheat(cheat, self.task, self.rng(draw))
             run = self(f"{name}-1.{draw}", behaviour)

@@ -59,7 +59,7 @@ def adapt(
     layers = {n: module for n, module in model.named_modules() if n and _find_sizes(module)}
     chosen = [name for name in layers if matches(name)]
     if not chosen:
-        raise UsageError(f"no linear layer matches; {suggest('', layers)}")
+        raise UsageError(f"no linear layer matches; {suggest('', layers, 'linear layers')}")
     for parameter in model.parameters():
         parameter.requires_grad_(False)
     adapters = {}

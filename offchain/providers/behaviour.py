@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from offchain.commitments.tensors import Array
 from offchain.commitments.tree import Digest
 from offchain.programs.graph import Program
+from offchain.providers.catalogue import HONEST
 
 Patch = Callable[[int, Array], Array]
 """Takes a node's index and output, returns the output that the provider goes on with."""
@@ -17,7 +18,7 @@ Patch = Callable[[int, Array], Array]
 class Behaviour:
     """The honest behaviour, and the hooks that a dishonest one overrides."""
 
-    name = "honest"
+    name = HONEST
 
     plays = True
     """Whether the provider makes moves when its claim is disputed."""

@@ -14,6 +14,7 @@ from offchain.commitments.tree import Digest
 from offchain.errors import UsageError
 from offchain.programs.graph import Kind, Node, Operand, Origin, Program
 from offchain.providers.behaviour import Behaviour, Patch
+from offchain.providers.catalogue import CHEATS
 from offchain.providers.task import Task
 
 LEARNING_RATE_FACTOR = np.float32(1.5)
@@ -373,20 +374,20 @@ def _make_wrong_learning_rate(settings: Settings) -> Behaviour:
 
 
 _Maker = Callable[[Settings], Behaviour]
-CHEATS: dict[str, tuple[_Maker, tuple[str, ...]]] = {
-    "wrong-output": (_make_wrong_output, ("step", "operator", "element", "bit", "position")),
-    "skipped-step": (lambda s: SkippedStep(s.integer("step", s.task.steps)), ("step",)),
-    "poisoned-batch": (_make_poisoned_batch, ("step", "slot", "element", "bit")),
-    "wrong-learning-rate": (_make_wrong_learning_rate, ()),
-    "stale-optimizer": (_make_stale_optimizer, ("step",)),
-    "wrong-start": (_make_wrong_start, ("slot", "element", "bit")),
-    "early-stop": (lambda s: EarlyStop(s.integer("step", s.task.steps)), ("step",)),
-    "garbage-root": (lambda s: GarbageRoot(s.word("root")), ("root",)),
-    "silent": (lambda s: Silent(s.word("root")), ("root",)),
-    "false-flag": (lambda s: FalseFlag(s.word("leaf")), ("leaf",)),
-    "lazy": (lambda _: Lazy(step=0), ()),
+_MAKERS: Mapping[str, _Maker] = {
+    "wrong-output": _make_wrong_output,
+    "skipped-step": lambda s: SkippedStep(s.integer("step", s.task.steps)),
+    "poisoned-batch": _make_poisoned_batch,
+    "wrong-learning-rate": _make_wrong_learning_rate,
+    "stale-optimizer": _make_stale_optimizer,
+    "wrong-start": _make_wrong_start,
+    "early-stop": lambda s: EarlyStop(s.integer("step", s.task.steps)),
+    "garbage-root": lambda s: GarbageRoot(s.word("root")),
+    "silent": lambda s: Silent(s.word("root")),
+    "false-flag": lambda s: FalseFlag(s.word("leaf")),
+    "lazy": lambda _: Lazy(step=0),
 }
-"""Each cheat's maker and the keys that it takes."""
+assert tuple(_MAKERS) == tuple(CHEATS)
 
 
 def parse_cheat(text: str) -> tuple[str, dict[str, str]]:
@@ -399,8 +400,8 @@ def parse_cheat(text: str) -> tuple[str, dict[str, str]]:
         key, equals, value = piece.partition("=")
         if not equals:
             raise UsageError(f"{piece!r} is not of the form key=value")
-        if key not in CHEATS[name][1]:
-            raise UsageError.unknown(f"key of {name}", key, CHEATS[name][1])
+        if key not in CHEATS[name]:
+            raise UsageError.unknown(f"key of {name}", key, CHEATS[name])
         if key in values:
             raise UsageError(f"{key} is given twice")
         values[key] = value
@@ -410,5 +411,4 @@ def parse_cheat(text: str) -> tuple[str, dict[str, str]]:
 def make_cheat(text: str, task: Task, rng: np.random.Generator) -> Behaviour:
     """Return the behaviour that a cheat's text asks for, drawing what it leaves out."""
     name, values = parse_cheat(text)
-    maker, _ = CHEATS[name]
-    return maker(Settings(values, task, rng))
+    return _MAKERS[name](Settings(values, task, rng))

@@ -10,6 +10,7 @@ from rich.table import Table
 
 from offchain.errors import UsageError
 from sim.command import options
+from sim.command.groups import Group
 
 if TYPE_CHECKING:
     from bench.rows import Row
@@ -58,7 +59,7 @@ def _shared(command: Callable[..., None]) -> Callable[..., None]:
     return command
 
 
-@click.group(short_help="Measure ours beside stock torch.")
+@click.group(cls=Group, short_help="Measure ours beside stock torch.")
 def bench() -> None:
     """Measure ours beside stock torch: ratios above 1 say that ours is faster."""
 

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 from rich.console import Console
-from rich.table import Table
 
 from sim.command import options
+from sim.command.ledger import make_ledger_table
 from sim.command.wording import describe_place, describe_scalar
 from sim.scratch import open_room
 
@@ -96,12 +96,7 @@ def _conclude(console: Console, session: "Session", result: dict[str, Any]) -> N
         f"[bold]{verdict['winner']}[/]'s claim wins; {', '.join(verdict['losers'])} is slashed "
         f"({verdict['reason']}). {result['rounds']} moves, {result['gas']['total']:,} gas."
     )
-    table = Table("account", "change in ETH", title="who was paid")
-    table.columns[1].justify = "right"
-    for name, change in result["ledger"]["by_account"].items():
-        table.add_row(name, f"{change / 10**18:+.6f}")
-    table.add_row("burned", f"{result['ledger']['burned'] / 10**18:+.6f}")
-    console.print(table)
+    console.print(make_ledger_table(result["ledger"]))
     seconds = result["seconds"]
     console.print(
         f"[dim]{seconds['run']} s training, {seconds['trace']} s making traces, "

@@ -1,27 +1,37 @@
 """`moot dispute`: play one dispute and report on it."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 from rich.table import Table
 
+from offchain.providers.catalogue import CHEATS, HONEST
 from sim.command import options
+from sim.command.ledger import make_ledger_table
 from sim.command.wording import describe_place, describe_scalar
 
 HONEST_LOST = 3
 
 
-@click.command(short_help="Play one dispute and report on it.")
+def _describe_cheats() -> str:
+    """Return the table of the cheats and their settings, in lines that click leaves as they are."""
+    lines = [f"  {name:<20} {', '.join(keys)}".rstrip() for name, keys in CHEATS.items()]
+    example = "Cheats and settings, as in wrong-output:step=11,operator=mm_17,element=5,bit=3:"
+    return "\n".join(["\b", example, *lines])
+
+
+@click.command(short_help="Play one dispute and report on it.", epilog=_describe_cheats())
 @options.program("gpt2", "tiny")
 @options.length(16, 4)
 @click.option(
     "--cheat",
     default="wrong-output",
     show_default=True,
-    help="none, or a cheat with its settings: wrong-output:step=11,operator=mm_17,element=5,bit=3. "
-    "What is left out is drawn from the seed.",
+    help="none, or one of the cheats below with some of its settings; what is left out is drawn "
+    "from the seed.",
 )
 @click.option(
     "--leaf",
@@ -57,9 +67,9 @@ def dispute(
 ) -> int:
     """Play one dispute between an honest provider and a cheat, on a chain.
 
-    Prints the verdict, the step, operator, element and scalar operation that were found, every
-    transaction with its gas, and who was paid. Exits with 0 when the honest claim won, 3 when it
-    did not.
+    Prints the verdict, the cheat that was played, the step, operator, element and scalar operation
+    that were found, every transaction with its gas, and who was paid. Exits with 0 when the honest
+    claim won, 3 when it did not.
     """
     from offchain.disputes.report import make_report  # noqa: PLC0415 - imports numpy and the chain
     from offchain.disputes.session import Setting, prepare  # noqa: PLC0415 - likewise
@@ -100,6 +110,9 @@ def _show(result: dict[str, Any]) -> None:
         f"[bold]{verdict['winner']}[/]'s claim wins, {losers} loses ({verdict['reason']}), "
         f"{result['rounds']} moves, {result['gas']['total']:,} gas"
     )
+    for name, behaviour in result["behaviours"].items():
+        if behaviour != HONEST:
+            console.print(f"cheat: {name} played {behaviour}", soft_wrap=True)
     if located["operator"]:
         console.print(f"found: {describe_place(located)}")
     if located["scalar"]:
@@ -109,8 +122,22 @@ def _show(result: dict[str, Any]) -> None:
         f"took:  {seconds['run']:.1f} s running, {seconds['trace']:.1f} s making traces, "
         f"{seconds['chain']:.1f} s on the chain"
     )
+    console.print(_make_transactions_table(result["moves"]))
     table = Table("stage", "gas", title="gas by stage")
     table.columns[1].justify = "right"
     for stage, gas in result["gas"]["by_phase"].items():
         table.add_row(stage, f"{gas:,}")
     console.print(table)
+    console.print(make_ledger_table(result["ledger"]))
+
+
+def _make_transactions_table(moves: Sequence[dict[str, Any]]) -> Table:
+    """Return every transaction of a dispute, in order."""
+    headers = ("block", "stage", "account", "call", "bytes of calldata", "gas")
+    table = Table(*headers, title="transactions")
+    for column in (table.columns[0], *table.columns[-2:]):
+        column.justify = "right"
+    for move in moves:
+        numbers = f"{move['calldata_bytes']:,}", f"{move['gas_used']:,}"
+        table.add_row(str(move["block"]), move["phase"], move["player"], move["call"], *numbers)
+    return table

@@ -9,6 +9,7 @@ import click
 
 from offchain.errors import UsageError
 from sim.command import options
+from sim.command.groups import Group
 
 if TYPE_CHECKING:
     from sim.gas.snapshot import Change
@@ -22,7 +23,7 @@ _scenarios = click.option(
 _file = click.argument("file", default=SNAPSHOT, type=click.Path(path_type=Path, dir_okay=False))
 
 
-@click.group(short_help="Measure what calls cost.")
+@click.group(cls=Group, short_help="Measure what calls cost.")
 def gas() -> None:
     """Measure what every call costs, in disputes of every kind, and compare with what it did."""
 

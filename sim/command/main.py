@@ -7,6 +7,7 @@ import click
 
 try:
     from offchain.errors import MootError, UsageError
+    from sim.command.groups import Group
 except ImportError as refusal:  # this process does not round to nearest
     sys.exit(f"moot: {refusal}")
 
@@ -23,7 +24,7 @@ _VERBS = {
 }
 
 
-class _LazyGroup(click.Group):
+class _LazyGroup(Group):
     """Imports a verb's module when the verb is asked for."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -39,14 +40,6 @@ class _LazyGroup(click.Group):
         module = import_module(f"sim.command.{cmd_name}")
         command: click.Command = getattr(module, cmd_name)
         return command
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Suggest the closest verb for an unknown one."""
-        if args and args[0] not in _VERBS and not args[0].startswith("-"):
-            raise UsageError.unknown("verb", args[0], _VERBS)
-        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the verbs without importing them."""
@@ -71,7 +64,7 @@ def cli() -> None:
 def main() -> None:
     """Run the command; exit 2 for bad arguments, 1 when something failed, else the verb's own."""
     try:
-        status = cli(standalone_mode=False)
+        status = cli(prog_name="moot", standalone_mode=False)
     except click.exceptions.Exit as stop:
         status = stop.exit_code
     except click.ClickException as error:

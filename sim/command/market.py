@@ -9,6 +9,7 @@ import click
 from rich.table import Table
 
 from offchain.errors import UsageError
+from offchain.providers.catalogue import CHEATS
 from sim.command import options
 
 if TYPE_CHECKING:
@@ -22,7 +23,10 @@ STEPS, CHECKPOINT_EVERY = 6, 3
 WEI_DIGITS = 18
 
 
-@click.command(short_help="Run a market, every job for real.")
+@click.command(
+    short_help="Run a market, every job for real.",
+    epilog="\n".join(["\b", "Cheats (their settings are drawn):", *(f"  {c}" for c in CHEATS)]),
+)
 @click.option(
     "--providers", type=int, help="What the counts of the mix add up to.  [default: they do]"
 )

@@ -13,8 +13,12 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from offchain.errors import UsageError
+from offchain.programs.catalogue import NAMES, SIZES
 
 MAX_ETHER = 10**8
+
+PROGRAM_HELP = f"{', '.join(NAMES)}, or path/to/file.py:function."
+SIZE_HELP = f"{', '.join(SIZES)}: of an example."
 
 PLAIN_WIDTH = 110
 """Columns of output that goes to a file or a pipe."""
@@ -52,13 +56,13 @@ def program(default: str, size: str) -> Callable[[Command], Command]:
                 "--size",
                 default=size,
                 show_default=True,
-                help="tiny, small or full.",
+                help=SIZE_HELP,
             ),
             click.option(
                 "--program",
                 default=default,
                 show_default=True,
-                help="mlp, cnn, gpt2, llama, bert, resnet, or path/to/file.py:function.",
+                help=PROGRAM_HELP,
             ),
         ):
             command = option(command)

@@ -9,16 +9,22 @@ import click
 from rich.table import Table
 
 from sim.command import options
+from sim.command.groups import Group
 
 
-@click.group(short_help="Look at captured programs.")
+@click.group(cls=Group, short_help="Look at captured programs.")
 def program() -> None:
     """Look at programs: what is captured, and how it is committed to."""
 
 
-@program.command()
+@program.command(
+    help=f"""Capture NAME and show its commitment, its state and its operators.
+
+    NAME is {options.PROGRAM_HELP}
+    """
+)
 @click.argument("name", default="gpt2")
-@click.option("--size", default="tiny", show_default=True, help="tiny, small or full.")
+@click.option("--size", default="tiny", show_default=True, help=options.SIZE_HELP)
 @click.option("--inference", is_flag=True, help="One forward pass instead of training.")
 @click.option("--data", type=click.Path(path_type=Path), help="Text for language models.")
 @click.option("--operators", is_flag=True, help="List every operator.")
@@ -33,10 +39,7 @@ def show(
     seed: int,
     as_json: bool,  # noqa: FBT001 - likewise
 ) -> None:
-    """Capture NAME and show its commitment, its state and its operators.
-
-    NAME is mlp, cnn, gpt2, llama, bert, resnet, or path/to/file.py:function.
-    """
+    """Capture a program and show it."""
     from offchain.disputes.session import Setting, make_task  # noqa: PLC0415 - imports torch
 
     setting = Setting(

@@ -20,7 +20,8 @@ from offchain.disputes.referee import ModelReferee, Referee
 from offchain.disputes.session import Setting, make_task
 from offchain.programs.graph import Kind
 from offchain.providers.behaviour import Behaviour
-from offchain.providers.cheats import CHEATS, make_cheat
+from offchain.providers.catalogue import CHEATS
+from offchain.providers.cheats import make_cheat
 from offchain.providers.run import Run
 from offchain.providers.store import Store
 from offchain.providers.task import Task

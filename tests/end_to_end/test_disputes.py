@@ -12,7 +12,8 @@ from offchain.disputes.evidence import rule_for
 from offchain.disputes.game import Game
 from offchain.disputes.locate import Located, Scalar, locate
 from offchain.programs.graph import Kind, Node
-from offchain.providers.cheats import CHEATS, WrongOutput, make_cheat
+from offchain.providers.catalogue import CHEATS
+from offchain.providers.cheats import WrongOutput, make_cheat
 from offchain.providers.run import Run
 from tests import oracle
 from tests.end_to_end.courtroom import (

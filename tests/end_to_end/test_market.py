@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from offchain.chain.gas import TRANSACTION_GAS
-from offchain.providers.cheats import CHEATS
+from offchain.providers.catalogue import CHEATS
 from sim.tricks import TRICKS
 from tests.end_to_end.command import moot
 

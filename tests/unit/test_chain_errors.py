@@ -69,7 +69,7 @@ def test_messages_are_one_line(error: MootError) -> None:
 
 def test_suggestions() -> None:
     """A close name is suggested; without one the choices are listed, sorted."""
-    assert errors.suggest("lazzy", ["silent", "lazy"]) == "did you mean 'lazy'?"
-    assert errors.suggest("x", {"silent", "lazy"}) == "choose one of lazy, silent"
-    assert errors.suggest("x", []) == "there is nothing to choose from"
+    assert errors.suggest("lazzy", ["silent", "lazy"], "cheats") == "did you mean 'lazy'?"
+    assert errors.suggest("x", {"silent", "lazy"}, "cheats") == "choose one of lazy, silent"
+    assert errors.suggest("x", [], "cheats") == "there are no cheats to choose from"
     assert str(EXAMPLES[0]) == "unknown cheat 'lazzy'; did you mean 'lazy'?"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from offchain.programs.examples import DIGIT_NAMES
+from offchain.programs.catalogue import DIGIT_NAMES
 from offchain.programs.graph import Kind
 from tests.model_helpers import (
     check_encoding,

@@ -8,7 +8,8 @@ from transformers.models.t5.modeling_t5 import T5Attention
 
 from offchain.execution.executor import Executor
 from offchain.programs.capture import capture
-from offchain.programs.examples import TEXT_NAMES, build
+from offchain.programs.catalogue import TEXT_NAMES
+from offchain.programs.examples import build
 from offchain.programs.graph import Kind
 from tests.model_helpers import (
     check_encoding,

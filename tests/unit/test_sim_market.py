@@ -12,7 +12,7 @@ from contracts.model.types import Address
 from offchain.disputes.game import Stakes
 from offchain.disputes.referee import Referee
 from offchain.errors import ChainError, UsageError
-from offchain.providers.cheats import CHEATS
+from offchain.providers.catalogue import CHEATS
 from sim.agents import Provider, View, Work, check_providers, make_providers
 from sim.files import Folder
 from sim.market import Market, take_stretch

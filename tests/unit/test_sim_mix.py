@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from offchain.errors import UsageError
-from offchain.providers.cheats import CHEATS
+from offchain.providers.catalogue import CHEATS
 from sim.mix import STRATEGIES, Group, parse_mix
 from sim.tricks import TRICKS
 

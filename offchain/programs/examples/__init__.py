@@ -8,11 +8,10 @@ from typing import Any
 import torch
 
 from offchain.errors import UsageError
+from offchain.programs.catalogue import DIGIT_NAMES, NAMES, SIZES, TEXT_NAMES
 from offchain.programs.environment import standard_torch
 from offchain.programs.examples import audio, language, mixture, translation, vision
 from offchain.programs.recipe import Recipe
-
-SIZES = ("tiny", "small", "full")
 
 _DIGITS: Mapping[str, tuple[Callable[..., Recipe], Mapping[str, Any]]] = {
     "mlp": (vision.build_mlp, vision.MLP_SIZES),
@@ -29,9 +28,7 @@ _TEXT: Mapping[str, tuple[Callable[..., Recipe], Mapping[str, Any]]] = {
     "mixtral": (mixture.build_mixtral, mixture.MIXTRAL_SIZES),
     "t5": (translation.build_t5, translation.T5_SIZES),
 }
-DIGIT_NAMES = tuple(_DIGITS)
-TEXT_NAMES = tuple(_TEXT)
-NAMES = (*DIGIT_NAMES, *TEXT_NAMES)
+assert (tuple(_DIGITS), tuple(_TEXT)) == (DIGIT_NAMES, TEXT_NAMES)
 
 
 @standard_torch()

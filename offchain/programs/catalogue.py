@@ -1,0 +1,10 @@
+"""The names of the example programs and of their sizes, for whoever must not wait for torch."""
+
+DIGIT_NAMES = ("mlp", "cnn", "resnet", "mobilenet", "vit", "whisper")
+"""Examples that learn from handwritten digits."""
+
+TEXT_NAMES = ("gpt2", "llama", "bert", "mixtral", "t5")
+"""Examples that learn from text."""
+
+NAMES = (*DIGIT_NAMES, *TEXT_NAMES)
+SIZES = ("tiny", "small", "full")

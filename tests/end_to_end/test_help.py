@@ -1,0 +1,82 @@
+"""What a newcomer is told: by the help, by a mistake, and by what a dispute prints."""
+
+import json
+import re
+
+import pytest
+
+from offchain.programs.catalogue import NAMES, SIZES
+from offchain.providers.catalogue import CHEATS
+from sim.tricks import TRICKS
+from tests.end_to_end.command import moot
+
+GROUPS = ((), ("bench",), ("gas",), ("program",))
+DISPUTE = ("dispute", "--program", "mlp", "--steps", "2", "--checkpoint-every", "1")
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_groups_alone_print_their_help(group: tuple[str, ...]) -> None:
+    """A command that needs another one after it says which there are, and nothing has failed."""
+    alone, asked = moot(*group), moot(*group, "--help")
+    assert (alone.status, alone.stderr) == (0, "")
+    assert alone.stdout == asked.stdout
+    assert alone.stdout.startswith(" ".join(("Usage: moot", *group)))
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("bench", "stpe"), "did you mean 'step'?"),
+        (("bench", "foo"), "choose one of hash, ops, step"),
+        (("gas", "reprot"), "did you mean 'report'?"),
+        (("program", "shwo"), "choose one of show"),
+        (("dipsute",), "did you mean 'dispute'?"),
+    ],
+)
+def test_unknown_commands_are_answered_by_a_suggestion(words: tuple[str, ...], says: str) -> None:
+    """A command that does not exist is answered by what was meant, or by all that there are."""
+    done = moot(*words)
+    assert (done.status, done.stdout) == (2, "")
+    assert done.stderr.startswith("moot: unknown command of moot")
+    assert says in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def told(*words: str) -> set[str]:
+    """Return the words of a help, those that were broken at a hyphen put together."""
+    text = re.sub(r"-\n\s+", "-", moot(*words, "--help").stdout)
+    return set(re.findall(r"[\w-]+", text))
+
+
+def test_helps_name_everything_that_can_be_chosen() -> None:
+    """Where a program, a size, a cheat or a trick can be chosen, the help has all of them."""
+    for words in (("dispute",), ("market",), ("program", "show")):
+        assert {*NAMES, *SIZES} <= told(*words)
+    assert {*CHEATS, *(key for keys in CHEATS.values() for key in keys)} <= told("dispute")
+    assert {*CHEATS, *TRICKS} <= told("market")
+
+
+def test_long_lists_say_what_can_be_chosen() -> None:
+    """Where there are too many choices to list, their number says of what."""
+    done = moot(*DISPUTE, "--cheat", "wrong-output:operator=qqqqqqqq")
+    assert done.status == 2
+    assert re.search(r"there are \d+ operators to choose from", done.stderr)
+
+
+def test_disputes_say_everything_that_their_help_promises() -> None:
+    """The cheat that was drawn, every transaction with its gas, and who was paid, in both forms."""
+    plain, told = moot(*DISPUTE), json.loads(moot(*DISPUTE, "--json").stdout)
+    cheat = told["behaviours"]["wrong-output-1"]
+    assert told["behaviours"]["honest-1"] == "honest"
+    assert f"cheat: wrong-output-1 played {cheat}\n" in plain.stdout
+    assert set(CHEATS["wrong-output"]) == set(re.findall(r"(\w+)=", cheat))
+    rows = [re.findall(r"[\w-]+(?:,\d+)*", line) for line in plain.stdout.splitlines()]
+    for move in told["moves"]:
+        cells = [move["phase"], move["player"], move["call"], f"{move['calldata_bytes']:,}"]
+        assert [str(move["block"]), *cells, f"{move['gas_used']:,}"] in rows
+        assert re.fullmatch(r"0x[0-9a-f]{64}", move["transaction"])
+    assert sum(move["gas_used"] for move in told["moves"]) == told["gas"]["total"]
+    for name, wei in told["ledger"]["by_account"].items():
+        assert re.search(rf"{name} +│ +{re.escape(f'{wei / 10**18:+.6f}')}", plain.stdout)
+    again = json.loads(moot(*DISPUTE, "--cheat", cheat, "--json").stdout)
+    assert again["roots"] == told["roots"]

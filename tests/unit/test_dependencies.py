@@ -1,0 +1,54 @@
+"""What the project imports is what it says that it needs."""
+
+import ast
+import re
+import sys
+import tomllib
+from importlib.metadata import packages_distributions
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PACKAGES = ("bench", "contracts", "offchain", "sim")
+
+
+def normalise(name: str) -> str:
+    """Return a distribution's name as indices compare it."""
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def imported() -> dict[str, str]:
+    """Return the packages of others that ours import, each with a file that does."""
+    found = {}
+    for path in (path for package in PACKAGES for path in (ROOT / package).rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            names = []
+            if isinstance(node, ast.ImportFrom) and node.module:
+                names = [node.module]
+            elif isinstance(node, ast.Import):
+                names = [alias.name for alias in node.names]
+            found |= {name.partition(".")[0]: str(path.relative_to(ROOT)) for name in names}
+    ours = {*PACKAGES, *sys.stdlib_module_names}
+    return {name: path for name, path in found.items() if name not in ours}
+
+
+def declared() -> set[str]:
+    """Return the distributions that a user installs: the requirements, and those of examples."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    wanted = (*project["dependencies"], *project["optional-dependencies"]["examples"])
+    return {normalise(re.split(r"[^\w.-]", requirement)[0]) for requirement in wanted}
+
+
+@pytest.mark.parametrize("package", sorted(imported()))
+def test_imports_are_declared(package: str) -> None:
+    """Whatever a module of ours imports is declared, and not left to what others happen to need."""
+    providers = {normalise(name) for name in packages_distributions().get(package, ())}
+    assert providers & declared(), f"{imported()[package]} imports {package}: declare it"
+
+
+def test_requirements_are_pinned() -> None:
+    """Every declared distribution has its version in the constraints."""
+    lines = (ROOT / "constraints.txt").read_text().splitlines()
+    pinned = {normalise(line.partition("==")[0]) for line in lines if "==" in line}
+    assert declared() <= pinned
