@@ -29,7 +29,7 @@ def test_groups_alone_print_their_help(group: tuple[str, ...]) -> None:
         (("bench", "stpe"), "did you mean 'step'?"),
         (("bench", "foo"), "choose one of hash, ops, step"),
         (("gas", "reprot"), "did you mean 'report'?"),
-        (("program", "shwo"), "choose one of show"),
+        (("program", "shwo"), "did you mean 'show'?"),
         (("dipsute",), "did you mean 'dispute'?"),
     ],
 )

@@ -116,7 +116,7 @@ def test_nonsense_is_refused() -> None:
     """A predicate that picks nothing, and numbers that make no sense, are refused."""
     with pytest.raises(UsageError, match="no linear layer matches; choose one of first, last"):
         adapt(make_model(), matches=lambda name: name == "norm")
-    with pytest.raises(UsageError, match="there is nothing to choose from"):
+    with pytest.raises(UsageError, match="there are no linear layers to choose from"):
         adapt(nn.Sequential(nn.ReLU()))
     with pytest.raises(UsageError, match="the rank is 0; choose an integer of at least 1"):
         adapt(make_model(), rank=0)
