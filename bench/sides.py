@@ -37,7 +37,7 @@ def make_ours(function: Function, tensors: Tensors) -> Side:
     recipe = InferenceRecipe(
         torch.nn.Module(), lambda _, *batch: function(*batch), lambda _: tensors
     )
-    captured = capture(recipe)
+    captured = capture(recipe, trust=True)  # `compare` looks at the results
     executor = Executor(captured.program)
     state, batch = captured.initial_state, captured.batch(0)
     return lambda: executor.run(state, batch, 0)

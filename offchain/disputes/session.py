@@ -45,6 +45,7 @@ class Setting:
     seed: int = 0
     data: Path | None = None
     inference: bool = False
+    trust_capture: bool = False
     threads: int | None = None
     honest: int = 1
     bond_wei: int = 10**18
@@ -108,7 +109,7 @@ def make_task(setting: Setting) -> Task:
         data=setting.data,
         inference=setting.inference,
     )
-    captured = capture(recipe)
+    captured = capture(recipe, trust=setting.trust_capture)
     return Task(
         captured.program,
         captured.initial_state,

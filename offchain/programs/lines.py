@@ -17,6 +17,9 @@ from torch._C._autograd import _get_sequence_nr
 from torch.fx import traceback as fx_traceback
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from offchain.programs.draws import Draws, is_random
+from offchain.programs.lowering.graph import DRAW
+
 _TORCH = Path(torch.__file__).parent
 _MACHINERY = Path(__file__).with_name("tracing.py")
 
@@ -41,6 +44,7 @@ class LineTracker(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch'
         self._modules = ["model"]
         self._lines: dict[int, str] = {}
         self._hooks = ExitStack()
+        self._draws = Draws()
 
     def __enter__(self) -> Self:
         for name, module in self._model.named_modules():
@@ -72,7 +76,10 @@ class LineTracker(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch'
         self.operator = str(func)
         self._lines.setdefault(_get_sequence_nr() - 1, self.line)
         fx_traceback.set_stack_trace([self.line])
-        return func(*args, **(kwargs or {}))
+        if not is_random(func, args):
+            return func(*args, **(kwargs or {}))
+        with fx_traceback.annotate({DRAW: self._draws.make()}):
+            return func(*args, **(kwargs or {}))
 
     def follow_gradients(self, root: torch.Tensor) -> None:
         """From now on take lines from the gradient functions under `root` as they run."""

@@ -8,7 +8,7 @@ decompositions. Nothing is computed: the tensors are fake.
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch._C import _get_mkldnn_enabled, _set_mkldnn_enabled
@@ -69,21 +69,32 @@ def _copy(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.detach().clone(memory_format=torch.contiguous_format)
 
 
-def trace(recipe: Recipe, state: Tensors, batch: Sequence[torch.Tensor]) -> GraphModule:
-    """Return the graph of (state, batch) -> (state, outputs), all flat and in order.
+class Traced(NamedTuple):
+    """The graph of (state, batch) -> (state, outputs, gradients), all flat and in order.
 
-    The outputs are the loss of a training step, or what an inference returns.
+    Attributes:
+        graph: the graph; the outputs are the loss of a training step, or what an inference returns.
+        gradients: the names of the parameters whose gradients it returns, before any clipping.
+    """
+
+    graph: GraphModule
+    gradients: tuple[str, ...]
+
+
+def trace(recipe: Recipe, state: Tensors, batch: Sequence[torch.Tensor]) -> Traced:
+    """Return a step of a recipe as a graph.
 
     Raises:
         CaptureError: what happens in the model depends on the elements of a tensor.
     """
     tensors = (*state.values(), *batch)
     tracker = LineTracker(recipe.model)
+    gradients: list[str] = []
 
     def step(*flat: torch.Tensor) -> list[torch.Tensor]:
         named = dict(zip(state, flat, strict=False))
         with tracker, refuse_numpy(tracker):
-            return _step(recipe, named, flat[len(named) :], tracker)
+            return _step(recipe, named, flat[len(named) :], tracker, gradients)
 
     with _settings():
         try:
@@ -98,7 +109,7 @@ def trace(recipe: Recipe, state: Tensors, batch: Sequence[torch.Tensor]) -> Grap
         pure = functionalize(replay, remove="mutations")
         flat_graph = _make_graph(pure, decomposition_table=get_decompositions())(*tensors)
     flat_graph.graph.eliminate_dead_code()
-    return flat_graph
+    return Traced(flat_graph, tuple(gradients))
 
 
 @contextmanager
@@ -130,8 +141,13 @@ def _make_graph(function: Callable[..., Any], **options: Any) -> Callable[..., G
 
 
 def _step(
-    recipe: Recipe, state: Tensors, batch: Sequence[torch.Tensor], tracker: LineTracker
+    recipe: Recipe,
+    state: Tensors,
+    batch: Sequence[torch.Tensor],
+    tracker: LineTracker,
+    names: list[str],
 ) -> list[torch.Tensor]:
+    """Return the new state, the outputs and the gradients; add the gradients' names to `names`."""
     if isinstance(recipe, InferenceRecipe):
         with torch.no_grad():
             result, buffers = _call(recipe, recipe.forward, state, {}, batch)
@@ -143,7 +159,8 @@ def _step(
     gradients, loss, buffers = _learn(recipe, state, batch, tracker)
     with torch.no_grad():
         new = dict(state) | buffers | optimize(recipe, state, gradients)
-    return [*new.values(), loss]
+    names[:] = gradients
+    return [*new.values(), loss, *gradients.values()]
 
 
 def _call(

@@ -8,7 +8,7 @@ from rich.console import Console
 
 from sim.command import options
 from sim.command.ledger import make_ledger_table
-from sim.command.wording import describe_place, describe_scalar
+from sim.command.wording import describe_capture, describe_place, describe_scalar
 from sim.scratch import open_room
 
 if TYPE_CHECKING:
@@ -71,6 +71,7 @@ def _introduce(console: Console, session: "Session") -> None:
         f"The step was captured as {header.operators:,} operators over a state of "
         f"{elements:,} numbers; program root {_short(header.root)}."
     )
+    console.print(describe_capture(is_compared=not session.setting.trust_capture))
     for player in session.game.players:
         deed = player.run.behaviour.describe()
         console.print(f"  {player.name:<16} claims {_short(player.run.history_root)}   ({deed})")

@@ -11,7 +11,7 @@ from rich.table import Table
 from offchain.providers.catalogue import CHEATS, HONEST
 from sim.command import options
 from sim.command.ledger import make_ledger_table
-from sim.command.wording import describe_place, describe_scalar
+from sim.command.wording import describe_capture, describe_place, describe_scalar
 
 HONEST_LOST = 3
 
@@ -63,6 +63,7 @@ def dispute(
     seed: int,
     data: Path | None,
     inference: bool,  # noqa: FBT001 - click passes it
+    trust_capture: bool,  # noqa: FBT001 - likewise
     as_json: bool,  # noqa: FBT001 - likewise
 ) -> int:
     """Play one dispute between an honest provider and a cheat, on a chain.
@@ -86,6 +87,7 @@ def dispute(
         seed=seed,
         data=data,
         inference=inference,
+        trust_capture=trust_capture,
         bond_wei=options.to_wei(bond, "--bond"),
     )
     with options.stores(store) as directory, options.progress(quiet=as_json) as report:
@@ -113,6 +115,7 @@ def _show(result: dict[str, Any]) -> None:
     for name, behaviour in result["behaviours"].items():
         if behaviour != HONEST:
             console.print(f"cheat: {name} played {behaviour}", soft_wrap=True)
+    console.print(describe_capture(is_compared=result["compared_with_torch"]))
     if located["operator"]:
         console.print(f"found: {describe_place(located)}")
     if located["scalar"]:

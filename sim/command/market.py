@@ -11,6 +11,7 @@ from rich.table import Table
 from offchain.errors import UsageError
 from offchain.providers.catalogue import CHEATS
 from sim.command import options
+from sim.command.wording import describe_capture
 
 if TYPE_CHECKING:
     from sim.files import Folder
@@ -56,6 +57,7 @@ def market(
     size: str,
     data: Path | None,
     inference: bool,  # noqa: FBT001 - click passes it
+    trust_capture: bool,  # noqa: FBT001 - likewise
     steps: int,
     checkpoint_every: int | None,
     chain: str,
@@ -89,6 +91,7 @@ def market(
         seed=seed,
         data=data,
         inference=inference,
+        trust_capture=trust_capture,
     )
     groups = parse_mix(mix, providers)
     check_jobs(jobs)
@@ -99,8 +102,10 @@ def market(
     if folder:
         folder.finish(summary)
     if as_json:
-        click.echo(json.dumps(make_object(summary, results), indent=2))
+        compared = {"compared_with_torch": not trust_capture}
+        click.echo(json.dumps(make_object(summary, results) | compared, indent=2))
     else:
+        options.make_console().print(describe_capture(is_compared=not trust_capture))
         show(summary)
 
 

@@ -39,6 +39,11 @@ chain = click.option(
     show_default=True,
     help="`tester` (py-evm in this process) or the URL of a JSON-RPC node.",
 )
+trust_capture = click.option(
+    "--trust-capture",
+    is_flag=True,
+    help="Take the program as it was captured: do not compare its first steps with eager torch.",
+)
 
 
 def program(default: str, size: str) -> Callable[[Command], Command]:
@@ -46,6 +51,7 @@ def program(default: str, size: str) -> Callable[[Command], Command]:
 
     def add(command: Command) -> Command:
         for option in (
+            trust_capture,
             click.option(
                 "--data",
                 type=click.Path(path_type=Path),

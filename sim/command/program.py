@@ -10,6 +10,7 @@ from rich.table import Table
 
 from sim.command import options
 from sim.command.groups import Group
+from sim.command.wording import describe_capture
 
 
 @click.group(cls=Group, short_help="Look at captured programs.")
@@ -28,6 +29,7 @@ def program() -> None:
 @click.option("--inference", is_flag=True, help="One forward pass instead of training.")
 @click.option("--data", type=click.Path(path_type=Path), help="Text for language models.")
 @click.option("--operators", is_flag=True, help="List every operator.")
+@options.trust_capture
 @options.seed
 @options.as_json
 def show(
@@ -36,6 +38,7 @@ def show(
     inference: bool,  # noqa: FBT001 - click passes it
     data: Path | None,
     operators: bool,  # noqa: FBT001 - likewise
+    trust_capture: bool,  # noqa: FBT001 - likewise
     seed: int,
     as_json: bool,  # noqa: FBT001 - likewise
 ) -> None:
@@ -50,6 +53,7 @@ def show(
         seed=seed,
         data=data,
         inference=inference,
+        trust_capture=trust_capture,
     )
     task = make_task(setting)
     header = task.commitment.header
@@ -71,6 +75,7 @@ def show(
     result = {
         "program_root": header.root.hex(),
         "start_root": task.start_root.hex(),
+        "compared_with_torch": not trust_capture,
         "operators": header.operators,
         "state_slots": header.state_slots,
         "batch_slots": header.batch_slots,
@@ -94,6 +99,7 @@ def _show(result: dict[str, Any], *, operators: bool) -> None:
         f"{result['operators']:,} operators, {result['state_slots']} state tensors with "
         f"{result['state_elements']:,} elements, {result['batch_slots']} batch tensors"
     )
+    console.print(describe_capture(is_compared=result["compared_with_torch"]))
     for title in ("kinds", "functions"):
         table = Table(title.rstrip("s"), "operators")
         for key, count in sorted(result[title].items(), key=lambda pair: (-pair[1], pair[0])):

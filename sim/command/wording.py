@@ -3,6 +3,13 @@
 from typing import Any
 
 
+def describe_capture(*, is_compared: bool) -> str:
+    """Return whether the program was compared with eager torch before it was run."""
+    if is_compared:
+        return "capture: the first steps agree with eager torch"
+    return "capture: trusted, the program was not compared with eager torch (--trust-capture)"
+
+
 def describe_place(located: dict[str, Any]) -> str:
     """Return where a dispute ended, as deep as it went; empty when it found no operator."""
     operator = located["operator"]

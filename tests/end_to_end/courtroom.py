@@ -69,7 +69,12 @@ def get_case(program: str, *, inference: bool = False) -> Case:
     steps = 1 if inference else STEPS
     every = min(CHECKPOINT_EVERY, steps)
     setting = Setting(
-        program=program, steps=steps, checkpoint_every=every, seed=5, inference=inference
+        program=program,
+        steps=steps,
+        checkpoint_every=every,
+        seed=5,
+        inference=inference,
+        trust_capture=True,  # disputes are about what a program computes, right or wrong
     )
     task = make_task(setting)
     return Case(task, run(task, Behaviour(), f"{program}-{inference}-honest"))

@@ -47,7 +47,7 @@ def capture_named(name: str) -> Captured:
     """Return the program of a recipe, with weights that are always the same."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(3)
-        return capture(RECIPES[name]())
+        return capture(RECIPES[name](), trust=True)  # the bits are compared, not the meaning
 
 
 def compute_history(captured: Captured, steps: int, threads: int) -> History:

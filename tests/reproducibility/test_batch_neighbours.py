@@ -26,7 +26,7 @@ def make_recipe(name: str) -> InferenceRecipe:
 
 def infer(recipe: InferenceRecipe, batch: Tensors) -> Array:
     """Return the logits of a batch."""
-    captured = capture(replace(recipe, batch=lambda _: batch))
+    captured = capture(replace(recipe, batch=lambda _: batch), trust=True)
     state = Executor(captured.program).run(captured.initial_state, captured.batch(0), 0)
     names = [slot.name for slot in captured.program.state]
     return state[names.index("output.0")]

@@ -18,6 +18,8 @@ LAYERS = (
     "contracts",
     "offchain.chain",
     "offchain.execution",
+    "offchain.programs.capture",
+    "offchain.programs.generation",
     "offchain.verifier",
     "offchain.providers",
     "offchain.disputes",

@@ -38,10 +38,11 @@ def test_full_models_are_captured(name: str) -> None:
     recipe = build(name, "full")
     assert isinstance(recipe, TrainingRecipe)
     assert sum(p.numel() for p in recipe.model.parameters()) == MODELS[name].parameters
-    captured = capture(recipe)
+    captured = capture(recipe, trust=True)  # steps of this size take minutes
     assert tuple(slot.shape for slot in captured.program.batch) == MODELS[name].batch
     assert captured.program.state[-1].name == "output.loss"
-    assert capture(build(name, "full", inference=True)).program.state[-1].name == "output.0"
+    asked = capture(build(name, "full", inference=True), trust=True)
+    assert asked.program.state[-1].name == "output.0"
 
 
 def test_full_models_learn_as_the_benchmarks_do() -> None:

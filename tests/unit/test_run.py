@@ -32,7 +32,7 @@ def make_task(checkpoint_every: int = 1) -> Task:
     recipe = TrainingRecipe(
         model, lambda model, x: model(x).square().mean(), SGD(0.1), lambda _: batch
     )
-    captured = capture(recipe)
+    captured = capture(recipe, trust=True)  # about runs
     return Task(captured.program, captured.initial_state, captured.batch, STEPS, checkpoint_every)
 
 

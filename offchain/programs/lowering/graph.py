@@ -25,6 +25,9 @@ MAX_TENSOR_BYTES = 1 << 63
 
 DATA_DEPENDENT = "the program would depend on data; use where, or a fixed shape"
 
+DRAW = "moot_draw"
+"""Where a traced node's custom data holds the number of the draw that it belongs to."""
+
 Lowered = View | tuple[View | None, ...] | None
 
 
@@ -80,12 +83,18 @@ class GraphLowering:
     Args:
         builder: receives the operators.
         module: the traced graph; it holds the tensor constants.
+
+    Attributes:
+        spans: the first and the following number of the operators that a traced node emitted.
+        draws: the results of draws, by their number, and of the traced nodes that draw, by name.
     """
 
     def __init__(self, builder: Builder, module: GraphModule) -> None:
         self._builder = builder
         self._module = module
         self._values: dict[Node, Lowered] = {}
+        self.spans: dict[str, tuple[int, int]] = {}
+        self.draws: dict[int | str, tuple[View, ...]] = {}
 
     def run(self, inputs: Sequence[View]) -> list[View]:
         """Return the graph's outputs, given its inputs."""
@@ -97,8 +106,22 @@ class GraphLowering:
                 outputs: list[View] = list(self._arguments(node.args[0]))
                 return outputs
             else:
+                first = len(self._builder.nodes)
                 self._values[node] = self._lower(node)
+                self._record(node, first)
         raise AssertionError("a traced graph ends in its output")
+
+    def _record(self, node: Node, first: int) -> None:
+        """Note what a traced node has emitted, and whether it draws random numbers."""
+        self.spans[node.name] = (first, len(self._builder.nodes))
+        draw = node.meta.get("custom", {}).get(DRAW)
+        if draw is not None and node.target is not getitem:
+            value = self._values[node]
+            views = value if isinstance(value, tuple) else (value,)
+            drawn = tuple(view for view in views if view is not None)
+            self.draws[draw] = drawn
+            if torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ()):
+                self.draws[node.name] = drawn
 
     def _lower(self, node: Node) -> Lowered:
         line = node.stack_trace or ""

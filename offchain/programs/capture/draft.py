@@ -1,76 +1,132 @@
-"""Capture: from a recipe to the program of one whole step and the state that it starts from."""
+"""Drafts: from a recipe to the program of one whole step, before it was compared with torch."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import sqrt
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import torch
+from torch.fx import GraphModule
 
-from offchain.arithmetic.functions import Function
+from offchain.arithmetic.functions import DType, Function
 from offchain.commitments.tensors import NUMPY_TYPES, Array
-from offchain.errors import CaptureError, UsageError
-from offchain.programs.environment import standard_torch
+from offchain.errors import UsageError
 from offchain.programs.graph import Kind, Node, Origin, Program, Slot
 from offchain.programs.legality import check_program
 from offchain.programs.limits import MAX_RANK
 from offchain.programs.lowering.builder import Builder, RefusalError, identity
 from offchain.programs.lowering.graph import TORCH_TYPES, GraphLowering, meta_of, refusal
 from offchain.programs.lowering.views import View
-from offchain.programs.recipe import Recipe, TrainingRecipe, get_batch, name_batch
+from offchain.programs.recipe import Recipe, TrainingRecipe, name_batch
 from offchain.programs.tracing import get_initial_state, name_tensors, trace
+
+Key = TypeVar("Key")
+
+_EXACT = frozenset(
+    {
+        *(Function.COPY, Function.WHERE, Function.CONVERT, Function.MAX, Function.MIN),
+        *(Function.NEG, Function.ABS, Function.FLOOR, Function.CEIL, Function.TRUNC),
+        *(Function.ROUND, Function.UNIFORM),
+    }
+)
+"""Functions of float32 numbers that round nothing away that torch would not round away too."""
+
+_ROUNDING_FOLDS = frozenset({Function.ADD, Function.FMA, Function.MUL})
+
+
+class OwnError(NamedTuple):
+    """How far an operator may be off by its own rounding, in units of 2^-24.
+
+    Attributes:
+        result: relative to an element of its result.
+        operands: relative to each element of its operands: the root of the length of its folds.
+    """
+
+    result: float
+    operands: float
 
 
 @dataclass(frozen=True, slots=True)
-class Captured:
-    """A program with what it runs on.
+class Draft:
+    """A program, and what a comparison with torch has to know of it.
 
     Attributes:
         program: the whole step.
         initial_state: the state before step 0, in the order of the program's slots.
-        batch: returns the batch of a step, in the order of the program's slots.
+        graph: the traced step, (state, batch) -> (state, outputs, gradients).
+        results: the names of the traced step's results, in order.
+        values: the results that the program computes, by name, as views of its operators.
+        draws: the results of draws, by their number, and of the traced operators that draw, by
+            name, likewise.
+        errors: how far each operator of the traced step may be off, in units of 2^-24.
     """
 
     program: Program
     initial_state: list[Array]
-    batch: Callable[[int], list[Array]]
+    graph: GraphModule
+    results: tuple[str, ...]
+    values: Mapping[str, View]
+    draws: Mapping[int | str, Mapping[int, View]]
+    errors: Mapping[str, OwnError]
 
 
-@standard_torch()
-def capture(recipe: Recipe) -> Captured:
-    """Return the program of one step of a recipe; the recipe's model is left as it is.
+def check_recipe(recipe: Recipe) -> None:
+    """Refuse a recipe before anything of it is copied or run.
 
     Raises:
-        CaptureError: the model does something that a program cannot express.
-        UsageError: the recipe makes no sense: its seed, its batch, its groups.
+        CaptureError: a tensor of the model is of no type, size or place that a program can express.
+        UsageError: the seed makes no sense.
     """
     if not 0 <= recipe.seed < 1 << 64:
         raise UsageError(f"the seed is {recipe.seed}; choose one of at most 64 bits, not negative")
-    _make_slots(name_tensors(recipe.model))  # refused before anything is copied
+    make_slots(name_tensors(recipe.model))
+
+
+def make_draft(recipe: Recipe, batch: Sequence[torch.Tensor]) -> Draft:
+    """Return the program of one step of a recipe, traced on a batch.
+
+    Raises:
+        CaptureError: the model does something that a program cannot express.
+        UsageError: the recipe makes no sense: its batch, its groups.
+    """
     state = get_initial_state(recipe)
-    batch = get_batch(recipe, 0)
-    known = _make_slots(state)
-    inputs = _make_slots(dict(zip(name_batch(recipe, len(batch)), batch, strict=True)))
-    graph = trace(recipe, state, batch)
+    known = make_slots(state)
+    inputs = make_slots(dict(zip(name_batch(recipe, len(batch)), batch, strict=True)))
+    traced = trace(recipe, state, batch)
     builder = Builder(recipe.seed, len(known))
     sources = [
         builder.source(slot, origin, index)
         for origin, slots in ((Origin.STATE, known), (Origin.BATCH, inputs))
         for index, slot in enumerate(slots)
     ]
-    results = GraphLowering(builder, graph).run(sources)
-    new, returned = results[: len(known)], results[len(known) :]
+    lowering = GraphLowering(builder, traced.graph)
+    results = lowering.run(sources)
+    count = len(results) - len(traced.gradients)
+    new, returned = results[: len(known)], results[len(known) : count]
     _check_kept(known, new)
     constants = [builder.tensor(array) for array in builder.constants]
     outputs = _name_outputs(returned, is_training=isinstance(recipe, TrainingRecipe))
-    program = _assemble(
+    program, number = _assemble(
         builder, (*known, *builder.constant_slots, *outputs), inputs, [*new, *constants, *returned]
     )
     initial: list[Array] = [tensor.numpy() for tensor in state.values()]
     initial += [*builder.constants, *(np.zeros(s.shape, NUMPY_TYPES[s.dtype]) for s in outputs)]
-    return Captured(program, initial, _bind_batch(recipe, inputs))
+    names = [slot.name for slot in (*known, *outputs)]
+    names += [f"gradient.{name}" for name in traced.gradients]
+    return Draft(
+        program,
+        initial,
+        traced.graph,
+        tuple(names),
+        _follow(dict(zip(names, results, strict=True)), number),
+        {draw: _follow(dict(enumerate(views)), number) for draw, views in lowering.draws.items()},
+        {name: _measure(builder.nodes[a:b]) for name, (a, b) in lowering.spans.items()},
+    )
 
 
-def _make_slots(tensors: Mapping[str, torch.Tensor]) -> tuple[Slot, ...]:
+def make_slots(tensors: Mapping[str, torch.Tensor]) -> tuple[Slot, ...]:
+    """Return the slots of named tensors; `CaptureError` where the arithmetic has none."""
     slots = []
     for name, tensor in tensors.items():
         try:
@@ -114,8 +170,12 @@ def _name_outputs(views: Sequence[View], *, is_training: bool) -> tuple[Slot, ..
 
 def _assemble(
     builder: Builder, state: tuple[Slot, ...], batch: tuple[Slot, ...], final: Sequence[View]
-) -> Program:
-    """Add the sinks, drop what no sink needs, and check the program."""
+) -> tuple[Program, dict[int, int]]:
+    """Add the sinks, drop what no sink needs, and check the program.
+
+    Returns:
+        The program, and the new number of each operator that is left.
+    """
     builder.begin("constant", "")
     views = [view if view.node is not None else builder.move(view) for view in final]
     operands = [builder.operand(view, identity(view.shape), view.shape) for view in views]
@@ -134,7 +194,7 @@ def _assemble(
         tuple(lines[i] for i in kept),
     )
     check_program(program)
-    return program
+    return program, number
 
 
 def _find_needed(nodes: Sequence[Node], sinks: int) -> list[int]:
@@ -154,18 +214,24 @@ def _renumber(node: Node, number: Mapping[int, int]) -> Node:
     return replace(node, operands=operands)
 
 
-def _bind_batch(recipe: Recipe, slots: tuple[Slot, ...]) -> Callable[[int], list[Array]]:
-    @standard_torch()
-    def batch(step: int) -> list[Array]:
-        tensors = get_batch(recipe, step)
-        found = [(t.dtype, tuple(t.shape)) for t in tensors]
-        arrays: list[Array] = [np.asarray(t.numpy(), order="C") for t in tensors]
-        wanted = [(NUMPY_TYPES[s.dtype], s.shape) for s in slots]
-        if [(a.dtype, a.shape) for a in arrays] != wanted:
-            raise CaptureError(
-                f"the batch of step {step} is {found}, but that of step 0 made the program; "
-                "give all batches the same shapes and types"
-            )
-        return arrays
+def _follow(views: Mapping[Key, View], number: Mapping[int, int]) -> dict[Key, View]:
+    """Return the views of operators that are left, and of constants, under the new numbers."""
+    return {
+        name: view if view.node is None else replace(view, node=number[view.node])
+        for name, view in views.items()
+        if view.node is None or view.node in number
+    }
 
-    return batch
+
+def _measure(nodes: Sequence[Node]) -> OwnError:
+    """Return the error of operators that come from one of torch's."""
+    folds = [
+        node.fold_length
+        for node in nodes
+        if node.kind.folds and node.function in _ROUNDING_FOLDS and node.dtype is DType.FLOAT32
+    ]
+    rounds = any(
+        node.kind is Kind.MAP and node.dtype is DType.FLOAT32 and node.function not in _EXACT
+        for node in nodes
+    )
+    return OwnError(float(rounds), sqrt(max(folds)) if folds else 0.0)

@@ -1,0 +1,55 @@
+"""Capture: a program, the state that it starts from, and the batches that it learns from."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from offchain.commitments.tensors import Array
+from offchain.programs.capture.batches import bind_batch, check_repeatable
+from offchain.programs.capture.draft import check_recipe, make_draft
+from offchain.programs.capture.keeping import kept
+from offchain.programs.capture.rehearsal import rehearse
+from offchain.programs.environment import standard_torch
+from offchain.programs.graph import Program
+from offchain.programs.recipe import Recipe, get_batch
+
+
+@dataclass(frozen=True, slots=True)
+class Captured:
+    """A program with what it runs on.
+
+    Attributes:
+        program: the whole step.
+        initial_state: the state before step 0, in the order of the program's slots.
+        batch: returns the batch of a step, in the order of the program's slots.
+        is_rehearsed: whether the program was compared with eager torch.
+    """
+
+    program: Program
+    initial_state: list[Array]
+    batch: Callable[[int], list[Array]]
+    is_rehearsed: bool
+
+
+@standard_torch()
+def capture(recipe: Recipe, *, trust: bool = False) -> Captured:
+    """Return the program of one step of a recipe; the recipe's model is left as it is.
+
+    Args:
+        recipe: the recipe.
+        trust: whether to leave out the comparison with eager torch, which runs a few steps.
+
+    Raises:
+        CaptureError: the model does something that a program cannot express, or the program does
+            not do what eager torch does.
+        UsageError: the recipe makes no sense: its seed, its batch, its groups.
+    """
+    check_recipe(recipe)
+    with kept(recipe):
+        draft = make_draft(recipe, get_batch(recipe, 0))
+    batch = bind_batch(recipe, draft.program.batch)
+    for step in (0, 1):
+        check_repeatable(batch, draft.program.batch, step)
+    if not trust:
+        with kept(recipe):
+            rehearse(recipe, draft, batch)
+    return Captured(draft.program, draft.initial_state, batch, not trust)

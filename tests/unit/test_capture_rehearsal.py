@@ -1,0 +1,114 @@
+"""The rehearsal: a program that does something else than eager torch is refused."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from offchain.errors import CaptureError
+from offchain.programs.capture import capture
+from offchain.programs.capture.batches import bind_batch
+from offchain.programs.capture.draft import make_draft
+from offchain.programs.capture.rehearsal import rehearse
+from offchain.programs.examples import build
+from offchain.programs.optimizers import SGD, AdamW
+from offchain.programs.recipe import InferenceRecipe, TrainingRecipe, get_batch
+
+
+def make_batch(step: int) -> tuple[Tensor, ...]:
+    """Return four points."""
+    return (torch.randn(4, 3, generator=torch.Generator().manual_seed(step)),)
+
+
+def make_recipe(model: nn.Module, optimizer: Any = None) -> TrainingRecipe:
+    """Return a recipe whose loss is the mean square of what a model returns."""
+    return TrainingRecipe(
+        model, lambda m, x: m(x).square().mean(), optimizer or SGD(0.1), make_batch
+    )
+
+
+class Counting(nn.Module):
+    """Divides by the number of its calls, which is in no buffer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear, self.calls = nn.Linear(3, 3), 0
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return three numbers for each row."""
+        self.calls += 1
+        result: Tensor = self.linear(x) / self.calls
+        return result
+
+
+def test_a_call_counter_is_refused() -> None:
+    """What depends on a plain attribute that changes is refused, and the loss is named."""
+    with pytest.raises(
+        CaptureError, match=r"output loss: in step 1 .* in torch, .* in the program"
+    ):
+        capture(make_recipe(Counting()))
+
+
+def test_trust_skips_the_comparison() -> None:
+    """A trusted program is the same one, and says that it was not compared."""
+    recipe = make_recipe(nn.Linear(3, 3))
+    trusted, compared = capture(recipe, trust=True), capture(recipe)
+    assert trusted.program == compared.program
+    assert not trusted.is_rehearsed
+    assert compared.is_rehearsed
+    assert not capture(make_recipe(Counting()), trust=True).is_rehearsed
+
+
+@pytest.mark.parametrize("name", ["mlp", "cnn"])
+def test_a_lost_term_is_found(name: str) -> None:
+    """A program that lacks any one of its sums of two gradients or activations is refused."""
+    recipe = build(name)
+    draft = make_draft(recipe, get_batch(recipe, 0))
+    program = draft.program
+    lost = 0
+    for index, node in enumerate(program.nodes):
+        if node.function.name != "ADD" or node.kind.name != "MAP" or node.elements < 10:
+            continue
+        nodes = list(program.nodes)
+        nodes[index] = replace(node, operands=(node.operands[0], node.operands[0]))
+        changed = replace(draft, program=replace(program, nodes=tuple(nodes)))
+        with pytest.raises(CaptureError):
+            rehearse(recipe, changed, bind_batch(recipe, program.batch))
+        lost += 1
+        if lost == 3:
+            break
+    assert lost
+
+
+class Noisy(nn.Module):
+    """Draws in every way that a program can express."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(3, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return three numbers for each row."""
+        y = nn.functional.dropout(self.linear(x), 0.5)
+        y = y + torch.randn_like(y) + torch.rand(4, 3) + torch.empty(3).uniform_(-1, 1)
+        y = nn.functional.alpha_dropout(y, 0.2, training=True)
+        torch.rand(7)
+        y = y * torch.bernoulli(torch.full_like(y, 0.5)) + torch.randint(0, 9, (4, 3))
+        return y * torch.empty_like(y).bernoulli_(0.3) + torch.empty(4, 1).normal_(2, 3)
+
+
+def test_random_numbers_are_compared_as_the_program_draws_them() -> None:
+    """Eager torch is given the program's draws, in training and in inference, at every step."""
+    assert capture(make_recipe(Noisy(), AdamW())).is_rehearsed
+    recipe = InferenceRecipe(Noisy().train(), lambda m, x: m(x), make_batch, seed=3)
+    assert capture(recipe).is_rehearsed
+
+
+def test_batches_that_cannot_be_asked_for_again_are_refused() -> None:
+    """A batch function that gives other data when it is asked twice is refused, trusted or not."""
+    recipe = replace(make_recipe(nn.Linear(3, 3)), batch=lambda _: (torch.randn(4, 3),))
+    for trust in (False, True):
+        with pytest.raises(CaptureError, match=r"^batch x: asked twice for step 0"):
+            capture(recipe, trust=trust)
