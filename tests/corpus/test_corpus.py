@@ -58,7 +58,7 @@ X = ramp(3, 4)
 
 def test_a_wrong_gradient_is_seen() -> None:
     """A program whose gradient is not the one that eager torch has is judged wrong."""
-    judgement = judge(learn("another gradient each time", _Wrong.apply, X))
+    judgement = judge(learn("another gradient each time", _Wrong.apply, X), trust=True)
     assert judgement.outcome == "wrong"
     assert "parameter.input_0" in judgement.message
 
