@@ -66,6 +66,9 @@ VECTOR_BITS = compute_width_bits(os.environ.get(WIDTH_VARIABLE), get_features())
 if narrow_features(get_features(), VECTOR_BITS) != get_features():
     vars(config)["CPU_FEATURES"] = narrow_features(get_features(), VECTOR_BITS)
 
+REGISTER_BITS = compute_width_bits(None, get_features())
+"""What a register holds; a wider vector is spread over several."""
+
 VECTOR_REGISTERS = (
     32 if "+avx512f" in get_features() or platform.machine().lower() in _FMA_IS_ALWAYS_THERE else 16
 )

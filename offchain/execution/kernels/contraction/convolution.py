@@ -31,6 +31,7 @@ from offchain.execution.kernels.contraction.tile import (
     emit_any_size,
     emit_canonical,
 )
+from offchain.execution.kernels.machine import REGISTER_BITS, VECTOR_BITS
 from offchain.execution.kernels.vectors import FLOAT, INDEX, LANES, VECTOR_BYTES, WORD
 
 Floats = npt.NDArray[np.float32]
@@ -336,8 +337,10 @@ def hold(builder: ir.IRBuilder, vector: ir.Value) -> ir.Value:
     """The vector itself, in a register, and computed before memory is next read.
 
     LLVM would otherwise load all factors of a step, and more steps, before it uses the first one,
-    and run out of registers.
+    and run out of registers. A vector that no register holds is left alone.
     """
+    if VECTOR_BITS > REGISTER_BITS:
+        return vector
     kind = ir.FunctionType(vector.type, [vector.type])
     constraint = f"={_REGISTER},0,~{{memory}}"
     return builder.asm(kind, "", constraint, [vector], side_effect=True)
