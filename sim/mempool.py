@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from contracts.model.types import Address, Pair, Terms
-from offchain.disputes.game import STAGES, Played
-from offchain.disputes.referee import Outcome
+from offchain.disputes.game import Played
+from offchain.disputes.planner import STAGES
+from offchain.disputes.referee import Call, Outcome
 from offchain.disputes.tournament import Tournament
 from offchain.errors import RefereeError, Reverted
 from sim.relay import Relay
-from sim.scheme import Call, Scheme, Table
+from sim.scheme import Scheme, Table
 from sim.witness import Witness
 
 _JOINING = frozenset({"commit", "reveal", "join"})

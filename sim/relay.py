@@ -1,11 +1,11 @@
-"""A referee in front of another, which does as it does: what stands in the way of calls is one."""
+"""A referee in front of another, which passes on every call: a base for those that watch them."""
 
 from collections.abc import Sequence
 from typing import Any
 
 from contracts.model.types import Address, Claim, Event, Job, Member, Pair
 from offchain.commitments.tree import Digest
-from offchain.disputes.referee import Outcome, Referee
+from offchain.disputes.referee import Answer, Call, Outcome, Referee, transact_each
 
 
 class Relay:
@@ -31,6 +31,14 @@ class Relay:
     def transact(self, name: str, *args: Any, sender: Address, value_wei: int = 0) -> Outcome:
         """Make a call."""
         return self.referee.transact(name, *args, sender=sender, value_wei=value_wei)
+
+    def transact_all(self, calls: Sequence[Call]) -> list[Answer]:
+        """Make calls one after the other, so that whatever stands in the way sees each of them."""
+        return transact_each(self, calls)
+
+    def block_gas(self) -> int:
+        """Return how much gas a block has room for."""
+        return self.referee.block_gas()
 
     def job(self, job_id: int) -> Job:
         """Return a job as it stands."""

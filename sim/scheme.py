@@ -6,7 +6,6 @@ block. Whatever it does is a call of the referee, with its own money, and may be
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from contracts.model.checks import get_member
 from contracts.model.ledger import calculate_debt
@@ -15,6 +14,7 @@ from contracts.reasons import Standing, Status
 from offchain.commitments.tree import Digest
 from offchain.disputes.board import Board
 from offchain.disputes.players import find_move
+from offchain.disputes.referee import Call
 from offchain.disputes.tournament import Tournament
 from offchain.providers.run import Run
 from sim.witness import Witness
@@ -28,16 +28,6 @@ class Seat:
     address: Address
     run: Run
     salt: Digest
-
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    """A call that waits for a block."""
-
-    name: str
-    sender: Address
-    args: tuple[Any, ...]
-    value_wei: int = 0
 
 
 @dataclass

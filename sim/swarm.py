@@ -1,28 +1,29 @@
-"""A swarm: any number of different lies about one job, against one honest provider.
+"""A swarm: any number of liars about one job, behind as many claims, against one honest provider.
 
-Everybody moves in every block, and every call is witnessed. The honest provider begins all matches,
-also those of liars with liars, and ends those that nobody plays: that is what the swarm can make it
-pay for, and its prizes are what it gets for it.
+Both sides have half of every block, the liars the first half, and every call is witnessed. The
+honest provider begins the matches that are needed, also those of liars with liars, and ends those
+that nobody plays: that is what the swarm can make it pay for, and its prizes are what it gets.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import islice
 from random import Random
-from typing import Any
 
 from contracts.deployment import deploy_referee
-from contracts.model.types import Address, Pair, Terms
+from contracts.model.types import Address, Store, Terms
 from contracts.reasons import Status
 from offchain.chain import Chain
-from offchain.chain.receipts import Mined, Transaction
 from offchain.chain.tester import Tester
-from offchain.disputes.board import Board
+from offchain.commitments.tree import Digest
 from offchain.disputes.chain_referee import ChainReferee
-from offchain.disputes.game import Game, Stakes
-from offchain.disputes.players import find_move
-from offchain.disputes.referee import ModelReferee, Outcome
+from offchain.disputes.crowds import count_calls
+from offchain.disputes.game import Game, Player, Stakes
+from offchain.disputes.planner import Planned, Planner, View
+from offchain.disputes.referee import Call, ModelReferee, Outcome
 from offchain.disputes.tournament import Tournament
+from offchain.errors import Reverted
 from sim.paper import FIRST_PRODUCT, SLOTS, Lie, PaperRun, PaperTask, Size, make_task
 from sim.witness import Witness
 
@@ -31,50 +32,13 @@ STAKES = Stakes(
     commit_blocks=2, reveal_blocks=2, window_blocks=20, clock_blocks=30, increment_blocks=1
 )
 SALT = b"\x5a" * 32
-BLOCK_GAS = 10**9
-"""So that a swarm's calls of one turn find room in one block."""
 
 
-class BusyModel(ModelReferee):
-    """The model, with any number of calls in a block: all until time is let pass."""
-
-    def transact(self, name: str, *args: Any, sender: Address, value_wei: int = 0) -> Outcome:
-        """Make a call in the next block, which stays the next."""
-        outcome = super().transact(name, *args, sender=sender, value_wei=value_wei)
-        self._block -= 1
-        return outcome
-
-
-class BusyTester(Tester):
-    """A chain in memory, with any number of transactions in a block: all until one is mined."""
-
-    def __init__(self, accounts: int) -> None:
-        super().__init__(accounts, BLOCK_GAS)
-        self._is_waiting = True
-
-    def send(self, transaction: Transaction) -> Mined:
-        """See Node; the next block has it, and its gas is what it adds to those before it."""
-        before = self._chain.header.gas_used
-        mined = super().send(transaction)
-        return replace(mined, block=mined.block + 1, gas_used=mined.gas_used - before)
-
-    def mine(self, blocks: int) -> None:
-        """See Node."""
-        self._is_waiting = False
-        super().mine(blocks)
-        self._is_waiting = True
-
-    def _mine_block(self) -> None:
-        if not self._is_waiting:
-            super()._mine_block()
-
-
-def open_swarm(lies: Sequence[Lie]) -> "Swarm":
+def open_swarm(lies: Sequence[Lie], stakes: Stakes = STAKES) -> "Swarm":
     """Return a swarm on a new chain in memory, with the contract on it."""
-    chain = Chain(BusyTester(len(lies) + 1), None)
+    chain = Chain(Tester(len(lies) + 1), None)
     contract = deploy_referee(chain, chain.accounts[0])
-    chain.mine()
-    return Swarm(ChainReferee(chain, contract, 0), chain.accounts, lies)
+    return Swarm(ChainReferee(chain, contract, 0), chain.accounts, lies, stakes)
 
 
 @dataclass(slots=True)
@@ -84,16 +48,18 @@ class Tally:
     Attributes:
         liars: how many there were.
         has_won: whether the honest provider is the one that is left.
-        meetings: how many claims the honest one has met.
+        meetings: how many claims have met the honest one.
+        matches: how many have begun.
         prizes: how many of their members it has defeated.
         blocks: from the first match to the end of the job.
-        gas: by account; nothing on the model.
-        calls: by account.
+        gas: by account, refused calls included; nothing on the model.
+        calls: by account, refused calls included.
     """
 
     liars: int
     has_won: bool = False
     meetings: int = 0
+    matches: int = 0
     prizes: int = 0
     blocks: int = 0
     gas: dict[Address, int] = field(default_factory=dict)
@@ -122,19 +88,34 @@ def draw_lies(count: int, seed: int, *, silent: bool = False) -> list[Lie]:
     return list(lies.values())
 
 
+def draw_crowds(roots: int, members: int, seed: int, *, silent: bool = False) -> list[Lie]:
+    """Return the lies of so many members behind each of so many claims.
+
+    The claims are wrong deep in a step, so that their matches are among the longest.
+    """
+    rng = Random(seed)  # noqa: S311 - not a secret
+    lies = [
+        Lie(rng.randrange(6), FIRST_PRODUCT + 1, 77, 5, 1 << root, is_silent=silent)
+        for root in range(roots)
+    ]
+    return [lie for lie in lies for _ in range(members)]
+
+
 @dataclass
 class Swarm:
     """A job with one honest provider and its liars.
 
     Attributes:
-        referee: where it is played; any number of calls are in a block.
+        referee: where it is played.
         accounts: the honest provider's, who is the client too, and the liars'.
         lies: what the liars say.
+        stakes: money and clocks.
     """
 
-    referee: BusyModel | ChainReferee
+    referee: ModelReferee | ChainReferee
     accounts: Sequence[Address]
     lies: Sequence[Lie]
+    stakes: Stakes = STAKES
 
     def __post_init__(self) -> None:
         label = f"a swarm of {len(self.lies)}"
@@ -142,91 +123,78 @@ class Swarm:
         self._witness.watcher.honest[0] = frozenset(self.accounts[:1])
         self.task: PaperTask = make_task(SIZE)
         self.honest = self.accounts[0]
-        self.runs = {self.honest: PaperRun(self.task)}
-        others = zip(self.accounts[1:], self.lies, strict=False)
-        self.runs |= {account: PaperRun(self.task, lie) for account, lie in others}
         self.tally = Tally(len(self.lies))
-        self.job_id = -1
+        self._top = PaperRun(self.task).history.top
+        self._met: set[Digest] = set()
 
     @cached_property
     def terms(self) -> Terms:
         """The terms of the job."""
-        return Game(self._witness, self.task, self.honest, (), STAKES).terms
+        return Game(self._witness, self.task, self.honest, (), self.stakes).terms
 
     def play(self) -> Tally:
         """Play the job to its end."""
-        self._assemble()
-        begun = self._witness.block_number()
-        tournament = Tournament(self.job_id, self.terms)
-        while self._witness.job(self.job_id).status is Status.OPEN:
-            tournament.read(self._witness.events(self.job_id))
-            if not self._take_turn(tournament):
-                self._wait(tournament)
-            self._witness.mine(1)
+        reward_wei = self.stakes.reward_wei
+        self._send([Call("open_job", self.honest, (self.terms,), reward_wei)])
+        planners, tournament, begun = self._make_planners(), Tournament(0, self.terms), 0
+        while (view := self._look(tournament)).job.status is Status.OPEN:
+            if not begun and view.block > view.job.reveal_deadline:
+                begun = view.block - 1
+            calls = [planned.call for planned in self._plan(planners, view)]
+            if calls:
+                self._send(calls)
+            else:
+                self._witness.mine(view.count_idle_blocks())
+        member = self._witness.member(0, self.honest)
         self.tally.blocks = self._witness.block_number() - begun
-        self.tally.has_won = self._witness.member(self.job_id, self.honest).is_contender
-        self.tally.prizes = self._witness.member(self.job_id, self.honest).prizes
-        self._send("collect", self.honest, self.job_id)
-        self._witness.mine(1)
+        self.tally.has_won, self.tally.prizes = member.is_contender, member.prizes
+        self._send([Call("collect", self.honest, (0,))])
         return self.tally
 
-    def _send(self, name: str, sender: Address, *args: Any, value_wei: int = 0) -> Outcome:
-        outcome = self._witness.transact(name, *args, sender=sender, value_wei=value_wei)
-        gas = outcome.receipt.gas_used if outcome.receipt else 0
-        self.tally.gas[sender] = self.tally.gas.get(sender, 0) + gas
-        self.tally.calls[sender] = self.tally.calls.get(sender, 0) + 1
-        return outcome
+    def _make_planners(self) -> tuple[Planner, Planner]:
+        """Return the honest provider's planner and the liars'."""
+        store = Store(self.referee.chain_id, self.referee.address)
+        runs = [PaperRun(self.task), *(PaperRun(self.task, lie) for lie in self.lies)]
+        names = ["honest-1", *(f"liar-{n + 1}" for n in range(len(self.lies)))]
+        seats = zip(names, self.accounts, runs, strict=False)
+        players = [(Player(*seat), SALT) for seat in seats]
+        honest = Planner(store, 0, self.terms, players[:1], self.honest)
+        return honest, Planner(store, 0, self.terms, players[1:], self.honest)
 
-    def _assemble(self) -> None:
-        opened = self._send("open_job", self.honest, self.terms, value_wei=STAKES.reward_wei)
-        self.job_id = int(str(opened.events[0].args[0]))
-        self._witness.mine(1)
-        bond = self.terms.bond_wei
-        for account, run in self.runs.items():
-            digest = self._witness.commitment(self.job_id, account, run.history.top, SALT)
-            self._send("commit", account, self.job_id, digest, value_wei=bond)
-        self._witness.mine(STAKES.commit_blocks)
-        for account, run in self.runs.items():
-            self._send("reveal", account, self.job_id, run.history.top, SALT)
-        self._witness.mine(STAKES.reveal_blocks)
+    def _look(self, tournament: Tournament) -> View:
+        """Return what the chain shows."""
+        witness, job = self._witness, self._witness.job(0)
+        tournament.read(witness.events(0))
+        block = witness.block_number() + 1
+        asked = self.accounts if block <= job.reveal_deadline else ()
+        standings = {account: witness.member(0, account).standing for account in asked}
+        return View(job, block, tournament, standings, {})
 
-    def _take_turn(self, tournament: Tournament) -> bool:
-        """Make every call that there is a reason for; return whether there was any."""
-        block, has_moved = self._witness.block_number() + 1, False
-        for pair in list(tournament.find_pairs(block)):
-            self._send("start_match", self.honest, *tournament.name_match(pair))
-            self.tally.meetings += self.honest in {pair.first, pair.second}
-            has_moved = True
-        for board in list(tournament.boards.values()):
-            has_moved |= self._move(board, block)
-        claims = list(tournament.get_claims())
-        if len(claims) <= 1 and block > self._witness.job(self.job_id).window_end:
-            self._send("settle", self.honest, self.job_id, *(claims or [bytes(32)]))
-            has_moved = True
-        return has_moved
+    def _plan(self, planners: tuple[Planner, Planner], view: View) -> Iterator[Planned]:
+        """Yield what everybody does in the next block; liars only join and move."""
+        share = count_calls(self._witness.block_gas())
+        honest, liars = planners
+        if view.block <= view.job.reveal_deadline:
+            yield from liars.plan(view)
+        else:
+            moves = (move for move in liars.move_all(view) if move.call.name != "timeout")
+            yield from islice(moves, share)
+        yield from islice(honest.plan(view), share)
 
-    def _move(self, board: Board, block: int) -> bool:
-        """Let a match go on, if anybody has a move in it, or its clock has run out."""
-        place = (board.pair, board.position)
-        if block > board.position.deadline:
-            self._send("timeout", self.honest, *place)
-            return True
-        for side, account in self._list_sides(board.pair, board.position.mover):
-            move = find_move(self.runs[account], self.terms, board, side)
-            if move is not None:
-                self._send(move.call, account, *place, *move.args)
-                return True
-        return False
+    def _send(self, calls: Sequence[Call]) -> None:
+        tally = self.tally
+        for call, answer in zip(calls, self._witness.transact_all(calls), strict=True):
+            gas = answer.gas_used if isinstance(answer, Reverted) else 0
+            if isinstance(answer, Outcome):
+                gas = answer.receipt.gas_used if answer.receipt else 0
+                if call.name == "start_match":
+                    tally.matches += 1
+                    self._note_meeting(call.args[3])
+            tally.gas[call.sender] = tally.gas.get(call.sender, 0) + gas
+            tally.calls[call.sender] = tally.calls.get(call.sender, 0) + 1
 
-    @staticmethod
-    def _list_sides(pair: Pair, mover: int) -> Iterator[tuple[int, Address]]:
-        """Yield both sides of a match, the side to move first."""
-        sides = list(enumerate((pair.first, pair.second)))
-        yield from (sides[mover], sides[1 - mover])
-
-    def _wait(self, tournament: Tournament) -> None:
-        """Let time pass until a clock has run out, or a window is over."""
-        block = self._witness.block_number()
-        ends = [board.position.deadline for board in tournament.boards.values()]
-        ends += [*tournament.list_windows(), self._witness.job(self.job_id).window_end]
-        self._witness.mine(min(end for end in ends if end > block) - block)
+    def _note_meeting(self, tops: tuple[Digest, Digest]) -> None:
+        """Count the claims that the honest one has met."""
+        if self._top in tops:
+            self._met |= {*tops} - {self._top}
+            self.tally.meetings = len(self._met)

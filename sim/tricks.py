@@ -13,10 +13,11 @@ from contracts.model.types import ZERO, Pair, Position
 from contracts.reasons import Standing
 from offchain.commitments.tree import Digest
 from offchain.disputes.board import Board
+from offchain.disputes.referee import Call
 from offchain.providers.behaviour import Behaviour
 from offchain.providers.cheats import Lazy, PoisonedStart, make_cheat
 from offchain.providers.task import Task
-from sim.scheme import Call, Scheme, Seat, Table
+from sim.scheme import Scheme, Seat, Table
 
 
 class Hidden(Scheme):

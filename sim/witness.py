@@ -5,6 +5,7 @@ another model, is known to announce what it should, and never to break a rule un
 """
 
 from collections import defaultdict
+from collections.abc import Sequence
 from typing import Any
 
 from contracts.model.invariants import BrokenInvariantError, Step, copy_store
@@ -12,7 +13,7 @@ from contracts.model.referee import call
 from contracts.model.types import Address, Event, Message, Store
 from contracts.model.watch import Watcher
 from contracts.reasons import Revert
-from offchain.disputes.referee import Outcome, Referee
+from offchain.disputes.referee import Answer, Call, Outcome, Referee
 from sim.relay import Relay
 
 
@@ -45,15 +46,29 @@ class Witness(Relay):
         """
         following = self.referee.block_number() + 1
         outcome = super().transact(name, *args, sender=sender, value_wei=value_wei)
+        self._note(Call(name, sender, args, value_wei), outcome, following)
+        return outcome
+
+    def transact_all(self, calls: Sequence[Call]) -> list[Answer]:
+        """Make calls at once, and on the model one after the other; raises as `transact` does."""
+        following = self.referee.block_number() + 1
+        answers = self.referee.transact_all(calls)
+        for made, answer in zip(calls, answers, strict=True):
+            if isinstance(answer, Outcome):
+                self._note(made, answer, following)
+        return answers
+
+    def _note(self, made: Call, outcome: Outcome, following: int) -> None:
+        """Make an accepted call on the model; without a receipt it was in the block `following`."""
         block = outcome.receipt.block if outcome.receipt else following
+        message = Message(made.sender, made.value_wei, block)
         try:
-            self._repeat(name, Message(sender, value_wei, block), args, outcome.events)
+            self._repeat(made.name, message, made.args, outcome.events)
         except BrokenInvariantError as error:
-            place = f"{self._label}: {name} by {sender} in block {block} breaks"
+            place = f"{self._label}: {made.name} by {made.sender} in block {block} breaks"
             raise BrokenInvariantError(f"{place} {error.message}") from error
         for event in outcome.events:
             self.logs[int(str(event.args[0]))].append(event)
-        return outcome
 
     def _repeat(
         self, name: str, message: Message, args: tuple[Any, ...], announced: tuple[Event, ...]

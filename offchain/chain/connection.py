@@ -1,11 +1,12 @@
 """Opens a chain, and plays contracts on it."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 from offchain.chain.gas import split_gas
 from offchain.chain.node import Node
-from offchain.chain.receipts import Address, Event, Mined, Receipt, Transaction
-from offchain.errors import BadCall, ChainIdChanged, UsageError
+from offchain.chain.receipts import GAS_LIMIT, Address, Event, Mined, Receipt, Transaction
+from offchain.errors import BadCall, ChainError, ChainIdChanged, UsageError
 
 if TYPE_CHECKING:
     from contracts.compiler import Artifact
@@ -95,7 +96,9 @@ class Chain:
         codec = Codec(artifact.abi)
         data = artifact.bytecode + codec.encode_constructor(args)
         transaction = Transaction(self.chain_id, CONSTRUCTOR, sender, None, data, 0)
-        mined = self.send(transaction)
+        (mined,) = self.send([transaction])
+        if isinstance(mined, ChainError):
+            raise mined
         assert mined.contract is not None
         receipt = _make_receipt(transaction, mined, mined.contract, codec)
         return Contract(self, mined.contract, codec, receipt)
@@ -113,10 +116,10 @@ class Chain:
         if found != self.chain_id:
             raise ChainIdChanged(self.chain_id, found)
 
-    def send(self, transaction: Transaction) -> Mined:
-        """Send a transaction, unless the chain id has changed; see `Contract.transact`."""
+    def send(self, transactions: Sequence[Transaction]) -> list[Mined | ChainError]:
+        """Send transactions, unless the chain id has changed; see `Node.send`."""
         self._check_chain_id()
-        return self.node.send(transaction)
+        return self.node.send(transactions)
 
 
 class Contract:
@@ -166,14 +169,50 @@ class Contract:
             TransactionLost: no block has it in time.
             ChainUnavailable: the connection broke; the transaction may be mined all the same.
         """
+        transaction = self.prepare(name, *args, sender=sender, value=value, through=through)
+        (receipt,) = self.send([transaction])
+        if isinstance(receipt, ChainError):
+            raise receipt
+        return receipt
+
+    def prepare(
+        self,
+        name: str,
+        *args: Any,
+        sender: Address,
+        value: int = 0,
+        through: "Contract | None" = None,
+        gas_limit: int = GAS_LIMIT,
+    ) -> Transaction:
+        """Return the transaction of a call, for `send`.
+
+        Raises:
+            UsageError: there is no such function.
+            BadCall: the arguments do not fit the ABI, or the value is negative.
+        """
         if value < 0:
             raise BadCall(name, f"it cannot carry {value} wei")
         called = through or self
         data = called._codec.encode_call(name, args)  # noqa: SLF001 - of this class
         chain_id = self._chain.chain_id
-        transaction = Transaction(chain_id, name, sender, called.address, data, value)
-        mined = self._chain.send(transaction)
-        return _make_receipt(transaction, mined, self.address, self._codec)
+        return Transaction(chain_id, name, sender, called.address, data, value, gas_limit)
+
+    def send(self, transactions: Sequence[Transaction]) -> list[Receipt | ChainError]:
+        """Send many calls at once, and wait for their blocks.
+
+        Each has its receipt in the result, or the error that `transact` would have raised.
+
+        Raises:
+            ChainIdChanged: the node serves another chain by now; nothing was sent.
+            ChainUnavailable: the connection broke; the transactions may be mined all the same.
+        """
+        mined = self._chain.send(transactions)
+        return [
+            answer
+            if isinstance(answer, ChainError)
+            else _make_receipt(transaction, answer, self.address, self._codec)
+            for transaction, answer in zip(transactions, mined, strict=True)
+        ]
 
     def events(self, first_block: int, last_block: int) -> list[tuple[int, Event]]:
         """Return this contract's events with their block numbers, both ends included."""

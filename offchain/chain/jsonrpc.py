@@ -2,11 +2,12 @@
 
 import re
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from typing import Any
 
-from offchain.chain.node import GAS_LIMIT
 from offchain.chain.receipts import Address, Log, Mined, Transaction
 from offchain.chain.reverts import (
     NO_REASON,
@@ -30,6 +31,19 @@ LAST_POLL_S = 1.0
 
 _HEX_DATA = re.compile(r"0x((?:[0-9a-fA-F]{2})+)")
 _MINE_MANY = ("anvil_mine", "hardhat_mine")
+_FEES = ("maxFeePerGas", "maxPriorityFeePerGas", "gasPrice")
+_FEE_RAISE = (5, 4)
+"""A transaction takes another's place in the pool for a tenth more; this is a quarter."""
+
+
+@dataclass(slots=True)
+class _Sent:
+    """A transaction on its way: as it was asked for, and by what hashes it may get into a block."""
+
+    place: int
+    transaction: Transaction
+    request: dict[str, str]
+    hashes: list[str] = field(default_factory=list)
 
 
 class JsonRpc:
@@ -39,9 +53,7 @@ class JsonRpc:
         self._url = url
         self._patience_s = patience_seconds
         self._transport = open_transport(url)
-        latest = self._ask("eth_getBlockByNumber", "latest", False)
-        with self._understanding("eth_getBlockByNumber"):
-            self._gas_limit = min(GAS_LIMIT, _parse_quantity(latest["gasLimit"]))
+        self._block_gas = self.get_block_gas()
 
     def get_chain_id(self) -> int:
         """See Node."""
@@ -84,25 +96,33 @@ class JsonRpc:
                 raise Reverted(_explain(error), call) from error
             raise
 
-    def send(self, transaction: Transaction) -> Mined:
+    def get_block_gas(self) -> int:
         """See Node."""
-        request = self._make_request(transaction)
-        try:
-            transaction_hash = self._ask("eth_sendTransaction", request)
-        except NodeError as error:
-            if _is_revert(error):
-                raise Reverted(_explain(error), transaction.call) from error
-            raise TransactionRefused(transaction.call, error.problem) from error
-        receipt = self._await_receipt(transaction.call, transaction_hash)
-        with self._understanding("eth_getTransactionReceipt"):
-            gas_used = _parse_quantity(receipt["gasUsed"])
-            succeeded = _parse_quantity(receipt["status"]) == 1
-            block = _parse_quantity(receipt["blockNumber"])
-            if succeeded:
-                return _parse_receipt(receipt)
-        if gas_used == self._gas_limit:
-            raise Reverted(OUT_OF_GAS, transaction.call, gas_used=gas_used)
-        raise Reverted(self._find_reason(request, block), transaction.call, gas_used=gas_used)
+        latest = self._ask("eth_getBlockByNumber", "latest", False)
+        with self._understanding("eth_getBlockByNumber"):
+            return _parse_quantity(latest["gasLimit"])
+
+    def send(self, transactions: Sequence[Transaction]) -> list[Mined | ChainError]:
+        """See Node."""
+        answers: dict[int, Mined | ChainError] = {}
+        queues: dict[Address, deque[_Sent]] = {}
+        nonces: dict[Address, int] = {}
+        for place, transaction in enumerate(transactions):
+            sender = transaction.sender
+            if sender not in nonces:
+                nonces[sender] = self._ask_quantity("eth_getTransactionCount", sender, "pending")
+            sent = _Sent(place, transaction, self._make_request(transaction, nonces[sender]))
+            try:
+                sent.hashes.append(self._ask("eth_sendTransaction", sent.request))
+            except NodeError as error:
+                # Some nodes tell of a failure in a block here, and then the nonce has been used.
+                del nonces[sender]
+                answers[place] = _refuse(transaction, error)
+                continue
+            nonces[sender] += 1
+            queues.setdefault(sender, deque()).append(sent)
+        answers |= self._await_all(list(queues.values()))
+        return [answers[place] for place in range(len(transactions))]
 
     def mine(self, blocks: int) -> None:
         """See Node."""
@@ -128,24 +148,70 @@ class JsonRpc:
         """See Node."""
         self._transport.close()
 
-    def _make_request(self, transaction: Transaction) -> dict[str, str]:
+    def _make_request(self, transaction: Transaction, nonce: int) -> dict[str, str]:
         request = {
             "from": transaction.sender,
             "data": _show(transaction.data),
             "value": hex(transaction.value_wei),
-            "gas": hex(self._gas_limit),
+            "gas": hex(min(transaction.gas_limit, self._block_gas)),
             "chainId": hex(transaction.chain_id),
+            "nonce": hex(nonce),
         }
         return request | ({"to": transaction.to} if transaction.to else {})
 
-    def _await_receipt(self, call: str, transaction_hash: str) -> Mapping[str, Any]:
-        for _ in _poll(self._patience_s):
+    def _await_all(self, queues: Sequence[deque[_Sent]]) -> dict[int, Mined | ChainError]:
+        """Return what becomes of all transactions; a queue has those of one sender, in order."""
+        answers: dict[int, Mined | ChainError] = {}
+        for patience_s in (self._patience_s / 2, self._patience_s / 2):
+            for _ in _poll(patience_s):
+                for queue in queues:
+                    # Behind one that is in no block there is none that is in one.
+                    while queue and (receipt := self._find_receipt(queue[0])) is not None:
+                        sent = queue.popleft()
+                        answers[sent.place] = self._read_receipt(sent, receipt)
+                if not any(queues):
+                    return answers
+            for queue in filter(None, queues):
+                self._send_again(queue[0])
+        for sent in (sent for queue in queues for sent in queue):
+            call, transaction_hash = sent.transaction.call, sent.hashes[-1]
+            answers[sent.place] = TransactionLost(call, transaction_hash, self._patience_s)
+        return answers
+
+    def _find_receipt(self, sent: _Sent) -> Mapping[str, Any] | None:
+        for transaction_hash in sent.hashes:
             receipt: Mapping[str, Any] | None = self._ask(
                 "eth_getTransactionReceipt", transaction_hash
             )
             if receipt is not None:
                 return receipt
-        raise TransactionLost(call, transaction_hash, self._patience_s)
+        return None
+
+    def _read_receipt(self, sent: _Sent, receipt: Mapping[str, Any]) -> Mined | ChainError:
+        with self._understanding("eth_getTransactionReceipt"):
+            gas_used = _parse_quantity(receipt["gasUsed"])
+            block = _parse_quantity(receipt["blockNumber"])
+            if _parse_quantity(receipt["status"]) == 1:
+                return _parse_receipt(receipt)
+        is_out_of_gas = gas_used == int(sent.request["gas"], 16)
+        reason = OUT_OF_GAS if is_out_of_gas else self._find_reason(sent.request, block)
+        return Reverted(reason, sent.transaction.call, gas_used=gas_used)
+
+    def _send_again(self, sent: _Sent) -> None:
+        """Send a transaction that no block takes with the same nonce and a higher fee.
+
+        All of the sender's that follow wait behind it: it may be too cheap by now, or the node may
+        have dropped it. Nothing is done where the nonce has been used, so it never counts twice.
+        """
+        with suppress(NodeError):
+            known = self._ask("eth_getTransactionByHash", sent.hashes[-1]) or {}
+            with self._understanding("eth_getTransactionByHash"):
+                fees = {name: _parse_quantity(known[name]) for name in _FEES if known.get(name)}
+            if "maxFeePerGas" in fees:
+                fees.pop("gasPrice", None)
+            more, than = _FEE_RAISE
+            raised = {name: hex(fee * more // than + 1) for name, fee in fees.items()}
+            sent.hashes.append(self._ask("eth_sendTransaction", sent.request | raised))
 
     def _find_reason(self, request: Mapping[str, str], block: int) -> str:
         """Play a failed transaction again for its reason, which receipts do not keep.
@@ -153,9 +219,10 @@ class JsonRpc:
         After its block first: there the block number is the same, and the failure left the
         state as it was, unless a later transaction of the block changed it.
         """
+        question = {name: value for name, value in request.items() if name != "nonce"}
         for state in (block, block - 1):
             try:
-                self._ask("eth_call", request, hex(state))
+                self._ask("eth_call", question, hex(state))
             except NodeError as error:
                 return _explain(error)
         return NO_REASON
@@ -216,6 +283,13 @@ def _poll(patience_s: float) -> Iterator[None]:
             return
         time.sleep(min(interval, remaining))
         interval = min(2 * interval, LAST_POLL_S)
+
+
+def _refuse(transaction: Transaction, error: NodeError) -> ChainError:
+    """Return what it means that the node did not take a transaction."""
+    if _is_revert(error):
+        return Reverted(_explain(error), transaction.call)
+    return TransactionRefused(transaction.call, error.problem)
 
 
 def _is_revert(error: NodeError) -> bool:

@@ -1,11 +1,10 @@
 """The port: what Moot needs of a chain, which the tester and a JSON-RPC node both provide."""
 
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 from offchain.chain.receipts import Address, Log, Mined, Transaction
-
-GAS_LIMIT = 2**24
-"""Gas offered with every transaction, so that nobody estimates: the cap of EIP-7825."""
+from offchain.errors import ChainError
 
 CALL_GAS_LIMIT = 30_000_000
 """Gas given to a view, which nobody pays for."""
@@ -38,13 +37,19 @@ class Node(Protocol):
     def view(self, call: str, to: Address, data: bytes) -> bytes:
         """Return what a call would return after the latest block, or raise Reverted."""
 
-    def send(self, transaction: Transaction) -> Mined:
-        """Send, and wait until a block has it.
+    def get_block_gas(self) -> int:
+        """Return how much gas the latest block has room for."""
 
-        Raises:
-            TransactionRefused: it was not taken, and changed nothing.
-            Reverted: it is in a block, and failed.
-            TransactionLost: it was taken, and no block has it in time.
+    def send(self, transactions: Sequence[Transaction]) -> list[Mined | ChainError]:
+        """Send transactions, all before any is waited for, and wait until blocks have them.
+
+        Those of one sender get into the chain in the order given. What becomes of one does not
+        change what becomes of the others, in whose place in the result is what it came to:
+
+        - Mined: it is in a block, and succeeded;
+        - Reverted: it is in a block, and failed;
+        - TransactionRefused: it was not taken, and changed nothing;
+        - TransactionLost: it was taken, and no block has it in time, or another with its nonce.
         """
 
     def mine(self, blocks: int) -> None:

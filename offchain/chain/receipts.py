@@ -4,6 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NewType
 
+GAS_LIMIT = 2**24
+"""The most gas that a transaction may be offered: the cap of EIP-7825."""
+
 Address = NewType("Address", str)
 """An account or contract: 0x and 40 lower-case hexadecimal digits."""
 
@@ -12,7 +15,8 @@ Address = NewType("Address", str)
 class Transaction:
     """A transaction before it is sent, for the chain of this id only.
 
-    `call` is its name in messages; `to` is None for a deployment.
+    `call` is its name in messages; `to` is None for a deployment. A block has room for it while
+    `gas_limit` is left there, however little it then uses.
     """
 
     chain_id: int
@@ -21,6 +25,7 @@ class Transaction:
     to: Address | None
     data: bytes
     value_wei: int
+    gas_limit: int = GAS_LIMIT
 
 
 @dataclass(frozen=True, slots=True)

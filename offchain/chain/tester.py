@@ -1,10 +1,12 @@
 """The whole chain in this process: eth-tester's funded accounts over py-evm, with Prague rules.
 
-Transactions go to py-evm directly, one to a block: past eth-tester's own validation and
-conversions, which cost more than the EVM. Block times are a fixed function of block numbers,
-so the same calls make the same chain, block hashes included.
+Transactions go to py-evm directly: past eth-tester's own validation and conversions, which cost
+more than the EVM. Those that are sent together are in one block, or, where its gas is not enough,
+in as few as have room. Block times are a fixed function of block numbers, so the same calls make
+the same chain, block hashes included.
 """
 
+from collections.abc import Sequence
 from typing import Any, cast
 
 from eth.abc import ComputationAPI, ReceiptAPI, SignedTransactionAPI, VirtualMachineAPI
@@ -17,10 +19,10 @@ from eth_typing import Address as RawAddress
 from eth_typing import BlockNumber
 from eth_utils.exceptions import ValidationError
 
-from offchain.chain.node import CALL_GAS_LIMIT, GAS_LIMIT
+from offchain.chain.node import CALL_GAS_LIMIT
 from offchain.chain.receipts import Address, Log, Mined, Transaction
 from offchain.chain.reverts import INVALID_INSTRUCTION, OUT_OF_GAS, decode_revert
-from offchain.errors import Reverted, TransactionRefused
+from offchain.errors import ChainError, Reverted, TransactionRefused
 
 GENESIS_TIME_S = 1_700_000_000
 BLOCK_TIME_S = 12
@@ -31,7 +33,8 @@ BLOCK_GAS = 30_029_122
 HD_PATH = "m/44'/60'/0'/0"
 """Where nodes for development look for their accounts below a mnemonic."""
 
-# The tip equals the cap, so the price does not move with the base fee (7 wei to 1 gwei here).
+# The tip equals the cap, so the price does not move with the base fee (7 wei to 1 gwei here) until
+# many full blocks in a row have lifted that above it.
 GAS_PRICE_WEI = 2 * 10**9
 
 _NOBODY = RawAddress(bytes(20))
@@ -113,25 +116,39 @@ class Tester:
             raise Reverted(_explain(computation), call)
         return computation.output
 
-    def send(self, transaction: Transaction) -> Mined:
+    def get_block_gas(self) -> int:
         """See Node."""
+        return self._chain.get_canonical_head().gas_limit
+
+    def send(self, transactions: Sequence[Transaction]) -> list[Mined | ChainError]:
+        """See Node."""
+        answers = [self._put_in_block(transaction) for transaction in transactions]
+        if self._chain.header.gas_used:
+            self._mine_block()
+        return answers
+
+    def _put_in_block(self, transaction: Transaction) -> Mined | ChainError:
+        """Execute a transaction in the block that is being made, or the next if that is full."""
+        header = self._chain.header
+        if header.gas_used and header.gas_limit - header.gas_used < transaction.gas_limit:
+            self._mine_block()
+        number, before = self._chain.header.block_number, self._chain.header.gas_used
         try:
             signed = self._sign(transaction)
             receipt, computation = self._apply(signed)
         except (ValidationError, PyEVMError) as error:
-            raise TransactionRefused(transaction.call, str(error)) from error
-        self._mine_block()
+            return TransactionRefused(transaction.call, str(error))
+        except TransactionRefused as refusal:
+            return refusal
+        gas_used = receipt.gas_used - before
         if computation.is_error:
-            reason = _explain(computation)
-            raise Reverted(reason, transaction.call, gas_used=receipt.gas_used)
-        number = self.get_block_number()
-        deployed = None if transaction.to else _show(computation.msg.storage_address)
+            return Reverted(_explain(computation), transaction.call, gas_used=gas_used)
         return Mined(
             transaction_hash="0x" + signed.hash.hex(),
             block=number,
-            gas_used=receipt.gas_used,
-            effective_gas_price=GAS_PRICE_WEI,
-            contract=deployed,
+            gas_used=gas_used,
+            effective_gas_price=signed.max_fee_per_gas,
+            contract=None if transaction.to else _show(computation.msg.storage_address),
             logs=tuple(_read_log(log, number) for log in receipt.logs),
         )
 
@@ -169,12 +186,13 @@ class Tester:
             raise TransactionRefused(transaction.call, problem)
         vm = self._chain.get_vm()
         builder = cast("type[LondonTransactionBuilder]", vm.get_transaction_builder())
+        price_wei = max(GAS_PRICE_WEI, self._chain.header.base_fee_per_gas or 0)
         unsigned = builder.new_unsigned_dynamic_fee_transaction(
             chain_id=transaction.chain_id,
             nonce=vm.state.get_nonce(_parse(transaction.sender)),
-            max_priority_fee_per_gas=GAS_PRICE_WEI,
-            max_fee_per_gas=GAS_PRICE_WEI,
-            gas=GAS_LIMIT,
+            max_priority_fee_per_gas=price_wei,
+            max_fee_per_gas=price_wei,
+            gas=min(transaction.gas_limit, self._chain.header.gas_limit),
             to=_parse(transaction.to) if transaction.to else _CREATION,
             value=transaction.value_wei,
             data=transaction.data,

@@ -23,8 +23,13 @@ from contracts.model.words import hash_commitment, hash_pair
 from offchain.chain import Address as ChainAddress
 from offchain.chain import Chain, Contract, connect
 from offchain.chain import Event as ChainEvent
+from offchain.chain.receipts import GAS_LIMIT, Transaction
 from offchain.commitments.tree import Digest
-from offchain.disputes.referee import Outcome
+from offchain.disputes.referee import Answer, Call, Outcome
+from offchain.errors import ChainError
+
+CALL_GAS = 2**21
+"""Gas offered with a call: above what any move but a leaf can use, far below a block's."""
 
 REORGANISATION_BLOCKS = 8
 """So many of the latest blocks may still be replaced by others; they are read again each time."""
@@ -86,16 +91,42 @@ class ChainReferee:
             return self._contract.call(name, *args)
 
     def transact(self, name: str, *args: Any, sender: Address, value_wei: int = 0) -> Outcome:
-        """Make a call in a transaction; the leaf's contract makes its own of the referee."""
-        leaf = self._leaf if name in LEAF_CALLS else None
-        values = pack_call(name, args, self.address)
+        """Make a call in a transaction of its own block."""
+        (answer,) = self.transact_all([Call(name, sender, args, value_wei)])
+        if isinstance(answer, Outcome):
+            return answer
+        raise answer
+
+    def transact_all(self, calls: Sequence[Call]) -> list[Answer]:
+        """Make calls, each in a transaction, all of which are sent before any is waited for."""
         with self._clock():
-            receipt = self._contract.transact(
-                name, *values, sender=ChainAddress(sender), value=value_wei, through=leaf
-            )
-        if args and isinstance(args[0], Pair):
-            self._reader.note(args[0])
-        return Outcome(tuple(map(self._read, receipt.events)), receipt)
+            receipts = self._contract.send([self._prepare(call) for call in calls])
+        answers: list[Answer] = []
+        for call, receipt in zip(calls, receipts, strict=True):
+            if isinstance(receipt, ChainError):
+                answers.append(receipt)
+                continue
+            if call.args and isinstance(call.args[0], Pair):
+                self._reader.note(call.args[0])
+            answers.append(Outcome(tuple(map(self._read, receipt.events)), receipt))
+        return answers
+
+    def _prepare(self, call: Call) -> Transaction:
+        """Return the transaction of a call; the leaf's contract makes its own of the referee."""
+        is_leaf = call.name in LEAF_CALLS
+        return self._contract.prepare(
+            call.name,
+            *pack_call(call.name, call.args, self.address),
+            sender=ChainAddress(call.sender),
+            value=call.value_wei,
+            through=self._leaf if is_leaf else None,
+            gas_limit=GAS_LIMIT if is_leaf else CALL_GAS,
+        )
+
+    def block_gas(self) -> int:
+        """Return how much gas a block has room for."""
+        with self._clock():
+            return self._chain.node.get_block_gas()
 
     def job(self, job_id: int) -> Job:
         """Return a job as it stands."""

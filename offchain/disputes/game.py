@@ -1,47 +1,50 @@
 """A whole game: a job is opened, providers join it, matches are played, and everybody is paid.
 
-The game only carries messages: what a player does is `players.find_move`, what is allowed is the
-referee's. It remembers nothing that the chain does not: one that is made anew with the number of
-the job goes on where the other was stopped.
+A game looks at the chain, has a plan made (`planner.py`), sends what is most urgent of it, as much
+as fits into a block, and looks again; what is allowed is the referee's. It remembers nothing that
+the chain does not: one that is made anew with the number of the job goes on where the other was
+stopped. With some of a job's players it is their agent; with all of them, the whole table.
 """
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import islice
 
 import numpy as np
 
-from contracts.model.types import NOBODY, ZERO, Address, Event, Terms
-from contracts.reasons import LeafMode, Outcome, Phase, Reason, Standing, Status
+from contracts.model.types import NOBODY, ZERO, Address, Event, Store, Terms
+from contracts.reasons import LeafMode, Reason, Standing, Status
+from contracts.reasons import Outcome as Ruling
 from offchain.chain import Receipt
-from offchain.commitments.tree import Digest
 from offchain.disputes.board import Board
-from offchain.disputes.players import find_move
-from offchain.disputes.referee import Referee
+from offchain.disputes.crowds import count_calls
+from offchain.disputes.planner import Planned, Planner, View
+from offchain.disputes.referee import Call, Outcome, Referee
 from offchain.disputes.tournament import Ended, Tournament
-from offchain.errors import RefereeError, Reverted
+from offchain.errors import ChainError, RefereeError, Reverted, TransactionLost
 from offchain.providers.run import Run
 from offchain.providers.task import Task
-
-STAGES = {
-    Phase.HISTORY: "history",
-    Phase.INTERVAL: "history",
-    Phase.TRACE: "trace",
-    Phase.TENSOR: "tensor",
-    Phase.CHUNK: "tensor",
-    Phase.STATE: "tensor",
-    Phase.FOLD: "fold",
-    Phase.LEAF: "leaf",
-    Phase.SINK: "leaf",
-    Phase.VERIFIER: "leaf",
-}
-"""The stage of a dispute to which a move in each phase of the contract is counted."""
 
 LEFT = frozenset({Standing.REVEALED, Standing.LATE, Standing.PAID})
 """Where a member stands whose claim has not been defeated."""
 
-OVERTAKEN = frozenset({Reason.STALE, Reason.MATCH_EXISTS, Reason.CLAIM_MEETING, Reason.CLOSED})
-"""Why a call is refused that somebody else has made already, or made pointless."""
+OVERTAKEN = frozenset(
+    {
+        Reason.ALREADY_JOINED,
+        Reason.CLAIM_MEETING,
+        Reason.CLOCK_EXPIRED,
+        Reason.CLOSED,
+        Reason.MATCH_EXISTS,
+        Reason.NOT_CONTENDER,
+        Reason.NOTHING_OWED,
+        Reason.STALE,
+    }
+)
+"""Why a call is refused that has been made already, or made pointless, or has come too late.
+
+None of these is a reason to stop: whoever stops for one match has given up all others.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +80,7 @@ class Played:
     receipt: Receipt | None
 
 
-Ruler = Callable[[Terms, Board, "Game"], Outcome]
+Ruler = Callable[[Terms, Board, "Game"], Ruling]
 """The bounded verifier's decision: whose output is right, if anybody's."""
 
 
@@ -110,18 +113,28 @@ class Game:
     job_id: int = -1
 
     def play(self) -> Iterator[Played]:
-        """Play the game to its end, one accepted call at a time."""
-        yield from self._open()
-        while True:
-            has_acted = False
-            for played in self._take_turn():
-                has_acted = True
-                if played is not None:
-                    yield played
-            if not has_acted and self.referee.job(self.job_id).status is not Status.OPEN:
-                return
-            if not has_acted:
-                self._wait()
+        """Play the game to its end; yield every call that was accepted."""
+        while (turn := self.take_turn()) is not None or self.wait():
+            yield from turn or ()
+
+    def take_turn(self) -> list[Played] | None:
+        """Do once what there is to do now, as far as one block has room for it.
+
+        Returns the calls that were accepted, none if others have been faster; None if there was
+        nothing to do.
+        """
+        if self.job_id < 0:
+            return [self._open()]
+        plan = self._make_planner().plan(self._look_around())
+        planned = list(islice(plan, count_calls(self.referee.block_gas())))
+        return self._send(planned) if planned else None
+
+    def wait(self) -> bool:
+        """Let time pass until there may be something to do; return whether there may ever be."""
+        view = self._look_around()
+        if view.job.status is Status.OPEN:
+            self.referee.mine(view.count_idle_blocks())
+        return view.job.status is Status.OPEN
 
     def address_of(self, player: str) -> Address:
         """Return the account of a player, the client or the verifier."""
@@ -170,115 +183,71 @@ class Game:
     def _tournament(self) -> Tournament:
         return Tournament(self.job_id, self.terms)
 
+    def _make_planner(self) -> Planner:
+        spawned = np.random.SeedSequence(self.seed).spawn(len(self.players))
+        salts = [salt.generate_state(8).tobytes() for salt in spawned]
+        ruler = self.ruler
+        return Planner(
+            store=Store(self.referee.chain_id, self.referee.address),
+            job_id=self.job_id,
+            terms=self.terms,
+            players=list(zip(self.players, salts, strict=True)),
+            client=self.client,
+            verifier=self.verifier,
+            ruler=None if ruler is None else lambda board: ruler(self.terms, board, self),
+        )
+
     def _look(self) -> Tournament:
         """Return the tournament as it stands on the chain."""
         self._tournament.read(self.referee.events(self.job_id))
         return self._tournament
 
-    def _send(
-        self, stage: str, player: str, call: str, *args: object, value_wei: int = 0
-    ) -> Played | None:
-        """Make a call; None if somebody else has been faster."""
-        sender = self.address_of(player)
-        try:
-            outcome = self.referee.transact(call, *args, sender=sender, value_wei=value_wei)
-        except (RefereeError, Reverted) as refusal:
-            if refusal.reason not in OVERTAKEN:
-                raise
-            return None
-        return Played(stage, player, call, outcome.events, outcome.receipt)
+    def _look_around(self) -> View:
+        """Return what the chain shows now."""
+        referee, job = self.referee, self.referee.job(self.job_id)
+        block = referee.block_number() + 1
+        members = [player.address for player in self.players]
+        is_open, is_joined = job.status is Status.OPEN, block <= job.reveal_deadline
+        asked, owed = members if is_open and is_joined else [], [self.client, *members]
+        return View(
+            job=job,
+            block=block,
+            tournament=self._look(),
+            standings={a: referee.member(self.job_id, a).standing for a in asked},
+            debts_wei={a: referee.debt(self.job_id, a) for a in owed if not is_open},
+        )
 
-    def _get_next_block(self) -> int:
-        """Return the first block in which a call can be."""
-        return self.referee.block_number() + 1
+    def _open(self) -> Played:
+        call = Call("open_job", self.client, (self.terms,), self.stakes.reward_wei)
+        (opened,) = self._send([Planned("joining", "client", call)])
+        self.job_id = int(str(opened.events[0].args[0]))
+        return opened
 
-    def _open(self) -> Iterator[Played]:
-        if self.job_id < 0:
-            reward = self.stakes.reward_wei
-            opened = self._send("joining", "client", "open_job", self.terms, value_wei=reward)
-            assert opened is not None, "nobody can be faster"
-            self.job_id = int(str(opened.events[0].args[0]))
-            yield opened
+    def _send(self, planned: Sequence[Planned]) -> list[Played]:
+        """Make calls at once; return those that were accepted.
 
-    def _take_turn(self) -> Iterator[Played | None]:
-        """Let everybody do once what the time of the job is for."""
-        job, block = self.referee.job(self.job_id), self._get_next_block()
-        if job.status is not Status.OPEN:
-            yield from self._collect()
-        elif block <= job.commit_deadline:
-            yield from self._commit()
-        elif block <= job.reveal_deadline:
-            yield from self._reveal()
-        else:
-            yield from self._play_matches()
-            claims = list(self._look().get_claims())
-            job = self.referee.job(self.job_id)
-            if len(claims) <= 1 and self._get_next_block() > job.window_end:
-                yield self._send("payout", "client", "settle", self.job_id, *(claims or [ZERO]))
+        What somebody else has made already, or what is in no block in time, is planned again if
+        there is still a reason for it: a move that is sent twice changes nothing.
 
-    def _list_standing(self, standing: Standing) -> list[tuple[Player, Digest]]:
-        """Return the players that stand somewhere, with the salts of their commitments."""
-        spawned = np.random.SeedSequence(self.seed).spawn(len(self.players))
-        salts = [salt.generate_state(8).tobytes() for salt in spawned]
-        return [
-            (player, salt)
-            for player, salt in zip(self.players, salts, strict=True)
-            if self.referee.member(self.job_id, player.address).standing is standing
-        ]
+        Raises:
+            RefereeError, ChainError: a call was refused for which there should have been a reason,
+                or none got into a block.
+        """
+        answers = self.referee.transact_all([each.call for each in planned])
+        played = []
+        for each, answer in zip(planned, answers, strict=True):
+            if isinstance(answer, Outcome):
+                accepted = (each.call.name, answer.events, answer.receipt)
+                played.append(Played(each.stage, each.player, *accepted))
+            elif not _is_overtaken(answer):
+                raise answer
+        lost = [answer for answer in answers if isinstance(answer, TransactionLost)]
+        if len(lost) == len(answers):
+            raise lost[0]
+        return played
 
-    def _commit(self) -> Iterator[Played | None]:
-        for player, salt in self._list_standing(Standing.NONE):
-            top = player.run.history.top
-            digest = self.referee.commitment(self.job_id, player.address, top, salt)
-            args, bond = (self.job_id, digest), self.stakes.bond_wei
-            yield self._send("joining", player.name, "commit", *args, value_wei=bond)
 
-    def _reveal(self) -> Iterator[Played | None]:
-        for player, salt in self._list_standing(Standing.COMMITTED):
-            args = (self.job_id, player.run.history.top, salt)
-            yield self._send("joining", player.name, "reveal", *args)
-
-    def _play_matches(self) -> Iterator[Played | None]:
-        """Begin the matches that can begin, and move once in each, the most urgent first."""
-        for pair in list(self._look().find_pairs(self._get_next_block())):
-            args = self._look().name_match(pair)
-            yield self._send("history", "client", "start_match", *args)
-        boards = self._look().boards
-        for pair in sorted(boards, key=lambda pair: boards[pair].position.deadline):
-            board = self._look().boards.get(pair)
-            if board is not None:
-                yield from self._move(board)
-
-    def _move(self, board: Board) -> Iterator[Played | None]:
-        """Let the side to move do so, or whoever can end the match, or the clock."""
-        stage, place = STAGES[board.position.phase], (board.pair, board.position)
-        mover = board.position.mover
-        addresses = (board.pair.first, board.pair.second)
-        if self._get_next_block() > board.position.deadline:
-            rival = self.find_player(addresses[1 - mover])
-            yield self._send(stage, rival.name if rival else "client", "timeout", *place)
-            return
-        if board.position.phase is Phase.VERIFIER and self.ruler is not None:
-            outcome = self.ruler(self.terms, board, self)
-            yield self._send(stage, "verifier", "rule", *place, outcome)
-            return
-        for side in (mover, 1 - mover):
-            player = self.find_player(addresses[side])
-            move = find_move(player.run, self.terms, board, side) if player else None
-            if player is not None and move is not None:
-                yield self._send(stage, player.name, move.call, *place, *move.args)
-                return
-
-    def _wait(self) -> None:
-        """Let time pass until a clock has run out, or a window is over."""
-        tournament, job = self._look(), self.referee.job(self.job_id)
-        ends = [board.position.deadline for board in tournament.boards.values()]
-        ends += [*tournament.list_windows(), job.commit_deadline, job.reveal_deadline]
-        following = self._get_next_block()
-        end = min(end for end in [*ends, job.window_end] if end >= following)
-        self.referee.mine(end + 1 - following)
-
-    def _collect(self) -> Iterator[Played | None]:
-        for name in ("client", *(player.name for player in self.players)):
-            if self.referee.debt(self.job_id, self.address_of(name)):
-                yield self._send("payout", name, "collect", self.job_id)
+def _is_overtaken(answer: RefereeError | ChainError) -> bool:
+    if isinstance(answer, RefereeError | Reverted):
+        return answer.reason in OVERTAKEN
+    return isinstance(answer, TransactionLost)

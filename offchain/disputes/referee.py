@@ -23,7 +23,17 @@ from contracts.model.words import hash_commitment
 from contracts.reasons import Status
 from offchain.chain import Receipt
 from offchain.commitments.tree import Digest
-from offchain.errors import MootError
+from offchain.errors import ChainError, MootError, RefereeError, Reverted
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A call of the referee before it is made: by whom, and with what value in wei."""
+
+    name: str
+    sender: Address
+    args: tuple[Any, ...]
+    value_wei: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +42,10 @@ class Outcome:
 
     events: tuple[Event, ...]
     receipt: Receipt | None
+
+
+Answer = Outcome | RefereeError | ChainError
+"""What came of a call: it was accepted, or refused, or never got into a block."""
 
 
 class Referee(Protocol):
@@ -47,6 +61,15 @@ class Referee(Protocol):
 
     def transact(self, name: str, *args: Any, sender: Address, value_wei: int = 0) -> Outcome:
         """Make a call; `Revert` or `Reverted` when it is refused."""
+
+    def transact_all(self, calls: Sequence[Call]) -> list[Answer]:
+        """Make calls at once, in as few blocks as have room, in this order; refusals are answers.
+
+        What becomes of one does not change what becomes of the others.
+        """
+
+    def block_gas(self) -> int:
+        """Return how much gas a block has room for."""
 
     def job(self, job_id: int) -> Job:
         """Return a job as it stands."""
@@ -79,8 +102,23 @@ class Referee(Protocol):
         """Return an account's balance in wei."""
 
 
+def transact_each(referee: Referee, calls: Sequence[Call]) -> list[Answer]:
+    """Make calls one after the other, each in a block of its own."""
+    answers: list[Answer] = []
+    for made in calls:
+        try:
+            outcome = referee.transact(
+                made.name, *made.args, sender=made.sender, value_wei=made.value_wei
+            )
+        except (RefereeError, Reverted) as refusal:
+            answers.append(refusal)
+        else:
+            answers.append(outcome)
+    return answers
+
+
 class ModelReferee:
-    """The Python model, with accounts and a clock of one block a call."""
+    """The Python model, with accounts, and a clock of one block for whatever is sent at once."""
 
     def __init__(self, balances_wei: dict[Address, int], chain_id: int = 1) -> None:
         self.store = Store(chain_id, "0x" + "00" * 18 + "4d07")
@@ -100,10 +138,26 @@ class ModelReferee:
 
     def transact(self, name: str, *args: Any, sender: Address, value_wei: int = 0) -> Outcome:
         """Make a call in a block of its own."""
+        self._block += 1
+        return self._make(Call(name, sender, args, value_wei))
+
+    def transact_all(self, calls: Sequence[Call]) -> list[Answer]:
+        """Make calls in one block."""
+        self._block += 1
+        answers: list[Answer] = []
+        for made in calls:
+            try:
+                answers.append(self._make(made))
+            except RefereeError as refusal:
+                answers.append(refusal)
+        return answers
+
+    def _make(self, made: Call) -> Outcome:
+        sender, value_wei = made.sender, made.value_wei
         if self._balances.get(sender, 0) < value_wei:
             raise MootError(f"{sender} cannot pay {value_wei} wei")
-        self._block += 1
-        events = call(self.store, name, Message(sender, value_wei, self._block), *args)
+        message = Message(sender, value_wei, self._block)
+        events = call(self.store, made.name, message, *made.args)
         self._balances[sender] -= value_wei
         for event in events:
             match event.name, event.args:
@@ -111,6 +165,10 @@ class ModelReferee:
                     self._balances[sender] += owed_wei
             self._logs[int(str(event.args[0]))].append(event)
         return Outcome(events, None)
+
+    def block_gas(self) -> int:
+        """Return what a block of a chain has room for; the model charges nothing."""
+        return 30_000_000
 
     def job(self, job_id: int) -> Job:
         """Return a job as it stands."""

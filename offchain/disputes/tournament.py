@@ -137,11 +137,13 @@ class Tournament:
             rivals = claims.get(meeting.rival, []) if meeting else []
             if self.is_free(top, block):
                 free.append(members[0])
-            pairs = (self._order(*both) for both in product(members, rivals))
+            pairs = (order_pair(self.job_id, *both) for both in product(members, rivals))
             yield from (pair for pair in pairs if pair.first in members and pair not in self.boards)
-        yield from map(self._order, free[::2], free[1::2])
+        for one, other in zip(free[::2], free[1::2], strict=False):
+            yield order_pair(self.job_id, one, other)
 
-    def _order(self, one: Address, other: Address) -> Pair:
-        """Return the match of two members: the lower address is first."""
-        first, second = sorted((one, other), key=lambda address: int(address, 16))
-        return Pair(self.job_id, first, second)
+
+def order_pair(job_id: int, one: Address, other: Address) -> Pair:
+    """Return the match of two members: the lower address is first."""
+    first, second = sorted((one, other), key=lambda address: int(address, 16))
+    return Pair(job_id, first, second)

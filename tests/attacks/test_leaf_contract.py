@@ -19,7 +19,7 @@ from offchain.chain.receipts import Transaction
 from offchain.commitments.tags import CHUNK_BYTES, Tag
 from offchain.commitments.tensors import TensorTree
 from offchain.commitments.tree import Digest, Tree, get_width, hash_root
-from offchain.errors import Reverted
+from offchain.errors import ChainError, Reverted
 from offchain.programs.encoding import encode_node
 from offchain.programs.graph import Kind, Node, Operand, Origin
 from sim.trees import EvenTensor
@@ -164,7 +164,9 @@ def send_raw(referee: Twin, sender: str, data: bytes) -> None:
     """Call the leaf contract with bytes that no encoder makes."""
     leaf = referee.leaf.address
     sent = Transaction(referee.chain.chain_id, "leaf", cast("Any", sender), leaf, data, 0)
-    referee.chain.send(sent)
+    (answer,) = referee.chain.send([sent])
+    if isinstance(answer, ChainError):
+        raise answer
 
 
 def point(data: bytes, offset: int) -> bytes:

@@ -3,7 +3,8 @@ from random import Random
 
 import pytest
 
-from sim.swarm import STAKES, BusyModel, Swarm, draw_lies, open_swarm
+from offchain.disputes.referee import ModelReferee
+from sim.swarm import STAKES, Swarm, draw_lies, open_swarm
 
 BOND = STAKES.bond_wei
 MOVES = 40
@@ -33,7 +34,7 @@ def test_s6_swarm_costs_the_logarithm_of_its_size(liars: int, silent: bool) -> N
     All that the swarm loses is prizes or burned: there is no wei left over.
     """
     accounts = make_accounts(liars + 1, liars)
-    referee = BusyModel(dict.fromkeys(accounts, 10**24))
+    referee = ModelReferee(dict.fromkeys(accounts, 10**24))
     tally = Swarm(referee, accounts, draw_lies(liars, liars, silent=silent)).play()
     assert tally.has_won
     assert tally.meetings <= ceil(log2(liars + 1))
@@ -50,7 +51,7 @@ def test_s6_honest_clients_calls_grow_with_the_swarm_and_its_own_match_moves_do_
     moves = []
     for liars in (31, 127):
         accounts = make_accounts(liars + 1, liars)
-        referee = BusyModel(dict.fromkeys(accounts, 10**24))
+        referee = ModelReferee(dict.fromkeys(accounts, 10**24))
         tally = Swarm(referee, accounts, draw_lies(liars, liars)).play()
         honest = tally.calls[accounts[0]]
         # At most one match a liar is begun, or ended by the clock; settled and collected once.
@@ -75,7 +76,7 @@ def test_s6_swarm_on_the_chain_and_on_the_model_are_one() -> None:
     """Played on both, the same swarm takes the same calls, meetings and blocks."""
     lies = draw_lies(12, 5)
     swarm = open_swarm(lies)
-    model = BusyModel(dict.fromkeys(swarm.accounts, 10**24))
+    model = ModelReferee(dict.fromkeys(swarm.accounts, 10**24))
     tallies = swarm.play(), Swarm(model, swarm.accounts, lies).play()
     assert tallies[0].calls == tallies[1].calls
     assert tallies[0].blocks == tallies[1].blocks

@@ -14,7 +14,7 @@ from contracts.reasons import Ending, Revert, Status
 from offchain.chain import connect
 from offchain.disputes.chain_referee import ChainReferee
 from offchain.disputes.game import LEFT, Game, Player
-from offchain.disputes.referee import ModelReferee
+from offchain.disputes.referee import Call, ModelReferee, transact_each
 from offchain.disputes.tournament import Tournament
 from offchain.providers.behaviour import Behaviour
 from offchain.providers.run import Run
@@ -89,10 +89,10 @@ def restart(game: Game, stores: Sequence[Path]) -> Game:
 
 @pytest.mark.parametrize("court", COURTS)
 @pytest.mark.parametrize("cheat", ["wrong-output", "poisoned-batch", "silent"])
-def test_players_that_are_killed_after_every_call_go_on(
+def test_players_that_are_killed_after_every_turn_go_on(
     case: Case, liars: dict[str, Run], cheat: str, court: str, tmp_path: Path
 ) -> None:
-    """With all processes made anew after every call the same calls lead to the same verdict."""
+    """With all processes made anew after every turn the same calls lead to the same verdict."""
     behaviours = {"honest-1": Behaviour(), f"{cheat}-1": liars[f"{cheat}-1"].behaviour}
     stores = [tmp_path / name for name in behaviours]
     runs = {}
@@ -102,8 +102,8 @@ def test_players_that_are_killed_after_every_call_go_on(
     whole = [played.call for played in make_game(COURTS[court](), case, runs).play()]
     game = make_game(COURTS[court](), case, runs)
     calls = []
-    while (played := next(game.play(), None)) is not None:
-        calls.append(played.call)
+    while (turn := game.take_turn()) is not None or game.wait():
+        calls += [played.call for played in turn or ()]
         game = restart(game, stores)
     assert calls == whole
     assert game.get_winners() == ["honest-1"]
@@ -146,6 +146,10 @@ class Copied:
             self._referee.transact(name, *args, sender=self._copier, value_wei=value_wei)
             self.copied.add(name)
         return self._referee.transact(name, *args, sender=sender, value_wei=value_wei)
+
+    def transact_all(self, calls: Sequence[Call]) -> object:
+        """Make calls one after the other, each of them copied."""
+        return transact_each(self, calls)  # type: ignore[arg-type] # by __getattr__
 
 
 @pytest.mark.parametrize("cheat", ["wrong-output", "garbage-root"])

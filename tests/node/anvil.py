@@ -8,7 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from offchain.chain.jsonrpc import JsonRpc
+from offchain.chain.receipts import Mined, Transaction
 from offchain.chain.transports import open_transport
+from offchain.errors import ChainError
 
 MNEMONIC = "test test test test test test test test test test test junk"
 ACCOUNTS = 12
@@ -19,6 +22,7 @@ KEPT_STATES = 100_000
 """More than any test makes: a state that anvil has moved to the disk cannot be rolled back to."""
 START_S = 60.0
 LISTENING = "Listening on "
+PATIENCE_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +77,28 @@ class Anvil:
     def get_raw(self, transaction_hash: str) -> str:
         """Return a transaction as it was signed."""
         return str(self.ask("eth_getRawTransactionByHash", transaction_hash))
+
+
+class GatheringNode(JsonRpc):
+    """The way to an anvil that puts what is sent at once into one block, as eth-tester does.
+
+    Left alone, it makes a block of every transaction as soon as it has it.
+    """
+
+    def __init__(self, url: str) -> None:
+        super().__init__(url, PATIENCE_S)
+
+    def send(self, transactions: Sequence[Transaction]) -> list[Mined | ChainError]:
+        """See Node."""
+        self._ask("evm_setAutomine", False)
+        try:
+            return super().send(transactions)
+        finally:
+            self._ask("evm_setAutomine", True)
+
+    def _await_all(self, queues: Any) -> dict[int, Mined | ChainError]:
+        self._ask("evm_mine")
+        return super()._await_all(queues)
 
 
 @contextmanager

@@ -1,17 +1,13 @@
 """Chains where somebody sees every call before it is in a block, and makes it first."""
 
-from contextlib import suppress
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from offchain.chain import Address
-from offchain.chain.jsonrpc import JsonRpc
 from offchain.chain.receipts import Mined, Transaction
 from offchain.chain.tester import Tester
-from offchain.errors import TransactionRefused
-from tests.node.anvil import ACCOUNTS, MNEMONIC
-
-PATIENCE_S = 60.0
+from offchain.errors import ChainError
+from tests.node.anvil import ACCOUNTS, MNEMONIC, GatheringNode
 
 
 @dataclass
@@ -43,46 +39,30 @@ class WatchedTester(Tester):
         super().__init__(ACCOUNTS, mnemonic=MNEMONIC)
         self._copier = copier
 
-    def send(self, transaction: Transaction) -> Mined:
-        """See Node."""
+    def _put_in_block(self, transaction: Transaction) -> Mined | ChainError:
         copy = self._copier.copy(transaction)
-        if copy is not None:
-            with suppress(TransactionRefused):
-                _, computation = self._apply(self._sign(copy))
-                if computation.is_success:
-                    self._copier.accepted.add(copy.call)
-        return super().send(transaction)
+        if copy is not None and isinstance(super()._put_in_block(copy), Mined):
+            self._copier.accepted.add(copy.call)
+        return super()._put_in_block(transaction)
 
 
-class WatchedNode(JsonRpc):
+class WatchedNode(GatheringNode):
     """A node where the copier's transaction is first in the block."""
 
     def __init__(self, url: str, copier: Copier) -> None:
-        super().__init__(url, PATIENCE_S)
+        super().__init__(url)
         self._copier = copier
-        self._is_held = False
 
-    def send(self, transaction: Transaction) -> Mined:
-        """See Node."""
-        copy = self._copier.copy(transaction)
-        if copy is None:
-            return super().send(transaction)
-        self._hold(True)
-        copied = self._ask("eth_sendTransaction", self._make_request(copy))
-        try:
-            return super().send(transaction)
-        finally:
-            self._hold(False)
-            receipt = self._ask("eth_getTransactionReceipt", copied)
-            if int(receipt["status"], 16):
-                self._copier.accepted.add(copy.call)
-
-    def _hold(self, is_held: bool) -> None:  # noqa: FBT001 - as the node has it
-        """Say whether transactions wait until all are there that belong into a block."""
-        self._is_held = is_held
-        self._ask("evm_setAutomine", not is_held)
-
-    def _await_receipt(self, call: str, transaction_hash: str) -> Any:
-        if self._is_held:
-            self._ask("evm_mine")
-        return super()._await_receipt(call, transaction_hash)
+    def send(self, transactions: Sequence[Transaction]) -> list[Mined | ChainError]:
+        """See Node; all of them and their copies are in one block."""
+        together: list[Transaction] = []
+        for transaction in transactions:
+            copy = self._copier.copy(transaction)
+            together += [copy, transaction] if copy else [transaction]
+        own = []
+        for sent, answer in zip(together, super().send(together), strict=True):
+            if sent in transactions:
+                own.append(answer)
+            elif isinstance(answer, Mined):
+                self._copier.accepted.add(sent.call)
+        return own

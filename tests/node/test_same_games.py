@@ -15,7 +15,7 @@ from offchain.errors import Reverted
 from sim.paper import Lie
 from tests.end_to_end import courtroom
 from tests.end_to_end.courtroom import LIARS, Court, draw_cheat, get_case
-from tests.node.anvil import Anvil
+from tests.node.anvil import Anvil, GatheringNode
 from tests.node.table import (
     SCALAR,
     SILENT,
@@ -31,7 +31,7 @@ from tests.node.table import (
 
 def compare(node: Anvil, seat: Callable[[ChainReferee], Game]) -> None:
     """Play a game on both chains, and compare the calls, their gas and events, and the end."""
-    with open_tester() as memory, connect(node.url) as real:
+    with open_tester() as memory, Chain(GatheringNode(node.url), None) as real:
         expected, found = (play(seat(set_up(chain))) for chain in (memory, real))
     assert describe(found[1]) == describe(expected[1])
     assert found[0] == expected[0]

@@ -142,7 +142,7 @@ def test_connection_lost_in_the_middle(
     with pytest.raises(ChainUnavailable) as caught:
         ledger.transact("note", 1, ROOT, sender=remote.accounts[0])
     assert caught.value.url == node.url
-    assert node.asked == ["eth_chainId", "eth_sendTransaction"]
+    assert node.asked == ["eth_chainId", "eth_getTransactionCount", "eth_sendTransaction"]
     del node.replies["eth_sendTransaction"]
     ledger.transact("note", 1, ROOT, sender=remote.accounts[0])
     assert ledger.call("count") == 6

@@ -8,7 +8,7 @@ import pytest
 
 from contracts.model.types import Facts
 from contracts.reasons import Ending, Outcome, Status
-from offchain.chain.node import GAS_LIMIT
+from offchain.chain.receipts import GAS_LIMIT
 from offchain.commitments import tree
 from offchain.errors import CompileError, UsageError
 from sim.gas.functions import FUNCTIONS, VECTORS, draw_operands

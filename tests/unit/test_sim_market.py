@@ -2,6 +2,7 @@
 
 import csv
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 
 from contracts.model.types import Address
 from offchain.disputes.game import Stakes
-from offchain.disputes.referee import Referee
+from offchain.disputes.referee import Answer, Call, Referee, transact_each
 from offchain.errors import ChainError, UsageError
 from offchain.providers.catalogue import CHEATS
 from sim.agents import Provider, View, Work, check_providers, make_providers
@@ -102,6 +103,10 @@ class Watched:
         """Note a call and make it."""
         self.calls.append((name, args))
         return self._referee.transact(name, *args, sender=sender, value_wei=value_wei)
+
+    def transact_all(self, calls: Sequence[Call]) -> list[Answer]:
+        """Note calls and make them, one after the other."""
+        return transact_each(self, calls)  # type: ignore[arg-type] # by __getattr__
 
     def balance(self, address: Address) -> int:
         """Return a balance after what has moved."""

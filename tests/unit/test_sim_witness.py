@@ -1,6 +1,6 @@
 """The witness: whatever a referee does otherwise than the law, in any simulation, is noticed."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -9,10 +9,10 @@ import pytest
 from contracts.model import ledger
 from contracts.model.invariants import BrokenInvariantError
 from contracts.model.types import Address, Event
-from offchain.disputes.referee import ModelReferee, Outcome
+from offchain.disputes.referee import Answer, Call, ModelReferee, Outcome, transact_each
 from sim import market as module
 from sim.market import Market
-from sim.swarm import BusyModel, Swarm, draw_lies
+from sim.swarm import Swarm, draw_lies
 from sim.witness import Witness
 from tests.sim_helpers import open_model_market
 
@@ -40,6 +40,10 @@ class Unlawful:
         """Make a call, and distort what it announces."""
         outcome = self._referee.transact(name, *args, sender=sender, value_wei=value_wei)
         return replace(outcome, events=self._distort(name, outcome.events))
+
+    def transact_all(self, calls: Sequence[Call]) -> list[Answer]:
+        """Make calls one after the other."""
+        return transact_each(self, calls)  # type: ignore[arg-type] # by __getattr__
 
 
 def open_market() -> Market:
@@ -89,7 +93,7 @@ def test_a_swarm_is_witnessed(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same breach is seen in a swarm."""
     monkeypatch.setattr(ledger, "_defeat", lambda *_: None)
     accounts = [Address(f"0x{number:040x}") for number in range(1, 5)]
-    swarm = Swarm(BusyModel(dict.fromkeys(accounts, 10**24)), accounts, draw_lies(3, 3))
+    swarm = Swarm(ModelReferee(dict.fromkeys(accounts, 10**24)), accounts, draw_lies(3, 3))
     with pytest.raises(BrokenInvariantError, match=r"a swarm of 3: .*defeat_takes_a_match"):
         swarm.play()
 

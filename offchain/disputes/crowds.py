@@ -1,0 +1,75 @@
+"""How many members of a claim one honest provider can answer, and how long clocks are for that.
+
+The derivation is in `docs/protocol.md`, under *Crowds*.
+"""
+
+from bisect import bisect_left
+from dataclasses import dataclass
+
+from contracts.model.types import MAX_BLOCKS
+
+BLOCK_GAS_SHARE = 2
+"""Whoever sends counts on one part in so many of a block's gas: the other side moves, too."""
+MOVE_GAS = 150_000
+"""What a move costs on a chain: as the dearest of the reference dispute, which is its leaf."""
+SIDE_MOVES = 22
+"""Of the 43 moves that a match can have, one side makes no more than so many."""
+
+
+def count_calls(block_gas: int) -> int:
+    """Return in how many calls a block one sender can count on, given the gas of a block."""
+    return max(1, block_gas // BLOCK_GAS_SHARE // MOVE_GAS)
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How fast a side answers.
+
+    Attributes:
+        calls: how many of its calls get into a block.
+        delay_blocks: from the block of the other side's move to the first that may have its answer;
+            1 where it is in the next.
+    """
+
+    calls: int
+    delay_blocks: int = 2
+
+
+def count_withstood(clock_blocks: int, increment_blocks: int, pace: Pace) -> int:
+    """Return how many matches at once a side never loses by its clocks, however the others play.
+
+    It answers in the order in which its clocks run out.
+    """
+    return max(
+        _count_for_ever(clock_blocks, increment_blocks, pace),
+        _count_in_all(clock_blocks, increment_blocks, pace),
+    )
+
+
+def _count_for_ever(clock_blocks: int, increment_blocks: int, pace: Pace) -> int:
+    """Return the number for matches of any length, in which increments make up for waiting."""
+    calls, usable = pace.calls, clock_blocks - pace.delay_blocks + 1
+    spare = increment_blocks - pace.delay_blocks + 1
+    if usable < 1 or spare < 1:
+        return 0
+    return min(calls * spare, calls * usable * increment_blocks // (usable + increment_blocks - 1))
+
+
+def _count_in_all(clock_blocks: int, increment_blocks: int, pace: Pace) -> int:
+    """Return the number that is bounded by all moves that there can be in all matches."""
+    credit = clock_blocks + (SIDE_MOVES - 1) * min(increment_blocks, pace.delay_blocks)
+    idle_blocks = credit - SIDE_MOVES * pace.delay_blocks
+    if idle_blocks < 0:
+        return 0
+    return 1 + (pace.calls * (idle_blocks + 1) - 1) // SIDE_MOVES
+
+
+def calculate_least_clock(crowd: int, increment_blocks: int, pace: Pace) -> int:
+    """Return the shortest clock, in blocks, with which a side withstands so many matches at once.
+
+    It may be above MAX_BLOCKS, the longest that a job can have.
+    """
+    clocks = range(increment_blocks, 2 * MAX_BLOCKS)
+    return clocks[
+        bisect_left(clocks, crowd, key=lambda clock: count_withstood(clock, increment_blocks, pace))
+    ]
