@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
+from types import FrameType
 from typing import Any, Self
 
 import torch
@@ -18,9 +19,17 @@ from torch.fx import traceback as fx_traceback
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from offchain.programs.draws import Draws, is_random
+from offchain.programs.guards import find_settings, find_way, is_caught
 from offchain.programs.lowering.graph import DRAW
 
 _TORCH = Path(torch.__file__).parent
+_TRUTH = torch.ops.aten._local_scalar_dense.default  # noqa: SLF001 - the operator's name
+_MODES = {
+    str(_TORCH / name)
+    for name in ("_compile.py", "_dynamo/eval_frame.py", "fx/experimental/proxy_tensor.py")
+}
+"""Files of torch that stand between a call and the modes that see it."""
+
 _MACHINERY = Path(__file__).with_name("tracing.py")
 
 
@@ -35,11 +44,14 @@ class LineTracker(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch'
     Attributes:
         line: the line of the operator that was traced last.
         operator: the name of that operator.
+        advice: how to avoid the branch on data that was met last, if a setting does.
+        checks: what has to hold, and is taken to: truth values, and what each has to be.
     """
 
     def __init__(self, model: torch.nn.Module) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # likewise
-        self.line = self.operator = ""
+        self.line = self.operator = self.advice = ""
+        self.checks: list[tuple[torch.Tensor, bool]] = []
         self._model = model
         self._modules = ["model"]
         self._lines: dict[int, str] = {}
@@ -76,10 +88,27 @@ class LineTracker(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch'
         self.operator = str(func)
         self._lines.setdefault(_get_sequence_nr() - 1, self.line)
         fx_traceback.set_stack_trace([self.line])
+        if func is _TRUTH and args[0].dtype == torch.bool:
+            way = self._take_way(args[0])
+            if way is not None:
+                return way
         if not is_random(func, args):
             return func(*args, **(kwargs or {}))
         with fx_traceback.annotate({DRAW: self._draws.make()}):
             return func(*args, **(kwargs or {}))
+
+    def _take_way(self, truth: torch.Tensor) -> bool | None:
+        """Return the way that a branch takes whatever the data is, or None if it has none."""
+        frame = next(_walk_stack(sys._getframe(2)))  # noqa: SLF001 - likewise as in find_line
+        way = find_way(frame)
+        if way is None or (way[1] and any(map(is_caught, _walk_stack(frame)))):
+            settings = find_settings(frame)
+            self.advice = f", or set {' and '.join(settings)} to 0" if settings else ""
+            return None
+        value, is_check = way
+        if is_check:
+            self.checks.append((truth, value))
+        return value
 
     def follow_gradients(self, root: torch.Tensor) -> None:
         """From now on take lines from the gradient functions under `root` as they run."""
@@ -102,6 +131,18 @@ class LineTracker(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch'
                 return f"{self._modules[-1]} {path.name}:{frame.f_lineno} {code}"
             frame = frame.f_back
         return ""
+
+
+def _walk_stack(frame: FrameType) -> Iterator[FrameType]:
+    """Yield the frames of the model from here outwards: torch's own are only where it begins."""
+    found: FrameType | None = frame
+    is_first = True
+    while found is not None and found.f_code.co_filename != str(_MACHINERY):
+        path = found.f_code.co_filename
+        if path not in _MODES and (is_first or _TORCH not in Path(path).parents):
+            yield found
+            is_first = False
+        found = found.f_back
 
 
 def _walk(root: Any) -> Iterator[Any]:

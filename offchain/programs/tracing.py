@@ -21,10 +21,10 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from offchain.programs.decompositions.table import compose
+from offchain.programs.decompositions.table import EARLY, compose, find_overload
 from offchain.programs.escapes import refuse_numpy
+from offchain.programs.guards import spoil
 from offchain.programs.lines import LineTracker
-from offchain.programs.lowering.decompositions import DECOMPOSITIONS
 from offchain.programs.lowering.graph import DATA_DEPENDENT, refusal
 from offchain.programs.lowering.table import get_decompositions
 from offchain.programs.recipe import InferenceRecipe, Recipe, TrainingRecipe
@@ -96,11 +96,13 @@ def trace(recipe: Recipe, state: Tensors, batch: Sequence[torch.Tensor]) -> Trac
         with tracker, refuse_numpy(tracker):
             return _step(recipe, named, flat[len(named) :], tracker, gradients)
 
+    early = {find_overload(name): function for name, function in EARLY.items()}
     with _settings():
         try:
-            graph = _make_graph(step, decomposition_table=DECOMPOSITIONS)(*tensors)
+            graph = _make_graph(step, decomposition_table=early)(*tensors)
         except _DATA_DEPENDENT_ERRORS as error:
-            raise refusal(DATA_DEPENDENT, tracker.operator, tracker.line) from error
+            advice = DATA_DEPENDENT + tracker.advice
+            raise refusal(advice, tracker.operator, tracker.line) from error
 
         def replay(*flat: torch.Tensor) -> Any:
             with torch.no_grad():
@@ -155,6 +157,7 @@ def _step(
         if not all(isinstance(output, torch.Tensor) for output in outputs):
             found = type(result).__name__
             raise refusal(f"it returns {found}; return tensors", "forward", tracker.line)
+        outputs = [_spoil(output, tracker) for output in outputs]
         return [*(dict(state) | buffers).values(), *outputs]
     gradients, loss, buffers = _learn(recipe, state, batch, tracker)
     with torch.no_grad():
@@ -202,6 +205,7 @@ def _learn(
         piece = batch[number * size : (number + 1) * size]
         with torch.enable_grad():
             loss, buffers = _call(recipe, recipe.loss, dict(state) | buffers, leaves, piece)
+            loss = _spoil(loss, tracker)
         for name, gradient in _differentiate(loss, leaves, tracker).items():
             gradients[name] = gradients[name] + gradient if name in gradients else gradient
         losses.append(loss.detach())
@@ -209,6 +213,15 @@ def _learn(
         return gradients, losses[0], buffers
     means = {name: gradient / recipe.accumulate for name, gradient in gradients.items()}
     return means, sum(losses[1:], losses[0]) / recipe.accumulate, buffers
+
+
+def _spoil(result: Any, tracker: LineTracker) -> Any:
+    """Return what a model returns, NaN where a check of its own fails."""
+    if not tracker.checks or not isinstance(result, torch.Tensor):
+        return result
+    if not result.is_floating_point():
+        raise refusal(f"{DATA_DEPENDENT}: its result can't be NaN", "check", tracker.line)
+    return spoil(result, tracker.checks)
 
 
 def _differentiate(loss: torch.Tensor, leaves: Tensors, tracker: LineTracker) -> Tensors:

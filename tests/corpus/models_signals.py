@@ -60,6 +60,18 @@ def _hear(generator: torch.Generator) -> Inputs:
     }
 
 
+def _recognize(generator: torch.Generator) -> Inputs:
+    return {
+        "input_values": torch.randn(2, 200, generator=generator),
+        "labels": torch.randint(3, (2,), generator=generator),
+    }
+
+
+def _listener(name: str, head: str) -> Kind:
+    make = partial(build, name, f"{head}ForSequenceClassification", **WAVE, num_labels=3)
+    return Kind(name, make, _recognize)
+
+
 def _transcribe(generator: torch.Generator) -> Inputs:
     return {
         "input_features": torch.randn(2, 8, 16, generator=generator),
@@ -102,8 +114,14 @@ KINDS = (
         partial(build, "whisper", "WhisperForConditionalGeneration", **WHISPER),
         _transcribe,
     ),
-    Kind("wav2vec2", partial(build, "wav2vec2", "Wav2Vec2ForCTC", **WAVE), _hear),
-    Kind("hubert", partial(build, "hubert", "HubertForCTC", **WAVE), _hear),
+    _listener("wav2vec2", "Wav2Vec2"),
+    _listener("hubert", "Hubert"),
+    Kind(
+        "wav2vec2-ctc",
+        partial(build, "wav2vec2", "Wav2Vec2ForCTC", **WAVE),
+        _hear,
+        refusal="loss_ctc.py",  # the library selects as many labels as data says
+    ),
     Kind(
         "audio-spectrogram-transformer",
         partial(

@@ -18,7 +18,6 @@ X = torch.tensor([[0.5, -0.25], [0.75, 0.125]])
 POSITIONS = torch.tensor([0, 1])
 
 MISSING: dict[str, Callable[[torch.Tensor], Any]] = {
-    "lgamma": torch.lgamma,
     "_linalg_det": torch.linalg.det,
     "linalg_inv_ex": torch.linalg.inv,
     "_fft_r2c": torch.fft.fft,

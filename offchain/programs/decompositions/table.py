@@ -9,15 +9,28 @@ import torch
 from torch._C import DispatchKey
 from torch._ops import OpOverload
 
+from offchain.programs.decompositions.counting import COUNTING
+from offchain.programs.decompositions.experts import EXPERTS
+from offchain.programs.decompositions.gamma import GAMMA
 from offchain.programs.decompositions.inverse import INVERSE
 from offchain.programs.decompositions.margins import MARGINS
 from offchain.programs.decompositions.signs import SIGNS
 
-DECOMPOSITIONS: Mapping[str, Callable[..., Any]] = {**INVERSE, **SIGNS}
+DECOMPOSITIONS: Mapping[str, Callable[..., Any]] = {
+    **COUNTING,
+    **EXPERTS,
+    **GAMMA,
+    **INVERSE,
+    **SIGNS,
+}
 """ATen overload -> decomposition of it, and of its gradient if that is an operator."""
 
 COMPOSITIONS: Mapping[str, Callable[..., Any]] = {**MARGINS}
 """ATen overload -> composition that autograd sees, so that its gradient follows from its parts."""
+
+
+EARLY: Mapping[str, Callable[..., Any]] = {**EXPERTS}
+"""ATen overload -> decomposition of an operator whose shape torch does not infer for our types."""
 
 
 def find_overload(name: str) -> OpOverload:

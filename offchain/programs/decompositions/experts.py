@@ -1,15 +1,10 @@
-"""Decompositions of our own: operators that torch leaves whole, in terms of others.
-
-They stand in for the operator from the first tracing on, gradients included.
-"""
+"""Decomposition of the product in groups that experts of a mixture take."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
 from torch import Tensor
-
-aten = torch.ops.aten
 
 
 def grouped_mm(
@@ -58,21 +53,5 @@ def _choose(products: Tensor, groups: Tensor) -> Tensor:
     return products[groups, torch.arange(len(groups), device=groups.device)]
 
 
-def histc(x: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:  # noqa: A002 - torch's names
-    """Count the elements in each of `bins` equal parts of [min, max], or of their own range."""
-    x = x.reshape(-1)
-    low, high = torch.full((), float(min)), torch.full((), float(max))
-    if min == max and x.numel():
-        low, high = x.amin(), x.amax()
-    is_point = low == high
-    low, high = torch.where(is_point, low - 1, low), torch.where(is_point, high + 1, high)
-    place = ((x - low) / (high - low) * bins).floor().clamp(max=bins - 1)
-    place = torch.where((x >= low) & (x <= high), place, -1)
-    return (place == torch.arange(bins)[:, None]).sum(1).to(x.dtype)
-
-
-DECOMPOSITIONS: Mapping[Any, Callable[..., Any]] = {
-    aten._grouped_mm.default: grouped_mm,  # noqa: SLF001 - the operator's name
-    aten.histc.default: histc,
-}
+EXPERTS: Mapping[str, Callable[..., Any]] = {"aten._grouped_mm.default": grouped_mm}
 """ATen overload -> decomposition."""

@@ -1,0 +1,203 @@
+"""Branches on data are taken where one way is right whatever the data is, and refused elsewhere.
+
+PYTEST_DONT_REWRITE: an assertion of a model here is to be the one that Python makes.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from offchain.errors import CaptureError
+from offchain.execution.executor import Executor
+from offchain.programs.capture import capture
+from offchain.programs.optimizers import SGD
+from offchain.programs.recipe import TrainingRecipe
+from tests.program_helpers import capture_function, check_gradients, run_function
+
+X = torch.tensor([0.5, -0.25, 0.75])
+LIMIT = 2.0
+
+
+def by_raise(x: torch.Tensor) -> torch.Tensor:
+    """Raise where an element is too large."""
+    if x.max() >= LIMIT:
+        raise ValueError(LIMIT)
+    return x + 1
+
+
+def by_else(x: torch.Tensor) -> torch.Tensor:
+    """Raise in the other way."""
+    if (x < LIMIT).all():
+        y = x + 1
+    else:
+        message = "too large"
+        raise ValueError(message)
+    return y
+
+
+def by_assert(x: torch.Tensor) -> torch.Tensor:
+    """Assert it, negated."""
+    assert not x.max() >= LIMIT
+    return x + 1
+
+
+def by_and(x: torch.Tensor) -> torch.Tensor:
+    """Raise by the last of two conditions, the first of which is no tensor's."""
+    if LIMIT > 0 and x.max() >= LIMIT:
+        raise ValueError(LIMIT)
+    return x + 1
+
+
+def by_or(x: torch.Tensor) -> torch.Tensor:
+    """Raise by either of two conditions."""
+    if x.max() >= LIMIT or not (x > -LIMIT).all():
+        raise ValueError(LIMIT)
+    return x + 1
+
+
+CHECKS: dict[str, Callable[[torch.Tensor], Any]] = {
+    "raise": by_raise,
+    "else": by_else,
+    "assert": by_assert,
+    "and": by_and,
+    "or": by_or,
+}
+
+
+@pytest.mark.parametrize("name", CHECKS)
+def test_a_check_gives_nan_where_torch_raises(name: str) -> None:
+    """A program computes what the check lets through, and NaN of what it does not."""
+    captured = capture_function(CHECKS[name], X)
+    executor = Executor(captured.program)
+    for batch in (X, X + 2):
+        found = executor.run(captured.initial_state, [batch.numpy()], 0)[-1]
+        try:
+            expected = CHECKS[name](batch).numpy()
+        except (ValueError, AssertionError):
+            expected = np.full(3, np.nan)
+        np.testing.assert_array_equal(found, expected)
+    assert np.isnan(found).all()
+
+
+def test_a_failed_check_spoils_the_gradients() -> None:
+    """A batch that the model does not allow leaves NaN in the loss and in all that learns."""
+    model = torch.nn.Linear(3, 1)
+    batches = (X, X + 2)
+    recipe = TrainingRecipe(
+        model, lambda m, x: m(by_raise(x)).sum(), SGD(0.1), lambda step: (batches[step],)
+    )
+    captured = capture(recipe)
+    executor = Executor(captured.program)
+    good = executor.run(captured.initial_state, captured.batch(0), 0)
+    assert all(np.isfinite(array).all() for array in good)
+    assert all(np.isnan(array).all() for array in executor.run(good, captured.batch(1), 1))
+
+
+def clamp(hidden: torch.Tensor) -> torch.Tensor:
+    """Clamp infinities, as libraries do."""
+    if not torch.isfinite(hidden).all():
+        clamp_value = torch.finfo(hidden.dtype).max - 1000
+        hidden = torch.clamp(hidden, min=-clamp_value, max=clamp_value)
+    return hidden
+
+
+def test_the_clamp_of_infinities() -> None:
+    """It changes infinities alone, and gradients pass."""
+    for x in (X, torch.tensor([torch.inf, -torch.inf, 1.0]), torch.tensor([torch.nan, 1.0, 2.0])):
+        (found,) = run_function(clamp, x)
+        np.testing.assert_array_equal(found, clamp(x).numpy())
+    check_gradients(lambda x: clamp(x * 3).square().sum(), X)
+
+
+def other_value(x: torch.Tensor) -> torch.Tensor:
+    """Return another value by data."""
+    if x.max() >= LIMIT:
+        x = x + 1
+    return x
+
+
+def raise_at_times(x: torch.Tensor) -> torch.Tensor:
+    """Raise in one way, but not always."""
+    if x.max() >= LIMIT:
+        if len(x) == 3:
+            return x
+        raise ValueError(LIMIT)
+    return x + 1
+
+
+def both_must_hold(x: torch.Tensor) -> torch.Tensor:
+    """Raise by two conditions together: either alone says nothing."""
+    if x.max() >= LIMIT and x.min() >= LIMIT:
+        raise ValueError(LIMIT)
+    return x + 1
+
+
+def other_clamp(hidden: torch.Tensor) -> torch.Tensor:
+    """Clamp finite numbers too, when there are infinities."""
+    if not torch.isfinite(hidden).all():
+        clamp_value = torch.finfo(hidden.dtype).max / 1000
+        hidden = torch.clamp(hidden, min=-clamp_value, max=clamp_value)
+    return hidden
+
+
+def repeat(x: torch.Tensor) -> torch.Tensor:
+    """Repeat as often as data says."""
+    while x.max() < LIMIT:
+        x = x * 2
+    return x
+
+
+def catch(x: torch.Tensor) -> torch.Tensor:
+    """Go on by another way after a check has failed."""
+    try:
+        return by_raise(x)
+    except ValueError:
+        return x * 2
+
+
+def keep_truth(x: torch.Tensor) -> torch.Tensor:
+    """Keep the truth of a tensor, and branch later."""
+    is_large = bool(x.max() >= LIMIT)
+    if is_large:
+        raise ValueError(LIMIT)
+    return x + 1
+
+
+def drop(x: torch.Tensor) -> torch.Tensor:
+    """Skip by chance, as a setting says."""
+    if torch.rand([]) < drop.layerdrop:  # type: ignore[attr-defined]  # set below
+        return x
+    return x + 1
+
+
+drop.layerdrop = 0.1  # type: ignore[attr-defined]  # as the settings of a model are attributes
+
+BRANCHES = [
+    other_value,
+    raise_at_times,
+    both_must_hold,
+    other_clamp,
+    repeat,
+    catch,
+    keep_truth,
+    drop,
+]
+
+
+@pytest.mark.parametrize("function", BRANCHES)
+def test_other_branches_are_refused(function: Callable[[torch.Tensor], Any]) -> None:
+    """What has to be a branch is refused with its line, and with the setting if one helps."""
+    with pytest.raises(CaptureError) as caught:
+        capture_function(function, X)
+    assert (caught.value.source_line or "").startswith("test_program_guards.py:")
+    assert "depend on data" in caught.value.message
+    assert ("set layerdrop to 0" in caught.value.message) == (function is drop)
+
+
+def test_a_check_of_integers_is_refused() -> None:
+    """A result that can't be NaN can't say that a check failed."""
+    with pytest.raises(CaptureError, match="can't be NaN"):
+        capture_function(lambda x: by_raise(x).long(), X)
