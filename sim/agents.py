@@ -34,9 +34,9 @@ class Work:
     """The action of taking a job.
 
     Attributes:
-        behaviours: under what each of the provider's accounts runs it.
-        scheme: how these are played; None: like anybody's, who joins in time and moves at once.
-        is_client: whether the first of them opens the job and pays for it.
+        behaviours: the behaviour under which each of the provider's accounts runs the job.
+        scheme: plays the accounts; None lets them join in time and move at once, as the honest do.
+        is_client: whether the first account opens the job and pays for it.
     """
 
     behaviours: tuple[Behaviour, ...]
@@ -49,18 +49,18 @@ class Agent(Protocol):
 
     @property
     def name(self) -> str:
-        """Its name, which begins with its strategy."""
+        """The agent's name, which begins with that of its strategy."""
 
     @property
     def strategy(self) -> str:
-        """What it is counted under."""
+        """The strategy under which the agent's results are counted."""
 
     @property
     def accounts(self) -> int:
-        """How many accounts it has."""
+        """The number of the agent's accounts."""
 
     def act(self, view: View, rng: np.random.Generator) -> Work:
-        """Return what it does about a job."""
+        """Return what the agent does about a job."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ class Provider:
 
     @property
     def accounts(self) -> int:
-        """How many accounts it has."""
+        """The number of the provider's accounts."""
         return TRICKS[self.strategy].accounts if self.strategy in TRICKS else 1
 
     def act(self, view: View, rng: np.random.Generator) -> Work:

@@ -1,6 +1,6 @@
-"""Everything that chance decides in a market, each thing from a stream of its own.
+"""The random draws of a market, each from a stream of its own.
 
-The streams hang on (seed, purpose, job, provider) alone. So the first jobs of a longer market are
+A stream depends on (seed, purpose, job, provider) alone. So the first jobs of a longer market are
 those of a shorter one, and what a provider draws does not depend on who else plays: that is what
 lets a cheat be compared with its honest twin.
 """

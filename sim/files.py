@@ -62,7 +62,7 @@ class Folder:
 
 @contextmanager
 def _reporting(path: Path) -> Iterator[None]:
-    """Say on one line what the operating system has against a file."""
+    """Turn an error of the operating system about a file into one line."""
     try:
         yield
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Where the money of a market goes: nothing is made, nothing is lost."""
+"""The flows of money in a market, which add up to nothing."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from offchain.errors import ChainError
 
 
 class Bank(Protocol):
-    """Whatever knows balances."""
+    """A chain or a model that knows the balances of accounts."""
 
     def balance(self, address: Address) -> int:
         """Return an account's balance in wei."""
@@ -22,7 +22,7 @@ def read_balances(bank: Bank, addresses: Iterable[Address]) -> dict[Address, int
 
 @dataclass(frozen=True, slots=True)
 class Flows:
-    """What came in since some moment, in wei; what went out is negative.
+    """The money that has flowed since some moment, in wei; what flowed out is negative.
 
     Attributes:
         accounts_wei: to everybody's accounts.

@@ -42,10 +42,10 @@ STAKES = Stakes(
 
 @dataclass(frozen=True)
 class Market:
-    """So many jobs for some agents.
+    """A market: a number of jobs for some agents.
 
     Attributes:
-        venue: where they are played.
+        venue: the referee and the accounts with which the jobs are played.
         agents: the providers.
         make_task: returns what the job of a number is about.
         jobs: how many there are.
@@ -80,7 +80,7 @@ class Market:
 
 @dataclass
 class _Booking:
-    """One job of a market, with whoever sits in it."""
+    """One job of a market, with the agents that take part in it."""
 
     market: Market
     witness: Witness
@@ -185,6 +185,6 @@ def open_market(setting: Setting, groups: Sequence[Group], jobs: int) -> Market:
 
 
 def take_stretch(task: Task, number: int) -> Task:
-    """Return the same task on other data: the batches of the stretch of this number."""
+    """Return the same task on other data: the stretch of batches that has this number."""
     first = number * task.steps
     return replace(task, batch=lambda step: task.batch(first + step))

@@ -1,6 +1,7 @@
-"""The way to a referee, along which schemes stand: calls wait there, and are seen before they are.
+"""A mempool: calls to the referee wait in it for a block, where schemes see and forestall them.
 
-Each block is open to the schemes, too. A refused call takes a block and its sender's gas.
+A scheme may put calls of its own into every block. A refused call takes a block, and costs its
+sender gas.
 """
 
 from collections.abc import Iterable, Sequence
@@ -31,17 +32,17 @@ class Refusal:
 
 
 class Mempool(Relay):
-    """A witnessed referee for one job, with schemes about.
+    """The mempool of one job, between the players, the schemes and a witnessed referee.
 
     Args:
         witness: the referee.
         job_id: the number that the job will have.
-        terms: its terms.
-        schemes: who stands by.
+        terms: the job's terms.
+        schemes: the actors that see every call before it is made.
 
     Attributes:
         played: the schemes' accepted calls.
-        refusals: what was refused, to them or to those whom they have forestalled.
+        refusals: the refused calls, of the schemes and of players whom they have forestalled.
     """
 
     def __init__(
@@ -67,7 +68,7 @@ class Mempool(Relay):
         return outcome
 
     def _send(self, call: Call) -> Outcome:
-        """Make a call; if it is refused, note what that has cost."""
+        """Make a call; if it is refused, note what the refusal has cost."""
         before_wei = self.balance(call.sender)
         try:
             return super().transact(
@@ -87,7 +88,7 @@ class Mempool(Relay):
                 return
 
     def act(self) -> bool:
-        """Let every scheme do what it wants to; return whether any has."""
+        """Make the calls that each scheme wants to make now; return whether there was one."""
         return sum(self._make(scheme, scheme.act(self._table)) for scheme in self._schemes) > 0
 
     def _make(self, scheme: Scheme, calls: Iterable[Call]) -> bool:

@@ -1,4 +1,4 @@
-"""A job of any length whose runs are known without being computed, and lies about it.
+"""A synthetic job of any length, whose runs are known without being computed, and lies about it.
 
 Every step multiplies two matrices that never change, over and over: y = x @ w, where all elements
 of x are the same, and all of w. So all elements of y are one and the same chain of fused
@@ -31,14 +31,14 @@ F32 = DType.FLOAT32
 X_BITS, W_BITS = 0x3F8CCCCD, 0xBE99999A
 """1.1 and -0.3: every sum is rounded."""
 SLOTS = 3
-"""The state: x, w and y."""
+"""The number of tensors in the state: x, w and y."""
 FIRST_PRODUCT = 2
-"""The operators: sources of x and w, products, and the sinks of x, w and the last product."""
+"""The first product; before it are sources of x and w, after the last the three sinks."""
 
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """How much there is of everything.
+    """The sizes of a synthetic job.
 
     The output of an operator has `rows` * `columns` elements, each a fold of `terms` terms.
     """
@@ -53,7 +53,7 @@ class Size:
 
 @dataclass(frozen=True, slots=True)
 class Lie:
-    """Where somebody's account departs from the truth.
+    """A lie: the place from which on a claimed history differs from the true one.
 
     In step `step`, from the output of `operator` on, elements from `element` on are wrong by the
     bits of `mask`, and so are their accumulators after more than `term` terms. Where `operator` is
@@ -70,7 +70,7 @@ class Lie:
 
 
 MIDDLE = Lie(step=0xAAAAA, operator=0xAAA, element=0xAAAAA, term=0xAAA)
-"""On the ways to it through the largest trees, left and right turns alternate."""
+"""A lie to which the paths through the largest trees turn left and right by turns."""
 
 
 @dataclass(frozen=True)
@@ -153,7 +153,7 @@ class _Silent(Behaviour):
 
 
 class PaperRun(Run):
-    """What one provider would have to show of such a job, honest or with a lie.
+    """One provider's run of a synthetic job, honest or not: whatever a dispute may ask of it.
 
     Args:
         task: the job.

@@ -9,10 +9,10 @@ from offchain.disputes.referee import Answer, Call, Outcome, Referee, transact_e
 
 
 class Relay:
-    """Passes everything on; those that stand in the way override what they do something about.
+    """A referee that passes every call and question on; subclasses override what they intercept.
 
     Args:
-        referee: the next one.
+        referee: the referee that gets the calls.
     """
 
     def __init__(self, referee: Referee) -> None:
@@ -20,12 +20,12 @@ class Relay:
 
     @property
     def chain_id(self) -> int:
-        """The chain on which it is."""
+        """The number of the chain on which the referee is."""
         return self.referee.chain_id
 
     @property
     def address(self) -> Address:
-        """Where it is there."""
+        """The referee's address on its chain."""
         return self.referee.address
 
     def transact(self, name: str, *args: Any, sender: Address, value_wei: int = 0) -> Outcome:

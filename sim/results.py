@@ -1,4 +1,4 @@
-"""What a job came to: who was right, who was paid, who was slashed, and what it cost whom."""
+"""The result of a job: who was right, who was paid, who was slashed, and what it cost whom."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -39,7 +39,7 @@ class Entry:
 
     Attributes:
         provider: its name; that of further accounts has their number behind a dot.
-        strategy: what it is counted under.
+        strategy: the strategy under which it is counted.
         behaviour: what it did, with its settings.
         is_right: whether it has shown the claim of an honest run.
         fate: what became of its bond.
@@ -96,7 +96,7 @@ class Party:
 
 @dataclass(frozen=True, slots=True)
 class Books:
-    """What it takes to judge a game that is over.
+    """The records by which a game that is over is judged.
 
     Attributes:
         game: the game.

@@ -32,12 +32,12 @@ class Seat:
 
 @dataclass
 class Table:
-    """What everybody sees of a job.
+    """The public view of a job.
 
     Attributes:
         witness: the referee; it is only read.
-        terms: the job's.
-        tournament: what its events have said.
+        terms: the job's terms.
+        tournament: the state of the tournament, from the job's events.
     """
 
     witness: Witness
@@ -56,7 +56,7 @@ class Table:
 
     @property
     def following(self) -> int:
-        """The first block in which a call can be."""
+        """The number of the first block that can have a call that is made now."""
         return self.witness.block_number() + 1
 
     def look(self) -> Tournament:
@@ -96,17 +96,17 @@ class Scheme:
             yield from self.dispute(table)
 
     def precede(self, table: Table, pending: Call) -> Iterator[Call]:
-        """Yield calls that get in before another's that waits."""
+        """Yield calls to be made before a call of somebody else that waits."""
         del table, pending
         yield from ()
 
     def hold(self, table: Table, pending: Call) -> int:
-        """Return for how many blocks another's call is kept out of the chain."""
+        """Return for how many blocks a call of somebody else is kept out of the chain."""
         del table, pending
         return 0
 
     def list_standing(self, table: Table, standing: Standing) -> Iterator[Seat]:
-        """Yield the accounts that stand somewhere."""
+        """Yield the accounts that have this standing in the job."""
         for seat in self.seats:
             if table.get_member(seat.address).standing is standing:
                 yield seat
@@ -128,7 +128,7 @@ class Scheme:
             yield Call("reveal", seat.address, (table.job_id, self.get_claim(seat), seat.salt))
 
     def dispute(self, table: Table) -> Iterator[Call]:
-        """Move where one can."""
+        """Make the moves that the accounts have in their matches."""
         for pair in list(table.look().boards):
             board = table.look().boards.get(pair)
             if board is not None:
@@ -145,12 +145,12 @@ class Scheme:
                 return
 
     def list_sides(self, pair: Pair) -> Iterator[tuple[int, Seat]]:
-        """Yield the sides of a match that are one's own, and whose accounts these are."""
+        """Yield the sides of a match that the scheme's accounts play, each with its account."""
         for side, address in enumerate((pair.first, pair.second)):
             yield from ((side, seat) for seat in self.seats if seat.address == address)
 
     def collect(self, table: Table) -> Iterator[Call]:
-        """Fetch what one is owed."""
+        """Collect what the accounts are owed."""
         for seat in self.seats:
             if table.get_debt(seat.address):
                 yield Call("collect", seat.address, (table.job_id,))

@@ -1,4 +1,4 @@
-"""Room for stores that nobody needs after a job: in memory where it fits, else on disk.
+"""Temporary directories for the stores of a job: in memory where they fit, else on disk.
 
 A store waits for the disk after every file, which costs a market of tiny jobs most of its time,
 and protects nothing here: a market that is killed starts again.

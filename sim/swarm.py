@@ -43,7 +43,7 @@ def open_swarm(lies: Sequence[Lie], stakes: Stakes = STAKES) -> "Swarm":
 
 @dataclass(slots=True)
 class Tally:
-    """How much a swarm and its opponent have done.
+    """The counts of a game between a swarm and one honest provider.
 
     Attributes:
         liars: how many there were.
@@ -108,7 +108,7 @@ class Swarm:
     Attributes:
         referee: where it is played.
         accounts: the honest provider's, who is the client too, and the liars'.
-        lies: what the liars say.
+        lies: the lie of each liar.
         stakes: money and clocks.
     """
 

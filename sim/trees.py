@@ -1,6 +1,6 @@
-"""Trees and tensors of any size that are mostly the same: only where they change is kept.
+"""Trees and tensors of any size whose content repeats, kept as runs of equal leaves and elements.
 
-With them commitments to histories that nobody computes, and to tensors that nobody could hold, are
+With them, commitments to histories that nobody computes, and to tensors that nobody could hold, are
 made, proven and disputed like any other.
 """
 

@@ -1,4 +1,4 @@
-"""The tricks by which somebody may try to make money of a referee, each of them a strategy.
+"""Tricks: strategies by which a provider may try to make money of the referee itself.
 
 They lie like the cheats, or work like the honest, and try to gain by how and when they call: every
 one is an attack on some other dispute game. What is expected is that none of them pays.
@@ -38,7 +38,7 @@ class ZeroClaim(Scheme):
         return ZERO
 
     def move(self, table: Table, board: Board) -> Iterator[Call]:
-        """Have nothing to show."""
+        """Make no move."""
         del table, board
         yield from ()
 
@@ -47,7 +47,7 @@ class LastBlock(Scheme):
     """Lies, and makes every move in the last block of its clock."""
 
     def move(self, table: Table, board: Board) -> Iterator[Call]:
-        """Wait, as long as one may."""
+        """Wait until the clock's last block."""
         if table.following >= board.position.deadline:
             yield from super().move(table, board)
 
@@ -103,7 +103,7 @@ def join(
     seats: Iterator[Seat] | Sequence[Seat],
     claim: Callable[[Seat], Digest],
 ) -> Iterator[Call]:
-    """Yield the late joining of some accounts, with what each claims."""
+    """Yield the calls by which some accounts join late, each with its claim."""
     for seat in seats:
         args = (table.job_id, claim(seat))
         yield Call("join", seat.address, args, table.terms.bond_wei)
@@ -118,7 +118,7 @@ class FrontRunner(Scheme):
         yield Call(pending.name, self.seats[0].address, pending.args, pending.value_wei)
 
     def act(self, table: Table) -> Iterator[Call]:
-        """Do nothing of one's own accord."""
+        """Make no call except copies."""
         del table
         yield from ()
 
@@ -176,7 +176,7 @@ class Grabber(Scheme):
                     yield Call("timeout", seat.address, (board.pair, board.position))
 
     def _repeat(self, table: Table, seat: Seat) -> Iterator[Call]:
-        """Yield what a member may do once, or not yet."""
+        """Yield calls that a member may make once only, or not yet."""
         own, job_id, top = seat.address, table.job_id, self.get_claim(seat)
         yield Call("commit", own, (job_id, top), table.terms.bond_wei)
         yield Call("reveal", own, (job_id, top, seat.salt))
@@ -186,36 +186,36 @@ class Grabber(Scheme):
 
 
 def draw_lie(task: Task, rng: np.random.Generator) -> Behaviour:
-    """Return a lie that is defended with all that it takes."""
+    """Return a behaviour that lies and defends its lie with every move."""
     return make_cheat("wrong-output", task, rng)
 
 
 def draw_both(task: Task, rng: np.random.Generator) -> list[Behaviour]:
-    """Return a lie, and the truth."""
+    """Return two behaviours, of which one lies and the other is honest."""
     return [draw_lie(task, rng), Behaviour()]
 
 
 def draw_truths(task: Task, rng: np.random.Generator) -> list[Behaviour]:
-    """Return the truth, three times."""
+    """Return three honest behaviours."""
     del task, rng
     return [Behaviour(), Behaviour(), Behaviour()]
 
 
 def draw_nothing(task: Task, rng: np.random.Generator) -> list[Behaviour]:
-    """Return what computes nothing."""
+    """Return the behaviour that computes nothing."""
     del task, rng
     return [Lazy(step=0)]
 
 
 @dataclass(frozen=True, slots=True)
 class Trick:
-    """What it takes to play a trick.
+    """A trick: the accounts that play it, what each of them runs, and by which scheme.
 
     Attributes:
-        draw: returns what each of its accounts runs.
-        accounts: how many these are.
-        scheme: how they are played; None: like those of anybody else.
-        is_client: whether the first of them opens the job, and pays for it.
+        draw: returns the behaviour that each of the accounts runs.
+        accounts: the number of accounts.
+        scheme: plays the accounts; None lets them join in time and move at once, as the honest do.
+        is_client: whether the first account opens the job, and pays for it.
     """
 
     draw: Callable[[Task, np.random.Generator], Sequence[Behaviour]] = field(

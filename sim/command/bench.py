@@ -1,4 +1,4 @@
-"""`moot bench`: ours beside stock torch, turn by turn in one process."""
+"""`moot bench`: times our kernels and stock torch, by turns in one process."""
 
 import json
 import os

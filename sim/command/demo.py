@@ -18,7 +18,7 @@ PROGRAM, SIZE = "gpt2", "small"
 STEPS, CHECKPOINT_EVERY = 8, 4
 CHEAT = "wrong-output:step=6,operator=mm_17"
 ROOM_BYTES = 1 << 30
-"""More than the demo's checkpoints take."""
+"""Room that the demo's stores ask for: more than its checkpoints take."""
 
 
 @click.command(short_help="Watch a dispute, move by move.")

@@ -1,4 +1,4 @@
-"""`moot market`: honest and dishonest providers, every job for real."""
+"""`moot market`: runs a market of honest and dishonest providers, whose jobs are really run."""
 
 import json
 from decimal import Decimal

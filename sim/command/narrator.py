@@ -1,4 +1,4 @@
-"""Tells a dispute move by move, each from the events that it has caused."""
+"""The narrator of a dispute: a line of text for every move, made from the events of the move."""
 
 from collections.abc import Sequence
 
@@ -20,7 +20,7 @@ _PLAIN = {
     "rule": "rules: the bounded verifier has recomputed the operator",
     "prove_sink": "shows the step's output that the state should contain",
 }
-"""What the calls mean that are always the same."""
+"""The text for each call whose meaning never varies."""
 
 _SHOWN = {
     Phase.INTERVAL: "commits to the states before it",
@@ -29,7 +29,7 @@ _SHOWN = {
     Phase.STATE: "shows its state",
     Phase.CHUNK: "shows its 256 bytes",
 }
-"""What a side does that enters a tree, or reaches a chunk, by the phase that it comes to."""
+"""What a side shows when it enters a tree or reaches a chunk, by the phase that begins then."""
 
 
 class Narrator:
@@ -78,7 +78,7 @@ class Narrator:
         return ", ".join(told if position.moves > 1 else told[-1:])
 
     def _name_leaf(self, position: Position) -> str:
-        """Name what was picked, which the facts say where it has been entered."""
+        """Name the leaf that was picked, which the facts have once its tree is entered."""
         facts, program = self._facts, self._session.task.program
         match position.phase:
             case Phase.INTERVAL:

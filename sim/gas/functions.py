@@ -1,4 +1,4 @@
-"""What the chain's scalar functions cost by themselves, as internal functions of the bytecode.
+"""The gas of the contract's scalar functions alone, as internal functions of its bytecode.
 
 A contract that imports the function's module reads the gas that is left before and after each call.
 What an assignment in the place of the call costs is taken off; what a first use of memory costs is

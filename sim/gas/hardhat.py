@@ -1,4 +1,4 @@
-"""The same figures as a file of the shape that `hardhat test --gas-stats-json` writes.
+"""Gas statistics in the format that `hardhat test --gas-stats-json` writes.
 
 A contract has a line for each of its functions, over all scenarios together: for tools that compare
 such files. Variants of the contract are left out.

@@ -1,4 +1,4 @@
-"""A call's gas by class of opcode, from the execution itself; the parts add up to the receipt."""
+"""The gas of a call by class of opcode, from its execution; the parts add up to the receipt."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping

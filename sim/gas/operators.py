@@ -1,4 +1,4 @@
-"""A job about one operator of a large step, of which somebody claims another element.
+"""A job about one operator of a large step, one element of whose output a liar has wrong.
 
 All elements of an input are the same. Of the operator's output only one element is computed, and
 all others are claimed to be 0: nobody disputes them, so that nobody ever computes them.
@@ -24,7 +24,7 @@ from sim.trees import EvenTensor, EvenTree
 
 OPERATORS = 1 << 12
 PLACE = 0xAAA
-"""Where the operator is: on the way to it left and right turns alternate."""
+"""The operator's index, to which the path through the tree turns left and right by turns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class Input:
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """An operator, and what of it is in dispute.
+    """An operator, with the element of its output that is in dispute.
 
     Attributes:
         node: the operator; an operand from node i is `inputs[i]`, at least one of which there is.
@@ -71,7 +71,7 @@ class OperatorTask(Task):
 
     @cached_property
     def inputs(self) -> tuple[EvenTensor, ...]:
-        """What the operator can read."""
+        """The tensors that the operator can read."""
         return tuple(each.tensor for each in self.subject.inputs)
 
     def hash_state(self, output: EvenTensor) -> Digest:
@@ -145,7 +145,7 @@ class _WrongTensor(EvenTensor):
 
 
 class OperatorRun(Run):
-    """What one provider would have to show of such a job.
+    """One provider's run of such a job: whatever a dispute may ask of it.
 
     Args:
         task: the job.

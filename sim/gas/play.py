@@ -24,7 +24,7 @@ from sim.paper import make_task as make_paper_task
 
 ACCOUNTS = 8
 SETTING = Setting(size="tiny", steps=4, checkpoint_every=2)
-"""How real programs are run."""
+"""The size and the length of the real programs that are run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Measured:
 class Stage:
     """A chain in memory with a referee for each arity, as new before every scenario.
 
-    What a call costs depends on what has happened on the chain before, so that nothing may.
+    The gas of a call depends on what has happened on the chain before, so all scenarios start alike.
 
     Args:
         node: the chain.
@@ -121,7 +121,7 @@ def _make_runs(scenario: Scenario, folder: Path) -> tuple[Task, Run, list[Run]]:
 
 
 def _let_rule(game: Game, verifier: Address) -> Game:
-    """Let a verifier decide: always for the honest member."""
+    """Name a verifier, who always decides for the honest member."""
 
     def rule(_: object, board: Any, __: object) -> Outcome:
         honest = game.players[0].address

@@ -1,4 +1,4 @@
-"""What is told of a scenario: its totals, its stages and its calls."""
+"""The report on a scenario: its totals, its stages and its calls."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -10,7 +10,7 @@ from sim.gas.play import Measured
 from sim.gas.rows import tabulate
 
 OPENING = "open_job"
-"""What a client pays for before there is anybody to disagree with."""
+"""The call that a client pays for before there is any provider."""
 _AROUND = {OPENING, "commit", "reveal", "join", "start_match", "settle", "collect"}
 _DECIDING = {"leaf", "prove_sink", "rule", "timeout"}
 NARROWING = frozenset(CALLS) - _AROUND - _DECIDING

@@ -1,4 +1,4 @@
-"""Measures whatever was asked for: scenarios, and the scalar functions as one more of them."""
+"""Measures scenarios by their names; all scalar functions together are one more scenario."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ Report = Callable[[str, int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """What was measured.
+    """The results of a measurement.
 
     Attributes:
         measured: the scenarios.
@@ -36,7 +36,7 @@ class Results:
 
     @property
     def lines(self) -> list[Line]:
-        """What a snapshot says of it."""
+        """The lines of a snapshot that has these results."""
         lines = [line for one in self.measured for line in make_lines(one)]
         if set(self.functions) == set(FUNCTIONS):
             lines += [

@@ -12,7 +12,7 @@ from offchain.disputes.game import Played
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """How some amounts of gas lie; the median is one of them, the lower one of two."""
+    """The least, the median and the greatest of some amounts of gas; of two medians the lower."""
 
     minimum: int
     median: int

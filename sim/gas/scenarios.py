@@ -16,7 +16,7 @@ class Scenario:
     Attributes:
         name: what it is called.
         about: what happens, in a few words.
-        size: how much there is of everything, if the job is in paper.
+        size: the sizes of the job, if it is a synthetic one (`sim.paper`).
         lies: what the liars of such a job claim.
         subject: the operator that a liar is wrong about, if the job is about one.
         program: the captured program that is run, if there is one.
@@ -39,7 +39,7 @@ class Scenario:
 
     @property
     def halvings(self) -> int | None:
-        """How many bits the place of the scalar operation has, if the job is in paper."""
+        """The bits of the position of the scalar operation, if the job is a synthetic one."""
         size = self.size
         if size is None:
             return None
@@ -51,11 +51,11 @@ class Scenario:
 
 LARGE = Size()
 SMALL = Size(checkpoints=16, operators=16, rows=8, columns=16, terms=16)
-"""For what does not depend on sizes."""
+"""The sizes of jobs whose cost does not depend on them."""
 
 
 def place_lie(size: Size) -> Lie:
-    """Return a lie on the ways to which left and right turns alternate, as far as trees go."""
+    """Return a lie to which the paths turn left and right by turns, as far down as trees go."""
     most = size.operators - SLOTS - 1
     return Lie(
         step=_shorten(MIDDLE.step, size.checkpoints - 2) * size.checkpoint_every
@@ -168,7 +168,7 @@ ARITIES = tuple(
     )
     for levels in range(1, MAX_ARITY_LOG2)
 )
-"""The reference on referees that are compiled for smaller openings."""
+"""The reference dispute on referees whose moves open fewer levels of a tree."""
 
 PROGRAMS = tuple(
     Scenario(f"program-{name}", f"training the {name}, as small as it comes", program=name)

@@ -41,12 +41,12 @@ class Line:
 
     @property
     def key(self) -> tuple[str, str]:
-        """What the line is about."""
+        """The scenario, the stage and the call that the line is about."""
         return self.scenario, self.call
 
     @property
     def amounts(self) -> tuple[int, int, int, int]:
-        """What it says."""
+        """The amounts of gas that the line states."""
         return self.count, self.minimum, self.median, self.maximum
 
     def __str__(self) -> str:

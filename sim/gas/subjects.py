@@ -116,7 +116,7 @@ KINDS: Mapping[str, Subject] = {
     "random": _random(),
     "source": _source(),
 }
-"""By the name of the kind; a search is argmax or argmin."""
+"""A subject for each kind of operator, by its name; a search is argmax or argmin."""
 
 _DEAREST = {
     Function.EXP: (0x0BECD7B0,),
@@ -131,7 +131,7 @@ FUNCTIONS: Mapping[str, Subject] = {
     function.name.lower(): _map(function, *(Input(F32, SHAPE, bits) for bits in operands))
     for function, operands in _DEAREST.items()
 }
-"""By the name of the function: the dearest of each family."""
+"""A subject for the dearest function of each family, by its name."""
 
 EMPTY = Subject(Node(Kind.MAP, Function.MUL, F32, (0, 64), (_read(0), _read(1))), (X, W))
 """An operator without elements, which cannot be wrong about any."""

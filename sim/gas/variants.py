@@ -1,4 +1,4 @@
-"""Puts referees on a chain, also such as are compiled for other openings than the source has."""
+"""Deploys referees: as the source has them, or compiled to open fewer levels in a move."""
 
 import re
 import tempfile
@@ -15,7 +15,7 @@ from offchain.commitments import tree
 from offchain.errors import CompileError
 
 ARITY_LOG2 = tree.MAX_ARITY_LOG2
-"""What the committed source has."""
+"""The levels of a tree that a move opens at most in the committed source."""
 _MODULE = "merkle.vy"
 
 
@@ -29,7 +29,7 @@ class Deployment:
 
 
 def deploy(chain: Chain, arity_log2: int) -> tuple[Contract, tuple[Deployment, ...]]:
-    """Deploy a referee whose moves open so many levels at most, and what it needs."""
+    """Deploy a referee whose moves open at most so many levels, and the contracts that it calls."""
     deployer = _Deployer(chain)
     with _open_sources(arity_log2) as folder:
         referee = deploy_referee(deployer, chain.accounts[0], folder)
@@ -38,7 +38,7 @@ def deploy(chain: Chain, arity_log2: int) -> tuple[Contract, tuple[Deployment, .
 
 @contextmanager
 def agreeing(arity_log2: int) -> Iterator[None]:
-    """Let the players open so many levels at most for a while, as such a referee wants it."""
+    """Let players open at most so many levels in a move, as a referee of this arity expects."""
     before = tree.MAX_ARITY_LOG2
     tree.MAX_ARITY_LOG2 = arity_log2
     try:
