@@ -39,7 +39,7 @@ class Measured:
 class Stage:
     """A chain in memory with a referee for each arity, as new before every scenario.
 
-    The gas of a call depends on what has happened on the chain before, so all scenarios start alike.
+    The gas of a call depends on what has happened on the chain before; all scenarios start alike.
 
     Args:
         node: the chain.

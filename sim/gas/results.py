@@ -70,7 +70,7 @@ def _describe(costs: Sequence[int]) -> dict[str, float]:
 
 
 def check_names(names: Sequence[str]) -> Sequence[str]:
-    """Return the names, or all that there are if there are none.
+    """Return the given names of scenarios, or all names when none is given.
 
     Raises:
         UsageError: nothing is called so.
