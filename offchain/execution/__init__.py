@@ -1,1 +1,1 @@
-"""Running programs: by the letter of their definition, and fast, to the same bits."""
+"""The executors of programs: a readable one by the definition, and a fast one with equal bits."""

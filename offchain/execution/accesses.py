@@ -1,4 +1,4 @@
-"""What accesses are on a domain: affine everywhere, or affine on boxes of it.
+"""The form of an access on a domain: affine everywhere, or affine on boxes of the domain.
 
 An access whose rows are in range on the whole domain is affine. Any other access is affine on boxes
 of the domain: once some variables are enumerated (a kernel's positions in a convolution, for

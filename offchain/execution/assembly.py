@@ -1,4 +1,4 @@
-"""From the operators of a region to the values of a fused kernel on one matrix."""
+"""The translation of a region's operators to the values of a fused kernel on one matrix."""
 
 from collections.abc import Collection, Sequence
 from itertools import pairwise
@@ -28,7 +28,7 @@ _PART_COLUMNS = 1 << 13
 
 
 class _Access(NamedTuple):
-    """What a member reads: an operand, on a domain of full or of row values."""
+    """A read of a member: one operand, on a domain of full or of row values."""
 
     operand: Operand
     sizes: Sizes
@@ -42,7 +42,7 @@ class _Access(NamedTuple):
 
 
 class _Layout(NamedTuple):
-    """Where an access finds its elements: a buffer, the first element, strides along the axes."""
+    """The layout of an access: a buffer, the first element, and the strides along the axes."""
 
     buffer: int
     offset: int
@@ -59,7 +59,7 @@ class Assembly:
         rows: the extents of the rows' axes.
         columns: the number of columns.
         last_columns: the number of columns at the end of the last of the rows' axes.
-        readers: what reads the operands from outside.
+        readers: one reader for each operand from outside.
         values: the values.
         numbers: index of each member -> the number of its value.
     """
@@ -182,7 +182,7 @@ class Assembly:
 
 
 def _list_accesses(member: Member) -> list[_Access]:
-    """Return what a member reads, from inside and from outside."""
+    """Return the accesses of a member, to values of the region and to tensors from outside."""
     node = member.node
     if member.role in {Role.FULL, Role.ROW}:
         is_row = member.role is Role.ROW

@@ -1,4 +1,4 @@
-"""Contractions: every one is a batch of matrix products of strided views or dense copies.
+"""The plans of contractions: batches of matrix products of strided views or dense copies.
 
 A variable of the domain belongs to the batch, to the rows (M), to the columns (N) or to the fold
 (K), by which of the two factors use it. The fold's variables keep their order, so a product that
@@ -229,7 +229,7 @@ def _assign_roles(sizes: Sizes, rank: int, used: Sequence[Sequence[int]]) -> tup
 def _find_nest(
     operand: Operand, sizes: Sizes, roles: _Roles, own: Sequence[int]
 ) -> list[int] | None:
-    """Return what a dense copy of a factor nests, or None if a view serves."""
+    """Return the variables that a dense copy of a factor nests, or None if a view serves."""
     strided = find_strided(operand.rows, sizes)
     if strided is not None and collapse_groups(sizes, (own, roles.fold), strided) is not None:
         return None

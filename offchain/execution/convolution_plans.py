@@ -1,4 +1,4 @@
-"""The choice among the ways to compute a contraction whose window slides over an image."""
+"""The choice of a plan for a contraction whose window slides over an image."""
 
 from collections.abc import Callable, Sequence
 from math import inf

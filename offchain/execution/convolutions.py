@@ -1,4 +1,4 @@
-"""Contractions whose one factor is a window that slides over an image: convolutions, in place.
+"""The plans of convolutions: contractions one factor of which is a window in an image.
 
 Where no coordinate leaves the image, an element's address is a sum of one number for each variable,
 and the kernel reads the image in place, through tables of these numbers. A box that a coordinate
@@ -42,7 +42,7 @@ _DEPTH = 1152
 """Steps of a block of the fold."""
 
 _PANEL_BYTES = 5 << 17
-"""What the packed columns of an item may take of the second-level cache."""
+"""Bytes of the second-level cache that the packed columns of an item may take."""
 
 _WINDOW_FLOATS = 1 << 16
 _MOST_ROWS = 2048
@@ -50,7 +50,7 @@ _MOST_ROWS = 2048
 
 _ITEMS_PER_THREAD = 2
 _GRAIN = 2**22
-"""Multiply-adds that are worth another thread."""
+"""Multiply-adds that make another thread worth its start."""
 
 
 class _Runs(NamedTuple):
@@ -82,7 +82,7 @@ class _Item(NamedTuple):
 
 
 class Tensors(NamedTuple):
-    """The flat tensors of a call, and what the sums of each group's columns start from."""
+    """The flat tensors of a call, and the start values of the sums of each group's columns."""
 
     image: Array
     other: Array
@@ -135,7 +135,7 @@ class Convolution:
         return list(iterate_slabs(whole, tuple(shared), lambda box: count(box, fold), limit))
 
     def _get_fold(self, part: Ranges, chunk: int) -> list[range]:
-        """Return a part, or what a block of the fold has of it."""
+        """Return a part, or the share of it that a block of the fold has."""
         whole = self._sizes
         block = self._chunks[chunk]
         cut_up = [v for v in self._form.fold if len(block[v]) < whole[v]]
@@ -316,7 +316,7 @@ class Convolution:
         return out
 
     def _get_starts(self, init: Array) -> Array:
-        """Return what the sums of each group's columns start from, and some zeros more."""
+        """Return the start values of the sums of each group's columns, and some zeros more."""
         form = self._form
         kept = (*form.batch, *form.columns)
         values = init[tuple(slice(None) if v in kept else 0 for v in range(init.ndim))]

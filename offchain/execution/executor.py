@@ -28,14 +28,14 @@ Observe = Callable[[int, Array], None]
 """(index of an operator, its output): may keep the output, must not write to it."""
 
 Patch = Callable[[int, Array], Array]
-"""(index of an operator, its output) -> what takes its place; must not write to the output."""
+"""(index of an operator, its output) -> a tensor in its place; must not write to the output."""
 
 Watch = Callable[[Sequence[int], float], None]
 """(indices of operators that run together, the seconds that they took)."""
 
 
 class _Job(NamedTuple):
-    """A task ready to run: what it reads, and (tensors, step) -> the outputs of `task.kept`.
+    """A task ready to run: its operands, and (tensors, step) -> the outputs of `task.kept`.
 
     Nobody reads `dead_slots` of the state after it, and the run may let them die.
     """

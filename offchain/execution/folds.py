@@ -1,4 +1,4 @@
-"""Reductions: every one folds the rows of a matrix that is a strided view or a dense copy."""
+"""The plans of reductions, which fold the rows of a matrix: a strided view or a dense copy."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -104,7 +104,7 @@ class _Slab:
 
 
 def _find_nest(operand: Operand, sizes: tuple[int, ...], rank: int) -> list[int] | None:
-    """Return what a dense copy of the matrix nests, or None if a view serves."""
+    """Return the variables that a dense copy of the matrix nests, or None if a view serves."""
     groups = (range(rank), range(rank, len(sizes)))
     strided = find_strided(operand.rows, sizes)
     if strided is not None and collapse_groups(sizes, groups, strided) is not None:

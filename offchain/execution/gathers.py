@@ -1,4 +1,4 @@
-"""Gathers: whole blocks of the data are copied by the values of the index operands."""
+"""The plans of gathers, which copy whole blocks of the data by the values of the indices."""
 
 from collections.abc import Sequence
 from math import prod

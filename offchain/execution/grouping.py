@@ -1,4 +1,4 @@
-"""Which operators run together: connected ones that fit on the rows and columns of one matrix."""
+"""The grouping of operators: connected ones that fit on one matrix run together."""
 
 from collections.abc import Collection, Mapping, Sequence
 
@@ -23,7 +23,7 @@ from offchain.programs.graph import Kind, Node, Operand, Origin, Program
 
 _MAX_MEMBERS = 64
 _WINDOW = 96
-"""How far behind the first member of a group the others may be."""
+"""The greatest distance of a member behind the first member of its group, in operators."""
 
 _LEAST_ELEMENTS = 1 << 10
 """Elements, of all members, that are worth a kernel of their own."""
@@ -32,7 +32,7 @@ _SMALL_OPERATOR = 16
 """Elements times fold steps of an operator that may be computed early, so that others fuse."""
 
 _MAX_EARLY = 16
-"""How many operators may be computed early for a group."""
+"""The greatest number of operators that are computed early for a group."""
 
 _MAX_COLUMNS = 1 << 17
 _FEW_ROWS = 16
@@ -142,7 +142,7 @@ def _find_group(
 def _find_early(
     program: Program, wanted: Sequence[int], members: Collection[int], done: Collection[int]
 ) -> set[int] | None:
-    """Return what has to be computed first, if it is small and needs no member of the group."""
+    """Return the operators to compute first, if they are small and need no member of the group."""
     found: set[int] = set()
     waiting = list(wanted)
     while waiting:
@@ -158,7 +158,7 @@ def _find_early(
 
 
 class _Growing:
-    """A group while it is found.
+    """A group that is still growing.
 
     Args:
         first: index of its first member.
@@ -181,7 +181,7 @@ class _Growing:
         self.add(first, node)
 
     def add(self, index: int, node: Node) -> bool:
-        """Let a node join if it fits; what it reads is inside, or there before."""
+        """Let a node join if it fits and its operands are in the group or computed before it."""
         columns = self._columns
         folded = None
         if node.kind is Kind.GATHER:

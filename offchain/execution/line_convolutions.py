@@ -1,4 +1,4 @@
-"""Contractions of a sliding window with few columns, such as depthwise convolutions.
+"""The plans of convolutions with few columns, such as depthwise ones.
 
 Each of the variables that choose a plane of the image moves the window as a whole, so that all
 windows of a box have the same tables.
@@ -31,16 +31,16 @@ from offchain.execution.sliding import Ranges, Window, cut, find_window, fix
 Integers = npt.NDArray[np.int64]
 
 _WINDOW_FLOATS = 1 << 16
-"""What a window should take of the second-level cache."""
+"""Floats of the second-level cache that a window should take."""
 
 _MOST_WINDOW_FLOATS = 1 << 20
-"""What it may take where it cannot be cut; larger ones are left to the general way."""
+"""Floats that a window may take which cannot be cut; larger ones are left to `Convolution`."""
 
 _ITEMS_PER_THREAD = 4
 
 
 class _Box(NamedTuple):
-    """What the kernel is told of a box of rows (`multiply_lines`)."""
+    """A box of rows, as the kernel takes it (`multiply_lines`)."""
 
     geometry: Integers
     planes: Integers

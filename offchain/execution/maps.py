@@ -1,4 +1,4 @@
-"""Maps, one by one: by blocks, so that threads can share them."""
+"""The plans of maps that are computed one by one, in blocks that threads share."""
 
 from collections.abc import Sequence
 from math import prod
@@ -15,7 +15,7 @@ from offchain.programs.graph import Node, Operand, Origin
 
 _BLOCK_ELEMENTS = 1 << 14
 _GRAIN_ELEMENTS = 1 << 18
-"""Elements that are worth another thread."""
+"""Elements that make another thread worth its start."""
 
 
 def is_identity(operand: Operand, sizes: Sizes) -> bool:

@@ -1,4 +1,4 @@
-"""Whether a run fits into memory, which is said before it starts."""
+"""The check that a run fits into memory, before it starts."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from offchain.execution.schedule import Task
 from offchain.programs.graph import Origin, Program
 
 _NEGLIGIBLE_BYTES = 1 << 20
-"""What is not worth a question to the system."""
+"""Bytes below which the system is not asked."""
 
 _SYSTEM = Path("/proc/meminfo")
 _OWN_GROUP = Path("/sys/fs/cgroup")
@@ -77,7 +77,7 @@ def _read_system() -> int | None:
 
 
 def _read_group() -> int | None:
-    """Return what the limit of this process's control group leaves, None where it has none."""
+    """Return the bytes that the process's control group leaves, None where it has no limit."""
     try:
         limit, used = ((_OWN_GROUP / f"memory.{name}").read_text() for name in ("max", "current"))
         return max(0, int(limit) - int(used))

@@ -1,4 +1,4 @@
-"""Moves: copies of one or several operands, box by box."""
+"""The plans of moves, which copy one or several operands box by box."""
 
 from collections.abc import Sequence
 from itertools import combinations

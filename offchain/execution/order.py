@@ -1,6 +1,6 @@
-"""An order of a step's tasks in which tensors die early, and the slots of the state that die.
+"""The order of a step's tasks, in which tensors die early, and the slots of the state that die.
 
-What takes memory is a storage: an operator's own output, or a slot of the state. The output of an
+Memory is taken by storages: operators' own outputs, and slots of the state. The output of an
 operator that is an alias of a whole tensor lies in that tensor's storage.
 """
 
@@ -43,7 +43,7 @@ def count_bytes(program: Program, storage: Storage) -> int:
 
 
 class _Account:
-    """What is still to be read, as a run proceeds.
+    """The account of the reads that are still to come, as a run proceeds.
 
     Args:
         program: the program.

@@ -1,4 +1,4 @@
-"""All accumulators of one element of a fold, which a dispute about the element is about."""
+"""The accumulators of one element of a fold, among which a dispute about it is narrowed."""
 
 from collections.abc import Mapping, Sequence
 

@@ -1,4 +1,4 @@
-"""The plan of every operator kind: what its shapes and accesses fix, worked out once."""
+"""The choice of a plan for each operator; a plan holds all that shapes and accesses fix."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -21,7 +21,7 @@ from offchain.programs.graph import Kind, Node
 
 
 class Plan(Protocol):
-    """Computes the output of one operator, again and again."""
+    """A plan that computes the output of one operator as often as it is asked."""
 
     def run(self, flats: Sequence[Array | None], step: int) -> Array:
         """Return the output.

@@ -1,4 +1,4 @@
-"""Regions: operators that one fused kernel computes together, block of rows by block of rows."""
+"""The plans of regions: operators that one fused kernel computes, block of rows by block."""
 
 import ctypes
 import threading
@@ -17,18 +17,18 @@ from offchain.execution.kernels.threads import share
 from offchain.execution.roles import Group
 
 _BLOCK_BYTES = 12 << 10
-"""What the rows of a block take in all operands and outputs: they stay in a core's first cache."""
+"""Bytes of a block's rows in all operands and outputs, which stay in a core's first cache."""
 
 _MAX_BLOCK_BYTES = 1 << 18
-"""What a block may take so that it has a few rows: they stay in a core's second cache."""
+"""Bytes that a block of a few rows may take, which stay in a core's second cache."""
 
 _FEW_ROWS = 4
 
 _GRAIN_BYTES = 1 << 21
-"""Work that is worth another thread, in bytes that are moved in the same time."""
+"""Work that makes another thread worth its start, in bytes moved in the same time."""
 
 _TRANSCENDENTAL_BYTES = 20
-"""What a transcendental function of one element costs, in the same unit."""
+"""The cost of a transcendental function of one element, in the same unit."""
 
 _ALIGNMENT = 64
 
@@ -41,7 +41,7 @@ class FusedRegion:
         kept: indices of the members whose outputs are wanted.
 
     Attributes:
-        operands: what the region reads from outside, constants excepted.
+        operands: the accesses to tensors from outside the region.
     """
 
     def __init__(self, group: Group, kept: Collection[int]) -> None:

@@ -1,7 +1,7 @@
-"""What part an operator can play in a region: values on the rows and the columns of a matrix.
+"""The roles of operators in a region, whose values lie on the rows and columns of a matrix.
 
-All values of a region are on one domain of `rows` times `columns` elements, in row-major order;
-whatever shape an operator gives to it. An operator is *full* if it has an element for each, *row*
+All values of a region are on one domain of `rows` times `columns` elements, in row-major order,
+whatever shapes the operators have. An operator is *full* if it has an element for each, *row*
 if it has one for every row. A fold of every row is either one operator or two: *lanes*, which folds
 every so-many-th column, and then the fold of the lanes. A gather may *pick* one column of every
 row, and a scatter may be full: of all columns of a row, it writes to one.
@@ -23,7 +23,7 @@ _POSITIONS = frozenset({Function.ARGMAX, Function.ARGMIN})
 
 
 class Role(Enum):
-    """The part of an operator in a region."""
+    """The role of an operator in a region."""
 
     FULL = "full"
     ROW = "row"
@@ -42,7 +42,7 @@ class Member:
 
 
 class Folded(NamedTuple):
-    """What a reduction folds: the rows of a matrix.
+    """The operand of a reduction that folds the rows of a matrix.
 
     Attributes:
         operand: the access on the matrix; its last variable is the column.
@@ -78,7 +78,7 @@ def is_broadcast(operand: Operand, sizes: Sizes, columns: int) -> bool:
 
 
 def as_folded(node: Node) -> Folded | None:
-    """Return what a reduction folds if it folds rows of neighbouring elements, otherwise None."""
+    """Return the rows that a reduction folds, None if their elements are not neighbours."""
     folded = find_matrix(node)
     if folded is None:
         return None
@@ -140,7 +140,7 @@ def _count_inside(row: Row) -> int:
 
 
 class Group(NamedTuple):
-    """Operators that make up a region.
+    """The operators of a region.
 
     Attributes:
         members: the operators, ascending.

@@ -1,4 +1,4 @@
-"""The scalar functions on arrays: what `arithmetic.evaluate` computes, but for the bits of a NaN.
+"""The scalar functions on arrays, equal to `arithmetic.evaluate` but for the bits of a NaN.
 
 Each writes into its first argument, an array of the result's type, and takes operands that
 broadcast to its shape. NumPy's add, subtract, multiply, divide, square root and rounding are those

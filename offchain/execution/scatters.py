@@ -1,4 +1,4 @@
-"""Scatters: every position of the fold lands on the part of the output that its indices name."""
+"""The plans of scatters, which fold elements of a source into the elements that indices name."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -28,7 +28,7 @@ from offchain.execution.views import Reader, view
 from offchain.programs.graph import Node, Operand
 
 _GRAIN = 1 << 16
-"""Elements of the source that are worth another thread."""
+"""Elements of the source that make another thread worth its start."""
 
 _Fold = Callable[[Array, Integers, Array], None]
 """(buffer, rows, matrix): folds the matrix's rows, in order, into these rows of the buffer."""
@@ -192,7 +192,7 @@ def _plan_matrix(operand: Operand, sizes: Sizes, split: int) -> tuple[Reader, St
 
 
 def _get_apply(node: Node) -> Apply:
-    """Return what a source element does to an accumulator."""
+    """Return the function by which a source element changes an accumulator."""
     dtype = node.dtype
     if node.function is Function.COPY:
         copy = get_function(Function.COPY, (dtype,), dtype)

@@ -1,4 +1,4 @@
-"""Which operators run together, in which order, and when a tensor is dead."""
+"""The schedule of a run: its tasks in their order, and the tensors that die after each."""
 
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
@@ -8,7 +8,7 @@ from offchain.programs.graph import Program
 
 
 class Task(NamedTuple):
-    """Operators that run together: one, or a group.
+    """A task: one operator, or a group of operators that run together.
 
     Attributes:
         unit: the group, or the index of the one operator.

@@ -1,4 +1,4 @@
-"""Reductions of rows that lie in several segments, such as a channel of every image of a batch."""
+"""The plans of reductions of rows in segments, such as a channel of every image of a batch."""
 
 from collections.abc import Sequence
 from math import prod
@@ -18,7 +18,7 @@ from offchain.programs.graph import Node
 
 _LEAST_ROWS = 4
 _GRAIN_BYTES = 1 << 20
-"""Bytes of the operand that are worth another thread."""
+"""Bytes of the operand that make another thread worth its start."""
 
 
 class Segmented(NamedTuple):
@@ -63,7 +63,7 @@ class SegmentedReduction:
     """The plan of a reduction of rows in segments.
 
     Attributes:
-        operands: what it reads: one tensor.
+        operands: the access to the one tensor that is reduced.
     """
 
     def __init__(self, segmented: Segmented) -> None:

@@ -1,4 +1,4 @@
-"""What contractions of a sliding window are: roles of the variables, parts, windows and boxes.
+"""The form of contractions whose window slides over an image: roles, parts, windows and boxes.
 
 One factor is the image, whose coordinates may leave its tensor and may be quotients; the other is a
 strided view. The image's variables are rows, the other factor's are columns, those of both are the
@@ -27,7 +27,7 @@ from offchain.execution.accesses import (
 from offchain.programs.graph import Node, Operand, Origin, Row
 
 Ranges = Sequence[range]
-"""A box: what each variable of a domain runs through."""
+"""A box: the range of each variable of a domain."""
 
 _ZEROS = (0, 1 << 31)
 _LEAST_SAVING = 32
@@ -231,7 +231,7 @@ def find_direct(image: Operand, ranges: Ranges) -> Strided | None:
 
 
 def join(ranges: Ranges, others: Ranges, variables: Sequence[int]) -> list[range]:
-    """Return a box in which some variables run through what they do in another."""
+    """Return a box in which some variables have their ranges of another box."""
     return [others[v] if v in variables else r for v, r in enumerate(ranges)]
 
 

@@ -1,4 +1,4 @@
-"""Reductions along an outer axis: one operator, or two that fold lanes and then their results."""
+"""The plans of reductions along an outer axis: of one operator, or of lanes and their fold."""
 
 from collections.abc import Sequence
 from math import prod
@@ -20,14 +20,14 @@ from offchain.programs.graph import Node, Origin
 _LEAST_COLUMNS = 8
 _MAX_MATRICES = 1 << 12
 _GRAIN_BYTES = 1 << 21
-"""Bytes of the operand that are worth another thread."""
+"""Bytes of the operand that make another thread worth its start."""
 
 
 class Stack(NamedTuple):
-    """Matrices whose columns are folded.
+    """A stack of matrices whose columns are folded.
 
     Attributes:
-        reader: what reads the operand.
+        reader: the reader of the operand.
         outer: how many matrices there are along each of several axes.
         strides: how far apart they are along each axis, in elements.
         columns: the columns of each.
@@ -54,7 +54,7 @@ class Vertical(NamedTuple):
 
 
 def find_stack(node: Node) -> Stack | None:
-    """Return what a reduction folds if neighbouring results come from neighbouring elements."""
+    """Return the stack that a reduction folds, if neighbouring results come from neighbours."""
     folded = find_matrix(node)
     if folded is None or node.function not in emit.EXPRESSIBLE:
         return None
@@ -70,7 +70,7 @@ def find_stack(node: Node) -> Stack | None:
 
 
 def is_fold_of(node: Node, index: int, lanes: Node) -> bool:
-    """Whether a node folds what the operator of this index has folded in lanes."""
+    """Whether a node folds the lanes that the operator of this index has folded."""
     folded = find_matrix(node)
     if folded is None or folded.lanes is not None or node.function not in emit.EXPRESSIBLE:
         return False
@@ -84,7 +84,7 @@ class VerticalReduction:
     """The plan of a reduction along an outer axis.
 
     Attributes:
-        operands: what it reads: one tensor.
+        operands: the access to the one tensor that is reduced.
     """
 
     def __init__(self, vertical: Vertical) -> None:

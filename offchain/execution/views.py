@@ -1,4 +1,4 @@
-"""Reading operands fast: a strided view of the operand where the access is affine, or a dense copy.
+"""Fast readers of operands: a strided view where the access is affine, otherwise a dense copy.
 
 A dense copy is filled with the access's fill value and then box by box.
 """
@@ -36,7 +36,7 @@ def view(buffer: Array, shape: Sizes, strided: Strided) -> Array:
 
 
 class Reader:
-    """Reads an operand on a domain, as a contiguous buffer and a fixed strided view of it.
+    """A reader of an operand on a domain: a contiguous buffer, and a fixed strided view of it.
 
     Args:
         operand: the operand.
@@ -91,7 +91,7 @@ class Reader:
 
 
 class Filler:
-    """Writes an access's elements into an array over its domain.
+    """A writer of an access's elements into an array over its domain.
 
     Args:
         operand: the operand; a constant is an access without rows.

@@ -1,8 +1,8 @@
-"""Memory for tensors, used again: fresh pages cost more than most operators that fill them.
+"""A pool of memory for tensors: fresh pages cost more than most operators that fill them.
 
 A block goes back to the pool when the last array on it is gone, and never before: whoever holds an
-array, or a view of one, holds its block. What is in use and what waits to be used again are never
-more, together, than a fifth above the most that was in use at once.
+array, or a view of one, holds its block. Blocks in use and blocks in the pool together never take
+more than a fifth above the most that was in use at once.
 """
 
 import os
@@ -20,10 +20,10 @@ _LEAST_BYTES = 1 << 16
 
 _ALIGNMENT = 64
 _FIT = 1.5
-"""How much larger than what is asked for a block may be that waits."""
+"""The greatest ratio of a waiting block's size to the size that is asked for."""
 
 _SLACK = 1.2
-"""What may be held, for each byte that was in use when the most was."""
+"""The greatest ratio of the bytes that are held to the most that were in use at once."""
 
 _STEPS_PER_DOUBLING = 8
 """Sizes of blocks between a power of two and the next; a block is at most an eighth too large."""
@@ -46,12 +46,12 @@ def zeros(shape: Sequence[int], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
 
 
 def get_idle_bytes() -> int:
-    """Return how much memory waits to be used again."""
+    """Return the bytes of the blocks that wait in the pool."""
     return _pool.idle_bytes
 
 
 def release() -> None:
-    """Give the memory that waits to be used again back to the system."""
+    """Give the blocks that wait in the pool back to the system."""
     _pool.clear()
 
 
@@ -97,7 +97,7 @@ class _Pool:
         return _make_block(size)
 
     def put(self, block: _Block) -> None:
-        """Let a block wait."""
+        """Take a block back into the pool."""
         with self._lock:
             self._idle.setdefault(block.size, []).append(block)
             self._idle.move_to_end(block.size)

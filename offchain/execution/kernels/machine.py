@@ -1,4 +1,4 @@
-"""What the processor can do, and the width of vectors that all kernels use.
+"""The processor's features, and the width of the vectors that all kernels use.
 
 The width changes speed only, never a bit of a result. It is the widest that the processor has,
 unless the environment variable MOOT_VECTOR_BITS, which is read once, says 512, 256 or 128.
@@ -37,7 +37,7 @@ def require_fma(features: str, architecture: str) -> None:
 
 
 def get_features() -> str:
-    """What numba compiles for, as LLVM writes it."""
+    """The features that numba compiles for, as LLVM writes them."""
     chosen: str | None = vars(config)["CPU_FEATURES"]
     return str(get_host_cpu_features()) if chosen is None else chosen
 
@@ -58,7 +58,7 @@ def compute_width_bits(setting: str | None, features: str) -> int:
 
 
 def narrow_features(features: str, width_bits: int) -> str:
-    """What is left of a processor's features without those of vectors wider than `width_bits`."""
+    """A processor's features without those of vectors wider than `width_bits`."""
     return features if width_bits == 512 else features.replace("+avx512", "-avx512")
 
 

@@ -26,7 +26,7 @@ _FORMAT = b"moot object 1\n"
 _DIGEST_BYTES = hashlib.sha256().digest_size
 
 _engines: list[binding.ExecutionEngine] = []
-"""What owns the machine code, which lives as long as the process."""
+"""The owners of the machine code, which lives as long as the process."""
 
 
 def load(module: ir.Module, name: str, *parameters: type) -> Entry:

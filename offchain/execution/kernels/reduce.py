@@ -28,7 +28,7 @@ _WIDE_BLOCK = 16 * _LANES
 """Rows that are folded together, 16 elements of each in turn, if they lie side by side."""
 
 _GRAIN = 2**17
-"""Elements that are worth another thread."""
+"""Elements that make another thread worth its start."""
 
 _ADD, _MAX, _MIN = 0, 1, 2
 _OPERATIONS = {"add": _ADD, "max": _MAX, "min": _MIN}

@@ -1,4 +1,4 @@
-"""Scatters: what sources with the same target become, in ascending order of the source."""
+"""Kernels that add or assign sources to their targets, in ascending order of the source."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ _LINE = 16
 """Columns in a cache line."""
 
 _GRAIN = 2**16
-"""Additions that are worth another thread."""
+"""Additions that make another thread worth its start."""
 
 
 def scatter_add_rows(target_rows: Integers, source: Floats, out: Floats) -> None:

@@ -8,9 +8,9 @@ work queue may not be entered from two threads at once, and both make kernels se
 to compile. (torch's own idle threads spin for some milliseconds after each of its parallel regions;
 `torch.set_num_threads(1)` avoids that.)
 
-A scheduler that likes to leave cores idle wakes a thread on the core of the one that wakes it, or
-moves that one to the core of the other, and needs milliseconds to find that both want to run. So
-whoever asks stays on its core while it shares work, and helpers are kept off that core.
+An operating system that likes to leave cores idle puts a woken thread on the core of the thread
+that wakes it, and takes milliseconds to part the two. So the thread that shares out work stays on
+its core meanwhile, and helpers are kept off that core.
 """
 
 import ctypes
@@ -26,7 +26,7 @@ from queue import SimpleQueue
 from offchain.arithmetic.environment import require_standard, set_standard_environment
 
 _RANGES_PER_THREAD = 4
-"""So that a thread that loses its core for a while does not hold up the others."""
+"""Ranges for each thread: enough that one without a core does not hold up the others."""
 
 _get_core = getattr(ctypes.PyDLL(None), "sched_getcpu", None)
 
@@ -112,7 +112,7 @@ def _bind(thread: int, cores: set[int]) -> None:
 
 
 def _work_off(work: _Work, ranges: deque[tuple[int, int]]) -> None:
-    """Do what is left to do; after an error, nothing is."""
+    """Work until no range is left; after an error, drop the ranges that are."""
     _thread.is_sharing = True
     try:
         while ranges:
@@ -129,7 +129,7 @@ def _work_off(work: _Work, ranges: deque[tuple[int, int]]) -> None:
 
 
 class _Thread(threading.local):
-    """Whether a thread works on a part of shared work; it could wait forever for other parts."""
+    """A thread's note that it works on shared work, of which it must not wait for other parts."""
 
     is_sharing = False
 
@@ -149,7 +149,7 @@ class _Task:
         self._error: BaseException | None = None
 
     def run(self) -> None:
-        """Take part, unless the one who asked has finished."""
+        """Work off ranges, unless the thread that shares the work out has finished."""
         if not self._claim.acquire(blocking=False):
             return
         set_standard_environment()  # whatever the thread inherited, or was left with

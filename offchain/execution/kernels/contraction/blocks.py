@@ -1,4 +1,4 @@
-"""Blocks of a product: what is packed, what is read where it lies, and in which order of tiles."""
+"""The blocks of a matrix product: packed or read in place, and multiplied tile by tile."""
 
 import numpy as np
 import numpy.typing as npt
@@ -19,14 +19,14 @@ from offchain.execution.kernels.vectors import LANES
 Floats = npt.NDArray[np.float32]
 
 SPARE_BYTES = COLUMNS * FLOAT_BYTES
-"""What the scratch memory needs beyond packed panels."""
+"""Bytes of scratch memory beyond the packed panels."""
 
 _REUSES_OF_A = 512
 _REUSES_OF_B = 256
 """Columns, or rows, from which packing an operand costs little beside multiplying it."""
 
 _SECOND_CACHE_BYTES = 2**18
-"""What surely stays in the second-level cache, beside other things."""
+"""Bytes that surely stay in the second-level cache, beside other things."""
 
 _CONFLICTING_BYTES = 2048
 """Rows whose distance is a multiple of this drive each other out of the first-level cache."""
@@ -126,7 +126,7 @@ def _multiply_block(
     scratch: int,
     group: int,
 ) -> None:
-    """Compute a block from what lies at `start`, with a column step of 0 if all of it is equal."""
+    """Compute a block from the sums at `start`; a column step of 0 says that all are equal."""
     (m, depth), n = a.shape, b.shape[1]
     a_panel, b_panel = panel_bytes(depth, A_STEP_BYTES), panel_bytes(depth, B_STEP_BYTES)
     unpacked_n = _count_unpacked_columns(b, m)

@@ -49,11 +49,11 @@ _VECTOR = ir.VectorType(FLOAT, LANES)
 _BITS = ir.VectorType(INDEX, LANES)
 _MINUS_ZERO, _EXPONENT = -(2**31), 0x7F800000
 _REGISTER = "w" if platform.machine().lower() in ("aarch64", "arm64") else "v"
-"""What LLVM calls a vector register."""
+"""LLVM's constraint for a vector register."""
 
 
 class Block(NamedTuple):
-    """What the kernel is told of a box of rows and a block of k, as int64; offsets are in bytes.
+    """A box of rows and a block of k, as the kernel takes them: int64, offsets in bytes.
 
     Attributes:
         rows: address of the offsets of the rows from their origin; a last entry repeats any row.

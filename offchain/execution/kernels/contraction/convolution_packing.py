@@ -1,4 +1,4 @@
-"""What convolutions copy before they multiply: windows of an image, and panels of columns."""
+"""The copies that convolutions make first: windows of an image, and panels of columns."""
 
 import threading
 from collections.abc import Callable, Sequence

@@ -47,7 +47,7 @@ _PART = 768
 
 _PARTS_PER_THREAD = 4
 _GRAIN = 2**22
-"""Multiply-adds that are worth another thread."""
+"""Multiply-adds that make another thread worth its start."""
 
 _FEW_ROWS = 64
 """Rows up to which turning the result costs less than turning b."""
@@ -148,7 +148,7 @@ def _multiply_few_rows(a: Floats, b: Floats, init: Floats, out: Floats) -> None:
 
 
 class _Plan(NamedTuple):
-    """How a product is divided."""
+    """The division of a product into blocks."""
 
     group: int
     depth: int

@@ -38,7 +38,7 @@ _SCRATCH_STEP_BYTES = 2 * VECTOR_BYTES
 def multiply_tile(
     builder: ir.IRBuilder, rows: ir.Value, columns: ir.Value, *words: ir.Value
 ) -> None:
-    """Write what lies at `source` plus the products of two panels to `target`.
+    """Write the sums at `source` plus the products of two panels to `target`.
 
     An odd number of rows is rounded up, and columns to whole vectors: panels have to be readable
     that far, but what lies there may be anything. Arguments:

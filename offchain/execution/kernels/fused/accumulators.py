@@ -20,11 +20,11 @@ _LAST_BIT = 31
 
 @dataclass(frozen=True, slots=True)
 class Accumulator:
-    """How one fold accumulates.
+    """The accumulation of one fold.
 
     Attributes:
-        function: what folds.
-        dtype: the type of what is folded.
+        function: the function that folds.
+        dtype: the type of the elements that are folded.
     """
 
     function: Function
@@ -40,7 +40,7 @@ class Accumulator:
         return self.enter(builder, emit.constant(self.dtype, bits, lanes))
 
     def enter(self, builder: ir.IRBuilder, value: ir.Value) -> ir.Value:
-        """What an operand is to the accumulators."""
+        """The operand in the form in which it is accumulated."""
         if not self.is_ordered:
             return value
         kind = ir.VectorType(INDEX, value.type.count)
@@ -50,7 +50,7 @@ class Accumulator:
         return builder.select(is_nan, nan, _reorder(builder, bits))
 
     def step(self, builder: ir.IRBuilder, before: ir.Value, operand: ir.Value) -> ir.Value:
-        """The accumulators after a step with what was an operand."""
+        """The accumulators after a step with an operand that `enter` has returned."""
         if self.is_ordered:
             return vectors.call(builder, "llvm.smax", [before, operand])
         types = (self.dtype, self.dtype)

@@ -27,7 +27,7 @@ _SIDE_BY_SIDE = 2
 
 
 class ColumnPass:
-    """Writes one pass over one row.
+    """The writer of one pass over one row.
 
     Args:
         frame: the kernel's frame.
@@ -68,7 +68,7 @@ class ColumnPass:
         return wide if is_worth else self._frame.width
 
     def _prepare(self, index: int) -> None:
-        """Work out what is the same for the whole row."""
+        """Compute the values that are the same for the whole row."""
         frame, value = self._frame, self._values[index]
         if isinstance(value, Constant):
             self._same[index] = emit.constant(value.dtype, value.bits, self._width)
@@ -253,12 +253,12 @@ class ColumnPass:
             accumulator.store(self._builder, value, self._locate(index, lane))
 
     def _compute_operands(self, column: ir.Value) -> list[ir.Value]:
-        """Compute the columns from `column` on, and return what the folds take of them."""
+        """Compute the columns from `column` on, and return the operands of the folds."""
         found = self._compute(column)
         return [found[fold.argument] for fold in self._folds.values()]
 
     def _compute_last(self, left: int) -> list[ir.Value]:
-        """Compute a vector of the row's last columns, and return what a last step folds of it.
+        """Compute a vector of the row's last columns, and return the operands of the last step.
 
         Args:
             left: how many columns are left, if any; lanes beyond them are filled.

@@ -1,4 +1,4 @@
-"""What the writers of plain folds share: elements of one type, in memory and combined."""
+"""The elements of one type, as the writers of plain folds load, combine and store them."""
 
 from dataclasses import dataclass
 
@@ -15,7 +15,7 @@ class Elements:
     """Vectors of elements of one type while a kernel is written.
 
     Attributes:
-        builder: where it is written to.
+        builder: where the code is written.
         dtype: the type of the elements.
     """
 

@@ -21,10 +21,10 @@ ELEMENTS: Mapping[DType, ir.Type] = {
     DType.INT32: INDEX,
     DType.BOOL: BIT,
 }
-"""What a lane is."""
+"""The type of a lane."""
 
 STORED: Mapping[DType, ir.Type] = {**ELEMENTS, DType.BOOL: BYTE}
-"""What an element in memory is."""
+"""The type of an element in memory."""
 
 _Emit = Callable[..., ir.Value]
 """(builder, *operands) -> the result."""
@@ -147,7 +147,7 @@ def _convert(builder: ir.IRBuilder, source: DType, target: DType, x: ir.Value) -
 
 
 def _divide(builder: ir.IRBuilder, x: ir.Value, y: ir.Value) -> tuple[ir.Value, ...]:
-    """What division toward zero yields where it is defined, and where it is not.
+    """The quotient toward zero where it is defined, and the defined value where it is not.
 
     Returns:
         The quotient and the remainder (of 1 for divisors 0 and -1), whether both are to be

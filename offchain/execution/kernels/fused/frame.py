@@ -1,4 +1,4 @@
-"""What the passes of a fused kernel share: addresses, elements in memory, and loops."""
+"""The frame that the passes of a fused kernel share: addresses, elements in memory, loops."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -18,8 +18,8 @@ class Frame:
     """The frame of a kernel while it is written.
 
     Args:
-        region: what the kernel computes.
-        builder: where it is written to.
+        region: the values that the kernel computes.
+        builder: where the code is written.
         pointers: the address of the addresses of the region's buffers.
         scratch: the address of its scratch memory.
 

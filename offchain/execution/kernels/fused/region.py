@@ -1,4 +1,4 @@
-"""Fused kernels as data: what is computed for each row of a matrix, and in how many passes.
+"""Fused kernels as data: the values computed for each row of a matrix, and the passes.
 
 A region is a set of values on the rows of a matrix. A *full* value has an element for every row and
 column, a *row* value one for every row, and a *lanes* value one for every row and lane, where lane
@@ -99,7 +99,7 @@ Value = Load | Constant | Apply | Lanes | Fold | Columns | Pick
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """What a fused kernel computes; equal regions share one.
+    """The values that a fused kernel computes; equal regions share one kernel.
 
     Attributes:
         rows: the extents of the rows' axes.
@@ -123,7 +123,7 @@ _SIMPLE, _DIVISION, _TRANSCENDENTAL = 1, 8, 24
 """Rough costs of scalar functions, in instructions on a vector."""
 
 _STORED_COST = 6
-"""What costs more is kept between passes, and not computed again."""
+"""The cost above which a value is kept between passes, and not computed again."""
 
 
 def is_row(value: Value) -> bool:
@@ -167,7 +167,7 @@ class Pass:
 
 
 class Plan:
-    """When each value of a region is computed, and what is kept for later.
+    """The plan of a region: the pass that computes each value, and the values that are kept.
 
     Attributes:
         stages: the number of the pass in which each value is computed first.
@@ -200,7 +200,7 @@ class Plan:
         return is_stored and self.stages[value] < stage
 
     def _fill(self, stage: int) -> None:
-        """Plan a pass; those after it have said what they want to be kept."""
+        """Plan a pass; the passes after it have named the values that they need kept."""
         here = [i for i, s in enumerate(self.stages) if s == stage]
         this = self.passes[stage]
         this.row_values = [i for i in here if is_row(self._values[i])]

@@ -11,7 +11,7 @@ from offchain.execution.kernels.vectors import INDEX, WORD
 
 
 class RowPass:
-    """Writes one pass over a block of rows.
+    """The writer of one pass over a block of rows.
 
     Vectors reach beyond the last row of a block; what is computed there stays in scratch.
 
@@ -115,7 +115,7 @@ class RowPass:
         return vectors.load_rows(self._builder, kind, start, WORD(step))
 
     def _enter(self, fold: Fold, column: ir.Value) -> ir.Value:
-        """What elements in scratch are to the accumulators of a fold."""
+        """Elements in scratch, in the form in which a fold accumulates them."""
         accumulator, inner = Accumulator(fold.function, fold.dtype), self._get_inner(fold)
         if inner and inner.is_ordered:
             if inner == accumulator:

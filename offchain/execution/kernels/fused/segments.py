@@ -21,7 +21,7 @@ class SegmentFold:
 
     Attributes:
         dtype: the type of the elements.
-        function: what folds the columns.
+        function: the function that folds the columns.
         init: the bits that each lane starts from.
         fill: the bits that a lane folds at the last step of a segment if there is no column left.
         segments: the number of segments of each row.
@@ -29,7 +29,7 @@ class SegmentFold:
         row_step: how far apart the rows are.
         columns: the columns of a segment, which lie side by side.
         lanes: the number of lanes, a power of two, at most `columns`.
-        outer_function: what folds the lanes.
+        outer_function: the function that folds the lanes.
         outer_init: the bits that the fold of the lanes starts from.
     """
 
@@ -69,7 +69,7 @@ def compile_fold(fold: SegmentFold) -> Kernel:
 
 
 class _Writer:
-    """Writes the function (source, target, scratch, first, stop) of a fold."""
+    """The writer of a fold's function (source, target, scratch, first, stop)."""
 
     def __init__(self, fold: SegmentFold) -> None:
         self.module = ir.Module()
@@ -104,7 +104,7 @@ class _Writer:
         self._elements.store(self._elements.constant(self._fold.init, self._width), place)
 
     def _fold_segment(self, row: ir.Value, segment: ir.Value) -> None:
-        """Fold whole vectors of columns, the last columns, and what fills the lanes beyond."""
+        """Fold whole vectors of columns, the last columns, and the fill of the lanes beyond."""
         builder, elements = self._builder, self._elements
         fold, width = self._fold, self._width
         start = elements.skip(row, segment, fold.segment_step)

@@ -26,14 +26,14 @@ class VerticalFold:
 
     Attributes:
         dtype: the type of the elements.
-        function: what folds the rows.
+        function: the function that folds the rows.
         init: the bits that each of these folds starts from.
         rows: the number of rows.
         columns: the number of columns.
         step: how far apart the rows are.
         lanes: the number of lanes, None if all rows are folded at once.
         fill: the bits that a lane folds at its last step if there is no row left for it.
-        outer_function: what folds the lanes.
+        outer_function: the function that folds the lanes.
         outer_init: the bits that the fold of the lanes starts from.
     """
 
@@ -79,7 +79,7 @@ def compile_fold(fold: VerticalFold) -> Kernel:
 
 
 class _Writer:
-    """Writes the function (source, target, first, stop) of a fold."""
+    """The writer of a fold's function (source, target, first, stop)."""
 
     def __init__(self, fold: VerticalFold) -> None:
         self.module = ir.Module()

@@ -15,15 +15,15 @@ def _numbers(text: str) -> tuple[float, ...]:
 
 LOG2_E = float.fromhex("0x1.71547652b82fep+0")
 LOG2_E_LOW = float.fromhex("0x1.777d0ffda0d24p-56")
-"""What LOG2_E lacks of 1 / log(2)."""
+"""The difference 1 / log(2) - LOG2_E."""
 
 LN2 = float.fromhex("0x1.62e42fefa39efp-1")
 LN2_LOW = float.fromhex("0x1.abc9e3b39803fp-56")
-"""What LN2 lacks of log(2)."""
+"""The difference log(2) - LN2."""
 
 HALF_PI = float.fromhex("0x1.921fb54442d18p+0")
 HALF_PI_LOW = float.fromhex("0x1.1a62633145c07p-54")
-"""What HALF_PI lacks of pi / 2."""
+"""The difference pi / 2 - HALF_PI."""
 
 TWO_OVER_PI = float.fromhex("0x1.45f306dc9c883p-1")
 TWO_OVER_PI_256 = 0xA2F9836E4E441529FC2757D1F534DDC0DB6295993C439041FE5163ABDEBBC561

@@ -1,4 +1,4 @@
-"""Powers to 2^-48 of their value in float64, and whether that settles how they round to float32."""
+"""Powers in float64 to 2^-48 of their value, and whether that decides their float32 rounding."""
 
 import math
 
@@ -55,7 +55,7 @@ def _magnitude(base: Lanes, exponent: Lanes) -> Lanes:
 
 
 def _log2(x: Lanes) -> tuple[Lanes, Lanes]:
-    """log2(x) for x from 0 to infinity, as a number and what it lacks, to 2^-56 of the value."""
+    """log2(x) for x from 0 to infinity, as a number and a correction, to 2^-56 of the value."""
     m, k = split_significand(x)
     main, tail = log_1_plus(m - 1)
     half_divisor = (m + 1) * 0.5
