@@ -36,9 +36,6 @@ STAGES = {
 }
 """The stage of a dispute to which a move in each phase of the contract is counted."""
 
-_DECIDING = frozenset({"leaf", "prove_sink", "rule", "timeout"})
-"""The calls that end a match, and with it all others of whoever has lost it."""
-
 
 @dataclass(frozen=True, slots=True)
 class View:
@@ -142,14 +139,10 @@ class Planner:
         decided: set[Address] = set()
         for board in sorted(boards, key=lambda board: self._get_urgency(board, view.block)):
             planned = self._move(board, view.block)
-            if planned is None:
-                continue
-            if planned.call.name in _DECIDING:
-                members = {board.pair.first, board.pair.second}
-                if not decided.isdisjoint(members):
-                    continue
-                decided |= members
-            yield planned
+            losers = _find_losers(board, planned.call) if planned else set()
+            if planned is not None and decided.isdisjoint(losers):
+                decided |= losers
+                yield planned
 
     def _get_urgency(self, board: Board, block: int) -> tuple[bool, int]:
         deadline = board.position.deadline
@@ -195,6 +188,19 @@ class Planner:
         if len(claims) <= 1 and view.block > view.job.window_end:
             args = (self.job_id, *(claims or [ZERO]))
             yield Planned("payout", "client", Call("settle", self.client, args))
+
+
+def _find_losers(board: Board, call: Call) -> set[Address]:
+    """Return who loses if a call that ends its match is accepted; nobody, if it ends none."""
+    members = (board.pair.first, board.pair.second)
+    match call.name, call.args:
+        case "timeout", _:
+            return {members[board.position.mover]}
+        case ("leaf" | "prove_sink"), (_, _, _, int(side), *_):
+            return {members[1 - side]}
+        case "rule", (_, _, outcome):
+            return {member for side, member in enumerate(members) if side != outcome}
+    return set()
 
 
 def _join(player: "Player", call: Call) -> Planned:
