@@ -1,101 +1,159 @@
-"""Plays swarms of lies against one honest provider on the chain, and measures what they cost it.
+"""Plays swarms of lies against one honest provider, and measures what they cost it.
 
 `python docs/swarm.py` writes `swarm.csv` and the plot `swarm.png` beside itself, and prints the
-fitted curves of `security.md`. With `--plot` it only draws what has been measured. The plot needs
-matplotlib.
+table and the fitted lines of `gas.md` and `security.md`. With `--plot` it only draws what has been
+measured. Swarms of up to ON_CHAIN liars are played on the contract. The same code plays larger ones
+on the model, call by call, and there a call is counted with the mean gas that calls of its name
+had in the largest swarm of its family on the contract. The plot needs matplotlib.
 """
 
 import argparse
 import csv
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from random import Random
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sim.swarm import draw_lies, open_swarm
+from offchain.disputes.referee import ModelReferee
+from sim.paper import Lie
+from sim.swarm import Swarm, Tally, draw_crowds, draw_lies, open_swarm
 
 HERE = Path(__file__).parent
-SIZES = (1, 3, 10, 30, 100, 300)
+FAMILIES = {
+    "all different": (1, 3, 10, 30, 100, 300),
+    "behind one root": (1, 3, 10, 20, 50, 100, 150, 300),
+    "behind two roots": (2, 6, 20, 40, 100, 200, 300),
+}
+"""How many liars each family of swarms has."""
+ON_CHAIN = 40
 KINDS = ("fighting", "silent")
-COLUMNS = ("kind", "liars", "won", "meetings", "blocks", "honest_gas", "total_gas", "prizes")
+COLUMNS = (
+    *("family", "kind", "liars", "referee", "won"),
+    *("meetings", "matches", "blocks", "honest_gas", "total_gas", "prizes"),
+)
 
 Row = dict[str, int | str]
 Numbers = NDArray[np.float64]
+Prices = dict[tuple[str, bool], float]
 
 
-def measure(sizes: Sequence[int]) -> Iterator[Row]:
-    """Play a swarm of every size and kind, and yield a row for each."""
-    for liars in sizes:
+def draw(family: str, liars: int, kind: str) -> list[Lie]:
+    """Return the lies of a swarm."""
+    silent = kind == "silent"
+    if family == "all different":
+        return draw_lies(liars, liars, silent=silent)
+    roots = 1 if family == "behind one root" else 2
+    return draw_crowds(roots, liars // roots, liars, silent=silent)
+
+
+def open_on_model(lies: Sequence[Lie]) -> Swarm:
+    """Return a swarm on the model, whose accounts are in an order of their own."""
+    numbers = Random(len(lies)).sample(range(1, 1 << 30), len(lies) + 1)  # noqa: S311 - not a secret
+    accounts = [f"0x{number:040x}" for number in numbers]
+    return Swarm(ModelReferee(dict.fromkeys(accounts, 10**24)), accounts, lies)
+
+
+def sum_gas(tally: Tally, prices: Prices, *, of_honest: bool) -> int:
+    """Return what the calls of one side cost at prices for each."""
+    gas = [n * prices[use] for use, (n, _) in tally.uses.items() if use[1] == of_honest]
+    return round(sum(gas))
+
+
+def measure() -> Iterator[Row]:
+    """Play all swarms, the small ones of a family first, and yield a row for each."""
+    for family, sizes in FAMILIES.items():
         for kind in KINDS:
-            swarm = open_swarm(draw_lies(liars, liars, silent=kind == "silent"))
-            tally = swarm.play()
-            yield {
-                "kind": kind,
-                "liars": liars,
-                "won": int(tally.has_won),
-                "meetings": tally.meetings,
-                "blocks": tally.blocks,
-                "honest_gas": tally.gas[swarm.honest],
-                "total_gas": sum(tally.gas.values()),
-                "prizes": tally.prizes,
-            }
+            prices: Prices = {}
+            for liars in sizes:
+                lies, is_on_chain = draw(family, liars, kind), liars <= ON_CHAIN
+                tally = (open_swarm(lies) if is_on_chain else open_on_model(lies)).play()
+                if is_on_chain:
+                    prices |= {use: gas / count for use, (count, gas) in tally.uses.items()}
+                honest, others = (sum_gas(tally, prices, of_honest=it) for it in (True, False))
+                yield {
+                    "family": family,
+                    "kind": kind,
+                    "liars": liars,
+                    "referee": "contract" if is_on_chain else "model",
+                    "won": int(tally.has_won),
+                    "meetings": tally.meetings,
+                    "matches": tally.matches,
+                    "blocks": tally.blocks,
+                    "honest_gas": honest,
+                    "total_gas": honest + others,
+                    "prizes": tally.prizes,
+                }
 
 
 def read() -> list[Row]:
     """Return what has been measured."""
+    words = {"family", "kind", "referee"}
     with (HERE / "swarm.csv").open() as file:
         rows = csv.DictReader(file)
-        return [{k: v if k == "kind" else int(v) for k, v in row.items()} for row in rows]
+        return [{k: v if k in words else int(v) for k, v in row.items()} for row in rows]
 
 
-def select(rows: Sequence[Row], kind: str, column: str) -> Numbers:
-    """Return a column of the rows of a kind."""
-    return np.array([row[column] for row in rows if row["kind"] == kind], np.float64)
+def select(rows: Sequence[Row], family: str, kind: str, column: str) -> Numbers:
+    """Return a column of the rows of a family and kind."""
+    found = [row[column] for row in rows if (row["family"], row["kind"]) == (family, kind)]
+    return np.array(found, np.float64)
 
 
 def get_terms(liars: Numbers) -> Numbers:
-    """Return the terms of which the curves are made: 1, log2(liars + 1) and liars."""
-    return np.stack([np.ones_like(liars), np.log2(liars + 1), liars], axis=1)
+    """Return the terms of which the lines are made: 1, liars and log2(liars + 1)."""
+    return np.stack([np.ones_like(liars), liars, np.log2(liars + 1)], axis=1)
 
 
-def fit(rows: Sequence[Row], kind: str, column: str, terms: int) -> Numbers:
-    """Return the coefficients of so many terms that have the least relative squares."""
-    measured = select(rows, kind, column)
-    scaled = get_terms(select(rows, kind, "liars"))[:, :terms] / measured[:, None]
+def fit(rows: Sequence[Row], family: str, kind: str) -> Numbers:
+    """Return the coefficients of the honest gas that have the least relative squares."""
+    measured = select(rows, family, kind, "honest_gas")
+    terms = get_terms(select(rows, family, kind, "liars"))
+    if family != "all different":
+        terms[:, 2] = 0  # there are no more rounds for more liars
+    scaled = terms / measured[:, None]
     coefficients: Numbers = np.linalg.lstsq(scaled, np.ones_like(measured))[0].astype(np.float64)
     return coefficients
 
 
-def describe(rows: Sequence[Row], kind: str) -> tuple[str, str]:
-    """Return the curves of the blocks and of the honest provider's gas, as text."""
-    start, per_round = fit(rows, kind, "blocks", 2)
-    base, per_match, per_liar = fit(rows, kind, "honest_gas", 3) / 1e3
-    return (
-        f"{kind}: {per_round:.0f} log2(n + 1) {start:+.0f} blocks",
-        f"{kind}: {per_liar:.0f}k n {per_match:+.0f}k log2(n + 1) {base:+.0f}k gas",
-    )
+def describe(rows: Sequence[Row], family: str, kind: str) -> str:
+    """Return the line of the honest provider's gas, as text."""
+    base, per_liar, per_round = fit(rows, family, kind) / 1e3
+    middle = f" {per_round:+.0f}k log2(n + 1)" if per_round else ""
+    return f"{family}, {kind}: {per_liar:.0f}k n{middle} {base:+.0f}k"
+
+
+def tabulate(rows: Sequence[Row]) -> str:
+    """Return the table of all swarms, in Markdown."""
+    lines = ["| liars | kind | on | matches | prizes | blocks | honest gas | all gas |"]
+    lines.append("|" + "---|" * 8)
+    for row in rows:
+        gas = (f"{int(row[name]) / 1e6:.2f}M" for name in ("honest_gas", "total_gas"))
+        known = (row[name] for name in ("kind", "referee", "matches", "prizes", "blocks"))
+        cells = (f"{row['liars']} {row['family']}", *known, *gas)
+        lines.append(f"| {' | '.join(map(str, cells))} |")
+    return "\n".join(lines)
 
 
 def plot(rows: Sequence[Row]) -> None:
-    """Draw the measurements with their fitted curves."""
+    """Draw the measurements; gas with its fitted lines."""
     from matplotlib import pyplot as plt  # noqa: PLC0415 - only the plot needs it
 
-    figure, panels = plt.subplots(1, 2, figsize=(10, 4))
-    fine = np.geomspace(1, max(SIZES), 100)
-    for kind, colour in zip(KINDS, ("C0", "C1"), strict=True):
-        liars, labels = select(rows, kind, "liars"), describe(rows, kind)
-        for axes, column, terms, unit, label in zip(
-            panels, ("blocks", "honest_gas"), (2, 3), (1, 1e6), labels, strict=True
-        ):
-            curve = get_terms(fine)[:, :terms] @ fit(rows, kind, column, terms)
-            axes.plot(liars, select(rows, kind, column) / unit, "o", color=colour)
-            axes.plot(fine, curve / unit, color=colour, label=label)
-    time, gas = panels
+    figure, (time, gas) = plt.subplots(1, 2, figsize=(11, 4.5))
+    for number, family in enumerate(FAMILIES):
+        for kind, marker, style in zip(KINDS, ("o", "x"), ("-", ":"), strict=True):
+            liars, colour = select(rows, family, kind, "liars"), f"C{number}"
+            fine = np.geomspace(1, liars.max(), 100)
+            curve = get_terms(fine) @ fit(rows, family, kind) / 1e6
+            label = f"{family}, {kind}"
+            blocks, spent = (select(rows, family, kind, it) for it in ("blocks", "honest_gas"))
+            time.plot(liars, blocks, marker + style, color=colour, label=label)
+            gas.plot(liars, spent / 1e6, marker, color=colour, label=label)
+            gas.plot(fine, curve, style, color=colour)
     time.set(xscale="log", xlabel="liars", ylabel="blocks", title="from the first match to the end")
     gas.set(xscale="log", yscale="log", xlabel="liars", ylabel="million gas", title="honest side")
-    for axes in panels:
-        axes.legend()
+    gas.legend()
     figure.tight_layout()
     figure.savefig(HERE / "swarm.png", dpi=100)
 
@@ -108,13 +166,12 @@ def main() -> None:
         with (HERE / "swarm.csv").open("w", newline="") as file:
             writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
             writer.writeheader()
-            for row in measure(SIZES):
+            for row in measure():
                 writer.writerow(row)
                 file.flush()
-                print(*row.values())
     rows = read()
-    for kind in KINDS:
-        print(*describe(rows, kind), sep="\n")
+    print(tabulate(rows))
+    print(*(describe(rows, family, kind) for family in FAMILIES for kind in KINDS), sep="\n")
     plot(rows)
 
 

@@ -54,6 +54,8 @@ class Tally:
         blocks: from the first match to the end of the job.
         gas: by account, refused calls included; nothing on the model.
         calls: by account, refused calls included.
+        uses: how often a call was made, and for how much gas in all, by its name and by whether the
+            honest provider made it.
     """
 
     liars: int
@@ -64,6 +66,7 @@ class Tally:
     blocks: int = 0
     gas: dict[Address, int] = field(default_factory=dict)
     calls: dict[Address, int] = field(default_factory=dict)
+    uses: dict[tuple[str, bool], tuple[int, int]] = field(default_factory=dict)
 
 
 def draw_lies(count: int, seed: int, *, silent: bool = False) -> list[Lie]:
@@ -192,6 +195,9 @@ class Swarm:
                     self._note_meeting(call.args[3])
             tally.gas[call.sender] = tally.gas.get(call.sender, 0) + gas
             tally.calls[call.sender] = tally.calls.get(call.sender, 0) + 1
+            use = (call.name, call.sender == self.honest)
+            count, spent = tally.uses.get(use, (0, 0))
+            tally.uses[use] = (count + 1, spent + gas)
 
     def _note_meeting(self, tops: tuple[Digest, Digest]) -> None:
         """Count the claims that the honest one has met."""

@@ -196,7 +196,7 @@ def _find_losers(board: Board, call: Call) -> set[Address]:
     match call.name, call.args:
         case "timeout", _:
             return {members[board.position.mover]}
-        case ("leaf" | "prove_sink"), (_, _, _, int(side), *_):
+        case (("leaf" | "prove_sink"), (_, _, _, int(side), *_)):
             return {members[1 - side]}
         case "rule", (_, _, outcome):
             return {member for side, member in enumerate(members) if side != outcome}

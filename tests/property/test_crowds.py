@@ -1,0 +1,137 @@
+"""The rule that ties clocks to crowds, against whoever times a crowd's moves as well as it can."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from offchain.disputes.crowds import (
+    SIDE_MOVES,
+    Pace,
+    _count_for_ever,
+    _count_in_all,
+    calculate_least_clock,
+    count_calls,
+    count_withstood,
+)
+from offchain.disputes.game import Stakes
+
+ENDLESS = 10**9
+
+
+@dataclass(slots=True)
+class Clock:
+    """One match, as far as clocks go: what is left to its honest side, and whose turn it is."""
+
+    spare: int
+    left: int
+    deadline: int = 0
+    moved: int = 0
+    is_ours: bool = False
+
+
+Timing = Callable[[int, int, list[Clock], Random], bool]
+"""Whether the liar of a match (by its number) moves in a block."""
+
+
+def at_once(block: int, number: int, clocks: list[Clock], rng: Random) -> bool:
+    """Move as soon as one can."""
+    del block, number, clocks, rng
+    return True
+
+
+def together(block: int, number: int, clocks: list[Clock], rng: Random) -> bool:
+    """Wait until nobody is behind, and then move with all others."""
+    del block, number, rng
+    return not any(clock.is_ours for clock in clocks)
+
+
+def half_together(block: int, number: int, clocks: list[Clock], rng: Random) -> bool:
+    """Half of the crowd presses, the others strike when the clocks are low."""
+    del rng
+    low = min(clock.spare for clock in clocks)
+    return number % 2 == 0 or low <= 2 or block % 50 == 0
+
+
+def by_chance(block: int, number: int, clocks: list[Clock], rng: Random) -> bool:
+    """Move now and then."""
+    del block, number, clocks
+    return rng.random() < 0.3
+
+
+TIMINGS = (at_once, together, half_together, by_chance)
+
+
+def is_survived(
+    crowd: int, clock: int, increment: int, pace: Pace, timing: Timing, moves: int, blocks: int
+) -> bool:
+    """Play the clocks of a crowd's matches; return whether every answer came in time."""
+    rng = Random(crowd)
+    clocks = [Clock(clock, moves) for _ in range(crowd)]
+    for block in range(blocks):
+        waiting = [c for c in clocks if c.is_ours and block >= c.moved + pace.delay_blocks]
+        for one in sorted(waiting, key=lambda c: c.deadline)[: pace.calls]:
+            if block > one.deadline:
+                return False
+            one.spare = min(clock, one.deadline - block + increment)
+            one.is_ours, one.left = False, one.left - 1
+        moving = [timing(block, number, clocks, rng) for number in range(crowd)]
+        for one, is_moving in zip(clocks, moving, strict=True):
+            if not one.is_ours and one.left and is_moving:
+                one.is_ours, one.moved, one.deadline = True, block, block + one.spare
+    return all(block <= one.deadline for one in clocks if one.is_ours)
+
+
+CASES = [
+    (clock, increment, Pace(calls, delay))
+    for clock in (1, 5, 16, 64)
+    for increment in (1, 2, 4, 7)
+    for calls in (1, 3)
+    for delay in (1, 2, 3)
+    if increment <= clock
+]
+
+
+@pytest.mark.parametrize("timing", TIMINGS)
+def test_no_timing_of_a_crowd_beats_the_rule(timing: Timing) -> None:
+    """As many matches as the rule says are never lost by the clock, however their moves come."""
+    for clock, increment, pace in CASES:
+        endless = _count_for_ever(clock, increment, pace)
+        assert is_survived(endless, clock, increment, pace, timing, ENDLESS, 150)
+        bounded = min(_count_in_all(clock, increment, pace), 40)
+        assert is_survived(bounded, clock, increment, pace, timing, SIDE_MOVES, 400)
+
+
+def test_a_burst_above_what_a_clock_has_room_for_beats_everybody() -> None:
+    """The rule is not empty: more moves at once than blocks have room for before the deadline."""
+    for clock, increment, pace in CASES:
+        usable = clock - pace.delay_blocks + 1
+        burst = pace.calls * max(usable, 0) + 1
+        assert count_withstood(clock, increment, pace) < burst
+        assert not is_survived(burst, clock, increment, pace, together, 1, clock + 5)
+
+
+@given(
+    crowd=st.integers(1, 5000),
+    increment=st.integers(1, 40),
+    calls=st.integers(1, 200),
+    delay=st.integers(1, 10),
+)
+def test_the_least_clock_is_enough_and_no_shorter_one_is(
+    crowd: int, increment: int, calls: int, delay: int
+) -> None:
+    """The inverse of the rule is its inverse: with a block less it says too few."""
+    pace = Pace(calls, delay)
+    least = calculate_least_clock(crowd, increment, pace)
+    assert count_withstood(least, increment, pace) >= crowd
+    assert least == increment or count_withstood(least - 1, increment, pace) < crowd
+
+
+def test_the_default_stakes_withstand_three_hundred() -> None:
+    """With blocks of 30 million gas, and an answer in the block after the next."""
+    stakes = Stakes()
+    pace = Pace(count_calls(30_000_000))
+    assert count_withstood(stakes.clock_blocks, stakes.increment_blocks, pace) >= 300
