@@ -1,4 +1,4 @@
-"""A contract to play with, and a JSON-RPC node on loopback: eth-tester behind web3's provider."""
+"""A small contract for tests, and a JSON-RPC node on loopback: eth-tester behind web3."""
 
 import json
 import threading

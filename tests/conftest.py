@@ -1,4 +1,4 @@
-"""What all tests share: the tests of a file run in one process, where they share their fixtures."""
+"""The settings of all tests; those of a file run in one process, where they share fixtures."""
 
 import pytest
 from hypothesis import settings
@@ -11,7 +11,7 @@ settings.load_profile("repeatable")
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep together what no mark of its own keeps together."""
+    """Keep the tests of a file in one process, where no mark of theirs says otherwise."""
     for item in items:
         if item.get_closest_marker("xdist_group") is None:
             item.add_marker(pytest.mark.xdist_group(item.location[0]))

@@ -27,7 +27,7 @@ _JUMPDEST = 0x5B
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What came of a call: logs as (topics, data), or the reason for which it was refused."""
+    """The result of a call: its logs as (topics, data), or the reason for which it was refused."""
 
     output: bytes
     logs: tuple[tuple[tuple[int, ...], bytes], ...]
@@ -44,16 +44,16 @@ class Deployed:
 
 
 Words = Mapping[tuple[bytes, int], int]
-"""What contracts remember: words by contract and slot, and under -1 the balance of an address."""
+"""The storage of contracts: words by contract and slot, and under -1 an address's balance."""
 
 
 @dataclass(slots=True)
 class Memory:
-    """What contracts remember, in place of the machine's own state.
+    """The storage of contracts, in place of the machine's own state.
 
     Attributes:
-        storage: what was there before.
-        written: what has been written since; it is not in `storage`.
+        storage: the words that were there before.
+        written: the words that have been written since; they are not in `storage`.
     """
 
     storage: Words
@@ -78,7 +78,7 @@ class Memory:
         self.written[address, _BALANCE] = balance
 
     def list_changes(self) -> frozenset[tuple[tuple[bytes, int], int]]:
-        """Return all words that are not what they were before."""
+        """Return all words that have changed."""
         return frozenset(
             (place, word)
             for place, word in self.written.items()
@@ -134,12 +134,12 @@ class Machine:
         return Result(found.output, logs, None)
 
     def remember_in(self, memory: Memory) -> None:
-        """Let contracts read and write what is there, until this is called with another one."""
+        """Let contracts read and write this storage, until this is called with another one."""
         for name in ("get_storage", "set_storage", "get_balance", "set_balance"):
             setattr(self._state, name, getattr(memory, name))
 
     def watch_jumps(self, note: Callable[[bytes, int], object]) -> None:
-        """Say of every jump where it arrives: in which contract, at which byte of its code.
+        """Report where every jump arrives: in which contract, at which byte of its code.
 
         It holds for every machine of this process.
         """

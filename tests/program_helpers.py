@@ -1,4 +1,4 @@
-"""Functions of tensors as programs: captured, run readably, and compared with torch."""
+"""Helpers that capture functions of tensors, run the programs, and compare them with torch."""
 
 from collections.abc import Callable, Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""The model where it is held against the contract: what calls have room for, what is remembered."""
+"""The model as it is compared with the contract: the ranges of arguments, and the storage."""
 
 from collections.abc import Callable, Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""A job in paper on both referees, and what each side of its matches would do next."""
+"""A synthetic job on both referees, with the next move of each side of its matches."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -26,7 +26,7 @@ SMALL = Size(checkpoints=5, checkpoint_every=4, operators=9, rows=8, columns=16,
 """Trees of odd sizes, two chunks a tensor, and two rounds of a fold."""
 HONEST = None
 LIE = Lie(step=6, operator=4, element=77, term=33)
-"""In the middle of everything."""
+"""A lie in the middle of the history, of the trace, of the tensor and of the fold."""
 REWARD_WEI = 1001
 STAKES = Stakes(
     commit_blocks=10, reveal_blocks=10, window_blocks=20, clock_blocks=20, increment_blocks=3
@@ -48,9 +48,9 @@ class Court:
 
     Attributes:
         referee: both referees.
-        task: what is agreed.
-        runs: what the members claim.
-        changes: what the terms say that is not usual here.
+        task: the program, the start, the data and the length.
+        runs: the run of each member, which it claims.
+        changes: the terms that differ from the usual ones of these tests.
     """
 
     referee: Twin
@@ -75,7 +75,7 @@ class Court:
 
     @property
     def paper(self) -> PaperTask:
-        """What is agreed, if it is in paper."""
+        """The task, if it is a synthetic one."""
         assert isinstance(self.task, PaperTask)
         return self.task
 
@@ -99,7 +99,7 @@ class Court:
         self.referee.call("join", self.members[seat], self.job_id, top, value_wei=bond)
 
     def assemble(self, seats: Sequence[int] | None = None) -> "Court":
-        """Bring members, all if not said otherwise, to the end of the time for revealing."""
+        """Let members join and reveal, all unless some are named, and wait until revealing ends."""
         seats = range(len(self.runs)) if seats is None else seats
         for seat in seats:
             self.commit(seat)
@@ -129,13 +129,13 @@ class Court:
         return self.assemble().start()
 
     def look(self, pair: Pair) -> Board | None:
-        """Return a match, as anybody sees it; None if it is not being played."""
+        """Return the public view of a match; None if it is not being played."""
         tournament = Tournament(self.job_id, self.terms)
         tournament.read(self.referee.events(self.job_id))
         return tournament.boards.get(pair)
 
     def at(self, pair: Pair) -> Position:
-        """Return where a match stands."""
+        """Return the position of a match."""
         board = self.look(pair)
         assert board is not None, "the match is over"
         return board.position
@@ -154,7 +154,7 @@ class Court:
         return self.make_leaf(pair, self.members.index(pair.first))
 
     def make_leaf(self, pair: Pair, seat: int) -> Call:
-        """Return the leaf of a match, proven in the trees of a seat, whomever it helps."""
+        """Return the leaf of a match, proven in the trees of one member, whoever wins by it."""
         board = self.look(pair)
         assert board is not None, "the match is over"
         leaf = make_leaf(self.runs[seat], board.facts)
@@ -176,7 +176,7 @@ class Court:
     def play(
         self, pair: Pair, until: Callable[[Position], bool] = lambda _: False
     ) -> Sequence[Event]:
-        """Play on until a match has come to a place, or is over; return the last call's events."""
+        """Play until a match has reached a place, or is over; return the last call's events."""
         events: Sequence[Event] = ()
         for _ in count():
             board = self.look(pair)
@@ -186,7 +186,7 @@ class Court:
         raise AssertionError
 
     def play_to(self, pair: Pair, phase: Phase, *, entered: int | None = None) -> None:
-        """Play on until a phase has begun, and so many sides have entered in it if that is said."""
+        """Play until a phase has begun and, if `entered` is given, so many sides have entered."""
         self.play(pair, lambda at: at.phase is phase and entered in {None, at.entered})
         assert self.look(pair) is not None, f"the match never came to {phase.name}"
 
@@ -235,11 +235,11 @@ class FalseFlag(PaperRun):
 
 
 def open_court(referee: Twin, *lies: Lie | None, size: Size = SMALL, **changes: object) -> Court:
-    """Open a job in paper, with a member for every lie, or HONEST one.
+    """Open a synthetic job with a member for every lie, or for HONEST.
 
     Args:
         referee: both referees.
-        lies: what the members claim.
+        lies: the lie of each member.
         size: how long the job is.
         changes: what the terms say that is not usual here.
     """

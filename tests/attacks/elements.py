@@ -1,4 +1,4 @@
-"""A job about one operator, of which two members say what they like: at the end of any history."""
+"""A job about one operator, whose output two members claim to be anything they choose."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -47,7 +47,7 @@ def make_task(node: Node, steps: int = 1) -> ElementTask:
 
 @dataclass
 class ElementRun(Run):
-    """What one member says of the operator's output, in the last step.
+    """One member's run: its claim about the operator's output in the last step.
 
     Attributes:
         task: the job.
@@ -93,7 +93,7 @@ class ElementRun(Run):
 
 @dataclass(frozen=True)
 class _Accumulators:
-    """An array that is as long as anybody likes."""
+    """An array of any length."""
 
     dtype: DType
     get: Callable[[int], int]
@@ -104,7 +104,7 @@ class _Accumulators:
 
 
 def make_runs(task: Task, node: Node, bits: Sequence[int], element: int = 0) -> list[ElementRun]:
-    """Return runs that differ in the bits of an element and of those after it, and in no other."""
+    """Return two runs that differ in the bits of an element and of those after it only."""
     runs = []
     for number, own in enumerate(bits):
         values = {0: 0, element: own} if element else {0: own}

@@ -1,4 +1,4 @@
-"""A contract that is a member of jobs, and that does as it likes when it is paid."""
+"""A contract that is a member of jobs, and that runs code of its own when it is paid."""
 
 from collections.abc import Sequence
 from enum import IntEnum
@@ -64,7 +64,7 @@ def play(targets: DynArray[address, 4], calls: DynArray[Bytes[8192], 4]):
 
 
 class Payday(IntEnum):
-    """What a puppet does when it is paid."""
+    """The behaviour of a puppet when it is paid."""
 
     KEEP = 0
     REFUSE = 1
@@ -101,7 +101,7 @@ class Puppet:
         self.contract.transact("play", targets, data, sender=self.hand, value=value_wei)
 
     def arm(self, payday: Payday, *calls: bytes) -> None:
-        """Say what the puppet will do when it is paid."""
+        """Choose what the puppet does when it is paid."""
         self.contract.transact("arm", payday, list(calls), sender=self.hand)
 
     def call(self, name: str, *args: Any, value_wei: int = 0) -> Sequence[Event]:
@@ -120,7 +120,7 @@ class Puppet:
         return events
 
     def squeeze(self, gas: int, name: str, *args: Any) -> bool:
-        """Make a call with so much gas, on the contract only; say whether it was accepted."""
+        """Make a call with so much gas, on the contract only; return whether it was accepted."""
         target, data = self._get_target(name).address, self.encode(name, *args)
         self.contract.transact("squeeze", target, data, gas, sender=self.hand)
         return self.successes == 1

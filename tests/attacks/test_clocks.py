@@ -264,7 +264,7 @@ def test_c9_censored_closing_calls_are_late_and_no_more(referee: Twin, name: str
 
 
 def get_time_left(at: Position, block: int) -> int:
-    """Return how long a match can last if nobody moves any more but by the clocks it has."""
+    """Return how many blocks a match can last by its clocks if nobody moves any more."""
     return at.deadline - block + at.spare_blocks
 
 

@@ -1,4 +1,4 @@
-"""That no item of the list of attacks is left without a test, or without a reason."""
+"""The list of attacks: every item has a test, or a reason why there is none."""
 
 import re
 from pathlib import Path

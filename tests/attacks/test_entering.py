@@ -1,4 +1,4 @@
-"""Leaving one tree for the next: which call belongs to which leaf, and what it may bring along."""
+"""Moves from one tree into the next: the call for each kind of leaf, and its arguments."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace

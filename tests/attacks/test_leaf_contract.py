@@ -1,4 +1,4 @@
-"""The contract that computes leaves: who may decide by it, and what it takes for evidence."""
+"""The leaf contract: who may call it to decide a match, and which evidence it accepts."""
 
 import shutil
 from collections.abc import Iterator, Sequence

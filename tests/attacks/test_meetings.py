@@ -1,4 +1,4 @@
-"""Attacks on who meets whom: claims that would go on while somebody may still oppose them."""
+"""Attacks on the knockout: claims that go on while somebody may still oppose them."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""What ends a match: chunks that are not whole, later steps, forged pointers, two wrong sides."""
+"""The calls that end a match: short chunks, later steps, forged pointers, two wrong sides."""
 
 from dataclasses import dataclass, replace
 from functools import cached_property

@@ -1,4 +1,4 @@
-"""One referee that is two, the model and the contract: no call may tell them apart."""
+"""The model and the contract side by side: every call goes to both, and is compared."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -93,11 +93,11 @@ class Twin(ChainReferee):
         assert self._get_balances() == expected
 
     def note(self, events: Sequence[Event]) -> None:
-        """Take the events of a call to what has been announced."""
+        """Add the events of a call to those of its job."""
         self.log[_get_job_id(events)] += events
 
     def compare(self) -> None:
-        """Compare all that the two remember, and what the contract holds."""
+        """Compare the storage of both, and the contract's balance."""
         for job_id in range(len(self.store.jobs)):
             self._compare_words(job_id)
         assert self.balance(self.address) == self.store.balance_wei
@@ -108,14 +108,14 @@ class Twin(ChainReferee):
         compare_words(self.contract.call, self.store, job_id)
 
     def mine_to(self, block: int) -> None:
-        """Let the chain grow so that the next call is in this block."""
+        """Mine blocks so that the next call is in this block."""
         missing = block - 1 - self.chain.block_number()
         assert missing >= 0, "that block is in the past"
         self.chain.mine(missing)
 
     @contextmanager
     def branch(self) -> Iterator[None]:
-        """Let the world go on, and then bring it back to where it was."""
+        """Let the test go on from here, and bring the chain and the model back afterwards."""
         mark, store, log = self.chain.snapshot(), deepcopy(self.store), deepcopy(self.log)
         try:
             yield
@@ -133,7 +133,7 @@ class Twin(ChainReferee):
         return self.log[job_id]
 
     def watch(self, address: str) -> None:
-        """Count what an address holds, too."""
+        """Compare the balance of this address, too."""
         self.watched.append(address)
         self._balances = b"", {}
 

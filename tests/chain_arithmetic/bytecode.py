@@ -1,4 +1,4 @@
-"""Runs pure functions of a contract many at a time, and says which reverted and what they cost."""
+"""Batches of calls of a contract's pure functions: results, reverts and gas."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence

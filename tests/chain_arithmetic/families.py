@@ -1,4 +1,4 @@
-"""The modules of functions of one operand, and where each takes another way."""
+"""The modules of functions of one operand, and the operands at which each changes its method."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from tests.sweeps.oracle import round_exactly
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """What is known of a module's functions.
+    """The facts about a module's functions that tests need.
 
     `edges` are numbers at which it takes another way or comes to a limit; a call costs less than
     `most_gas`, the call from outside included.

@@ -1,4 +1,4 @@
-"""Operands of the IEEE 754 operations for large volumes, and what others say their results are.
+"""Operands of the IEEE 754 operations for large volumes, with the results by other libraries.
 
 NumPy's operations are the processor's; the fma is MPFR's, with 24 bits and subnormal numbers.
 """

@@ -1,4 +1,4 @@
-"""What the volume script tries: a table of functions, with operands to try and an oracle."""
+"""The functions that the volume script tries, each with its operands and its oracle."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ Expect = Callable[[Vectors], list[int]]
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """A function of bit patterns in the chain's code, and what it is compared with.
+    """A function of bit patterns in the chain's code, with the oracle that it is compared with.
 
     `known` returns operands that are always tried, `draw` as many others as it is told, from a
     generator; `expect` returns the right results, one for each row of operands. The record has at

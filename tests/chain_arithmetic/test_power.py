@@ -1,4 +1,4 @@
-"""pow in Vyper, against MPFR; and what decides the powers that are half way."""
+"""pow in Vyper, against MPFR; and the rule for powers that are half way."""
 
 import random
 from collections.abc import Callable, Iterator

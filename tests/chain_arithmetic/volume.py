@@ -38,7 +38,7 @@ _EXAMPLES = 10
 
 @dataclass(slots=True)
 class Findings:
-    """What came of some vectors; `undecided` counts reverts, which are not among the wrong.
+    """The findings about some vectors; `undecided` counts reverts, which are not among the wrong.
 
     `code` identifies what was tried: see `get_code`. An example is a vector with its result and
     the right one; `seconds` are of one core.

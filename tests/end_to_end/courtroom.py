@@ -1,4 +1,4 @@
-"""What the end-to-end tests share: captured tasks, honest runs, one referee, and how to play."""
+"""The fixtures of the end-to-end tests: captured tasks, honest runs, a referee, and games."""
 
 import tempfile
 from collections.abc import Callable
@@ -102,7 +102,7 @@ def open_model_court(accounts: int = 32) -> Court:
 
 
 COURTS: dict[str, Callable[[], Court]] = {"model": open_model_court, "chain": open_chain_court}
-"""Where games are played: each opens a court, the chain's being the same for all."""
+"""The kinds of referee: each function opens a court; that on the chain is one for all tests."""
 
 
 def run(task: Task, behaviour: Behaviour, name: str) -> Run:
@@ -132,7 +132,7 @@ def make_game(
     seed: int = 0,
     stakes: Stakes | None = None,
 ) -> Game:
-    """Set the table for players, who get the court's accounts in a row."""
+    """Return a game of these players, who get the court's accounts in a row."""
     client, verifier, *others = court.accounts
     return Game(
         referee=court.referee,

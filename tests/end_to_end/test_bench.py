@@ -1,4 +1,4 @@
-"""`moot bench`, on sizes that say nothing about speed: what is measured, and how it is told."""
+"""`moot bench` on sizes too small to time: the rows, the tables and the JSON."""
 
 import json
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""What players know from the chain alone, and that they go on whatever happens to them or it."""
+"""Players that are restarted with the chain and their stores only, and chains that fork."""
 
 from collections.abc import Sequence
 from contextlib import suppress

@@ -1,4 +1,4 @@
-"""The same roots, whatever the machine does meanwhile."""
+"""The roots of whole runs: equal whatever else the machine does."""
 
 import json
 import subprocess

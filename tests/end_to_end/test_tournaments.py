@@ -1,4 +1,4 @@
-"""Jobs with many providers: who is left, who pays, how long it takes."""
+"""Jobs with many providers: the winners, the payments, and the blocks that they take."""
 
 from itertools import combinations
 

@@ -1,4 +1,4 @@
-"""Runs a function in a process of its own, which may spoil whatever it likes."""
+"""Isolation: a function runs in a child process, whose changes do not reach this one."""
 
 import gc
 import os
@@ -13,7 +13,7 @@ LIMIT_BYTES = 8 << 30
 
 
 def run_apart(function: Callable[..., Any], *args: Any, seconds: int) -> Any:
-    """Return what a function returns in a child of this process; None if it comes to no end.
+    """Return what a function returns in a child of this process; None if the child fails.
 
     The child is stopped when it has taken so many seconds of a core, or too much memory.
     """
@@ -30,7 +30,7 @@ def run_apart(function: Callable[..., Any], *args: Any, seconds: int) -> Any:
 
 
 def _run(writer: int, function: Callable[..., Any], args: Any, seconds: int) -> None:
-    """Answer, and end the process, without the manners of an interpreter that shuts down."""
+    """Send the answer and end the process at once, without the interpreter's own shutdown."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
     resource.setrlimit(resource.RLIMIT_DATA, (LIMIT_BYTES, LIMIT_BYTES))

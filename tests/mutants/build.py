@@ -1,4 +1,4 @@
-"""Compiles mutants of the contracts: unoptimised, and with what they import parsed only once."""
+"""The compiler of mutants of the contracts: without optimiser, imports parsed only once."""
 
 import warnings
 from bisect import bisect_left
@@ -72,7 +72,7 @@ def _parse(contract: str, path: str, text: str, source_id: int) -> Any:
 
 
 class Map:
-    """Which functions the bytes of a contract's code belong to.
+    """A map from the bytes of a contract's code to its functions.
 
     Args:
         name: the contract, which this process must not build again.

@@ -1,4 +1,4 @@
-"""Tells whether a mutant of the contracts answers all recorded calls as they do themselves."""
+"""The judge of mutants of the contracts, by all recorded calls and the original's answers."""
 
 import re
 from collections import Counter
@@ -15,14 +15,14 @@ from tests.mutants.replay import Contract, Probe, Recorder
 from tests.mutants.tape import ACCOUNTS
 
 CONTRACTS = ("leaf", "referee")
-"""Those whose mutants are made; what else is deployed is the same for all."""
+"""The contracts whose mutants are made; all others are deployed unchanged."""
 RECORDING_SECONDS = 1_000
 ALIKE = 4
 """How many calls are kept of those that take the same way through the code, except planned ones."""
 
 
 class Judge:
-    """Knows what the contracts answer; a process that has one may judge one mutant.
+    """A judge that knows the contracts' answers; a process with one may judge one mutant.
 
     Attributes:
         SECONDS: how long a mutant may take.
@@ -82,7 +82,7 @@ class Judge:
 
 
 def _can_reach(probe: Probe, mutant: Mutant, asked: Collection[bytes]) -> bool:
-    """Whether a call to one of these contracts may come to what is changed; constants always do."""
+    """Whether a call to one of these contracts may run the changed code; constants always do."""
     is_everywhere = mutant.function in {"", "__init__"}
     is_entered = (mutant.file, mutant.function) in probe.functions
     is_near = is_everywhere or is_entered or mutant.function == probe.made.name

@@ -1,4 +1,4 @@
-"""All stories and all questions that mutants are asked."""
+"""The corpus: all stories of calls, and all questions, that mutants have to answer."""
 
 from collections.abc import Iterator
 from functools import cache

@@ -1,4 +1,4 @@
-"""Tells whether a mutant of the model says the same to all stories as the model itself."""
+"""The judge of mutants of the model, by the stories of the corpus and the original's answers."""
 
 import sys
 from collections.abc import Mapping, Sequence
@@ -13,7 +13,7 @@ from tests.mutants.tape import CHAIN_ID
 
 
 class Judge:
-    """Knows what the model says; a process that has one may judge one mutant.
+    """A judge that knows the model's answers; a process with one may judge one mutant.
 
     Attributes:
         SECONDS: how long a mutant may take; one that takes longer goes round in a loop.

@@ -1,4 +1,4 @@
-"""Stories about one operator each, of which two members say what they like."""
+"""Stories about one operator each, whose output two members claim to be anything they choose."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -79,7 +79,7 @@ def make_task(node: Node, steps: int, every: int) -> OperatorTask:
 
 @dataclass
 class OperatorRun(Run):
-    """What one member says of the operator's output, in the last step.
+    """One member's run: its claim about the operator's output in the last step.
 
     Attributes:
         task: the job.
@@ -135,7 +135,7 @@ class OperatorRun(Run):
 
 @dataclass(frozen=True)
 class Case:
-    """An operator, and what the two members say of one element.
+    """An operator, with the claims of two members about one element of its output.
 
     Attributes:
         node: the operator.

@@ -1,4 +1,4 @@
-"""Stories made up with a plan: terms at their bounds, calls at deadlines, and who is paid what."""
+"""Planned stories: terms at their bounds, calls at deadlines, and every payment."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace

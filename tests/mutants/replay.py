@@ -1,4 +1,4 @@
-"""Replays recorded calls on the model, and makes each of them alone on a mutant of the contract."""
+"""The replay of recorded calls: in a row on the model, and each alone on the contracts."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -40,7 +40,7 @@ Trace = Sequence[Call]
 
 @dataclass(frozen=True, slots=True)
 class Story:
-    """What happened to a referee, from the beginning on; in a planned one every call counts."""
+    """All calls to a referee, from its first on; in a planned story every call counts."""
 
     calls: Trace
     is_planned: bool = False
@@ -90,7 +90,7 @@ def _view(store: Store, name: str, message: Message, *args: Any) -> Any:
 
 
 _MODEL = {"get_debt": _view, "inspect": _view, "compute": _view}
-"""The calls that only ask something."""
+"""The calls that change nothing."""
 
 Answer = tuple[Any, ...]
 """The reason for a refusal; or else the output, the logs, and all that has been written."""

@@ -65,7 +65,7 @@ AIM = 0.95
 
 @dataclass(frozen=True, slots=True)
 class Fate:
-    """What became of a mutant: "killed", "survived", "stillborn" or "same"; seconds of a core."""
+    """The fate of a mutant: "killed", "survived", "stillborn" or "same"; seconds of a core."""
 
     name: str
     kind: str

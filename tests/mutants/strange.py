@@ -1,4 +1,4 @@
-"""Stories of members who show what they have not claimed, or what cannot be there."""
+"""Stories of members who show content that they have not claimed, or that cannot exist."""
 
 from collections.abc import Iterator
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""A referee in the model that notes down every call, while a story is being made up."""
+"""The recorder of a story: the model of the referee, which notes every call that is made."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -16,7 +16,7 @@ SALT = b"salt".ljust(32, b"\1")
 
 
 class Tape:
-    """A referee, and all calls to it.
+    """A recorder of all calls to a referee.
 
     Attributes:
         store: the model.

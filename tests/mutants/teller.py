@@ -27,7 +27,7 @@ _MOST_STEPS = 400
 
 @dataclass
 class Teller:
-    """One story, as it is being made up; in a calm one nearly all goes as it should."""
+    """The author of one drawn story; in a calm one nearly every call is a right one."""
 
     rng: np.random.Generator
     tape: Tape = field(default_factory=Tape)

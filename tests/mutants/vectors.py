@@ -15,7 +15,7 @@ from tests.referee.test_leaf import list_wrong
 
 LEAVES = 260
 SEARCHED = 200
-"""Beside those of all kinds: a search compares in ways that nothing else does."""
+"""Further functions: a search compares elements in ways that no other operator does."""
 WRONG = 5
 
 

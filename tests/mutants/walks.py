@@ -1,4 +1,4 @@
-"""Walks over the stage of the lock-step tests, taken on the model alone."""
+"""Random walks of the lock-step tests, taken on the model alone."""
 
 import random
 from typing import Any, cast

@@ -1,4 +1,4 @@
-"""Runs anvil on loopback, and tells it what only a node for tests can do."""
+"""Anvil on loopback, with the requests that only a node for tests answers."""
 
 import subprocess
 import time
@@ -35,7 +35,7 @@ class Sent:
 
 
 class Anvil:
-    """A node that is running; `url` is where."""
+    """A running node, which listens at `url`."""
 
     def __init__(self, url: str) -> None:
         self.url = url

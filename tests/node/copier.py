@@ -1,4 +1,4 @@
-"""Chains where somebody sees every call before it is in a block, and makes it first."""
+"""Chains with a front runner, who sees every call before it is in a block and makes it first."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -12,7 +12,7 @@ from tests.node.anvil import ACCOUNTS, MNEMONIC, GatheringNode
 
 @dataclass
 class Copier:
-    """Copies calls.
+    """A front runner that copies calls.
 
     Attributes:
         account: who sends the copies; None as long as there is nobody.
@@ -25,7 +25,7 @@ class Copier:
     accepted: set[str] = field(default_factory=set)
 
     def copy(self, transaction: Transaction) -> Transaction | None:
-        """Return what the copier makes of a transaction, if it minds it."""
+        """Return the copier's copy of a transaction, None if it leaves it alone."""
         known = {transaction.sender, transaction.call}
         if self.account is None or self.account in known or known & self.spared:
             return None

@@ -1,4 +1,4 @@
-"""A provider in a process of its own: it has what was agreed, its store and the chain, no more."""
+"""A provider in a process of its own, with the agreed task, its store and the chain only."""
 
 import time
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ MODEL = Setting(program="mlp", steps=4, checkpoint_every=2, seed=5)
 
 @dataclass(frozen=True, slots=True)
 class Seat:
-    """Where a provider is at work, and whether on a model, with a store, or in paper."""
+    """The place of a provider: its chain and account, and a store unless its task is synthetic."""
 
     url: str
     referee: str
@@ -45,7 +45,7 @@ class Seat:
 
 
 class PatientReferee(ChainReferee):
-    """A referee on a chain that nobody can hurry: who waits says so, and looks again."""
+    """A referee on a chain whose blocks others make: whoever waits says so, and looks again."""
 
     def __init__(
         self, chain: Chain, contract: Contract, first_block: int, waiting: Connection
@@ -54,7 +54,7 @@ class PatientReferee(ChainReferee):
         self._waiting = waiting
 
     def mine(self, blocks: int) -> None:
-        """Wait a little, whatever happens meanwhile."""
+        """Wait for a moment instead of mining."""
         self._waiting.send(blocks)
         time.sleep(POLL_S)
 

@@ -1,4 +1,4 @@
-"""Small games that are the same call by call on every chain, and what is compared of them."""
+"""Small games that have equal calls on every chain, and the facts that are compared."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -45,7 +45,7 @@ def make_game(referee: ChainReferee, *lies: Lie) -> Game:
 
 @dataclass(frozen=True)
 class Course:
-    """A game that is over, as far as no chain may make a difference.
+    """The course of a game that is over: all in which no two chains may differ.
 
     Attributes:
         winners: the names of those that were left.

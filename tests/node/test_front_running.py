@@ -1,4 +1,4 @@
-"""Whoever sees a call before it is in a block can make it first, in the same block, as its own."""
+"""Front running: somebody makes every call that waits first, in the same block, as its own."""
 
 from collections.abc import Iterator
 from typing import Any

@@ -1,4 +1,4 @@
-"""A chain that replaces its latest blocks, at any moment: whoever is honest goes on and wins.
+"""Reorganisations: the chain replaces its latest blocks at any moment, and the honest side wins.
 
 What may be lost that way is bounded. Who is honest is paid the same to the wei, pays for the same
 number of calls, and makes no more calls again than blocks were replaced. For that windows and

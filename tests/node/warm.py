@@ -1,4 +1,4 @@
-"""Imported by the process that the providers' are forked from: what all would load first."""
+"""The imports that all providers need, loaded once by the process that theirs fork from."""
 
 import offchain.chain.codec
 import offchain.chain.jsonrpc

@@ -1,4 +1,4 @@
-"""The bounded verifier rules as the readable semantics."""
+"""The bounded verifier rules as the readable semantics say."""
 
 from dataclasses import dataclass
 from math import prod

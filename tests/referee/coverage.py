@@ -1,4 +1,4 @@
-"""What a long enough walk has met: every change of phase, every end, every reason of every call."""
+"""The coverage that a long walk must have: changes of phase, endings, and reasons of refusals."""
 
 from collections.abc import Iterable, Iterator
 

@@ -1,4 +1,4 @@
-"""What everybody should be paid in the end, told from who has joined and who has beaten whom."""
+"""The expected payments of a job, computed from who has joined and who has beaten whom."""
 
 from collections import Counter
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""Calls that are not quite those of the game: one field of an argument is another."""
+"""Forged calls: those of the game with one field of an argument changed."""
 
 from dataclasses import fields, replace
 from random import Random

@@ -1,4 +1,4 @@
-"""Who sits at a game: what is drawn for each job, and what is counted of them all."""
+"""The members of each job, drawn from its number, and the counts over all jobs."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -59,7 +59,7 @@ class Seat:
 
 @dataclass(slots=True)
 class Tally:
-    """What has come of jobs; two are added by `add`.
+    """The counts over some jobs; those of others are added by `add`.
 
     Attributes:
         jobs: jobs opened and closed.

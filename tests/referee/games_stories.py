@@ -1,4 +1,4 @@
-"""What the members of the games say: the truth, or one of many lies, in jobs of several shapes.
+"""The claims of the games' members: the truth, or one of many lies, in jobs of several shapes.
 
 Every game draws its lies from a deck of its own, of two lies of each kind for each shape of a job,
 so that a run over many games tells tens of thousands of different ones.
@@ -82,7 +82,7 @@ SHAPES = {
 
 @dataclass(frozen=True, slots=True)
 class Story:
-    """What a member says of a job of a shape: the truth without a lie.
+    """A member's claim in a job of a shape; without a lie it is the truth.
 
     A false flag claims the truth, and defends it with accumulators that are wrong as its lie says.
     """
@@ -172,7 +172,7 @@ class _FalseFlag(PaperRun):
 
 @lru_cache(maxsize=1 << 10)
 def get_run(story: Story) -> Run:
-    """Return what a member that tells a story has to show."""
+    """Return the run of a member that tells a story."""
     task = SHAPES[story.shape].task
     if story.kind == FALSE_FLAG and story.lie is not None:
         return _FalseFlag(task, story.lie)

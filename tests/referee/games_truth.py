@@ -1,4 +1,4 @@
-"""Who is right between two stories, and where they part: said of the stories, without any tree.
+"""The true verdict between two stories, and their first difference, found without any tree.
 
 A story is a rule for what every output, element and accumulator is. So the first place at which two
 of them differ is found by looking at all places in order, and what should be there by computing it,

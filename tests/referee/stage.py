@@ -1,4 +1,4 @@
-"""Jobs in which everybody does something: mostly what would be right, at times what is not.
+"""Random play of whole jobs: mostly right calls, at times wrong ones.
 
 Every choice is made by a function that picks one of several values, so that Hypothesis and seeded
 generators drive the same stage.
@@ -76,7 +76,7 @@ def get_run(size: Size, lie: Lie | None) -> PaperRun:
 
 @dataclass
 class Cast:
-    """A job, and which account everybody in it goes by."""
+    """A job, with the history that each account in it stands by."""
 
     job_id: int
     size: Size

@@ -1,4 +1,4 @@
-"""What is legal: the rule off the chain, and the contract's decoder, which has to be the same."""
+"""The rule of legal operators: off the chain and in the contract's decoder it is the same."""
 
 import random
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""A referee that is two: the model, checked by all invariants, and the contract in a bare EVM."""
+"""The model, with all invariants checked, beside the contract in a bare EVM."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -126,7 +126,7 @@ class Twins:
 
 
 def _summarise(events: Sequence[Event]) -> str:
-    """Return what a call has come to: the next phase, how a match ended, or the event's name."""
+    """Return the outcome of a call: the next phase, how a match ended, or the event's name."""
     last = events[-1]
     match last.name, last.args[3:]:
         case "Moved", (position, *_):

@@ -1,4 +1,4 @@
-"""Sizes by which work is divided, and other values for them: they must not change a bit."""
+"""Other values for the sizes by which work is divided, which must not change a bit."""
 
 import pkgutil
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Histories of small training runs, for comparison under everything that must not matter.
+"""Histories of small training runs, to be compared under circumstances that must not matter.
 
 `python -m tests.reproducibility.history gpt2 1000 --threads 2` prints the roots as JSON, so that a
 process with another environment, or with another torch on its path, can be compared.

@@ -1,4 +1,4 @@
-"""Floating-point settings of a thread, made as strangers make them: through the C library.
+"""Floating-point settings of a thread, made through the C library as foreign code makes them.
 
 `python -m tests.reproducibility.settings 0 1 2` imports torch, then forks a process for each of
 these settings, makes it, imports Moot, and prints what a small training run comes to.
@@ -35,7 +35,7 @@ __attribute__((constructor)) static void flush(void) { _mm_setcsr(_mm_getcsr() |
 
 
 class Setting(NamedTuple):
-    """How a thread computes.
+    """The floating-point setting of a thread.
 
     Attributes:
         rounding: two bits, 0 to nearest; how the processor writes it.

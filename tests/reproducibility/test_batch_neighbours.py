@@ -1,4 +1,4 @@
-"""A sample alone, in a batch, and elsewhere in the batch: the same bits."""
+"""The logits of a sample have the same bits alone, in a batch, and elsewhere in the batch."""
 
 from collections.abc import Callable
 from dataclasses import replace

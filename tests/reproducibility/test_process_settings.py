@@ -1,4 +1,4 @@
-"""The same bits in a hostile process: whatever rounds otherwise or flushes subnormal numbers."""
+"""Roots in a hostile process, which rounds otherwise or flushes subnormal numbers: the same."""
 
 import ctypes
 import signal

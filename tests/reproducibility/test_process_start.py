@@ -1,4 +1,4 @@
-"""The same bits in a process that was hostile before Moot was imported, or is refused."""
+"""Roots in a process that was hostile before Moot was imported: the same, or a refusal."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""What state hashes, checkpoints and receipts of others left out, and ours do not."""
+"""Faults of others' state hashes, checkpoints and receipts, with a test that ours lack each."""
 
 import ast
 import random

@@ -1,4 +1,4 @@
-"""Ways in which others' numbers came apart between machines, each with a test that ours do not."""
+"""Faults by which others' numbers differed between machines, with a test that ours lack each."""
 
 from collections.abc import Sequence
 from fractions import Fraction

@@ -63,7 +63,7 @@ LOWEST = {
 
 @dataclass(slots=True)
 class Findings:
-    """What a comparison found; operands are bit patterns."""
+    """The findings of a comparison; operands are bit patterns."""
 
     inputs: int = 0
     decided_by_mpfr: int = 0

@@ -1,4 +1,4 @@
-"""What the sweeps found, kept in a file from which they resume and documents are written."""
+"""The records of the sweeps, in a file from which sweeps resume and documents are written."""
 
 import hashlib
 import json

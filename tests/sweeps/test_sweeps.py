@@ -1,4 +1,4 @@
-"""The sweeps: what is recorded holds for the code of today, and a sweep sees what is wrong."""
+"""The sweeps: their records are of today's code, and a sweep finds a wrong result."""
 
 import json
 from collections.abc import Callable
