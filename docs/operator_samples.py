@@ -125,7 +125,8 @@ def fold_calls() -> Iterator[Call]:
     yield call(aten.var_mean.correction, X, [0])
     yield call(aten.var.correction, X, [0])
     yield call(aten.cumsum.default, X, 1)
-    yield call(aten.cumprod.default, X, 1)
+    for name in ("cumprod", "cummax", "cummin"):
+        yield call(getattr(aten, name).default, X, 1)
     yield call(aten._softmax.default, X, 1, False)  # noqa: SLF001 - ATen's name
     yield call(aten._log_softmax.default, X, 1, False)  # noqa: SLF001 - likewise
     yield call(aten.sort.stable, N, stable=True)
@@ -172,11 +173,15 @@ def index_calls() -> Iterator[Call]:
     yield call(aten.embedding.default, X, PAIRS)
     for padding in (-1, 1):
         yield call(aten.embedding_dense_backward.default, CUBE[0], P, 5, padding, False)
+    yield call(aten.embedding_dense_backward.default, CUBE[0], P, 5, -1, True)
     yield call(aten.scatter.src, X, 0, PAIRS, Y)
     yield call(aten.scatter.value, X, 0, PAIRS, 1.5)
+    yield call(aten.scatter.reduce, X, 0, PAIRS, Y, reduce="add")
+    yield call(aten.scatter.value_reduce, X, 0, PAIRS, 1.5, reduce="multiply")
     yield call(aten.scatter_add.default, X, 0, PAIRS, Y)
-    for reduce in ("sum", "amax", "amin", "prod"):
+    for reduce in ("sum", "amax", "amin", "prod", "mean"):
         yield call(aten.scatter_reduce.two, X, 0, PAIRS, Y, reduce)
+        yield call(aten.scatter_reduce.two, X, 0, PAIRS, Y, reduce, include_self=False)
     for name in ("index", "_unsafe_index"):
         yield call(getattr(aten, name).Tensor, X, [None, P])
     for name in ("index_put", "_unsafe_index_put"):
@@ -315,8 +320,15 @@ def composed_calls() -> Iterator[Call]:
     yield call(torch.signbit, X)
     yield call(torch.copysign, X, -1.0)
     yield call(torch.round, X, decimals=2)
+    for name in ("logcumsumexp", "kthvalue", "median", "nanmedian", "mode"):
+        yield call(getattr(torch, name), X, 1)
+    yield call(torch.index_reduce, X, 0, P, Y, "amax")
+    yield call(torch.searchsorted, ROW, X)
+    yield call(torch.fake_quantize_per_tensor_affine, X, 0.1, 0, -20, 20)
     yield call(functional.one_hot, P, 3)
     yield call(aten.exponential.default, X)
+    yield call(torch.randperm, 4)
+    yield call(torch.normal, X, 0.5)
 
 
 SAMPLES: tuple[Call, ...] = (

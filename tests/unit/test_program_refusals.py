@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from torch.nn import functional
 
 from offchain.errors import CaptureError
 from offchain.programs.capture import capture
@@ -21,11 +20,6 @@ MISSING: dict[str, Callable[[torch.Tensor], Any]] = {
     "_linalg_det": torch.linalg.det,
     "linalg_inv_ex": torch.linalg.inv,
     "_fft_r2c": torch.fft.fft,
-    "embedding_renorm": lambda x: functional.embedding(POSITIONS, x, max_norm=1.0),
-    "_embedding_bag": lambda x: functional.embedding_bag(POSITIONS[None], x),
-    "upsample": lambda x: functional.interpolate(
-        x[None, None], (3, 3), mode="bilinear", antialias=True
-    ),
 }
 
 BY_DATA: dict[str, Callable[[torch.Tensor], Any]] = {

@@ -9,23 +9,43 @@ import torch
 from torch._C import DispatchKey
 from torch._ops import OpOverload
 
+from offchain.programs.decompositions.alignments import ALIGNMENTS
 from offchain.programs.decompositions.counting import COUNTING
+from offchain.programs.decompositions.distances import DISTANCES
+from offchain.programs.decompositions.drawing import DRAWING
+from offchain.programs.decompositions.embeddings import BAGS, EMBEDDINGS
 from offchain.programs.decompositions.experts import EXPERTS
 from offchain.programs.decompositions.gamma import GAMMA
 from offchain.programs.decompositions.inverse import INVERSE
 from offchain.programs.decompositions.margins import MARGINS
+from offchain.programs.decompositions.quantization import QUANTIZATION
+from offchain.programs.decompositions.resampling import RESAMPLING
+from offchain.programs.decompositions.selection import MASKED, SELECTION
 from offchain.programs.decompositions.signs import SIGNS
+from offchain.programs.decompositions.strides import STRIDES
 
 DECOMPOSITIONS: Mapping[str, Callable[..., Any]] = {
     **COUNTING,
     **EXPERTS,
     **GAMMA,
+    **DRAWING,
+    **EMBEDDINGS,
     **INVERSE,
+    **QUANTIZATION,
+    **SELECTION,
     **SIGNS,
+    **STRIDES,
 }
 """ATen overload -> decomposition of it, and of its gradient if that is an operator."""
 
-COMPOSITIONS: Mapping[str, Callable[..., Any]] = {**MARGINS}
+COMPOSITIONS: Mapping[str, Callable[..., Any]] = {
+    **ALIGNMENTS,
+    **BAGS,
+    **DISTANCES,
+    **MARGINS,
+    **MASKED,
+    **RESAMPLING,
+}
 """ATen overload -> composition that autograd sees, so that its gradient follows from its parts."""
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from offchain.arithmetic.functions import DType, Function
 from offchain.programs.graph import Kind, Node, Row
 from offchain.programs.lowering.builder import Builder, RefusalError, Rule, identity
+from offchain.programs.lowering.reductions import get_neutral
 from offchain.programs.lowering.views import View, along, constant, cut, expand, insert, reshape
 
 Access = tuple[View, Sequence[Row]]
@@ -97,17 +98,17 @@ def embedding_backward(
     b: Builder, gradient: View, index: View, count: int, padding: int, by_frequency: bool
 ) -> View:
     """Lower embedding_dense_backward: the padding index matches nothing."""
-    if by_frequency:
-        raise RefusalError("an embedding whose gradient is scaled by frequency")
     flat = b.reshape(index, (index.elements,))
+    width = gradient.shape[-1]
+    source = b.reshape(gradient, (index.elements, width))
+    if by_frequency:
+        source = _divide_by_frequency(b, source, flat, count)
     if padding >= 0:
         is_padding = b.map(
             Function.EQ, flat, b.scalar(padding, flat.dtype), dtype=DType.BOOL, part="is_padding"
         )
         nothing = b.scalar(_NO_MATCH, flat.dtype)
         flat = b.map(Function.WHERE, is_padding, nothing, flat, part="indices")
-    width = gradient.shape[-1]
-    source = b.reshape(gradient, (index.elements, width))
     position = along(2, index.elements)
     return emit_scatter(
         b,
@@ -118,6 +119,14 @@ def embedding_backward(
         (0,),
         (index.elements,),
     )
+
+
+def _divide_by_frequency(b: Builder, source: View, index: View, count: int) -> View:
+    """Return rows divided by how often their indices occur."""
+    ones = constant(source.dtype, b.scalar(1, source.dtype).bits, index.shape)
+    zeros = constant(source.dtype, 0, (count,))
+    frequency = _scatter(b, Function.ADD, zeros, 0, index, ones)
+    return b.map(Function.DIV, source, insert(gather(b, frequency, 0, index), 1))
 
 
 def _scatter(b: Builder, function: Function, x: View, dim: int, index: View, source: View) -> View:
@@ -140,13 +149,12 @@ def _scatter(b: Builder, function: Function, x: View, dim: int, index: View, sou
 def scatter_copy(
     b: Builder, x: View, dim: int, index: View, source: View | float, **options: Any
 ) -> View:
-    """Lower scatter: of several positions that match, the last one stays."""
-    if options:
-        raise RefusalError("scatter with a reduction; use scatter_add")
+    """Lower scatter: of several positions that match, the last one stays, or all are folded."""
     value = b.cast(source, x.dtype)
     if not isinstance(source, View):
         value = expand(value, index.shape)
-    return _scatter(b, Function.COPY, x, dim, index, value)
+    function = _SCATTERS[options.get("reduce", "copy")]
+    return _scatter(b, function, x, dim, index, value)
 
 
 def scatter_add(b: Builder, x: View, dim: int, index: View, source: View) -> View:
@@ -154,8 +162,11 @@ def scatter_add(b: Builder, x: View, dim: int, index: View, source: View) -> Vie
     return _scatter(b, Function.ADD, x, dim, index, source)
 
 
+_SCATTERS = {"copy": Function.COPY, "add": Function.ADD, "multiply": Function.MUL}
+
 _REDUCTIONS = {
     "sum": Function.ADD,
+    "mean": Function.ADD,
     "amax": Function.MAX,
     "amin": Function.MIN,
     "prod": Function.MUL,
@@ -172,10 +183,24 @@ def scatter_reduce(
     *,
     include_self: bool = True,
 ) -> View:
-    """Lower scatter_reduce."""
-    if reduce not in _REDUCTIONS or not include_self:
-        raise RefusalError(f"scatter_reduce {reduce!r} without self; use sum, amax, amin or prod")
-    return _scatter(b, _REDUCTIONS[reduce], x, dim, index, source)
+    """Lower scatter_reduce: a mean is the sum divided by the count; others start from neutral."""
+    function = _REDUCTIONS[reduce]
+    if include_self and reduce != "mean":
+        return _scatter(b, function, x, dim, index, source)
+    ones = constant(x.dtype, b.scalar(1, x.dtype).bits, source.shape)
+    zero = b.scalar(0, x.dtype)
+    count = _scatter(b, Function.ADD, constant(x.dtype, 0, x.shape), dim, index, ones)
+    if include_self:
+        count = b.map(Function.ADD, count, b.scalar(1, x.dtype))
+    else:
+        is_hit = b.map(Function.NE, count, zero, dtype=DType.BOOL, part="is_hit")
+        neutral = constant(x.dtype, get_neutral(function, x.dtype))
+        x = b.map(Function.WHERE, is_hit, neutral, x, part="start")
+    result = _scatter(b, function, x, dim, index, source)
+    if reduce != "mean":
+        return result
+    divide = Function.DIV if x.dtype is DType.FLOAT32 else Function.FLOOR_DIVIDE
+    return b.map(divide, result, b.map(Function.MAX, count, b.scalar(1, x.dtype)))
 
 
 def _plan(
@@ -272,6 +297,8 @@ INDEXING: Mapping[str, Rule] = {
     "aten.embedding_dense_backward.default": embedding_backward,
     "aten.scatter.src": scatter_copy,
     "aten.scatter.value": scatter_copy,
+    "aten.scatter.reduce": scatter_copy,
+    "aten.scatter.value_reduce": scatter_copy,
     "aten.scatter_add.default": scatter_add,
     "aten.scatter_reduce.two": scatter_reduce,
     **dict.fromkeys(("aten.index.Tensor", "aten._unsafe_index.Tensor"), index_tensor),

@@ -12,10 +12,12 @@ from collections.abc import Mapping, Sequence
 from math import isqrt, prod
 from typing import Any
 
+import numpy as np
+
 from offchain.arithmetic.functions import DType, Function
 from offchain.programs.graph import Kind, Node, Row, immediate
 from offchain.programs.lowering.builder import Builder, RefusalError, Rule, identity
-from offchain.programs.lowering.views import View, along, insert, permute, reshape
+from offchain.programs.lowering.views import View, along, constant, insert, permute, reshape
 
 LEAST_SPLIT = 32
 """Folds of fewer elements are not split."""
@@ -300,6 +302,30 @@ def lower_cumulative(function: Function) -> Rule:
     return rule
 
 
+def lower_running_best(function: Function, position: Function) -> Rule:
+    """Return the rule of cummax or cummin: running bests, and the last place of each.
+
+    Element i folds x[i - r] over r, so that of equal elements the latest comes first.
+    """
+
+    def rule(b: Builder, view: View, dim: int) -> tuple[View, View]:
+        if not view.shape:
+            return view, constant(DType.INT64, 0)
+        axis = dim % len(view.shape)
+        size = view.shape[axis]
+        if size > MAX_CUMULATIVE:
+            raise RefusalError(f"a cumulative fold over {size} elements; at most {MAX_CUMULATIVE}")
+        coordinates = identity(view.shape)
+        coordinates[axis] = Row(size, 0, ((axis, 1), (len(view.shape), -1)))
+        values = emit_reduce(b, function, view, coordinates, view.shape, (size,), "cumulative")
+        back = emit_position(b, position, view, coordinates, view.shape, (size,))
+        places = b.tensor(np.arange(size, dtype=np.int64))
+        line = b.reshape(places, [size if d == axis else 1 for d in range(len(view.shape))])
+        return values, b.map(Function.SUB, line, back, part="place")
+
+    return rule
+
+
 REDUCTIONS: Mapping[str, Rule] = {
     **dict.fromkeys(("aten.sum.default", "aten.sum.dim_IntList"), lower_sum),
     **dict.fromkeys(("aten.mean.default", "aten.mean.dim"), lower_mean),
@@ -320,5 +346,7 @@ REDUCTIONS: Mapping[str, Rule] = {
     ),
     "aten.cumsum.default": lower_cumulative(Function.ADD),
     "aten.cumprod.default": lower_cumulative(Function.MUL),
+    "aten.cummax.default": lower_running_best(Function.MAX, Function.ARGMAX),
+    "aten.cummin.default": lower_running_best(Function.MIN, Function.ARGMIN),
 }
 """ATen overload -> rule."""

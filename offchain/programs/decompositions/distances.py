@@ -1,0 +1,61 @@
+"""Distances of points, weight norm and the product of three tensors."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, linalg
+
+
+def cdist(x: Tensor, y: Tensor, p: float, _compute_mode: int | None = None) -> Tensor:
+    """Return the distances of each row of x to each of y, from their differences."""
+    distances: Tensor = linalg.vector_norm(x[..., :, None, :] - y[..., None, :, :], p, -1)
+    return distances
+
+
+def pdist(x: Tensor, p: float = 2) -> Tensor:
+    """Return the distances of each row to each later one."""
+    first, second = torch.triu_indices(x.shape[0], x.shape[0], 1)
+    distances: Tensor = linalg.vector_norm(x[first] - x[second], p, -1)
+    return distances
+
+
+def weight_norm(v: Tensor, g: Tensor, dim: int = 0) -> tuple[Tensor, Tensor]:
+    """Return the weight of direction v and length g, and the norm of v, all axes but one."""
+    axes = [d for d in range(v.ndim) if d != dim % v.ndim]
+    norm = linalg.vector_norm(v, 2, axes, keepdim=True)
+    return v * (g / norm), norm
+
+
+def trilinear(
+    x: Tensor,
+    y: Tensor,
+    z: Tensor,
+    expand1: Sequence[int],
+    expand2: Sequence[int],
+    expand3: Sequence[int],
+    sumdim: Sequence[int],
+    unroll_dim: int = 1,
+) -> Tensor:
+    """Return the sum of a product of three tensors, each with new axes, over some axes."""
+    del unroll_dim
+    for axes, place in ((expand1, 0), (expand2, 1), (expand3, 2)):
+        for axis in sorted(axes):
+            x, y, z = (t.unsqueeze(axis) if i == place else t for i, t in enumerate((x, y, z)))
+    return (x * y * z).sum(list(sumdim))
+
+
+def addbmm(x: Tensor, a: Tensor, b: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
+    """Return beta x + alpha times the sum of the products of two batches of matrices."""
+    total = (a @ b).sum(0) * alpha
+    return total + x * beta if beta else total
+
+
+DISTANCES: Mapping[str, Callable[..., Any]] = {
+    "aten._cdist_forward.default": cdist,
+    "aten._pdist_forward.default": pdist,
+    "aten._weight_norm_interface.default": weight_norm,
+    "aten._trilinear.default": trilinear,
+    "aten.addbmm.default": addbmm,
+}
+"""ATen overload -> composition that autograd sees."""
