@@ -50,7 +50,8 @@ class Setting(NamedTuple):
 
 
 STANDARD = Setting()
-SETTINGS = [Setting(*values) for values in product(range(4), (False, True), (False, True))]
+_FLUSHING = product((False, True), repeat=2) if IS_X86 else ((False, False), (True, True))
+SETTINGS = [Setting(rounding, *flushes) for rounding, flushes in product(range(4), _FLUSHING)]
 STRANGE = [setting for setting in SETTINGS if setting != STANDARD]
 
 
