@@ -23,11 +23,11 @@ from sim.swarm import Swarm, Tally, draw_crowds, draw_lies, open_swarm
 HERE = Path(__file__).parent
 FAMILIES = {
     "all different": (1, 3, 10, 30, 100, 300),
-    "behind one root": (1, 3, 10, 20, 50, 100, 150, 300),
-    "behind two roots": (2, 6, 20, 40, 100, 200, 300),
+    "behind one root": (1, 10, 20, 50, 100, 150),
+    "behind two roots": (2, 10, 20, 40, 100, 200, 300),
 }
 """How many liars each family of swarms has."""
-ON_CHAIN = 40
+ON_CHAIN = 20
 KINDS = ("fighting", "silent")
 COLUMNS = (
     *("family", "kind", "liars", "referee", "won"),

@@ -180,7 +180,7 @@ class Machine:
 def make_log(address: bytes, block: int, topics: Sequence[int], data: bytes) -> Log:
     """Return a log as a chain would, to be decoded."""
     words = tuple(topic.to_bytes(32, "big") for topic in topics)
-    return Log(Address("0x" + address.hex()), block, words, data)
+    return Log(Address("0x" + address.hex()), (block, 0), words, data)
 
 
 def _raw(address: str) -> bytes:

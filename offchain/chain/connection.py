@@ -68,6 +68,10 @@ class Chain:
         """Return the number of the latest block."""
         return self.node.get_block_number()
 
+    def block_hash(self, number: int) -> bytes | None:
+        """Return the hash of a block; None if the chain has none of this number."""
+        return self.node.get_block_hash(number)
+
     def balance(self, address: Address) -> int:
         """Return a balance in wei."""
         return self.node.get_balance(address)
@@ -214,10 +218,16 @@ class Contract:
             for transaction, answer in zip(transactions, mined, strict=True)
         ]
 
-    def events(self, first_block: int, last_block: int) -> list[tuple[int, Event]]:
-        """Return this contract's events with their block numbers, both ends included."""
-        logs = self._chain.node.get_logs(self.address, first_block, last_block)
-        return [(log.block, self._codec.decode_log(log)) for log in logs]
+    def events(
+        self, first_block: int, last_block: int, keys: Sequence[bytes] = ()
+    ) -> list[tuple[tuple[int, int], Event]]:
+        """Return this contract's events in some blocks, both ends included, in order.
+
+        Each comes with its place: the block, and its number there. If there are keys, only events
+        whose first indexed argument, as a word of 32 bytes, is one of them.
+        """
+        logs = self._chain.node.get_logs(self.address, first_block, last_block, keys)
+        return [(log.place, self._codec.decode_log(log)) for log in logs]
 
 
 def _make_receipt(

@@ -28,6 +28,10 @@ from offchain.errors import (
 
 FIRST_POLL_S = 0.01
 LAST_POLL_S = 1.0
+PAGE_BLOCKS = 2_000
+"""Logs are asked for in ranges of so many blocks, which public nodes allow."""
+MANY_LOGS = 10_000
+"""An answer with so many logs may have been cut there."""
 
 _HEX_DATA = re.compile(r"0x((?:[0-9a-fA-F]{2})+)")
 _MINE_MANY = ("anvil_mine", "hardhat_mine")
@@ -54,6 +58,7 @@ class JsonRpc:
         self._patience_s = patience_seconds
         self._transport = open_transport(url)
         self._block_gas = self.get_block_gas()
+        self._page_blocks = PAGE_BLOCKS
 
     def get_chain_id(self) -> int:
         """See Node."""
@@ -77,12 +82,39 @@ class JsonRpc:
         """See Node."""
         return self._ask_data("eth_getCode", address, "latest")
 
-    def get_logs(self, address: Address, first: int, last: int) -> tuple[Log, ...]:
+    def get_block_hash(self, number: int) -> bytes | None:
         """See Node."""
+        block = self._ask("eth_getBlockByNumber", hex(number), False)
+        with self._understanding("eth_getBlockByNumber"):
+            return None if block is None else _parse_data(block["hash"])
+
+    def get_logs(
+        self, address: Address, first: int, last: int, keys: Sequence[bytes] = ()
+    ) -> tuple[Log, ...]:
+        """See Node; asked for page by page, of fewer blocks where the node refuses a page."""
+        logs: list[Log] = []
         # A chain that has become shorter may end before `first`, where nodes refuse to look.
-        if first > last:
-            return ()
-        wanted = {"address": address, "fromBlock": hex(first), "toBlock": hex(last)}
+        while first <= last:
+            end = min(last, first + self._page_blocks - 1)
+            try:
+                page = self._ask_logs(address, first, end, keys)
+            except NodeError:
+                if end == first:
+                    raise
+                page = None
+            if end > first and (page is None or len(page) >= MANY_LOGS):
+                self._page_blocks = (end - first + 1) // 2
+                continue
+            logs += page or ()
+            first = end + 1
+        return tuple(logs)
+
+    def _ask_logs(
+        self, address: Address, first: int, last: int, keys: Sequence[bytes]
+    ) -> tuple[Log, ...]:
+        wanted: dict[str, Any] = {"address": address, "fromBlock": hex(first), "toBlock": hex(last)}
+        if keys:
+            wanted["topics"] = [None, [_show(key) for key in keys]]
         logs = self._ask("eth_getLogs", wanted)
         with self._understanding("eth_getLogs"):
             return tuple(map(_parse_log, logs))
@@ -322,8 +354,8 @@ def _parse_receipt(receipt: Mapping[str, Any]) -> Mined:
 
 def _parse_log(log: Mapping[str, Any]) -> Log:
     topics = tuple(_parse_data(topic) for topic in log["topics"])
-    address, block = _parse_address(log["address"]), _parse_quantity(log["blockNumber"])
-    return Log(address, block, topics, _parse_data(log["data"]))
+    place = _parse_quantity(log["blockNumber"]), _parse_quantity(log["logIndex"])
+    return Log(_parse_address(log["address"]), place, topics, _parse_data(log["data"]))
 
 
 def _parse_quantity(value: str) -> int:

@@ -31,8 +31,16 @@ class Node(Protocol):
     def get_code(self, address: Address) -> bytes:
         """Return the code of a contract after the latest block, empty if there is none."""
 
-    def get_logs(self, address: Address, first: int, last: int) -> tuple[Log, ...]:
-        """Return the logs of a contract from block `first` to block `last`, in order."""
+    def get_block_hash(self, number: int) -> bytes | None:
+        """Return the hash of a block; None if the chain has none of this number."""
+
+    def get_logs(
+        self, address: Address, first: int, last: int, keys: Sequence[bytes] = ()
+    ) -> tuple[Log, ...]:
+        """Return the logs of a contract from block `first` to block `last`, in order.
+
+        If there are keys, only those whose second topic, the first indexed argument, is one.
+        """
 
     def view(self, call: str, to: Address, data: bytes) -> bytes:
         """Return what a call would return after the latest block, or raise Reverted."""

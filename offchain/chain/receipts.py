@@ -30,10 +30,13 @@ class Transaction:
 
 @dataclass(frozen=True, slots=True)
 class Log:
-    """An event as the chain stores it: 32-byte topics and ABI-encoded data."""
+    """An event as the chain stores it: 32-byte topics and ABI-encoded data.
+
+    `place` is its block and its number among the logs of that block.
+    """
 
     address: Address
-    block: int
+    place: tuple[int, int]
     topics: tuple[bytes, ...]
     data: bytes
 

@@ -89,14 +89,28 @@ class Tester:
         """See Node."""
         return self._chain.get_vm().state.get_code(_parse(address))
 
-    def get_logs(self, address: Address, first: int, last: int) -> tuple[Log, ...]:
+    def get_block_hash(self, number: int) -> bytes | None:
+        """See Node."""
+        if number > self.get_block_number():
+            return None
+        return self._chain.get_canonical_block_header_by_number(BlockNumber(number)).hash
+
+    def get_logs(
+        self, address: Address, first: int, last: int, keys: Sequence[bytes] = ()
+    ) -> tuple[Log, ...]:
         """See Node."""
         logs: list[Log] = []
         for number in range(first, min(last, self.get_block_number()) + 1):
             block = self._chain.get_canonical_block_by_number(BlockNumber(number))
-            for receipt in block.get_receipts(self._chain.chaindb):
-                logs += [_read_log(log, number) for log in receipt.logs]
-        return tuple(log for log in logs if log.address == address)
+            receipts = block.get_receipts(self._chain.chaindb)
+            found = [log for receipt in receipts for log in receipt.logs]
+            logs += [_read_log(log, (number, index)) for index, log in enumerate(found)]
+        chosen = set(keys)
+        return tuple(
+            log
+            for log in logs
+            if log.address == address and (not keys or chosen.intersection(log.topics[1:2]))
+        )
 
     def view(self, call: str, to: Address, data: bytes) -> bytes:
         """See Node."""
@@ -149,7 +163,7 @@ class Tester:
             gas_used=gas_used,
             effective_gas_price=signed.max_fee_per_gas,
             contract=None if transaction.to else _show(computation.msg.storage_address),
-            logs=tuple(_read_log(log, number) for log in receipt.logs),
+            logs=tuple(_read_log(log, (number, i)) for i, log in enumerate(receipt.logs)),
         )
 
     def _apply(self, signed: SignedTransactionAPI) -> tuple[ReceiptAPI, ComputationAPI]:
@@ -217,9 +231,9 @@ def _parse(address: Address) -> RawAddress:
     return RawAddress(bytes.fromhex(address.removeprefix("0x")))
 
 
-def _read_log(log: Any, block: int) -> Log:
+def _read_log(log: Any, place: tuple[int, int]) -> Log:
     topics = tuple(topic.to_bytes(32, "big") for topic in log.topics)
-    return Log(_show(log.address), block, topics, log.data)
+    return Log(_show(log.address), place, topics, log.data)
 
 
 def _explain(computation: ComputationAPI) -> str:

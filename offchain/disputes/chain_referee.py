@@ -1,7 +1,6 @@
 """The deployed referee, behind the same port as the model."""
 
 import time
-from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
@@ -25,14 +24,12 @@ from offchain.chain import Chain, Contract, connect
 from offchain.chain import Event as ChainEvent
 from offchain.chain.receipts import GAS_LIMIT, Transaction
 from offchain.commitments.tree import Digest
+from offchain.disputes.job_log import JobLog
 from offchain.disputes.referee import Answer, Call, Outcome
 from offchain.errors import ChainError
 
 CALL_GAS = 2**21
 """Gas offered with a call: above what any move but a leaf can use, far below a block's."""
-
-REORGANISATION_BLOCKS = 8
-"""So many of the latest blocks may still be replaced by others; they are read again each time."""
 
 
 def deploy(url: str) -> "ChainReferee":
@@ -61,8 +58,8 @@ class ChainReferee:
     def __init__(self, chain: Chain, contract: Contract, first_block: int) -> None:
         self._chain = chain
         self._contract = contract
-        self._settled: dict[int, list[Event]] = defaultdict(list)
-        self._settled_block = first_block - 1
+        self._first_block = first_block
+        self._logs: dict[int, JobLog] = {}
         self.seconds = 0.0
         self.address: Address = contract.address
         self.chain_id: int = chain.chain_id
@@ -155,16 +152,10 @@ class ChainReferee:
     def events(self, job_id: int) -> Sequence[Event]:
         """Return what has been announced of a job, in order, as far as the chain holds it now."""
         with self._clock():
-            latest = self._chain.block_number()
-            recent: list[Event] = []
-            for block, found in self._contract.events(self._settled_block + 1, latest):
-                event = self._read(found)
-                if block <= latest - REORGANISATION_BLOCKS:
-                    self._settled[int(str(event.args[0]))].append(event)
-                elif event.args[0] == job_id:
-                    recent.append(event)
-            self._settled_block = max(self._settled_block, latest - REORGANISATION_BLOCKS)
-        return self._settled[job_id] + recent
+            if job_id not in self._logs:
+                place = (self._chain, self._contract, job_id, self._first_block)
+                self._logs[job_id] = JobLog(*place, self._reader)
+            return self._logs[job_id].read()
 
     def block_number(self) -> int:
         """Return the number of the latest block."""

@@ -14,7 +14,7 @@ import pytest
 from contracts.deployment import bind_referee
 from contracts.model.types import NOBODY
 from offchain.chain import Chain, connect
-from offchain.disputes.chain_referee import REORGANISATION_BLOCKS, ChainReferee
+from offchain.disputes.chain_referee import ChainReferee
 from sim.paper import Lie
 from tests.node.anvil import Anvil
 from tests.node.table import (
@@ -28,6 +28,9 @@ from tests.node.table import (
     make_game,
     set_up,
 )
+
+DEEPEST = 8
+"""So many blocks are replaced at most, for which the stakes have room."""
 
 Replace = Callable[[Anvil, int, str], None]
 
@@ -103,11 +106,11 @@ def check(node: Anvil, lie: Lie, replace: Replace, depth: int) -> None:
 @pytest.mark.parametrize("way", WAYS)
 def test_the_deepest_replacement_at_any_call(node: Anvil, way: str) -> None:
     """Replacing the latest 8 blocks after any call changes neither verdict nor payout."""
-    check(node, START, WAYS[way], REORGANISATION_BLOCKS)
+    check(node, START, WAYS[way], DEEPEST)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("depth", range(1, REORGANISATION_BLOCKS + 1))
+@pytest.mark.parametrize("depth", range(1, DEEPEST + 1))
 @pytest.mark.parametrize("way", WAYS)
 def test_replacements_of_any_depth(node: Anvil, way: str, depth: int) -> None:
     """The same with every depth up to that, for a game that goes down to a scalar."""
@@ -119,4 +122,4 @@ def test_replacements_of_any_depth(node: Anvil, way: str, depth: int) -> None:
 @pytest.mark.parametrize("lie", [SINK, SILENT], ids=["sink", "silent"])
 def test_the_deepest_replacement_with_other_endings(node: Anvil, lie: Lie, way: str) -> None:
     """The same for games that end by the state and by the clock."""
-    check(node, lie, WAYS[way], REORGANISATION_BLOCKS)
+    check(node, lie, WAYS[way], DEEPEST)

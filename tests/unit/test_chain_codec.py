@@ -79,7 +79,7 @@ def make_log(**changes: Any) -> Log:
     topic = Web3.keccak(text="Moved(uint64,address,(int128,bytes),string)")
     fields: dict[str, Any] = {
         "address": HERE,
-        "block": 1,
+        "place": (1, 0),
         "topics": (bytes(topic), bytes(12) + bytes.fromhex(WHO[2:]), b"k" * 32),
         "data": encode(["uint64", "(int128,bytes)"], [5, (-1, b"tail")]),
     }

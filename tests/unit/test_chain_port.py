@@ -143,7 +143,7 @@ def test_receipt_leaves_out_events_of_others(chain: Chain, artifact: Artifact) -
     ledger, other = deploy_ledger(chain, artifact), deploy_ledger(chain, artifact)
     receipt = ledger.transact("forward", other.address, sender=chain.accounts[0])
     assert receipt.events == ()
-    ((block, event),) = other.events(receipt.block, receipt.block)
+    (((block, _), event),) = other.events(receipt.block, receipt.block)
     assert (block, event.args["who"]) == (receipt.block, ledger.address)
 
 
@@ -178,7 +178,7 @@ def test_events_are_found_by_block(chain: Chain, artifact: Artifact) -> None:
         blocks.append(ledger.transact("note", number, ROOT, sender=chain.accounts[0]).block)
         other.transact("note", 99, ROOT, sender=chain.accounts[0])
     found = ledger.events(blocks[0] + 1, blocks[2])
-    assert [(block, event.args["note"][0]) for block, event in found] == [
+    assert [(block, event.args["note"][0]) for (block, _), event in found] == [
         (blocks[1], 2),
         (blocks[2], 3),
     ]
