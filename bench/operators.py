@@ -1,4 +1,4 @@
-"""Everything else that a training step of a language model spends time on, against eager torch."""
+"""Operators besides products and convolutions, with the shapes of language models."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""Where the time of a training step goes, by kind of operator and by operator.
+"""A profile of a training step: its time by kind of operator and by operator.
 
 python -m bench.profile gpt2 --threads 2
 """
@@ -24,7 +24,7 @@ _WIDTH = 160
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """What operators that run together took in one step.
+    """The time that operators that run together took in one step.
 
     Attributes:
         kind: the operator's kind, or "fused" where they are several.

@@ -1,4 +1,4 @@
-"""What is made of the numbers: rows, their geometric means, one JSON object."""
+"""The rows of a benchmark, their geometric means, and the JSON object of both."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -30,7 +30,7 @@ class Row:
 
     @property
     def ratio(self) -> float:
-        """How many times faster ours is."""
+        """The ratio of stock torch's time to ours."""
         return self.stock_s / self.ours_s
 
     def to_json(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What is measured: the shapes of real models, as data."""
+"""The shapes of real models that are measured, as data."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class Layout(StrEnum):
-    """How a product's factors are stored: N as they are used, T transposed; the left one first."""
+    """The layout of a product's factors: N as they are used, T transposed; the left one first."""
 
     NN = "NN"
     NT = "NT"

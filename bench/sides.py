@@ -17,7 +17,7 @@ Tensors = tuple[torch.Tensor, ...]
 Function = Callable[..., torch.Tensor | Sequence[torch.Tensor]]
 
 TOLERANCE = 1e-3
-"""How far results may be apart, as a share of the largest element's magnitude."""
+"""The greatest difference of results, as a share of the largest element's magnitude."""
 
 
 @dataclass(frozen=True, slots=True)

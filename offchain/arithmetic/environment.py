@@ -1,4 +1,4 @@
-"""The floating-point environment of a thread: how it rounds, and what it does to subnormal numbers.
+"""The floating-point environment of a thread: its rounding mode, and the flushing of subnormals.
 
 Every thread has one, new threads inherit it from their creator, and any code in the process may
 change it: `fesetround`, `torch.set_flush_denormal`, a library that was linked with fast-math. The
@@ -22,7 +22,7 @@ _WORDS = 64
 """Room for a `fenv_t`, in words of 8 bytes; the largest that is known takes 4."""
 
 _DEFAULT_SYMBOLS = ("_FE_DFL_ENV", "__fe_dfl_env")
-"""What the default environment is called in the C libraries of macOS and of the BSDs."""
+"""The names of the default environment in the C libraries of macOS and of the BSDs."""
 
 _ONE = 1.0
 _TINY = 2.0**-60

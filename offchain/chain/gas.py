@@ -1,4 +1,4 @@
-"""What calldata costs, and what is left for execution, in the gas of a receipt.
+"""The two parts of a receipt's gas: that of the calldata, and that of the execution.
 
 Prague charges a transaction (EIP-2028, EIP-7623), with one token a zero byte and four a
 non-zero byte,

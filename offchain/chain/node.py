@@ -1,4 +1,4 @@
-"""The port: what Moot needs of a chain, which the tester and a JSON-RPC node both provide."""
+"""The port to a chain: all that Moot asks of one, of the tester and of a JSON-RPC node alike."""
 
 from collections.abc import Sequence
 from typing import Any, Protocol
@@ -7,7 +7,7 @@ from offchain.chain.receipts import Address, Log, Mined, Transaction
 from offchain.errors import ChainError
 
 CALL_GAS_LIMIT = 30_000_000
-"""Gas given to a view, which nobody pays for."""
+"""The gas that a view may use, for which nobody pays."""
 
 
 class Node(Protocol):

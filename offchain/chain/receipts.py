@@ -1,4 +1,4 @@
-"""What crosses the chain's port: transactions out; logs, events and receipts back."""
+"""The records that cross the chain's port: transactions out; logs, events and receipts back."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -43,7 +43,7 @@ class Log:
 
 @dataclass(frozen=True, slots=True)
 class Mined:
-    """What a node says of a transaction that succeeded; `contract` is what it deployed."""
+    """A node's record of a transaction that succeeded; `contract` is the one that it deployed."""
 
     transaction_hash: str
     block: int

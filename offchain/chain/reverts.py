@@ -1,4 +1,4 @@
-"""Why a call failed, in the contract's own words, from whatever form a node gives it in."""
+"""The reason of a failed call, in the contract's own words, from any node's form of it."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Where the execution of a transaction goes: the gas of every opcode, from py-evm's own execution.
+"""A tracer of transactions: the gas of every opcode, from py-evm's own execution.
 
 A traced chain runs the opcodes and precompiles of its fork behind a meter. What a call hands to
 another contract is counted where that contract spends it, so that nothing is counted twice.
@@ -31,7 +31,7 @@ MAX_REFUND_QUOTIENT = 5
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """What the opcodes of a transaction have cost, in gas, by their mnemonics.
+    """The gas of a transaction's opcodes, by their mnemonics.
 
     `refund` is what storage that was cleared has earned, before it is limited.
     """
@@ -46,7 +46,7 @@ class Trace:
 
 
 class Meter:
-    """Counts what opcodes cost."""
+    """A counter of the gas of opcodes."""
 
     def __init__(self) -> None:
         self.spent: Counter[str] = Counter()

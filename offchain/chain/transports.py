@@ -1,4 +1,4 @@
-"""Carries JSON-RPC to a node over HTTP or a WebSocket; what goes wrong is ChainUnavailable."""
+"""Transports of JSON-RPC over HTTP or a WebSocket; every failure is ChainUnavailable."""
 
 from collections.abc import Sequence
 from contextlib import ExitStack

@@ -41,7 +41,7 @@ _SCRATCH_WORDS = (_PAD + BLOCK_CHUNKS + 2 * LANES) * DIGEST_WORDS + RATE_WORDS
 
 
 class WordOperations(Protocol[Word]):
-    """What a round does to 64-bit words, whatever represents them."""
+    """The operations of a round on 64-bit words, in any representation."""
 
     def xor(self, a: Word, b: Word) -> Word:
         """Exclusive or."""
@@ -54,7 +54,7 @@ class WordOperations(Protocol[Word]):
 
 
 def _find_moves() -> list[tuple[int, int]]:
-    """Where pi takes each word from, and by how many bits rho has rotated it."""
+    """The place from which pi takes each word, and the bits by which rho has rotated it."""
     moves = [(0, 0)] * STATE_WORDS
     x, y = 1, 0
     for t in range(24):

@@ -1,1 +1,1 @@
-"""Disputes: what a player sees, which move it makes, and the game from joining to payout."""
+"""Disputes: a player's view, its moves, and the whole game from joining to payout."""

@@ -1,4 +1,4 @@
-"""What a game has cost and burned, from its receipts and the job's tallies."""
+"""The accounts of a game: gas and fees from its receipts, burned money from the job's tallies."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ STAGE_ORDER = ("joining", "history", "trace", "tensor", "fold", "leaf", "payout"
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What one accepted call cost, in gas; `calldata` and `execution` as in a receipt."""
+    """The cost of one accepted call, in gas; `calldata` and `execution` as in a receipt."""
 
     stage: str
     call: str
@@ -23,7 +23,7 @@ class Cost:
 
 
 def get_cost(played: Played) -> Cost | None:
-    """Return what a call cost; None when no chain has charged for it."""
+    """Return the cost of a call; None when no chain has charged for it."""
     receipt = played.receipt
     if receipt is None:
         return None

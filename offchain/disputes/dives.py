@@ -1,4 +1,4 @@
-"""One step down a tree: where the other side's opening first differs, and what one shows there."""
+"""One step down a tree: the first difference in the other side's opening, and the answer to it."""
 
 from collections.abc import Sequence
 
@@ -7,7 +7,7 @@ from offchain.commitments.tree import Digest, Tree, get_width
 
 
 def open_top(tree: Tree) -> Dive:
-    """Return what the side that enters a tree first shows: the nodes below its top."""
+    """Return the opening of the side that enters a tree first: the nodes below its top."""
     return Dive(0, ZERO, (), tuple(tree.children(tree.height, 0)))
 
 
@@ -38,7 +38,7 @@ def find_difference(mine: Sequence[object], theirs: Sequence[object]) -> int | N
 
 
 def _list_siblings(tree: Tree, opened: Tree, position: Position, child: int) -> list[Digest]:
-    """Return what lies beside the path from a child up to the position, as `Dive` wants it."""
+    """Return the siblings of the path from a child up to the position, as `Dive` wants them."""
     siblings = []
     for up in range(position.span):
         level = position.level - position.span + up

@@ -1,4 +1,4 @@
-"""What the bounded verifier is shown, and how it comes to rule on a disputed operator.
+"""The evidence for the bounded verifier, and its ruling on a disputed operator.
 
 Everything that a player hands over is proven against the roots on the chain before it is used.
 """
@@ -54,7 +54,7 @@ class Evidence:
 
 
 def collect(run: Run, place: Facts, side: int) -> Evidence:
-    """Return what a player shows of the disputed operator."""
+    """Return a player's evidence about the disputed operator."""
     commitment = run.task.commitment
     node = run.task.program.nodes[place.operator]
     before, before_proof = prove_before(run, place)
@@ -125,7 +125,7 @@ def judge(
     outputs: tuple[Digest, Digest],
     bound: Bound = DEFAULT,
 ) -> Outcome:
-    """Return which side's output is the one that the bounded verifier comes to, if any."""
+    """Return the side whose output is the one that the bounded verifier computes, if any."""
     question = Question(
         encoding=evidence.encoding,
         step=place.step,

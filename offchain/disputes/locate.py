@@ -1,4 +1,4 @@
-"""What a dispute has found: the step, the operator, the element and the scalar operation."""
+"""The finding of a dispute: the step, the operator, the element and the scalar operation."""
 
 from dataclasses import dataclass, replace
 
@@ -30,7 +30,7 @@ class Scalar:
 
 @dataclass(frozen=True, slots=True)
 class Located:
-    """Where a lie was found, as deep as the dispute went (None: not so deep)."""
+    """The place at which a lie was found, as deep as the dispute went (None: not so deep)."""
 
     step: int | None = None
     operator: int | None = None
@@ -40,7 +40,7 @@ class Located:
 
 
 def locate(game: Game, ended: Ended, side: int) -> Located:
-    """Return what a match that is over has found out about the side that lost it."""
+    """Return the finding of a match that is over, about the side that lost it."""
     board, place = ended.board, get_place(ended.board)
     phase = board.position.phase
     if phase in _BEFORE_STEP:

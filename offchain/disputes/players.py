@@ -1,4 +1,4 @@
-"""Which move a provider makes: a function of the chain and of its own run, nothing remembered.
+"""The choice of a provider's move: a function of the chain and of its own run, without memory.
 
 A player that is killed and started again reads the job's events and goes on. `None` means that
 there is no move that would help, or that it is the other side's turn.
@@ -75,14 +75,14 @@ def get_tree(run: Run, phase: Phase, facts: Facts) -> Tree | None:
 
 
 def _get_own(seat: _Seat) -> Tree:
-    """Return one's own version of the tree that both have entered, or are about to."""
+    """Return the mover's version of the tree that both sides have entered, or are about to."""
     tree = get_tree(seat.run, seat.board.position.phase, seat.facts)
     assert tree is not None, "a tensor without elements is never entered"
     return tree
 
 
 def _descend(seat: _Seat) -> Move | None:
-    """Pick in the other side's opening; at a leaf, enter what it stands for."""
+    """Pick in the other side's opening; at a leaf, enter the tree that the leaf stands for."""
     tree, position = _get_own(seat), seat.board.position
     if tree.node(position.level, position.index) != position.nodes[seat.side]:
         return None
@@ -95,7 +95,7 @@ def _descend(seat: _Seat) -> Move | None:
 
 
 def _leave(seat: _Seat, pick: Dive, index: int) -> Move | None:
-    """Leave a tree at a leaf, for what this stands for."""
+    """Leave a tree at a leaf, for the tree that the leaf stands for."""
     facts = seat.facts
     match seat.board.position.phase:
         case Phase.HISTORY if index:

@@ -1,4 +1,4 @@
-"""One port to the referee, with two sides behind it: the deployed contract and the Python model."""
+"""The port to a referee, behind which is the deployed contract or the Python model."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -38,7 +38,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What an accepted call announced, and what it cost on a chain (None on the model)."""
+    """An accepted call: its events, and its receipt on a chain (None on the model)."""
 
     events: tuple[Event, ...]
     receipt: Receipt | None
@@ -53,11 +53,11 @@ class Referee(Protocol):
 
     @property
     def chain_id(self) -> int:
-        """The chain on which it is."""
+        """The number of the chain on which the referee is."""
 
     @property
     def address(self) -> Address:
-        """Where it is there."""
+        """The referee's address on its chain."""
 
     def transact(self, name: str, *args: Any, sender: Address, value_wei: int = 0) -> Outcome:
         """Make a call; `Revert` or `Reverted` when it is refused."""

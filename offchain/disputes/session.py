@@ -1,4 +1,4 @@
-"""Sets a table for one dispute: captures the program, runs the providers, opens the chain."""
+"""The preparation of one dispute: capture the program, run the providers, open the chain."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -23,17 +23,17 @@ if TYPE_CHECKING:
     from offchain.disputes.chain_referee import ChainReferee
 
 DRAWS = 32
-"""How often a cheat is drawn again when the one drawn changes nothing."""
+"""The number of draws of a cheat, until one changes the claim."""
 
 LEAVES = {"scalar": LeafMode.SCALAR, "operator": LeafMode.OPERATOR}
 
 Report = Callable[[str, int, int], None]
-"""Told of long work: what is done, how far it is, how far it goes."""
+"""Called during long work: with its name, the amount that is done, and the whole amount."""
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What a dispute is about; the names are those of the command line's options."""
+    """The settings of a dispute; their names are those of the command line's options."""
 
     program: str = "gpt2"
     size: str = "tiny"

@@ -1,4 +1,4 @@
-"""What the events of a job say: who is left behind which claim, who meets whom, what is played."""
+"""The state of a tournament, read from a job's events: contenders, meetings and matches."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ from offchain.disputes.board import Board, get_pair, read_move
 
 @dataclass(frozen=True, slots=True)
 class Meeting:
-    """Whom a claim has met last; up to block `window_end` anybody may join either."""
+    """A claim's latest meeting; up to block `window_end` anybody may join either claim."""
 
     rival: Digest
     window_end: int

@@ -1,4 +1,4 @@
-"""The names of the example programs and of their sizes, for whoever must not wait for torch."""
+"""The names of the example programs and of their sizes, in a module that imports nothing slow."""
 
 DIGIT_NAMES = ("mlp", "cnn", "resnet", "mobilenet", "vit", "whisper")
 """Examples that learn from handwritten digits."""

@@ -1,1 +1,1 @@
-"""Providers: what they run, what they keep, what they claim, and how the dishonest ones lie."""
+"""Providers: their runs, their stores, their claims, and the cheats of the dishonest ones."""

@@ -1,4 +1,4 @@
-"""What a provider may do differently: an honest one does nothing of it.
+"""Behaviours: hooks by which a dishonest provider differs from an honest one.
 
 A dishonest provider is the same worker with some of these hooks replaced, so that every cheat is
 really played: with real tensors, real traces and real moves.

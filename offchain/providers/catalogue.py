@@ -1,4 +1,4 @@
-"""The names of the cheats and of their settings, for whoever must not wait for numpy."""
+"""The names of the cheats and of their settings, in a module that imports nothing slow."""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,4 @@
-"""A provider's run: the states that it keeps, and everything that it may have to show of them.
+"""A provider's run: the states that it keeps, and the trees and tensors that disputes ask for.
 
 The run hashes and stores states at checkpoints only. Intervals, traces and tensors are made again,
 from the checkpoint before them, when somebody disputes.
@@ -26,7 +26,7 @@ from offchain.providers.store import Store
 from offchain.providers.task import Task
 
 Progress = Callable[[int], None]
-"""Told the number of steps that are done."""
+"""Called with the number of steps that are done."""
 
 NOTES = "run"
 
@@ -86,7 +86,7 @@ class Run:
 
     @cached_property
     def _identity(self) -> str:
-        """What tells this run from every other."""
+        """The text that tells this run from every other."""
         task = self.task
         roots = (task.commitment.header.root, task.start_root, task.data_root)
         every = f"every {task.checkpoint_every} of {task.steps}"

@@ -213,7 +213,7 @@ def _load_json(path: Path) -> Any:
 
 @contextmanager
 def _reporting(path: Path) -> Iterator[None]:
-    """Say on one line what the operating system has against a file."""
+    """Turn an error of the operating system about a file into one line."""
     try:
         yield
     except (OSError, SafetensorError) as error:

@@ -1,4 +1,4 @@
-"""What it costs to recompute an operator, known from its shapes before anything runs."""
+"""The cost of recomputing an operator, known from its shapes before anything runs."""
 
 from dataclasses import dataclass
 from math import prod
@@ -31,7 +31,7 @@ _COPIES = 4
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What a ruling costs, in the units of `Bound`."""
+    """The cost of a ruling, in the units of `Bound`."""
 
     operations: int
     bytes: int

@@ -28,7 +28,7 @@ _CLAIMED = "claimed"
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the worker found.
+    """The worker's findings.
 
     Attributes:
         root: root of the right output.
@@ -45,7 +45,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why the worker found nothing; `operand` has the wrong root, if that is the reason."""
+    """The reason why the worker found nothing; `operand` has the wrong root, if that is it."""
 
     problem: str
     operand: int | None = None

@@ -1,4 +1,4 @@
-"""What the bounded verifier is asked, and the checks that need no computation."""
+"""The questions to the bounded verifier, and the checks of them that need no computation."""
 
 from dataclasses import dataclass
 
@@ -12,7 +12,7 @@ from offchain.verifier.bounds import Bound, Cost, compute_operator_cost, get_ele
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """Whether the output of an operator has the root that the defender claims.
+    """The question whether the output of an operator has the root that the defender claims.
 
     Both sides agree on the operator, the step and the operands.
 

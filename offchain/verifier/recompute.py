@@ -1,4 +1,4 @@
-"""What the worker computes: a whole operator, by the fast executor."""
+"""The worker's computation: a whole operator, by the fast executor."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The cell of the worker: limits on memory, time and files, no network and no other programs.
+"""The worker's sandbox: limits on memory, time and files, no network and no other programs.
 
 The kernel of the operating system enforces memory, time and the size of files. On Linux it also
 gives the process an empty network of its own, where unprivileged user namespaces are allowed. In
@@ -24,7 +24,7 @@ _REFUSED = ("socket.", "subprocess.", "os.exec", "os.fork", "os.posix_spawn", "o
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What the process may use in all.
+    """The limits of the process, in all.
 
     Attributes:
         memory_bytes: private writable memory (RLIMIT_DATA).
