@@ -75,6 +75,8 @@ class Outcome(IntEnum):
     """The member with the higher address."""
     NEITHER = 2
     """Both were wrong, and both lose."""
+    UNDECIDED = 3
+    """The verifier has not ruled: both are out of the job, and keep their bonds and prizes."""
 
 
 class Phase(IntEnum):
@@ -113,6 +115,8 @@ class Standing(IntEnum):
     """Has joined when claims had been shown: gets prizes, but no share of the reward."""
     DEFEATED = 4
     PAID = 5
+    RELEASED = 6
+    """Is out without having lost: the verifier has not ruled on a match of its own."""
 
 
 class Status(IntEnum):
@@ -122,6 +126,4 @@ class Status(IntEnum):
     WON = 1
     """One claim was left; its members are paid."""
     EMPTY = 2
-    """No claim was left; the client gets the reward back."""
-    VOID = 3
-    """The verifier that the job named did not rule: bonds and the reward go back."""
+    """No claim was left, or the verifier has not ruled on a match: the client gets the reward."""

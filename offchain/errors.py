@@ -22,6 +22,7 @@
     └── VerifierError               the bounded verifier gives no verdict
         ├── CostBoundExceeded       an operator costs more than the job allows
         ├── LimitReached            the recomputation took more than its cost allows for
+        ├── UnprovenEvidence        what was handed over is not what both sides agreed on
         └── WrongOperand            an operand is not the one that both sides agreed on
 
 A message says what is wrong and what to do about it, on one line. What a caller may want to
@@ -281,6 +282,13 @@ class LimitReached(VerifierError):
         )
         self.resource = resource
         self.limit = limit
+
+
+class UnprovenEvidence(VerifierError):
+    """What a side has handed over is not proven against what both sides agreed on."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(f"{what} that was handed over is not the agreed one; ask again")
 
 
 class WrongOperand(VerifierError):

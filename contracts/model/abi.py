@@ -108,8 +108,8 @@ def unpack_job(words: Sequence[Any]) -> Job:
     layout, program_top, start_root, data_top = roots
     opened, commit, reveal, window, clock, increment = unpack(head, 40, 24, 24, 24, 24, 24)
     operators, state_slots, batch_slots, steps, every, mode = unpack(scope, 32, 32, 32, 64, 64, 8)
-    claims, hidden, defeated, forfeits, meetings, window_end, status, owed, bond_wei = unpack(
-        tally, 24, 24, 24, 24, 32, 40, 2, 1, 80
+    claims, hidden, defeated, forfeits, meetings, window_end, status, owed, undecided, bond_wei = (
+        unpack(tally, 24, 24, 24, 24, 32, 40, 2, 1, 1, 80)
     )
     terms = Terms(
         operators=operators,
@@ -143,6 +143,7 @@ def unpack_job(words: Sequence[Any]) -> Job:
         meetings=meetings,
         status=Status(status),
         is_client_owed=owed == 1,
+        is_undecided=undecided == 1,
     )
 
 

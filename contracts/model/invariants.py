@@ -107,7 +107,16 @@ class Step:
             return frozenset()
         pair, outcome, _ = self.ended
         members = pair.first, pair.second
+        if outcome is Outcome.UNDECIDED:
+            return frozenset()
         return frozenset(member for side, member in enumerate(members) if side != outcome)
+
+    @property
+    def released(self) -> frozenset[Address]:
+        """The members that the call has taken out without a loss."""
+        if self.ended is None or self.ended[1] is not Outcome.UNDECIDED:
+            return frozenset()
+        return frozenset((self.ended[0].first, self.ended[0].second))
 
 
 def _list_args(events: tuple[Event, ...], name: str) -> Iterator[Any]:
@@ -176,10 +185,15 @@ def only_contenders_hold_prizes(books: Books) -> bool:
 
 
 def contenders_are_tallied(books: Books) -> bool:
-    """A claim counts exactly its members that have not been defeated."""
-    standing = {Standing.REVEALED, Standing.LATE, Standing.PAID}
+    """A claim counts its members that are not out; one that is paid may have been released."""
+    standing = {Standing.REVEALED, Standing.LATE}
     counts = Counter(m.key for m in books.members.values() if m.standing in standing)
-    return all(claim.contenders == counts[key] for key, claim in books.claims.items())
+    paid = Counter(m.key for m in books.members.values() if m.standing is Standing.PAID)
+    released = paid if books.job.is_undecided else Counter[bytes]()
+    return all(
+        counts[key] + paid[key] - released[key] <= claim.contenders <= counts[key] + paid[key]
+        for key, claim in books.claims.items()
+    )
 
 
 def sharers_are_tallied(books: Books) -> bool:
@@ -275,9 +289,19 @@ def claims_that_never_met_are_whole(books: Books) -> bool:
 
 
 def closed_jobs_have_one_claim_at_most(books: Books) -> bool:
-    """A job that is won has one claim left, and one that is empty none."""
-    left = {Status.WON: 1, Status.EMPTY: 0}
-    return left.get(books.job.status, books.job.claims) == books.job.claims
+    """A job that is won has one claim left, and one that is empty none, or an undecided match."""
+    job = books.job
+    if job.status is Status.WON:
+        return job.claims == 1 and not job.is_undecided
+    return job.status is Status.OPEN or job.claims <= job.is_undecided
+
+
+def undecided_jobs_have_released(books: Books) -> bool:
+    """A job is undecided exactly if the verifier's silence has released members of it."""
+    released = books.count(Standing.RELEASED)
+    if books.job.status is Status.OPEN:
+        return books.job.is_undecided == (released > 0)
+    return books.job.is_undecided or released == 0
 
 
 def the_client_is_owed_what_nobody_earned(books: Books) -> bool:
@@ -286,7 +310,7 @@ def the_client_is_owed_what_nobody_earned(books: Books) -> bool:
     if not job.is_client_owed:
         return True
     sharers = sum(claim.sharers for claim in books.claims.values() if claim.contenders)
-    return job.status is not Status.OPEN and (job.status is Status.VOID or sharers == 0)
+    return job.status is not Status.OPEN and (job.is_undecided or sharers == 0)
 
 
 def only_closed_jobs_have_paid(books: Books) -> bool:
@@ -321,7 +345,7 @@ def calculate_liability(books: Books) -> int:
         return job.reward_wei + terms.bond_wei * len(books.members)
     owed = job.reward_wei if job.is_client_owed else 0
     for member in books.members.values():
-        if member.is_contender:
+        if member.keeps_bond:
             owed += terms.bond_wei + member.prizes * terms.prize_wei
             if job.status is Status.WON and member.standing is Standing.REVEALED:
                 owed += job.reward_wei // books.claims[member.key].sharers
@@ -421,15 +445,16 @@ def jobs_do_not_mix(step: Step) -> bool:
 _LIVES = {
     Standing.NONE: {Standing.COMMITTED, Standing.REVEALED, Standing.LATE},
     Standing.COMMITTED: {Standing.REVEALED},
-    Standing.REVEALED: {Standing.DEFEATED, Standing.PAID},
-    Standing.LATE: {Standing.DEFEATED, Standing.PAID},
+    Standing.REVEALED: {Standing.DEFEATED, Standing.RELEASED, Standing.PAID},
+    Standing.LATE: {Standing.DEFEATED, Standing.RELEASED, Standing.PAID},
     Standing.DEFEATED: set[Standing](),
+    Standing.RELEASED: {Standing.PAID},
     Standing.PAID: set[Standing](),
 }
 
 
 def members_only_go_on(step: Step) -> bool:
-    """A member joins, shows its claim, and then is paid or defeated, once and for all."""
+    """A member joins, shows its claim, and then is paid or out, once and for all."""
     for key in _get_changes(step.before.members, step.after.members):
         old, new = step.before.members.get(key, Member()), step.after.members.get(key, Member())
         if new.standing is not old.standing and new.standing not in _LIVES[old.standing]:
@@ -477,10 +502,25 @@ def defeat_takes_a_match(step: Step) -> bool:
     return lost == {(step.job_id, address) for address in step.losers}
 
 
+def release_takes_a_silent_verifier(step: Step) -> bool:
+    """Both members of a match are released, and no others, and only if the verifier is too late."""
+    released = {
+        key
+        for key in _get_changes(step.before.members, step.after.members)
+        if step.after.members[key].standing is Standing.RELEASED
+    }
+    if released != {(step.job_id, address) for address in step.released}:
+        return False
+    if not released:
+        return True
+    is_late = step.message.block > step.position.deadline
+    return step.name == "timeout" and step.position.phase is Phase.VERIFIER and is_late
+
+
 def prizes_go_to_the_winner(step: Step) -> bool:
     """The winner of a match gets one prize, and prizes change in no other way."""
     won: set[tuple[int, Address]] = set()
-    if step.ended is not None and step.ended[1] is not Outcome.NEITHER:
+    if step.ended is not None and step.ended[1] < Outcome.NEITHER:
         pair, outcome, _ = step.ended
         won.add((step.job_id, (pair.first, pair.second)[outcome]))
     for key in _get_changes(step.before.members, step.after.members):
@@ -501,12 +541,14 @@ def ended_matches_were_alive(step: Step) -> bool:
 
 
 def clocks_punish_only_the_late(step: Step) -> bool:
-    """A match that the clock ends goes against the side to move, after its last block."""
+    """A match that the clock ends goes against the side to move, or nobody if the verifier was."""
     if step.ended is None or step.ended[2] is not Ending.CLOCK:
         return True
     position = step.position
     is_late = step.message.block > position.deadline
-    return step.name == "timeout" and is_late and step.ended[1] == 1 - position.mover
+    is_verifiers = position.phase is Phase.VERIFIER
+    due = Outcome.UNDECIDED if is_verifiers else Outcome(1 - position.mover)
+    return step.name == "timeout" and is_late and step.ended[1] is due
 
 
 def decisions_come_in_time(step: Step) -> bool:
@@ -728,21 +770,11 @@ def the_verifier_alone_rules(step: Step) -> bool:
 
 
 def jobs_close_when_they_may(step: Step) -> bool:
-    """A job is closed after all windows with one claim or none, or because its verifier is late."""
+    """A job is closed after all windows, and with one claim or none."""
     old, new = step.before.jobs.get(step.job_id), step.after.jobs[step.job_id]
     if old is None or old.status is new.status:
         return True
-    if new.status is Status.VOID:
-        is_late = step.message.block > step.position.deadline
-        members = [step.before.members[new_key] for new_key in _get_players(step)]
-        is_alive = all(member.is_contender for member in members)
-        return step.position.phase is Phase.VERIFIER and is_late and is_alive
     return step.name == "settle" and old.claims <= 1 and step.message.block > old.window_end
-
-
-def _get_players(step: Step) -> list[tuple[int, Address]]:
-    pair: Pair = step.args[0]
-    return [(pair.job_id, pair.first), (pair.job_id, pair.second)]
 
 
 def is_unchanged(before: Store, after: Store) -> bool:
@@ -769,6 +801,7 @@ JOB_INVARIANTS: tuple[Callable[[Books], bool], ...] = (
     only_the_beaten_are_left_behind,
     claims_that_never_met_are_whole,
     closed_jobs_have_one_claim_at_most,
+    undecided_jobs_have_released,
     the_client_is_owed_what_nobody_earned,
     only_closed_jobs_have_paid,
     windows_cover_the_challenge,
@@ -791,6 +824,7 @@ STEP_INVARIANTS: tuple[Callable[[Step], bool], ...] = (
     claims_are_never_swapped,
     bonds_are_paid_in_full,
     defeat_takes_a_match,
+    release_takes_a_silent_verifier,
     prizes_go_to_the_winner,
     ended_matches_were_alive,
     clocks_punish_only_the_late,

@@ -12,25 +12,30 @@ from contracts.reasons import Outcome, Standing, Status
 
 
 def end_match(store: Store, pair: Pair, outcome: Outcome, *, rivals: tuple[Member, Member]) -> None:
-    """End a match between two contenders: defeat whoever was wrong."""
+    """End a match between two contenders: defeat whoever was wrong, or release both."""
     store.put(store.matches, pair, None)
     addresses = (pair.first, pair.second)
     for side, address in enumerate(addresses):
-        if outcome != side:
+        if outcome is Outcome.UNDECIDED:
+            _release(store, pair.job_id, address, rivals[side])
+        elif outcome != side:
             winner = None if outcome is Outcome.NEITHER else addresses[outcome]
             _defeat(store, pair.job_id, address, rivals[side], winner)
+
+
+def _release(store: Store, job_id: int, address: Address, member: Member) -> None:
+    """Take a member out of the job that has not lost; it keeps its bond and its prizes."""
+    store.put(store.members, (job_id, address), replace(member, standing=Standing.RELEASED))
+    _leave_claim(store, job_id, member)
+    store.put(store.jobs, job_id, replace(store.jobs[job_id], is_undecided=True))
 
 
 def _defeat(
     store: Store, job_id: int, address: Address, loser: Member, winner: Address | None
 ) -> None:
     """Take a member out of the job; its prizes are forfeited, and its own goes to the winner."""
-    job = store.jobs[job_id]
     store.put(store.members, (job_id, address), Member(Standing.DEFEATED, loser.key))
-    claim = get_claim(store, job_id, loser)
-    contenders = claim.contenders - 1
-    sharers = claim.sharers - (loser.standing is Standing.REVEALED)
-    put_claim(store, job_id, replace(claim, contenders=contenders, sharers=sharers))
+    _leave_claim(store, job_id, loser)
     forfeits = loser.prizes
     if winner is None:
         forfeits += 1
@@ -38,13 +43,18 @@ def _defeat(
         member = get_member(store, job_id, winner)
         won = replace(member, prizes=member.prizes + 1)
         store.put(store.members, (job_id, winner), won)
-    tallies = replace(
-        job,
-        claims=job.claims - (contenders == 0),
-        defeated=job.defeated + 1,
-        forfeits=job.forfeits + forfeits,
-    )
-    store.put(store.jobs, job_id, tallies)
+    job = store.jobs[job_id]
+    lost = replace(job, defeated=job.defeated + 1, forfeits=job.forfeits + forfeits)
+    store.put(store.jobs, job_id, lost)
+
+
+def _leave_claim(store: Store, job_id: int, member: Member) -> None:
+    """Count a contender out of its claim, and that out of the job's if nobody is left of it."""
+    claim, job = get_claim(store, job_id, member), store.jobs[job_id]
+    contenders = claim.contenders - 1
+    sharers = claim.sharers - (member.standing is Standing.REVEALED)
+    put_claim(store, job_id, replace(claim, contenders=contenders, sharers=sharers))
+    store.put(store.jobs, job_id, replace(job, claims=job.claims - (contenders == 0)))
 
 
 def close_job(store: Store, job_id: int, job: Job, status: Status, sharers: int = 0) -> None:
@@ -61,10 +71,10 @@ def close_job(store: Store, job_id: int, job: Job, status: Status, sharers: int 
 
 
 def calculate_debt(store: Store, job_id: int, job: Job, address: Address) -> int:
-    """Return what a closed job owes an account, in wei: as a contender, and as the client."""
+    """Return what a closed job owes an account, in wei: as a member, and as the client."""
     owed = 0
     member = get_member(store, job_id, address)
-    if member.is_contender:
+    if member.keeps_bond:
         owed += job.terms.bond_wei + member.prizes * job.terms.prize_wei
         if job.status is Status.WON and member.standing is Standing.REVEALED:
             owed += job.reward_wei // get_claim(store, job_id, member).sharers

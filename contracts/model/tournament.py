@@ -156,11 +156,15 @@ def _meet(
 
 
 def on_settle(store: Store, message: Message, job_id: int, top: Digest) -> None:
-    """Close a job in which one claim is left, the one with this top, or none; anyone may."""
+    """Close a job in which one claim is left, the one with this top, or none; anyone may.
+
+    It is won by the claim that is left, unless a match was left undecided: then this might be a
+    wrong one, and the client gets the reward.
+    """
     job = get_open_job(store, job_id)
     require(message.block > job.window_end, Reason.TOO_EARLY)
     require(job.claims <= 1, Reason.STILL_DISPUTED)
-    if job.claims == 0:
+    if job.claims == 0 or job.is_undecided:
         close_job(store, job_id, job, Status.EMPTY)
         store.events.append(Event("Settled", (job_id, Status.EMPTY, bytes(32))))
         return
@@ -178,7 +182,7 @@ def on_collect(store: Store, message: Message, job_id: int) -> None:
     owed = calculate_debt(store, job_id, job, message.sender)
     require(owed > 0, Reason.NOTHING_OWED)
     member = get_member(store, job_id, message.sender)
-    if member.is_contender:
+    if member.keeps_bond:
         paid = replace(member, standing=Standing.PAID)
         store.put(store.members, (job_id, message.sender), paid)
     if message.sender == job.client:

@@ -81,11 +81,11 @@ class Turn:
     def end(self, ending: Ending, outcome: Outcome, computed: int = 0) -> None:
         """End the match, if the job is open and both are still contenders."""
         get_open_job(self.store, self.pair.job_id)
-        end_match(self.store, self.pair, outcome, rivals=self.get_rivals())
+        end_match(self.store, self.pair, outcome, rivals=self._get_rivals())
         args = (self.pair.job_id, self.pair.first, self.pair.second, outcome, ending, computed)
         self.store.events.append(Event("MatchEnded", args))
 
-    def get_rivals(self) -> tuple[Member, Member]:
+    def _get_rivals(self) -> tuple[Member, Member]:
         """Return both members; refuse the call if another match has defeated one of them."""
         return (
             get_contender(self.store, self.pair.job_id, self.pair.first),

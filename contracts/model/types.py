@@ -85,8 +85,13 @@ class Member:
 
     @property
     def is_contender(self) -> bool:
-        """Whether it has shown a claim and has not been defeated."""
+        """Whether it has shown a claim and is not out."""
         return self.standing in {Standing.REVEALED, Standing.LATE}
+
+    @property
+    def keeps_bond(self) -> bool:
+        """Whether it gets its bond and its prizes when the job is closed."""
+        return self.is_contender or self.standing is Standing.RELEASED
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +117,8 @@ class Job:
     `claims` counts those that have a contender, `hidden` the members that have not revealed,
     `defeated` the lost bonds, `forfeits` the prizes that nobody is owed, `meetings` those begun.
     Up to and including block `window_end` somebody may still join. `is_client_owed` says that
-    nobody earned the reward and that the client has not collected it yet.
+    nobody earned the reward and that the client has not collected it yet, `is_undecided` that the
+    verifier has not ruled on a match.
     """
 
     client: Address
@@ -127,6 +133,7 @@ class Job:
     meetings: int = 0
     status: Status = Status.OPEN
     is_client_owed: bool = False
+    is_undecided: bool = False
 
     @property
     def commit_deadline(self) -> int:

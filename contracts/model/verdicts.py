@@ -8,16 +8,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from contracts.model.checks import get_claim, get_contender, get_open_job, require
+from contracts.model.checks import get_claim, get_contender, require
 from contracts.model.descent import BOTH, arrive, get_before
 from contracts.model.leaf import Context, compute_leaf, read_node
-from contracts.model.ledger import close_job
 from contracts.model.turns import Turn, begin, begin_with, load
 from contracts.model.types import (
     FOLD_ARITY,
     ZERO,
     Dive,
-    Event,
     Facts,
     Message,
     Pair,
@@ -25,7 +23,7 @@ from contracts.model.types import (
     Store,
     Terms,
 )
-from contracts.reasons import Ending, Outcome, Phase, Reason, Status
+from contracts.reasons import Ending, Outcome, Phase, Reason
 from offchain.commitments.keccak import keccak256
 from offchain.commitments.tags import CHUNK_BYTES, Tag
 from offchain.commitments.tensors import hash_chunk
@@ -233,7 +231,10 @@ def on_prove_sink(
 def on_rule(
     store: Store, message: Message, pair: Pair, position: Position, outcome: Outcome
 ) -> None:
-    """Post the bounded verifier's ruling: which side's output is right, if any."""
+    """Post the bounded verifier's ruling: which side's output is right, if any.
+
+    Neither wins where neither has shown what both have agreed on.
+    """
     turn = begin(store, message, pair, position, Phase.VERIFIER)
     require(message.sender == turn.job.terms.verifier, Reason.NOT_YOURS)
     require(outcome <= Outcome.NEITHER, Reason.OUT_OF_RANGE)
@@ -241,14 +242,11 @@ def on_rule(
 
 
 def on_timeout(store: Store, message: Message, pair: Pair, position: Position) -> None:
-    """End a match whose side to move has let its clock run out; anyone may."""
+    """End a match whose side to move has let its clock run out; anyone may.
+
+    If it is the verifier that is late, both members are out, with their bonds.
+    """
     turn = load(store, message, pair, position)
     require(message.block > position.deadline, Reason.CLOCK_RUNNING)
-    if position.phase is Phase.VERIFIER:
-        get_open_job(store, pair.job_id)
-        turn.get_rivals()
-        store.put(store.matches, pair, None)
-        close_job(store, pair.job_id, turn.job, Status.VOID)
-        store.events.append(Event("Settled", (pair.job_id, Status.VOID, bytes(32))))
-        return
-    turn.end(Ending.CLOCK, Outcome(1 - turn.mover))
+    is_verifiers = position.phase is Phase.VERIFIER
+    turn.end(Ending.CLOCK, Outcome.UNDECIDED if is_verifiers else Outcome(1 - turn.mover))

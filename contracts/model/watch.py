@@ -87,13 +87,17 @@ class Watcher:
         return position.deadline <= bound
 
     def an_honest_claim_never_loses(self, store: Store) -> bool:
-        """No honest member is ever defeated, and a job that one has joined is won by its claim."""
+        """No honest member is ever defeated, and a job that one has joined is won by its claim.
+
+        A job with a match on which the verifier has not ruled is won by nobody.
+        """
         for job_id, addresses in self.honest.items():
             members = [store.members.get((job_id, address), Member()) for address in addresses]
             shown = [member for member in members if member.standing not in _HIDDEN]
             if any(member.standing is Standing.DEFEATED for member in shown):
                 return False
-            if not shown or store.jobs[job_id].status in {Status.OPEN, Status.VOID}:
+            job = store.jobs[job_id]
+            if not shown or job.status is Status.OPEN or job.is_undecided:
                 continue
             if store.claims[job_id, shown[0].key].contenders == 0:
                 return False

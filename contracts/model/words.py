@@ -79,6 +79,7 @@ def pack_tally(job: Job) -> int:
         (job.window_end, 40),
         (job.status, 2),
         (job.is_client_owed, 1),
+        (job.is_undecided, 1),
         (job.terms.bond_wei, 80),
     )
 

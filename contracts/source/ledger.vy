@@ -33,8 +33,8 @@ CHECKPOINT_EVERY_AT: constant(uint256) = 160
 LEAF_MODE_AT: constant(uint256) = 224
 
 # `Job.tally`: claims u24 | hidden u24 | defeated u24 | forfeits u24 | meetings u32 | window_end u40
-# | status u2 | is_client_owed u1 | bond_wei u80. Counters count bonds, of 0.2 ether at least: none
-# comes near 2^24, and there are fewer meetings than members.
+# | status u2 | is_client_owed u1 | is_undecided u1 | bond_wei u80. Counters count bonds, of 0.2 ether
+# at least: none comes near 2^24, and there are fewer meetings than members.
 HIDDEN_AT: constant(uint256) = 24
 DEFEATED_AT: constant(uint256) = 48
 FORFEITS_AT: constant(uint256) = 72
@@ -42,7 +42,8 @@ MEETINGS_AT: constant(uint256) = 96
 JOB_WINDOW_END_AT: constant(uint256) = 128
 STATUS_AT: constant(uint256) = 168
 CLIENT_OWED: constant(uint256) = 1 << 170
-BOND_AT: constant(uint256) = 171
+IS_UNDECIDED: constant(uint256) = 1 << 171
+BOND_AT: constant(uint256) = 172
 
 # A member: standing u8 | prizes u24 | key u224. The key is the upper bytes of its commitment, and
 # once that is revealed, of the hash of its history's top: nobody can make another top with that key.
@@ -179,44 +180,49 @@ def hash_top(top: bytes32) -> uint256:
 @internal
 def end_match(job_id: uint256, first: address, second: address, outcome: uint256):
     """
-    @notice Defeat whoever was wrong in a match of two contenders.
+    @notice Defeat whoever was wrong in a match of two contenders, or release both.
     @param job_id The job.
     @param first The member of side 0.
     @param second The member of side 1.
-    @param outcome Which side was right, or NEITHER.
+    @param outcome Which side was right, or NEITHER, or UNDECIDED.
     """
     member_0: uint256 = self.get_contender(job_id, first)
     member_1: uint256 = self.get_contender(job_id, second)
     if outcome != 0:
-        self._defeat(job_id, first, member_0)
+        self._take_out(job_id, first, member_0, outcome)
     if outcome != 1:
-        self._defeat(job_id, second, member_1)
+        self._take_out(job_id, second, member_1, outcome)
     # No counter overflows: above.
     if outcome == 0:
         self.members[job_id][first] = unsafe_add(member_0, 1 << PRIZES_AT)
     elif outcome == 1:
         self.members[job_id][second] = unsafe_add(member_1, 1 << PRIZES_AT)
-    else:
+    elif outcome == phases.NEITHER:
         tally: uint256 = self.jobs[job_id].tally
         self.jobs[job_id].tally = unsafe_add(tally, 2 << FORFEITS_AT)
 
 
 @internal
-def _defeat(job_id: uint256, account: address, loser: uint256):
-    # Take a contender out; its prizes are forfeited. No counter under- or overflows: the loser was
-    # counted as what it is.
-    key: uint256 = loser >> KEY_AT
-    self.members[job_id][account] = key << KEY_AT | phases.DEFEATED
+def _take_out(job_id: uint256, account: address, member: uint256, outcome: uint256):
+    # Take a contender out of its claim. Who is defeated forfeits its prizes, and who is released
+    # keeps them. No counter under- or overflows: the member was counted as what it is.
+    key: uint256 = member >> KEY_AT
     claim: uint256 = unsafe_sub(self.claims[job_id][key], 1)
-    if loser & U8 == phases.REVEALED:
+    if member & U8 == phases.REVEALED:
         claim = unsafe_sub(claim, 1 << SHARERS_AT)
     self.claims[job_id][key] = claim
     tally: uint256 = self.jobs[job_id].tally
     if claim & U24 == 0:
         tally = unsafe_sub(tally, 1)
-    prizes: uint256 = (loser >> PRIZES_AT) & U24
-    tally = unsafe_add(tally, 1 << DEFEATED_AT)
-    self.jobs[job_id].tally = unsafe_add(tally, prizes << FORFEITS_AT)
+    if outcome == phases.UNDECIDED:
+        self.members[job_id][account] = member & ~U8 | phases.RELEASED
+        tally |= IS_UNDECIDED
+    else:
+        self.members[job_id][account] = key << KEY_AT | phases.DEFEATED
+        prizes: uint256 = (member >> PRIZES_AT) & U24
+        tally = unsafe_add(tally, 1 << DEFEATED_AT)
+        tally = unsafe_add(tally, prizes << FORFEITS_AT)
+    self.jobs[job_id].tally = tally
 
 
 @internal
@@ -262,7 +268,7 @@ def calculate_debt(job_id: uint256, account: address) -> uint256:
     tally: uint256 = self.jobs[job_id].tally
     member: uint256 = self.members[job_id][account]
     # All sums are at most what was paid in, which is less than 2^100.
-    if self.is_contender(member):
+    if self.is_contender(member) or member & U8 == phases.RELEASED:
         owed_wei = tally >> BOND_AT
         prize_wei: uint256 = unsafe_div(owed_wei, PRIZE_DIVISOR)
         prizes: uint256 = (member >> PRIZES_AT) & U24

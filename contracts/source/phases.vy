@@ -32,8 +32,9 @@ BY_SINK: constant(uint256) = 4
 BY_EMPTY: constant(uint256) = 5
 BY_VERIFIER: constant(uint256) = 6
 
-# Who won it: side 0, side 1, or neither.
+# Who won it: side 0, side 1, or neither; and nobody knows where the verifier has not ruled.
 NEITHER: constant(uint256) = 2
+UNDECIDED: constant(uint256) = 3
 
 # Where a member stands.
 COMMITTED: constant(uint256) = 1
@@ -41,6 +42,7 @@ REVEALED: constant(uint256) = 2
 LATE: constant(uint256) = 3
 DEFEATED: constant(uint256) = 4
 PAID: constant(uint256) = 5
+RELEASED: constant(uint256) = 6
 
 # How a job stands.
 OPEN: constant(uint256) = 0

@@ -139,7 +139,8 @@ def start_match(
 @external
 def settle(job_id: uint256, top: bytes32):
     """
-    @notice Close a job in which one claim is left, or none; anyone may.
+    @notice Close a job in which one claim is left, or none; anyone may. It is won by the claim that
+            is left, unless a match was left undecided: that claim might be a wrong one.
     @param job_id The job.
     @param top The top of the claim that is left, if one is.
     """
@@ -149,7 +150,7 @@ def settle(job_id: uint256, top: bytes32):
     require.not_early(block.number > last)
     claims: uint256 = tally & ledger.U24
     require.no_dispute(claims <= 1)
-    if claims == 0:
+    if claims == 0 or tally & ledger.IS_UNDECIDED != 0:
         ledger.close(job_id, phases.EMPTY, 0, empty(bytes32))
         return
     claim: uint256 = ledger.claims[job_id][ledger.hash_top(top)]
@@ -171,7 +172,7 @@ def collect(job_id: uint256):
     owed_wei: uint256 = ledger.calculate_debt(job_id, msg.sender)
     require.debt(owed_wei != 0)
     member: uint256 = ledger.members[job_id][msg.sender]
-    if ledger.is_contender(member):
+    if ledger.is_contender(member) or member & ledger.U8 == phases.RELEASED:
         ledger.members[job_id][msg.sender] = member & ~ledger.U8 | phases.PAID
     if msg.sender == ledger.jobs[job_id].client:
         ledger.jobs[job_id].tally = tally & ~ledger.CLIENT_OWED

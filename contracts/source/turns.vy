@@ -343,7 +343,7 @@ def end(pair: types.Pair, ending: uint256, outcome: uint256, computed: uint256):
     @notice End a match, if the job is open and both are still contenders.
     @param pair Its members.
     @param ending Why it ends.
-    @param outcome Which side was right, or NEITHER.
+    @param outcome Which side was right, or NEITHER, or UNDECIDED.
     @param computed What the leaf has computed, if the match ends there.
     """
     ledger.require_open(pair.job_id)

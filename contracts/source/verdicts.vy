@@ -262,7 +262,8 @@ def rule(pair: types.Pair, position: types.Position, outcome: uint256):
     @notice Post the bounded verifier's ruling.
     @param pair The members of the match.
     @param position Where it stands.
-    @param outcome Which side's output is right, or 2 for neither.
+    @param outcome Which side's output is right, or 2 for neither, and where neither side has shown
+           what both have agreed on.
     """
     turn: turns.Turn = turns.begin(pair, position, 1 << phases.VERIFIER)
     require.mover(msg.sender == ledger.jobs[pair.job_id].verifier)
@@ -273,21 +274,17 @@ def rule(pair: types.Pair, position: types.Position, outcome: uint256):
 @external
 def timeout(pair: types.Pair, position: types.Position):
     """
-    @notice End a match whose side to move has let its clock run out; anyone may.
+    @notice End a match whose side to move has let its clock run out; anyone may. If it is the
+            verifier that is late, both members are out, with their bonds.
     @param pair The members of the match.
     @param position Where it stands.
     """
     turn: turns.Turn = turns.load(pair, position)
     require.no_time_left(block.number > turn.deadline)
+    outcome: uint256 = turn.mover ^ 1
     if turn.phase == phases.VERIFIER:
-        ledger.require_open(pair.job_id)
-        # A match of a member that another one has defeated must not void the job.
-        ledger.get_contender(pair.job_id, pair.first)
-        ledger.get_contender(pair.job_id, pair.second)
-        turns.matches[turn.key] = empty(bytes32)
-        ledger.close(pair.job_id, phases.VOID, 0, empty(bytes32))
-    else:
-        turns.end(pair, phases.BY_CLOCK, turn.mover ^ 1, 0)
+        outcome = phases.UNDECIDED
+    turns.end(pair, phases.BY_CLOCK, outcome, 0)
 
 
 @internal

@@ -18,7 +18,7 @@ from offchain.commitments.tensors import Array, compute_tensor_root
 from offchain.commitments.tree import Digest, climb, get_height, is_member
 from offchain.disputes.board import Board, get_place
 from offchain.disputes.openings import prove_before, prove_root
-from offchain.errors import CommitmentError, VerifierError
+from offchain.errors import CommitmentError, UnprovenEvidence
 from offchain.programs.decoding import decode_node
 from offchain.programs.graph import Origin
 from offchain.providers.run import Run
@@ -85,15 +85,15 @@ def check(
         claim: the top of the history of the side whose trees are used.
 
     Raises:
-        VerifierError: something that was handed over is not what was agreed.
+        UnprovenEvidence: something that was handed over is not what was agreed.
     """
     leaf = keccak256(bytes([Tag.OPERATOR]) + evidence.encoding)
     where = (place.operator, terms.operators, evidence.program_proof)
     if not is_member(Tag.PROGRAM_NODE, terms.program_top, leaf, *where):
-        raise VerifierError("the operator that was handed over is not the program's; ask again")
+        raise UnprovenEvidence("the operator")
     tag, top, index, count = get_before(place, terms, evidence.side, claim)
     if not is_member(tag, top, evidence.before, index, count, evidence.before_proof):
-        raise VerifierError("the state that was handed over is not the agreed one; ask again")
+        raise UnprovenEvidence("the state")
     context = get_context(terms, place, evidence.side, evidence.before)
     roots: list[Digest | None] = []
     operands = decode_node(evidence.encoding).operands
@@ -103,7 +103,7 @@ def check(
             continue
         root = compute_tensor_root(array)
         if not _is_agreed(locate_operand(context, operand), root, proof):
-            raise VerifierError("an operand that was handed over is not the agreed one; ask again")
+            raise UnprovenEvidence("an operand")
         roots.append(root)
     return tuple(roots)
 
@@ -139,7 +139,14 @@ def judge(
 
 
 def rule_for(terms: Terms, board: Board, game: "Game") -> Outcome:
-    """Rule on a match from the evidence of either side, whichever is proven."""
+    """Rule on a match from the evidence of either side, whichever is proven.
+
+    Neither wins where neither has shown what both have agreed on: two members that agree on
+    operands which nobody else has must not keep the verifier from ruling.
+
+    Raises:
+        VerifierError: what was shown is proven, and the verifier could not recompute it.
+    """
     place = get_place(board)
     for side, address in enumerate((board.pair.first, board.pair.second)):
         player = game.find_player(address)
@@ -149,6 +156,6 @@ def rule_for(terms: Terms, board: Board, game: "Game") -> Outcome:
         claim = player.run.history.top
         try:
             return judge(evidence, terms, place, claim, board.position.nodes)
-        except VerifierError:
+        except UnprovenEvidence:
             continue
-    raise VerifierError("neither side has shown the agreed operands; the clock will decide")
+    return Outcome.NEITHER

@@ -28,7 +28,7 @@ class Ended:
 
     @property
     def losing_sides(self) -> tuple[int, ...]:
-        """The sides that have lost: one, or both."""
+        """The sides that are out: one, or both."""
         return tuple(side for side in (0, 1) if side != self.outcome)
 
 

@@ -317,7 +317,9 @@ def test_verifier_that_is_somebody_else_or_nobody(referee: Twin) -> None:
         refused = referee.refused("rule", verifier, pair, at, Outcome.FIRST)
         assert refused == Reason.CLOCK_EXPIRED
         referee.call("timeout", court.client, pair, at)
-        assert referee.job(court.job_id).status is Status.VOID
+        assert referee.job(court.job_id).status is Status.OPEN
+        court.settle(0)
+        assert referee.job(court.job_id).status is Status.EMPTY
         for member in court.members:
             assert referee.debt(court.job_id, member) == court.terms.bond_wei
     referee.call("rule", verifier, pair, at, Outcome.NEITHER)

@@ -4,13 +4,10 @@ from collections.abc import Sequence
 from copy import deepcopy
 from typing import Any
 
-import pytest
-
 from contracts.model.types import Facts, Pair, Position
-from contracts.reasons import LeafMode, Outcome, Phase, Reason, Status
+from contracts.reasons import Phase, Reason, Status
 from offchain.disputes.board import Board, get_pair, read_move
 from offchain.disputes.players import find_move
-from sim.paper import Lie
 from tests.attacks.court import HONEST, LIE, Call, Court, open_court
 from tests.attacks.twin import Twin
 
@@ -90,50 +87,3 @@ def test_m7_moves_in_a_closed_job_change_their_match_and_nothing_else(referee: T
         referee.call("collect", court.members[seat], court.job_id)
     assert referee.store.balance_wei == 0
     assert referee.refused("collect", court.members[2], court.job_id) == Reason.NOTHING_OWED
-
-
-@pytest.mark.parametrize(
-    ("lie", "deciding"), [(LIE, "rule"), (Lie(-1), "descend"), (Lie(6, operator=9), "prove_sink")]
-)
-def test_v5_void_job_is_decided_by_no_match(referee: Twin, lie: Lie, deciding: str) -> None:
-    """When a silent verifier has voided a job, its members can neither win, lose nor void again."""
-    court = open_court(
-        referee,
-        LIE,
-        HONEST,
-        lie,
-        HONEST if lie is LIE else Lie(9),
-        leaf_mode=LeafMode.OPERATOR,
-        verifier=referee.accounts[VERIFIER],
-        clock_blocks=60,
-        increment_blocks=60,
-    ).assemble()
-    pair = court.start(0, 1)
-    other = court.start(0, 3) if lie is LIE else court.start(2, 3)
-    court.play_to(pair, Phase.VERIFIER)
-    at = court.at(pair)
-    referee.mine_to(at.deadline - 30)
-    if lie is LIE:
-        court.play_to(other, Phase.VERIFIER)
-    else:
-        court.make(court.find(other))
-    referee.mine_to(at.deadline + 1)
-    referee.call("timeout", court.client, pair, at)
-    assert court.job.status is Status.VOID
-    assert referee.refused("timeout", court.client, pair, at) == Reason.STALE
-    if deciding == "rule":
-        at = watch(court, other).position
-        rule = ("rule", court.terms.verifier, other, at, Outcome.FIRST)
-        assert referee.refused(*rule) == Reason.CLOSED
-        referee.mine_to(at.deadline + 1)
-    else:
-        last = play_on(court, other, ["prove_sink"]) if deciding == "prove_sink" else None
-        assert court.refuse(last or find_on(court, other)) == Reason.CLOSED
-        at = watch(court, other).position
-        referee.mine_to(at.deadline + 1)
-    assert referee.refused("timeout", court.client, other, at) == Reason.CLOSED
-    for member in court.members:
-        assert referee.debt(court.job_id, member) == court.terms.bond_wei
-        referee.call("collect", member, court.job_id)
-    referee.call("collect", court.client, court.job_id)
-    assert referee.store.balance_wei == 0

@@ -5,9 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from contracts.reasons import Ending, LeafMode, Outcome, Phase
+from contracts.reasons import Ending, LeafMode, Outcome, Phase, Status
 from offchain.arithmetic.functions import Function
-from offchain.commitments.tensors import encode_elements
+from offchain.commitments.tensors import Array, encode_elements
 from offchain.disputes.evidence import rule_for
 from offchain.disputes.game import Game
 from offchain.disputes.locate import Located, Scalar, locate
@@ -201,3 +201,26 @@ def test_random_cheats_are_found(program: str, draw: int, court: str) -> None:
     assert located.element == behaviour.element
     if located.fold_index is not None:
         assert located.fold_index == behaviour.position
+
+
+def make_worthless(step: int, operator: int) -> list[Array | None]:
+    """Return tensors that nobody has claimed, in place of an operator's operands."""
+    node = get_case("mlp").task.program.nodes[operator]
+    return [np.full(3, step, np.float32) for _ in node.operands]
+
+
+@pytest.mark.parametrize("court", COURTS)
+def test_two_that_show_the_verifier_nothing_do_not_void_the_job(
+    court: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two liars meet and show the bounded verifier nothing of worth: both lose, honesty is paid."""
+    case = get_case("mlp")
+    players = {f"wrong-output-{seed}": draw_cheat(case, "wrong-output", seed) for seed in (3, 4)}
+    for liar in players.values():
+        monkeypatch.setattr(liar, "operands", make_worthless)
+    players["honest-1"] = case.honest
+    game = make_game(COURTS[court](), case, players, LeafMode.OPERATOR)
+    assert list(game.play())
+    assert (game.ended[0].ending, game.ended[0].outcome) == (Ending.VERIFIER, Outcome.NEITHER)
+    assert game.get_winners() == ["honest-1"]
+    assert game.referee.job(game.job_id).status is Status.WON

@@ -103,7 +103,7 @@ ACCEPTED: dict[str, dict[Phase, tuple[str, ...]]] = {
 """By call and phase: the phase that comes next, or how the match or the job ends."""
 
 TIMED = frozenset(Phase) - {Phase.NONE, Phase.VERIFIER}
-"""The phases in which a match ends because of its clock; in VERIFIER the job does."""
+"""The phases in which a member loses by its clock; in VERIFIER nobody does."""
 
 REFUSED: dict[str, tuple[Reason, ...]] = {
     "open_job": (
@@ -259,7 +259,7 @@ def find_gaps(seen: Iterable[tuple[str, str, str]]) -> Iterator[str]:
             )
     timed = {phase for call, phase, answer in met if call == "timeout" and "CLOCK" in answer}
     yield from (f"timeout {phase.name}" for phase in TIMED if phase.name not in timed)
-    if ("timeout", "VERIFIER", "VOID") not in met:
+    if ("timeout", "VERIFIER", "CLOCK UNDECIDED") not in met:
         yield "timeout VERIFIER"
     reasons = {(call, answer) for call, _, answer in met}
     for call, refusals in REFUSED.items():

@@ -1,6 +1,6 @@
 """One job with several members, played to its end, and everything of it that can be checked."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache
 from itertools import combinations
@@ -238,10 +238,7 @@ class Table:
         """Let a match go on by one call, or by none if somebody hesitates."""
         pair, position = board.pair, board.position
         if self.block > position.deadline:
-            is_void = position.phase is Phase.VERIFIER
             self.call("timeout", CLIENT, pair, position)
-            if is_void:
-                self.boards.clear()
             return
         if self.rng.random() < 0.01:
             self.refuse(Reason.CLOCK_RUNNING, "timeout", CLIENT, pair, position)
@@ -332,6 +329,14 @@ class Table:
     def _judge(self, pair: Pair, outcome: Outcome, ending: Ending, _: int) -> None:
         """Compare the end of a match with the stories of its members, and book it."""
         board, members = self.boards[pair], (pair.first, pair.second)
+        if outcome is Outcome.UNDECIDED:
+            is_due = board.position.phase is Phase.VERIFIER and not self.rules
+            self.expect("verdict", is_so=is_due and self.block > board.position.deadline)
+            self.tally.endings["clock, undecided"] += 1
+            self.is_news = True
+            self.books.release(*members)
+            self._drop_matches(members)
+            return
         seats = [self.seats[member] for member in members]
         truth = find_truth(seats[0].story, seats[1].story)
         is_just = (
@@ -351,9 +356,13 @@ class Table:
         for loser in losers:
             self.tally.lost.update(self.seats[loser].names)
             self.books.defeat(loser, winner)
-        gone = [p for p in self.boards if not {p.first, p.second}.isdisjoint(losers)]
-        for other in gone:
-            del self.boards[other]
+        self._drop_matches(losers)
+
+    def _drop_matches(self, members: Iterable[Address]) -> None:
+        """Forget the matches of members that are out."""
+        for pair in list(self.boards):
+            if not {pair.first, pair.second}.isdisjoint(members):
+                del self.boards[pair]
 
     def _is_due(self, board: Board, truth: Truth, seats: list[Seat], outcome: Outcome) -> bool:
         """Whether a clock ran out as it should: on who was silent, or where nobody could move."""
@@ -377,7 +386,9 @@ class Table:
             joined = {member for _, member in store.members}
             honest = {m for m, seat in self.seats.items() if seat.is_honest and m in joined}
             is_true = all(self.seats[member].story.is_true for member in left)
-            self.expect("winner", is_so=not honest or (honest <= left.keys() and is_true))
+            released = self.books.released
+            is_kept = honest <= left.keys() | released and (is_true or bool(released))
+            self.expect("winner", is_so=not honest or is_kept)
         status = store.jobs[0].status
         self.tally.statuses[status.name.lower()] += 1
         owed, burned_wei = self.books.close(CLIENT, status)

@@ -28,8 +28,8 @@ def test_the_truth_wins_many_games() -> None:
     assert len(LIES) >= 12
     decided = {ending.split(",")[0] for ending in tally.endings}
     assert decided == {"clock", "start", "sink", "scalar", "verifier"}
-    assert {"scalar, neither", "verifier, neither"} <= set(tally.endings)
-    assert set(tally.statuses) == {"won", "empty", "void"}
+    assert {"scalar, neither", "verifier, neither", "clock, undecided"} <= set(tally.endings)
+    assert set(tally.statuses) == {"won", "empty"}
     assert tally.games > tally.jobs
     assert tally.duels > tally.games // 4
     assert tally.late > tally.jobs // 20
@@ -78,7 +78,8 @@ def test_wrong_clocks_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     end = Turn.end
 
     def end_wrong(turn: Turn, ending: Ending, outcome: Outcome, computed: int = 0) -> None:
-        late = Outcome(1 - outcome) if ending is Ending.CLOCK else outcome
+        is_late = ending is Ending.CLOCK and outcome is not Outcome.UNDECIDED
+        late = Outcome(1 - outcome) if is_late else outcome
         end(turn, ending, late, computed)
 
     monkeypatch.setattr(Turn, "end", end_wrong)

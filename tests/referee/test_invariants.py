@@ -26,7 +26,7 @@ from contracts.model.invariants import (
 )
 from contracts.model.types import Claim, Event, Member, Message, Store
 from contracts.model.watch import Watcher, finish
-from contracts.reasons import Ending, Outcome, Standing, Status
+from contracts.reasons import Outcome, Standing, Status
 from tests.referee.stage import ACCOUNTS
 from tests.referee.test_lockstep import walk
 
@@ -82,6 +82,7 @@ CORRUPTIONS: dict[str, Callable[[Store, int], None]] = {
     "windows_cover_the_challenge": lambda s, j: change_job(s, j, window_end=0),
     "the_client_is_owed_what_nobody_earned": lambda s, j: change_job(s, j, is_client_owed=True),
     "closed_jobs_have_one_claim_at_most": lambda s, j: change_job(s, j, status=Status.EMPTY),
+    "undecided_jobs_have_released": lambda s, j: change_job(s, j, is_undecided=True),
     "words_have_room": lambda s, j: change_job(s, j, meetings=1 << 32),
     "terms_are_sound": lambda s, j: change_job(s, j, terms=replace(s.jobs[j].terms, steps=0)),
     "contenders_are_tallied": lambda s, j: change_claim(s, j, contenders=9),
@@ -151,6 +152,18 @@ def defeat_somebody(step: Step) -> Step:
     return replace(step, after=store)
 
 
+def release_both(step: Step) -> Step:
+    """Release the members of a match whose loser was late itself."""
+    store, ended = copy_store(step.after), step.ended
+    assert ended is not None
+    for address in (ended[0].first, ended[0].second):
+        member = step.before.members[step.job_id, address]
+        store.members[step.job_id, address] = replace(member, standing=Standing.RELEASED)
+    *args, _, ending, computed = step.events[-1].args
+    event = Event("MatchEnded", (*args, Outcome.UNDECIDED, ending, computed))  # type: ignore[type-var]
+    return replace(step, after=store, events=(event,))
+
+
 def lose_a_wei(step: Step) -> Step:
     """Let a wei disappear."""
     store = copy_store(step.after)
@@ -206,6 +219,7 @@ DISTORTIONS: dict[str, tuple[str, Callable[[Step], Step]]] = {
     "paid twice": ("collect", pay_twice),
     "paid to another": ("collect", lambda s: replace(s, message=replace(s.message, sender="0x1"))),
     "the wrong winner": ("timeout", swap_winner),
+    "a release of the late": ("timeout", release_both),
     "a timeout in time": ("timeout", hurry),
     "settled in its window": ("settle", lambda s: replace(s, message=replace(s.message, block=0))),
 }
@@ -214,7 +228,7 @@ DISTORTIONS: dict[str, tuple[str, Callable[[Step], Step]]] = {
 def is_plain(step: Step) -> bool:
     """Whether a call is one that the distortions know: a move that goes on, a clock's end."""
     if step.name == "timeout":
-        return step.ended is not None and step.ended[2] is Ending.CLOCK
+        return step.ended is not None and step.ended[1] < Outcome.NEITHER
     if step.name == "collect":
         return any(m.standing is Standing.PAID for m in step.after.members.values())
     return step.name != "descend" or (step.moved is not None and step.moved.mover == 1)
@@ -252,7 +266,7 @@ def close_before(step: Step) -> Step:
     """Let a call come after its job has been closed."""
     before, after = copy_store(step.before), copy_store(step.after)
     for store in (before, after):
-        change_job(store, step.job_id, status=Status.VOID)
+        change_job(store, step.job_id, status=Status.EMPTY)
     return replace(step, before=before, after=after)
 
 

@@ -159,7 +159,7 @@ def test_random_walks_stay_in_lockstep() -> None:
 def test_a_dead_match_cannot_void_the_job() -> None:
     """Who has been defeated elsewhere can't bring a match before the verifier and let it be late.
 
-    Nobody can rule on such a match, so its timeout must not close the job, unlike that of another.
+    Nobody can rule on such a match, so its timeout must not take its other member out.
     """
     with on_contract() as contract:
         stage = Stage(Twins(ACCOUNTS, contract), lambda values: values[0])
