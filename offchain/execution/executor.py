@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from offchain.arithmetic.environment import require_standard, standard_environment
+from offchain.arithmetic.functions import DType
 from offchain.commitments.tensors import NUMPY_TYPES, Array
 from offchain.errors import ProgramError
 from offchain.execution.grouping import group
@@ -246,7 +247,7 @@ def _using(threads: int | None) -> Iterator[None]:
 
 
 def _admit(arrays: Sequence[Array], slots: Sequence[Slot]) -> list[Array]:
-    """Return arrays that fit their slots, contiguous."""
+    """Return arrays that fit their slots and are canonical, contiguous."""
     if len(arrays) != len(slots):
         raise ProgramError(f"{len(arrays)} tensors were given for {len(slots)} slots")
     for array, slot in zip(arrays, slots, strict=True):
@@ -255,4 +256,6 @@ def _admit(arrays: Sequence[Array], slots: Sequence[Slot]) -> list[Array]:
                 f"slot {slot.name} is {slot.dtype.name} {slot.shape}, "
                 f"but the tensor given for it is {array.dtype} {array.shape}"
             )
+        if slot.dtype is DType.BOOL and array.view(np.uint8).max(initial=0) > 1:
+            raise ProgramError(f"slot {slot.name} is BOOL, but has bytes that are neither 0 nor 1")
     return [np.asarray(array, order="C") for array in arrays]

@@ -167,8 +167,10 @@ def check_program(program: Program) -> None:
     _check_texts(program)
     for slot in (*program.state, *program.batch):
         _check_shape(slot.shape, slot.dtype, MAX_RANK)
+        _check_extent(slot)
     for index, node in enumerate(program.nodes):
         check_node(node)
+        _check_extent(node)
         if (node.kind is Kind.SINK) != (index >= program.first_sink):
             raise ProgramError("the sinks are the last operators, one for each state slot")
         for operand in node.operands:
@@ -176,6 +178,13 @@ def check_program(program: Program) -> None:
     for slot, sink in zip(program.state, program.nodes[program.first_sink :], strict=True):
         if (sink.dtype, sink.shape) != (slot.dtype, slot.shape):
             raise ProgramError(f"the sink of {slot.name} has another shape or type than its slot")
+
+
+def _check_extent(tensor: Node | Slot) -> None:
+    """Refuse a tensor without elements whose other dimensions no array can have."""
+    extent = prod(max(size, 1) for size in tensor.shape)
+    if extent * tensor.dtype.width >= MAX_TENSOR_BYTES:
+        raise ProgramError(f"shape {tensor.shape} reaches 2^63 bytes but for a dimension of 0")
 
 
 def _check_texts(program: Program) -> None:

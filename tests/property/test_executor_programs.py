@@ -199,6 +199,19 @@ def _add_one() -> Program:
     return Program((Slot("x", FLOAT32, SHAPE),), (), nodes, ("x", "y", "z"), ("", "", ""))
 
 
+def test_bytes_that_are_no_booleans_are_refused() -> None:
+    """A tensor of BOOL with a byte that is neither 0 nor 1 stops the run."""
+    slot = Slot("x", DType.BOOL, (2, 2))
+    operand = Operand(Origin.STATE, DType.BOOL, 0, rows=(Row(4, 0, ((0, 2), (1, 1))),))
+    sink = Node(Kind.SINK, Function.COPY, DType.BOOL, (2, 2), (operand,))
+    executor = Executor(Program((slot,), (), (sink,), ("x",), ("",)))
+    (found,) = executor.run([np.array([[0, 1], [0, 0]], np.uint8).view(np.bool_).T], (), 0)
+    assert found.tolist() == [[False, False], [True, False]]
+    for byte in (2, 255):
+        with pytest.raises(ProgramError, match="neither 0 nor 1"):
+            executor.run([np.array([[0, 1], [byte, 0]], np.uint8).view(np.bool_)], (), 0)
+
+
 def test_inputs_that_do_not_fit_are_refused() -> None:
     """A tensor of another type or shape than its slot, or one too many, stops the run."""
     executor = Executor(_add_one())

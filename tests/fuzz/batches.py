@@ -1,0 +1,67 @@
+"""Batches of drawn cases: what is tried with each, and what came of it. One batch, one process."""
+
+import os
+from random import Random
+from typing import Any, NamedTuple
+
+MATRIX_EVERY = 30
+"""Of so many cases one is on a matrix, and fused."""
+FUSED_EVERY = 80
+"""Of so many other cases one is fused: to compile takes long."""
+LEAVES_A_CASE = 8
+
+
+class Order(NamedTuple):
+    """Cases to try: numbers `first` to `stop` of a seed.
+
+    Attributes:
+        seed: the seed.
+        first: number of the first case.
+        stop: number after that of the last one.
+        vector_bits: the width of vectors; it holds for the whole process.
+        leaves_every: of so many cases one has leaves computed by model and contract; 0 for none.
+        matches_every: of so many cases one is played as a match; 0 for none.
+        directory: where failures are kept.
+    """
+
+    seed: int
+    first: int
+    stop: int
+    vector_bits: int = 0
+    leaves_every: int = 0
+    matches_every: int = 0
+    directory: str = "fuzz-failures"
+
+
+class Tally(NamedTuple):
+    """What has been compared: programs, operators, their elements; leaves, matches; failures."""
+
+    programs: int = 0
+    operators: int = 0
+    elements: int = 0
+    fused: int = 0
+    leaves: int = 0
+    matches: int = 0
+    failures: tuple[str, ...] = ()
+
+    def plus(self, other: "Tally") -> "Tally":
+        """Return the sums."""
+        pairs: Any = zip(self, other, strict=True)
+        return Tally(*(mine + theirs for mine, theirs in pairs))
+
+
+def run(order: Order) -> Tally:
+    """Try the cases of an order."""
+    if order.vector_bits:
+        os.environ["MOOT_VECTOR_BITS"] = str(order.vector_bits)
+    from tests.fuzz.trial import try_case  # noqa: PLC0415 - the width is read when it is imported
+
+    tally = Tally()
+    for number in range(order.first, order.stop):
+        tally = tally.plus(try_case(order, number))
+    return tally
+
+
+def make_rng(seed: int, number: int) -> Random:
+    """Return what draws case `number` of a seed."""
+    return Random(f"{seed} {number}")

@@ -1,0 +1,174 @@
+"""Leaves and matches of a case: shown by an honest run, computed by model and bytecode."""
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import astuple
+from functools import cache
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from contracts.compiler import compile_contract
+from contracts.model.leaf import Context, compute_leaf
+from contracts.model.types import NOBODY, Address, Facts
+from contracts.reasons import Revert
+from offchain.disputes.game import Game, Player
+from offchain.disputes.openings import make_leaf
+from offchain.disputes.referee import ModelReferee
+from offchain.programs.graph import Origin
+from offchain.programs.semantics import compute_element, compute_partials
+from offchain.providers.behaviour import Behaviour
+from offchain.providers.cheats import WrongOutput
+from offchain.providers.run import Run
+from offchain.providers.store import Store
+from offchain.providers.task import Task
+from tests.fuzz.compare import DifferenceError, fetcher
+from tests.fuzz.draws import Case
+from tests.machine import Deployed, Machine
+
+
+@cache
+def get_leaf() -> tuple[Machine, Deployed]:
+    """Return the contract that computes leaves."""
+    machine = Machine([NOBODY])
+    functions = machine.deploy(compile_contract("transcendental"))
+    return machine, machine.deploy(compile_contract("leaf"), functions.address)
+
+
+def ask_contract(context: Context, encoding: bytes, evidence: bytes) -> int | str:
+    """Return what the bytecode computes, or the reason why it does not."""
+    top, operators, before, *rest = astuple(context)
+    found: int | str = _ask("compute", ((top, operators, True, before, *rest), encoding, evidence))
+    return found
+
+
+def inspect(encoding: bytes) -> Any:
+    """Return what the bytecode says of an operator, or the reason why it refuses it."""
+    return _ask("inspect", (encoding,))
+
+
+def _ask(name: str, args: tuple[Any, ...]) -> Any:
+    machine, leaf = get_leaf()
+    data = leaf.codec.encode_call(name, args)
+    result = machine.call(leaf.raw, data, sender=NOBODY, value_wei=0, block=1)
+    return result.reason or leaf.codec.decode_result(name, args, result.output)
+
+
+@contextmanager
+def running(case: Case, behaviour: Behaviour) -> Iterator[Run]:
+    """Run a case for two steps from its state, which are then agreed."""
+    with tempfile.TemporaryDirectory(prefix="moot-fuzz-") as directory:
+        yield _start(case, behaviour, Path(directory))
+
+
+def _start(case: Case, behaviour: Behaviour, directory: Path) -> Run:
+    task = Task(case.program, case.state, lambda _: case.batch, steps=2, checkpoint_every=2)
+    run = Run(task, behaviour, Store(directory), threads=1)
+    run.compute()
+    return run
+
+
+def check_leaves(case: Case, rng: Random, count: int) -> int:
+    """Compare leaves of a case with the definition; return how many.
+
+    Raises:
+        DifferenceError: the evidence, the model or the bytecode does not lead to what is defined.
+    """
+    program = case.program
+    places = [i for i, node in enumerate(program.nodes) if node.elements]
+    if not places:
+        return 0
+    with running(case, Behaviour()) as run:
+        for _ in range(count):
+            index, step = rng.choice(places), rng.randrange(2)
+            _check_leaf(run, step, index, rng)
+    return count
+
+
+def _check_leaf(run: Run, step: int, index: int, rng: Random) -> None:
+    task, node = run.task, run.task.program.nodes[index]
+    element = rng.choice((0, node.elements - 1, rng.randrange(node.elements)))
+    pools: dict[Origin, Any] = {
+        Origin.NODE: run.outputs(step, node.inputs),
+        Origin.STATE: run.state(step),
+        Origin.BATCH: task.batch(step),
+    }
+    low = low_bits = 0
+    if node.kind.folds:
+        accumulators = compute_partials(node, element, step, fetcher(pools))
+        low = rng.choice((0, max(node.fold_length - 1, 0), rng.randrange(max(1, node.fold_length))))
+        low_bits = accumulators[low] if low else 0
+        right = accumulators[min(low + 1, node.fold_length)]
+    else:
+        right = compute_element(node, element, step, fetcher(pools))
+    facts = Facts(
+        step=step, checkpoint=1, operator=index, element=element, low=low, low_bits=low_bits
+    )
+    leaf = make_leaf(run, facts)
+    context = Context(
+        trace_top=run.trace(step).top,
+        operators=len(task.program.nodes),
+        before=run.roots[0] if step == 0 else run.interval(0).node(0, 0),
+        state_slots=len(task.program.state),
+        data_top=task.data_tree.top if task.data_tree else bytes(32),
+        batch_slots=len(task.program.batch),
+        steps=task.steps,
+        step=step,
+        element=element,
+        position=low,
+        accumulator=low_bits,
+    )
+    try:
+        modelled: int | str = compute_leaf(context, node, leaf.evidence)
+    except Revert as refusal:
+        modelled = str(refusal)
+    found = ask_contract(context, task.commitment.encodings[index], leaf.evidence)
+    if not leaf.result == modelled == found == right:
+        raise DifferenceError(
+            f"leaf: operator {index}, element {element}, fold step {low}: the evidence's "
+            f"{leaf.result}, the model's {modelled}, the contract's {found} for {right}"
+        )
+
+
+def check_match(case: Case, rng: Random) -> bool:
+    """Play a match about one wrong bit on the model, and return whether there was one.
+
+    Raises:
+        DifferenceError: the honest side does not win, or the game comes to no end.
+    """
+    program = case.program
+    places = [i for i, node in enumerate(program.nodes) if node.elements]
+    if not places:
+        return False
+    index = rng.choice(places)
+    node = program.nodes[index]
+    lie = WrongOutput(
+        step=rng.randrange(2),
+        operator=index,
+        element=rng.randrange(node.elements),
+        bit=rng.randrange(8 * node.dtype.width),
+        position=rng.randrange(max(1, node.fold_length)),
+    )
+    with running(case, Behaviour()) as honest, running(case, lie) as liar:
+        if honest.history_root == liar.history_root:
+            return False
+        runs = (honest, liar) if rng.random() < 0.5 else (liar, honest)
+        try:
+            winners = list_winners(*runs)
+        except Exception as error:
+            raise DifferenceError(f"match: no end: {error!r}") from error
+        if winners != [("first", "second")[runs.index(honest)]]:
+            raise DifferenceError(f"match: {winners} won about operator {index}")
+    return True
+
+
+def list_winners(first: Run, second: Run) -> list[str]:
+    """Play a game of two on the model, and return who is left with the winning claim."""
+    client, *accounts = [Address(f"0x{number:040x}") for number in (1, 2, 3)]
+    referee = ModelReferee(dict.fromkeys((client, *accounts), 10**21))
+    pairs = zip(("first", "second"), accounts, (first, second), strict=True)
+    game = Game(referee, first.task, client, [Player(*each) for each in pairs])
+    for _ in game.play():
+        pass
+    return game.get_winners()

@@ -1,0 +1,68 @@
+"""One case of the fuzzer: drawn, defined, run in every mode, shown to the contract, played."""
+
+from pathlib import Path
+from random import Random
+
+from tests.fuzz import failures, shrinking
+from tests.fuzz.batches import (
+    FUSED_EVERY,
+    LEAVES_A_CASE,
+    MATRIX_EVERY,
+    Order,
+    Tally,
+    make_rng,
+)
+from tests.fuzz.compare import DifferenceError, Mode, check, define
+from tests.fuzz.draws import Case, draw_case
+from tests.fuzz.leaves import check_leaves, check_match
+
+
+def draw_mode(number: int) -> Mode:
+    """Return how a case is run: in turn on one to three threads, with usual and least limits."""
+    is_fused = number % MATRIX_EVERY == 0 or number % FUSED_EVERY == 0
+    return Mode(1 + number % 3, is_fused, number // 3 % 2 == 1)
+
+
+def try_case(order: Order, number: int) -> Tally:
+    """Draw a case of an order and try it; a failure is kept, and smaller beside it."""
+    rng = make_rng(order.seed, number)
+    case, mode = draw_case(rng, is_matrix=number % MATRIX_EVERY == 0), draw_mode(number)
+    tally = Tally(1, len(case.program.nodes), sum(n.elements for n in case.program.nodes))
+    try:
+        check(case, define(case), mode, rng)
+        tally = tally._replace(fused=int(mode.is_fused))
+        if order.leaves_every and number % order.leaves_every == 0:
+            tally = tally._replace(leaves=check_leaves(case, rng, LEAVES_A_CASE))
+        if order.matches_every and number % order.matches_every == 0:
+            tally = tally._replace(matches=int(check_match(case, rng)))
+    except DifferenceError as difference:
+        path = Path(order.directory) / f"{order.seed}-{number}.json"
+        about = {"seed": order.seed, "number": number, "difference": str(difference)}
+        failures.write(path, case, mode, about)
+        smaller = shrinking.shrink(case, lambda other: fails(other, mode))
+        failures.write(path.with_suffix(".small.json"), smaller, mode, about)
+        return tally._replace(failures=(f"{path}: {difference}",))
+    return tally
+
+
+def fails(case: Case, mode: Mode) -> bool:
+    """Whether the executor differs from the definition, or the contract does, or the liar wins."""
+    try:
+        check(case, define(case), mode, Random(0))
+    except DifferenceError:
+        return True
+    return False
+
+
+def replay(path: Path) -> str | None:
+    """Try a case that was kept again; return what is wrong, if anything still is."""
+    case, mode = failures.read(path)
+    try:
+        rng = Random(0)
+        check(case, define(case), mode, rng)
+        check_leaves(case, rng, 2 * LEAVES_A_CASE)
+        for _ in range(4):
+            check_match(case, rng)
+    except DifferenceError as difference:
+        return str(difference)
+    return None
