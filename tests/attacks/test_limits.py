@@ -72,7 +72,7 @@ def test_s8_single_chunk_and_single_slot_have_trees_without_levels(referee: Twin
 
 
 def test_s8_tensors_without_elements_have_one_root(referee: Twin) -> None:
-    """There is nothing to open in them: whoever says something else than their one root loses."""
+    """A tensor without elements has one root, and whoever claims another one loses."""
     node = Node(Kind.MOVE, Function.COPY, F32, (0, 3), (immediate(F32, 0),))
     task = make_task(node)
     runs = make_runs(task, node, (0, 1))

@@ -79,7 +79,7 @@ def test_s6_claim_that_met_none_is_not_what_another_met(referee: Twin) -> None:
 
 
 def test_s6_claim_does_not_go_on_while_its_rival_has_somebody(referee: Twin) -> None:
-    """One that has beaten some members of the other claim has to play the rest of them first."""
+    """A claim that has beaten some members of another one has to play the rest of them first."""
     court = open_court(referee, LIE, LIE, HONEST, LATER).assemble()
     court.finish(court.start(0, 2))
     court.wait()

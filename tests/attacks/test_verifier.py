@@ -74,7 +74,7 @@ def test_v5_two_liars_that_show_nothing_void_no_job(
 
 
 def test_v5_silent_verifier_ends_its_match_and_no_other(referee: Twin) -> None:
-    """Who was in it is out and keeps its bond; the others play on, win prizes and lose bonds."""
+    """The members of its match are out and keep their bonds; others play on, win and lose bonds."""
     court = open_job(referee, ONE, OTHER, HONEST, HONEST)
     fall_silent(court, bring(court, 0, 1))
     standings = [referee.member(court.job_id, member).standing for member in court.members]
@@ -93,7 +93,7 @@ def test_v5_silent_verifier_ends_its_match_and_no_other(referee: Twin) -> None:
 
 
 def test_m16_lie_does_not_win_because_the_verifier_is_silent(referee: Twin) -> None:
-    """Where it has let the honest member's match pass, no claim that is left is paid.
+    """If the verifier is silent in the honest member's match, no claim that is left is paid.
 
     Neither a second member of the same lie, nor another lie; the client has the reward back.
     """
@@ -110,7 +110,7 @@ def test_m16_lie_does_not_win_because_the_verifier_is_silent(referee: Twin) -> N
 
 
 def test_m7_released_member_keeps_its_prizes_and_its_bond(referee: Twin) -> None:
-    """What it has won before stays its own, and is paid once; what others lose is still burned."""
+    """Prizes that it has won stay its own, and are paid once; what others lose is still burned."""
     court = open_job(referee, HONEST, ONE, ONE, OTHER)
     pair = bring(court, 0, 1)
     right = (pair.first, pair.second).index(court.members[0])

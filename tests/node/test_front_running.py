@@ -52,7 +52,7 @@ def play_copied(chain: Chain, copier: Copier, lie: Lie, seat: int | None) -> tup
     ],
 )
 def test_copies_in_the_same_block_change_nothing(watched: tuple[Chain, Copier], lie: Lie) -> None:
-    """Whoever copies all honest calls: an outsider, the client or the rival."""
+    """An outsider, the client or the rival gains nothing by copying every honest call."""
     expected = play_copied(*watched, lie, None)
     assert expected[0] == [HONEST]
     client, _, rival, outsider = range(1, 5)

@@ -44,7 +44,7 @@ def test_the_bytecode_plays_the_same_games() -> None:
 
 @pytest.mark.slow
 def test_the_bytecode_plays_many_of_them() -> None:
-    """As above, in a thousand jobs."""
+    """A thousand jobs on the bytecode and the model end as their members' stories say."""
     tally = play_evm(range(1_000))
     assert not tally.wrong
     assert tally.locked_wei == 0

@@ -252,7 +252,7 @@ def goes_on(step: Step) -> bool:
 
 @pytest.mark.parametrize("changes", [{"contenders": 1}, {"window_end": 1 << 30}, {"meeting": 9}])
 def test_a_claim_that_goes_on_too_early_is_seen(changes: dict[str, int]) -> None:
-    """It may not while its rival has a contender, or can be joined, or is not the one shown."""
+    """No claim goes on while its rival has a contender, or can be joined, or is not shown."""
     step = find("start_match", goes_on)
     assert claims_meet_when_free(step)
     before = copy_store(step.before)

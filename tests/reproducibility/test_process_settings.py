@@ -209,7 +209,7 @@ def test_forks_do_not_matter(setting: Setting) -> None:
 
 
 def test_flushing_while_threads_start_changes_no_later_run() -> None:
-    """What the issue is about: flush, hash much, do not flush; subnormal products stay right."""
+    """Helpers that hashing starts while subnormals are flushed compute products right later."""
     threads._get_idle.cache_clear()
     if not torch.set_flush_denormal(True):
         pytest.skip("this processor cannot flush subnormal numbers")

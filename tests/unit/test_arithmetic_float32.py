@@ -168,7 +168,7 @@ def test_comparisons_are_those_of_reals() -> None:
 
 @given(patterns, patterns)
 def test_maximum_and_minimum_partition_their_operands(x: int, y: int) -> None:
-    """They return the two operands in order, -0 before +0, or NaN if either is NaN."""
+    """Minimum and maximum are the two operands in order, -0 before +0, or NaN if either is."""
     low, high = float32.minimum(x, y), float32.maximum(x, y)
     if float32.is_nan(x) or float32.is_nan(y):
         assert low == high == float32.NAN

@@ -166,7 +166,7 @@ def test_the_figures_of_the_reference_add_up() -> None:
     [("total_gas", 1_700_000), ("gas_per_halving_rounds", 20_000), ("leaf_gas", 150_000)],
 )
 def test_the_reference_costs_no_more_than_it_should(figure: str, limit: int) -> None:
-    """What a dispute in the largest space may cost."""
+    """The reference dispute, in the largest space, costs no more than its limit."""
     assert make_object(play(REFERENCE.name))[figure] <= limit
 
 

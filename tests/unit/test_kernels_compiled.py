@@ -341,7 +341,7 @@ def test_helpers_keep_off_the_core_of_the_one_who_asks() -> None:
 
 
 def test_no_threads_are_refused() -> None:
-    """Nobody could do the work."""
+    """A number of threads below 1 is refused."""
     with pytest.raises(ValueError, match="at least one"):
         set_threads(0)
 

@@ -177,5 +177,5 @@ SAMPLING: dict[str, Callable[..., Any]] = {
 
 @pytest.mark.parametrize("name", SAMPLING)
 def test_sampling(name: str) -> None:
-    """What rearranges or normalizes an image's channels and places is torch's."""
+    """Operators that rearrange or normalize an image's channels and places give torch's numbers."""
     check_gradients(lambda x: SAMPLING[name](x).square().sum(), fill(1, 4, 4, 6))

@@ -104,7 +104,7 @@ def clamp(hidden: torch.Tensor) -> torch.Tensor:
 
 
 def test_the_clamp_of_infinities() -> None:
-    """It changes infinities alone, and gradients pass."""
+    """A clamp to the finite range changes infinities alone, and gradients pass."""
     for x in (X, torch.tensor([torch.inf, -torch.inf, 1.0]), torch.tensor([torch.nan, 1.0, 2.0])):
         (found,) = run_function(clamp, x)
         np.testing.assert_array_equal(found, clamp(x).numpy())

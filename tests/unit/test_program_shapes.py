@@ -137,7 +137,7 @@ INDEXING: dict[str, Case] = {
 
 @pytest.mark.parametrize("name", VIEWS)
 def test_views_cost_nothing(name: str) -> None:
-    """What strides can say is torch's, and no operator stands between the source and the sinks."""
+    """Rearrangements that strides express give torch's elements, and cost no operator."""
     function, inputs = VIEWS[name]
     check_function(function, *inputs)
     kinds = {node.kind for node in capture_function(function, *inputs).program.nodes}
@@ -146,7 +146,7 @@ def test_views_cost_nothing(name: str) -> None:
 
 @pytest.mark.parametrize("name", MOVES)
 def test_moves(name: str) -> None:
-    """What strides cannot say is torch's."""
+    """Rearrangements that strides cannot express give torch's elements."""
     function, inputs = MOVES[name]
     check_function(function, *inputs)
 

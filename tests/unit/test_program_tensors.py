@@ -131,7 +131,7 @@ class Wide(nn.Module):
 
 @pytest.mark.parametrize("optimizer", [AdamW(0.1), Adafactor()], ids=lambda o: type(o).__name__)
 def test_parameters_without_elements_are_legal(optimizer: Any) -> None:
-    """They are captured, encoded, learned beside the others, and are the same in both executors."""
+    """Parameters without elements are captured, encoded and learned, alike in both executors."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch's, that it initializes nothing
         model = Wide()
