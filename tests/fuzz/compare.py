@@ -29,7 +29,7 @@ from offchain.execution import (
 from offchain.execution.executor import Executor
 from offchain.execution.kernels import reduce, scatter
 from offchain.execution.partials import partials
-from offchain.execution.readable import from_bits, run_step, to_bits
+from offchain.execution.readable import from_bits, run_step
 from offchain.programs.graph import Operand, Origin
 from offchain.programs.semantics import compute_partials
 from tests.fuzz.draws import Case
@@ -171,12 +171,12 @@ def _check_partials(case: Case, defined: Sequence[Array], rng: Random) -> None:
 
 
 def fetcher(pools: dict[Origin, Sequence[Array]]) -> Any:
-    """Return what reads elements of tensors for the definition."""
+    """Return what reads elements of tensors, as they are committed to, for the definition."""
 
     def fetch(place: int, operand: Operand, index: int) -> int:
         del place
         flat = pools[operand.origin][operand.reference].reshape(-1)
-        return to_bits(flat[index : index + 1])[0]
+        return int.from_bytes(encode_elements(flat[index : index + 1]).tobytes(), "little")
 
     return fetch
 
