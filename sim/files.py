@@ -2,13 +2,12 @@
 
 import csv
 import io
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 
-from offchain.errors import UsageError
 from sim.results import JobResult
 from sim.tables import Record, Summary, make_gas_record, make_job_record, make_strategy_record
+from sim.writing import reporting, write_whole
 
 
 def format_csv(records: Sequence[Record], *, header: bool = True) -> str:
@@ -34,7 +33,7 @@ class Folder:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        with _reporting(path):
+        with reporting(path):
             path.mkdir(parents=True, exist_ok=True)
             for name in self.WHOLE:
                 (path / name).unlink(missing_ok=True)
@@ -43,7 +42,7 @@ class Folder:
     def append(self, result: JobResult) -> None:
         """Add a job's line to the growing table, below the header if it is the first one."""
         path = self._path / self.GROWING
-        with _reporting(path), path.open("a", encoding="utf-8", newline="") as file:
+        with reporting(path), path.open("a", encoding="utf-8", newline="") as file:
             file.write(format_csv([make_job_record(result)], header=file.tell() == 0))
 
     def finish(self, summary: Summary) -> None:
@@ -52,18 +51,4 @@ class Folder:
         self._write("gas.csv", [make_gas_record(row) for row in summary.gas])
 
     def _write(self, name: str, records: Sequence[Record]) -> None:
-        """Write a table aside, and give it its name when it is complete."""
-        path = self._path / name
-        aside = path.with_name(f".{name}.aside")
-        with _reporting(path):
-            aside.write_text(format_csv(records), encoding="utf-8", newline="")
-            aside.replace(path)
-
-
-@contextmanager
-def _reporting(path: Path) -> Iterator[None]:
-    """Turn an error of the operating system about a file into one line."""
-    try:
-        yield
-    except OSError as error:
-        raise UsageError(f"cannot write {path}: {error.strerror}; choose another -o") from error
+        write_whole(self._path / name, format_csv(records))

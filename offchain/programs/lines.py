@@ -20,10 +20,11 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from offchain.programs.draws import Draws, is_random
 from offchain.programs.guards import find_settings, find_way, is_caught
-from offchain.programs.lowering.graph import DRAW
+from offchain.programs.lowering.graph import DRAW, refusal
 
 _TORCH = Path(torch.__file__).parent
 _TRUTH = torch.ops.aten._local_scalar_dense.default  # noqa: SLF001 - the operator's name
+_OWN_GENERATOR = "it draws from a generator; leave that out, and the recipe's seed draws"
 _MODES = {
     str(_TORCH / name)
     for name in ("_compile.py", "_dynamo/eval_frame.py", "fx/experimental/proxy_tensor.py")
@@ -92,6 +93,8 @@ class LineTracker(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch'
             way = self._take_way(args[0])
             if way is not None:
                 return way
+        if (kwargs or {}).get("generator") is not None:
+            raise refusal(_OWN_GENERATOR, self.operator, self.line)
         if not is_random(func, args):
             return func(*args, **(kwargs or {}))
         with fx_traceback.annotate({DRAW: self._draws.make()}):

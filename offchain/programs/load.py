@@ -2,12 +2,14 @@
 
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any
 
 from offchain.errors import UsageError
 from offchain.programs.environment import standard_torch
+from offchain.programs.neighbours import Neighbourhood
 from offchain.programs.recipe import InferenceRecipe, Recipe, TrainingRecipe
 
 
@@ -41,18 +43,37 @@ def load_recipe(
         raise UsageError(f"{spec} names no function; write {spec}:function")
     if data is not None or inference:
         raise UsageError(f"{spec} chooses its own data and form; leave both options out")
-    recipe = _load_function(Path(path), name)(seed)
-    if not isinstance(recipe, (TrainingRecipe, InferenceRecipe)):
-        raise UsageError(f"{spec} returns {type(recipe).__name__}; return a recipe")
-    return recipe
+    _check_file(Path(path))
+    neighbours = Neighbourhood(Path(path).parent)
+    with neighbours:
+        recipe = _load_function(Path(path), name)(seed)
+    if isinstance(recipe, TrainingRecipe):
+        loss = neighbours.bind(recipe.loss)
+        return replace(recipe, loss=loss, batch=neighbours.bind(recipe.batch))
+    if isinstance(recipe, InferenceRecipe):
+        forward = neighbours.bind(recipe.forward)
+        return replace(recipe, forward=forward, batch=neighbours.bind(recipe.batch))
+    raise UsageError(f"{spec} returns {type(recipe).__name__}; return a recipe")
+
+
+def _check_file(path: Path) -> None:
+    """Refuse what is no file, can't be read, or holds no text."""
+    try:
+        if path.suffix != ".py" or not path.is_file():
+            raise UsageError(f"{path} is not a Python file; write path/to/file.py:function")
+        content = path.read_bytes()
+    except OSError as error:
+        raise UsageError(f"cannot read {path}: {error.strerror}") from error
+    if b"\0" in content:
+        raise UsageError(f"{path} is not a Python file: it has null bytes")
 
 
 def _load_function(path: Path, name: str) -> Callable[[int], Any]:
     """Run a file as a module and return one of its functions."""
     name_of_module = f"moot_user_{path.stem}"
     location = spec_from_file_location(name_of_module, path)
-    if not path.is_file() or location is None or location.loader is None:
-        raise UsageError(f"{path} is not a Python file; write path/to/file.py:function")
+    assert location is not None
+    assert location.loader is not None
     module = module_from_spec(location)
     sys.modules[name_of_module] = module  # dataclasses look their own module up
     location.loader.exec_module(module)

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
+from torch.nn.parameter import is_lazy
 
 from offchain.errors import UsageError
 from offchain.programs.clipping import Clip
@@ -64,6 +65,29 @@ class InferenceRecipe:
 
 
 Recipe = TrainingRecipe | InferenceRecipe
+
+
+def check_model(model: object) -> None:
+    """Refuse what is no module of plain Python, or is not complete.
+
+    Raises:
+        UsageError: it is none.
+    """
+    if not isinstance(model, torch.nn.Module):
+        raise UsageError(f"the model is a {type(model).__name__}; give a torch.nn.Module")
+    for name, module in model.named_modules():
+        place = f"the module {name}" if name else "the model"
+        if isinstance(module, torch.jit.ScriptModule):
+            raise UsageError(f"{place} is scripted; give the module that the script was made of")
+        if _is_compiled(module):
+            raise UsageError(f"{place} is compiled; give it as it was before torch.compile")
+    for name, tensor in (*model.named_parameters(), *model.named_buffers()):
+        if is_lazy(tensor):
+            raise UsageError(f"{name} has no shape yet; call the model once before you give it")
+
+
+def _is_compiled(module: torch.nn.Module) -> bool:
+    return hasattr(module, "_orig_mod") or module._compiled_call_impl is not None  # noqa: SLF001 - torch names it no other way
 
 
 def count_batches(recipe: Recipe) -> int:

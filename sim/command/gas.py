@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from offchain.errors import UsageError
 from sim.command import options
 from sim.command.groups import Group
+from sim.writing import write_whole
 
 if TYPE_CHECKING:
     from sim.gas.snapshot import Change
@@ -65,7 +65,7 @@ def report(
         before = snapshot.read(path) if names and path.exists() else []
         snapshot.write(path, snapshot.replace(before, found.lines, results.NAMES))
     if hardhat is not None:
-        _put(hardhat, json.dumps(make_stats(found.measured), indent=2) + "\n")
+        write_whole(hardhat, json.dumps(make_stats(found.measured), indent=2) + "\n")
     objects = found.make_objects()
     if tester is not None:
         for entry, one in zip(objects, found.measured, strict=True):
@@ -148,10 +148,3 @@ def _echo(changes: "Sequence[Change]") -> None:
 
     listed: list[dict[str, Any]] = [asdict(change) for change in changes]
     click.echo(json.dumps({"changes": listed}, indent=2))
-
-
-def _put(path: Path, text: str) -> None:
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"cannot write {path}: {error.strerror}") from error

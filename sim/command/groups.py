@@ -4,6 +4,9 @@ import click
 
 from offchain.errors import UsageError
 
+MAX_INTEGER = 2**63 - 1
+"""The largest whole number that an option takes, unless it says another."""
+
 
 class Group(click.Group):
     """A group that prints its help when nothing follows it, and suggests what was meant."""
@@ -27,3 +30,16 @@ class Group(click.Group):
         if args[0] not in known and not args[0].startswith("-"):
             raise UsageError.unknown(f"command of {ctx.command_path}:", args[0], known)
         return super().resolve_command(ctx, args)
+
+
+def limit_integers(command: click.Command) -> None:
+    """Let a command and those below it refuse whole numbers that 64 bits do not hold."""
+    for parameter in command.params:
+        kind = parameter.type
+        if kind is click.INT:
+            parameter.type = click.IntRange(-MAX_INTEGER - 1, MAX_INTEGER)
+        elif isinstance(kind, click.IntRange) and kind.max is None:
+            parameter.type = click.IntRange(kind.min, MAX_INTEGER)
+    if isinstance(command, click.Group):
+        for child in command.commands.values():
+            limit_integers(child)

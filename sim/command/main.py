@@ -1,18 +1,28 @@
 """The entry point: finds the verb, imports only what it needs, turns errors into one line."""
 
+import io
+import os
 import sys
+import traceback
+from contextlib import suppress
 from importlib import import_module
 
 import click
 
 try:
     from offchain.errors import MootError, UsageError
-    from sim.command.groups import Group
+    from sim.command.groups import Group, limit_integers
 except ImportError as refusal:  # this process does not round to nearest
     sys.exit(f"moot: {refusal}")
 
 BAD_ARGUMENTS = 2
 FAILED = 1
+OUR_FAULT = 70
+INTERRUPTED = 130
+READER_GONE = 141
+
+TRACEBACK = "MOOT_TRACEBACK"
+"""The environment variable that asks for the tracebacks of errors."""
 
 _VERBS = {
     "bench": "Measure ours beside stock torch: operators, training steps, hashing.",
@@ -39,6 +49,7 @@ class _LazyGroup(Group):
             return None
         module = import_module(f"sim.command.{cmd_name}")
         command: click.Command = getattr(module, cmd_name)
+        limit_integers(command)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -62,23 +73,58 @@ def cli() -> None:
 
 
 def main() -> None:
-    """Run the command; exit 2 for bad arguments, 1 when something failed, else the verb's own."""
+    """Run the command; exit 2 for bad arguments, 1 when something failed, else the verb's own.
+
+    An interrupted command exits with 130, one whose reader went away with 141, and one that fails
+    by a fault of ours with 70.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a name need not fit the encoding
     try:
-        status = cli(prog_name="moot", standalone_mode=False)
+        with cli.make_context("moot", sys.argv[1:]) as context:  # click's own main has its own ends
+            status = cli.invoke(context)
+        sys.stdout.flush()
     except click.exceptions.Exit as stop:
         status = stop.exit_code
-    except click.ClickException as error:
-        status = _report(error.format_message(), BAD_ARGUMENTS)
-    except UsageError as error:
-        status = _report(str(error), BAD_ARGUMENTS)
-    except MootError as error:
-        status = _report(str(error), FAILED)
     except (KeyboardInterrupt, click.Abort):
-        status = _report("interrupted", 130)
+        status = _report("interrupted", INTERRUPTED)
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - the boundary: no traceback leaves it
+        status = _explain(error)
     sys.exit(status if isinstance(status, int) else 0)
 
 
+def _explain(error: BaseException) -> int:
+    """Print what an exception means, and return the status to exit with."""
+    if os.environ.get(TRACEBACK):
+        traceback.print_exception(error)
+    if isinstance(error, click.ClickException):
+        return _report(error.format_message(), BAD_ARGUMENTS)
+    if isinstance(error, MootError):
+        return _report(str(error), BAD_ARGUMENTS if isinstance(error, UsageError) else FAILED)
+    from sim.command.blame import explain_fault, explain_user  # noqa: PLC0415 - seldom needed
+
+    users = explain_user(error)
+    if users is not None:
+        return _report(users, FAILED)
+    if isinstance(error, BrokenPipeError):
+        _drop_output()
+        return READER_GONE
+    if isinstance(error, OSError):
+        _drop_output()
+        subject = error.filename or "cannot write the output"
+        return _report(f"{subject}: {error.strerror or error}", FAILED)
+    return _report(explain_fault(error), OUR_FAULT)
+
+
+def _drop_output() -> None:
+    """Let what is left of the output go nowhere, so that Python need not complain at its exit."""
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 def _report(message: str, status: int) -> int:
-    """Print one line on stderr."""
-    click.echo("moot: " + " ".join(message.split()), err=True)
+    """Print one line on stderr, if it takes one."""
+    with suppress(OSError):
+        click.echo("moot: " + " ".join(message.split()), err=True)
     return status

@@ -16,6 +16,7 @@ from offchain.errors import UsageError
 from offchain.programs.catalogue import NAMES, SIZES
 
 MAX_ETHER = 10**8
+MAX_SEED = 2**64 - 1
 
 PROGRAM_HELP = f"{', '.join(NAMES)}, or path/to/file.py:function."
 SIZE_HELP = f"{', '.join(SIZES)}: of an example."
@@ -28,7 +29,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 seed = click.option(
     "--seed",
-    type=click.IntRange(min=0),
+    type=click.IntRange(0, MAX_SEED),
     default=0,
     show_default=True,
     help="Source of all that is drawn.",

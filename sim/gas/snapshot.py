@@ -8,6 +8,7 @@ from typing import Self
 from offchain.errors import UsageError
 from sim.gas.play import Measured
 from sim.gas.rows import Spread, summarise
+from sim.writing import write_whole
 
 NAME = "gas-snapshot.txt"
 HEAD = (
@@ -111,10 +112,7 @@ def _parse(path: Path, text: str) -> Iterator[Line]:
 
 def write(path: Path, lines: Iterable[Line]) -> None:
     """Write a snapshot; UsageError when the disk refuses."""
-    try:
-        path.write_text(HEAD + "".join(f"{line}\n" for line in lines), encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"cannot write {path}: {error.strerror}") from error
+    write_whole(path, HEAD + "".join(f"{line}\n" for line in lines))
 
 
 def compare(before: Iterable[Line], after: Iterable[Line]) -> list[Change]:

@@ -18,7 +18,7 @@ from offchain.programs.limits import MAX_RANK
 from offchain.programs.lowering.builder import Builder, RefusalError, identity
 from offchain.programs.lowering.graph import TORCH_TYPES, GraphLowering, meta_of, refusal
 from offchain.programs.lowering.views import View
-from offchain.programs.recipe import Recipe, TrainingRecipe, name_batch
+from offchain.programs.recipe import Recipe, TrainingRecipe, check_model, name_batch
 from offchain.programs.tracing import get_initial_state, name_tensors, trace
 
 Key = TypeVar("Key")
@@ -80,6 +80,7 @@ def check_recipe(recipe: Recipe) -> None:
     """
     if not 0 <= recipe.seed < 1 << 64:
         raise UsageError(f"the seed is {recipe.seed}; choose one of at most 64 bits, not negative")
+    check_model(recipe.model)
     make_slots(name_tensors(recipe.model))
 
 

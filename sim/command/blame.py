@@ -1,0 +1,87 @@
+"""Whose fault an exception is that nobody raised on purpose, and the one line that says so.
+
+The frames of its traceback tell: a user's file is one that is neither of Moot nor of Python's or
+its packages' libraries.
+"""
+
+import linecache
+import os
+import sysconfig
+from collections.abc import Iterator
+from pathlib import Path
+from traceback import walk_tb
+
+_OURS = tuple(
+    str(Path(__file__).parents[2] / name) + os.sep
+    for name in ("bench", "contracts", "offchain", "sim")
+)
+_LIBRARIES = tuple(
+    sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib", "purelib", "platlib")
+)
+
+LONGEST = 300
+"""Characters of an exception's text that are shown."""
+
+
+def explain_user(error: BaseException) -> str | None:
+    """Return the line of the user's file that an exception comes from, and what it says.
+
+    None where no such file is to blame: none is on the stack, or we failed inside of what it
+    called by torch.
+    """
+    if isinstance(error, SyntaxError) and error.filename and _is_users(error.filename):
+        return f"{_show(error.filename)}:{error.lineno}: {_quote(error.text)}{_say(error)}"
+    frames = list(_list_frames(error))
+    users = [k for k, (path, _) in enumerate(frames) if _is_users(path)]
+    if not users:
+        return None
+    last = users[-1]
+    is_called_directly = last + 1 < len(frames) and frames[last + 1][0].startswith(_OURS)
+    if frames[-1][0].startswith(_OURS) and not is_called_directly:
+        return None
+    path, line = frames[last]
+    return f"{_show(path)}:{line}: {_quote(linecache.getline(path, line))}{_say(error)}"
+
+
+def explain_fault(error: BaseException) -> str:
+    """Return the line that says that an exception is a fault of Moot, and what to do about it."""
+    frames = [frame for frame in _list_frames(error) if frame[0].startswith(_OURS)]
+    place = f" at {_show(frames[-1][0])}:{frames[-1][1]}" if frames else ""
+    return (
+        f"this is a fault of moot: {_say(error)}{place}; "
+        "set MOOT_TRACEBACK=1 to see the whole traceback, and report it"
+    )
+
+
+def _list_frames(error: BaseException) -> Iterator[tuple[str, int]]:
+    for frame, line in walk_tb(error.__traceback__):
+        yield frame.f_code.co_filename, line
+
+
+def _is_users(path: str) -> bool:
+    return path.endswith(".py") and not path.startswith((*_OURS, *_LIBRARIES, "<"))
+
+
+def _show(path: str) -> str:
+    """Return a path as it is shortest to read from here."""
+    relative = os.path.relpath(path)
+    return path if relative.startswith(os.pardir) else relative
+
+
+def _quote(code: str | None) -> str:
+    return f"`{code.strip()}` raised " if code and code.strip() else ""
+
+
+def _say(error: BaseException) -> str:
+    """Return the type of an exception and the first line of its text."""
+    name = type(error).__name__
+    if isinstance(error, StopIteration):
+        return f"{name}: there is no more data; return a batch for every step"
+    if isinstance(error, SyntaxError):
+        return f"{name}: {error.msg}"
+    try:
+        text = str(error)
+    except Exception:  # noqa: BLE001 - it is an exception of the user's, and may do anything
+        return name
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return f"{name}: {lines[0][:LONGEST]}" if lines else name

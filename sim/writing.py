@@ -1,0 +1,36 @@
+"""Files that appear whole or not at all."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from offchain.errors import UsageError
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a file aside, and give it its name when it is complete; a device is written as it is.
+
+    Raises:
+        UsageError: the operating system refuses. The file is then as it was before.
+    """
+    aside = path.with_name(f".{path.name}.aside")
+    with reporting(path):
+        if path.exists() and not path.is_file():
+            path.write_text(text, encoding="utf-8", newline="")
+            return
+        try:
+            aside.write_text(text, encoding="utf-8", newline="")
+            aside.replace(path)
+        finally:
+            aside.unlink(missing_ok=True)
+
+
+@contextmanager
+def reporting(path: Path) -> Iterator[None]:
+    """Turn an error of the operating system about a file into one line."""
+    try:
+        yield
+    except OSError as error:
+        raise UsageError(f"cannot write {path}: {error.strerror}; choose another place") from error
+    except UnicodeError as error:
+        raise UsageError(f"cannot write {path}: its text is not Unicode") from error

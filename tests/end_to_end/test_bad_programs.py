@@ -1,0 +1,196 @@
+"""A user's file that fails gets one line with their own line in it, and never a traceback."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.end_to_end.command import Done, moot
+
+MODEL = """
+import torch
+from offchain.programs.recipe import *
+from offchain.programs.optimizers import *
+{top}
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = torch.nn.Linear(4, 3)
+    def forward(self, x):
+        {body}
+        return self.linear(x)
+
+def make(seed):
+    torch.manual_seed(seed)
+    model = Net()
+    {build}
+    def loss(model, x):
+        {loss}
+        return model(x).square().mean()
+    data = iter([(torch.ones(2, 4),)])
+    def batch(step):
+        x = torch.ones(2, 4)
+        {batch}
+        return (x,)
+    return TrainingRecipe(model=model, loss=loss, optimizer=SGD(learning_rate=0.1), batch=batch)
+"""
+
+PARTS = ("top", "body", "build", "loss", "batch")
+
+
+def write(path: Path, **parts: str) -> str:
+    """Write a user's file with one part changed, and return what names its recipe."""
+    path.write_text(MODEL.format(**{part: parts.get(part, "pass") for part in PARTS}))
+    return f"{path}:make"
+
+
+def complain(done: Done, status: int) -> str:
+    """Return the one line that a command prints before it ends with this status."""
+    assert (done.status, done.stdout) == (status, ""), done
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("moot: ")
+    return line
+
+
+ERRORS: dict[str, tuple[dict[str, str], str]] = {
+    "syntax": ({"top": "x = = 1"}, "model.py:5: `x = = 1` raised SyntaxError: invalid syntax"),
+    "indentation": ({"top": "  x = 1"}, "model.py:5: `x = 1` raised IndentationError"),
+    "import": ({"top": "import no_such_module"}, "`import no_such_module` raised ModuleNotFound"),
+    "top": ({"top": "x = 1 / 0"}, "model.py:5: `x = 1 / 0` raised ZeroDivisionError: division"),
+    "build": ({"build": "[][1]"}, "model.py:18: `[][1]` raised IndexError: list index"),
+    "loss": ({"loss": "x.nothing()"}, "`x.nothing()` raised AttributeError"),
+    "forward": ({"body": "raise KeyError('weight')"}, "raised KeyError: 'weight'"),
+    "batch": ({"batch": "x = step.size"}, "`x = step.size` raised AttributeError"),
+    "later batch": ({"batch": "assert step < 2, step"}, "`assert step < 2, step` raised Assert"),
+    "no more data": ({"batch": "return next(data)"}, "there is no more data"),
+    "multiline": ({"loss": r"raise ValueError('one\ntwo')"}, "raised ValueError: one"),
+    "exit": ({"build": "raise SystemExit(3)"}, "`raise SystemExit(3)` raised SystemExit: 3"),
+    "recursion": ({"body": "return self.forward(x)"}, "raised RecursionError"),
+    "shapes": ({"body": "x = x @ x"}, "model.py:12: `x = x @ x` raised RuntimeError"),
+    "module shapes": ({"batch": "x = torch.ones(2, 5)"}, "`return self.linear(x)` raised Runtime"),
+    "device": ({"batch": "x = x.to('cuda:0')"}, "`x = x.to('cuda:0')` raised"),
+    "own function": ({"build": "AdamW(lr=1)"}, "`AdamW(lr=1)` raised TypeError"),
+    "backward": (
+        {
+            "top": "class F(torch.autograd.Function):\n"
+            "    forward = staticmethod(lambda ctx, x: x.clone())\n"
+            "    backward = staticmethod(lambda ctx, g: g.nothing)",
+            "body": "x = F.apply(self.linear.weight).sum() + x",
+        },
+        "model.py:7: `backward = staticmethod(lambda ctx, g: g.nothing)` raised AttributeError",
+    ),
+    "custom error": (
+        {"top": "class E(Exception):\n    def __str__(self): raise ValueError", "build": "raise E"},
+        "`raise E` raised E",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", ERRORS)
+def test_a_users_error_names_their_line(tmp_path: Path, case: str) -> None:
+    """Wherever a user's code fails, the line says where, what stands there and what went wrong."""
+    parts, says = ERRORS[case]
+    assert says in complain(moot("program", "show", write(tmp_path / "model.py", **parts)), 1)
+
+
+MODELS: dict[str, tuple[dict[str, str], str]] = {
+    "compiled": ({"build": "model = torch.compile(model)"}, "the model is compiled"),
+    "compiled in place": ({"build": "model.linear.compile()"}, "module linear is compiled"),
+    "scripted": ({"build": "model = torch.jit.script(model.linear)"}, "the model is scripted"),
+    "lazy": ({"build": "model = torch.nn.LazyLinear(3)"}, "weight has no shape yet"),
+    "lazy norm": ({"build": "model = torch.nn.LazyBatchNorm1d()"}, "weight has no shape yet"),
+    "elsewhere": ({"build": "model = Net().to('meta')"}, "tensor on meta"),
+    "no module": ({"build": "model = 3"}, "the model is a int; give a torch.nn.Module"),
+    "no recipe": ({"build": "return 3"}, "returns int; return a recipe"),
+    "no parameters": ({"build": "model = torch.nn.Identity()"}, "depends on a parameter"),
+    "frozen": ({"build": "model.requires_grad_(False)"}, "depends on a parameter"),
+    "generator": (
+        {"body": "x = x + torch.rand(2, 4, generator=torch.Generator())"},
+        "it draws from a generator; leave that out, and the recipe's seed draws",
+    ),
+    "quantized": ({"body": "x = torch.quantize_per_tensor(x, 1, 0, torch.quint8)"}, "no rule"),
+    "sparse": ({"body": "x = x.to_sparse().to_dense()"}, "no rule expresses this operator"),
+    "named": ({"body": "x = x.rename('a', 'b')"}, "`x = x.rename('a', 'b')` raised"),
+    "arrays": ({"batch": "import numpy; x = numpy.ones(4)"}, "has a ndarray in it"),
+    "no batch": ({"batch": "return None"}, "is a NoneType; return a tuple of tensors"),
+    "loss of names": ({"loss": "return {'loss': model(x).sum()}"}, "a loss is one number"),
+    "loss of many": ({"loss": "return model(x)"}, "a loss is one number"),
+    "loss of Python": ({"loss": "return 1.0"}, "a loss is one number"),
+}
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")  # torch's
+@pytest.mark.parametrize("case", MODELS)
+def test_strange_models_are_refused(tmp_path: Path, case: str) -> None:
+    """What is no module of plain Python, or leaves torch's ordinary ways, is refused by name."""
+    parts, says = MODELS[case]
+    done = moot("program", "show", write(tmp_path / "model.py", **parts))
+    assert says in complain(done, done.status)
+    assert done.status in {1, 2}
+
+
+FILES: dict[str, tuple[bytes | None, str]] = {
+    "missing": (None, "is not a Python file"),
+    "nulls": (b"x = 1\0", "it has null bytes"),
+    "bytes": (b"x = '\xff'", "codec can't decode"),
+    "another encoding": ("# coding: latin-1\nx = '\xe9' +".encode("latin-1"), "SyntaxError"),
+    "nothing": (b"", "to choose from"),
+    "no function": (b"make = 1", "function"),
+    "parameters": (b"def make(): return 1", "make() takes 0 positional arguments"),
+}
+
+
+@pytest.mark.parametrize("case", FILES)
+def test_files_that_are_no_programs(tmp_path: Path, case: str) -> None:
+    """A file that is not there, is no text, or does not define the function is refused."""
+    content, says = FILES[case]
+    path = tmp_path / "model.py"
+    if content is not None:
+        path.write_bytes(content)
+    done = moot("program", "show", f"{path}:make")
+    assert says in complain(done, done.status)
+
+
+def test_paths_that_are_no_files(tmp_path: Path) -> None:
+    """A directory, a path through a file, and a file without the ending are refused."""
+    (tmp_path / "folder.py").mkdir()
+    (tmp_path / "text").write_text("")
+    for name in ("folder.py", "text", "text/model.py", "a" * 300 + ".py"):
+        done = moot("program", "show", f"{tmp_path / name}:make")
+        assert complain(done, 2).startswith(f"moot: {'cannot read ' * (len(name) > 99)}{tmp_path}")
+
+
+def test_an_interrupted_command(tmp_path: Path) -> None:
+    """Control-C in the middle of a user's code ends the command with 130."""
+    spec = write(tmp_path / "model.py", body="raise KeyboardInterrupt")
+    assert complain(moot("program", "show", spec), 130) == "moot: interrupted"
+
+
+def test_a_fault_of_ours_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An exception that no user's line explains is called a fault, and its traceback is shown."""
+    spec = write(tmp_path / "model.py")
+    monkeypatch.setattr("offchain.programs.capture.captured.make_draft", None)
+    line = complain(moot("program", "show", spec), 70)
+    assert "this is a fault of moot: TypeError: 'NoneType' object is not callable at" in line
+    assert "captured.py:" in line
+    monkeypatch.setenv("MOOT_TRACEBACK", "1")
+    done = moot("program", "show", spec)
+    assert done.stderr.startswith("Traceback (most recent call last):")
+    assert done.stderr.splitlines()[-1] == line
+
+
+def test_neighbours_are_imported(tmp_path: Path) -> None:
+    """A file imports what stands beside it, early or late, and nothing of that is left behind."""
+    before, path = set(sys.modules), list(sys.path)
+    for name in ("first", "second"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "helpers.py").write_text(f"import torch\nNAME = '{name}'")
+        (tmp_path / name / "late.py").write_text("import helpers\nNAME = helpers.NAME")
+        top = f"import helpers\nassert helpers.NAME == '{name}'"
+        batch = f"import late; assert late.NAME == '{name}'"
+        spec = write(tmp_path / name / "model.py", top=top, batch=batch, body="import late")
+        done = moot("program", "show", spec)
+        assert (done.status, done.stderr) == (0, "")
+    assert sys.path == path
+    assert {"helpers", "late"}.isdisjoint(set(sys.modules) - before)
