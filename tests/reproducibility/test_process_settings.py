@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 import torch
 
+from offchain.arithmetic.evaluate import evaluate
+from offchain.arithmetic.functions import DType, Function
 from offchain.commitments.tensors import Array, compute_state_root, compute_tensor_root
 from offchain.errors import MootError
 from offchain.execution.executor import Executor
@@ -238,6 +240,34 @@ def test_what_a_dispute_asks_for_is_computed_as_always() -> None:
             whole = recompute.compute_operator(node, question)
         assert found.tobytes() == partials(node, 5, operands, 0).tobytes()
         assert whole.tobytes() == tensors[fold].tobytes()
+
+
+def draw_patterns() -> list[list[int]]:
+    """Return pairs of operands, half of them any patterns and half of moderate size."""
+    rng = np.random.default_rng(0)
+    moderate = rng.normal(size=(30, 2)).astype(np.float32).view(np.uint32)
+    patterns: list[list[int]] = moderate.tolist()
+    return patterns + rng.integers(0, 1 << 32, (30, 2), np.uint64).tolist()
+
+
+def define_all(patterns: list[list[int]]) -> list[int]:
+    """Return what the definition of every transcendental function says of some operands."""
+    counts = {f: 2 if f is Function.POW else 1 for f in Function if f.is_transcendental}
+    return [
+        evaluate(function, (DType.FLOAT32,) * count, DType.FLOAT32, operands[:count])
+        for function, count in counts.items()
+        for operands in patterns
+    ]
+
+
+def test_the_definition_does_not_depend_on_the_setting() -> None:
+    """The readable arithmetic, with which the model of the leaf computes, has no floats in it."""
+    patterns = draw_patterns()
+    expected = define_all(patterns)
+    for setting in STRANGE:
+        with changed(setting):
+            found = define_all(patterns)
+        assert found == expected, setting
 
 
 @pytest.mark.parametrize("setting", [UPWARD_AND_FLUSHING, STRANGE[0], Setting(1)])
