@@ -30,7 +30,7 @@ class Deployer(Protocol[ContractT_co]):
 def deploy_referee(
     chain: Deployer[ContractT_co], sender: str, source_dir: Path = SOURCE_DIR
 ) -> ContractT_co:
-    """Deploy the transcendental functions, the leaf contract and the referee; return the last.
+    """Deploy the referee, and first the contracts that it trusts; return it.
 
     Raises:
         CompileError: a source does not compile.
@@ -38,7 +38,9 @@ def deploy_referee(
     """
     functions = chain.deploy(compile_contract("transcendental", source_dir), sender=sender)
     leaf = chain.deploy(compile_contract("leaf", source_dir), functions.address, sender=sender)
-    return chain.deploy(compile_contract("referee", source_dir), leaf.address, sender=sender)
+    legality = chain.deploy(compile_contract("legality", source_dir), leaf.address, sender=sender)
+    trusted = (leaf.address, legality.address)
+    return chain.deploy(compile_contract("referee", source_dir), *trusted, sender=sender)
 
 
 def bind_referee(chain: Deployer[ContractT_co], address: str) -> ContractT_co:

@@ -38,6 +38,8 @@ class Reason(StrEnum):
     WRONG_PHASE = "referee: not in this phase"
     BAD_OPERAND = "leaf: operand does not match"
     BAD_OPERATOR = "leaf: operator is malformed"
+    LEGAL = "legality: that is legal"
+    UNPROVEN = "legality: proof does not match"
     NO_REASON = "no reason given"
     """What the compiler itself refuses: value for a call that takes none, a list too long."""
 
@@ -127,3 +129,5 @@ class Status(IntEnum):
     """One claim was left; its members are paid."""
     EMPTY = 2
     """No claim was left, or the verifier has not ruled on a match: the client gets the reward."""
+    VOID = 3
+    """The program was not legal: everybody gets back what it has brought."""

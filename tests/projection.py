@@ -22,6 +22,9 @@ _MAX_BYTES = {
     ("enter_tensor", 3): MAX_NODE_BYTES,
     ("leaf", 4): MAX_NODE_BYTES,
     ("leaf", 7): MAX_EVIDENCE_BYTES,
+    ("prove_operator", 2): 32_768,
+    ("prove_operand", 2): MAX_NODE_BYTES,
+    ("prove_operand", 7): 2_080,
 }
 """The greatest lengths, by call and argument."""
 

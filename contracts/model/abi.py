@@ -92,14 +92,15 @@ def pack_args(args: Sequence[Any]) -> tuple[Any, ...]:
     return tuple(to_abi(arg) for arg in args)
 
 
-LEAF_CALLS = frozenset({"leaf"})
-"""The calls of the model that are made of the leaf's contract, which makes its own of a referee."""
+CALLED_THROUGH = {"leaf": "leaf", "prove_operator": "legality", "prove_operand": "legality"}
+"""The calls of the model that are made of another contract, by name, which makes its own of a
+referee; `leaf_contract` and `legality_contract` of the referee say where they are."""
 
 
 def pack_call(name: str, args: Sequence[Any], referee: str) -> tuple[Any, ...]:
     """Return the arguments of a call as the contract takes it of which it is made."""
     packed = pack_args(args)
-    return (referee, *packed) if name in LEAF_CALLS else packed
+    return (referee, *packed) if name in CALLED_THROUGH else packed
 
 
 def unpack_job(words: Sequence[Any]) -> Job:

@@ -163,13 +163,15 @@ def claims_are_tallied(books: Books) -> bool:
 
 
 def hidden_are_tallied(books: Books) -> bool:
-    """A job counts exactly the members that have committed and not revealed."""
-    return books.job.hidden == books.count(Standing.COMMITTED)
+    """A job counts exactly the members that have not revealed; of a void one some may be paid."""
+    left = books.job.hidden - books.count(Standing.COMMITTED)
+    return left == 0 or (books.job.status is Status.VOID and 0 < left <= books.count(Standing.PAID))
 
 
 def defeated_are_tallied(books: Books) -> bool:
-    """A job counts exactly the members that have been defeated."""
-    return books.job.defeated == books.count(Standing.DEFEATED)
+    """A job counts exactly the members that have been defeated; of a void one some may be paid."""
+    left = books.job.defeated - books.count(Standing.DEFEATED)
+    return left == 0 or (books.job.status is Status.VOID and 0 < left <= books.count(Standing.PAID))
 
 
 def prizes_are_conserved(books: Books) -> bool:
@@ -185,13 +187,14 @@ def only_contenders_hold_prizes(books: Books) -> bool:
 
 
 def contenders_are_tallied(books: Books) -> bool:
-    """A claim counts its members that are not out; one that is paid may have been released."""
+    """A claim counts its members that are not out; one that is paid may have been out before."""
     standing = {Standing.REVEALED, Standing.LATE}
     counts = Counter(m.key for m in books.members.values() if m.standing in standing)
     paid = Counter(m.key for m in books.members.values() if m.standing is Standing.PAID)
-    released = paid if books.job.is_undecided else Counter[bytes]()
+    is_certain = not books.job.is_undecided and books.job.status is not Status.VOID
+    out = Counter[bytes]() if is_certain else paid
     return all(
-        counts[key] + paid[key] - released[key] <= claim.contenders <= counts[key] + paid[key]
+        counts[key] + paid[key] - out[key] <= claim.contenders <= counts[key] + paid[key]
         for key, claim in books.claims.items()
     )
 
@@ -210,6 +213,9 @@ def shown_members_have_a_claim(books: Books) -> bool:
     """Who has shown a claim is a member of one that is remembered under its key."""
     hidden = {Standing.NONE, Standing.COMMITTED}
     keys = {m.key for m in books.members.values() if m.standing not in hidden}
+    if books.job.status is Status.VOID:
+        # Who had not shown a claim may be paid, too.
+        return keys >= set(books.claims)
     return keys == set(books.claims)
 
 
@@ -293,7 +299,7 @@ def closed_jobs_have_one_claim_at_most(books: Books) -> bool:
     job = books.job
     if job.status is Status.WON:
         return job.claims == 1 and not job.is_undecided
-    return job.status is Status.OPEN or job.claims <= job.is_undecided
+    return job.status in {Status.OPEN, Status.VOID} or job.claims <= job.is_undecided
 
 
 def undecided_jobs_have_released(books: Books) -> bool:
@@ -310,7 +316,8 @@ def the_client_is_owed_what_nobody_earned(books: Books) -> bool:
     if not job.is_client_owed:
         return True
     sharers = sum(claim.sharers for claim in books.claims.values() if claim.contenders)
-    return job.status is not Status.OPEN and (job.is_undecided or sharers == 0)
+    is_lost = job.is_undecided or job.status is Status.VOID or sharers == 0
+    return job.status is not Status.OPEN and is_lost
 
 
 def only_closed_jobs_have_paid(books: Books) -> bool:
@@ -345,8 +352,10 @@ def calculate_liability(books: Books) -> int:
         return job.reward_wei + terms.bond_wei * len(books.members)
     owed = job.reward_wei if job.is_client_owed else 0
     for member in books.members.values():
-        if member.keeps_bond:
-            owed += terms.bond_wei + member.prizes * terms.prize_wei
+        if member.keeps_bond(job.status):
+            owed += terms.bond_wei
+            if job.status is not Status.VOID:
+                owed += member.prizes * terms.prize_wei
             if job.status is Status.WON and member.standing is Standing.REVEALED:
                 owed += job.reward_wei // books.claims[member.key].sharers
     return owed
@@ -444,10 +453,10 @@ def jobs_do_not_mix(step: Step) -> bool:
 
 _LIVES = {
     Standing.NONE: {Standing.COMMITTED, Standing.REVEALED, Standing.LATE},
-    Standing.COMMITTED: {Standing.REVEALED},
+    Standing.COMMITTED: {Standing.REVEALED, Standing.PAID},
     Standing.REVEALED: {Standing.DEFEATED, Standing.RELEASED, Standing.PAID},
     Standing.LATE: {Standing.DEFEATED, Standing.RELEASED, Standing.PAID},
-    Standing.DEFEATED: set[Standing](),
+    Standing.DEFEATED: {Standing.PAID},
     Standing.RELEASED: {Standing.PAID},
     Standing.PAID: set[Standing](),
 }
@@ -458,6 +467,9 @@ def members_only_go_on(step: Step) -> bool:
     for key in _get_changes(step.before.members, step.after.members):
         old, new = step.before.members.get(key, Member()), step.after.members.get(key, Member())
         if new.standing is not old.standing and new.standing not in _LIVES[old.standing]:
+            return False
+        is_void = step.before.jobs[step.job_id].status is Status.VOID
+        if new.standing is Standing.PAID and not old.keeps_bond(Status.WON) and not is_void:
             return False
     return True
 
@@ -515,6 +527,14 @@ def release_takes_a_silent_verifier(step: Step) -> bool:
         return True
     is_late = step.message.block > step.position.deadline
     return step.name == "timeout" and step.position.phase is Phase.VERIFIER and is_late
+
+
+def void_jobs_burn_nothing(step: Step) -> bool:
+    """A job that becomes void is closed without a wei burned, whoever has lost before."""
+    new = step.after.jobs[step.job_id]
+    if new.status is not Status.VOID:
+        return True
+    return step.after.burned_wei == step.before.burned_wei
 
 
 def prizes_go_to_the_winner(step: Step) -> bool:
@@ -770,10 +790,12 @@ def the_verifier_alone_rules(step: Step) -> bool:
 
 
 def jobs_close_when_they_may(step: Step) -> bool:
-    """A job is closed after all windows, and with one claim or none."""
+    """A job is closed after all windows, and with one claim or none, or because it is not legal."""
     old, new = step.before.jobs.get(step.job_id), step.after.jobs[step.job_id]
     if old is None or old.status is new.status:
         return True
+    if new.status is Status.VOID:
+        return step.name in {"prove_operator", "prove_operand"}
     return step.name == "settle" and old.claims <= 1 and step.message.block > old.window_end
 
 
@@ -825,6 +847,7 @@ STEP_INVARIANTS: tuple[Callable[[Step], bool], ...] = (
     bonds_are_paid_in_full,
     defeat_takes_a_match,
     release_takes_a_silent_verifier,
+    void_jobs_burn_nothing,
     prizes_go_to_the_winner,
     ended_matches_were_alive,
     clocks_punish_only_the_late,

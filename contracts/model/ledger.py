@@ -58,7 +58,10 @@ def _leave_claim(store: Store, job_id: int, member: Member) -> None:
 
 
 def close_job(store: Store, job_id: int, job: Job, status: Status, sharers: int = 0) -> None:
-    """Close a job, and burn what nobody is owed; without sharers the client gets the reward."""
+    """Close a job, and burn what nobody is owed; without sharers the client gets the reward.
+
+    If it is void everybody is owed what it has brought.
+    """
     terms = job.terms
     kept = terms.bond_wei - terms.prize_wei
     lost = job.hidden * terms.bond_wei + job.defeated * kept + job.forfeits * terms.prize_wei
@@ -66,6 +69,8 @@ def close_job(store: Store, job_id: int, job: Job, status: Status, sharers: int 
         lost += job.reward_wei % sharers
     closed = replace(job, status=status, is_client_owed=sharers == 0)
     store.put(store.jobs, job_id, closed)
+    if status is Status.VOID:
+        return
     store.balance_wei -= lost
     store.burned_wei += lost
 
@@ -74,8 +79,10 @@ def calculate_debt(store: Store, job_id: int, job: Job, address: Address) -> int
     """Return what a closed job owes an account, in wei: as a member, and as the client."""
     owed = 0
     member = get_member(store, job_id, address)
-    if member.keeps_bond:
-        owed += job.terms.bond_wei + member.prizes * job.terms.prize_wei
+    if member.keeps_bond(job.status):
+        owed += job.terms.bond_wei
+        if job.status is not Status.VOID:
+            owed += member.prizes * job.terms.prize_wei
         if job.status is Status.WON and member.standing is Standing.REVEALED:
             owed += job.reward_wei // get_claim(store, job_id, member).sharers
     if address == job.client and job.is_client_owed:

@@ -6,7 +6,7 @@ A handler `on_<call>` takes the store, the message and the call's arguments. A f
 
 from collections.abc import Callable
 
-from contracts.model import descent, tournament, verdicts
+from contracts.model import descent, legality, tournament, verdicts
 from contracts.model.checks import require
 from contracts.model.types import (
     MAX_BLOCKS,
@@ -89,5 +89,7 @@ CALLS: dict[str, Callable[..., None]] = {
     "prove_sink": verdicts.on_prove_sink,
     "rule": verdicts.on_rule,
     "timeout": verdicts.on_timeout,
+    "prove_operator": legality.on_prove_operator,
+    "prove_operand": legality.on_prove_operand,
 }
 _PAYABLE = frozenset({"open_job", "commit", "join"})

@@ -182,7 +182,7 @@ def on_collect(store: Store, message: Message, job_id: int) -> None:
     owed = calculate_debt(store, job_id, job, message.sender)
     require(owed > 0, Reason.NOTHING_OWED)
     member = get_member(store, job_id, message.sender)
-    if member.keeps_bond:
+    if member.keeps_bond(job.status):
         paid = replace(member, standing=Standing.PAID)
         store.put(store.members, (job_id, message.sender), paid)
     if message.sender == job.client:

@@ -88,9 +88,13 @@ class Member:
         """Whether it has shown a claim and is not out."""
         return self.standing in {Standing.REVEALED, Standing.LATE}
 
-    @property
-    def keeps_bond(self) -> bool:
-        """Whether it gets its bond and its prizes when the job is closed."""
+    def keeps_bond(self, status: Status) -> bool:
+        """Whether a job that was closed like this owes it its bond.
+
+        It owes everybody who has joined, if it is void.
+        """
+        if status is Status.VOID:
+            return self.standing not in {Standing.NONE, Standing.PAID}
         return self.is_contender or self.standing is Standing.RELEASED
 
 

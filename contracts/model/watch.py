@@ -97,7 +97,7 @@ class Watcher:
             if any(member.standing is Standing.DEFEATED for member in shown):
                 return False
             job = store.jobs[job_id]
-            if not shown or job.status is Status.OPEN or job.is_undecided:
+            if not shown or job.status in {Status.OPEN, Status.VOID} or job.is_undecided:
                 continue
             if store.claims[job_id, shown[0].key].contenders == 0:
                 return False

@@ -153,6 +153,21 @@ def is_contender(member: uint256) -> bool:
 
 
 @internal
+@pure
+def keeps_bond(tally: uint256, member: uint256) -> bool:
+    """
+    @notice Whether a closed job owes a member its bond.
+    @param tally The job's word.
+    @param member The member's word.
+    @return Whether it is so: of everybody that has joined, if the job is void.
+    """
+    standing: uint256 = member & U8
+    if self.get_status(tally) == phases.VOID:
+        return standing != 0 and standing != phases.PAID
+    return self.is_contender(member) or standing == phases.RELEASED
+
+
+@internal
 @view
 def get_contender(job_id: uint256, account: address) -> uint256:
     """
@@ -251,7 +266,7 @@ def close(job_id: uint256, status: uint256, sharers: uint256, top: bytes32):
         lost_wei = unsafe_add(lost_wei, self.jobs[job_id].reward_wei % sharers)
     self.jobs[job_id].tally = tally
     log Settled(job_id=job_id, status=status, top=top)
-    if lost_wei != 0:
+    if lost_wei != 0 and status != phases.VOID:
         send(empty(address), lost_wei)
 
 
@@ -268,11 +283,12 @@ def calculate_debt(job_id: uint256, account: address) -> uint256:
     tally: uint256 = self.jobs[job_id].tally
     member: uint256 = self.members[job_id][account]
     # All sums are at most what was paid in, which is less than 2^100.
-    if self.is_contender(member) or member & U8 == phases.RELEASED:
+    if self.keeps_bond(tally, member):
         owed_wei = tally >> BOND_AT
-        prize_wei: uint256 = unsafe_div(owed_wei, PRIZE_DIVISOR)
-        prizes: uint256 = (member >> PRIZES_AT) & U24
-        owed_wei = unsafe_add(owed_wei, unsafe_mul(prizes, prize_wei))
+        if self.get_status(tally) != phases.VOID:
+            prize_wei: uint256 = unsafe_div(owed_wei, PRIZE_DIVISOR)
+            prizes: uint256 = (member >> PRIZES_AT) & U24
+            owed_wei = unsafe_add(owed_wei, unsafe_mul(prizes, prize_wei))
         if self.get_status(tally) == phases.WON and member & U8 == phases.REVEALED:
             claim: uint256 = self.claims[job_id][member >> KEY_AT]
             sharers: uint256 = (claim >> SHARERS_AT) & U24

@@ -34,6 +34,7 @@ exports: (
     tournament.join,
     tournament.start_match,
     tournament.settle,
+    tournament.annul,
     tournament.collect,
     tournament.get_debt,
     descent.descend,
@@ -66,12 +67,14 @@ event JobOpened:
 
 
 @deploy
-def __init__(leaf: address):
+def __init__(leaf: address, legality: address):
     """
     @notice Deploy the referee.
     @param leaf The contract that computes leaves, leaf.vy.
+    @param legality The contract that takes proofs that a program is not legal, legality.vy.
     """
     descent.__init__(leaf)
+    tournament.__init__(legality)
 
 
 @external
@@ -119,6 +122,16 @@ def leaf_contract() -> address:
     @return Its address.
     """
     return descent.LEAF.address
+
+
+@external
+@view
+def legality_contract() -> address:
+    """
+    @notice Return the contract that takes proofs that a program is not legal.
+    @return Its address.
+    """
+    return tournament.LEGALITY
 
 
 @internal

@@ -18,6 +18,8 @@ import types
 uses: ledger
 uses: turns
 
+LEGALITY: immutable(address)
+
 
 event Committed:
     job_id: indexed(uint256)
@@ -34,6 +36,15 @@ event Collected:
     job_id: indexed(uint256)
     account: indexed(address)
     amount_wei: uint256
+
+
+@deploy
+def __init__(legality: address):
+    """
+    @notice Remember who takes proofs that a program is not legal.
+    @param legality That contract, legality.vy.
+    """
+    LEGALITY = legality
 
 
 @external
@@ -160,6 +171,18 @@ def settle(job_id: uint256, top: bytes32):
 
 
 @external
+def annul(job_id: uint256):
+    """
+    @notice Give everybody its money back; for the contract to which it has been proven that the
+            job's program is not legal.
+    @param job_id The job.
+    """
+    require.mover(msg.sender == LEGALITY)
+    ledger.require_open(job_id)
+    ledger.close(job_id, phases.VOID, 0, empty(bytes32))
+
+
+@external
 def collect(job_id: uint256):
     """
     @notice Pay the sender what a closed job owes it.
@@ -172,7 +195,7 @@ def collect(job_id: uint256):
     owed_wei: uint256 = ledger.calculate_debt(job_id, msg.sender)
     require.debt(owed_wei != 0)
     member: uint256 = ledger.members[job_id][msg.sender]
-    if ledger.is_contender(member) or member & ledger.U8 == phases.RELEASED:
+    if ledger.keeps_bond(tally, member):
         ledger.members[job_id][msg.sender] = member & ~ledger.U8 | phases.PAID
     if msg.sender == ledger.jobs[job_id].client:
         ledger.jobs[job_id].tally = tally & ~ledger.CLIENT_OWED

@@ -9,7 +9,7 @@ from typing import Any
 from contracts.compiler import compile_contract
 from contracts.deployment import deploy_referee
 from contracts.model.abi import (
-    LEAF_CALLS,
+    CALLED_THROUGH,
     EventReader,
     get_key,
     pack_call,
@@ -80,6 +80,11 @@ class ChainReferee:
         """The contract that computes leaves."""
         return self._chain.at(compile_contract("leaf"), self._view("leaf_contract"))
 
+    @cached_property
+    def _legality(self) -> Contract:
+        """The contract that takes proofs that a program is not legal."""
+        return self._chain.at(compile_contract("legality"), self._view("legality_contract"))
+
     def _read(self, event: ChainEvent) -> Event:
         return self._reader.read(event.name, tuple(event.args.values()))
 
@@ -109,15 +114,16 @@ class ChainReferee:
         return answers
 
     def _prepare(self, call: Call) -> Transaction:
-        """Return the transaction of a call; the leaf's contract makes its own of the referee."""
-        is_leaf = call.name in LEAF_CALLS
+        """Return the transaction of a call; other contracts make their own of the referee."""
+        others = {"leaf": self._leaf, "legality": self._legality}
+        through = others.get(CALLED_THROUGH.get(call.name, ""))
         return self._contract.prepare(
             call.name,
             *pack_call(call.name, call.args, self.address),
             sender=ChainAddress(call.sender),
             value=call.value_wei,
-            through=self._leaf if is_leaf else None,
-            gas_limit=GAS_LIMIT if is_leaf else CALL_GAS,
+            through=through,
+            gas_limit=CALL_GAS if through is None else GAS_LIMIT,
         )
 
     def block_gas(self) -> int:

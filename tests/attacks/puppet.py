@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from contracts.compiler import compile_contract
-from contracts.model.abi import LEAF_CALLS, pack_call
+from contracts.model.abi import CALLED_THROUGH, pack_call
 from contracts.model.types import Event, Message
 from offchain.chain import Contract
 from tests.attacks.twin import Twin
@@ -86,13 +86,14 @@ class Puppet:
         referee.watch(self.address)
 
     def encode(self, name: str, *args: Any) -> bytes:
-        """Return the calldata of a call of the referee, or of the leaf's contract."""
+        """Return the calldata of a call of the referee, or of a contract that it trusts."""
         codec = cast("Any", self._get_target(name))._codec
         return bytes(codec.encode_call(name, pack_call(name, args, self.referee.address)))
 
     def _get_target(self, name: str) -> Contract:
         """Return the contract that has a call."""
-        return self.referee.leaf if name in LEAF_CALLS else self.referee.contract
+        others = {"leaf": self.referee.leaf, "legality": self.referee.legality}
+        return others.get(CALLED_THROUGH.get(name, ""), self.referee.contract)
 
     def send(self, *calls: tuple[Any, ...], value_wei: int = 0) -> None:
         """Make several calls in one transaction, on the contract only."""

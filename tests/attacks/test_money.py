@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from contracts.compiler import compile_contract
+from contracts.model.abi import CALLED_THROUGH
 from contracts.model.referee import CALLS, call
 from contracts.model.types import MAX_BOND_WEI, MIN_BOND_WEI, Message
 from contracts.reasons import Ending, Phase, Reason, Standing, Status
@@ -14,7 +15,16 @@ from tests.attacks.court import HONEST, LIE, REWARD_WEI, SALT, Court, open_court
 from tests.attacks.puppet import Payday, Puppet
 from tests.attacks.twin import Twin
 
-VIEWS = {"jobs", "members", "claims", "matches", "get_debt", "leaf_contract", "prepare_leaf"}
+VIEWS = {
+    "jobs",
+    "members",
+    "claims",
+    "matches",
+    "get_debt",
+    "leaf_contract",
+    "legality_contract",
+    "prepare_leaf",
+}
 
 
 def collect_all(court: Court) -> int:
@@ -294,9 +304,12 @@ def test_m10_nobody_lengthens_a_window_of_others(referee: Twin) -> None:
 def test_m11_nothing_can_be_changed_by_anybody() -> None:
     """The contracts have the calls of the model and views, and no other: no owner, no parameter.
 
-    A leaf is a call of its own contract, which tells the referee what it has computed.
+    A leaf is a call of its own contract, which tells the referee what it has computed, and so are
+    the proofs that a program is not legal.
     """
-    assert _list_calls("referee") == (set(CALLS) - {"leaf"} | {"decide_leaf"}, VIEWS)
+    own = set(CALLS) - set(CALLED_THROUGH)
+    assert _list_calls("referee") == (own | {"decide_leaf", "annul"}, VIEWS)
+    assert _list_calls("legality") == ({"prove_operator", "prove_operand"}, set())
     assert _list_calls("leaf") == ({"leaf"}, {"compute", "inspect"})
     assert _list_calls("transcendental") == (set(), {"evaluate"})
 

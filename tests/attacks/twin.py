@@ -128,6 +128,11 @@ class Twin(ChainReferee):
         """The contract that computes leaves."""
         return self._leaf
 
+    @property
+    def legality(self) -> Contract:
+        """The contract that takes proofs that a program is not legal."""
+        return self._legality
+
     def events(self, job_id: int) -> Sequence[Event]:
         """Return what has been announced of a job, in order."""
         return self.log[job_id]

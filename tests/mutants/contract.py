@@ -14,7 +14,7 @@ from tests.mutants.generate import Mutant
 from tests.mutants.replay import Contract, Probe, Recorder
 from tests.mutants.tape import ACCOUNTS
 
-CONTRACTS = ("leaf", "referee")
+CONTRACTS = ("leaf", "legality", "referee")
 """The contracts whose mutants are made; all others are deployed unchanged."""
 RECORDING_SECONDS = 1_000
 ALIKE = 4

@@ -20,8 +20,8 @@ from tests.machine import Deployed, Machine, Memory, Words
 from tests.mutants.build import Function, Map
 from tests.referee.test_leaf import pack_context
 
-REFEREE = "0x" + "c2" * 20
-"""Where `Machine` puts its third contract."""
+REFEREE = "0x" + "c3" * 20
+"""Where `Machine` puts its fourth contract."""
 
 
 @dataclass(frozen=True, slots=True)

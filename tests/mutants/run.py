@@ -42,6 +42,7 @@ CONTRACT_FILES = (
     "decoder.vy",
     "nodes.vy",
     "leaf.vy",
+    "legality.vy",
 )
 MODEL_FILES = (
     "referee.py",
@@ -52,6 +53,7 @@ MODEL_FILES = (
     "verdicts.py",
     "checks.py",
     "leaf.py",
+    "legality.py",
     "words.py",
     "types.py",
 )

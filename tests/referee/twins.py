@@ -6,7 +6,7 @@ from typing import Any
 
 from contracts.compiler import compile_contract
 from contracts.deployment import deploy_referee
-from contracts.model.abi import LEAF_CALLS, EventReader, pack_call
+from contracts.model.abi import CALLED_THROUGH, EventReader, pack_call
 from contracts.model.invariants import Step, copy_store, is_unchanged
 from contracts.model.types import NOBODY, Address, Event, Message, Pair, Store
 from contracts.model.watch import Watcher
@@ -23,7 +23,10 @@ class Contract:
         deployed = deploy_referee(self.machine, NOBODY)
         self.address, self._raw, self._codec = deployed.address, deployed.raw, deployed.codec
         self._reader = EventReader()
-        self._leaf = self.machine.at(compile_contract("leaf"), self.view("leaf_contract"))
+        self._others = {
+            name: self.machine.at(compile_contract(name), self.view(f"{name}_contract"))
+            for name in set(CALLED_THROUGH.values())
+        }
 
     def call(self, name: str, message: Message, args: tuple[Any, ...]) -> Result:
         """Make a call."""
@@ -33,10 +36,11 @@ class Contract:
         )
 
     def _encode(self, name: str, args: tuple[Any, ...]) -> tuple[bytes, bytes]:
-        """Return to whom a call goes, and its data; the leaf's contract calls the referee."""
+        """Return to whom a call goes, and its data; other contracts call the referee."""
         raw, codec = self._raw, self._codec
-        if name in LEAF_CALLS:
-            raw, codec = self._leaf.raw, self._leaf.codec
+        if name in CALLED_THROUGH:
+            other = self._others[CALLED_THROUGH[name]]
+            raw, codec = other.raw, other.codec
         return raw, codec.encode_call(name, pack_call(name, args, self.address))
 
     def read_events(self, result: Result, block: int) -> tuple[Event, ...]:

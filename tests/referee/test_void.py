@@ -1,0 +1,87 @@
+"""A job whose program is not legal, in lock-step and with all invariants, whatever came before."""
+
+import random
+from itertools import count
+
+import pytest
+
+from contracts.model.types import Terms
+from contracts.model.words import hash_commitment
+from contracts.reasons import LeafMode, Reason, Standing, Status
+from offchain.commitments.keccak import keccak256
+from offchain.commitments.tags import Tag
+from offchain.commitments.tree import Tree
+from tests.referee.stage import ACCOUNTS, CLIENT, NO_TOPS, PROVIDERS, VERIFIER
+from tests.referee.twins import Contract, Twins
+
+REWARD_WEI = 1001
+ENCODING = b"\1\2\3"
+"""An operator that ends too early."""
+PROGRAM = Tree(Tag.PROGRAM_NODE, [keccak256(bytes([Tag.OPERATOR]) + ENCODING)] * 3)
+TERMS = Terms(
+    operators=3,
+    state_slots=1,
+    batch_slots=0,
+    layout=bytes(32),
+    program_top=PROGRAM.top,
+    start_root=bytes(32),
+    data_top=bytes(32),
+    steps=1,
+    checkpoint_every=1,
+    leaf_mode=LeafMode.SCALAR,
+    verifier=VERIFIER,
+    bond_wei=10**18 + 1,
+    commit_blocks=5,
+    reveal_blocks=5,
+    window_blocks=9,
+    clock_blocks=7,
+    increment_blocks=2,
+)
+TOPS = [bytes([number]) * 32 for number in (1, 2, 2)]
+
+
+def tell(twins: Twins, rng: random.Random) -> None:
+    """Let members join, meet and lose for some time, and then prove that the job is not legal."""
+    twins.call("open_job", CLIENT, TERMS, value_wei=REWARD_WEI)
+    bond_wei, members = TERMS.bond_wei, rng.sample(PROVIDERS, 4)
+    for member, top in zip(members, TOPS, strict=False):
+        digest = hash_commitment(twins.store, 0, member, top, bytes(32))
+        twins.call("commit", member, 0, digest, value_wei=bond_wei)
+    twins.block = 7
+    for member, top in zip(members, TOPS, strict=False):
+        if rng.random() < 0.8:
+            twins.call("reveal", member, 0, top, bytes(32))
+    twins.block = 13
+    if rng.random() < 0.5:
+        twins.call("join", members[3], 0, TOPS[0], value_wei=bond_wei)
+    for other in (1, 2):
+        first, second = sorted((members[0], members[other]), key=lambda a: int(a, 16))
+        tops = (TOPS[0], TOPS[other]) if first == members[0] else (TOPS[other], TOPS[0])
+        twins.call("start_match", CLIENT, 0, first, second, tops, NO_TOPS)
+    if rng.random() < 0.5:
+        twins.block += 8
+        for pair, position in list(twins.watcher.positions.items()):
+            twins.call("timeout", CLIENT, pair, position)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_void_job_pays_everybody_back_in_lockstep(seed: int) -> None:
+    """Hidden, contending, late and defeated members all get their bonds, and no prize is paid."""
+    rng, twins = random.Random(seed), Twins(ACCOUNTS, Contract(ACCOUNTS))
+    tell(twins, rng)
+    index = rng.randrange(3)
+    args = (0, index, ENCODING, tuple(PROGRAM.proof(index)))
+    assert twins.call("prove_operator", CLIENT, *args[:3], args[3][1:]) == Reason.UNPROVEN
+    assert twins.call("prove_operator", rng.choice(ACCOUNTS), *args) is None
+    assert twins.store.jobs[0].status is Status.VOID
+    before = dict(twins.balances)
+    accounts = rng.sample(ACCOUNTS, len(ACCOUNTS))
+    for account, number in zip(accounts, count()):
+        twins.call("collect", account, 0)
+        assert twins.call("collect", account, 0) == Reason.NOTHING_OWED, number
+    joined = {account for _, account in twins.store.members}
+    for account in ACCOUNTS:
+        brought = TERMS.bond_wei * (account in joined) + REWARD_WEI * (account == CLIENT)
+        assert twins.balances[account] - before[account] == brought
+    assert {member.standing for member in twins.store.members.values()} == {Standing.PAID}
+    assert twins.store.balance_wei == twins.store.burned_wei == 0
