@@ -1,202 +1,46 @@
 """Jobs whose program is not legal: anybody can prove it, and of no other can anybody."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from contracts.model.types import ZERO, Terms
+from contracts.model.types import ZERO
 from contracts.reasons import Phase, Reason, Status
 from offchain.arithmetic.functions import DType, Function
-from offchain.commitments.keccak import keccak256
-from offchain.commitments.tags import Tag
-from offchain.commitments.tensors import encode_header
-from offchain.commitments.tree import Digest, Tree, hash_root
+from offchain.commitments.tree import Digest
 from offchain.errors import ProgramError, Reverted
-from offchain.programs.encoding import encode_node
-from offchain.programs.graph import Kind, Node, Operand, Origin, Program, Row, Slot
+from offchain.programs.graph import Kind, Node, Operand, Origin, Program, Slot
 from offchain.programs.legality import check_program
 from tests.attacks.court import HONEST, LIE, REWARD_WEI, SALT, Court, open_court
 from tests.attacks.elements import make_runs, make_task
 from tests.attacks.puppet import Puppet
 from tests.attacks.test_closed_jobs import watch
 from tests.attacks.twin import Twin
+from tests.referee.illegal import (
+    LEGAL,
+    LONG,
+    OPERANDS,
+    OPERATORS,
+    STEPS,
+    WIDE,
+    Shown,
+    describe,
+    list_proofs,
+    make_job,
+)
 from tests.referee.programs import every_kind
 
-F32, INT64, BOOL = DType.FLOAT32, DType.INT64, DType.BOOL
-STEPS = 3
+F32, INT64 = DType.FLOAT32, DType.INT64
 
 
-@dataclass(frozen=True)
-class Job:
-    """A job of a program, whose data and start are tensors of the slots' shapes.
-
-    Attributes:
-        program: the program.
-        encodings: its operators, as the client has committed to them.
-        data: for each slot of the batch what a tensor's root is made of, in all steps.
-        start: likewise for each slot of the state.
-    """
-
-    program: Program
-    encodings: Sequence[bytes]
-    data: Sequence[bytes]
-    start: Sequence[bytes]
-
-    @cached_property
-    def tree(self) -> Tree:
-        """The tree over the operators."""
-        return Tree(
-            Tag.PROGRAM_NODE, [keccak256(bytes([Tag.OPERATOR]) + e) for e in self.encodings]
-        )
-
-    @cached_property
-    def data_tree(self) -> Tree | None:
-        """The tree over the data of all steps."""
-        roots = [_hash_root(tensor) for tensor in self.data] * STEPS
-        return Tree(Tag.DATA_NODE, roots) if roots else None
-
-    @cached_property
-    def start_tree(self) -> Tree:
-        """The tree over the start."""
-        return Tree(Tag.STATE_NODE, [_hash_root(tensor) for tensor in self.start])
-
-    def open(self, referee: Twin, terms: Terms) -> int:
-        """Open the job, and return its number."""
-        slots = len(self.program.state)
-        changed = replace(
-            terms,
-            operators=len(self.encodings),
-            state_slots=slots,
-            batch_slots=len(self.data),
-            program_top=self.tree.top,
-            data_top=self.data_tree.top if self.data_tree else ZERO,
-            start_root=hash_root(Tag.STATE_ROOT, slots, self.start_tree.top),
-            steps=STEPS,
-            checkpoint_every=1,
-        )
-        job_id = len(referee.store.jobs)
-        referee.call("open_job", referee.accounts[0], changed, value_wei=REWARD_WEI)
-        return job_id
-
-    def show_operator(self, job_id: int, index: int) -> tuple[Any, ...]:
-        """Return the arguments of the proof that an operator is not legal by itself."""
-        return (job_id, index, self.encodings[index], tuple(self.tree.proof(index)))
-
-    def show_operand(
-        self, job_id: int, index: int, place: int, *, is_start: bool = False, step: int = 1
-    ) -> tuple[Any, ...]:
-        """Return the arguments of the proof that an operand is not what its operator reads."""
-        operand = self.program.nodes[index].operands[place]
-        other, proof = self._find_other(operand, index, is_start=is_start, step=step)
-        shown = self.show_operator(job_id, index)
-        return (*shown, place, step, is_start, other, proof)
-
-    def _find_other(
-        self, operand: Operand, index: int, *, is_start: bool, step: int
-    ) -> tuple[bytes, tuple[Digest, ...]]:
-        reference = operand.reference
-        if operand.origin is Origin.BATCH and reference < len(self.data):
-            assert self.data_tree is not None
-            place = step * len(self.data) + reference
-            return self.data[reference], tuple(self.data_tree.proof(place))
-        if operand.origin is Origin.STATE and reference < len(self.start):
-            if is_start:
-                return self.start[reference], tuple(self.start_tree.proof(reference))
-            reference += len(self.encodings) - len(self.program.state)
-            return self.encodings[reference], tuple(self.tree.proof(reference))
-        if operand.origin is Origin.NODE and reference < index:
-            return self.encodings[reference], tuple(self.tree.proof(reference))
-        return b"", ()
-
-
-def _hash_root(tensor: bytes) -> Digest:
-    return keccak256(bytes([Tag.TENSOR_ROOT]) + tensor)
-
-
-def _describe(slot: Slot) -> bytes:
-    """Return what the root of some tensor of a slot is made of."""
-    return encode_header(slot.dtype, slot.shape) + b"\5" * 32
-
-
-def make_job(program: Program) -> Job:
-    """Return the job of a program."""
-    data, start = ([_describe(slot) for slot in slots] for slots in (program.batch, program.state))
-    return Job(program, [encode_node(node) for node in program.nodes], data, start)
-
-
-def get_terms(referee: Twin) -> Terms:
-    """Return usual terms."""
-    return open_court(referee, HONEST).terms
-
-
-COPY = (Row(2, 0, ((0, 1),)),)
-SOURCE = Node(Kind.SOURCE, Function.COPY, F32, (2,), (Operand(Origin.STATE, F32, 0, 0, COPY),))
-DATA = Node(Kind.SOURCE, Function.COPY, F32, (2,), (Operand(Origin.BATCH, F32, 0, 0, COPY),))
-SUM = Node(
-    Kind.MAP,
-    Function.ADD,
-    F32,
-    (2,),
-    (Operand(Origin.NODE, F32, 0, 0, COPY), Operand(Origin.NODE, F32, 1, 0, COPY)),
-)
-SINK = Node(Kind.SINK, Function.COPY, F32, (2,), (Operand(Origin.NODE, F32, 2, 0, COPY),))
-SLOT, BATCH_SLOT = Slot("s", F32, (2,)), Slot("b", F32, (2,))
-LEGAL = Program((SLOT,), (BATCH_SLOT,), (SOURCE, DATA, SUM, SINK), tuple("abcd"), ("",) * 4)
-
-
-def change(index: int, **changes: Any) -> Program:
-    """Return the program with something else about an operator."""
-    nodes = list(LEGAL.nodes)
-    nodes[index] = replace(nodes[index], **changes)
-    return replace(LEGAL, nodes=tuple(nodes))
-
-
-def reread(index: int, place: int, **changes: Any) -> Program:
-    """Return the program with something else about an operand."""
-    operands = list(LEGAL.nodes[index].operands)
-    operands[place] = replace(operands[place], **changes)
-    return change(index, operands=tuple(operands))
-
-
-LONG = (Row(3, 0, ((0, 1),)),)
-WIDE = (2,) + (1,) * 8
-"""A shape of rank 9 with as many elements."""
-
-OPERATORS: dict[str, tuple[Program, int]] = {
-    "a function that its types do not have": (change(2, function=Function.AND), 2),
-    "an operand too few": (change(2, operands=SUM.operands[:1]), 2),
-    "a constant that is too wide": (reread(2, 0, value=1 << 40), 2),
-    "a variable that there is not": (reread(2, 0, rows=(Row(2, 0, ((1, 1),)),)), 2),
-    "2^63 bytes": (change(2, shape=(1 << 61,)), 2),
-    "a sink before the sinks": (change(2, kind=Kind.SINK, operands=SINK.operands[:1]), 2),
-    "no sink for a slot": (change(3, kind=Kind.MOVE), 3),
-}
-OPERANDS: dict[str, tuple[Program, int, int]] = {
-    "an operator's own output": (reread(2, 0, reference=2), 2, 0),
-    "a later output": (reread(2, 1, reference=3), 2, 1),
-    "an output behind the last": (reread(2, 1, reference=1 << 31), 2, 1),
-    "a slot of the state that there is not": (reread(0, 0, reference=1), 0, 0),
-    "a slot of the batch that there is not": (reread(1, 0, reference=1), 1, 0),
-    "a longer output": (reread(2, 1, rows=LONG), 2, 1),
-    "an output of no elements": (reread(2, 1, rows=(Row(0),)), 2, 1),
-    "a longer state": (reread(0, 0, rows=LONG), 0, 0),
-    "longer data": (reread(1, 0, rows=LONG), 1, 0),
-    "an output of another type": (
-        change(
-            2,
-            function=Function.WHERE,
-            operands=(replace(SUM.operands[0], dtype=BOOL), *SUM.operands),
-        ),
-        2,
-        0,
-    ),
-    "data of rank 9": (replace(LEGAL, batch=(Slot("b", F32, WIDE),)), 1, 0),
-    "data of another type": (replace(LEGAL, batch=(Slot("b", INT64, (2,)),)), 1, 0),
-}
+def open_job(referee: Twin, shown: Shown) -> int:
+    """Open the job of a program, and return its number."""
+    terms = shown.get_terms(open_court(referee, HONEST).terms)
+    job_id = len(referee.store.jobs)
+    referee.call("open_job", referee.accounts[0], terms, value_wei=REWARD_WEI)
+    return job_id
 
 
 @dataclass
@@ -245,7 +89,7 @@ def test_g2_operator_that_is_not_legal_voids_the_job(referee: Twin, name: str) -
     program, index = OPERATORS[name]
     assert_illegal(program)
     job, burned_wei = make_job(program), referee.store.burned_wei
-    job_id = job.open(referee, get_terms(referee))
+    job_id = open_job(referee, job)
     Members(referee, job_id).join()
     stranger, args = referee.accounts[8], job.show_operator(job_id, index)
     for other in range(4):
@@ -268,7 +112,7 @@ def test_g2_operator_that_is_too_long_voids_the_job(referee: Twin) -> None:
     for size in (2_049, 20_000):
         job = make_job(LEGAL)
         long = replace(job, encodings=(*job.encodings[:2], b"\4" * size, job.encodings[3]))
-        job_id = long.open(referee, get_terms(referee))
+        job_id = open_job(referee, long)
         refused = referee.refused(
             "prove_operand", referee.accounts[8], *long.show_operand(job_id, 2, 0)
         )
@@ -283,7 +127,7 @@ def test_g2_operand_that_nobody_can_show_voids_the_job(referee: Twin, name: str)
     program, index, place = OPERANDS[name]
     assert_illegal(program)
     job = make_job(program)
-    job_id = job.open(referee, get_terms(referee))
+    job_id = open_job(referee, job)
     stranger, args = referee.accounts[8], job.show_operand(job_id, index, place)
     assert referee.refused("prove_operator", stranger, *args[:4]) == Reason.LEGAL
     nodes = program.nodes
@@ -307,8 +151,8 @@ def test_g2_operand_that_nobody_can_show_voids_the_job(referee: Twin, name: str)
 def test_g2_start_of_another_shape_voids_the_job(referee: Twin) -> None:
     """The state before the first step has the sinks' types and sizes, or the job is void."""
     for slot in (Slot("s", F32, (3,)), Slot("s", INT64, (2,)), Slot("s", F32, WIDE)):
-        job = replace(make_job(LEGAL), start=[_describe(slot)])
-        job_id = job.open(referee, get_terms(referee))
+        job = replace(make_job(LEGAL), start=[describe(slot)])
+        job_id = open_job(referee, job)
         stranger, args = referee.accounts[8], job.show_operand(job_id, 0, 0, is_start=True)
         fine = job.show_operand(job_id, 0, 0)
         assert referee.refused("prove_operand", stranger, *fine) == Reason.LEGAL
@@ -322,7 +166,7 @@ def test_g2_data_of_any_step_can_be_shown_and_no_others(referee: Twin) -> None:
     """The data of the first and of the last step are proven in their places, those of none not."""
     program, index, place = OPERANDS["data of rank 9"]
     job = make_job(program)
-    job_id = job.open(referee, get_terms(referee))
+    job_id = open_job(referee, job)
     stranger = referee.accounts[8]
     last = job.show_operand(job_id, index, place, step=STEPS - 1)
     for step in (0, 1, STEPS, 2**32, 2**256 - 1):
@@ -334,25 +178,12 @@ def test_g2_data_of_any_step_can_be_shown_and_no_others(referee: Twin) -> None:
             referee.call("prove_operand", stranger, *shown)
 
 
-def list_proofs(job: Job, job_id: int) -> Iterator[tuple[str, tuple[Any, ...]]]:
-    """Yield all that can be shown of a program, with proofs that are right."""
-    for index, node in enumerate(job.program.nodes):
-        yield "prove_operator", job.show_operator(job_id, index)
-        for place in range(len(node.operands) + 1):
-            shown = min(place, len(node.operands) - 1)
-            if shown < 0:
-                continue
-            for is_start in (False, True):
-                args = job.show_operand(job_id, index, shown, is_start=is_start)
-                yield "prove_operand", (*args[:4], place, *args[5:])
-
-
 @pytest.mark.parametrize("program", [LEGAL, every_kind()], ids=["small", "every kind"])
 def test_g3_legal_program_is_never_void(referee: Twin, program: Program) -> None:
     """No operator, no operand, no slot and no datum of a legal program proves anything."""
     check_program(program)
     job = make_job(program)
-    job_id = job.open(referee, get_terms(referee))
+    job_id = open_job(referee, job)
     for name, args in list_proofs(job, job_id):
         assert referee.refused(name, referee.accounts[8], *args) == Reason.LEGAL
 
@@ -361,8 +192,7 @@ def test_g3_decoder_without_enough_gas_is_no_proof(referee: Twin, tmp_path: Path
     """With whatever gas: a legal operator voids nothing, and another one is seen or is not."""
     puppet = Puppet(referee, tmp_path)
     legal, other = make_job(every_kind()), make_job(OPERATORS["an operand too few"][0])
-    terms = get_terms(referee)
-    jobs = legal.open(referee, terms), other.open(referee, terms)
+    jobs = open_job(referee, legal), open_job(referee, other)
     longest = max(range(len(legal.encodings)), key=lambda n: len(legal.encodings[n]))
     shown = legal.show_operator(jobs[0], longest)
     seen = []
