@@ -19,7 +19,7 @@ from offchain.disputes.referee import ModelReferee
 from offchain.programs.graph import Origin
 from offchain.programs.semantics import compute_element, compute_partials
 from offchain.providers.behaviour import Behaviour
-from offchain.providers.cheats import WrongOutput
+from offchain.providers.cheats import WrongOutput, get_bits
 from offchain.providers.run import Run
 from offchain.providers.store import Store
 from offchain.providers.task import Task
@@ -147,7 +147,7 @@ def check_match(case: Case, rng: Random) -> bool:
         step=rng.randrange(2),
         operator=index,
         element=rng.randrange(node.elements),
-        bit=rng.randrange(8 * node.dtype.width),
+        bit=rng.randrange(get_bits(node.dtype)),
         position=rng.randrange(max(1, node.fold_length)),
     )
     with running(case, Behaviour()) as honest, running(case, lie) as liar:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from tests.fuzz.batches import LEAVES_A_CASE, Order, Tally, run
 
-BATCH = 2_000
+BATCH = 1_000
 WIDTHS_BITS = (512, 256, 128)
 
 

@@ -35,14 +35,14 @@ def try_case(order: Order, number: int) -> Tally:
             tally = tally._replace(leaves=check_leaves(case, rng, LEAVES_A_CASE))
         if order.matches_every and number % order.matches_every == 0:
             tally = tally._replace(matches=int(check_match(case, rng)))
-    except DifferenceError as difference:
+    except Exception as difference:  # noqa: BLE001 - whatever stops a case is a failure of it
         path = Path(order.directory) / f"{order.seed}-{number}.json"
-        about = {"seed": order.seed, "number": number, "difference": str(difference)}
+        about = {"seed": order.seed, "number": number, "difference": repr(difference)}
         failures.write(path, case, mode, about)
         kind = str(difference).split(":")[0]
         smaller = shrinking.shrink(case, lambda other: fails(other, mode, kind))
         failures.write(path.with_suffix(".small.json"), smaller, mode, about)
-        return tally._replace(failures=(f"{path}: {difference}",))
+        return tally._replace(failures=(f"{path}: {difference!r}",))
     return tally
 
 
