@@ -1,17 +1,27 @@
 """The largest trees, tensors, folds and encodings that the protocol allows."""
 
+from dataclasses import astuple
 from functools import cache
 
 import pytest
 
 from contracts.compiler import compile_contract
-from contracts.model.types import FOLD_ARITY
+from contracts.model.leaf import Context, compute_leaf
+from contracts.model.types import FOLD_ARITY, ZERO
 from contracts.reasons import Ending, Phase
 from offchain.arithmetic.functions import DType, Function
+from offchain.commitments.tags import CHUNK_BYTES, Tag
 from offchain.programs.encoding import encode_node
 from offchain.programs.graph import Kind, Node, Operand, Origin, Row, immediate
-from offchain.programs.limits import MAX_NODE_BYTES, MAX_STEPS
+from offchain.programs.limits import (
+    MAX_EVIDENCE_BYTES,
+    MAX_NODE_BYTES,
+    MAX_OPERANDS,
+    MAX_SLOTS,
+    MAX_STEPS,
+)
 from offchain.programs.semantics import compute_element
+from sim.trees import EvenTensor, EvenTree
 from tests.attacks.court import Court
 from tests.attacks.elements import decide, make_runs, make_task
 from tests.attacks.twin import Twin
@@ -108,3 +118,44 @@ def test_g2_largest_operators_are_read_with_little_gas(referee: Twin, encoding: 
     leaf = referee.chain.at(compile_contract("leaf"), referee.contract.call("leaf_contract"))
     receipt = leaf.transact("inspect", encoding, sender=referee.chain.accounts[0])
     assert receipt.gas_used < 2**20
+
+
+def make_longest_leaf() -> tuple[Context, Node, bytes]:
+    """Return a leaf that reads eight elements of the largest tensors in the largest data set."""
+    widths = {DType.INT64: 2**60 - 1, F32: ELEMENTS}
+    step, last = MAX_STEPS - 1, MAX_SLOTS - 1
+    tensors = {dtype: EvenTensor(dtype, (1,) * 7 + (n,), {0: 0}) for dtype, n in widths.items()}
+    roots = {0: tensors[DType.INT64].root, step * MAX_SLOTS + last: tensors[F32].root}
+    data = EvenTree(Tag.DATA_NODE, MAX_STEPS * MAX_SLOTS, roots)
+    reads = []
+    evidence = []
+    for place in (*range(1, MAX_OPERANDS), 0):
+        dtype, slot = (F32, last) if place == 0 else (DType.INT64, last - place)
+        rows = (
+            *[Row(1, 0, tuple((v, 1) for v in range(8 * (place == 0))))] * 7,
+            Row(widths[dtype]),
+        )
+        reads.append(Operand(Origin.BATCH, dtype, slot, 0, rows))
+        tensor = tensors[dtype]
+        assert tensor.tree is not None
+        siblings = (*tensor.tree.proof(0), *data.proof(step * MAX_SLOTS + slot))
+        evidence += [tensor.header, tensor.chunk(0).ljust(CHUNK_BYTES, b"\0"), *siblings]
+    node = Node(Kind.GATHER, Function.COPY, F32, (1,) * 8, (reads[-1], *reads[:-1]))
+    counts = {"operators": 1, "state_slots": 1, "batch_slots": MAX_SLOTS, "steps": MAX_STEPS}
+    place_ = {"step": step, "element": 0, "position": 0, "accumulator": 0}
+    tops = {"trace_top": ZERO, "before": ZERO, "data_top": data.top}
+    return Context(**tops, **counts, **place_), node, b"".join(evidence)
+
+
+def test_g2_longest_leaf_is_computed_with_little_gas(referee: Twin) -> None:
+    """The evidence of eight operands in the largest trees fits into a call, and into its gas."""
+    context, node, evidence = make_longest_leaf()
+    assert len(evidence) == MAX_EVIDENCE_BYTES
+    assert len(encode_node(node)) > MAX_NODE_BYTES * 3 // 4
+    assert compute_leaf(context, node, evidence) == 0
+    leaf = referee.chain.at(compile_contract("leaf"), referee.contract.call("leaf_contract"))
+    top, operators, before, *rest = astuple(context)
+    args = ((top, operators, True, before, *rest), encode_node(node), evidence)
+    assert leaf.call("compute", *args) == 0
+    receipt = leaf.transact("compute", *args, sender=referee.chain.accounts[0])
+    assert receipt.gas_used < 2**22
