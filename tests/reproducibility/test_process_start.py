@@ -36,11 +36,13 @@ def train_here() -> str:
 @pytest.mark.parametrize(
     "settings",
     [
-        [setting for setting in STRANGE if setting.rounding],
-        [Setting(0, flushes_results=True, flushes_operands=True)],
+        [
+            *(s for s in STRANGE if s.rounding),
+            Setting(0, flushes_results=True, flushes_operands=True),
+        ],
         pytest.param([s for s in SETTINGS if not s.rounding], marks=pytest.mark.slow),
     ],
-    ids=["rounding", "flushing", "all"],
+    ids=["most", "nearest"],
 )
 def test_settings_before_the_import_change_nothing_or_are_refused(settings: list[Setting]) -> None:
     """Where literals would be misread, Moot is not imported; flushing alone does not matter."""
