@@ -29,6 +29,7 @@ from tests.referee.illegal import (
     describe,
     list_proofs,
     make_job,
+    wrap_round,
 )
 from tests.referee.programs import every_kind
 
@@ -186,6 +187,15 @@ def test_g3_legal_program_is_never_void(referee: Twin, program: Program) -> None
     job_id = open_job(referee, job)
     for name, args in list_proofs(job, job_id):
         assert referee.refused(name, referee.accounts[8], *args) == Reason.LEGAL
+
+
+def test_g3_step_that_wraps_round_shows_nothing(referee: Twin) -> None:
+    """No step is so large that the datum of another slot is taken for the operand's."""
+    shown, args = wrap_round()
+    check_program(shown.program)
+    job_id = open_job(referee, shown)
+    refused = referee.refused("prove_operand", referee.accounts[8], job_id, *args[1:])
+    assert refused == Reason.UNPROVEN
 
 
 def test_g3_decoder_without_enough_gas_is_no_proof(referee: Twin, tmp_path: Path) -> None:

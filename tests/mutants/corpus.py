@@ -5,7 +5,9 @@ from functools import cache
 
 import numpy as np
 
+from tests.mutants.illegal import tell_illegal
 from tests.mutants.operators import tell_operators
+from tests.mutants.places import tell_verdicts
 from tests.mutants.plans import tell_plans
 from tests.mutants.replay import Story
 from tests.mutants.strange import tell_strange
@@ -24,7 +26,8 @@ def make_corpus() -> tuple[Story, ...]:
 
 
 def _tell() -> Iterator[Story]:
-    for calls in (*tell_plans(), *tell_strange(), ask_encodings(), ask_chosen()):
+    planned = (*tell_plans(), *tell_illegal(), *tell_verdicts(), *tell_strange())
+    for calls in (*planned, ask_encodings(), ask_chosen()):
         yield Story(calls, is_planned=True)
     for calls in (*tell_operators(), ask_leaves()):
         yield Story(calls)

@@ -73,7 +73,7 @@ class Mutant:
 def make_mutants(file: str, text: str) -> Iterator[Mutant]:
     """Yield every mutant of a source, in the order of its lines."""
     lines = text.splitlines(keepends=True)
-    functions = list(_name_functions(text, len(lines)))
+    functions = list(name_functions(text, len(lines)))
     seen: Counter[str] = Counter()
     for row, changed, change in sorted(_list_changes(text, lines), key=lambda found: found[0]):
         function = functions[row - 1]
@@ -97,8 +97,8 @@ def _list_changes(text: str, lines: Sequence[str]) -> Iterator[tuple[int, str, s
         yield row, f"{line[: len(line) - len(line.lstrip())]}pass\n", "without"
 
 
-def _name_functions(text: str, count: int) -> Iterator[str]:
-    """Yield for every line the name of the function that it belongs to, or ""."""
+def name_functions(text: str, count: int) -> Iterator[str]:
+    """Yield for each of so many lines the name of the function that it belongs to, or ""."""
     starts = {}
     tokens = list(tokenize.generate_tokens(io.StringIO(text).readline))
     for token, following in pairwise(tokens):

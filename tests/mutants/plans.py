@@ -383,7 +383,7 @@ def _tell_dead_match(lies: Sequence[int], *, is_first: bool) -> list[Call]:
 
 
 def _tell_two_silences() -> list[Call]:
-    """The verifier rules on neither of two matches: the first one's clock voids the job."""
+    """The verifier rules on neither of two matches: who was in them is out, and keeps its bond."""
     changes: dict[str, Any] = {"leaf_mode": LeafMode.OPERATOR, "verifier": VERIFIER}
     table = make_table(*RUNS[:4], **changes)
     seats = list(table.seats)
@@ -397,7 +397,7 @@ def _tell_two_silences() -> list[Call]:
     table.tape.block = max(board.position.deadline for _, board in waiting) + 1
     for pair, board in waiting:
         table.tape.call("timeout", CLIENT, pair, board.position)
-    _pay_all(table)
+    _finish(table)
     return table.tape.calls
 
 

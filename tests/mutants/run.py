@@ -1,7 +1,8 @@
 """Makes every mutant of the contract or of the model, and counts those that the corpus kills.
 
 Use it as `python -m tests.mutants.run contract` (or `model`), with `--sample 200 --seed 1` for some
-of them, or `--file turns.vy` for those of one file. A mutant is killed by the first recorded call
+of them, or `--file turns.vy` for those of one file. With `--semantic` it takes the ones that are
+written down in semantic.json instead. A mutant is killed by the first recorded call
 to which it says something else; one that does not compile, or compiles to the same code, does not
 count. Survivors are printed; those that tests/mutants/survivors.json gives a reason for are known.
 """
@@ -14,7 +15,7 @@ import random
 import resource
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -29,6 +30,7 @@ from rich.progress import track
 from contracts.compiler import SOURCE_DIR
 from tests.mutants.apart import run_apart
 from tests.mutants.generate import Mutant, make_mutants
+from tests.mutants.semantic import make_semantic
 
 CONTRACT_FILES = (
     "referee.vy",
@@ -79,13 +81,15 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.mutants.run", description=__doc__)
     parser.add_argument("subject", choices=SUBJECTS)
     parser.add_argument("--file", help="mutants of this file only")
+    parser.add_argument("--semantic", action="store_true", help="those of semantic.json")
     parser.add_argument("--sample", type=int, help="this many, drawn with the seed")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--again", type=Path, help="those that survived in such a file of --json")
     parser.add_argument("--processes", type=int, default=os.cpu_count())
     parser.add_argument("--json", type=Path, help="write every fate to this file when it is known")
     options = parser.parse_args(arguments)
-    mutants = list(list_mutants(options.subject, options.file))
+    make = make_semantic if options.semantic else make_mutants
+    mutants = list(list_mutants(options.subject, options.file, make))
     if options.sample is not None and options.sample < len(mutants):
         chosen = sorted(random.Random(options.seed).sample(range(len(mutants)), options.sample))
         mutants = [mutants[i] for i in chosen]
@@ -102,12 +106,16 @@ def main(arguments: Sequence[str]) -> int:
     return _report(fates)
 
 
-def list_mutants(subject: str, file: str | None) -> Iterator[Mutant]:
+def list_mutants(
+    subject: str,
+    file: str | None,
+    make: Callable[[str, str], Iterator[Mutant]] = make_mutants,
+) -> Iterator[Mutant]:
     """Yield the mutants of the contract or of the model, or of one file."""
     folder, files = SUBJECTS[subject]
     for name in files:
         if file in {None, name}:
-            yield from make_mutants(name, (folder / name).read_text(encoding="utf-8"))
+            yield from make(name, (folder / name).read_text(encoding="utf-8"))
 
 
 def _judge_all(subject: str, mutants: Sequence[Mutant], processes: int) -> Iterator[Fate]:

@@ -179,6 +179,21 @@ OPERANDS: dict[str, tuple[Program, int, int]] = {
 }
 
 
+def wrap_round() -> tuple[Shown, tuple[Any, ...]]:
+    """Return what a legal job with three data a step commits to, and the proof of another's datum.
+
+    The step is so large that the place of its first datum is, modulo 2^256, that of the second
+    datum of the first step.
+    """
+    slots = tuple(Slot(name, F32, (size,)) for name, size in (("b", 2), ("c", 3), ("d", 5)))
+    shown = make_job(replace(LEGAL, batch=slots))
+    assert shown.data_tree is not None
+    step = pow(len(slots), -1, 1 << 256)
+    args = shown.show_operand(0, 1, 0)
+    other = (shown.data[1], tuple(shown.data_tree.proof(1)))
+    return shown, (*args[:5], step, False, *other)
+
+
 def list_proofs(job: Shown, job_id: int) -> Iterator[tuple[str, tuple[Any, ...]]]:
     """Yield all that can be shown of a program, with proofs that are right."""
     for index, node in enumerate(job.program.nodes):

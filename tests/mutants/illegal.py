@@ -1,0 +1,126 @@
+"""Stories about programs that are not legal: what proves it, what does not, and who is paid."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from contracts.model.types import ZERO
+from contracts.model.words import hash_commitment
+from offchain.arithmetic.functions import DType
+from offchain.programs.graph import Slot
+from tests.mutants.plans import make_table
+from tests.mutants.replay import Call
+from tests.mutants.tape import CLIENT, MEMBERS, SALT, VERIFIER, Tape
+from tests.referee.illegal import (
+    LEGAL,
+    OPERANDS,
+    OPERATORS,
+    STEPS,
+    WIDE,
+    Shown,
+    describe,
+    list_proofs,
+    make_job,
+    wrap_round,
+)
+from tests.referee.programs import every_kind
+from tests.referee.stage import mutate
+
+F32 = DType.FLOAT32
+STARTS = (Slot("s", F32, (3,)), Slot("s", DType.INT64, (2,)), Slot("s", F32, WIDE))
+
+
+def tell_illegal() -> Iterator[list[Call]]:
+    """Yield the stories."""
+    for number, (program, index) in enumerate(OPERATORS.values()):
+        shown = make_job(program)
+        yield _tell(shown, "prove_operator", shown.show_operator(0, index), number)
+    for number, (program, index, place) in enumerate(OPERANDS.values()):
+        shown = make_job(program)
+        for step in (0, STEPS - 1):
+            args = shown.show_operand(0, index, place, step=step)
+            yield _tell(shown, "prove_operand", args, number)
+    for number, slot in enumerate(STARTS):
+        shown = replace(make_job(LEGAL), start=[describe(slot)])
+        args = shown.show_operand(0, 0, 0, is_start=True)
+        yield _tell(shown, "prove_operand", args, number)
+    long = make_job(LEGAL)
+    for size in (2_048, 2_049):
+        shown = replace(long, encodings=(*long.encodings[:2], b"\4" * size, long.encodings[3]))
+        yield _tell(shown, "prove_operator", shown.show_operator(0, 2), size)
+    yield _tell_legal()
+    yield _tell_wrapped()
+
+
+def _open(shown: Shown) -> Tape:
+    tape = Tape()
+    terms = shown.get_terms(make_table(None).terms)
+    tape.call("open_job", CLIENT, terms, value_wei=1001)
+    return tape
+
+
+def _tell(shown: Shown, name: str, args: tuple[Any, ...], number: int) -> list[Call]:
+    """Let members join, and prove that the job is not legal, in wrong ways first."""
+    tape = _open(shown)
+    job = tape.store.jobs[0]
+    bond_wei, top = job.terms.bond_wei, bytes([number % 250 + 1]) * 32
+    for member in MEMBERS[:3]:
+        digest = hash_commitment(tape.store, 0, member, top, SALT)
+        tape.call("commit", member, 0, digest, value_wei=bond_wei)
+    tape.block = job.commit_deadline + 1
+    for member in MEMBERS[:2]:
+        tape.call("reveal", member, 0, top, SALT)
+    tape.block = job.reveal_deadline + 1
+    late = MEMBERS[3]
+    tape.call("join", late, 0, ZERO, value_wei=bond_wei)
+    first, second = sorted((MEMBERS[0], late), key=lambda account: int(account, 16))
+    tops = (top, ZERO) if first == MEMBERS[0] else (ZERO, top)
+    tape.call("start_match", CLIENT, 0, first, second, tops, (ZERO, ZERO))
+    if number % 2:
+        _beat_one(tape)
+    for place, value in enumerate(args):
+        if not isinstance(value, bool):
+            for other in mutate(value):
+                _try(tape, name, (*args[:place], other, *args[place + 1 :]))
+    for sender in (CLIENT, *MEMBERS[:1]):
+        tape.note("annul", sender, 0)
+    tape.call(name, VERIFIER, *args, value_wei=1)
+    tape.call(name, VERIFIER, *args)
+    tape.call(name, VERIFIER, *args)
+    for account in (*MEMBERS[:5], CLIENT, VERIFIER):
+        tape.note("get_debt", CLIENT, 0, account)
+        tape.call("collect", account, 0)
+        tape.call("collect", account, 0)
+    return tape.calls
+
+
+def _try(tape: Tape, name: str, args: tuple[Any, ...]) -> None:
+    """Make a call that the model refuses; another spelling of the proof is left out."""
+    calls = len(tape.calls)
+    assert tape.call(name, VERIFIER, *args) is not None or len(tape.calls) > calls
+
+
+def _beat_one(tape: Tape) -> None:
+    """Let the clock of the match's first side run out."""
+    (started,) = (event for event in tape.log if event.name == "MatchStarted")
+    pair = next(iter(tape.store.matches))
+    position: Any = started.args[3]
+    tape.block = position.deadline + 1
+    tape.call("timeout", CLIENT, pair, position)
+
+
+def _tell_legal() -> list[Call]:
+    """Show all operators and operands of a legal program of every kind, in vain."""
+    shown = make_job(every_kind())
+    tape = _open(shown)
+    for name, args in list_proofs(shown, 0):
+        tape.call(name, VERIFIER, *args)
+    return tape.calls
+
+
+def _tell_wrapped() -> list[Call]:
+    """Show the datum of another slot in a step that there is not."""
+    shown, args = wrap_round()
+    tape = _open(shown)
+    tape.call("prove_operand", VERIFIER, *args)
+    return tape.calls

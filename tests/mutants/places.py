@@ -1,0 +1,73 @@
+"""Stories that come to a verdict in rare places: a cut chunk, a later step, two wrong sides."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any, cast
+
+from contracts.model.types import ZERO
+from contracts.reasons import Phase
+from offchain.arithmetic.functions import DType, Function
+from offchain.programs.graph import Kind, Node, immediate
+from sim.trees import EvenTensor
+from tests.attacks.elements import make_runs, make_task
+from tests.attacks.test_hashing import NEGATED
+from tests.attacks.test_verdicts import CutTensor, LateRun
+from tests.mutants.operators import Table
+from tests.mutants.replay import Call
+from tests.mutants.tape import CLIENT
+
+F32 = DType.FLOAT32
+ONE, TWO = 0x3F800000, 0x40000000
+WIDE = Node(Kind.MAP, Function.COPY, F32, (100,), (immediate(F32, ONE),))
+
+
+def tell_verdicts() -> Iterator[list[Call]]:
+    """Yield the stories."""
+    for liar in (0, 1):
+        for place, size in ((0, 0), (0, 252), (1, 140), (1, 256)):
+            yield _tell_cut(liar, place, size)
+    for steps, late in ((2, 1), (3, 1), (3, 2), (9, 1)):
+        yield _tell_late(steps, late)
+
+
+def _tell_cut(liar: int, place: int, size: int) -> list[Call]:
+    """One side has hashed a chunk that is too short or too long, and tries to show it."""
+    task = make_task(WIDE)
+    runs: list[Any] = make_runs(task, WIDE, (ONE, ONE))
+    truth = cast("EvenTensor", runs[1 - liar].output)
+    whole = truth.chunk(place)
+    chunk = (whole + whole)[:size].ljust(size, b"\1")
+    runs[liar] = replace(runs[liar], output=CutTensor(truth, place, chunk))
+    table = Table(task, runs)
+    table.begin()
+    reason = None
+    while reason is None and next(iter(table.boards.values())).position.phase is not Phase.CHUNK:
+        ((pair, board),) = table.boards.items()
+        name, sender, args = table.find(pair, board)
+        reason = table.call(name, sender, *args)
+        table.tape.block += 1
+    for pair, board in table.boards.items():
+        for mine in (chunk, whole):
+            for theirs in (board.data, chunk, whole):
+                args = (pair, board.position, board.facts, theirs, mine, b"")
+                for member in table.seats:
+                    table.tape.call("pick_element", member, *args)
+    return table.tape.calls
+
+
+def _tell_late(steps: int, late: int) -> list[Call]:
+    """The state that a leaf reads is in the interval, in front of its last steps."""
+    task = replace(make_task(NEGATED), steps=steps, checkpoint_every=steps)
+    bits = (0xC0490FDB, 0x40490FDB)
+    runs = [LateRun(task, r.output, r.after, late=late) for r in make_runs(task, NEGATED, bits)]
+    table = Table(task, runs)
+    table.begin()
+    table.play(Phase.LEAF, is_bent=False)
+    for pair, board in list(table.boards.items()):
+        name, sender, args = table.find(pair, board)
+        history = runs[0].history
+        forged = (*args[:5], history.node(0, 0), tuple(history.proof(0)), *args[7:])
+        table.tape.call(name, sender, *forged)
+        table.tape.call(name, CLIENT, *args[:5], ZERO, (), *args[7:])
+        table.call(name, sender, *args)
+    return table.tape.calls
