@@ -85,7 +85,7 @@ def trace_call(sample: Call) -> GraphModule:
         return [result for result in results if isinstance(result, torch.Tensor)]
 
     recipe = InferenceRecipe(torch.nn.Module(), forward, lambda _: inputs)
-    return trace(recipe, get_initial_state(recipe), inputs)
+    return trace(recipe, get_initial_state(recipe), inputs).graph
 
 
 def run_rule(node: Node) -> Emitted:

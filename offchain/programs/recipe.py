@@ -25,6 +25,7 @@ class TrainingRecipe:
             that require no gradient are frozen.
         loss: called with the model and the batch's tensors; returns one float32 number.
         optimizer: how gradients change parameters; groups give parameters optimizers of their own.
+            One of `torch.optim`, new and given the model's parameters, is translated.
         batch: returns the batch of a step.
         seed: key of dropout's random numbers, 64 bits.
         clip: limits the gradients before the optimizer sees them.
@@ -36,7 +37,7 @@ class TrainingRecipe:
 
     model: torch.nn.Module
     loss: Callable[..., torch.Tensor]
-    optimizer: Optimizer | Sequence[Group]
+    optimizer: Optimizer | Sequence[Group] | torch.optim.Optimizer
     batch: Batch
     seed: int = 0
     clip: Clip | None = None

@@ -159,9 +159,10 @@ def _step(
             raise refusal(f"it returns {found}; return tensors", "forward", tracker.line)
         outputs = [_spoil(output, tracker) for output in outputs]
         return [*(dict(state) | buffers).values(), *outputs]
-    gradients, loss, buffers = _learn(recipe, state, batch, tracker)
+    gradients, loss, changed = _learn(recipe, state, batch, tracker)
     with torch.no_grad():
-        new = dict(state) | buffers | optimize(recipe, state, gradients)
+        before = dict(state) | changed
+        new = before | optimize(recipe, before, gradients)
     names[:] = gradients
     return [*new.values(), loss, *gradients.values()]
 
@@ -191,28 +192,33 @@ def _call(
 def _learn(
     recipe: TrainingRecipe, state: Tensors, batch: Sequence[torch.Tensor], tracker: LineTracker
 ) -> tuple[dict[str, torch.Tensor], torch.Tensor, dict[str, torch.Tensor]]:
-    """Return the mean gradients and the mean loss of a step's batches, and the buffers after."""
+    """Return the mean gradients and loss of a step's batches, and what forward passes changed.
+
+    A forward pass may change buffers and, in place, parameters.
+    """
     gradients: dict[str, torch.Tensor] = {}
     losses = []
-    buffers: dict[str, torch.Tensor] = {}
+    changed: dict[str, torch.Tensor] = {}
     size = len(batch) // recipe.accumulate
     for number in range(recipe.accumulate):
+        now = dict(state) | changed
         leaves = {
-            name: state[f"parameter.{name}"].detach().requires_grad_()
+            name: now[f"parameter.{name}"].detach().clone().requires_grad_()
             for name, parameter in recipe.model.named_parameters()
             if parameter.requires_grad
         }
         piece = batch[number * size : (number + 1) * size]
         with torch.enable_grad():
-            loss, buffers = _call(recipe, recipe.loss, dict(state) | buffers, leaves, piece)
+            loss, buffers = _call(recipe, recipe.loss, now, leaves, piece)
             loss = _spoil(loss, tracker)
+        changed |= buffers | {f"parameter.{name}": leaf.detach() for name, leaf in leaves.items()}
         for name, gradient in _differentiate(loss, leaves, tracker).items():
             gradients[name] = gradients[name] + gradient if name in gradients else gradient
         losses.append(loss.detach())
     if recipe.accumulate == 1:
-        return gradients, losses[0], buffers
+        return gradients, losses[0], changed
     means = {name: gradient / recipe.accumulate for name, gradient in gradients.items()}
-    return means, sum(losses[1:], losses[0]) / recipe.accumulate, buffers
+    return means, sum(losses[1:], losses[0]) / recipe.accumulate, changed
 
 
 def _spoil(result: Any, tracker: LineTracker) -> Any:

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 import torch
 
 from offchain.programs.optimizers import Group, Numbers, everything, find_group
+from offchain.programs.optimizers.translation import translate
 from offchain.programs.recipe import TrainingRecipe
 
 Tensors = Mapping[str, torch.Tensor]
@@ -76,6 +77,8 @@ def _find_moments(state: Tensors, counters: Tensors) -> dict[str, dict[str, torc
 
 
 def _get_groups(recipe: TrainingRecipe) -> Sequence[Group]:
+    if isinstance(recipe.optimizer, torch.optim.Optimizer):
+        return translate(recipe.optimizer, recipe.model)
     if isinstance(recipe.optimizer, Sequence):
         return recipe.optimizer
     return (Group(everything, recipe.optimizer),)

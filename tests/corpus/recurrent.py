@@ -1,12 +1,20 @@
 """Recurrent layers of torch.nn."""
 
-from torch import nn
+import torch
+from torch import Tensor, nn
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from tests.corpus.rows import Row, layer, ramp
 
 SEQUENCE = ramp(4, 2, 3)
 BATCHED = ramp(2, 4, 3)
 STEP = ramp(2, 3)
+
+
+def _packed(module: nn.Module, x: Tensor) -> Tensor:
+    packed = pack_padded_sequence(x, torch.tensor([4, 3]))
+    result: Tensor = pad_packed_sequence(module(packed)[0])[0]
+    return result
 
 
 ROWS: tuple[Row, ...] = (
@@ -20,6 +28,8 @@ ROWS: tuple[Row, ...] = (
     layer("LSTM without bias", lambda: nn.LSTM(3, 4, bias=False), SEQUENCE),
     layer("GRU", lambda: nn.GRU(3, 4), SEQUENCE),
     layer("GRU bidirectional", lambda: nn.GRU(3, 4, bidirectional=True), SEQUENCE),
+    layer("LSTM packed", lambda: nn.LSTM(3, 4), SEQUENCE, call=_packed),
+    layer("GRU packed", lambda: nn.GRU(3, 4), SEQUENCE, call=_packed),
     layer("RNNCell", lambda: nn.RNNCell(3, 4), STEP),
     layer("LSTMCell", lambda: nn.LSTMCell(3, 4), STEP),
     layer("GRUCell", lambda: nn.GRUCell(3, 4), STEP),

@@ -12,6 +12,7 @@ from tests.corpus import (
     layers,
     linear_algebra,
     losses,
+    optimizers,
     pooling,
     recurrent,
     reductions,
@@ -31,6 +32,7 @@ SUBJECTS: Mapping[str, tuple[Row, ...]] = {
     "linear algebra": linear_algebra.ROWS,
     "complex numbers": complex_numbers.ROWS,
     "random numbers": sampling.ROWS,
+    "optimizers": optimizers.ROWS,
 }
 
 ROWS: Mapping[str, Row] = {

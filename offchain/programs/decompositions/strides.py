@@ -10,16 +10,39 @@ from torch import Tensor
 def as_strided(
     x: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None
 ) -> Any:
-    """Return a permuted tensor's memory through strides: that of its elements in memory's order.
+    """Return a tensor's memory through strides: that of its elements, as one line in its order.
 
-    A tensor that is in row-major order is left to the rule.
+    The rule takes such lines. A tensor with gaps keeps two axes at least, and the rule refuses it.
     """
-    if x.is_contiguous() or x.storage_offset() or not _is_dense(x):
+    if x.ndim == 1 and x.is_contiguous():
+        return NotImplemented
+    if x.storage_offset() or not _is_dense(x):
+        return NotImplemented if x.ndim > 1 else torch.as_strided(x[None], size, stride)
+    strides = x.stride()
+    order = sorted(range(x.ndim), key=lambda d: (-strides[d], d))
+    line = x.permute(order).reshape(-1)
+    return torch.as_strided(line, size, stride, storage_offset)
+
+
+def as_strided_scatter(
+    x: Tensor,
+    source: Tensor,
+    size: Sequence[int],
+    stride: Sequence[int],
+    storage_offset: int | None = None,
+) -> Any:
+    """Return a dense tensor with a source written to its memory through strides."""
+    if not _is_dense(x):
         return NotImplemented
     strides = x.stride()
     order = sorted(range(x.ndim), key=lambda d: (-strides[d], d))
-    flat = x.permute(order).reshape(-1)
-    return torch.as_strided(flat, size, stride, storage_offset)
+    line = x.permute(order).reshape(-1)
+    places = torch.full((), storage_offset or 0)
+    for extent, step in zip(size, stride, strict=True):
+        places = places[..., None] + torch.arange(extent) * step
+    line = line.index_put((places.reshape(-1),), source.reshape(-1))
+    back = sorted(range(x.ndim), key=order.__getitem__)
+    return line.reshape([x.shape[d] for d in order]).permute(back)
 
 
 def _is_dense(x: Tensor) -> bool:
@@ -32,5 +55,8 @@ def _is_dense(x: Tensor) -> bool:
     return True
 
 
-STRIDES: Mapping[str, Callable[..., Any]] = {"aten.as_strided.default": as_strided}
+STRIDES: Mapping[str, Callable[..., Any]] = {
+    "aten.as_strided.default": as_strided,
+    "aten.as_strided_scatter.default": as_strided_scatter,
+}
 """ATen overload -> decomposition."""

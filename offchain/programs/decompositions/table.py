@@ -18,10 +18,12 @@ from offchain.programs.decompositions.experts import EXPERTS
 from offchain.programs.decompositions.gamma import GAMMA
 from offchain.programs.decompositions.inverse import INVERSE
 from offchain.programs.decompositions.margins import MARGINS
+from offchain.programs.decompositions.methods import METHODS
 from offchain.programs.decompositions.quantization import QUANTIZATION
 from offchain.programs.decompositions.resampling import RESAMPLING
 from offchain.programs.decompositions.selection import MASKED, SELECTION
 from offchain.programs.decompositions.signs import SIGNS
+from offchain.programs.decompositions.statistics import STATISTICS
 from offchain.programs.decompositions.strides import STRIDES
 
 DECOMPOSITIONS: Mapping[str, Callable[..., Any]] = {
@@ -45,6 +47,7 @@ COMPOSITIONS: Mapping[str, Callable[..., Any]] = {
     **MARGINS,
     **MASKED,
     **RESAMPLING,
+    **STATISTICS,
 }
 """ATen overload -> composition that autograd sees, so that its gradient follows from its parts."""
 
@@ -63,22 +66,33 @@ def find_overload(name: str) -> OpOverload:
 def compose() -> Iterator[None]:
     """Let autograd see the compositions in place of their operators, as torch does with its own.
 
-    They take effect where torch's Python dispatcher is enabled.
+    They take effect where torch's Python dispatcher is enabled. Methods are replaced as well.
     """
-    kept = {n: find_overload(n).py_kernels.get(DispatchKey.Autograd) for n in COMPOSITIONS}
+    kernels = {name: dict(find_overload(name).py_kernels) for name in COMPOSITIONS}
+    methods = [(owner, name, getattr(owner, name)) for owner, name, _ in METHODS]
     for name, function in COMPOSITIONS.items():
-        _replace(name, function)
+        _set_kernels(name, {**kernels[name], _find_key(name): function})
+    for owner, name, function in METHODS:
+        setattr(owner, name, function)
     try:
         yield
     finally:
-        for name, before in kept.items():
-            _replace(name, before)
+        for name, before in kernels.items():
+            _set_kernels(name, before)
+        for owner, name, function in methods:
+            setattr(owner, name, function)
 
 
-def _replace(name: str, function: Callable[..., Any] | None) -> None:
-    """Give an operator a Python kernel above autograd, or none."""
+def _find_key(name: str) -> DispatchKey:
+    """Return where a composition goes: over the operator's own, or above autograd."""
+    own = DispatchKey.CompositeImplicitAutograd
+    has_own = find_overload(name).has_kernel_for_dispatch_key(own)
+    return own if has_own else DispatchKey.Autograd
+
+
+def _set_kernels(name: str, kernels: Mapping[DispatchKey, Callable[..., Any]]) -> None:
+    """Give an operator these Python kernels and no others."""
     overload = find_overload(name)
-    overload.py_kernels.pop(DispatchKey.Autograd, None)
-    if function is not None:
-        overload.py_kernels[DispatchKey.Autograd] = function
+    overload.py_kernels.clear()
+    overload.py_kernels.update(kernels)
     overload._dispatch_cache.clear()  # noqa: SLF001 - torch clears it itself when it adds a kernel

@@ -123,9 +123,13 @@ def unfold(_: Builder, x: View, dim: int, size: int, step: int) -> View:
 
 
 def as_strided(
-    _: Builder, x: View, size: Sequence[int], stride: Sequence[int], offset: int | None = None
+    b: Builder, x: View, size: Sequence[int], stride: Sequence[int], offset: int | None = None
 ) -> View:
-    """Lower as_strided of an operator's whole output."""
+    """Lower as_strided of an operator's whole output, or of a line, which is in memory's order."""
+    if x.node is None:
+        return constant(x.dtype, x.bits, size)
+    if len(x.shape) == 1 and not x.is_contiguous:
+        x = b.move(x)
     if not x.is_contiguous:
         raise RefusalError("as_strided of a tensor that is itself a view; use reshape or slices")
     return View(x.dtype, tuple(size), tuple(stride), offset or 0, x.node, x.size, x.bits)

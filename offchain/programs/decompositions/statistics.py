@@ -1,0 +1,52 @@
+"""Covariances, limits on norms, and packed sequences, which depend on data."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, NoReturn
+
+import torch
+from torch import Tensor
+from torch._subclasses.fake_tensor import DataDependentOutputException
+
+NORM_EPSILON = 1e-7
+
+
+def cov(
+    x: Tensor,
+    *,
+    correction: int = 1,
+    fweights: Tensor | None = None,
+    aweights: Tensor | None = None,
+) -> Tensor:
+    """Return the covariances of rows of observations, which may have weights."""
+    rows = x.reshape(1, -1) if x.ndim < 2 else x
+    weights = torch.ones(rows.shape[1])
+    for given in (fweights, aweights):
+        weights = weights if given is None else weights * given
+    total = weights.sum()
+    centered = rows - (rows * weights).sum(1, keepdim=True) / total
+    reduced = (
+        correction * (weights * aweights).sum() / total if aweights is not None else correction
+    )
+    divisor = (total - reduced).clamp(min=0)
+    result = (centered * weights) @ centered.T / divisor
+    return result.reshape(()) if x.ndim < 2 else result
+
+
+def renorm(x: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
+    """Return x whose slices along an axis have a norm of at most `maxnorm`."""
+    axes = [d for d in range(x.ndim) if d != dim % x.ndim]
+    norms = torch.linalg.vector_norm(x, p, axes, keepdim=True)
+    return x * torch.where(norms > maxnorm, maxnorm / (norms + NORM_EPSILON), 1)
+
+
+def refuse_packing(*_: Any) -> NoReturn:
+    """Refuse packed sequences: their shapes are the lengths that a tensor holds."""
+    raise DataDependentOutputException(torch.ops.aten._pack_padded_sequence.default)  # noqa: SLF001 - ATen's name
+
+
+STATISTICS: Mapping[str, Callable[..., Any]] = {
+    "aten.cov.default": cov,
+    "aten.renorm.default": renorm,
+    "aten._pack_padded_sequence.default": refuse_packing,
+}
+"""ATen overload -> composition that autograd sees."""
