@@ -22,9 +22,9 @@ from sim.swarm import Swarm, Tally, draw_crowds, draw_lies, open_swarm
 
 HERE = Path(__file__).parent
 FAMILIES = {
-    "all different": (1, 3, 10, 30, 100, 300),
     "behind one root": (1, 10, 20, 50, 100, 150),
     "behind two roots": (2, 10, 20, 40, 100, 200, 300),
+    "all different": (1, 3, 10, 30, 100, 300),
 }
 """How many liars each family of swarms has."""
 ON_CHAIN = 20
@@ -56,16 +56,20 @@ def open_on_model(lies: Sequence[Lie]) -> Swarm:
 
 
 def sum_gas(tally: Tally, prices: Prices, *, of_honest: bool) -> int:
-    """Return what the calls of one side cost at prices for each."""
-    gas = [n * prices[use] for use, (n, _) in tally.uses.items() if use[1] == of_honest]
-    return round(sum(gas))
+    """Return what the calls of one side cost at prices for each, if need be the other side's."""
+    gas = 0.0
+    for (name, is_honest), (count, _) in tally.uses.items():
+        if is_honest == of_honest:
+            price = prices.get((name, is_honest)) or prices[name, not is_honest]
+            gas += count * price
+    return round(gas)
 
 
 def measure() -> Iterator[Row]:
     """Play all swarms, the small ones of a family first, and yield a row for each."""
+    prices: Prices = {}
     for family, sizes in FAMILIES.items():
         for kind in KINDS:
-            prices: Prices = {}
             for liars in sizes:
                 lies, is_on_chain = draw(family, liars, kind), liars <= ON_CHAIN
                 tally = (open_swarm(lies) if is_on_chain else open_on_model(lies)).play()

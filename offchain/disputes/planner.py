@@ -191,9 +191,11 @@ class Planner:
 
 
 def _find_losers(board: Board, call: Call) -> set[Address]:
-    """Return who loses if a call that ends its match is accepted; nobody, if it ends none."""
+    """Return who is out if a call that ends its match is accepted; nobody, if it ends none."""
     members = (board.pair.first, board.pair.second)
     match call.name, call.args:
+        case "timeout", _ if board.position.phase is Phase.VERIFIER:
+            return set(members)
         case "timeout", _:
             return {members[board.position.mover]}
         case (("leaf" | "prove_sink"), (_, _, _, int(side), *_)):

@@ -31,6 +31,7 @@ _VERBS = {
     "gas": "Measure what every call of a dispute costs, and what has changed.",
     "market": "Run a market of honest and dishonest providers, every job for real.",
     "program": "Look at programs: what is captured, and how it is committed to.",
+    "provider": "Check a job before joining it.",
 }
 
 

@@ -1,5 +1,6 @@
 """Options that several verbs share, and the progress that they show."""
 
+import re
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
@@ -12,6 +13,7 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
+from offchain.chain import Address
 from offchain.errors import UsageError
 from offchain.programs.catalogue import NAMES, SIZES
 
@@ -136,6 +138,13 @@ def progress(*, quiet: bool = False) -> Iterator[Callable[[str, int, int], None]
             bars.update(tasks[what], completed=done)
 
         yield report
+
+
+def parse_address(text: str, option: str) -> Address:
+    """Return an account's or a contract's address as the chain's port writes it."""
+    if not re.fullmatch(r"0x[0-9a-fA-F]{40}", text):
+        raise UsageError(f"{option} {text} is not an address: 0x and 40 hexadecimal digits")
+    return Address(text.lower())
 
 
 def to_wei(ether: float, option: str) -> int:

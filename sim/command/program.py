@@ -90,6 +90,44 @@ def show(
         _show(result, operators=operators)
 
 
+@program.command(
+    help=f"""Capture NAME and write to FOLDER what others need to compute a job's roots.
+
+    That is the program, the start state and the data of all steps. NAME is {options.PROGRAM_HELP}
+    """
+)
+@click.argument("name")
+@click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
+@click.option("--size", default="tiny", show_default=True, help=options.SIZE_HELP)
+@click.option("--steps", default=16, show_default=True, help="Steps of the job.")
+@click.option("--data", type=click.Path(path_type=Path), help="Text for language models.")
+@options.trust_capture
+@options.seed
+def publish(
+    name: str,
+    folder: Path,
+    size: str,
+    steps: int,
+    data: Path | None,
+    trust_capture: bool,  # noqa: FBT001 - click passes it
+    seed: int,
+) -> None:
+    """Capture a program and write its files."""
+    from offchain.disputes.session import Setting, make_task  # noqa: PLC0415 - imports torch
+    from offchain.providers import publication  # noqa: PLC0415 - imports numpy
+
+    setting = Setting(
+        program=name,
+        size=size,
+        steps=options.check_steps(steps, inference=False),
+        checkpoint_every=1,
+        seed=seed,
+        data=data,
+        trust_capture=trust_capture,
+    )
+    publication.publish(make_task(setting), folder)
+
+
 def _show(result: dict[str, Any], *, operators: bool) -> None:
     """Print a program for people."""
     console = options.make_console()

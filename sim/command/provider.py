@@ -1,0 +1,118 @@
+"""`moot provider`: what a provider does by itself."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.table import Table
+
+from sim.command import options
+from sim.command.groups import Group
+
+FAULTY = 3
+
+
+@click.group(cls=Group, short_help="Check a job before joining it.")
+def provider() -> None:
+    """What a provider does by itself."""
+
+
+@provider.command(short_help="Check a job before joining it.")
+@click.argument("job", type=click.IntRange(min=0))
+@click.argument("published", type=click.Path(path_type=Path, file_okay=False))
+@click.option("--chain", required=True, help="The URL of a JSON-RPC node.")
+@click.option("--referee", required=True, help="The address of the referee contract.")
+@options.length(16, 4)
+@click.option("--leaf", default="scalar", show_default=True, help="scalar or operator.")
+@click.option("--verifier", help="The account that may rule on operators [default: nobody].")
+@click.option(
+    "--most-bond", type=float, default=1.0, show_default=True, help="The highest bond, in ETH."
+)
+@click.option(
+    "--least-reward", type=float, default=0.0, show_default=True, help="The lowest reward, in ETH."
+)
+@click.option(
+    "--crowd",
+    type=click.IntRange(min=1),
+    default=100,
+    show_default=True,
+    help="Members of one claim that the clocks have to withstand.",
+)
+@click.option(
+    "--block-seconds",
+    type=click.FloatRange(min=0, min_open=True),
+    default=12.0,
+    show_default=True,
+    help="Time between blocks.",
+)
+@options.as_json
+def check(
+    job: int,
+    published: Path,
+    chain: str,
+    referee: str,
+    leaf: str,
+    verifier: str | None,
+    as_json: bool,  # noqa: FBT001 - click passes it
+    **wanted: Any,
+) -> int:
+    """Check JOB, of which the client has PUBLISHED the program, the start state and the data.
+
+    PUBLISHED is a folder as `moot program publish` writes it. All roots are computed again, every
+    term is compared with what is asked for here, a leaf of every operator is tried, and the clocks
+    are compared with the time that answers take on this machine. Prints a line for each problem.
+    Exits with 0 when the job may be joined, 3 when it has problems.
+    """
+    from contracts.deployment import bind_referee  # noqa: PLC0415 - imports the compiler
+    from contracts.model.types import NOBODY  # noqa: PLC0415 - imports what follows
+    from offchain.chain import connect  # noqa: PLC0415 - imports the chain
+    from offchain.disputes.chain_referee import ChainReferee  # noqa: PLC0415 - likewise
+    from offchain.disputes.job_check import Agreement, check_job  # noqa: PLC0415 - likewise
+    from offchain.disputes.session import LEAVES  # noqa: PLC0415 - likewise
+    from offchain.errors import UsageError  # noqa: PLC0415 - likewise
+    from offchain.providers.publication import read_publication  # noqa: PLC0415 - imports numpy
+
+    if leaf not in LEAVES:
+        raise UsageError.unknown("leaf", leaf, LEAVES)
+    publication = read_publication(published)
+    steps = options.check_steps(wanted["steps"], inference=False)
+    agreed = Agreement(
+        program=publication.program,
+        initial_state=publication.start,
+        batch=publication.batch,
+        steps=steps,
+        checkpoint_every=options.choose_interval(wanted["checkpoint_every"], 4, steps),
+        leaf_mode=LEAVES[leaf],
+        verifier=verifier or NOBODY,
+        most_bond_wei=options.to_wei(wanted["most_bond"], "--most-bond"),
+        least_reward_wei=options.to_wei(wanted["least_reward"], "--least-reward"),
+        crowd=wanted["crowd"],
+        block_seconds=wanted["block_seconds"],
+    )
+    with connect(chain) as opened:
+        address = options.parse_address(referee, "--referee")
+        contract = bind_referee(opened, address)
+        terms = ChainReferee(opened, contract, 0).job(job)
+        findings = check_job(opened, address, terms, agreed)
+    problems = {it.item: it.problem for it in findings if it.problem is not None}
+    if as_json:
+        items = {it.item: it.problem for it in findings}
+        click.echo(
+            json.dumps({"job": job, "may_be_joined": not problems, "items": items}, indent=2)
+        )
+    else:
+        _show(job, len(findings), problems)
+    return FAULTY if problems else 0
+
+
+def _show(job: int, count: int, problems: dict[str, str]) -> None:
+    """Print what was found."""
+    console = options.make_console()
+    if not problems:
+        console.print(f"job {job} may be joined: {count} items hold")
+        return
+    table = Table("item", "problem", title=f"job {job} is not as agreed")
+    for item, problem in problems.items():
+        table.add_row(item, problem)
+    console.print(table)

@@ -1,0 +1,232 @@
+"""A job is checked whole before it is joined: whatever may be wrong is found, by its name."""
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from contracts.deployment import deploy_referee
+from contracts.model.types import Terms
+from contracts.reasons import LeafMode
+from offchain.chain import Chain, Contract, connect
+from offchain.disputes import job_check
+from offchain.disputes.chain_referee import ChainReferee
+from offchain.disputes.game import Game, Stakes
+from offchain.disputes.job_check import Agreement, check_job
+from offchain.disputes.session import Setting, make_task
+from offchain.errors import UsageError
+from offchain.programs.encoding import encode_program
+from offchain.providers.publication import PROGRAM, START, publish, read_publication
+from offchain.providers.task import Task
+from tests.chain_helpers import LoopbackNode, open_node
+from tests.end_to_end.command import moot
+
+BOB = "0x" + "b0" * 20
+
+
+@cache
+def get_task() -> Task:
+    """Capture a real program."""
+    return make_task(Setting(program="mlp", steps=4, checkpoint_every=2))
+
+
+@cache
+def get_agreement() -> Agreement:
+    """Return what its client publishes and a provider agrees to.
+
+    Blocks are so long that no machine is too slow.
+    """
+    task = get_task()
+    published = (encode_program(task.program), list(task.initial_state), task.batch)
+    length = (task.steps, task.checkpoint_every)
+    return Agreement(*published, *length, crowd=250, block_seconds=10**6)
+
+
+@dataclass(frozen=True)
+class Office:
+    """A chain with a referee, on which jobs are opened."""
+
+    chain: Chain
+    contract: Contract
+
+    def open(self, **changes: Any) -> int:
+        """Open a job with some of its terms changed, and return its number."""
+        referee = ChainReferee(self.chain, self.contract, 0)
+        game = Game(referee, get_task(), self.chain.accounts[0], (), Stakes())
+        terms: Terms = replace(game.terms, **changes)
+        opened = referee.transact("open_job", terms, sender=game.client, value_wei=10**17)
+        return int(str(opened.events[0].args[0]))
+
+    def find_problems(self, job_id: int, agreed: Agreement) -> dict[str, str]:
+        """Check a job, and return what is wrong with it."""
+        job = ChainReferee(self.chain, self.contract, 0).job(job_id)
+        findings = check_job(self.chain, self.contract.address, job, agreed)
+        problems = {it.item: it.problem for it in findings if it.problem is not None}
+        assert all("\n" not in problem for problem in problems.values())
+        return problems
+
+
+@pytest.fixture(scope="module")
+def office() -> Iterator[Office]:
+    """A chain with our referee."""
+    with connect() as chain:
+        yield Office(chain, deploy_referee(chain, chain.accounts[0]))
+
+
+def test_an_honest_job_has_no_problem(office: Office) -> None:
+    """All items of a real program's job are looked at, and hold."""
+    job = ChainReferee(office.chain, office.contract, 0).job(office.open())
+    findings = check_job(office.chain, office.contract.address, job, get_agreement())
+    assert [it for it in findings if it.problem] == []
+    assert len({it.item for it in findings}) == len(findings) == 26
+
+
+TERMS = {
+    "operators": 10**5,
+    "state_slots": 1,
+    "batch_slots": 7,
+    "layout": b"\x01" * 32,
+    "program_top": b"\x02" * 32,
+    "start_root": b"\x03" * 32,
+    "data_top": b"\x04" * 32,
+    "steps": 5,
+    "checkpoint_every": 3,
+    "leaf_mode": LeafMode.OPERATOR,
+    "verifier": BOB,
+    "bond_wei": 2 * 10**18,
+    "reveal_blocks": 3,
+    "window_blocks": 2,
+    "commit_blocks": 1,
+    "clock_blocks": 5,
+}
+
+
+def test_all_terms_that_are_not_agreed_are_named(office: Office) -> None:
+    """Of a job in which no term is right every one is in the list, and nothing else."""
+    assert set(office.find_problems(office.open(**TERMS), get_agreement())) == set(TERMS)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("item", TERMS)
+def test_a_term_that_is_not_agreed_is_named(office: Office, item: str) -> None:
+    """Each term of its own, however the rest is; the line says what the job has."""
+    problems = office.find_problems(office.open(**{item: TERMS[item]}), get_agreement())
+    assert set(problems) == {item}
+
+
+def spoil_start(agreed: Agreement) -> Agreement:
+    """Publish another start than the job's."""
+    first, *others = agreed.initial_state
+    return replace(agreed, initial_state=[first + np.float32(1), *others])
+
+
+def spoil_shape(agreed: Agreement) -> Agreement:
+    """Publish a tensor of another shape."""
+    first, *others = agreed.initial_state
+    return replace(agreed, initial_state=[first[None], *others])
+
+
+def spoil_data(agreed: Agreement) -> Agreement:
+    """Publish a batch with one slot too few."""
+    return replace(agreed, batch=lambda step: agreed.batch(step)[: -1 if step == 3 else None])
+
+
+def spoil_program(agreed: Agreement) -> Agreement:
+    """Publish a program of which an operator has no legal encoding."""
+    program = get_task().program
+    place = next(i for i, node in enumerate(program.nodes) if node.operands[0].rows)
+    node = program.nodes[place]
+    first, *rows = node.operands[0].rows
+    operand = replace(node.operands[0], rows=(replace(first, divisor=0), *rows))
+    illegal = replace(node, operands=(operand, *node.operands[1:]))
+    nodes = (*program.nodes[:place], illegal, *program.nodes[place + 1 :])
+    return replace(agreed, program=encode_program(replace(program, nodes=nodes)))
+
+
+def want_more(agreed: Agreement) -> Agreement:
+    """Ask for a higher reward."""
+    return replace(agreed, least_reward_wei=10**18)
+
+
+SPOILERS: dict[str, tuple[str, Callable[[Agreement], Agreement]]] = {
+    "another start": ("start_root", spoil_start),
+    "another shape": ("start", spoil_shape),
+    "a short batch": ("data", spoil_data),
+    "an illegal operator": ("program", spoil_program),
+    "a file cut short": ("program", lambda it: replace(it, program=it.program[:-1])),
+    "a low reward": ("reward_wei", want_more),
+    "a larger crowd": ("clock_blocks", lambda it: replace(it, crowd=100_000)),
+}
+
+
+@pytest.mark.parametrize("case", SPOILERS)
+def test_a_publication_that_does_not_fit_is_named(office: Office, case: str) -> None:
+    """What the client has published is computed again, and compared with the job."""
+    item, spoil = SPOILERS[case]
+    assert set(office.find_problems(office.open(), spoil(get_agreement()))) == {item}
+
+
+@pytest.mark.parametrize("name", ["referee", "leaf", "legality", "transcendental"])
+def test_another_contract_is_named(
+    office: Office, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A referee with one other byte of code, or one that asks such a contract, is not ours."""
+    ours, get_code = job_check._get_own_codes()[name][1], office.chain.node.get_code
+
+    def alter(address: Any) -> bytes:
+        code = bytearray(get_code(address))
+        if code[:200] == ours[:200]:
+            code[100] ^= 1
+        return bytes(code)
+
+    job_id = office.open()
+    monkeypatch.setattr(office.chain.node, "get_code", alter)
+    assert set(office.find_problems(job_id, get_agreement())) == {name}
+
+
+def test_an_operator_that_is_computed_otherwise_is_named(
+    office: Office, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An executor that does not do what the contract computes is noticed before it costs a bond."""
+    compute = job_check.compute_leaf
+    monkeypatch.setattr(job_check, "compute_leaf", lambda *args: compute(*args) ^ 1)
+    (problem,) = office.find_problems(office.open(), get_agreement()).items()
+    assert problem[0] == "leaves"
+    assert "operator 0" in problem[1]
+
+
+@pytest.fixture
+def node() -> Iterator[LoopbackNode]:
+    """A node behind JSON-RPC."""
+    with open_node("http") as node:
+        yield node
+
+
+def test_the_command_reads_what_was_published(node: LoopbackNode, tmp_path: Path) -> None:
+    """A job on a node, its files in a folder: nothing to say, or each problem, with its status."""
+    with connect(node.url) as chain:
+        office = Office(chain, deploy_referee(chain, chain.accounts[0]))
+        good, bad = office.open(), office.open(steps=5, bond_wei=2 * 10**18)
+    publish(get_task(), tmp_path)
+    length = ("--steps", "4", "--checkpoint-every", "2", "--block-seconds", "1e6", "--json")
+    place = (str(tmp_path), "--chain", node.url, "--referee", office.contract.address)
+    done = [moot("provider", "check", str(job), *place, *length) for job in (good, bad)]
+    assert [(it.status, it.stderr) for it in done] == [(0, ""), (3, "")]
+    found = [json.loads(it.stdout) for it in done]
+    assert [it["may_be_joined"] for it in found] == [True, False]
+    assert {item for item, problem in found[1]["items"].items() if problem} == {"steps", "bond_wei"}
+
+
+@pytest.mark.parametrize("missing", [PROGRAM, START])
+def test_a_missing_file_is_one_line(missing: str, tmp_path: Path) -> None:
+    """What cannot be read is named, and nothing is checked."""
+    publish(get_task(), tmp_path)
+    (tmp_path / missing).unlink()
+    with pytest.raises(UsageError, match=missing) as caught:
+        read_publication(tmp_path)
+    assert "\n" not in str(caught.value)
