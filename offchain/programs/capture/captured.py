@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from offchain.commitments.tensors import Array
 from offchain.programs.capture.batches import bind_batch, check_repeatable
 from offchain.programs.capture.draft import check_recipe, make_draft
+from offchain.programs.capture.eager import warm_up
 from offchain.programs.capture.keeping import kept
 from offchain.programs.capture.rehearsal import rehearse
 from offchain.programs.environment import standard_torch
@@ -44,8 +45,12 @@ def capture(recipe: Recipe, *, trust: bool = False) -> Captured:
         UsageError: the recipe makes no sense: its seed, its batch, its groups.
     """
     check_recipe(recipe)
+    first = get_batch(recipe, 0)
+    if not trust:
+        with kept(recipe):
+            warm_up(recipe, first)
     with kept(recipe):
-        draft = make_draft(recipe, get_batch(recipe, 0))
+        draft = make_draft(recipe, first)
     batch = bind_batch(recipe, draft.program.batch)
     for step in (0, 1):
         check_repeatable(batch, draft.program.batch, step)

@@ -61,6 +61,17 @@ def prompt(func: Any, args: tuple[Any, ...], result: Any, drawn: Drawn) -> Any:
     return result.copy_(value)
 
 
+def warm_up(recipe: Recipe, batch: Sequence[torch.Tensor]) -> None:
+    """Call a recipe's function once, so that what code caches of tensors is of ordinary ones.
+
+    A tensor that is made for the first time while a step is traced is no tensor afterwards.
+    """
+    function = recipe.loss if isinstance(recipe, TrainingRecipe) else recipe.forward
+    size = len(batch) // count_batches(recipe)
+    with torch.no_grad():
+        function(recipe.model, *(tensor.clone() for tensor in batch[:size]))
+
+
 class EagerRun:
     """A recipe's model as torch trains it, from where it stands.
 
