@@ -119,11 +119,12 @@ class Search:
 
     Args:
         task: what is to be computed.
-        terms: of the job; the verifier that they name never errs and is never late.
+        terms: of the job; the verifier that they name never errs.
         honest: the address and the run of the honest member.
         villains: the adversary's members.
         client: who has opened the job; the adversary's calls that anybody may make are its, too.
         censored_blocks: for how many blocks in a row the adversary can keep the honest member out.
+        is_verifier_silent: whether the verifier never rules; else it is never late.
     """
 
     task: PaperTask
@@ -132,6 +133,7 @@ class Search:
     villains: Sequence[Villain]
     client: Address
     censored_blocks: int = 0
+    is_verifier_silent: bool = False
     found: Found = field(default_factory=Found)
     _moves: dict[Any, Move | None] = field(default_factory=dict)
 
@@ -177,6 +179,10 @@ class Search:
         address = self.honest[0]
         claim = world.store.claims[JOB, world.store.members[JOB, address].key]
         owed = calculate_debt(world.store, JOB, world.job, address)
+        if world.job.is_undecided:
+            assert world.job.status is Status.EMPTY
+            assert owed >= self.terms.bond_wei
+            return
         assert world.job.status is Status.WON
         assert owed >= self.terms.bond_wei + REWARD_WEI // claim.sharers
 
@@ -257,11 +263,11 @@ class Search:
         address, run = self.honest
         players = board.pair.first, board.pair.second
         position = board.position
-        if position.phase is Phase.VERIFIER:
+        if position.phase is Phase.VERIFIER and not self.is_verifier_silent:
             yield Call("rule", self.terms.verifier, (board.pair, position, self._rule(board)))
         elif block > position.deadline:
             yield Call("timeout", address, (board.pair, position))
-        elif address in players:
+        elif address in players and position.phase is not Phase.VERIFIER:
             move = self._find(run, board, players.index(address))
             if move is not None:
                 yield Call(move.call, address, (board.pair, position, *move.args))
