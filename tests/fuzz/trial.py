@@ -17,16 +17,18 @@ from tests.fuzz.draws import Case, draw_case
 from tests.fuzz.leaves import check_leaves, check_match
 
 
-def draw_mode(number: int) -> Mode:
-    """Return how a case is run: in turn on one to three threads, with usual and least limits."""
+def draw_mode(seed: int, number: int) -> Mode:
+    """Return how a case is run: on one to three threads, with usual limits or the least ones."""
+    rng = Random(f"mode {seed} {number}")
     is_fused = number % MATRIX_EVERY == 0 or number % FUSED_EVERY == 0
-    return Mode(1 + number % 3, is_fused, number // 3 % 2 == 1)
+    return Mode(rng.randint(1, 3), is_fused, rng.random() < 0.5)
 
 
 def try_case(order: Order, number: int) -> Tally:
     """Draw a case of an order and try it; a failure is kept, and smaller beside it."""
     rng = make_rng(order.seed, number)
-    case, mode = draw_case(rng, is_matrix=number % MATRIX_EVERY == 0), draw_mode(number)
+    case = draw_case(rng, is_matrix=number % MATRIX_EVERY == 0)
+    mode = draw_mode(order.seed, number)
     tally = Tally(1, len(case.program.nodes), sum(n.elements for n in case.program.nodes))
     try:
         check(case, define(case), mode, rng)
