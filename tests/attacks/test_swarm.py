@@ -4,7 +4,7 @@ from random import Random
 import pytest
 
 from offchain.disputes.referee import ModelReferee
-from sim.swarm import STAKES, Swarm, draw_lies, open_swarm
+from sim.swarm import STAKES, Swarm, draw_crowds, draw_lies, open_swarm
 
 BOND = STAKES.bond_wei
 MOVES = 40
@@ -44,6 +44,21 @@ def test_s6_swarm_costs_the_logarithm_of_its_size(liars: int, silent: bool) -> N
     assert gained == tally.prizes * (BOND // 2)
     assert tally.prizes <= tally.meetings
     assert referee.store.burned_wei == liars * BOND - tally.prizes * (BOND // 2)
+
+
+@pytest.mark.parametrize("silent", [False, True])
+@pytest.mark.parametrize("roots", [1, 2])
+def test_m2_crowds_have_hardly_more_matches_than_members(roots: int, silent: bool) -> None:  # noqa: FBT001 - a test's case
+    """Of two crowds that meet not everybody plays everybody; behind one root each match is paid."""
+    liars = 40
+    accounts = make_accounts(liars + 1, 7)
+    referee = ModelReferee(dict.fromkeys(accounts, 10**24))
+    lies = draw_crowds(roots, liars // roots, 7, silent=silent)
+    tally = Swarm(referee, accounts, lies).play()
+    assert tally.has_won
+    assert liars <= tally.matches <= liars + liars // 8
+    assert tally.prizes == liars or roots > 1
+    assert referee.store.balance_wei == 0
 
 
 def test_s6_honest_clients_calls_grow_with_the_swarm_and_its_own_match_moves_do_not() -> None:
