@@ -4,15 +4,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from contracts.model.types import ZERO
 from contracts.reasons import Phase, Reason, Status
 from offchain.arithmetic.functions import DType, Function
+from offchain.commitments.tensors import NUMPY_TYPES, Array
 from offchain.commitments.tree import Digest
+from offchain.disputes.illegality import find_proof
 from offchain.errors import ProgramError, Reverted
 from offchain.programs.graph import Kind, Node, Operand, Origin, Program, Slot
 from offchain.programs.legality import check_program
+from offchain.providers.task import Task
 from tests.attacks.court import HONEST, LIE, REWARD_WEI, SALT, Court, open_court
 from tests.attacks.elements import make_runs, make_task
 from tests.attacks.puppet import Puppet
@@ -276,3 +280,27 @@ def test_v5_members_of_a_void_job_decide_nothing_any_more(referee: Twin) -> None
     bond_wei = court.terms.bond_wei
     late = referee.refused("join", referee.accounts[8], job_id, top, value_wei=bond_wei)
     assert late == Reason.CLOSED
+
+
+def make_task_of(program: Program) -> Task:
+    """Return a task of a program, whose data and start are ones."""
+
+    def fill(slots: Sequence[Slot]) -> list[Array]:
+        return [np.ones(slot.shape, NUMPY_TYPES[slot.dtype]) for slot in slots]
+
+    return Task(program, fill(program.state), lambda _: fill(program.batch), STEPS, 1)
+
+
+CASES = {name: case[0] for name, case in OPERATORS.items()}
+CASES |= {name: case[0] for name, case in OPERANDS.items()}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_g2_proof_is_found_for_each_program_that_is_not_legal(referee: Twin, name: str) -> None:
+    """Whoever has such a program finds what the referee takes, and nothing of a legal one."""
+    court = Court(referee, make_task_of(CASES[name]), ())
+    found = find_proof(court.task)
+    assert found is not None
+    referee.call(found.call, referee.accounts[8], court.job_id, *found.args)
+    assert court.job.status is Status.VOID
+    assert find_proof(make_task_of(LEGAL)) is None
