@@ -204,7 +204,8 @@ class JsonRpc:
                 if not any(queues):
                     return answers
             for queue in filter(None, queues):
-                self._send_again(queue[0])
+                for sent in queue:
+                    self._send_again(sent, is_first=sent is queue[0])
         for sent in (sent for queue in queues for sent in queue):
             call, transaction_hash = sent.transaction.call, sent.hashes[-1]
             answers[sent.place] = TransactionLost(call, transaction_hash, self._patience_s)
@@ -229,16 +230,18 @@ class JsonRpc:
         reason = OUT_OF_GAS if is_out_of_gas else self._find_reason(sent.request, block)
         return Reverted(reason, sent.transaction.call, gas_used=gas_used)
 
-    def _send_again(self, sent: _Sent) -> None:
-        """Send a transaction that no block takes with the same nonce and a higher fee.
+    def _send_again(self, sent: _Sent, *, is_first: bool) -> None:
+        """Send a transaction again that the node has dropped, or for a higher fee if it is first.
 
-        All of the sender's that follow wait behind it: it may be too cheap by now, or the node may
-        have dropped it. Nothing is done where the nonce has been used, so it never counts twice.
+        All of the sender's that follow wait behind the first, which may be too cheap by now. The
+        nonce stays the same, so that it never counts twice.
         """
         with suppress(NodeError):
-            known = self._ask("eth_getTransactionByHash", sent.hashes[-1]) or {}
+            known = self._ask("eth_getTransactionByHash", sent.hashes[-1])
+            if known and not is_first:
+                return
             with self._understanding("eth_getTransactionByHash"):
-                fees = {name: _parse_quantity(known[name]) for name in _FEES if known.get(name)}
+                fees = {it: _parse_quantity(known[it]) for it in _FEES if known and known.get(it)}
             if "maxFeePerGas" in fees:
                 fees.pop("gasPrice", None)
             more, than = _FEE_RAISE

@@ -9,7 +9,7 @@ import pytest
 from web3 import Web3
 
 from contracts.compiler import Artifact
-from offchain.chain import Chain, Event, connect
+from offchain.chain import Chain, Event, Receipt, connect
 from offchain.chain.tester import BALANCE_WEI, BLOCK_TIME_S, GAS_PRICE_WEI, GENESIS_TIME_S
 from offchain.errors import BadCall, Reverted, TransactionRefused, UsageError
 from tests.chain_helpers import NOBODY, ROOT, compile_ledger, deploy_ledger, open_node
@@ -273,3 +273,33 @@ def test_import_is_light() -> None:
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     )
     assert not heavy & set(done.stdout.split())
+
+
+def test_many_calls_are_sent_before_any_is_waited_for(chain: Chain, artifact: Artifact) -> None:
+    """Calls of two senders get in, in order; one that fails or is not taken stops no other."""
+    ledger = deploy_ledger(chain, artifact)
+    senders = chain.accounts[:2]
+    calls = [(number, senders[number % 2]) for number in (1, 2, 13, 3, 4)]
+    sent = [ledger.prepare("note", number, ROOT, sender=sender) for number, sender in calls]
+    sent.insert(2, ledger.prepare("note", 5, ROOT, sender=NOBODY))
+    answers = ledger.send(sent)
+    kinds = [type(answer) for answer in answers]
+    assert kinds == [Receipt, Receipt, TransactionRefused, Reverted, Receipt, Receipt]
+    assert ledger.call("count") == 9
+    assert [ledger.call("notes", sender)[0] for sender in senders] == [4, 3]
+    receipts = [answer for answer in answers if isinstance(answer, Receipt)]
+    assert [it.events[0].args["note"][0] for it in receipts] == [1, 2, 3, 4]
+
+
+def test_tester_puts_into_a_block_what_it_has_room_for(artifact: Artifact) -> None:
+    """Transactions share a block while it has room for the gas that they are offered, and spill."""
+    with connect() as chain:
+        ledger = deploy_ledger(chain, artifact)
+        sender, block = chain.accounts[0], chain.block_number() + 1
+        notes = [ledger.prepare("note", 1, ROOT, sender=sender) for _ in range(12)]
+        blocks = [it.block for it in ledger.send(notes) if isinstance(it, Receipt)]
+        assert blocks == [block] * 12
+        # The first uses 13 million; that leaves less than the next is offered, however cheap it is.
+        filling = [ledger.prepare("fill", 600, sender=sender) for _ in range(3)]
+        blocks = [it.block for it in ledger.send(filling) if isinstance(it, Receipt)]
+        assert blocks == [block + 1, block + 2, block + 2]
