@@ -4,7 +4,7 @@ A draw is known by the state that torch's generator has before it. Gradient chec
 state back when it computes something again, so that the draw gets its first number again.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch.utils._python_dispatch import _disable_current_modes
@@ -19,22 +19,36 @@ def is_random(func: Any, args: tuple[Any, ...]) -> bool:
     return True
 
 
+class Draw(NamedTuple):
+    """A draw that an operator makes.
+
+    Attributes:
+        number: which random numbers they are.
+        call: number of the operator among those that draw; several draw the same numbers.
+    """
+
+    number: int
+    call: int
+
+
 class Draws:
     """Numbers the draws of one step: 0, 1, ..., and again the same where one is repeated."""
 
     def __init__(self) -> None:
         self._numbers: dict[bytes, int] = {}
+        self._made = 0
 
     def find(self, state: bytes) -> int:
         """Return the number of the draw before which the generator has this state."""
         return self._numbers.setdefault(state, len(self._numbers))
 
-    def make(self) -> int:
-        """Return the number of the next draw, and move the generator on."""
+    def make(self) -> Draw:
+        """Return the next draw, and move the generator on."""
         number = self.find(get_generator_state())
         with _disable_current_modes():
             torch.rand(())
-        return number
+        self._made += 1
+        return Draw(number, self._made - 1)
 
 
 def get_generator_state() -> bytes:

@@ -1,7 +1,7 @@
 """Taking elements out of torch while a step is traced is refused, where the model does it."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import torch
@@ -10,25 +10,36 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from offchain.programs.lines import LineTracker
 from offchain.programs.lowering.graph import DATA_DEPENDENT, refusal
+from offchain.programs.routes import Routes
+
+_ESCAPES = ("numpy", "tolist")
 
 
 @contextmanager
-def refuse_numpy(tracker: LineTracker) -> Iterator[None]:
-    """Refuse, with the line that the tracker finds, to make a numpy array of a traced tensor.
+def refuse_escapes(tracker: LineTracker, routes: Routes) -> Iterator[None]:
+    """Refuse, with the line that the tracker finds, to make Python's numbers of a traced tensor.
 
     Raises:
-        CaptureError: the model does so.
+        CaptureError: the model does so, with a traced tensor or one of its own.
     """
-    convert = torch.Tensor.numpy
+    with ExitStack() as patches:
+        for name in _ESCAPES:
+            patches.enter_context(_refuse(name, tracker, routes))
+        yield
 
-    def numpy(tensor: torch.Tensor, **options: Any) -> Any:
-        if isinstance(tensor, FakeTensor):
-            raise refusal(DATA_DEPENDENT, "torch.Tensor.numpy", tracker.find_line())
+
+@contextmanager
+def _refuse(name: str, tracker: LineTracker, routes: Routes) -> Iterator[None]:
+    convert = getattr(torch.Tensor, name)
+
+    def escape(tensor: torch.Tensor, *args: Any, **options: Any) -> Any:
+        if isinstance(tensor, FakeTensor) or routes.follow(tensor) is not tensor:
+            raise refusal(DATA_DEPENDENT, f"torch.Tensor.{name}", tracker.find_line())
         with _disable_current_modes():  # a constant of the model: a mode would trace its copy
-            return convert(tensor, **options)
+            return convert(tensor, *args, **options)
 
-    torch.Tensor.numpy = numpy  # type: ignore[assignment]  # hides the method of the base class
+    setattr(torch.Tensor, name, escape)  # hides the method of the base class
     try:
         yield
     finally:
-        del torch.Tensor.numpy
+        delattr(torch.Tensor, name)

@@ -7,7 +7,7 @@ each gradient function to the operation that created it.
 import linecache
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from types import FrameType
@@ -32,6 +32,7 @@ _MODES = {
 """Files of torch that stand between a call and the modes that see it."""
 
 _MACHINERY = Path(__file__).with_name("tracing.py")
+_BETWEEN = {Path(__file__).with_name("escapes.py")}
 
 
 class LineTracker(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's is untyped
@@ -113,11 +114,15 @@ class LineTracker(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch'
             self.checks.append((truth, value))
         return value
 
-    def follow_gradients(self, root: torch.Tensor) -> None:
-        """From now on take lines from the gradient functions under `root` as they run."""
-        for function in _walk(root.grad_fn):
-            line = self._lines.get(function._sequence_nr(), "")  # noqa: SLF001 - not public
-            function.register_prehook(partial(self._set_line, line))
+    @contextmanager
+    def follow_gradients(self, root: torch.Tensor) -> Iterator[None]:
+        """Take lines from the gradient functions under `root` as they run."""
+        with ExitStack() as hooks:
+            for function in _walk(root.grad_fn):
+                line = self._lines.get(function._sequence_nr(), "")  # noqa: SLF001 - not public
+                hook = function.register_prehook(partial(self._set_line, line))
+                hooks.callback(hook.remove)
+            yield
 
     def _set_line(self, line: str, _gradients: Any) -> None:
         self.line = line
@@ -129,7 +134,7 @@ class LineTracker(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch'
             path = Path(frame.f_code.co_filename)
             if path == _MACHINERY:
                 break
-            if _TORCH not in path.parents:
+            if _TORCH not in path.parents and path not in _BETWEEN:
                 code = linecache.getline(str(path), frame.f_lineno).strip()
                 return f"{self._modules[-1]} {path.name}:{frame.f_lineno} {code}"
             frame = frame.f_back

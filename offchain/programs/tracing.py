@@ -8,26 +8,29 @@ decompositions. Nothing is computed: the tensors are fake.
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import torch
 from torch._C import _get_mkldnn_enabled, _set_mkldnn_enabled
 from torch._dispatch.python import enable_python_dispatcher
 from torch._subclasses import fake_tensor
-from torch.func import functional_call, functionalize
+from torch.func import functionalize
 from torch.fx import GraphModule, Interpreter
 from torch.fx import traceback as fx_traceback
-from torch.fx.experimental.proxy_tensor import make_fx
+from torch.fx.experimental.proxy_tensor import get_proxy_mode, get_proxy_slot, make_fx
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils._mode_utils import no_dispatch
 
 from offchain.programs.decompositions.table import EARLY, compose, find_overload
-from offchain.programs.escapes import refuse_numpy
+from offchain.programs.escapes import refuse_escapes
 from offchain.programs.guards import spoil
 from offchain.programs.lines import LineTracker
 from offchain.programs.lowering.graph import DATA_DEPENDENT, refusal
 from offchain.programs.lowering.table import get_decompositions
 from offchain.programs.recipe import InferenceRecipe, Recipe, TrainingRecipe
+from offchain.programs.routes import Routes
 from offchain.programs.updates import make_optimizer_state, optimize
 
 Tensors = Mapping[str, torch.Tensor]
@@ -37,18 +40,6 @@ _DATA_DEPENDENT_ERRORS = (
     fake_tensor.DataDependentOutputException,
     fake_tensor.DynamicOutputShapeException,
 )
-
-
-class _Call(torch.nn.Module):
-    """Makes a module of a function that takes the model, so that its tensors can be swapped."""
-
-    def __init__(self, model: torch.nn.Module, function: Callable[..., Any]) -> None:
-        super().__init__()
-        self.model = model
-        self._function = function
-
-    def forward(self, *batch: torch.Tensor) -> Any:
-        return self._function(self.model, *batch)
 
 
 def name_tensors(model: torch.nn.Module) -> dict[str, torch.Tensor]:
@@ -69,16 +60,59 @@ def _copy(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.detach().clone(memory_format=torch.contiguous_format)
 
 
+class Record(NamedTuple):
+    """A step's graph with autograd in it.
+
+    Attributes:
+        graph: the graph; operators may still change tensors in place.
+        gradients: the names of the parameters whose gradients it returns.
+        tracer: what has made the graph; it knows the nodes of the tensors that were left behind.
+    """
+
+    graph: GraphModule
+    gradients: tuple[str, ...]
+    tracer: Any
+
+    def describe(self) -> list[str]:
+        """Return the operators in order, with the contents of constants; equal for equal steps."""
+        lines = []
+        for node in self.graph.graph.nodes:
+            text = f"{node.op} {node.name} {node.target} {node.args} {node.kwargs}"
+            if node.op == "get_attr":
+                tensor = attrgetter(str(node.target))(self.graph)
+                with no_dispatch():
+                    text += repr((tensor.dtype, tensor.detach().numpy().tobytes()))
+            lines.append(text)
+        return lines
+
+    def depends_on_inputs(self, tensor: torch.Tensor) -> bool:
+        """Return whether a tensor that the step has made depends on its state or its batch."""
+        proxy = get_proxy_slot(tensor, self.tracer, default=None)
+        if proxy is None:
+            return True
+        pending, seen = [proxy.proxy.node], set()
+        while pending:
+            node = pending.pop()
+            if node.op == "placeholder":
+                return True
+            if node not in seen:
+                seen.add(node)
+                pending += node.all_input_nodes
+        return False
+
+
 class Traced(NamedTuple):
     """The graph of (state, batch) -> (state, outputs, gradients), all flat and in order.
 
     Attributes:
         graph: the graph; the outputs are the loss of a training step, or what an inference returns.
         gradients: the names of the parameters whose gradients it returns, before any clipping.
+        record: the same graph as autograd left it, before it was decomposed.
     """
 
     graph: GraphModule
     gradients: tuple[str, ...]
+    record: Record
 
 
 def trace(recipe: Recipe, state: Tensors, batch: Sequence[torch.Tensor]) -> Traced:
@@ -87,14 +121,47 @@ def trace(recipe: Recipe, state: Tensors, batch: Sequence[torch.Tensor]) -> Trac
     Raises:
         CaptureError: what happens in the model depends on the elements of a tensor.
     """
+    recorded = record(recipe, state, batch, {})
+
+    def replay(*flat: torch.Tensor) -> Any:
+        with torch.no_grad():
+            return Interpreter(recorded.graph).run(*flat)
+
+    with _settings():
+        pure = functionalize(replay, remove="mutations")
+        flatten = _make_graph(pure, decomposition_table=get_decompositions())
+        flat_graph = flatten(*state.values(), *batch)
+    flat_graph.graph.eliminate_dead_code()
+    return Traced(flat_graph, recorded.gradients, recorded)
+
+
+def record(
+    recipe: Recipe, state: Tensors, batch: Sequence[torch.Tensor], stale: Mapping[int, str]
+) -> Record:
+    """Return a step of a recipe as autograd leaves it.
+
+    Args:
+        recipe: the recipe.
+        state: the state's tensors by name.
+        batch: the batch's tensors.
+        stale: the paths of tensors that an earlier step has left behind, by their `id`.
+
+    Raises:
+        CaptureError: what happens in the model depends on the elements of a tensor, or the step
+            reads a stale tensor.
+    """
     tensors = (*state.values(), *batch)
     tracker = LineTracker(recipe.model)
     gradients: list[str] = []
+    made: list[Any] = []
 
     def step(*flat: torch.Tensor) -> list[torch.Tensor]:
         named = dict(zip(state, flat, strict=False))
-        with tracker, refuse_numpy(tracker):
-            return _step(recipe, named, flat[len(named) :], tracker, gradients)
+        traced = _Step(recipe, named, tracker, stale)
+        made.append(get_proxy_mode())
+        with traced.routes, tracker, refuse_escapes(tracker, traced.routes):
+            results, gradients[:] = traced.run(flat[len(named) :])
+        return results
 
     early = {find_overload(name): function for name, function in EARLY.items()}
     with _settings():
@@ -103,15 +170,7 @@ def trace(recipe: Recipe, state: Tensors, batch: Sequence[torch.Tensor]) -> Trac
         except _DATA_DEPENDENT_ERRORS as error:
             advice = DATA_DEPENDENT + tracker.advice
             raise refusal(advice, tracker.operator, tracker.line) from error
-
-        def replay(*flat: torch.Tensor) -> Any:
-            with torch.no_grad():
-                return Interpreter(graph).run(*flat)
-
-        pure = functionalize(replay, remove="mutations")
-        flat_graph = _make_graph(pure, decomposition_table=get_decompositions())(*tensors)
-    flat_graph.graph.eliminate_dead_code()
-    return Traced(flat_graph, tuple(gradients))
+    return Record(graph, tuple(gradients), made[0].tracer)
 
 
 @contextmanager
@@ -142,100 +201,107 @@ def _make_graph(function: Callable[..., Any], **options: Any) -> Callable[..., G
     return make_fx(function, tracing_mode="fake", _allow_non_fake_inputs=True, **options)
 
 
-def _step(
-    recipe: Recipe,
-    state: Tensors,
-    batch: Sequence[torch.Tensor],
-    tracker: LineTracker,
-    names: list[str],
-) -> list[torch.Tensor]:
-    """Return the new state, the outputs and the gradients; add the gradients' names to `names`."""
-    if isinstance(recipe, InferenceRecipe):
+class _Step:
+    """One step of a recipe, written down by torch as it runs.
+
+    Args:
+        recipe: the recipe, whose own model runs, on tensors that only `routes` knows.
+        state: the traced tensors of the state by name.
+        tracker: follows the model's lines.
+    """
+
+    def __init__(
+        self, recipe: Recipe, state: Tensors, tracker: LineTracker, stale: Mapping[int, str]
+    ) -> None:
+        self._recipe, self._state, self._tracker = recipe, state, tracker
+        self._tensors = name_tensors(recipe.model)
+        self._traced = {name: state[name].clone() for name in self._tensors}
+        self.routes = Routes(self._tensors, self._traced, stale, tracker)
+
+    def run(self, batch: Sequence[torch.Tensor]) -> tuple[list[torch.Tensor], tuple[str, ...]]:
+        """Return the new state, the outputs and the gradients, and the gradients' names."""
+        copies = [tensor.clone() for tensor in batch]  # which the model may write to
+        if isinstance(self._recipe, InferenceRecipe):
+            outputs = self._infer(self._recipe, copies)
+            return [*self._get_state().values(), *outputs], ()
+        gradients, loss = self._learn(self._recipe, copies)
         with torch.no_grad():
-            result, buffers = _call(recipe, recipe.forward, state, {}, batch)
+            state = self._get_state()
+            new = state | optimize(self._recipe, state, gradients)
+        return [*new.values(), loss, *gradients.values()], tuple(gradients)
+
+    def _get_state(self) -> dict[str, torch.Tensor]:
+        """Return the state as the model has left it."""
+        found = name_tensors(self._recipe.model)
+        for name in sorted({*found} ^ {*self._tensors}):
+            change = "appears" if name in found else "disappears"
+            advice = "have it registered, with a value, before it is captured"
+            raise refusal(f"it {change} during a step; {advice}", _describe(name), self._place)
+        new = dict(self._state)
+        for name, tensor in found.items():
+            is_same = tensor is self._tensors[name]
+            if not is_same and name.startswith("parameter."):
+                advice = "change it in place, under torch.no_grad()"
+                raise refusal(f"another takes its place; {advice}", _describe(name), self._place)
+            new[name] = self._traced[name] if is_same else tensor.detach()
+        return new
+
+    @property
+    def _place(self) -> str:
+        return self._tracker.line
+
+    def _infer(self, recipe: InferenceRecipe, batch: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        with torch.no_grad():
+            result = recipe.forward(recipe.model, *batch)
         outputs = list(result) if isinstance(result, (tuple, list)) else [result]
         if not all(isinstance(output, torch.Tensor) for output in outputs):
             found = type(result).__name__
-            raise refusal(f"it returns {found}; return tensors", "forward", tracker.line)
-        outputs = [_spoil(output, tracker) for output in outputs]
-        return [*(dict(state) | buffers).values(), *outputs]
-    gradients, loss, changed = _learn(recipe, state, batch, tracker)
-    with torch.no_grad():
-        before = dict(state) | changed
-        new = before | optimize(recipe, before, gradients)
-    names[:] = gradients
-    return [*new.values(), loss, *gradients.values()]
+            raise refusal(f"it returns {found}; return tensors", "forward", self._place)
+        return [self._spoil(self.routes.follow(output)) for output in outputs]
 
-
-def _call(
-    recipe: Recipe,
-    function: Callable[..., Any],
-    state: Tensors,
-    leaves: Tensors,
-    batch: Sequence[torch.Tensor],
-) -> tuple[Any, dict[str, torch.Tensor]]:
-    """Return what a function of the model and a batch returns, and the buffers after it.
-
-    `leaves` take the place of the parameters of these names.
-    """
-    tensors = {}
-    for name, _ in recipe.model.named_parameters():
-        tensors[f"model.{name}"] = leaves.get(name, state[f"parameter.{name}"].detach())
-    names = [name for name, _ in recipe.model.named_buffers()]
-    tensors |= {f"model.{name}": state[f"buffer.{name}"].clone() for name in names}
-    copies = tuple(tensor.clone() for tensor in batch)  # which the model may write to
-    call = _Call(recipe.model, function)
-    result = functional_call(call, tensors, copies, tie_weights=True)
-    return result, {f"buffer.{name}": tensors[f"model.{name}"].detach() for name in names}
-
-
-def _learn(
-    recipe: TrainingRecipe, state: Tensors, batch: Sequence[torch.Tensor], tracker: LineTracker
-) -> tuple[dict[str, torch.Tensor], torch.Tensor, dict[str, torch.Tensor]]:
-    """Return the mean gradients and loss of a step's batches, and what forward passes changed.
-
-    A forward pass may change buffers and, in place, parameters.
-    """
-    gradients: dict[str, torch.Tensor] = {}
-    losses = []
-    changed: dict[str, torch.Tensor] = {}
-    size = len(batch) // recipe.accumulate
-    for number in range(recipe.accumulate):
-        now = dict(state) | changed
-        leaves = {
-            name: now[f"parameter.{name}"].detach().clone().requires_grad_()
-            for name, parameter in recipe.model.named_parameters()
-            if parameter.requires_grad
+    def _learn(
+        self, recipe: TrainingRecipe, batch: Sequence[torch.Tensor]
+    ) -> tuple[dict[str, torch.Tensor], torch.Tensor]:
+        """Return the mean gradients and the mean loss of a step's batches."""
+        count = recipe.accumulate
+        size = len(batch) // count
+        parameters = dict(recipe.model.named_parameters())
+        losses = []
+        for parameter in parameters.values():
+            parameter.grad = None
+        for number in range(count):
+            with torch.enable_grad():
+                loss = recipe.loss(recipe.model, *batch[number * size : (number + 1) * size])
+                loss = self._spoil(loss)
+            self._differentiate(loss)
+            losses.append(loss.detach())
+        gradients = {
+            name: parameter.grad
+            for name, parameter in parameters.items()
+            if parameter.grad is not None
         }
-        piece = batch[number * size : (number + 1) * size]
-        with torch.enable_grad():
-            loss, buffers = _call(recipe, recipe.loss, now, leaves, piece)
-            loss = _spoil(loss, tracker)
-        changed |= buffers | {f"parameter.{name}": leaf.detach() for name, leaf in leaves.items()}
-        for name, gradient in _differentiate(loss, leaves, tracker).items():
-            gradients[name] = gradients[name] + gradient if name in gradients else gradient
-        losses.append(loss.detach())
-    if recipe.accumulate == 1:
-        return gradients, losses[0], changed
-    means = {name: gradient / recipe.accumulate for name, gradient in gradients.items()}
-    return means, sum(losses[1:], losses[0]) / recipe.accumulate, changed
+        if count == 1:
+            return gradients, losses[0]
+        means = {name: gradient / count for name, gradient in gradients.items()}
+        return means, sum(losses[1:], losses[0]) / count
+
+    def _spoil(self, result: Any) -> Any:
+        """Return what a model returns, NaN where a check of its own fails."""
+        checks = self._tracker.checks
+        if not checks or not isinstance(result, torch.Tensor):
+            return result
+        if not result.is_floating_point():
+            raise refusal(f"{DATA_DEPENDENT}: its result can't be NaN", "check", self._place)
+        return spoil(result, checks)
+
+    def _differentiate(self, loss: torch.Tensor) -> None:
+        """Add the gradients of a loss to those of the parameters."""
+        if not isinstance(loss, torch.Tensor) or loss.shape != () or not loss.requires_grad:
+            raise refusal("a loss is one number that depends on a parameter", "loss", self._place)
+        with self._tracker.follow_gradients(loss):
+            loss.backward()  # type: ignore[no-untyped-call]  # torch's is untyped
+        self._tracker.line = ""
 
 
-def _spoil(result: Any, tracker: LineTracker) -> Any:
-    """Return what a model returns, NaN where a check of its own fails."""
-    if not tracker.checks or not isinstance(result, torch.Tensor):
-        return result
-    if not result.is_floating_point():
-        raise refusal(f"{DATA_DEPENDENT}: its result can't be NaN", "check", tracker.line)
-    return spoil(result, tracker.checks)
-
-
-def _differentiate(loss: torch.Tensor, leaves: Tensors, tracker: LineTracker) -> Tensors:
-    """Return the gradients of the leaves that the loss depends on."""
-    if not isinstance(loss, torch.Tensor) or loss.shape != () or loss.grad_fn is None:
-        raise refusal("a loss is one number that depends on a parameter", "loss", tracker.line)
-    tracker.follow_gradients(loss)
-    gradients = torch.autograd.grad(loss, list(leaves.values()), allow_unused=True)
-    tracker.line = ""
-    found = zip(leaves, gradients, strict=True)
-    return {name: gradient for name, gradient in found if gradient is not None}
+def _describe(name: str) -> str:
+    return name.replace(".", " ", 1)

@@ -4,14 +4,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from offchain.commitments.tensors import Array
-from offchain.programs.capture.batches import bind_batch, check_repeatable
-from offchain.programs.capture.draft import check_recipe, make_draft
+from offchain.errors import CaptureError
+from offchain.programs.capture.batches import as_tensors, bind_batch, check_repeatable
+from offchain.programs.capture.draft import Draft, check_recipe, make_draft
 from offchain.programs.capture.eager import warm_up
-from offchain.programs.capture.keeping import kept
+from offchain.programs.capture.keeping import Memory, kept
 from offchain.programs.capture.rehearsal import rehearse
+from offchain.programs.capture.steadiness import explain, find_hidden_state
 from offchain.programs.environment import standard_torch
 from offchain.programs.graph import Program
 from offchain.programs.recipe import Recipe, get_batch
+from offchain.programs.tracing import get_initial_state, record
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +52,44 @@ def capture(recipe: Recipe, *, trust: bool = False) -> Captured:
     if not trust:
         with kept(recipe):
             warm_up(recipe, first)
-    with kept(recipe):
+    with kept(recipe) as memory:
         draft = make_draft(recipe, first)
-    batch = bind_batch(recipe, draft.program.batch)
-    for step in (0, 1):
-        check_repeatable(batch, draft.program.batch, step)
+        batch = bind_batch(recipe, draft.program.batch)
+        for step in (0, 1):
+            check_repeatable(batch, draft.program.batch, step)
+        changes = find_hidden_state(recipe, draft, memory, as_tensors(batch(1)))
+    if changes is not None and trust:
+        raise explain(changes)
     if not trust:
-        with kept(recipe):
-            rehearse(recipe, draft, batch)
+        with kept(recipe) as memory:
+            _rehearse(recipe, draft, batch, memory, is_steady=changes is None)
     return Captured(draft.program, draft.initial_state, batch, not trust)
+
+
+def _rehearse(
+    recipe: Recipe,
+    draft: Draft,
+    batch: Callable[[int], list[Array]],
+    memory: Memory,
+    *,
+    is_steady: bool,
+) -> None:
+    """Rehearse a program; where attributes change from step to step, see whether they settle.
+
+    They do if they are what a first call computes once for all later ones.
+    """
+    try:
+        rehearse(recipe, draft, batch)
+    except CaptureError as error:
+        if changes := memory.list_changes():
+            raise explain(changes, error) from error
+        raise
+    if is_steady:
+        return
+    settled = Memory(recipe)
+    first = record(recipe, get_initial_state(recipe), as_tensors(batch(0)), {})
+    changes = settled.list_changes()
+    settled.restore_tensors()
+    second = record(recipe, get_initial_state(recipe), as_tensors(batch(1)), {})
+    if first.describe() != second.describe():
+        raise explain(changes)

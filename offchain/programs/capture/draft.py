@@ -19,7 +19,8 @@ from offchain.programs.lowering.builder import Builder, RefusalError, identity
 from offchain.programs.lowering.graph import TORCH_TYPES, GraphLowering, meta_of, refusal
 from offchain.programs.lowering.views import View
 from offchain.programs.recipe import Recipe, TrainingRecipe, check_model, name_batch
-from offchain.programs.tracing import get_initial_state, name_tensors, trace
+from offchain.programs.routes import check_memory
+from offchain.programs.tracing import Record, get_initial_state, name_tensors, trace
 
 Key = TypeVar("Key")
 
@@ -59,6 +60,7 @@ class Draft:
         values: the results that the program computes, by name, as views of its operators.
         draws: the results of draws, by their number, and of the traced operators that draw, by
             name, likewise.
+        record: the step's graph as it was traced.
         errors: how far each operator of the traced step may be off, in units of 2^-24.
     """
 
@@ -69,6 +71,7 @@ class Draft:
     values: Mapping[str, View]
     draws: Mapping[int | str, Mapping[int, View]]
     errors: Mapping[str, OwnError]
+    record: Record
 
 
 def check_recipe(recipe: Recipe) -> None:
@@ -81,7 +84,9 @@ def check_recipe(recipe: Recipe) -> None:
     if not 0 <= recipe.seed < 1 << 64:
         raise UsageError(f"the seed is {recipe.seed}; choose one of at most 64 bits, not negative")
     check_model(recipe.model)
-    make_slots(name_tensors(recipe.model))
+    tensors = name_tensors(recipe.model)
+    make_slots(tensors)
+    check_memory(tensors)
 
 
 def make_draft(recipe: Recipe, batch: Sequence[torch.Tensor]) -> Draft:
@@ -123,6 +128,7 @@ def make_draft(recipe: Recipe, batch: Sequence[torch.Tensor]) -> Draft:
         _follow(dict(zip(names, results, strict=True)), number),
         {draw: _follow(dict(enumerate(views)), number) for draw, views in lowering.draws.items()},
         {name: _measure(builder.nodes[a:b]) for name, (a, b) in lowering.spans.items()},
+        traced.record,
     )
 
 

@@ -1,131 +1,157 @@
 """The model is left as it was found: every attribute, tensor, mode and generator."""
 
 import random
-from collections.abc import Iterator, MutableMapping
+from collections import deque
+from collections.abc import Callable, Iterator, MutableMapping
 from contextlib import contextmanager
-from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
 
+from offchain.programs.capture.contents import list_changes, list_parts, read_content, write_content
 from offchain.programs.recipe import InferenceRecipe, Recipe
+from offchain.programs.tracing import name_tensors
 
 MAX_OBJECTS = 100_000
 """Objects beyond which no further ones are looked at."""
 
 
+_VALUES = (bool, int, float, str, bytes)
+
+
+@dataclass(frozen=True)
+class Change:
+    """Something that is not what it was.
+
+    Attributes:
+        path: how it is reached, `model.block.calls`.
+        before: what it was.
+        after: what it is.
+    """
+
+    path: str
+    before: Any
+    after: Any
+
+
 @contextmanager
-def kept(recipe: Recipe) -> Iterator[None]:
+def kept(recipe: Recipe) -> Iterator["Memory"]:
     """Put back, in the end, everything that the model and the functions of a recipe reach."""
     memory = Memory(recipe)
     try:
-        yield
+        yield memory
     finally:
         memory.restore()
 
 
 class Memory:
-    """What a recipe's model and functions reach, and the process's settings, as they are now.
-
-    Attributes:
-        tensors: the tensors, by the path on which they were found.
-    """
+    """What a recipe's model and functions reach, and the process's settings, as they are now."""
 
     def __init__(self, recipe: Recipe) -> None:
         self._settings = _Settings()
         self._seen: dict[int, Any] = {}
-        self._contents: list[tuple[Any, Any]] = []
-        self._tensors: list[tuple[torch.Tensor, torch.Tensor, torch.Tensor, Any, Any]] = []
-        function = recipe.forward if isinstance(recipe, InferenceRecipe) else recipe.loss
-        roots = [recipe.model, function]
-        if not isinstance(recipe, InferenceRecipe):
-            roots.append(recipe.optimizer)
-        pending: list[Any] = roots
+        self._contents: list[tuple[str, Any, Any]] = []
+        self._tensors: list[_KeptTensor] = []
+        self._known = {id(tensor) for tensor in name_tensors(recipe.model).values()}
+        pending = deque(_list_roots(recipe))
         while pending and len(self._seen) < MAX_OBJECTS:
-            found = pending.pop()
+            path, found = pending.popleft()
             if id(found) not in self._seen:
                 self._seen[id(found)] = found
-                pending += self._remember(found)
+                self._remember(path, found)
+                pending += list_parts(path, found)
 
-    def _remember(self, found: Any) -> list[Any]:
-        """Note the content of one object, and return what it reaches."""
+    def _remember(self, path: str, found: Any) -> None:
+        """Note the content of one object."""
         if isinstance(found, torch.Tensor):
-            return self._remember_tensor(found)
-        if isinstance(found, (list, set, MutableMapping, np.ndarray)) and hasattr(found, "copy"):
-            self._contents.append((found, found.copy()))
-        return _list_parts(found)
+            if found.layout is torch.strided and found.device.type == "cpu":
+                self._tensors.append(_KeptTensor(path, found))
+        elif (content := read_content(found)) is not None:
+            self._contents.append((path, found, content))
 
-    def _remember_tensor(self, tensor: torch.Tensor) -> list[Any]:
-        if tensor.layout is not torch.strided or tensor.device.type != "cpu":
-            return []
-        alias = tensor.detach()
-        grad = tensor.grad if tensor.is_leaf else None
-        self._tensors.append((tensor, alias, alias.clone(), grad, tensor.requires_grad))
-        return [tensor.__dict__] if getattr(tensor, "__dict__", None) else []
+    def list_changes(self) -> list[Change]:
+        """Return what has changed, but for tensors and what torch itself keeps of modules."""
+        changes = [
+            Change(part, before, after)
+            for path, found, content in self._contents
+            for part, before, after in list_changes(path, found, content)
+            if not (isinstance(before, _VALUES) and before == after)
+        ]
+        tensors = [
+            Change(tensor.path, "one content", "another")
+            for tensor in self._tensors
+            if id(tensor.tensor) not in self._known and tensor.has_changed
+        ]
+        return [*self._settings.list_changes(), *tensors, *changes]
 
     def restore(self) -> None:
         """Put everything back."""
-        with torch.no_grad():
-            for tensor, alias, content, grad, requires_grad in self._tensors:
-                if tensor.data_ptr() != alias.data_ptr() or tensor.shape != alias.shape:
-                    tensor.data = alias
-                if alias.numel() and not torch.equal(alias, content):
-                    alias.copy_(content)
-                if tensor.is_leaf:
-                    tensor.grad = grad
-                    tensor.requires_grad_(requires_grad)
-        for found, content in self._contents:
-            _put_back(found, content)
+        self.restore_tensors()
+        for _, found, content in self._contents:
+            write_content(found, content)
         self._settings.restore()
 
+    def restore_tensors(self) -> None:
+        """Put the tensors of the model back, and the generators; its other attributes stay."""
+        with torch.no_grad():
+            for tensor in self._tensors:
+                tensor.restore()
+        for path, found, content in self._contents:
+            if path.endswith(("._parameters", "._buffers")):
+                write_content(found, content)
+        self._settings.restore()
 
-def _list_parts(found: Any) -> list[Any]:
-    """Return the objects that one object consists of."""
-    parts: list[Any] = []
-    if isinstance(found, (ModuleType, type, BuiltinFunctionType, np.ndarray)):
-        return parts
-    if isinstance(found, MutableMapping):
-        parts = list(found.values())
-    elif isinstance(found, (list, set, tuple)):
-        parts = list(found)
-    elif isinstance(found, MethodType):
-        parts = [found.__self__, found.__func__]
-    elif isinstance(found, FunctionType):
-        parts = [*_get_cells(found), *(found.__defaults__ or ())]
-    if isinstance(getattr(found, "__dict__", None), dict):
-        parts.append(found.__dict__)
-    return parts
-
-
-def _get_cells(function: FunctionType) -> list[Any]:
-    return [cell.cell_contents for cell in function.__closure__ or () if _is_full(cell)]
+    def forget(self, is_forgotten: Callable[[Any], bool]) -> None:
+        """Put back the entries of mappings that have become something that is to be forgotten."""
+        for _, found, content in self._contents:
+            if isinstance(found, MutableMapping):
+                for key, value in list(found.items()):
+                    if value is not content.get(key) and is_forgotten(value):
+                        del found[key]
+                        found.update({key: content[key]} if key in content else {})
 
 
-def _is_full(cell: Any) -> bool:
-    try:
-        cell.cell_contents  # noqa: B018 - raises where the cell is empty
-    except ValueError:
-        return False
-    return True
+def _list_roots(recipe: Recipe) -> list[tuple[str, Any]]:
+    if isinstance(recipe, InferenceRecipe):
+        return [("model", recipe.model), ("forward", recipe.forward)]
+    return [("model", recipe.model), ("loss", recipe.loss), ("optimizer", recipe.optimizer)]
 
 
-def _put_back(found: Any, content: Any) -> None:
-    """Make the content of an array, a list, a set or a mapping what it was."""
-    if isinstance(found, np.ndarray):
-        if found.flags.writeable:
-            found[...] = content
-    elif isinstance(found, list):
-        found[:] = content
-    else:
-        same = len(found) == len(content) and all(
-            a is b for a, b in zip(found, content, strict=True)
+def _get_memory(tensor: torch.Tensor) -> int:
+    memory: int = tensor.untyped_storage()._cdata  # noqa: SLF001 - the identity of the storage
+    return memory
+
+
+class _KeptTensor:
+    """A tensor, with its content and its place in memory."""
+
+    def __init__(self, path: str, tensor: torch.Tensor) -> None:
+        self.path, self.tensor = path, tensor
+        self._alias = tensor.detach()
+        self._content = self._alias.clone()
+        self._grad = tensor.grad if tensor.is_leaf else None
+        self._requires_grad = tensor.requires_grad
+
+    @property
+    def has_changed(self) -> bool:
+        """Whether what lies in the tensor's memory is not what it was."""
+        before, now = self._content, self._alias
+        return not torch.equal(before, now) and not torch.equal(
+            before.nan_to_num(), now.nan_to_num()
         )
-        if isinstance(found, MutableMapping) and same:
-            same = all(found[key] is content[key] for key in content)
-        if not same:
-            found.clear()
-            found.update(content)
+
+    def restore(self) -> None:
+        """Put the tensor back where it was, with what was in it."""
+        tensor, alias = self.tensor, self._alias
+        if _get_memory(tensor) != _get_memory(alias) or tensor.shape != alias.shape:
+            tensor.data = alias
+        if self.has_changed:
+            alias.copy_(self._content)
+        if tensor.is_leaf:
+            tensor.grad = self._grad
+            tensor.requires_grad_(self._requires_grad)
 
 
 class _Settings:
@@ -137,6 +163,16 @@ class _Settings:
         self._python = random.getstate()
         self._dtype = torch.get_default_dtype()
         self._grad = torch.is_grad_enabled()
+
+    def list_changes(self) -> list[Change]:
+        """Return the generators of the process that were drawn from, but for torch's own."""
+        found = []
+        if random.getstate() != self._python:
+            found.append(Change("Python's random", None, None))
+        now = np.random.get_state()  # noqa: NPY002 - likewise
+        if any(not np.array_equal(a, b) for a, b in zip(now, self._numpy, strict=True)):
+            found.append(Change("numpy's random", None, None))
+        return found
 
     def restore(self) -> None:
         torch.set_rng_state(self._torch)

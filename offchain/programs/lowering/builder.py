@@ -48,6 +48,9 @@ class Builder:
     Args:
         seed: key of every random operator.
         first_constant: index of the state slot of the first constant tensor.
+
+    Attributes:
+        stream: the stream of the next random operator.
     """
 
     def __init__(self, seed: int, first_constant: int) -> None:
@@ -59,7 +62,7 @@ class Builder:
         self._constant_numbers: dict[tuple[DType, tuple[int, ...], bytes], int] = {}
         self._first_constant = first_constant
         self._seed = seed
-        self._stream = 0
+        self.stream = 0
         self._numbers: dict[Node, int] = {}
         self._taken: set[str] = set()
         self._prefix = self._line = ""
@@ -205,9 +208,9 @@ class Builder:
             DType.FLOAT32,
             tuple(shape),
             seed=self._seed,
-            stream=self._stream,
+            stream=self.stream,
         )
-        self._stream += 1
+        self.stream += 1
         return self.emit(node, "uniform")
 
 

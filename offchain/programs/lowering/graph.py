@@ -1,6 +1,7 @@
 """Lowering of a whole traced graph, with refusals that name the operator and the user's line."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from operator import attrgetter, getitem
 from typing import Any
 
@@ -26,7 +27,7 @@ MAX_TENSOR_BYTES = 1 << 63
 DATA_DEPENDENT = "the program would depend on data; use where, or a fixed shape"
 
 DRAW = "moot_draw"
-"""Where a traced node's custom data holds the number of the draw that it belongs to."""
+"""Where a traced node's custom data holds the draw that it belongs to, (number, call)."""
 
 Lowered = View | tuple[View | None, ...] | None
 
@@ -67,6 +68,12 @@ def _operator_of(node: Node) -> str:
     return str(node.meta.get("original_aten") or node.target)
 
 
+def _get_draw(node: Node) -> tuple[int, int] | None:
+    """Return the draw that a traced node belongs to."""
+    draw: tuple[int, int] | None = node.meta.get("custom", {}).get(DRAW)
+    return draw
+
+
 def _explain(node: Node) -> str:
     """Return why an operator without a rule is refused."""
     tags = getattr(node.target, "tags", ())
@@ -94,6 +101,9 @@ class GraphLowering:
         self._module = module
         self._values: dict[Node, Lowered] = {}
         self.spans: dict[str, tuple[int, int]] = {}
+        self._calls: dict[int, int] = {}
+        self._first_streams: dict[int, int] = {}
+        self._next_streams: dict[int, int] = {}
         self.draws: dict[int | str, tuple[View, ...]] = {}
 
     def run(self, inputs: Sequence[View]) -> list[View]:
@@ -114,12 +124,14 @@ class GraphLowering:
     def _record(self, node: Node, first: int) -> None:
         """Note what a traced node has emitted, and whether it draws random numbers."""
         self.spans[node.name] = (first, len(self._builder.nodes))
-        draw = node.meta.get("custom", {}).get(DRAW)
+        draw = _get_draw(node)
         if draw is not None and node.target is not getitem:
             value = self._values[node]
             views = value if isinstance(value, tuple) else (value,)
             drawn = tuple(view for view in views if view is not None)
-            self.draws[draw] = drawn
+            number, call = draw
+            if self._calls.setdefault(number, call) == call:
+                self.draws[number] = drawn
             if torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ()):
                 self.draws[node.name] = drawn
 
@@ -150,12 +162,29 @@ class GraphLowering:
         tensors = expected if isinstance(expected, (tuple, list)) else [expected]
         metas = [meta_of(t) if isinstance(t, torch.Tensor) else None for t in tensors]
         self._builder.begin(node.name, line, [meta for meta in metas if meta])
-        result = rule(self._builder, *self._arguments(node.args), **self._arguments(node.kwargs))
+        args, kwargs = self._arguments(node.args), self._arguments(node.kwargs)
+        with self._drawing(node):
+            result = rule(self._builder, *args, **kwargs)
         views = result if isinstance(result, tuple) else (result,)
         for view, meta in zip(views, metas, strict=False):
             assert view is None or meta == (view.dtype, view.shape), (node.format_node(), view)
         self._builder.finish(next((view for view in views if view is not None), None))
         return result
+
+    @contextmanager
+    def _drawing(self, node: Node) -> Iterator[None]:
+        """Let an operator that repeats a draw have the streams of the first one."""
+        draw = _get_draw(node)
+        if draw is None:
+            yield
+            return
+        number, call = draw
+        following = self._builder.stream
+        first = self._first_streams.setdefault(number, following)
+        self._builder.stream = self._next_streams.get(call, first)
+        yield
+        self._next_streams[call] = self._builder.stream
+        self._builder.stream = max(following, self._builder.stream)
 
     def _arguments(self, value: Any) -> Any:
         if isinstance(value, Node):
