@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch._subclasses.fake_tensor import FakeTensor
 
 from tests.corpus.judge import Judgement, judge
 from tests.corpus.rows import ask, learn, ramp
@@ -35,9 +36,7 @@ def test_the_table_is_whole() -> None:
 
 
 class _Wrong(torch.autograd.Function):
-    """A square whose gradient is that of a cube when autograd records it for eager torch only."""
-
-    calls = 0
+    """A square whose gradient is another one where it is traced."""
 
     @staticmethod
     def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
@@ -47,18 +46,17 @@ class _Wrong(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: torch.Tensor) -> torch.Tensor:
-        """Return another gradient each time."""
+        """Return twice the gradient times x, and three times where elements are not known."""
         (x,) = ctx.saved_tensors
-        _Wrong.calls += 1
-        return gradients[0] * x * _Wrong.calls
+        return gradients[0] * x * (3 if isinstance(gradients[0], FakeTensor) else 2)
 
 
 X = ramp(3, 4)
 
 
 def test_a_wrong_gradient_is_seen() -> None:
-    """A program whose gradient is not the one that eager torch has is judged wrong."""
-    judgement = judge(learn("another gradient each time", _Wrong.apply, X), trust=True)
+    """A program whose gradient is not the one that eager torch has is judged wrong, if trusted."""
+    judgement = judge(learn("another gradient where it is traced", _Wrong.apply, X), trust=True)
     assert judgement.outcome == "wrong"
     assert "parameter.input_0" in judgement.message
 

@@ -1,5 +1,6 @@
 """Hidden state: what a step keeps for the next one outside of parameters and buffers."""
 
+import warnings
 from collections.abc import Iterator, Sequence
 
 import torch
@@ -40,7 +41,9 @@ def find_hidden_state(
         lambda value: isinstance(value, FakeTensor) and not draft.record.depends_on_inputs(value)
     )
     stale = {id(t): path for change in changes for path, t in _list_tensors(change)}
-    again = record(recipe, get_initial_state(recipe), batch, stale)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # they were heard at the first tracing
+        again = record(recipe, get_initial_state(recipe), batch, stale)
     return None if again.describe() == draft.record.describe() else changes
 
 
