@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from offchain.commitments.tensors import Array
 from offchain.errors import CaptureError
 from offchain.programs.capture.batches import as_tensors, bind_batch, check_repeatable
-from offchain.programs.capture.draft import Draft, check_recipe, make_draft
+from offchain.programs.capture.draft import Draft, check_batch, check_recipe, make_draft
 from offchain.programs.capture.eager import warm_up
 from offchain.programs.capture.keeping import Memory, kept
 from offchain.programs.capture.rehearsal import rehearse
@@ -49,6 +49,7 @@ def capture(recipe: Recipe, *, trust: bool = False) -> Captured:
     """
     check_recipe(recipe)
     first = get_batch(recipe, 0)
+    check_batch(recipe, first)
     if not trust:
         with kept(recipe):
             warm_up(recipe, first)

@@ -89,6 +89,11 @@ def check_recipe(recipe: Recipe) -> None:
     check_memory(tensors)
 
 
+def check_batch(recipe: Recipe, batch: Sequence[torch.Tensor]) -> tuple[Slot, ...]:
+    """Return the slots of a batch; `CaptureError` where the arithmetic has none."""
+    return make_slots(dict(zip(name_batch(recipe, len(batch)), batch, strict=True)))
+
+
 def make_draft(recipe: Recipe, batch: Sequence[torch.Tensor]) -> Draft:
     """Return the program of one step of a recipe, traced on a batch.
 
@@ -98,7 +103,7 @@ def make_draft(recipe: Recipe, batch: Sequence[torch.Tensor]) -> Draft:
     """
     state = get_initial_state(recipe)
     known = make_slots(state)
-    inputs = make_slots(dict(zip(name_batch(recipe, len(batch)), batch, strict=True)))
+    inputs = check_batch(recipe, batch)
     traced = trace(recipe, state, batch)
     builder = Builder(recipe.seed, len(known))
     sources = [

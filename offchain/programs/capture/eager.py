@@ -1,5 +1,6 @@
 """One step of a recipe in ordinary torch: the user's module, its autograd, tensors that change."""
 
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -68,7 +69,8 @@ def warm_up(recipe: Recipe, batch: Sequence[torch.Tensor]) -> None:
     """
     function = recipe.loss if isinstance(recipe, TrainingRecipe) else recipe.forward
     size = len(batch) // count_batches(recipe)
-    with torch.no_grad():
+    with torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # they are heard when the step is traced
         function(recipe.model, *(tensor.clone() for tensor in batch[:size]))
 
 
