@@ -409,3 +409,24 @@ def test_it_is_refused_in_one_line(name: str, trust: bool) -> None:  # noqa: FBT
     with pytest.raises(CaptureError, match=message) as refused:
         capture(make(), trust=trust)
     assert "\n" not in str(refused.value)
+
+
+def test_the_model_is_as_it_was() -> None:
+    """Capture leaves attributes, buffers, gradients, modes and generators as it found them."""
+    torch.manual_seed(0)
+    model = Caching()
+    model.linear.weight.grad = torch.ones(3, 3)
+    model.linear.bias.requires_grad_(requires_grad=False)
+    tensors = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    parameters = dict(model.named_parameters())
+    states = torch.get_rng_state(), random.getstate(), np.random.get_state()[1].tolist()  # type: ignore[union-attr, index]  # noqa: NPY002 - the global one
+    capture(make_recipe(model))
+    assert model.table is None
+    assert model.linear.weight.grad is not None
+    assert model.linear.weight.grad.tolist() == [[1.0] * 3] * 3
+    assert all(dict(model.named_parameters())[name] is p for name, p in parameters.items())
+    assert all(torch.equal(tensors[name], t) for name, t in model.state_dict().items())
+    assert (model.training, model.linear.bias.requires_grad) == (True, False)
+    after = torch.get_rng_state(), random.getstate(), np.random.get_state()[1].tolist()  # type: ignore[union-attr, index]  # noqa: NPY002 - likewise
+    assert torch.equal(states[0], after[0])
+    assert states[1:] == after[1:]

@@ -1,6 +1,6 @@
 """Functions that tell the sign of zero, choose between numbers and NaN, or scale by hand."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -64,6 +64,11 @@ def round_decimals(x: Tensor, *, decimals: int) -> Tensor:
     return (x * scale).round() / scale if decimals > 0 else (x / scale).round() * scale
 
 
+def zeros(size: Sequence[int], **options: Any) -> Tensor:
+    """Return zeros, as the gradient of a sign has them."""
+    return torch.zeros(size, **options)
+
+
 SIGNS: Mapping[str, Callable[..., Any]] = {
     "aten.signbit.default": signbit,
     "aten.copysign.Tensor": copysign,
@@ -73,5 +78,6 @@ SIGNS: Mapping[str, Callable[..., Any]] = {
     "aten.hypot.default": hypot,
     "aten.angle.default": angle,
     "aten.round.decimals": round_decimals,
+    "aten._efficientzerotensor.default": zeros,
 }
 """ATen overload -> decomposition."""

@@ -74,7 +74,6 @@ CREATION: Mapping[str, Rule] = {
     "aten.new_full.default": lambda b, _, __, value, **___: _fill(b, value),
     "aten.fill.Scalar": full,
     "aten.scalar_tensor.default": scalar_tensor,
-    "aten._efficientzerotensor.default": lambda b, *_, **__: _fill(b, 0),
     **{
         f"aten.{name}{suffix}.default": partial(fixed, value=value)
         for name, value in (("zeros", 0), ("ones", 1))
