@@ -25,6 +25,7 @@ from torch.utils._mode_utils import no_dispatch
 
 from offchain.programs.decompositions.table import EARLY, compose, find_overload
 from offchain.programs.escapes import refuse_escapes
+from offchain.programs.folding import fold_constants
 from offchain.programs.guards import spoil
 from offchain.programs.lines import LineTracker
 from offchain.programs.lowering.graph import DATA_DEPENDENT, refusal
@@ -131,6 +132,7 @@ def trace(recipe: Recipe, state: Tensors, batch: Sequence[torch.Tensor]) -> Trac
         pure = functionalize(replay, remove="mutations")
         flatten = _make_graph(pure, decomposition_table=get_decompositions())
         flat_graph = flatten(*state.values(), *batch)
+    fold_constants(flat_graph)
     flat_graph.graph.eliminate_dead_code()
     return Traced(flat_graph, recorded.gradients, recorded)
 

@@ -24,8 +24,10 @@ def _adapt(kind: str, **settings: Any) -> torch.nn.Module:
     return adapted
 
 
-def _adapter(name: str, kind: str, *, rate: float = 8.0, **settings: Any) -> Kind:
-    return Kind(name, partial(_adapt, kind, **settings), predict, rate=rate)
+def _adapter(
+    name: str, kind: str, *, rate: float = 8.0, refusal: str = "", **settings: Any
+) -> Kind:
+    return Kind(name, partial(_adapt, kind, **settings), predict, rate=rate, refusal=refusal)
 
 
 KINDS = (
@@ -42,5 +44,5 @@ KINDS = (
     _adapter("prefix-tuning", "PrefixTuning", num_virtual_tokens=2),
     _adapter("prompt-tuning", "PromptTuning", num_virtual_tokens=2),
     _adapter("p-tuning", "PromptEncoder", num_virtual_tokens=2, encoder_hidden_size=8),
-    _adapter("loha", "LoHa", r=2, target_modules=LINEAR),
+    _adapter("loha", "LoHa", r=2, target_modules=LINEAR, refusal="set module_dropout to 0"),
 )

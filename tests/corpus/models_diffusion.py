@@ -38,8 +38,20 @@ def _loss(output: Any) -> torch.Tensor:
     return mean_square(output.sample - 0.5)
 
 
-def _kind(name: str, inputs: Callable[[torch.Generator], Inputs], **settings: Any) -> Kind:
-    return Kind(name, partial(_build, name, **settings), inputs, _loss)
+POSITIONS = {
+    "img_ids": torch.cartesian_prod(torch.zeros(1), torch.arange(2.0), torch.arange(2.0)),
+    "txt_ids": torch.zeros(3, 3),
+}
+"""Where the patches and the tokens of Flux are, which never changes."""
+
+
+def _kind(
+    name: str,
+    inputs: Callable[[torch.Generator], Inputs],
+    options: dict[str, Any] | None = None,
+    **settings: Any,
+) -> Kind:
+    return Kind(name, partial(_build, name, **settings), inputs, _loss, options or {})
 
 
 def _rename(generator: torch.Generator, **shapes: Any) -> Inputs:
@@ -56,12 +68,7 @@ def _label(generator: torch.Generator) -> Inputs:
 def _flow(generator: torch.Generator) -> Inputs:
     shapes = {"hidden_states": (4, 8), "encoder_hidden_states": (3, 8), "pooled_projections": (8,)}
     inputs = {k: torch.randn(2, *shape, generator=generator) for k, shape in shapes.items()}
-    positions = torch.cartesian_prod(torch.zeros(1), torch.arange(2.0), torch.arange(2.0))
-    return inputs | {
-        "timestep": torch.rand(2, generator=generator),
-        "img_ids": positions,
-        "txt_ids": torch.zeros(3, 3),
-    }
+    return inputs | {"timestep": torch.rand(2, generator=generator)}
 
 
 KINDS = (
@@ -130,6 +137,7 @@ KINDS = (
     _kind(
         "FluxTransformer2DModel",
         _flow,
+        POSITIONS,
         in_channels=8,
         num_layers=1,
         num_single_layers=1,

@@ -59,15 +59,16 @@ def translate(generator: torch.Generator) -> Inputs:
     return {"input_ids": tokens(generator), "labels": tokens(generator, 5)}
 
 
-def decoder(name: str, head: str, **settings: Any) -> Kind:
+def decoder(name: str, head: str, refusal: str = "", **settings: Any) -> Kind:
     """Return a kind that predicts the next token."""
-    return Kind(name, partial(build, name, f"{head}ForCausalLM", **settings), predict)
+    make = partial(build, name, f"{head}ForCausalLM", **settings)
+    return Kind(name, make, predict, refusal=refusal)
 
 
-def encoder(name: str, head: str, length: int = 6, **settings: Any) -> Kind:
+def encoder(name: str, head: str, length: int = 6, refusal: str = "", **settings: Any) -> Kind:
     """Return a kind that finds masked tokens."""
     make = partial(build, name, f"{head}ForMaskedLM", **settings)
-    return Kind(name, make, partial(fill, length=length))
+    return Kind(name, make, partial(fill, length=length), refusal=refusal)
 
 
 def pair(name: str, head: str, **settings: Any) -> Kind:
@@ -135,6 +136,7 @@ DECODERS = (
     decoder(
         "llama4_text",
         "Llama4",
+        "aten.polar.default",  # its positions are complex numbers, of a buffer
         **GROUPED,
         num_local_experts=4,
         num_experts_per_tok=1,
@@ -181,7 +183,7 @@ ENCODERS = (
     encoder("electra", "Electra", **SIZES, embedding_size=8),
     encoder("distilbert", "DistilBert", **SIZES, hidden_dim=24),
     encoder("xlm-roberta", "XLMRoberta", **SIZES),
-    encoder("longformer", "Longformer", 8, **SIZES, attention_window=4),
+    encoder("longformer", "Longformer", 8, "would depend on data", **SIZES, attention_window=4),
     encoder(
         "big_bird",
         "BigBird",

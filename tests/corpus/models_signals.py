@@ -103,9 +103,9 @@ def _forecast_patches(generator: torch.Generator) -> Inputs:
     }
 
 
-def _series(name: str, head: str, **settings: Any) -> Kind:
+def _series(name: str, head: str, refusal: str = "", **settings: Any) -> Kind:
     make = partial(build, name, f"{head}ForPrediction", **SERIES, **settings)
-    return Kind(name, make, _forecast)
+    return Kind(name, make, _forecast, refusal=refusal)
 
 
 KINDS = (
@@ -140,7 +140,7 @@ KINDS = (
     ),
     _series("time_series_transformer", "TimeSeriesTransformer"),
     _series("informer", "Informer"),
-    _series("autoformer", "Autoformer", moving_average=3, label_length=4),
+    _series("autoformer", "Autoformer", "top_k_delays_index", moving_average=3, label_length=4),
     Kind(
         "patchtst",
         partial(
