@@ -44,5 +44,5 @@ KINDS = (
     _adapter("prefix-tuning", "PrefixTuning", num_virtual_tokens=2),
     _adapter("prompt-tuning", "PromptTuning", num_virtual_tokens=2),
     _adapter("p-tuning", "PromptEncoder", num_virtual_tokens=2, encoder_hidden_size=8),
-    _adapter("loha", "LoHa", r=2, target_modules=LINEAR, refusal="set module_dropout to 0"),
+    _adapter("loha", "LoHa", r=2, target_modules=LINEAR, refusal="torch.rand(1) > module_dropout"),
 )
