@@ -40,6 +40,7 @@ def tell_plans() -> Iterator[list[Call]]:
     for outcome in (0, 1, 2):
         yield _tell_revival(outcome)
     yield _tell_two_silences()
+    yield _tell_released_winner()
 
 
 def make_table(*lies: Lie | None, size: Size = SIZE, **changes: Any) -> Table:
@@ -397,6 +398,23 @@ def _tell_two_silences() -> list[Call]:
     table.tape.block = max(board.position.deadline for _, board in waiting) + 1
     for pair, board in waiting:
         table.tape.call("timeout", CLIENT, pair, board.position)
+    _finish(table)
+    return table.tape.calls
+
+
+def _tell_released_winner() -> list[Call]:
+    """A member wins a prize by a ruling, and the verifier is silent about its next match."""
+    changes: dict[str, Any] = {"leaf_mode": LeafMode.OPERATOR, "verifier": VERIFIER}
+    table = make_table(*(RUNS[lie] for lie in (0, 1, 1)), **changes)
+    winner, loser, other = table.seats
+    table.begin()
+    _rule(table, winner, loser, 0)
+    pair = table.meet(winner, other)
+    table.play(Phase.VERIFIER, is_bent=False)
+    board = table.boards[pair]
+    table.tape.block = board.position.deadline + 1
+    table.call("timeout", CLIENT, pair, board.position)
+    assert table.tape.store.members[0, winner].prizes == 1
     _finish(table)
     return table.tape.calls
 
