@@ -259,6 +259,7 @@ def creation_calls() -> Iterator[Call]:
     yield call(aten.multinomial.default, Y.abs(), 1)
     yield call(aten.multinomial.default, Y.abs(), 2)
     yield call(lambda x: x + torch.tensor([1.0, 2, 3, 4]), X)  # lift_fresh_copy
+    yield call(torch.linalg.inv, Y[:3, :3] + 2 * torch.eye(3))  # _linalg_check_errors
     yield call(aten._assert_async.msg, T[0, 0], "message")  # noqa: SLF001 - ATen's name
 
 

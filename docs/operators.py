@@ -53,6 +53,10 @@ disputed.
   and 64-bit and 16-bit floats.
 - **Divisions with a remainder** (`fmod`, `remainder`, `div` rounded down) are exact for every
   quotient, as C's `fmod` is: stages of fused products take 24 bits of the quotient off each.
+- **Complex numbers** are pairs of float32 parts inside a program; state and batch are real. Fourier
+  transforms are products with matrices of cosines and sines, up to 2,048 elements.
+- **Small linear systems** (inverse, solve, determinant, Cholesky, triangular) are eliminations,
+  written out for up to 64 rows. QR, LU, eigenvalues and singular values are refused.
 - **Inverse functions** are compositions (`offchain/programs/decompositions/inverse.py`). They are
   off by at most 2 units of the last place (atan, atan2, acos, asinh, atanh, log10, erfinv, hypot),
   or 3 (asin, acosh). Zeros keep their sign; infinities and NaN are IEEE 754's.

@@ -17,9 +17,11 @@ X = torch.tensor([[0.5, -0.25], [0.75, 0.125]])
 POSITIONS = torch.tensor([0, 1])
 
 MISSING: dict[str, Callable[[torch.Tensor], Any]] = {
-    "_linalg_det": torch.linalg.det,
-    "linalg_inv_ex": torch.linalg.inv,
-    "_fft_r2c": torch.fft.fft,
+    "special_i0e": torch.special.i0e,
+    "_linalg_eigh": torch.linalg.eigh,
+    "_linalg_svd": torch.linalg.svd,
+    "linalg_qr": torch.linalg.qr,
+    "nextafter": lambda x: torch.nextafter(x, x + 1),
 }
 
 BY_DATA: dict[str, Callable[[torch.Tensor], Any]] = {

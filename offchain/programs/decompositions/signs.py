@@ -76,7 +76,6 @@ SIGNS: Mapping[str, Callable[..., Any]] = {
     "aten.fmax.default": fmax,
     "aten.fmin.default": fmin,
     "aten.hypot.default": hypot,
-    "aten.angle.default": angle,
     "aten.round.decimals": round_decimals,
     "aten._efficientzerotensor.default": zeros,
 }

@@ -10,11 +10,13 @@ from torch._C import DispatchKey
 from torch._ops import OpOverload
 
 from offchain.programs.decompositions.alignments import ALIGNMENTS
+from offchain.programs.decompositions.complex_numbers import COMPLEX
 from offchain.programs.decompositions.counting import COUNTING
 from offchain.programs.decompositions.distances import DISTANCES
 from offchain.programs.decompositions.drawing import DRAWING
 from offchain.programs.decompositions.embeddings import BAGS, EMBEDDINGS
 from offchain.programs.decompositions.experts import EXPERTS
+from offchain.programs.decompositions.fourier import FOURIER
 from offchain.programs.decompositions.gamma import GAMMA
 from offchain.programs.decompositions.inverse import INVERSE
 from offchain.programs.decompositions.margins import MARGINS
@@ -23,11 +25,13 @@ from offchain.programs.decompositions.quantization import QUANTIZATION
 from offchain.programs.decompositions.resampling import RESAMPLING
 from offchain.programs.decompositions.selection import MASKED, SELECTION
 from offchain.programs.decompositions.signs import SIGNS
+from offchain.programs.decompositions.solvers import SOLVERS, SYSTEMS
 from offchain.programs.decompositions.statistics import STATISTICS
 from offchain.programs.decompositions.strides import STRIDES
 
 DECOMPOSITIONS: Mapping[str, Callable[..., Any]] = {
     **COUNTING,
+    **FOURIER,
     **EXPERTS,
     **GAMMA,
     **DRAWING,
@@ -36,7 +40,9 @@ DECOMPOSITIONS: Mapping[str, Callable[..., Any]] = {
     **QUANTIZATION,
     **SELECTION,
     **SIGNS,
+    **SOLVERS,
     **STRIDES,
+    **COMPLEX,
 }
 """ATen overload -> decomposition of it, and of its gradient if that is an operator."""
 
@@ -48,6 +54,7 @@ COMPOSITIONS: Mapping[str, Callable[..., Any]] = {
     **MASKED,
     **RESAMPLING,
     **STATISTICS,
+    **SYSTEMS,
 }
 """ATen overload -> composition that autograd sees, so that its gradient follows from its parts."""
 

@@ -96,6 +96,8 @@ CREATION: Mapping[str, Rule] = {
     **{f"aten.eye.{o}": eye for o in ("default", "m")},
     "aten.tril_indices.default": partial(triangle_indices, is_lower=True),
     "aten.triu_indices.default": partial(triangle_indices, is_lower=False),
-    "aten._assert_async.msg": lambda *_: None,
+    **dict.fromkeys(
+        ("aten._assert_async.msg", "aten._linalg_check_errors.default"), lambda *_, **__: None
+    ),
 }
 """ATen overload -> rule."""

@@ -12,6 +12,7 @@ from torch.fx import GraphModule, Node
 from offchain.arithmetic.functions import DType
 from offchain.errors import CaptureError
 from offchain.programs.lowering.builder import Builder, Meta, RefusalError
+from offchain.programs.lowering.pairs import Pair, holds_pair, lower_pairs
 from offchain.programs.lowering.table import RULES
 from offchain.programs.lowering.views import View
 
@@ -29,7 +30,7 @@ DATA_DEPENDENT = "the program would depend on data; use where, or a fixed shape"
 DRAW = "moot_draw"
 """Where a traced node's custom data holds the draw that it belongs to, (number, call)."""
 
-Lowered = View | tuple[View | None, ...] | None
+Lowered = View | Pair | tuple[View | Pair | None, ...] | None
 
 
 def describe_type(dtype: torch.dtype) -> str:
@@ -48,6 +49,13 @@ def meta_of(tensor: torch.Tensor) -> Meta:
     if int(np.prod([1, *meta.shape], dtype=object)) * meta.dtype.width >= MAX_TENSOR_BYTES:
         raise RefusalError(f"a tensor of shape {meta.shape} reaches 2^63 bytes")
     return meta
+
+
+def _meta_of_part(tensor: torch.Tensor) -> Meta:
+    """Return a traced tensor's type and shape, or those of the parts of a complex one."""
+    if tensor.dtype is torch.complex64:
+        return Meta(DType.FLOAT32, tuple(tensor.shape))
+    return meta_of(tensor)
 
 
 def refusal(message: str, operator: str, line: str) -> CaptureError:
@@ -128,7 +136,7 @@ class GraphLowering:
         if draw is not None and node.target is not getitem:
             value = self._values[node]
             views = value if isinstance(value, tuple) else (value,)
-            drawn = tuple(view for view in views if view is not None)
+            drawn = tuple(view for view in views if isinstance(view, View))
             number, call = draw
             if self._calls.setdefault(number, call) == call:
                 self.draws[number] = drawn
@@ -148,27 +156,36 @@ class GraphLowering:
         except RefusalError as error:
             raise refusal(str(error), _operator_of(node), line) from error
 
-    def _constant(self, node: Node, line: str) -> View:
+    def _constant(self, node: Node, line: str) -> View | Pair:
         tensor: torch.Tensor = attrgetter(str(node.target))(self._module)
-        meta_of(tensor)
+        _meta_of_part(tensor)
         self._builder.begin(node.name, line)
+        if tensor.is_complex():
+            parts = torch.view_as_real(tensor.detach().resolve_conj()).unbind(-1)
+            return Pair(*(self._builder.tensor(part.contiguous().numpy()) for part in parts))
         return self._builder.tensor(tensor.detach().contiguous().numpy())
 
     def _call(self, node: Node, line: str) -> Lowered:
-        rule = RULES.get(str(node.target))
-        if rule is None:
-            raise RefusalError(_explain(node))
         expected = node.meta.get("val")
         tensors = expected if isinstance(expected, (tuple, list)) else [expected]
-        metas = [meta_of(t) if isinstance(t, torch.Tensor) else None for t in tensors]
+        metas = [_meta_of_part(t) if isinstance(t, torch.Tensor) else None for t in tensors]
+        args, options = self._arguments(node.args), self._arguments(node.kwargs)
+        is_complex = any(isinstance(t, torch.Tensor) and t.is_complex() for t in tensors)
         self._builder.begin(node.name, line, [meta for meta in metas if meta])
-        args, kwargs = self._arguments(node.args), self._arguments(node.kwargs)
-        with self._drawing(node):
-            result = rule(self._builder, *args, **kwargs)
-        views = result if isinstance(result, tuple) else (result,)
-        for view, meta in zip(views, metas, strict=False):
-            assert view is None or meta == (view.dtype, view.shape), (node.format_node(), view)
-        self._builder.finish(next((view for view in views if view is not None), None))
+        result: Lowered
+        if is_complex or holds_pair((args, options)):
+            result = lower_pairs(self._builder, str(node.target), args, options)
+        elif (rule := RULES.get(str(node.target))) is None:
+            raise RefusalError(_explain(node))
+        else:
+            with self._drawing(node):
+                result = rule(self._builder, *args, **options)
+        values = result if isinstance(result, tuple) else (result,)
+        for value, meta in zip(values, metas, strict=False):
+            views = value.views if isinstance(value, Pair) else (value,)
+            for view in views:
+                assert view is None or meta == (view.dtype, view.shape), (node.format_node(), view)
+        self._builder.finish(next((v for v in values if isinstance(v, View)), None))
         return result
 
     @contextmanager

@@ -18,6 +18,7 @@ from offchain.programs.lowering.elementwise import ELEMENTWISE
 from offchain.programs.lowering.indexing import INDEXING
 from offchain.programs.lowering.normalization import NORMALIZATION
 from offchain.programs.lowering.padding import PADDING
+from offchain.programs.lowering.pairs import PAIRS
 from offchain.programs.lowering.pooling import POOLING
 from offchain.programs.lowering.randomness import RANDOMNESS
 from offchain.programs.lowering.reductions import REDUCTIONS
@@ -53,7 +54,7 @@ def get_decompositions() -> Mapping[Any, Callable[..., Any]]:
     theirs = {
         overload: decomposition
         for overload, decomposition in known.items()
-        if isinstance(overload, OpOverload) and str(overload) not in RULES
+        if isinstance(overload, OpOverload) and str(overload) not in {*RULES, *PAIRS}
     }
     ours = {find_overload(name): function for name, function in DECOMPOSITIONS.items()}
     return {**theirs, **ours}
