@@ -109,7 +109,6 @@ MODELS: dict[str, tuple[dict[str, str], str]] = {
         {"body": "x = x + torch.rand(2, 4, generator=torch.Generator())"},
         "it draws from a generator; leave that out, and the recipe's seed draws",
     ),
-    "quantized": ({"body": "x = torch.quantize_per_tensor(x, 1, 0, torch.quint8)"}, "no rule"),
     "sparse": ({"body": "x = x.to_sparse().to_dense()"}, "no rule expresses this operator"),
     "named": ({"body": "x = x.rename('a', 'b')"}, "`x = x.rename('a', 'b')` raised"),
     "arrays": ({"batch": "import numpy; x = numpy.ones(4)"}, "has a ndarray in it"),
