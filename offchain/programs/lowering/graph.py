@@ -131,7 +131,11 @@ class GraphLowering:
 
     def _record(self, node: Node, first: int) -> None:
         """Note what a traced node has emitted, and whether it draws random numbers."""
-        self.spans[node.name] = (first, len(self._builder.nodes))
+        last = len(self._builder.nodes)
+        lowered = self._values[node]
+        if first == last and isinstance(lowered, View) and lowered.node is not None:
+            first, last = lowered.node, lowered.node + 1  # an equal operator was there before
+        self.spans[node.name] = (first, last)
         draw = _get_draw(node)
         if draw is not None and node.target is not getitem:
             value = self._values[node]
