@@ -59,10 +59,9 @@ def translate(generator: torch.Generator) -> Inputs:
     return {"input_ids": tokens(generator), "labels": tokens(generator, 5)}
 
 
-def decoder(name: str, head: str, refusal: str = "", **settings: Any) -> Kind:
+def decoder(name: str, head: str, **settings: Any) -> Kind:
     """Return a kind that predicts the next token."""
-    make = partial(build, name, f"{head}ForCausalLM", **settings)
-    return Kind(name, make, predict, refusal=refusal)
+    return Kind(name, partial(build, name, f"{head}ForCausalLM", **settings), predict)
 
 
 def encoder(name: str, head: str, length: int = 6, refusal: str = "", **settings: Any) -> Kind:
@@ -136,7 +135,6 @@ DECODERS = (
     decoder(
         "llama4_text",
         "Llama4",
-        "aten.polar.default",  # its positions are complex numbers, of a buffer
         **GROUPED,
         num_local_experts=4,
         num_experts_per_tok=1,

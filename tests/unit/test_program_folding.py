@@ -28,9 +28,8 @@ def test_what_depends_on_the_batch_is_refused() -> None:
     for function in (
         lambda x: (x.double() * 2).float(),
         lambda x: x * torch.rand(3, dtype=torch.float64).float(),
-        lambda x: x * torch.polar(torch.ones(3), torch.arange(3.0)).real,
     ):
-        with pytest.raises(CaptureError, match=r"not part of the arithmetic|no rule"):
+        with pytest.raises(CaptureError, match="not part of the arithmetic"):
             capture_function(function, X)
 
 
