@@ -62,7 +62,8 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
 def test_it_prints_one_object_and_nothing_else(ran: Ran) -> None:
     """Where stderr is not a terminal there is no bar on it, and stdout is one JSON object."""
     assert (ran.status, ran.stderr) == (0, "")
-    assert set(ran.told) == {"strategies", "gas", "jobs", "totals", "conservation"}
+    parts = {"strategies", "gas", "jobs", "totals", "conservation", "compared_with_torch"}
+    assert set(ran.told) == parts
     assert len(ran.told["jobs"]) == JOBS
 
 
@@ -153,7 +154,7 @@ def test_people_get_two_tables() -> None:
         (["--providers", "7"], "has 6 providers, not 7; change a count or --providers"),
         (["--mix", "honest=1"], "a market has at least 2 providers, not 1"),
         (["--jobs", "0"], "--jobs 0 is not a positive number"),
-        (["--seed", "-1"], "-1 is not in the range x>=0"),
+        (["--seed", "-1"], "-1 is not in the range 0<=x<="),
         (["--steps", "0"], "--steps 0 is not a positive number"),
         (["--mix", "honest=40"], "32 accounts; 40 providers, a client and a verifier need 42"),
         (["--jobs", "many"], "'many' is not a valid integer"),

@@ -101,7 +101,7 @@ def test_tensors_of_2_to_the_63_bytes_are_refused() -> None:
         nn.Module(), lambda _: (torch.ones(1),), lambda _, x: x.expand(1 << 31, 1 << 30).sum()
     )
     with pytest.raises(CaptureError, match=r"reaches 2\^63 bytes in model test_program_tensors"):
-        capture(recipe)
+        capture(recipe, trust=True)  # torch itself would sum for years
 
 
 def test_tensors_elsewhere_are_refused() -> None:

@@ -69,7 +69,7 @@ def warm_up(recipe: Recipe, batch: Sequence[torch.Tensor]) -> None:
     """
     function = recipe.loss if isinstance(recipe, TrainingRecipe) else recipe.forward
     size = len(batch) // count_batches(recipe)
-    with torch.no_grad(), warnings.catch_warnings():
+    with torch.set_grad_enabled(isinstance(recipe, TrainingRecipe)), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # they are heard when the step is traced
         function(recipe.model, *(tensor.clone() for tensor in batch[:size]))
 
