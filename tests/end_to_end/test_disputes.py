@@ -30,7 +30,7 @@ from tests.end_to_end.courtroom import (
 
 SOMETHING_TAMPERED = sorted(set(CHEATS) - {"garbage-root", "silent", "false-flag"})
 DRAWS_PER_PROGRAM = 34
-QUICK_DRAWS = 10
+QUICK_DRAWS = 4
 """Draws that are not left to the long suite."""
 
 

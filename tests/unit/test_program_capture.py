@@ -234,7 +234,6 @@ REFUSALS: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...], str]] = 
     "nonzero": (lambda x: x.nonzero(), (torch.ones(2),), "nonzero"),
     "mask": (lambda x: x[x > 0], (torch.ones(2),), "index"),
     "double": (lambda x: x.double(), (torch.ones(2),), "_to_copy"),
-    "complex": (lambda x: torch.fft.fft(x).real, (torch.ones(2),), "_fft"),
     "integer product": (lambda x: x @ x, (torch.ones(2, 2, dtype=torch.int64),), "mm"),
     "long cumsum": (lambda x: x.cumsum(0), (torch.ones(5_000),), "cumsum"),
     "deep": (lambda x: x.reshape((2,) + (1,) * 8).exp(), (torch.ones(2),), "exp"),

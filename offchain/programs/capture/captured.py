@@ -50,6 +50,7 @@ def capture(recipe: Recipe, *, trust: bool = False) -> Captured:
     check_recipe(recipe)
     first = get_batch(recipe, 0)
     check_batch(recipe, first)
+    first = tuple(tensor.detach() for tensor in first)  # one that is given twice is two inputs
     if not trust:
         with kept(recipe):
             warm_up(recipe, first)
