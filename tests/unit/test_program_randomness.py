@@ -106,7 +106,7 @@ def test_the_only_choice_is_always_made() -> None:
     ("function", "message"),
     [
         (lambda x: torch.randint(MAX_INTEGERS + 1, (2,)) + x, "random integers"),
-        (lambda x: torch.randperm(4) + x, "no rule expresses this random operator"),
+        (lambda x: torch.poisson(x.exp()), "no rule expresses this random operator"),
     ],
 )
 def test_other_draws_are_refused(function: Callable[..., Any], message: str) -> None:
