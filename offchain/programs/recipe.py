@@ -3,6 +3,7 @@
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch.nn.parameter import is_lazy
@@ -91,6 +92,11 @@ def _is_compiled(module: torch.nn.Module) -> bool:
     return hasattr(module, "_orig_mod") or module._compiled_call_impl is not None  # noqa: SLF001 - torch names it no other way
 
 
+def get_function(recipe: Recipe) -> Callable[..., Any]:
+    """Return the function that a step calls with the model and the tensors of a batch."""
+    return recipe.loss if isinstance(recipe, TrainingRecipe) else recipe.forward
+
+
 def count_batches(recipe: Recipe) -> int:
     """Return how many batches a step takes."""
     return recipe.accumulate if isinstance(recipe, TrainingRecipe) else 1
@@ -98,6 +104,9 @@ def count_batches(recipe: Recipe) -> int:
 
 def get_batch(recipe: Recipe, step: int) -> tuple[torch.Tensor, ...]:
     """Return the tensors of all batches of a step, one batch after the other.
+
+    Each is an object of its own, which a tracing tells inputs apart by: a batch may hold a tensor
+    twice.
 
     Raises:
         UsageError: a batch is not a tuple of tensors.
@@ -115,7 +124,7 @@ def get_batch(recipe: Recipe, step: int) -> tuple[torch.Tensor, ...]:
                 raise UsageError(
                     f"batch({number}) has a {type(tensor).__name__} in it; return tensors only"
                 )
-        tensors += batch
+        tensors += [tensor.detach() for tensor in batch]
     return tuple(tensors)
 
 
@@ -126,8 +135,7 @@ def name_batch(recipe: Recipe, tensors: int) -> list[str]:
     """
     count = count_batches(recipe)
     each = tensors // count
-    function = recipe.loss if isinstance(recipe, TrainingRecipe) else recipe.forward
-    parameters = list(inspect.signature(function).parameters.values())[1:]
+    parameters = list(inspect.signature(get_function(recipe)).parameters.values())[1:]
     names = [f"input.{k}" for k in range(each)]
     if len(parameters) == each and all(p.kind is not p.VAR_POSITIONAL for p in parameters):
         names = [p.name for p in parameters]

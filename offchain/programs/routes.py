@@ -44,7 +44,7 @@ class Routes(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's is 
         self._routes: dict[int, list[tuple[str, torch.Tensor, torch.Tensor]]] = {}
         for name, tensor in tensors.items():
             route = (name, tensor.detach(), traced[name])
-            self._routes.setdefault(_get_memory(tensor), []).append(route)
+            self._routes.setdefault(get_memory(tensor), []).append(route)
 
     def __torch_dispatch__(
         self,
@@ -78,7 +78,7 @@ class Routes(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's is 
             message = "its data are replaced; change it in place, under torch.no_grad()"
             name = _describe(self._names[id(value)])
             raise refusal(message, name, self._tracker.line)
-        routes = self._routes.get(_get_memory(value), ())
+        routes = self._routes.get(get_memory(value), ())
         for _, tensor, traced in routes:
             if _get_geometry(tensor) == _get_geometry(value) and tensor.dtype == value.dtype:
                 return traced
@@ -98,7 +98,7 @@ def check_memory(tensors: Mapping[str, torch.Tensor]) -> None:
     for name, tensor in tensors.items():
         if not tensor.numel():
             continue
-        others = found.setdefault(_get_memory(tensor), [])
+        others = found.setdefault(get_memory(tensor), [])
         for other, earlier in others:
             if _overlap(earlier, tensor):
                 raise CaptureError(
@@ -113,7 +113,8 @@ def _describe(name: str) -> str:
     return name.replace(".", " ", 1)
 
 
-def _get_memory(tensor: torch.Tensor) -> int:
+def get_memory(tensor: torch.Tensor) -> int:
+    """Return what tells the memory of a tensor, and of its views, from that of others."""
     memory: int = tensor.untyped_storage()._cdata  # noqa: SLF001 - the identity of the storage
     return memory
 

@@ -3,11 +3,13 @@
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
 
 from offchain.errors import CaptureError
+from offchain.execution.executor import Executor
 from offchain.programs.capture import capture
 from offchain.programs.capture.batches import bind_batch
 from offchain.programs.capture.draft import make_draft
@@ -59,7 +61,7 @@ def test_trust_skips_the_comparison() -> None:
     assert compared.is_rehearsed
 
 
-@pytest.mark.parametrize("name", ["mlp", "cnn"])
+@pytest.mark.parametrize("name", ["mlp", pytest.param("cnn", marks=pytest.mark.slow)])
 def test_a_lost_term_is_found(name: str) -> None:
     """A program that lacks any one of its sums of two gradients or activations is refused."""
     recipe = build(name)
@@ -110,3 +112,17 @@ def test_batches_that_cannot_be_asked_for_again_are_refused() -> None:
     for trust in (False, True):
         with pytest.raises(CaptureError, match=r"^batch x: asked twice for step 0"):
             capture(recipe, trust=trust)
+
+
+def test_a_tensor_that_a_batch_holds_twice_is_two_inputs() -> None:
+    """Where the first batch gives one tensor twice, later batches may give two all the same."""
+
+    def batch(step: int) -> tuple[Tensor, ...]:
+        (x,) = make_batch(0)
+        return x, x + step if step else x
+
+    recipe = InferenceRecipe(nn.Module(), lambda _, x, y: y - x, batch)
+    for trust in (False, True):
+        captured = capture(recipe, trust=trust)
+        after = Executor(captured.program).run(captured.initial_state, captured.batch(3), 3)
+        assert np.allclose(after[-1], 3)

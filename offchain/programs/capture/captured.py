@@ -50,20 +50,19 @@ def capture(recipe: Recipe, *, trust: bool = False) -> Captured:
     check_recipe(recipe)
     first = get_batch(recipe, 0)
     check_batch(recipe, first)
-    first = tuple(tensor.detach() for tensor in first)  # one that is given twice is two inputs
-    if not trust:
-        with kept(recipe):
-            warm_up(recipe, first)
     with kept(recipe) as memory:
+        if not trust:
+            warm_up(recipe, first)
+            memory.restore()
         draft = make_draft(recipe, first)
         batch = bind_batch(recipe, draft.program.batch)
         for step in (0, 1):
             check_repeatable(batch, draft.program.batch, step)
         changes = find_hidden_state(recipe, draft, memory, as_tensors(batch(1)))
-    if changes is not None and trust:
-        raise explain(changes)
-    if not trust:
-        with kept(recipe) as memory:
+        if changes is not None and trust:
+            raise explain(changes)
+        if not trust:
+            memory.restore()
             _rehearse(recipe, draft, batch, memory, is_steady=changes is None)
     return Captured(draft.program, draft.initial_state, batch, not trust)
 

@@ -9,7 +9,13 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from offchain.errors import CaptureError
 from offchain.programs.draws import Draws, get_generator_state, is_random
-from offchain.programs.recipe import InferenceRecipe, Recipe, TrainingRecipe, count_batches
+from offchain.programs.recipe import (
+    InferenceRecipe,
+    Recipe,
+    TrainingRecipe,
+    count_batches,
+    get_function,
+)
 from offchain.programs.tracing import name_tensors
 from offchain.programs.updates import optimize
 
@@ -67,11 +73,10 @@ def warm_up(recipe: Recipe, batch: Sequence[torch.Tensor]) -> None:
 
     A tensor that is made for the first time while a step is traced is no tensor afterwards.
     """
-    function = recipe.loss if isinstance(recipe, TrainingRecipe) else recipe.forward
     size = len(batch) // count_batches(recipe)
     with torch.set_grad_enabled(isinstance(recipe, TrainingRecipe)), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # they are heard when the step is traced
-        function(recipe.model, *(tensor.clone() for tensor in batch[:size]))
+        get_function(recipe)(recipe.model, *(tensor.clone() for tensor in batch[:size]))
 
 
 class EagerRun:

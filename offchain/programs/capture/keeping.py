@@ -12,6 +12,7 @@ import torch
 
 from offchain.programs.capture.contents import list_changes, list_parts, read_content, write_content
 from offchain.programs.recipe import InferenceRecipe, Recipe
+from offchain.programs.routes import get_memory
 from offchain.programs.tracing import name_tensors
 
 MAX_OBJECTS = 100_000
@@ -119,11 +120,6 @@ def _list_roots(recipe: Recipe) -> list[tuple[str, Any]]:
     return [("model", recipe.model), ("loss", recipe.loss), ("optimizer", recipe.optimizer)]
 
 
-def _get_memory(tensor: torch.Tensor) -> int:
-    memory: int = tensor.untyped_storage()._cdata  # noqa: SLF001 - the identity of the storage
-    return memory
-
-
 class _KeptTensor:
     """A tensor, with its content and its place in memory."""
 
@@ -145,7 +141,7 @@ class _KeptTensor:
     def restore(self) -> None:
         """Put the tensor back where it was, with what was in it."""
         tensor, alias = self.tensor, self._alias
-        if _get_memory(tensor) != _get_memory(alias) or tensor.shape != alias.shape:
+        if get_memory(tensor) != get_memory(alias) or tensor.shape != alias.shape:
             tensor.data = alias
         if self.has_changed:
             alias.copy_(self._content)

@@ -74,7 +74,7 @@ def _rehearse(recipe: Recipe, draft: Draft, batches: Callable[[int], list[Array]
         found, drawn = _run_program(draft, executor, state, batch, step)
         expected = run.step(batch, {k: v for k, v in drawn.items() if isinstance(k, int)})
         nodes = {k: v for k, v in drawn.items() if isinstance(k, str)}
-        _compare(recipe, draft, step, expected, found, [*state.values(), *batch], nodes)
+        _compare(draft, step, expected, found, [*state.values(), *batch], nodes)
 
 
 def _run_program(
@@ -114,7 +114,6 @@ def _read(view: View, outputs: Mapping[int, Array]) -> torch.Tensor:
 
 
 def _compare(
-    recipe: Recipe,
     draft: Draft,
     step: int,
     expected: Tensors,
@@ -123,7 +122,7 @@ def _compare(
     drawn: Mapping[str, Any],
 ) -> None:
     """Refuse a step whose results differ between torch and the program."""
-    _check_names(recipe, draft, expected)
+    _check_names(draft, expected)
     pending = [name for name in found if not _is_equal(expected[name], found[name])]
     runs: list[dict[str, torch.Tensor]] = []
     for attempts in ATTEMPTS:
@@ -138,7 +137,7 @@ def _compare(
         ]
     if pending:
         name = min(pending, key=_order)
-        raise _differ(recipe, draft, step, name, expected[name], found[name])
+        raise _differ(draft, step, name, expected[name], found[name])
 
 
 def _is_equal(a: torch.Tensor, b: torch.Tensor) -> bool:
@@ -172,7 +171,7 @@ def _order(name: str) -> int:
     return next(place for place, kind in enumerate(kinds) if name.startswith(kind))
 
 
-def _check_names(recipe: Recipe, draft: Draft, expected: Tensors) -> None:
+def _check_names(draft: Draft, expected: Tensors) -> None:
     """Refuse a program that has other tensors than torch."""
     for name in sorted({*expected} ^ {*draft.results}, key=_order):
         kind, _, rest = name.partition(".")
@@ -184,12 +183,10 @@ def _check_names(recipe: Recipe, draft: Draft, expected: Tensors) -> None:
                 "torch gives it a gradient, and the program does not; "
                 "the step does not reach it through the module"
             )
-        raise refusal(f"{message}", f"{kind} {rest}", _find_line(recipe, draft, name))
+        raise refusal(f"{message}", f"{kind} {rest}", _find_line(draft, name))
 
 
-def _differ(
-    recipe: Recipe, draft: Draft, step: int, name: str, a: torch.Tensor, b: torch.Tensor
-) -> CaptureError:
+def _differ(draft: Draft, step: int, name: str, a: torch.Tensor, b: torch.Tensor) -> CaptureError:
     """Return the error that names the tensor that is off, its module and its line."""
     kind, _, rest = name.partition(".")
     if a.shape != b.shape or a.dtype != b.dtype:
@@ -203,13 +200,12 @@ def _differ(
         f"in step {step} {what}, which rounding does not explain; "
         "keep what changes from step to step in parameters and buffers",
         f"{kind} {rest}",
-        _find_line(recipe, draft, name),
+        _find_line(draft, name),
     )
 
 
-def _find_line(recipe: Recipe, draft: Draft, name: str) -> str:
+def _find_line(draft: Draft, name: str) -> str:
     """Return the line that made a result, as far as the program knows it."""
-    del recipe
     for wanted in (name, name.replace("parameter.", "gradient.", 1)):
         view = draft.values.get(wanted)
         if view is not None and view.node is not None and draft.program.lines[view.node]:
