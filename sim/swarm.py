@@ -19,7 +19,7 @@ from offchain.chain.tester import Tester
 from offchain.commitments.tree import Digest
 from offchain.disputes.chain_referee import ChainReferee
 from offchain.disputes.crowds import count_calls
-from offchain.disputes.game import Game, Player, Stakes
+from offchain.disputes.game import Game, Player, Stakes, look
 from offchain.disputes.planner import Planned, Planner, View
 from offchain.disputes.referee import Call, ModelReferee, Outcome
 from offchain.disputes.tournament import Tournament
@@ -140,7 +140,7 @@ class Swarm:
         reward_wei = self.stakes.reward_wei
         self._send([Call("open_job", self.honest, (self.terms,), reward_wei)])
         planners, tournament, begun = self._make_planners(), Tournament(0, self.terms), 0
-        while (view := self._look(tournament)).job.status is Status.OPEN:
+        while (view := look(self._witness, tournament, self.accounts)).job.status is Status.OPEN:
             if not begun and view.block > view.job.reveal_deadline:
                 begun = view.block - 1
             calls = [planned.call for planned in self._plan(planners, view)]
@@ -163,15 +163,6 @@ class Swarm:
         players = [(Player(*seat), SALT) for seat in seats]
         honest = Planner(store, 0, self.terms, players[:1], self.honest)
         return honest, Planner(store, 0, self.terms, players[1:], self.honest)
-
-    def _look(self, tournament: Tournament) -> View:
-        """Return what the chain shows."""
-        witness, job = self._witness, self._witness.job(0)
-        tournament.read(witness.events(0))
-        block = witness.block_number() + 1
-        asked = self.accounts if block <= job.reveal_deadline else ()
-        standings = {account: witness.member(0, account).standing for account in asked}
-        return View(job, block, tournament, standings, {})
 
     def _plan(self, planners: tuple[Planner, Planner], view: View) -> Iterator[Planned]:
         """Yield what everybody does in the next block; liars only join and move."""

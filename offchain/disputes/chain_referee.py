@@ -3,7 +3,6 @@
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import cached_property
 from typing import Any
 
 from contracts.compiler import compile_contract
@@ -59,6 +58,7 @@ class ChainReferee:
         self._chain = chain
         self._contract = contract
         self._first_block = first_block
+        self._trusted: dict[str, Contract] = {}
         self._logs: dict[int, JobLog] = {}
         self.seconds = 0.0
         self.address: Address = contract.address
@@ -75,15 +75,12 @@ class ChainReferee:
         finally:
             self.seconds += time.perf_counter() - started
 
-    @cached_property
-    def _leaf(self) -> Contract:
-        """The contract that computes leaves."""
-        return self._chain.at(compile_contract("leaf"), self._view("leaf_contract"))
-
-    @cached_property
-    def _legality(self) -> Contract:
-        """The contract that takes proofs that a program is not legal."""
-        return self._chain.at(compile_contract("legality"), self._view("legality_contract"))
+    def _find(self, name: str) -> Contract:
+        """Return a contract that the referee trusts."""
+        if name not in self._trusted:
+            address = self._view(f"{name}_contract")
+            self._trusted[name] = self._chain.at(compile_contract(name), address)
+        return self._trusted[name]
 
     def _read(self, event: ChainEvent) -> Event:
         return self._reader.read(event.name, tuple(event.args.values()))
@@ -115,8 +112,8 @@ class ChainReferee:
 
     def _prepare(self, call: Call) -> Transaction:
         """Return the transaction of a call; other contracts make their own of the referee."""
-        others = {"leaf": self._leaf, "legality": self._legality}
-        through = others.get(CALLED_THROUGH.get(call.name, ""))
+        other = CALLED_THROUGH.get(call.name)
+        through = None if other is None else self._find(other)
         return self._contract.prepare(
             call.name,
             *pack_call(call.name, call.args, self.address),

@@ -203,19 +203,8 @@ class Game:
         return self._tournament
 
     def _look_around(self) -> View:
-        """Return what the chain shows now."""
-        referee, job = self.referee, self.referee.job(self.job_id)
-        block = referee.block_number() + 1
         members = [player.address for player in self.players]
-        is_open, is_joined = job.status is Status.OPEN, block <= job.reveal_deadline
-        asked, owed = members if is_open and is_joined else [], [self.client, *members]
-        return View(
-            job=job,
-            block=block,
-            tournament=self._look(),
-            standings={a: referee.member(self.job_id, a).standing for a in asked},
-            debts_wei={a: referee.debt(self.job_id, a) for a in owed if not is_open},
-        )
+        return look(self.referee, self._tournament, members, [self.client, *members])
 
     def _open(self) -> Played:
         call = Call("open_job", self.client, (self.terms,), self.stakes.reward_wei)
@@ -245,6 +234,34 @@ class Game:
         if len(lost) == len(answers):
             raise lost[0]
         return played
+
+
+def look(
+    referee: Referee,
+    tournament: Tournament,
+    members: Sequence[Address],
+    creditors: Sequence[Address] = (),
+) -> View:
+    """Return what a referee shows of a tournament's job now, and read the tournament on.
+
+    Args:
+        referee: the contract or the model.
+        tournament: what was known of the job.
+        members: accounts whose standings are asked for, while the job is joined.
+        creditors: accounts whose debts are asked for, once it is closed.
+    """
+    job_id = tournament.job_id
+    job, block = referee.job(job_id), referee.block_number() + 1
+    tournament.read(referee.events(job_id))
+    is_open = job.status is Status.OPEN
+    joining = members if is_open and block <= job.reveal_deadline else ()
+    return View(
+        job=job,
+        block=block,
+        tournament=tournament,
+        standings={account: referee.member(job_id, account).standing for account in joining},
+        debts_wei={a: referee.debt(job_id, a) for a in creditors if not is_open},
+    )
 
 
 def _is_overtaken(answer: RefereeError | ChainError) -> bool:

@@ -39,22 +39,13 @@ from offchain.commitments.tree import Digest
 from offchain.disputes.board import Board, get_pair, get_place, read_move
 from offchain.disputes.openings import make_leaf
 from offchain.disputes.players import Move, find_move, get_tree
+from offchain.disputes.referee import Call
 from offchain.programs.graph import Origin
 from sim.paper import PaperRun, PaperTask
 
 SALT = b"\x5a" * 32
 JOB = 0
 REWARD_WEI = 1001
-
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    """A call that somebody could make."""
-
-    name: str
-    sender: Address
-    args: tuple[Any, ...]
-    value_wei: int = 0
 
 
 @dataclass(frozen=True, slots=True)
