@@ -12,6 +12,7 @@ from offchain.programs.optimizers.base import (
     as_tensor,
     decay,
     make_clock,
+    regularize,
     tick,
 )
 from offchain.programs.schedules import Rate, require_number, require_rate
@@ -82,8 +83,7 @@ class Adam(Moments):
         self, parameter: Tensor, gradient: Tensor, moments: Tensors, numbers: Numbers
     ) -> Updated:
         """Return the parameter and its moments after this step."""
-        if self.weight_decay:
-            gradient = gradient + parameter * self.weight_decay
+        gradient = regularize(gradient, parameter, self.weight_decay)
         return self._step(parameter, gradient, moments, numbers)
 
     def _step(

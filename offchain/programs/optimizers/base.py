@@ -85,3 +85,28 @@ def as_tensor(number: Tensor | float) -> Tensor:
 def decay(parameter: Tensor, numbers: Numbers, weight_decay: float) -> Tensor:
     """Return the parameter after decoupled weight decay."""
     return parameter * (1 - numbers["rate"] * weight_decay) if weight_decay else parameter
+
+
+def regularize(gradient: Tensor, parameter: Tensor, weight_decay: float) -> Tensor:
+    """Return the gradient with that of L2 regularization."""
+    return gradient + parameter * weight_decay if weight_decay else gradient
+
+
+class Scheduled:
+    """What optimizers share whose steps have nothing in common but the rate, by a schedule or not.
+
+    Attributes:
+        learning_rate: the size of a step.
+    """
+
+    __slots__ = ()
+
+    learning_rate: Rate
+
+    def make_counters(self) -> Tensors:
+        """Return a schedule's counter."""
+        return make_clock(self.learning_rate)
+
+    def advance(self, counters: Tensors) -> Numbers:
+        """Return the rate."""
+        return tick(self.learning_rate, counters)

@@ -6,7 +6,14 @@ import torch
 from torch import Tensor
 
 from offchain.errors import UsageError
-from offchain.programs.optimizers.base import Numbers, Tensors, Updated, make_clock, tick
+from offchain.programs.optimizers.base import (
+    Numbers,
+    Tensors,
+    Updated,
+    make_clock,
+    regularize,
+    tick,
+)
 from offchain.programs.schedules import Rate, require_number, require_rate
 
 
@@ -48,8 +55,7 @@ class SGD:
         self, parameter: Tensor, gradient: Tensor, moments: Tensors, numbers: Numbers
     ) -> Updated:
         """Return the parameter and its momentum after this step."""
-        if self.weight_decay:
-            gradient = gradient + parameter * self.weight_decay
+        gradient = regularize(gradient, parameter, self.weight_decay)
         if not self.momentum:
             return parameter - gradient * numbers["rate"], {}
         added = gradient * numbers["weight"] if "weight" in numbers else gradient

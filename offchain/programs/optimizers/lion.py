@@ -5,12 +5,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from offchain.programs.optimizers.base import Numbers, Tensors, Updated, decay, make_clock, tick
+from offchain.programs.optimizers.base import Numbers, Scheduled, Tensors, Updated, decay
 from offchain.programs.schedules import Rate, require_number, require_rate
 
 
 @dataclass(frozen=True, slots=True)
-class Lion:
+class Lion(Scheduled):
     """Lion (Chen et al., arXiv 2302.06675, algorithm 2): steps by the sign of a running mean."""
 
     learning_rate: Rate = 1e-4
@@ -27,14 +27,6 @@ class Lion:
     def make_moments(self, parameter: Tensor) -> Tensors:
         """Return the running mean of the gradient."""
         return {"momentum": torch.zeros_like(parameter)}
-
-    def make_counters(self) -> Tensors:
-        """Return a schedule's counter."""
-        return make_clock(self.learning_rate)
-
-    def advance(self, counters: Tensors) -> Numbers:
-        """Return the rate."""
-        return tick(self.learning_rate, counters)
 
     def update(
         self, parameter: Tensor, gradient: Tensor, moments: Tensors, numbers: Numbers

@@ -7,14 +7,14 @@ import torch
 from torch import Tensor
 
 from offchain.errors import UsageError
-from offchain.programs.optimizers.base import Numbers, Tensors, Updated, decay, make_clock, tick
+from offchain.programs.optimizers.base import Numbers, Scheduled, Tensors, Updated, decay
 from offchain.programs.schedules import Rate, require_number, require_rate
 
 ADJUSTMENTS = ("original", "match_rms_adamw")
 
 
 @dataclass(frozen=True, slots=True)
-class Muon:
+class Muon(Scheduled):
     """Muon (Jordan et al., 2024) for matrices, as `torch.optim.Muon` defines it.
 
     One difference: the products of Newton and Schulz's iteration are float32's, where torch rounds
@@ -53,14 +53,6 @@ class Muon:
             shape = tuple(parameter.shape)
             raise UsageError(f"Muon takes matrices, not shape {shape}; give it to another group")
         return {"momentum": torch.zeros_like(parameter)}
-
-    def make_counters(self) -> Tensors:
-        """Return a schedule's counter."""
-        return make_clock(self.learning_rate)
-
-    def advance(self, counters: Tensors) -> Numbers:
-        """Return the rate."""
-        return tick(self.learning_rate, counters)
 
     def update(
         self, parameter: Tensor, gradient: Tensor, moments: Tensors, numbers: Numbers

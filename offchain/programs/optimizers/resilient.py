@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from offchain.programs.optimizers.base import Numbers, Tensors, Updated, as_tensor
+from offchain.programs.optimizers.base import Numbers, Tensors, Updated, as_tensor, regularize
 from offchain.programs.schedules import require_number
 
 
@@ -99,8 +99,7 @@ class ASGD:
         self, parameter: Tensor, gradient: Tensor, moments: Tensors, numbers: Numbers
     ) -> Updated:
         """Return the parameter and its average after this step."""
-        if self.weight_decay:
-            gradient = gradient + parameter * self.weight_decay
+        gradient = regularize(gradient, parameter, self.weight_decay)
         rate = numbers["rate"]
         updated = parameter * (1 - rate * self.decay) - gradient * rate
         difference = updated - moments["average"]

@@ -7,17 +7,19 @@ from torch import Tensor
 
 from offchain.programs.optimizers.base import (
     Numbers,
+    Scheduled,
     Tensors,
     Updated,
     as_tensor,
     make_clock,
+    regularize,
     tick,
 )
 from offchain.programs.schedules import Rate, require_number, require_rate
 
 
 @dataclass(frozen=True, slots=True)
-class RMSprop:
+class RMSprop(Scheduled):
     """Steps by the gradient over the root of its mean square (Tieleman and Hinton, 2012).
 
     Attributes:
@@ -48,20 +50,11 @@ class RMSprop:
         names = ["square"] + ["mean"] * self.centered + ["momentum"] * bool(self.momentum)
         return {name: torch.zeros_like(parameter) for name in names}
 
-    def make_counters(self) -> Tensors:
-        """Return a schedule's counter."""
-        return make_clock(self.learning_rate)
-
-    def advance(self, counters: Tensors) -> Numbers:
-        """Return the rate."""
-        return tick(self.learning_rate, counters)
-
     def update(
         self, parameter: Tensor, gradient: Tensor, moments: Tensors, numbers: Numbers
     ) -> Updated:
         """Return the parameter and its moments after this step."""
-        if self.weight_decay:
-            gradient = gradient + parameter * self.weight_decay
+        gradient = regularize(gradient, parameter, self.weight_decay)
         rest = 1 - self.smoothing
         updated = {"square": moments["square"] * self.smoothing + gradient * gradient * rest}
         variance = updated["square"]
@@ -119,15 +112,14 @@ class Adagrad:
         self, parameter: Tensor, gradient: Tensor, moments: Tensors, numbers: Numbers
     ) -> Updated:
         """Return the parameter and its sum of squares after this step."""
-        if self.weight_decay:
-            gradient = gradient + parameter * self.weight_decay
+        gradient = regularize(gradient, parameter, self.weight_decay)
         total = moments["sum"] + gradient * gradient
         step = gradient / (total.sqrt() + self.epsilon)
         return parameter - step * numbers["rate"], {"sum": total}
 
 
 @dataclass(frozen=True, slots=True)
-class Adadelta:
+class Adadelta(Scheduled):
     """Steps by the gradient times a ratio of mean squares (Zeiler, arXiv 1212.5701)."""
 
     learning_rate: Rate = 1.0
@@ -145,20 +137,11 @@ class Adadelta:
         """Return the mean squares of gradients and of steps."""
         return {name: torch.zeros_like(parameter) for name in ("square", "step_square")}
 
-    def make_counters(self) -> Tensors:
-        """Return a schedule's counter."""
-        return make_clock(self.learning_rate)
-
-    def advance(self, counters: Tensors) -> Numbers:
-        """Return the rate."""
-        return tick(self.learning_rate, counters)
-
     def update(
         self, parameter: Tensor, gradient: Tensor, moments: Tensors, numbers: Numbers
     ) -> Updated:
         """Return the parameter and its moments after this step."""
-        if self.weight_decay:
-            gradient = gradient + parameter * self.weight_decay
+        gradient = regularize(gradient, parameter, self.weight_decay)
         rest = 1 - self.smoothing
         square = moments["square"] * self.smoothing + gradient * gradient * rest
         root = (square + self.epsilon).sqrt()

@@ -14,6 +14,7 @@ from offchain.programs.optimizers.base import (
     as_tensor,
     decay,
     make_clock,
+    regularize,
     tick,
 )
 from offchain.programs.schedules import Rate
@@ -66,8 +67,8 @@ class NAdam(Moments):
         """Return the parameter and its moments after this step."""
         if self.decoupled:
             parameter = decay(parameter, numbers, self.weight_decay)
-        elif self.weight_decay:
-            gradient = gradient + parameter * self.weight_decay
+        else:
+            gradient = regularize(gradient, parameter, self.weight_decay)
         updated = self.move_means(gradient, moments)
         root = updated["second_moment"].sqrt() / numbers["scale"] + self.epsilon
         step = gradient / root * numbers["gradient_rate"]
@@ -120,8 +121,8 @@ class RAdam(Moments):
         """Return the parameter and its moments after this step."""
         if self.decoupled:
             parameter = decay(parameter, numbers, self.weight_decay)
-        elif self.weight_decay:
-            gradient = gradient + parameter * self.weight_decay
+        else:
+            gradient = regularize(gradient, parameter, self.weight_decay)
         updated = self.move_means(gradient, moments)
         root = updated["second_moment"].sqrt() + self.epsilon
         factor = torch.where(as_tensor(numbers["is_adaptive"]), numbers["rectified"] / root, 1)
@@ -154,8 +155,7 @@ class Adamax(Moments):
         self, parameter: Tensor, gradient: Tensor, moments: Tensors, numbers: Numbers
     ) -> Updated:
         """Return the parameter and its moments after this step."""
-        if self.weight_decay:
-            gradient = gradient + parameter * self.weight_decay
+        gradient = regularize(gradient, parameter, self.weight_decay)
         first = moments["first_moment"] * self.beta1 + gradient * (1 - self.beta1)
         size = gradient.abs() + self.epsilon
         largest = torch.maximum(moments["largest"] * self.beta2, size)
