@@ -7,10 +7,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from offchain.programs.decompositions.statistics import limit_norm
+
 SUM, MEAN, MAX = 0, 1, 2
 """torch's numbers of what a bag makes of its rows."""
-
-NORM_EPSILON = 1e-7
 
 
 def embedding_bag(
@@ -60,7 +60,7 @@ def embedding_renorm(weight: Tensor, indices: Tensor, max_norm: float, norm_type
     norms = torch.linalg.vector_norm(weight, norm_type, 1)
     is_used = torch.zeros(weight.shape[0], dtype=torch.bool)
     is_used = is_used.index_put((indices.reshape(-1),), torch.ones((), dtype=torch.bool))
-    scale = torch.where(is_used & (norms > max_norm), max_norm / (norms + NORM_EPSILON), 1)
+    scale = torch.where(is_used, limit_norm(norms, max_norm), 1)
     return weight * scale[:, None]
 
 

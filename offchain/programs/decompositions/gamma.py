@@ -11,6 +11,18 @@ SHIFTS = 8
 """How far a small argument is lifted before an asymptotic series is good to single precision."""
 
 
+def _lift(x: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Return whether x is reflected at 1/2, whether that is below SHIFTS then, and two tensors.
+
+    The first has the arguments of the recurrence down from the second, which is SHIFTS at least.
+    """
+    is_reflected = x < 0.5
+    y = torch.where(is_reflected, 1 - x, x)
+    is_small = y < SHIFTS
+    shifts = torch.arange(SHIFTS).view(-1, *[1] * x.dim())
+    return is_reflected, is_small, y + shifts, torch.where(is_small, y + SHIFTS, y)
+
+
 def lgamma(x: Tensor) -> Tensor:
     """Return the logarithm of the gamma function's absolute value.
 
@@ -18,16 +30,12 @@ def lgamma(x: Tensor) -> Tensor:
     the reflection formula.
     """
     x = x.float()
-    is_reflected = x < 0.5
-    y = torch.where(is_reflected, 1 - x, x)
-    shifts = torch.arange(SHIFTS).view(-1, *[1] * x.dim())
-    is_small = y < SHIFTS
-    lifted = torch.where(is_small, y + SHIFTS, y)
+    is_reflected, is_small, steps, lifted = _lift(x)
     inverse = 1 / lifted
     square = inverse * inverse
     series = inverse * (1 / 12 + square * (-1 / 360 + square * (1 / 1260 - square / 1680)))
     result = (lifted - 0.5) * lifted.log() - lifted + (0.5 * math.log(2 * math.pi) + series)
-    result = result - torch.where(is_small, (y + shifts).log().sum(0), 0)
+    result = result - torch.where(is_small, steps.log().sum(0), 0)
     mirrored = math.log(math.pi) - torch.sin(math.pi * (x - x.round())).abs().log() - result
     return torch.where(x.isinf(), x.abs(), torch.where(is_reflected, mirrored, result))
 
@@ -35,16 +43,12 @@ def lgamma(x: Tensor) -> Tensor:
 def digamma(x: Tensor) -> Tensor:
     """Return the derivative of `lgamma`, in the same way."""
     x = x.float()
-    is_reflected = x < 0.5
-    y = torch.where(is_reflected, 1 - x, x)
-    shifts = torch.arange(SHIFTS).view(-1, *[1] * x.dim())
-    is_small = y < SHIFTS
-    lifted = torch.where(is_small, y + SHIFTS, y)
+    is_reflected, is_small, steps, lifted = _lift(x)
     inverse = 1 / lifted
     square = inverse * inverse
     series = square * (1 / 12 - square * (1 / 120 - square * (1 / 252 - square / 240)))
     result = lifted.log() - 0.5 * inverse - series
-    result = result - torch.where(is_small, (1 / (y + shifts)).sum(0), 0)
+    result = result - torch.where(is_small, (1 / steps).sum(0), 0)
     angle = math.pi * (x - x.round())
     mirrored = result - math.pi * torch.cos(angle) / torch.sin(angle)
     return torch.where(is_reflected, mirrored, result)

@@ -32,11 +32,16 @@ def cov(
     return result.reshape(()) if x.ndim < 2 else result
 
 
+def limit_norm(norms: Tensor, most: float) -> Tensor:
+    """Return the factors that bring norms down to a limit, as torch has them; 1 for those below."""
+    return torch.where(norms > most, most / (norms + NORM_EPSILON), 1)
+
+
 def renorm(x: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
     """Return x whose slices along an axis have a norm of at most `maxnorm`."""
     axes = [d for d in range(x.ndim) if d != dim % x.ndim]
     norms = torch.linalg.vector_norm(x, p, axes, keepdim=True)
-    return x * torch.where(norms > maxnorm, maxnorm / (norms + NORM_EPSILON), 1)
+    return x * limit_norm(norms, maxnorm)
 
 
 def refuse_packing(*_: Any) -> NoReturn:

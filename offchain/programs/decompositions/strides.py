@@ -18,10 +18,7 @@ def as_strided(
         return NotImplemented
     if x.storage_offset() or not _is_dense(x):
         return NotImplemented if x.ndim > 1 else torch.as_strided(x[None], size, stride)
-    strides = x.stride()
-    order = sorted(range(x.ndim), key=lambda d: (-strides[d], d))
-    line = x.permute(order).reshape(-1)
-    return torch.as_strided(line, size, stride, storage_offset)
+    return torch.as_strided(_flatten(x)[0], size, stride, storage_offset)
 
 
 def as_strided_scatter(
@@ -34,15 +31,20 @@ def as_strided_scatter(
     """Return a dense tensor with a source written to its memory through strides."""
     if not _is_dense(x):
         return NotImplemented
-    strides = x.stride()
-    order = sorted(range(x.ndim), key=lambda d: (-strides[d], d))
-    line = x.permute(order).reshape(-1)
+    line, order = _flatten(x)
     places = torch.full((), storage_offset or 0)
     for extent, step in zip(size, stride, strict=True):
         places = places[..., None] + torch.arange(extent) * step
     line = line.index_put((places.reshape(-1),), source.reshape(-1))
     back = sorted(range(x.ndim), key=order.__getitem__)
     return line.reshape([x.shape[d] for d in order]).permute(back)
+
+
+def _flatten(x: Tensor) -> tuple[Tensor, list[int]]:
+    """Return a dense tensor's elements in the order of memory, and the order of its axes there."""
+    strides = x.stride()
+    order = sorted(range(x.ndim), key=lambda d: (-strides[d], d))
+    return x.permute(order).reshape(-1), order
 
 
 def _is_dense(x: Tensor) -> bool:
