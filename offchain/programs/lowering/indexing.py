@@ -187,12 +187,13 @@ def scatter_reduce(
     function = _REDUCTIONS[reduce]
     if include_self and reduce != "mean":
         return _scatter(b, function, x, dim, index, source)
-    ones = constant(x.dtype, b.scalar(1, x.dtype).bits, source.shape)
-    zero = b.scalar(0, x.dtype)
-    count = _scatter(b, Function.ADD, constant(x.dtype, 0, x.shape), dim, index, ones)
+    one = b.scalar(1, DType.INT64)
+    ones = constant(DType.INT64, one.bits, source.shape)
+    count = _scatter(b, Function.ADD, constant(DType.INT64, 0, x.shape), dim, index, ones)
     if include_self:
-        count = b.map(Function.ADD, count, b.scalar(1, x.dtype))
+        count = b.map(Function.ADD, count, one)
     else:
+        zero = b.scalar(0, DType.INT64)
         is_hit = b.map(Function.NE, count, zero, dtype=DType.BOOL, part="is_hit")
         neutral = constant(x.dtype, get_neutral(function, x.dtype))
         x = b.map(Function.WHERE, is_hit, neutral, x, part="start")
@@ -200,7 +201,7 @@ def scatter_reduce(
     if reduce != "mean":
         return result
     divide = Function.DIV if x.dtype is DType.FLOAT32 else Function.FLOOR_DIVIDE
-    return b.map(divide, result, b.map(Function.MAX, count, b.scalar(1, x.dtype)))
+    return b.map(divide, result, b.cast(b.map(Function.MAX, count, one), x.dtype))
 
 
 def _plan(
