@@ -16,7 +16,9 @@ from typing import ParamSpec, TypeVar
 P = ParamSpec("P")
 T = TypeVar("T")
 
-_OURS = ("bench", "contracts", "offchain", "sim")
+PACKAGES = ("bench", "contracts", "offchain", "sim")
+"""The packages of Moot, whose names a neighbour can't have."""
+
 _LIBRARIES = tuple(Path(sysconfig.get_path(name)) for name in ("stdlib", "purelib", "platlib"))
 
 
@@ -66,8 +68,8 @@ class Neighbourhood:
 
     def _list_neighbours(self, *, are_here: bool) -> Iterator[str]:
         """Yield the loaded modules of neighbours' names, from here or from elsewhere."""
-        names = {path.stem for path in self._directory.glob("*.py")} - {*_OURS}
-        names |= {path.name for path in self._directory.iterdir() if path.is_dir()} - {*_OURS}
+        names = {path.stem for path in self._directory.glob("*.py")} - {*PACKAGES}
+        names |= {path.name for path in self._directory.iterdir() if path.is_dir()} - {*PACKAGES}
         for name, module in list(sys.modules.items()):
             if name.partition(".")[0] not in names or any(_is_in(module, p) for p in _LIBRARIES):
                 continue

@@ -11,10 +11,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from traceback import walk_tb
 
-_OURS = tuple(
-    str(Path(__file__).parents[2] / name) + os.sep
-    for name in ("bench", "contracts", "offchain", "sim")
-)
+from offchain.programs.neighbours import PACKAGES
+
+_OURS = tuple(str(Path(__file__).parents[2] / name) + os.sep for name in PACKAGES)
 _LIBRARIES = tuple(
     sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib", "purelib", "platlib")
 )
