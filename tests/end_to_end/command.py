@@ -32,3 +32,12 @@ def moot(*words: str) -> Done:
             main()
     assert isinstance(stop.value.code, int)
     return Done(stop.value.code, stdout.getvalue(), stderr.getvalue())
+
+
+def complaint(done: Done, *, status: int) -> str:
+    """Return the one line that a refused command prints."""
+    assert done.status == status, done.stderr
+    assert done.stdout == ""
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("moot: ")
+    return line

@@ -3,7 +3,7 @@
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -55,7 +55,7 @@ LONG = Stakes(commit_blocks=64, reveal_blocks=64, clock_blocks=1_000)
 _DIRECTORY = tempfile.TemporaryDirectory(prefix="moot-tests-")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Case:
     """A captured program, ready for disputes."""
 
@@ -113,8 +113,12 @@ def run(task: Task, behaviour: Behaviour, name: str) -> Run:
     return done
 
 
+@lru_cache(maxsize=1)
 def draw_cheat(case: Case, cheat: str, seed: int) -> Run:
-    """Run a cheat, drawn again until it changes the claim (a false flag's claim is honest)."""
+    """Run a cheat, drawn again until it changes the claim (a false flag's claim is honest).
+
+    Games before one referee after the other are of the same run.
+    """
     for draw in range(64):
         rng = np.random.default_rng([seed, draw])
         behaviour = make_cheat(cheat, case.task, rng)

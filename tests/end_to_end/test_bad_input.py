@@ -11,7 +11,7 @@ import pytest
 
 from offchain.disputes.session import Setting, check_setting
 from offchain.errors import UsageError
-from tests.end_to_end.command import Done, moot
+from tests.end_to_end.command import Done, complaint, moot
 
 ROOT = Path(__file__).parents[2]
 MOOT = Path(sys.executable).with_name("moot")
@@ -29,15 +29,6 @@ def moot_process(*words: str, limit: Callable[[], None] | None = None) -> Done:
         preexec_fn=limit,
     )
     return Done(done.returncode, done.stdout, done.stderr)
-
-
-def complaint(done: Done, *, status: int) -> str:
-    """Return the one line that a refused command prints."""
-    assert done.status == status, done.stderr
-    assert done.stdout == ""
-    (line,) = done.stderr.splitlines()
-    assert line.startswith("moot: ")
-    return line
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.end_to_end.command import Done, moot
+from tests.end_to_end.command import complaint, moot
 
 MODEL = """
 import torch
@@ -43,14 +43,6 @@ def write(path: Path, **parts: str) -> str:
     """Write a user's file with one part changed, and return what names its recipe."""
     path.write_text(MODEL.format(**{part: parts.get(part, "pass") for part in PARTS}))
     return f"{path}:make"
-
-
-def complain(done: Done, status: int) -> str:
-    """Return the one line that a command prints before it ends with this status."""
-    assert (done.status, done.stdout) == (status, ""), done
-    (line,) = done.stderr.splitlines()
-    assert line.startswith("moot: ")
-    return line
 
 
 ERRORS: dict[str, tuple[dict[str, str], str]] = {
@@ -91,7 +83,9 @@ ERRORS: dict[str, tuple[dict[str, str], str]] = {
 def test_a_users_error_names_their_line(tmp_path: Path, case: str) -> None:
     """Wherever a user's code fails, the line says where, what stands there and what went wrong."""
     parts, says = ERRORS[case]
-    assert says in complain(moot("program", "show", write(tmp_path / "model.py", **parts)), 1)
+    assert says in complaint(
+        moot("program", "show", write(tmp_path / "model.py", **parts)), status=1
+    )
 
 
 MODELS: dict[str, tuple[dict[str, str], str]] = {
@@ -125,7 +119,7 @@ def test_strange_models_are_refused(tmp_path: Path, case: str) -> None:
     """What is no module of plain Python, or leaves torch's ordinary ways, is refused by name."""
     parts, says = MODELS[case]
     done = moot("program", "show", write(tmp_path / "model.py", **parts))
-    assert says in complain(done, done.status)
+    assert says in complaint(done, status=done.status)
     assert done.status in {1, 2}
 
 
@@ -148,7 +142,7 @@ def test_files_that_are_no_programs(tmp_path: Path, case: str) -> None:
     if content is not None:
         path.write_bytes(content)
     done = moot("program", "show", f"{path}:make")
-    assert says in complain(done, done.status)
+    assert says in complaint(done, status=done.status)
 
 
 def test_paths_that_are_no_files(tmp_path: Path) -> None:
@@ -157,20 +151,22 @@ def test_paths_that_are_no_files(tmp_path: Path) -> None:
     (tmp_path / "text").write_text("")
     for name in ("folder.py", "text", "text/model.py", "a" * 300 + ".py"):
         done = moot("program", "show", f"{tmp_path / name}:make")
-        assert complain(done, 2).startswith(f"moot: {'cannot read ' * (len(name) > 99)}{tmp_path}")
+        assert complaint(done, status=2).startswith(
+            f"moot: {'cannot read ' * (len(name) > 99)}{tmp_path}"
+        )
 
 
 def test_an_interrupted_command(tmp_path: Path) -> None:
     """Control-C in the middle of a user's code ends the command with 130."""
     spec = write(tmp_path / "model.py", body="raise KeyboardInterrupt")
-    assert complain(moot("program", "show", spec), 130) == "moot: interrupted"
+    assert complaint(moot("program", "show", spec), status=130) == "moot: interrupted"
 
 
 def test_a_fault_of_ours_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An exception that no user's line explains is called a fault, and its traceback is shown."""
     spec = write(tmp_path / "model.py")
     monkeypatch.setattr("offchain.programs.capture.captured.make_draft", None)
-    line = complain(moot("program", "show", spec), 70)
+    line = complaint(moot("program", "show", spec), status=70)
     assert "this is a fault of moot: TypeError: 'NoneType' object is not callable at" in line
     assert "captured.py:" in line
     monkeypatch.setenv("MOOT_TRACEBACK", "1")

@@ -1,6 +1,7 @@
 """Real disputes on real models: the right claim wins, and the lie is found where it was told."""
 
 from dataclasses import replace
+from functools import lru_cache
 
 import numpy as np
 import pytest
@@ -30,7 +31,7 @@ from tests.end_to_end.courtroom import (
 
 SOMETHING_TAMPERED = sorted(set(CHEATS) - {"garbage-root", "silent", "false-flag"})
 DRAWS_PER_PROGRAM = 34
-QUICK_DRAWS = 4
+QUICK_DRAWS = 10
 """Draws that are not left to the long suite."""
 
 
@@ -166,6 +167,24 @@ def test_a_false_flag_does_not_bring_its_claim_down(
     assert "wrong-output-1" not in game.get_winners()
 
 
+@lru_cache(maxsize=1)
+def draw_wrong_output(program: str, draw: int) -> Run:
+    """Run a lie about one bit of an operator's output; each kind of operator gets its turn."""
+    case = get_case(program)
+    rng = np.random.default_rng([draw, *program.encode()])
+    kinds = [kind for kind in Kind if operators_of(case.task, kind)]
+    operators = operators_of(case.task, kinds[draw % len(kinds)])
+    for attempt in range(64):
+        operator = int(rng.choice(operators))
+        step = int(rng.integers(case.task.steps))
+        text = f"wrong-output:step={step},operator={operator}"
+        behaviour = make_cheat(text, case.task, np.random.default_rng(attempt))
+        cheating = run(case.task, behaviour, "cheat")
+        if cheating.history.top != case.honest.history.top:
+            return cheating
+    raise AssertionError("no lie changes anything")
+
+
 @pytest.mark.parametrize("court", COURTS)
 @pytest.mark.parametrize("draw", DRAWS)
 @pytest.mark.parametrize("program", programs())
@@ -176,19 +195,7 @@ def test_random_cheats_are_found(program: str, draw: int, court: str) -> None:
     opening first.
     """
     case = get_case(program)
-    rng = np.random.default_rng([draw, *program.encode()])
-    kinds = [kind for kind in Kind if operators_of(case.task, kind)]
-    operators = operators_of(case.task, kinds[draw % len(kinds)])
-    cheating = None
-    for attempt in range(64):
-        operator = int(rng.choice(operators))
-        step = int(rng.integers(case.task.steps))
-        text = f"wrong-output:step={step},operator={operator}"
-        behaviour = make_cheat(text, case.task, np.random.default_rng(attempt))
-        cheating = run(case.task, behaviour, "cheat")
-        if cheating.history.top != case.honest.history.top:
-            break
-    assert cheating is not None
+    cheating = draw_wrong_output(program, draw)
     sides = {"wrong-output-1": cheating, "honest-1": case.honest}
     players = sides if draw % 2 else dict(reversed(sides.items()))
     game = make_game(COURTS[court](), case, players, seed=draw)

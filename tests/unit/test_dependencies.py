@@ -1,6 +1,5 @@
 """What the project imports is what it says that it needs."""
 
-import ast
 import re
 import sys
 import tomllib
@@ -8,6 +7,8 @@ from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
+
+from tests.imports import list_imports
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("bench", "contracts", "offchain", "sim")
@@ -22,13 +23,8 @@ def imported() -> dict[str, str]:
     """Return the packages of others that ours import, each with a file that does."""
     found = {}
     for path in (path for package in PACKAGES for path in (ROOT / package).rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text())):
-            names = []
-            if isinstance(node, ast.ImportFrom) and node.module:
-                names = [node.module]
-            elif isinstance(node, ast.Import):
-                names = [alias.name for alias in node.names]
-            found |= {name.partition(".")[0]: str(path.relative_to(ROOT)) for name in names}
+        names = {name.partition(".")[0] for name in list_imports(path)}
+        found |= dict.fromkeys(names, str(path.relative_to(ROOT)))
     ours = {*PACKAGES, *sys.stdlib_module_names}
     return {name: path for name, path in found.items() if name not in ours}
 

@@ -1,11 +1,12 @@
 """The architecture's arrows: who may import whom."""
 
-import ast
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from tests.imports import list_imports
 
 ROOT = Path(__file__).parents[2]
 
@@ -48,14 +49,8 @@ def modules() -> list[Path]:
 
 def imports_of(path: Path) -> set[str]:
     """Return the modules of ours that a module imports when it runs."""
-    found = set()
-    for node in ast.walk(ast.parse(path.read_text())):
-        names = []
-        if isinstance(node, ast.ImportFrom) and node.module:
-            names = [node.module]
-        elif isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
-        found |= {n for n in names if n.split(".")[0] in {"bench", "contracts", "offchain", "sim"}}
+    ours = {"bench", "contracts", "offchain", "sim"}
+    found = {name for name in list_imports(path) if name.split(".")[0] in ours}
     return found - {"contracts", "offchain"}
 
 
