@@ -31,13 +31,13 @@ from tests.end_to_end.courtroom import (
 
 SOMETHING_TAMPERED = sorted(set(CHEATS) - {"garbage-root", "silent", "false-flag"})
 DRAWS_PER_PROGRAM = 34
-QUICK_DRAWS = 10
-"""Draws that are not left to the long suite."""
-
+QUICK_DRAWS = {"model": 10, "chain": 5}
+"""Draws that are not left to the long suite; on the chain the verifier is asked as well."""
 
 DRAWS = [
-    pytest.param(draw, marks=[pytest.mark.slow] * (draw >= QUICK_DRAWS))
+    pytest.param(draw, court, marks=[pytest.mark.slow] * (draw >= QUICK_DRAWS[court]))
     for draw in range(DRAWS_PER_PROGRAM)
+    for court in COURTS
 ]
 
 
@@ -185,8 +185,7 @@ def draw_wrong_output(program: str, draw: int) -> Run:
     raise AssertionError("no lie changes anything")
 
 
-@pytest.mark.parametrize("court", COURTS)
-@pytest.mark.parametrize("draw", DRAWS)
+@pytest.mark.parametrize(("draw", "court"), DRAWS)
 @pytest.mark.parametrize("program", programs())
 def test_random_cheats_are_found(program: str, draw: int, court: str) -> None:
     """Whatever bit of whatever element of whatever operator is flipped, the referee finds it.
