@@ -52,6 +52,9 @@ _ITEMS_PER_THREAD = 2
 _GRAIN = 2**22
 """Multiply-adds that make another thread worth its start."""
 
+_MINUS_ZERO = 1 << 31
+"""The bits of -0."""
+
 
 class _Runs(NamedTuple):
     """The steps of a block of the fold, those that lie side by side in the other factor together.
@@ -287,10 +290,11 @@ class Convolution:
         assert image is not None
         assert other is not None
         init = self._init.read(flats[0])
-        out = self._make_output(init)
-        tensors = Tensors(
-            image.reshape(-1), other.reshape(-1), self._get_starts(init), out.reshape(-1)
-        )
+        starts = self._get_starts(init)
+        if self._has_bare_parts and (starts.view(np.uint32) == _MINUS_ZERO).any():
+            return self._fall_back(flats)
+        out = self._make_output(init, starts)
+        tensors = Tensors(image.reshape(-1), other.reshape(-1), starts, out.reshape(-1))
         items = self._divide(tensors)
         suspects = np.zeros((len(items), int(len(self._form.parts) > 1)), np.int64)
 
@@ -305,13 +309,18 @@ class Convolution:
         """Return items of work, which write results and count those that are suspect."""
         return [partial(self._compute, item, tensors) for item in self._choose_items()]
 
-    def _make_output(self, init: Array) -> Array:
+    @cached_property
+    def _has_bare_parts(self) -> bool:
+        """Whether there are parts without terms, of which the results are start values."""
+        return not all(all(part) for part in self._form.parts)
+
+    def _make_output(self, init: Array, starts: Array) -> Array:
         """Return the output, with the results of those parts that have no terms."""
         node = self._node
         out = buffers.empty(node.shape, np.float32)
-        if not all(all(part) for part in self._form.parts):
+        if self._has_bare_parts:
             out[...] = init.transpose()[(0,) * len(node.fold_shape)].transpose()
-            if np.isnan(self._get_starts(init)).any():
+            if np.isnan(starts).any():
                 out[np.isnan(out)] = NAN
         return out
 

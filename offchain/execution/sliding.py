@@ -9,7 +9,8 @@ terms of the fold are the fill value +0 times b. The output then falls into part
 terms of its own; all others may be left out. A term +0 * b with a finite b changes no accumulator
 but -0, and what is -0 with such terms is -0 without them. As every b is also a factor of terms that
 stay, in each of their elements, one that is not finite shows in results. So where all results are
-finite and none is -0, they are those of the whole fold.
+finite and none is -0, they are those of the whole fold; the results of a part in which no term
+stays are the start values, and of these none may be -0 either.
 """
 
 from collections.abc import Sequence

@@ -126,12 +126,12 @@ class Twin(ChainReferee):
     @property
     def leaf(self) -> Contract:
         """The contract that computes leaves."""
-        return self._leaf
+        return self._find("leaf")
 
     @property
     def legality(self) -> Contract:
         """The contract that takes proofs that a program is not legal."""
-        return self._legality
+        return self._find("legality")
 
     def events(self, job_id: int) -> Sequence[Event]:
         """Return what has been announced of a job, in order."""

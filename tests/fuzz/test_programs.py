@@ -23,6 +23,7 @@ from tests.fuzz.shrinking import make_program, shrink
 from tests.fuzz.trial import fails, replay
 
 PARTS, PART = 4, 60
+FOUND = sorted(Path(__file__).with_name("found").glob("*.json"))
 MODE = Mode(threads=1, is_fused=False, is_least=False)
 F32, I64 = DType.FLOAT32, DType.INT64
 
@@ -50,6 +51,12 @@ def test_drawn_programs_are_what_they_are_defined_to_be(part: int, tmp_path: Pat
     assert tally.programs == PART
     assert tally.fused >= PART // MATRIX_EVERY
     assert tally.leaves > 0
+
+
+@pytest.mark.parametrize("path", FOUND, ids=lambda path: path.stem)
+def test_what_was_found_stays_mended(path: Path) -> None:
+    """Cases in which a part of the executor once differed from the definition agree now."""
+    assert replay(path) is None
 
 
 def test_draws_are_legal_and_of_all_kinds() -> None:

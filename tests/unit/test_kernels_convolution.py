@@ -310,6 +310,21 @@ def test_sums_start_from_a_bias() -> None:
     assert canonical(special.run([bias, *factors], 0)) == define(biased, factors, bias)
 
 
+@pytest.mark.parametrize("start", [0.0, -0.0, 1.5, np.nan])
+def test_results_without_terms_are_folded_from_their_start(start: float) -> None:
+    """Where a stride leaves gaps, all terms are +0, which turns a start of -0 into +0."""
+    node = make_node(Geometry((2, 3, 8, 8), (4, 3, 2, 2), 3), TO_INPUT)
+    sliding = find_sliding(node, np.inf)
+    assert sliding is not None
+    assert not all(all(part) for part in sliding.parts)
+    bits = int(np.float32(start).view(np.uint32))
+    node = replace(node, operands=(replace(node.operands[0], value=bits), *node.operands[1:]))
+    factors = draw_factors(node, 8, 0)
+    special, falls = plan(node)
+    assert canonical(special.run([None, *factors], 0)) == define(node, factors)
+    assert bool(falls) == (str(start) in {"-0.0", "nan"})
+
+
 PRINT_DIGEST = """
 import sys
 sys.path.insert(0, {directory!r})

@@ -3,13 +3,14 @@
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from torch.nn import functional
 
-from tests.program_helpers import check_function, check_gradients
+from tests.program_helpers import check_function, check_gradients, run_function
 
 FEW = settings(max_examples=12, deadline=None)
 RANKS = st.integers(1, 3)
@@ -74,6 +75,14 @@ def test_transposed_convolutions(rank: int, groups: int, data: st.DataObject) ->
 
     x, w = fill(1, 2 * groups, *sizes), fill(2 * groups, 2, *kernel)
     check_gradients(loss, x, w, fill(2 * groups))
+
+
+def test_a_transposed_convolution_may_have_a_bias_of_minus_zero() -> None:
+    """Both executors fold the zeros between strides into it, also where nothing else is folded."""
+    x, w, b = fill(1, 2, 3, 3), torch.ones(2, 4, 1, 1), torch.tensor([-0.0, 1, -0.0, -2])
+    (found,) = run_function(lambda x, w, b: functional.conv_transpose2d(x, w, b, 3), x, w, b)
+    assert found.shape == (1, 4, 7, 7)
+    assert not np.signbit(found[0, ::2, 1]).any()
 
 
 @FEW
