@@ -13,6 +13,7 @@ from offchain.programs.graph import Kind, Node, Operand, Origin, Program, Row, S
 from tests.fuzz.accesses import draw_rows, draw_rows_of, is_legal
 from tests.fuzz.matrices import draw_matrix_program
 from tests.fuzz.values import draw_bits, draw_tensors
+from tests.fuzz.windows import draw_windows
 
 FLOAT32, INT64, INT32, BOOL = DType
 _LETTERS = {
@@ -32,6 +33,7 @@ _FOLDS = [
     *((f, t) for f in (Function.AND, Function.OR) for t in (INT64, INT32, BOOL)),
     *[(Function.ADD, FLOAT32)] * 4,
 ]
+MINUS_ZERO = 1 << 31
 MOST_WORK = 900
 """Elements times fold steps of an operator."""
 
@@ -82,6 +84,7 @@ class _Draw:
         draws: list[Callable[[], Node]] = [
             *[self.map] * 5,
             *[self.contract] * 3,
+            self.convolve,
             *[self.reduce] * 3,
             *[self.gather] * 3,
             *[self.scatter] * 2,
@@ -168,6 +171,24 @@ class _Draw:
                 self.read(FLOAT32, rows, 0) for rows in _draw_product(self.rng, shape, fold_shape)
             ]
         return Node(Kind.CONTRACT, Function.FMA, FLOAT32, shape, (init, *factors), fold_shape)
+
+    def convolve(self) -> Node:
+        """Draw a convolution, or the gradient of its input; sums start from any zero, mostly."""
+        windows, rng = draw_windows(self.rng, MOST_WORK), self.rng
+        start, fill = (
+            rng.choice((0, MINUS_ZERO, draw_bits(rng, FLOAT32))) if rng.random() < 0.7 else 0
+            for _ in range(2)
+        )
+        init = immediate(FLOAT32, start)
+        if rng.random() < 0.3:
+            init = self.read(FLOAT32, windows.bias, 0)
+        factors = [self.read(FLOAT32, windows.image, fill), self.read(FLOAT32, windows.kernel, 0)]
+        if rng.random() < 0.3:
+            factors.reverse()
+        operands = (init, *factors)
+        return Node(
+            Kind.CONTRACT, Function.FMA, FLOAT32, windows.shape, operands, windows.fold_shape
+        )
 
     def reduce(self) -> Node:
         """Draw a reduction, of rows, in lanes, or of anything."""
