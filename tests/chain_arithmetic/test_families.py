@@ -68,15 +68,16 @@ def test_drawn_operands(contracts: Mapping[str, Bytecode], function: Function) -
     assert_right(contracts, function, draw_operands(function, 200))
 
 
+@pytest.mark.parametrize("parts", [25, pytest.param(100, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     ("function", "least"),
     [(Function.EXP, -103.98), (Function.EXP2, -150), (Function.SIGMOID, -104)],
 )
 def test_subnormal_results(
-    contracts: Mapping[str, Bytecode], function: Function, least: float
+    contracts: Mapping[str, Bytecode], function: Function, least: float, parts: int
 ) -> None:
     """Results below the normal numbers are rounded once, at their own last place."""
-    operands = [x for part in range(100) for x in surround([least * (1 - part / 600)])]
+    operands = [x for i in range(parts) for x in surround([least * (1 - i / parts / 6)])]
     assert_right(contracts, function, operands)
 
 
