@@ -58,13 +58,11 @@ class Ending(IntEnum):
     """The side to move let its clock run out."""
     SCALAR = 2
     """The contract computed the scalar operation."""
-    START = 3
-    """The history begins, or does not begin, in the job's start state."""
-    SINK = 4
+    SINK = 3
     """The state after the step is, or is not, made of the step's outputs."""
-    EMPTY = 5
+    EMPTY = 4
     """A tensor without elements has, or has not, the one root that it can have."""
-    VERIFIER = 6
+    VERIFIER = 5
     """The bounded verifier has ruled."""
 
 

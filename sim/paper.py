@@ -57,8 +57,8 @@ class Lie:
 
     In step `step`, from the output of `operator` on, elements from `element` on are wrong by the
     bits of `mask`, and so are their accumulators after more than `term` terms. Where `operator` is
-    their number, all outputs are right, and the state that is claimed to be made of them is not;
-    where `step` is -1, the start is another one. A liar that is silent never moves.
+    their number, all outputs are right, and the state that is claimed to be made of them is not. A
+    liar that is silent never moves.
     """
 
     step: int
@@ -113,7 +113,7 @@ def make_task(size: Size) -> PaperTask:
         program=_make_program(size),
         initial_state=(),
         batch=lambda _: (),
-        steps=(size.checkpoints - 1) * size.checkpoint_every,
+        steps=size.checkpoints * size.checkpoint_every,
         checkpoint_every=size.checkpoint_every,
         size=size,
     )
@@ -181,7 +181,7 @@ class PaperRun(Run):
 
     def _get_state(self, step: int) -> EvenTensor:
         """Return y in the state before a step."""
-        if step > 0 or self._lie.step < 0:
+        if step > 0:
             return self._get_output(step - 1, self._paper.size.operators)
         size = self._paper.size
         return EvenTensor(F32, (size.rows, size.columns), {0: 0})
@@ -190,16 +190,16 @@ class PaperRun(Run):
     def history(self) -> Tree:
         """The tree over the claimed history."""
         task = self._paper
-        changed = self._lie.step // task.checkpoint_every + 1
-        places = {place for place in (0, 1, changed) if place < task.size.checkpoints}
+        changed = self._lie.step // task.checkpoint_every
         roots = {
-            place: task.hash_state(self._get_state(place * task.checkpoint_every))
-            for place in places
+            place: task.hash_state(self._get_state((place + 1) * task.checkpoint_every))
+            for place in {0, changed}
+            if place < task.size.checkpoints
         }
         return EvenTree(Tag.HISTORY_NODE, task.size.checkpoints, roots)
 
     def interval(self, first: int) -> Tree:
-        """Return the tree over the states after every step from `first` to the next checkpoint."""
+        """Return the tree over the states after the steps of the interval from `first` on."""
         task = self._paper
         count = min(task.checkpoint_every, task.steps - first)
         places = {0, max(0, self._lie.step - first)}

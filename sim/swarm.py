@@ -80,7 +80,7 @@ def draw_lies(count: int, seed: int, *, silent: bool = False) -> list[Lie]:
     rng, lies = Random(seed), dict[tuple[int, ...], Lie]()  # noqa: S311 - not a secret
     while len(lies) < count:
         lie = Lie(
-            step=rng.randrange(-1, SIZE.checkpoints - 1),
+            step=rng.randrange(SIZE.checkpoints),
             operator=rng.randrange(FIRST_PRODUCT, SIZE.operators - SLOTS),
             element=rng.randrange(SIZE.rows * SIZE.columns),
             term=rng.randrange(SIZE.terms),

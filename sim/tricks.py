@@ -15,7 +15,7 @@ from offchain.commitments.tree import Digest
 from offchain.disputes.board import Board
 from offchain.disputes.referee import Call
 from offchain.providers.behaviour import Behaviour
-from offchain.providers.cheats import Lazy, PoisonedStart, make_cheat
+from offchain.providers.cheats import Lazy, make_cheat
 from offchain.providers.task import Task
 from sim.scheme import Scheme, Seat, Table
 
@@ -229,7 +229,6 @@ class Trick:
 TRICKS: dict[str, Trick] = {
     "hidden": Trick(scheme=Hidden),
     "zero-claim": Trick(draw_nothing, scheme=ZeroClaim),
-    "poisoned-start": Trick(lambda _, rng: [PoisonedStart(rng.bytes(32))]),
     "last-block": Trick(scheme=LastBlock),
     "censor": Trick(scheme=Censor),
     "late-lie": Trick(scheme=LateLie),

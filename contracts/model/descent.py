@@ -45,18 +45,13 @@ def on_descend(store: Store, message: Message, pair: Pair, position: Position, d
     """Pick in the other side's opening, and open one's own node there.
 
     A leaf belongs to the call that enters what it stands for, and to this one where nothing can be
-    entered: at the start, at an operator that the verifier rules on, at a tensor of the state.
+    entered: at an operator that the verifier rules on, at a tensor of the state.
     """
     turn = begin(store, message, pair, position, *NODE_TAGS)
     require(position.entered == BOTH, Reason.WRONG_PHASE)
     _descend(turn, dive)
     if turn.position.level:
         turn.pass_on(nodes=dive.nodes)
-        return
-    if position.phase is Phase.HISTORY:
-        require(turn.position.index == 0, Reason.WRONG_PHASE)
-        start_root, nodes = turn.job.terms.start_root, turn.position.nodes
-        turn.decide(Ending.START, (nodes[0] == start_root, nodes[1] == start_root))
         return
     if position.phase is Phase.TRACE:
         require(_is_operator(turn, LeafMode.OPERATOR), Reason.WRONG_PHASE)
@@ -140,7 +135,7 @@ def _is_operator(turn: Turn, mode: LeafMode) -> bool:
 
 
 def get_interval_length(terms: Terms, first_step: int) -> int:
-    """Return the steps between the checkpoint before a step and the next one."""
+    """Return the steps of the interval that begins with a step."""
     return min(terms.checkpoint_every, terms.steps - first_step)
 
 
@@ -184,14 +179,13 @@ def on_enter_claimed(
 
 
 def _find_step(turn: Turn, facts: Facts) -> Facts:
-    """Go on from the first checkpoint in dispute, or from the first state of an interval."""
+    """Go on from the first checkpoint in dispute, or from the first such state of an interval."""
     terms, index = turn.job.terms, turn.position.index
     if turn.position.phase is Phase.INTERVAL:
         # Until now the step was the interval's first.
         turn.change(phase=Phase.TRACE)
         return replace(facts, step=facts.first_step + index)
-    require(index != 0, Reason.OUT_OF_RANGE)
-    first = (index - 1) * terms.checkpoint_every
+    first = index * terms.checkpoint_every
     is_step = get_interval_length(terms, first) == 1
     turn.change(phase=Phase.TRACE if is_step else Phase.INTERVAL)
     return replace(facts, checkpoint=index, first_step=first, step=first)
@@ -295,7 +289,12 @@ def _put(pair: tuple[Digest, Digest], side: int, top: Digest) -> tuple[Digest, D
 def get_before(
     facts: Facts, terms: Terms, side: int, claim: Digest
 ) -> tuple[Tag, Digest, int, int]:
-    """Return where the agreed state before the step lies: tag, top, index, number of leaves."""
+    """Return where the agreed state before the step lies: tag, top, index, number of leaves.
+
+    Before the first step it is the job's start, a tree of one leaf that nobody claims.
+    """
+    if facts.step == 0:
+        return Tag.HISTORY_NODE, terms.start_root, 0, 1
     place = facts.step - facts.first_step
     if place == 0:
         return Tag.HISTORY_NODE, claim, facts.checkpoint - 1, terms.checkpoints

@@ -62,8 +62,8 @@ class Terms:
 
     @property
     def checkpoints(self) -> int:
-        """Leaves of a history: the start and the state after every interval."""
-        return -(-self.steps // self.checkpoint_every) + 1
+        """Leaves of a history: a checkpoint after every interval."""
+        return -(-self.steps // self.checkpoint_every)
 
     @property
     def prize_wei(self) -> int:
@@ -191,9 +191,10 @@ class Position:
 class Facts:
     """What a match has found out; its digest is in the position, and calls that need it bring it.
 
-    `checkpoint` is the first that the sides dispute, `step` the first step of which they agree on
-    the state before and not on the one after, `operator` the first whose output they dispute,
-    `element` the first of its elements. Both tops of the trees over the interval's states and over
+    `checkpoint` is the first that the sides dispute (the one after interval 0 is checkpoint 0),
+    `first_step` the first step of its interval, `step` the first step of which they agree on the
+    state before and not on the one after, `operator` the first whose output they dispute, `element`
+    the first of its elements. Both tops of the trees over the interval's states and over
     the outputs of the step's operators are kept. An element's accumulator after `low` steps of its
     fold is agreed to be `low_bits`; after `high` steps the two sides have `bits`.
     """

@@ -52,11 +52,6 @@ def descend(pair: types.Pair, position: types.Position, dive: types.Dive):
     if turn.level != 0:
         turns.pass_on(turn, dive.nodes, b"")
         return
-    if turn.phase == phases.HISTORY:
-        require.phase(turn.index == 0)
-        root: bytes32 = ledger.jobs[pair.job_id].start_root
-        turns.decide(turn, phases.BY_START, turn.mine == root, turn.theirs == root)
-        return
     if turn.phase == phases.TRACE:
         require.phase(self._is_operator(turn, phases.OPERATOR_LEAF))
         turn.phase = phases.VERIFIER
@@ -96,11 +91,10 @@ def enter_claimed(
         require.phase(turn.phase != phases.TRACE)
         turn = self.arrive(turn, leaf, dive)
         if turn.phase == phases.HISTORY:
-            require.index_in_range(turn.index != 0)
             scope: uint256 = ledger.jobs[pair.job_id].scope
             every: uint256 = (scope >> ledger.CHECKPOINT_EVERY_AT) & turns.U64
             # Below the number of steps, 2^32.
-            first: uint256 = unsafe_mul(unsafe_sub(turn.index, 1), every)
+            first: uint256 = unsafe_mul(turn.index, every)
             found.place = first | first << turns.STEP_AT | turn.index << turns.CHECKPOINT_AT
             turn.phase = phases.INTERVAL
             if self.get_interval_length(pair.job_id, first) == 1:
@@ -358,9 +352,9 @@ def _is_operator(turn: turns.Turn, mode: uint256) -> bool:
 @view
 def get_interval_length(job_id: uint256, first_step: uint256) -> uint256:
     """
-    @notice Return the steps between the checkpoint before a step and the next one.
+    @notice Return the steps of an interval.
     @param job_id The job.
-    @param first_step The step, the first after the checkpoint.
+    @param first_step The first of them.
     @return Their number.
     """
     scope: uint256 = ledger.jobs[job_id].scope

@@ -87,7 +87,7 @@ def leaf(
     @param side Whose trees the operands are proven against: they agree on all that is read.
     @param encoding The operator.
     @param before The state before the step, if an operand comes from it.
-    @param before_proof Its proof against the history or the interval.
+    @param before_proof Its proof against the history or the interval; none of the job's start.
     @param evidence The proofs of the elements that are read, in that order and all of them; each is
            the tensor's header, the element's chunk, followed by zeros if it is shorter than others,
            the siblings from there up to the tensor root, and those up to an agreed root, or to

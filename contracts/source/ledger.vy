@@ -129,7 +129,7 @@ def get_status(tally: uint256) -> uint256:
 @view
 def get_checkpoints(job_id: uint256) -> uint256:
     """
-    @notice Return the leaves of a history: the start, and the state after every interval.
+    @notice Return the leaves of a history, a checkpoint after every interval.
     @param job_id The job.
     @return Their number.
     """
@@ -137,7 +137,7 @@ def get_checkpoints(job_id: uint256) -> uint256:
     steps: uint256 = (scope >> STEPS_AT) & U64
     every: uint256 = (scope >> CHECKPOINT_EVERY_AT) & U64
     # Both are at most 2^32, and `every` is not 0.
-    return unsafe_add(unsafe_div(unsafe_sub(unsafe_add(steps, every), 1), every), 1)
+    return unsafe_div(unsafe_sub(unsafe_add(steps, every), 1), every)
 
 
 @internal

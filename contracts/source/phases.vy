@@ -27,10 +27,9 @@ OF_STATE: constant(uint256) = 1 << TRACE | 1 << STATE
 # Why a match ended.
 BY_CLOCK: constant(uint256) = 1
 BY_SCALAR: constant(uint256) = 2
-BY_START: constant(uint256) = 3
-BY_SINK: constant(uint256) = 4
-BY_EMPTY: constant(uint256) = 5
-BY_VERIFIER: constant(uint256) = 6
+BY_SINK: constant(uint256) = 3
+BY_EMPTY: constant(uint256) = 4
+BY_VERIFIER: constant(uint256) = 5
 
 # Who won it: side 0, side 1, or neither; and nobody knows where the verifier has not ruled.
 NEITHER: constant(uint256) = 2

@@ -97,7 +97,8 @@ struct Context:
     accumulator: uint256
 
 
-# Where the state before a step lies: in the tree with this tag, whose top has this key.
+# Where the state before a step lies: in the tree with this tag, whose top has this key. A tree of
+# one leaf is that leaf, and has no proof.
 struct Before:
     tag: bytes1
     key: uint256

@@ -167,11 +167,12 @@ def prepare_leaf(
     scope: uint256 = ledger.jobs[pair.job_id].scope
     first: uint256 = facts.place & turns.U40
     step: uint256 = (facts.place >> turns.STEP_AT) & turns.U40
-    # The state before the step is in the interval, or else in the history.
+    # The state before the step is in the interval, or else in the history; before the first step it
+    # is the job's start, a tree of one leaf that nobody claims.
     before: types.Before = types.Before(
         tag=tags.HISTORY_NODE,
         key=key,
-        # The disputed checkpoint is not the start.
+        # Where it is looked at, the disputed checkpoint is not the first.
         index=unsafe_sub((facts.place >> turns.CHECKPOINT_AT) & turns.U40, 1),
         count=ledger.get_checkpoints(pair.job_id),
     )
@@ -183,6 +184,10 @@ def prepare_leaf(
             index=unsafe_sub(unsafe_sub(step, first), 1),
             count=descent.get_interval_length(pair.job_id, first),
         )
+    elif step == 0:
+        before.key = ledger.hash_top(ledger.jobs[pair.job_id].start_root)
+        before.index = 0
+        before.count = 1
     return types.Ground(
         context=types.Context(
             trace_top=tops[0],

@@ -2,7 +2,7 @@
 
     tensor root   keccak(TENSOR_ROOT | dtype u8 | rank u8 | dimensions u64 ... | top of its chunks)
     state root    root over the tensor roots of the state's slots, in the order of the layout
-    history root  root over the state roots of all checkpoints, the start first
+    history root  root over the state roots of all checkpoints: those after every interval
     data root     root over the tensor roots of all batches: slot b of step t is leaf t * B + b
 
 A chunk is 256 bytes of the row-major, little-endian elements (the last may be shorter) under
@@ -114,7 +114,7 @@ def compute_state_root(tensor_roots: Sequence[Digest]) -> Digest:
 
 
 def compute_history_root(state_roots: Sequence[Digest]) -> Digest:
-    """Return the root of a history, given the state roots of all checkpoints, the start first."""
+    """Return the root of a history, given the state roots of all checkpoints."""
     top = Tree(Tag.HISTORY_NODE, state_roots).top
     return hash_root(Tag.HISTORY_ROOT, len(state_roots), top)
 

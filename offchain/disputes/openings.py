@@ -60,7 +60,12 @@ def make_leaf(run: Run, facts: Facts) -> Leaf:
 
 
 def prove_before(run: Run, facts: Facts) -> tuple[Digest, tuple[Digest, ...]]:
-    """Return the agreed state before the disputed step, with its proof in the mover's tree."""
+    """Return the agreed state before the disputed step, with its proof in the mover's tree.
+
+    The job's start is in no tree, and has no proof.
+    """
+    if facts.step == 0:
+        return run.task.start_root, ()
     place = facts.step - facts.first_step
     if place:
         tree, index = run.interval(facts.first_step), place - 1

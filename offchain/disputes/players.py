@@ -98,7 +98,7 @@ def _leave(seat: _Seat, pick: Dive, index: int) -> Move | None:
     """Leave a tree at a leaf, for the tree that the leaf stands for."""
     facts = seat.facts
     match seat.board.position.phase:
-        case Phase.HISTORY if index:
+        case Phase.HISTORY:
             return _enter(seat, *_find_interval(seat, index), pick)
         case Phase.INTERVAL:
             step = facts.first_step + index
@@ -115,7 +115,7 @@ def _leave(seat: _Seat, pick: Dive, index: int) -> Move | None:
 
 def _find_interval(seat: _Seat, checkpoint: int) -> tuple[Phase, Facts]:
     """Return which tree follows from a disputed checkpoint, and the facts that say where it is."""
-    first = (checkpoint - 1) * seat.terms.checkpoint_every
+    first = checkpoint * seat.terms.checkpoint_every
     is_step = get_interval_length(seat.terms, first) == 1
     facts = replace(seat.facts, checkpoint=checkpoint, first_step=first, step=first)
     return Phase.TRACE if is_step else Phase.INTERVAL, facts

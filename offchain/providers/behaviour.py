@@ -46,7 +46,7 @@ class Behaviour:
         return None
 
     def alter_history(self, roots: Sequence[Digest]) -> Sequence[Digest]:
-        """Return the history that is claimed."""
+        """Return the history that is claimed, the state root of every checkpoint."""
         return roots
 
     def alter_trace(self, step: int, leaves: Sequence[Digest]) -> Sequence[Digest]:

@@ -251,18 +251,6 @@ class FalseFlag(Behaviour):
         return [self.leaf, *leaves[1:]]
 
 
-@dataclass(eq=False)
-class PoisonedStart(Behaviour):
-    """Claims a history that begins in 32 random bytes, and goes on as the honest one does."""
-
-    name = "poisoned-start"
-    root: Digest
-
-    def alter_history(self, roots: Sequence[Digest]) -> Sequence[Digest]:
-        """Replace the first state's root."""
-        return [self.root, *roots[1:]]
-
-
 class Lazy(EarlyStop):
     """Runs nothing: claims the start state as the state after every step."""
 

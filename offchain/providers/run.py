@@ -1,7 +1,7 @@
 """A provider's run: the states that it keeps, and the trees and tensors that disputes ask for.
 
-The run hashes and stores states at checkpoints only. Intervals, traces and tensors are made again,
-from the checkpoint before them, when somebody disputes.
+The run hashes and stores the start and the states at checkpoints only. Intervals, traces and
+tensors are made again, from the latest of these before them, when somebody disputes.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -37,7 +37,7 @@ class Run:
     Args:
         task: what is agreed.
         behaviour: what the provider does differently.
-        store: where its checkpoints are kept.
+        store: where its start and its checkpoints are kept.
         threads: threads of the kernels; the results do not depend on it.
     """
 
@@ -67,20 +67,23 @@ class Run:
             )
         self._roots = [bytes.fromhex(root) for root in notes["roots"]]
         if not self._roots:
-            self._keep(self.task.initial_state)
-        done = self.task.checkpoints[len(self._roots) - 1]
+            self._put(self.task.initial_state)
+            self._note()
+        done = max(self._kept)
         state = list(self.state(done))
         self._recent = None  # so that the tensors may die as the run goes on
         for step in range(done, self.task.steps):
             self._replace(step, state)
             if step + 1 in self.task.checkpoints:
-                self._keep(state)
+                self._roots.append(self._put(state))
+                self._note()
             if progress is not None:
                 progress(step + 1)
 
-    def _keep(self, state: Sequence[Array]) -> None:
-        known = self._tensor_roots.hash(state)
-        self._roots.append(self._store.put_state(state, known))
+    def _put(self, state: Sequence[Array]) -> Digest:
+        return self._store.put_state(state, self._tensor_roots.hash(state))
+
+    def _note(self) -> None:
         roots = [root.hex() for root in self._roots]
         self._store.put_json(NOTES, {"run": self._identity, "roots": roots})
 
@@ -89,7 +92,7 @@ class Run:
         """The text that tells this run from every other."""
         task = self.task
         roots = (task.commitment.header.root, task.start_root, task.data_root)
-        every = f"every {task.checkpoint_every} of {task.steps}"
+        every = f"a checkpoint after every {task.checkpoint_every} of {task.steps}"
         return " ".join([*(root.hex() for root in roots), every, self.behaviour.describe()])
 
     def _advance(self, step: int, state: Sequence[Array]) -> list[Array]:
@@ -129,20 +132,26 @@ class Run:
         """The root of the claimed history."""
         return compute_history_root(self.roots)
 
+    @property
+    def _kept(self) -> dict[int, Digest]:
+        """The roots of the states in the store, by the number of steps that are done in them."""
+        done = zip(self.task.checkpoints, self._roots, strict=False)
+        return {0: self.task.start_root} | dict(done)
+
     def state(self, step: int) -> Sequence[Array]:
         """Return the state before a step (after the last one, for the number of steps)."""
         if self._recent is not None and self._recent[0] == step:
             return self._recent[1]
-        kept = self.task.checkpoints[: len(self._roots)]
-        start = max(checkpoint for checkpoint in kept if checkpoint <= step)
-        state: Sequence[Array] = self._store.get_state(self._roots[kept.index(start)])
+        kept = self._kept
+        start = max(before for before in kept if before <= step)
+        state: Sequence[Array] = self._store.get_state(kept[start])
         for before in range(start, step):
             state = self._advance(before, state)
         self._recent = step, state
         return state
 
     def interval(self, first: int) -> Tree:
-        """Return the tree over the states after every step from `first` to the next checkpoint."""
+        """Return the tree over the states after the steps of the interval from `first` on."""
         return self._intervals(first)
 
     def _make_interval(self, first: int) -> Tree:

@@ -30,7 +30,7 @@ class Task:
         initial_state: arrays in the order of the program's state slots.
         batch: the batch of a step, arrays in the order of the program's batch slots.
         steps: number of steps.
-        checkpoint_every: steps from one checkpoint to the next.
+        checkpoint_every: steps of an interval, after each of which there is a checkpoint.
     """
 
     program: Program
@@ -71,5 +71,6 @@ class Task:
 
     @cached_property
     def checkpoints(self) -> tuple[int, ...]:
-        """The steps before which the state is committed to, and the last step's end."""
-        return (*range(0, self.steps, self.checkpoint_every), self.steps)
+        """The number of steps that are done at each checkpoint, the end of the last among them."""
+        every = self.checkpoint_every
+        return (*range(every, self.steps, every), self.steps)

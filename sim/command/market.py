@@ -68,8 +68,8 @@ def market(
     """Run a market of honest and dishonest providers.
 
     Some of the dishonest ones cheat in what they compute, others in how and when they call, with
-    several accounts if it helps. The tricks: hidden, zero-claim, poisoned-start, last-block,
-    censor, late-lie, copy, front-runner, revenant, sybil, crowd, split, self-play, shill, grabber.
+    several accounts if it helps. The tricks: hidden, zero-claim, last-block, censor, late-lie,
+    copy, front-runner, revenant, sybil, crowd, split, self-play, shill, grabber.
 
     Every job is really run by two or three of them, committed to, agreed upon or disputed, and
     paid on a chain. Prints what became of each strategy, and what each call costs. The same

@@ -75,7 +75,8 @@ class Narrator:
             told.append(_SHOWN[position.phase])
         if nodes:
             told.append(f"opens {nodes} node{'s' if nodes > 1 else ''}")
-        return ", ".join(told if position.moves > 1 else told[-1:])
+        is_first = position.moves == 1 and call == "descend"
+        return ", ".join(told[-1:] if is_first else told)
 
     def _name_leaf(self, position: Position) -> str:
         """Name the leaf that was picked, which the facts have once its tree is entered."""

@@ -136,11 +136,11 @@ def _copy(kind: Kind, origin: Origin, reference: int, dtype: DType, shape: tuple
 
 
 class _WrongTensor(EvenTensor):
-    """A tensor without elements that is claimed to have another root than it has."""
+    """A tensor without elements that is claimed to have another top than it has."""
 
     @property
-    def root(self) -> Digest:
-        """The wrong root."""
+    def top(self) -> Digest:
+        """The wrong top."""
         return bytes(31) + b"\x01"
 
 
@@ -169,8 +169,8 @@ class OperatorRun(Run):
 
     @cached_property
     def history(self) -> Tree:
-        """The tree over the states before and after the step."""
-        return Tree(Tag.HISTORY_NODE, [self._job.start_root, self._job.hash_state(self._output)])
+        """The tree over the state after the step."""
+        return Tree(Tag.HISTORY_NODE, [self._job.hash_state(self._output)])
 
     def trace(self, step: int) -> Tree:
         """Return the tree over the outputs of all operators, and the state after the step."""

@@ -58,7 +58,7 @@ def place_lie(size: Size) -> Lie:
     """Return a lie to which the paths turn left and right by turns, as far down as trees go."""
     most = size.operators - SLOTS - 1
     return Lie(
-        step=_shorten(MIDDLE.step, size.checkpoints - 2) * size.checkpoint_every
+        step=_shorten(MIDDLE.step, size.checkpoints - 1) * size.checkpoint_every
         + _shorten(MIDDLE.step, size.checkpoint_every - 1),
         operator=max(FIRST_PRODUCT, _shorten(MIDDLE.operator, most)),
         element=_shorten(MIDDLE.element, size.rows * size.columns - 1),
@@ -132,7 +132,6 @@ _LIE = place_lie(SMALL)
 ENDINGS = (
     Scenario("ending-agreement", "two members claim the same", SMALL, honest=2),
     _end("clock", "the liar never moves", replace(_LIE, is_silent=True)),
-    _end("start", "the liar begins somewhere else", replace(_LIE, step=-1)),
     _end(
         "sink",
         "the liar's state is not made of its outputs",

@@ -67,8 +67,8 @@ class ElementRun(Run):
     @cached_property
     def history(self) -> Tree:
         """The tree over the claimed history."""
-        leaves = {0: self.task.start_root, self.task.steps: self.after}
-        return EvenTree(Tag.HISTORY_NODE, self.task.steps + 1, leaves)
+        leaves = {0: self.task.start_root, self.task.steps - 1: self.after}
+        return EvenTree(Tag.HISTORY_NODE, self.task.steps, leaves)
 
     def trace(self, step: int) -> Tree:
         """Return the tree over the outputs of the last step, and the state after it."""

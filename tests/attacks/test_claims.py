@@ -4,7 +4,7 @@ import pytest
 
 from contracts.model.descent import BOTH
 from contracts.model.types import KEY_BYTES, ZERO, Dive
-from contracts.reasons import Ending, Phase, Reason, Standing, Status
+from contracts.reasons import Ending, LeafMode, Phase, Reason, Standing, Status
 from offchain.commitments.tags import Tag
 from offchain.commitments.tree import Tree
 from offchain.disputes import dives, players
@@ -14,6 +14,8 @@ from tests.attacks.court import HONEST, LIE, SALT, SMALL, Call, Court, FalseFlag
 from tests.attacks.twin import Twin
 
 OTHER = Lie(step=9)
+FIRST = Lie(step=0, operator=4, element=77, term=33)
+"""A lie in the job's first step."""
 
 
 def get_standings(court: Court) -> list[Standing]:
@@ -106,13 +108,46 @@ def test_s3_honest_agent_does_not_answer_itself(referee: Twin) -> None:
         assert players.find_move(run, court.terms, board, side) is None
 
 
-def test_s4_start_is_the_jobs_own(referee: Twin) -> None:
-    """A history that begins elsewhere loses by its own first leaf, against truth and lie alike."""
-    court = open_court(referee, Lie(-1), LIE, HONEST).assemble()
-    winner, ending = court.finish(court.start(0, 2))
-    assert (winner, ending) == (court.members[2], Ending.START)
-    both = open_court(referee, Lie(-1), Lie(-1, mask=2))
-    assert both.finish(both.begin()) == (None, Ending.START)
+@pytest.mark.parametrize("every", [1, 9])
+@pytest.mark.parametrize("lies", [(FIRST, HONEST), (HONEST, FIRST)])
+def test_s4_no_claim_says_how_the_job_starts(
+    referee: Twin, every: int, lies: tuple[Lie | None, ...]
+) -> None:
+    """In a job of one interval a claim is the root of the state after it, and nothing else.
+
+    A match about it begins in the interval, or, if that is a step, in this: the state before is the
+    client's. So no two claims differ in it, and no match can end by it.
+    """
+    size = replace(SMALL, checkpoints=1, checkpoint_every=every)
+    court = open_court(referee, *lies, size=size)
+    for seat, run in enumerate(court.runs):
+        assert court.get_top(seat) == run.interval(0).node(0, every - 1)
+        assert court.get_top(seat) != court.terms.start_root
+    pair = court.begin()
+    at, entering = court.at(pair), court.find(pair)
+    assert (at.count, at.level, at.span, at.entered) == (1, 0, 0, 2)
+    assert entering.name == "enter_claimed"
+    court.make(entering)
+    at, board = court.at(pair), court.look(pair)
+    assert (at.phase, at.moves) == (Phase.TRACE if every == 1 else Phase.INTERVAL, 1)
+    assert board is not None
+    assert (board.facts.checkpoint, board.facts.first_step, board.facts.step) == (0, 0, 0)
+    assert court.finish(pair) == (court.members[lies.index(HONEST)], Ending.SCALAR)
+
+
+def test_s4_one_checkpoint_is_disputed_before_the_verifier_too(referee: Twin) -> None:
+    """Where operators are ruled on, a job of one step is played down to the first wrong output."""
+    verifier, size = referee.accounts[7], replace(SMALL, checkpoints=1, checkpoint_every=1)
+    court = open_court(
+        referee, FIRST, HONEST, size=size, leaf_mode=LeafMode.OPERATOR, verifier=verifier
+    )
+    pair = court.begin()
+    court.play_to(pair, Phase.VERIFIER)
+    assert court.at(pair).index == FIRST.operator
+    outcome = (pair.first, pair.second).index(court.members[1])
+    referee.call("rule", verifier, pair, court.at(pair), outcome)
+    court.settle(1)
+    assert get_standings(court) == [Standing.DEFEATED, Standing.REVEALED]
 
 
 def test_s5_honest_root_defended_by_silence_costs_its_defender_only(referee: Twin) -> None:
@@ -317,7 +352,7 @@ def test_s9_the_same_terms_make_another_job(referee: Twin) -> None:
         ("steps", 2**32 + 1),
         ("steps", 2**64 + 16),
         ("checkpoint_every", 0),
-        ("checkpoint_every", 17),
+        ("checkpoint_every", 21),
         ("checkpoint_every", 2**64 + 4),
         ("operators", 0),
         ("operators", 2),

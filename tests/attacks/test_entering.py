@@ -22,6 +22,8 @@ LARGE = replace(SMALL, checkpoints=5000, operators=600, rows=256, columns=320)
 """All trees but those of intervals and of the state are higher than two openings."""
 DEEP = Lie(step=5554, operator=277, element=9000, term=33)
 STATE_LIE = Lie(step=6, operator=SMALL.operators)
+FIRST_LIE = replace(LIE, step=0)
+ONE_STEP = replace(SMALL, checkpoints=1, checkpoint_every=1)
 TINY = Size(checkpoints=3, checkpoint_every=2, operators=6, rows=8, columns=8, terms=3)
 """An interval of two steps, a trace of seven leaves, and a chunk a tensor."""
 TINY_LIE = Lie(step=3, operator=2, element=5, term=1)
@@ -68,6 +70,7 @@ def swap(values: Sequence[object], place: int, value: object) -> tuple[object, .
     ("lie", "mode", "entered"),
     [
         (LIE, LeafMode.SCALAR, ["enter_claimed", "enter_claimed", "enter_tensor", "reach_chunk"]),
+        (FIRST_LIE, LeafMode.SCALAR, ["enter_claimed"] * 2 + ["enter_tensor", "reach_chunk"]),
         (STATE_LIE, LeafMode.SCALAR, ["enter_claimed", "enter_claimed", "enter_state"]),
         (STATE_LIE, LeafMode.OPERATOR, ["enter_claimed", "enter_claimed", "enter_state"]),
     ],
@@ -119,7 +122,7 @@ def test_s11_nothing_is_entered_where_the_verifier_rules(referee: Twin, lie: Lie
         (LIE, LeafMode.SCALAR),
         (STATE_LIE, LeafMode.SCALAR),
         (LIE, LeafMode.OPERATOR),
-        (Lie(-1), LeafMode.SCALAR),
+        (FIRST_LIE, LeafMode.SCALAR),
     ],
 )
 def test_s11_nobody_is_in_a_tree_once_its_leaf_is_reached(
@@ -197,22 +200,32 @@ def test_s11_second_entrance_ignores_its_leaf_and_nothing_else(referee: Twin) ->
     assert entrances == BOTH
 
 
-def test_s11_start_is_the_state_after_no_step(referee: Twin) -> None:
-    """Nothing can be entered at the first leaf of a history: no steps have led to it."""
-    court = open_court(referee, Lie(-1), HONEST)
+@pytest.mark.parametrize("size", [ONE_STEP, replace(SMALL, checkpoints=1)])
+def test_s11_only_checkpoint_is_the_first_that_can_be_entered(referee: Twin, size: Size) -> None:
+    """A history of one leaf has nothing to descend: its first move enters what led to the leaf.
+
+    There is one place, with nothing beside it, and the tree that is entered ends in one's claim.
+    """
+    court = open_court(referee, FIRST_LIE, HONEST, size=size)
     pair = court.begin()
-    call = court.find(pair)
-    while look(court, pair).position.span == 0:
-        court.make(call)
-        call = court.find(pair)
-    board, pick = look(court, pair), make_pick(court, call)
-    run = get_run(court, call)
-    for tree in (run.interval(0), run.trace(0)):
-        dive = replace(pick, nodes=tuple(tree.children(tree.height, 0)))
-        proof = tuple(tree.proof(tree.count - 1))
-        args = (pair, board.position, board.facts, pick.nodes[0], tree.top, proof, dive)
-        assert court.refuse(call, name="enter_claimed", args=args) == Reason.OUT_OF_RANGE
-    assert court.finish(pair) == (court.members[1], Ending.START)
+    call, at = court.find(pair), court.at(pair)
+    dive, own = call.args[-1], at.nodes[0]
+    assert (call.name, call.args[3]) == ("enter_claimed", own)
+    assert (dive.child, dive.node, dive.siblings) == (0, at.nodes[1], ())
+    pick = replace(dive, nodes=(own,))
+    assert court.refuse(call, name="descend", args=(pair, at, pick)) == Reason.WRONG_PHASE
+    for wrong, reason in (
+        (replace(dive, child=1), Reason.OUT_OF_RANGE),
+        (replace(dive, child=2**256 - 1), Reason.OUT_OF_RANGE),
+        (replace(dive, siblings=(ZERO,)), Reason.BAD_PROOF),
+        (replace(dive, siblings=(at.nodes[1], own)), Reason.BAD_PROOF),
+        (replace(dive, node=court.terms.start_root), Reason.BAD_PROOF),
+        (replace(dive, node=own), Reason.SAME_NODE),
+    ):
+        assert court.refuse(call, args=swap(call.args, len(call.args) - 1, wrong)) == reason
+    assert court.refuse(call, args=swap(call.args, 3, court.terms.start_root)) == Reason.BAD_PROOF
+    assert court.refuse(call, sender=pair.second) == Reason.NOT_YOURS
+    assert court.finish(pair) == (court.members[1], Ending.SCALAR)
 
 
 def test_s11_claimed_trees_are_entered_once(referee: Twin) -> None:

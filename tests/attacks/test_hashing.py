@@ -113,9 +113,9 @@ def test_h1_parent_state_does_not_pass_for_the_state_before(referee: Twin) -> No
     court.play_to(pair, Phase.LEAF)
     move = court.find(pair)
     history = court.runs[court.members.index(move.sender)].history
-    assert move.args[5:7] == (history.node(0, 4), tuple(history.proof(4)))
+    assert move.args[5:7] == (history.node(0, 3), tuple(history.proof(3)))
     for level in (1, 2):
-        inner = (history.node(level, 4 >> level), tuple(history.proof(4 >> level, level)))
+        inner = (history.node(level, 3 >> level), tuple(history.proof(3 >> level, level)))
         args = (*move.args[:5], *inner, move.args[7])
         assert court.refuse(move, args=args) == Reason.BAD_OPERAND
     court.make(move)
@@ -264,8 +264,8 @@ def test_h4_every_preimage_has_fixed_widths_or_a_length(referee: Twin) -> None:
 
 def test_h6_tree_shapes_are_integers(referee: Twin) -> None:
     """Around every power of two a history has the height that integers say, and can be disputed."""
-    for checkpoints in (2, 3, 4, 5, 8, 9, 16, 17, 2**20 - 1, 2**20 + 1, 2**32):
-        court, pair = begin_element(referee, steps=checkpoints - 1)
+    for checkpoints in (1, 2, 3, 4, 5, 8, 9, 16, 17, 2**20 - 1, 2**20 + 1, 2**32):
+        court, pair = begin_element(referee, steps=checkpoints)
         assert court.at(pair).level == (checkpoints - 1).bit_length()
         court.play_to(pair, Phase.TRACE)
 

@@ -6,6 +6,7 @@ from typing import Any, cast
 
 import pytest
 
+from contracts.model.types import ZERO
 from contracts.reasons import Ending, Outcome, Phase, Reason, Standing, Status
 from offchain.arithmetic.functions import DType, Function
 from offchain.commitments.tags import CHUNK_BYTES, Tag
@@ -14,11 +15,11 @@ from offchain.commitments.tree import Tree
 from offchain.errors import Reverted
 from offchain.programs.encoding import encode_node
 from offchain.programs.graph import Kind, Node, Origin, immediate
-from sim.trees import EvenTensor
+from sim.trees import EvenTensor, EvenTree
 from tests.attacks.court import Call, Court, read_end
 from tests.attacks.elements import ElementRun, decide, make_runs, make_task
 from tests.attacks.test_entering import swap
-from tests.attacks.test_hashing import NEGATED
+from tests.attacks.test_hashing import BITS, NEGATED
 from tests.attacks.test_leaf_contract import (
     EVIDENCE_HEAD,
     Trees,
@@ -91,8 +92,8 @@ class LateRun(ElementRun):
 
     @cached_property
     def history(self) -> Tree:
-        """The start and the end."""
-        return Tree(Tag.HISTORY_NODE, [self.task.start_root, self.after])
+        """The end."""
+        return Tree(Tag.HISTORY_NODE, [self.after])
 
     def interval(self, first: int) -> Tree:
         """Return the tree over the states after every step."""
@@ -122,26 +123,100 @@ def test_v3_state_before_a_later_step_is_the_intervals(
 ) -> None:
     """In the second, third, .. step of an interval operands of the state are the step before's.
 
-    The proof is of the interval of either side; the history's, which shows the same state in
-    front of the interval's first step, is refused where it is another one.
+    The proof is of the interval of either side; that it is the job's start, too, which needs no
+    proof in front of the interval's first step, does not count.
     """
     task = replace(make_task(NEGATED), steps=steps, checkpoint_every=steps)
-    bits = (0xC0490FDB, 0x40490FDB)
     runs = [
-        LateRun(task, run.output, run.after, late=late) for run in make_runs(task, NEGATED, bits)
+        LateRun(task, run.output, run.after, late=late) for run in make_runs(task, NEGATED, BITS)
     ]
     court = Court(referee, task, runs)
     pair = court.begin()
     court.play_to(pair, Phase.LEAF)
-    history = runs[0].history
     for seat in (0, 1):
         call = court.make_leaf(pair, seat)
         assert call.args[2].step == late
         proof = tuple(runs[seat].interval(0).proof(late - 1))
         assert call.args[5:7] == (task.start_root, proof)
-        forged = (*call.args[:5], history.node(0, 0), tuple(history.proof(0)), call.args[7])
-        if steps > 2:
-            assert court.refuse(call, args=forged) == Reason.BAD_OPERAND
+        forged = (*call.args[:5], task.start_root, (), call.args[7])
+        assert court.refuse(call, args=forged) == Reason.BAD_OPERAND
+        with referee.branch():
+            assert read_end(court.make(call)) == (court.members[0], Ending.SCALAR)
+
+
+@dataclass
+class FirstRun(LateRun):
+    """Differs from the job's first step on."""
+
+    @cached_property
+    def history(self) -> Tree:
+        """No checkpoint is as it was at the start."""
+        return EvenTree(Tag.HISTORY_NODE, len(self.task.checkpoints), {0: self.after})
+
+    def interval(self, first: int) -> Tree:
+        """Return the tree over the states after the steps of the first interval."""
+        assert first == 0
+        return EvenTree(Tag.INTERVAL_NODE, self.task.checkpoint_every, {0: self.after})
+
+
+@pytest.mark.parametrize(("steps", "every"), [(1, 1), (3, 3), (2, 1), (5, 2), (9, 1)])
+def test_s4_state_before_the_first_step_is_the_jobs_start(
+    referee: Twin, steps: int, every: int
+) -> None:
+    """It is shown as it stands in the job, and no other state, and nothing with a proof, is taken.
+
+    Not a checkpoint either, not even the only one, which is the claim itself.
+    """
+    task = replace(make_task(NEGATED), steps=steps, checkpoint_every=every)
+    runs = [FirstRun(task, run.output, run.after) for run in make_runs(task, NEGATED, BITS)]
+    court = Court(referee, task, runs, {"clock_blocks": 1000})
+    pair = court.begin()
+    court.play_to(pair, Phase.LEAF)
+    start, tops = task.start_root, [run.history.top for run in runs]
+    for seat in (0, 1):
+        call, trees = court.make_leaf(pair, seat), (runs[seat].history, runs[seat].interval(0))
+        assert call.args[5:7] == (start, ())
+        others = {
+            *tops,
+            *(tree.top for tree in trees),
+            runs[seat].after,
+            ZERO,
+            start[:28] + ZERO[:4],
+        }
+        forged: list[tuple[bytes, tuple[bytes, ...]]] = [(other, ()) for other in others]
+        for tree in trees:
+            proof = tuple(tree.proof(0))
+            forged += [(tree.node(0, 0), proof), *([(start, proof)] if proof else [])]
+        forged += [(start, (start,)), (start, (ZERO,) * 2)]
+        for shown in forged:
+            args = (*call.args[:5], *shown, call.args[7])
+            assert court.refuse(call, args=args) == Reason.BAD_OPERAND
+        with referee.branch():
+            assert read_end(court.make(call)) == (court.members[0], Ending.SCALAR)
+
+
+@pytest.mark.parametrize("steps", [2, 3, 5, 8])
+def test_s4_state_before_a_later_interval_is_the_checkpoint_before_it(
+    referee: Twin, steps: int
+) -> None:
+    """In the last of so many intervals the state before is the last checkpoint but one.
+
+    It is the job's start again, as all checkpoints are up to there, and counts as that one only.
+    """
+    task = make_task(NEGATED, steps)
+    runs = make_runs(task, NEGATED, BITS)
+    court = Court(referee, task, runs, {"clock_blocks": 1000})
+    pair = court.begin()
+    court.play_to(pair, Phase.LEAF)
+    for seat in (0, 1):
+        call, history = court.make_leaf(pair, seat), runs[seat].history
+        leaves = [(history.node(0, place), tuple(history.proof(place))) for place in range(steps)]
+        right = leaves[steps - 2]
+        assert call.args[5:7] == right
+        assert right[0] == task.start_root
+        for shown in (*(leaf for leaf in leaves if leaf != right), (task.start_root, ())):
+            args = (*call.args[:5], *shown, call.args[7])
+            assert court.refuse(call, args=args) == Reason.BAD_OPERAND
         with referee.branch():
             assert read_end(court.make(call)) == (court.members[0], Ending.SCALAR)
 

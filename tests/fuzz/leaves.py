@@ -102,14 +102,12 @@ def _check_leaf(run: Run, step: int, index: int, rng: Random) -> None:
         right = accumulators[min(low + 1, node.fold_length)]
     else:
         right = compute_element(node, element, step, fetcher(pools))
-    facts = Facts(
-        step=step, checkpoint=1, operator=index, element=element, low=low, low_bits=low_bits
-    )
+    facts = Facts(step=step, operator=index, element=element, low=low, low_bits=low_bits)
     leaf = make_leaf(run, facts)
     context = Context(
         trace_top=run.trace(step).top,
         operators=len(task.program.nodes),
-        before=run.roots[0] if step == 0 else run.interval(0).node(0, 0),
+        before=task.start_root if step == 0 else run.interval(0).node(0, 0),
         state_slots=len(task.program.state),
         data_top=task.data_tree.top if task.data_tree else bytes(32),
         batch_slots=len(task.program.batch),

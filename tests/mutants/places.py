@@ -65,9 +65,7 @@ def _tell_late(steps: int, late: int) -> list[Call]:
     table.play(Phase.LEAF, is_bent=False)
     for pair, board in list(table.boards.items()):
         name, sender, args = table.find(pair, board)
-        history = runs[0].history
-        forged = (*args[:5], history.node(0, 0), tuple(history.proof(0)), *args[7:])
-        table.tape.call(name, sender, *forged)
+        table.tape.call(name, sender, *args[:5], task.start_root, (), *args[7:])
         table.tape.call(name, CLIENT, *args[:5], ZERO, (), *args[7:])
         table.call(name, sender, *args)
     return table.tape.calls

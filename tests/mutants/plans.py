@@ -61,7 +61,7 @@ def _tell_terms() -> list[Call]:
         (terms, "operators", (0, 2, 3, 4, MAX_OPERATORS, MAX_OPERATORS + 1)),
         (terms, "steps", (0, 1, 2, MAX_STEPS - 1, MAX_STEPS, MAX_STEPS + 1)),
         (wide, "checkpoint_every", (0, 1, 2, MAX_STEPS, MAX_STEPS + 1)),
-        (terms, "checkpoint_every", (3, 4, 5)),
+        (terms, "checkpoint_every", (4, 5, 6)),
         *(
             (terms, f"{name}_blocks", (0, 1, 2, MAX_BLOCKS - 1, MAX_BLOCKS, MAX_BLOCKS + 1))
             for name in ("commit", "reveal", "window", "clock")
@@ -233,15 +233,17 @@ def _rule(table: Table, one: str, other: str, outcome: int) -> None:
 
 
 def _tell_matches() -> Iterator[list[Call]]:
-    """Lies at the start, in the state, in operators and in folds, with all wrong ways to move."""
+    """Lies in the state, in operators and in folds, with all wrong ways to move."""
     large = Size(checkpoints=300, checkpoint_every=1, operators=40, rows=33, columns=40, terms=70)
     sparse = Size(checkpoints=4, checkpoint_every=21, operators=18, rows=17, columns=4, terms=2)
-    long = Size(MAX_STEPS + 1, checkpoint_every=1, operators=7, rows=4098, columns=1 << 10, terms=3)
-    wide = Size(5, checkpoint_every=1 << 30, operators=7, rows=1 << 30, columns=1 << 28, terms=3)
+    single = Size(checkpoints=1, checkpoint_every=9, operators=7, rows=1, columns=2, terms=3)
+    long = Size(MAX_STEPS, checkpoint_every=1, operators=7, rows=4098, columns=1 << 10, terms=3)
+    wide = Size(4, checkpoint_every=1 << 30, operators=7, rows=1 << 30, columns=1 << 28, terms=3)
     for size, one, other in (
-        (SIZE, None, Lie(-1)),
-        (SIZE, Lie(-1), None),
-        (SIZE, Lie(-1), Lie(-1, mask=2)),
+        (SIZE, None, Lie(0)),
+        (single, Lie(5), None),
+        (single, Lie(0), Lie(0, mask=2)),
+        (replace(single, checkpoint_every=1), None, Lie(0)),
         (SIZE, None, Lie(2, SIZE.operators)),
         (SIZE, Lie(2, SIZE.operators), None),
         (SIZE, Lie(2, SIZE.operators), Lie(2, SIZE.operators, mask=2)),
@@ -249,7 +251,7 @@ def _tell_matches() -> Iterator[list[Call]]:
         (large, None, Lie(298, 2, 700, 69)),
         (large, Lie(200, 33, 1000, 10), None),
         (sparse, Lie(41, 9, 64, 1), None),
-        (sparse, None, Lie(62, 3, 3, 0)),
+        (sparse, None, Lie(83, 3, 3, 0)),
         (sparse, Lie(0, 14, 67, 0), None),
         (long, Lie(MAX_STEPS - 1, 3, 1 << 22, 1), None),
         (wide, Lie(MAX_STEPS - 9, 3, 1 << 57, 1), None),

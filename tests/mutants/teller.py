@@ -59,7 +59,7 @@ class Teller:
 
     def _draw_size(self) -> Size:
         return Size(
-            checkpoints=self._draw(2, 40),
+            checkpoints=self._draw(1, 40),
             checkpoint_every=self._draw(1, 3) if self._chance(0.5) else 1,
             operators=self._draw(6, 24),
             rows=self._draw(1, 24),
@@ -72,7 +72,7 @@ class Teller:
         size = task.size
         lies = [
             Lie(
-                step=-1 if self._chance(0.05) else self._draw(0, task.steps - 1),
+                step=self._draw(0, task.steps - 1),
                 operator=self._draw(2, size.operators - 3) if self._chance(0.8) else size.operators,
                 element=self._draw(0, size.rows * size.columns - 1),
                 term=self._draw(0, size.terms - 1),

@@ -16,7 +16,7 @@ from tests.node.anvil import ACCOUNTS, MNEMONIC
 SIZE = Size(checkpoints=5, checkpoint_every=4, operators=9, rows=8, columns=16, terms=70)
 """Trees of odd sizes, two chunks a tensor, and two rounds of a fold."""
 SCALAR = Lie(step=6, operator=4, element=77, term=33)
-START = Lie(step=-1)
+FIRST = Lie(step=0)
 SINK = Lie(step=6, operator=SIZE.operators)
 SILENT = Lie(step=9, operator=5, is_silent=True)
 STAKES = Stakes(

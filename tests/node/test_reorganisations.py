@@ -18,11 +18,11 @@ from offchain.disputes.chain_referee import ChainReferee
 from sim.paper import Lie
 from tests.node.anvil import Anvil
 from tests.node.table import (
+    FIRST,
     HONEST,
     SCALAR,
     SILENT,
     SINK,
-    START,
     Course,
     get_course,
     make_game,
@@ -106,7 +106,7 @@ def check(node: Anvil, lie: Lie, replace: Replace, depth: int) -> None:
 @pytest.mark.parametrize("way", WAYS)
 def test_the_deepest_replacement_at_any_call(node: Anvil, way: str) -> None:
     """Replacing the latest 8 blocks after any call changes neither verdict nor payout."""
-    check(node, START, WAYS[way], DEEPEST)
+    check(node, SILENT, WAYS[way], DEEPEST)
 
 
 @pytest.mark.slow
@@ -119,7 +119,7 @@ def test_replacements_of_any_depth(node: Anvil, way: str, depth: int) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("lie", [SINK, SILENT], ids=["sink", "silent"])
+@pytest.mark.parametrize("lie", [FIRST, SINK], ids=["first", "sink"])
 def test_the_deepest_replacement_with_other_endings(node: Anvil, lie: Lie, way: str) -> None:
-    """The same for games that end by the state and by the clock."""
+    """The same for a lie in the first step, and for a game that ends by the state."""
     check(node, lie, WAYS[way], DEEPEST)

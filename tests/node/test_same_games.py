@@ -17,10 +17,10 @@ from tests.end_to_end import courtroom
 from tests.end_to_end.courtroom import LIARS, Court, draw_cheat, get_case
 from tests.node.anvil import Anvil, GatheringNode
 from tests.node.table import (
+    FIRST,
     SCALAR,
     SILENT,
     SINK,
-    START,
     describe,
     make_game,
     open_tester,
@@ -68,8 +68,8 @@ def test_deployments_cost_the_same(node: Anvil) -> None:
 
 @pytest.mark.parametrize(
     "lies",
-    [(SCALAR,), (START,), (SINK,), (SILENT,), (SCALAR, START, SILENT, SINK)],
-    ids=["scalar", "start", "sink", "silent", "all"],
+    [(SCALAR,), (FIRST,), (SINK,), (SILENT,), (SCALAR, FIRST, SILENT, SINK)],
+    ids=["scalar", "first", "sink", "silent", "all"],
 )
 def test_games_in_paper_are_the_same(node: Anvil, lies: tuple[Lie, ...]) -> None:
     """Every ending, and a tournament of five claims: same verdicts, events and gas."""

@@ -32,7 +32,7 @@ START = b"\x07" * 32
 
 
 def make_terms(checkpoints: int) -> Terms:
-    """Return the terms of a job with so many checkpoints, two at least."""
+    """Return the terms of a job with so many checkpoints."""
     return Terms(
         operators=1,
         state_slots=1,
@@ -41,7 +41,7 @@ def make_terms(checkpoints: int) -> Terms:
         program_top=bytes(32),
         start_root=START,
         data_top=bytes(32),
-        steps=checkpoints - 1,
+        steps=checkpoints,
         checkpoint_every=1,
         leaf_mode=LeafMode.SCALAR,
         verifier=NOBODY,
@@ -77,7 +77,7 @@ def make_move(
 ) -> tuple[Event, ...]:
     """Descend, or at a leaf enter the step that leads to it."""
     mover = (pair.first, pair.second)[position.mover]
-    if position.level > position.span or position.span == 0:
+    if position.level > position.span:
         return call(store, "descend", Message(CLIENT, 0, 5), pair, position, dive)
     leaf = tree.node(0, (position.index << position.span) + dive.child)
     trace = Tree(Tag.TRACE_NODE, [START, leaf])
@@ -107,10 +107,10 @@ def descend(trees: Sequence[Tree]) -> tuple[Position, Facts]:
 
 @st.composite
 def histories(draw: st.DrawFn) -> tuple[Tree, Tree, int]:
-    """Draw two histories, and the first place in which they differ; it is not the start."""
-    count = draw(st.one_of(st.integers(2, 40), st.integers(2, 5_000)))
-    place = draw(st.integers(1, count - 1))
-    leaves = [START, *(i.to_bytes(32, "big") for i in range(1, count))]
+    """Draw two histories, and the first place in which they differ."""
+    count = draw(st.one_of(st.integers(1, 3), st.integers(1, 40), st.integers(1, 5_000)))
+    place = draw(st.integers(0, count - 1))
+    leaves = [i.to_bytes(32, "big") for i in range(1, count + 1)]
     others = list(leaves)
     for later in {place, *draw(st.lists(st.integers(place, count - 1), max_size=5))}:
         others[later] = bytes([1 + draw(st.integers(0, 1))]) * 32
@@ -125,7 +125,7 @@ def test_a_descent_arrives_at_the_first_difference(drawn: tuple[Tree, Tree, int]
     *trees, place = drawn
     position, facts = descend(trees)
     assert (position.phase, position.entered) == (Phase.TRACE, 1)
-    assert (facts.checkpoint, facts.step) == (place, place - 1)
+    assert (facts.checkpoint, facts.first_step, facts.step) == (place, place, place)
     entered = 1 - position.mover
     own = trees[entered].node(0, place)
     trace = Tree(Tag.TRACE_NODE, [START, own])
@@ -137,7 +137,8 @@ def test_a_descent_arrives_at_the_first_difference(drawn: tuple[Tree, Tree, int]
 def test_a_descent_takes_a_move_for_each_block_of_levels(drawn: tuple[Tree, Tree, int]) -> None:
     """A tree of height h takes one opening, and ceil(h / 4) picks, the last of them a leaf's.
 
-    Whoever picks the leaf enters the next tree in the same move.
+    Whoever picks the leaf enters the next tree in the same move; it is the first in a history of
+    one leaf.
     """
     *trees, _ = drawn
     position, _ = descend(trees)
@@ -151,6 +152,7 @@ def test_a_descent_takes_a_move_for_each_block_of_levels(drawn: tuple[Tree, Tree
 def test_a_later_difference_is_refused(drawn: tuple[Tree, Tree, int]) -> None:
     """A side that passes over the first node that differs is refused, and nothing changes."""
     *trees, _ = drawn
+    assume(trees[0].count > 1)
     store, pair, position = start_match(trees)
     dive = make_dive(trees[0], position, ())
     moved = call(store, "descend", Message(CLIENT, 0, 5), pair, position, dive)[-1]
@@ -172,19 +174,18 @@ def test_a_later_difference_is_refused(drawn: tuple[Tree, Tree, int]) -> None:
 
 @given(histories())
 def test_a_leaf_cannot_be_picked_without_entering(drawn: tuple[Tree, Tree, int]) -> None:
-    """A descent stops above the leaves of a history, but at the start; an entrance, only there."""
+    """A descent stops above the leaves of a history, and nothing is entered before."""
     *trees, _ = drawn
     store, pair, position = start_match(trees)
-    dive = make_dive(trees[0], position, ())
-    assert dive is not None
-    args = (pair, position, Facts(), START, START, (), dive)
-    with pytest.raises(Revert, match=Reason.WRONG_PHASE):
-        call(store, "enter_claimed", Message(FIRST, 0, 5), *args)
     nodes: object = ()
-    while position.span == 0 or position.level > position.span:
+    while position.level > position.span:
         assert isinstance(nodes, tuple)
         dive = make_dive(trees[position.mover], position, nodes)
         assert dive is not None
+        mover = (FIRST, SECOND)[position.mover]
+        args = (pair, position, Facts(), START, START, (), dive)
+        with pytest.raises(Revert, match=Reason.WRONG_PHASE):
+            call(store, "enter_claimed", Message(mover, 0, 5), *args)
         (moved,) = make_move(trees[position.mover], store, pair, position, dive)
         _, _, _, position, nodes, _ = moved.args  # type: ignore[assignment] # the event's own types
     assert isinstance(nodes, tuple)

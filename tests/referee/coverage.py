@@ -30,12 +30,7 @@ ACCEPTED: dict[str, dict[Phase, tuple[str, ...]]] = {
         Phase.NONE: ("Collected",),
     },
     "descend": {
-        Phase.HISTORY: (
-            "HISTORY",
-            "START FIRST",
-            "START NEITHER",
-            "START SECOND",
-        ),
+        Phase.HISTORY: ("HISTORY",),
         Phase.INTERVAL: ("INTERVAL",),
         Phase.TRACE: (
             "TRACE",
@@ -160,8 +155,6 @@ REFUSED: dict[str, tuple[Reason, ...]] = {
         Reason.BAD_OPENING,
         Reason.BAD_PROOF,
         Reason.CLOCK_EXPIRED,
-        Reason.CLOSED,
-        Reason.NOT_CONTENDER,
         Reason.NO_REASON,
         Reason.OUT_OF_RANGE,
         Reason.SAME_NODE,

@@ -53,7 +53,7 @@ class Shape:
     @property
     def steps(self) -> int:
         """Steps of the history."""
-        return (self.size.checkpoints - 1) * self.size.checkpoint_every
+        return self.size.checkpoints * self.size.checkpoint_every
 
     @property
     def elements(self) -> int:
@@ -74,10 +74,10 @@ SHAPES = {
     "sparse": Shape(_make_size(5, 2, 8, 40, 70)),
     "odd": Shape(_make_size(4, 3, 9, 40, 130)),
     "dense": Shape(_make_size(9, 1, 7, 9, 64)),
-    "tiny": Shape(_make_size(2, 1, 6, 1, 1)),
+    "tiny": Shape(_make_size(1, 1, 6, 1, 1)),
     "whole": Shape(_make_size(5, 2, 8, 40, 70), LeafMode.OPERATOR),
 }
-"""With and without intervals, chunks, rounds of a fold, and the bounded verifier."""
+"""With and without intervals, chunks, rounds of a fold, and the verifier; the tiny has one step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,12 +119,11 @@ def _lie(
 
 def _lie_inside(rng: Random, shape: Shape) -> Lie:
     every = shape.size.checkpoint_every
-    first = rng.randrange(shape.size.checkpoints - 1) * every
+    first = rng.randrange(shape.size.checkpoints) * every
     return _lie(rng, shape, step=first + rng.randrange(max(1, every - 1)))
 
 
 LIES: dict[str, Callable[[Random, Shape], Lie]] = {
-    "start": lambda rng, shape: _lie(rng, shape, step=-1),
     "first step": lambda rng, shape: _lie(rng, shape, step=0),
     "last step": lambda rng, shape: _lie(rng, shape, step=shape.steps - 1),
     "inside an interval": _lie_inside,

@@ -59,7 +59,7 @@ class _Account:
         return (lie.element, lie.mask) if is_touched and is_late else RIGHT
 
     def get_state(self, step: int) -> Wrong:
-        """Say how the state after a step is wrong; that after step -1 is the start."""
+        """Say how the state after a step is wrong."""
         return self.get_output(step, self.shape.size.operators)
 
     def get_error(self, step: int, operator: int, element: int) -> int:
@@ -97,9 +97,6 @@ def find_truth(one: Story, other: Story) -> Truth:
     """Return how a match between members that tell these stories has to end."""
     shape = SHAPES[one.shape]
     sides = (_Account(one, shape), _Account(other, shape))
-    starts = [side.get_state(-1) for side in sides]
-    if starts[0] != starts[1]:
-        return Truth(Ending.START, _compare(starts, RIGHT))
     every = shape.size.checkpoint_every
     ends = range(every - 1, shape.steps, every)
     end = next(step for step in ends if sides[0].get_state(step) != sides[1].get_state(step))

@@ -38,11 +38,13 @@ SIZES = (
     Size(checkpoints=3, checkpoint_every=18, operators=20, rows=32, columns=40, terms=70),
 )
 """The second has trees of two blocks, two rounds of a fold and checkpoints far apart."""
+SINGLE = Size(checkpoints=1, checkpoint_every=3, operators=6, rows=1, columns=2, terms=3)
+"""It has one checkpoint, which no move descends to."""
 DEEP = Size(checkpoints=300, checkpoint_every=300, operators=300, rows=128, columns=136, terms=70)
 """Its trees are of three blocks, which a match descends without arriving or entering."""
 LIES = (
-    Lie(step=-1),
-    Lie(step=-1, mask=2),
+    Lie(step=0),
+    Lie(step=0, mask=2),
     Lie(step=1, operator=2, element=1, term=1),
     Lie(step=1, operator=2, element=1, term=1, mask=6),
     Lie(step=1, operator=2, element=1, term=40),
@@ -53,8 +55,8 @@ LIES = (
     Lie(step=2, operator=20, element=1),
     Lie(step=2, operator=20, element=1, mask=2),
 )
-"""Some go with the same history, and some differ in the same place: at the start, in an element,
-and in the state after the step, where the operator is their number."""
+"""Some go with the same history, and some differ in the same place: in the first step, in an
+element, and in the state after the step, where the operator is their number."""
 HUGE = 1 << 255
 NO_DIVE = Dive(0, ZERO, (), ())
 NO_TOPS = (ZERO, ZERO)

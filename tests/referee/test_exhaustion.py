@@ -25,6 +25,7 @@ ACCOUNTS = tuple(f"0x{number:040x}" for number in range(0x1111, 0x8888, 0x1111))
 CLIENT, VERIFIER = ACCOUNTS[-2:]
 DAILY = Size(checkpoints=16, checkpoint_every=1, operators=6, rows=1, columns=2, terms=3)
 SPARSE = replace(DAILY, checkpoints=5, checkpoint_every=3)
+SINGLE = replace(DAILY, checkpoints=1, checkpoint_every=3)
 WIDE = replace(DAILY, rows=32, columns=40)
 OPERATORS = DAILY.operators
 PRODUCT, SINK = 2, 5
@@ -63,7 +64,7 @@ def get_task(size: Size) -> PaperTask:
 def make_faces(task: PaperTask, lie: Lie, faces: int) -> tuple[PaperRun, ...]:
     """Return all accounts that go with one wrong history: another operator, term or sink."""
     steps = range(lie.step, lie.step + 1)
-    if task.checkpoint_every > 1 and lie.step >= 0:
+    if task.checkpoint_every > 1:
         first = lie.step - lie.step % task.checkpoint_every
         steps = range(first, first + task.checkpoint_every)
     places = ((PRODUCT, 0), (PRODUCT, 2), (SINK, 0), (OPERATORS, 0))
@@ -112,7 +113,6 @@ def check(scene: Scene) -> Found:
 
 EARLY, LATER = Lie(step=4, element=1), Lie(step=9, element=1)
 ELSEWHERE = replace(LATER, mask=2)
-START = Lie(step=-1, element=1)
 SWARM = (LATER, LATER)
 
 SCENES = {
@@ -120,7 +120,15 @@ SCENES = {
     "duel of the second": Scene([LATER], clock=3, seat=1),
     "duel with a longer clock": Scene([EARLY], clock=3, increment=2),
     "duel under censorship": Scene([LATER], clock=3, increment=2, censored=1),
-    "wrong start": Scene([START], clock=2),
+    "one interval": Scene([Lie(step=1, element=1)], clock=2, size=SINGLE),
+    "one step": Scene(
+        [Lie(step=0, element=1)], clock=2, seat=1, size=replace(DAILY, checkpoints=1)
+    ),
+    "one interval before the verifier": Scene(
+        SWARM[:1],
+        size=replace(DAILY, checkpoints=1, checkpoint_every=12),
+        leaf_mode=LeafMode.OPERATOR,
+    ),
     "sparse checkpoints": Scene([Lie(step=4, element=1)], clock=2, size=SPARSE),
     "sparse checkpoints, the last": Scene([Lie(step=11, element=1)], size=SPARSE, seat=1),
     "tensors of many chunks": Scene([LATER], clock=2, size=WIDE),

@@ -14,10 +14,12 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
+from contracts.model.descent import NODE_TAGS
 from contracts.model.invariants import MAX_MOVES, count_moves, get_move_bound
 from contracts.model.referee import are_terms_sound
-from contracts.model.types import Message
+from contracts.model.types import FOLD_ARITY, Message
 from contracts.reasons import LeafMode, Outcome, Phase, Reason, Status
+from offchain.commitments.tree import fold_children
 from offchain.disputes.board import Board
 from offchain.disputes.players import Move, find_move
 from offchain.programs.limits import MAX_OPERATORS, MAX_SLOTS, MAX_STEPS
@@ -32,6 +34,7 @@ from tests.referee.stage import (
     LIES,
     NO_TOPS,
     PROVIDERS,
+    SINGLE,
     SIZES,
     VERIFIER,
     Cast,
@@ -133,13 +136,26 @@ def walk_on_both(seeds: range) -> Iterator[Stage]:
 
 
 def fathom(contract: Contract | None) -> Stage:
-    """Play a match through the deepest trees, to its end."""
+    """Play a match through the deepest trees, to its end; picks of nothing in dispute are tried."""
     stage = meet(DEEPEST, LeafMode.SCALAR, contract, DEEP)
     cast = stage.casts[0]
     pair = next(iter(cast.boards))
     while pair in cast.boards:
-        assert stage.make(cast, find_call(stage, cast, cast.boards[pair]))
+        move = find_call(stage, cast, cast.boards[pair])
+        for stray in _list_strays(move, cast.boards[pair].position.phase):
+            assert not stage.make(cast, stray)
+        assert stage.make(cast, move)
     return stage
+
+
+def _list_strays(move: Call, phase: Phase) -> Iterator[Call]:
+    """Yield a move with another pick: a node on which both agree, a segment that there is not."""
+    *others, last = move.args
+    if move.name == "descend":
+        own = fold_children(NODE_TAGS[phase], last.nodes)
+        yield replace(move, args=(*others, replace(last, node=own)))
+    elif move.name == "pick_segment":
+        yield replace(move, args=(*move.args[:4], FOLD_ARITY, *move.args[5:]))
 
 
 def play_on_both() -> Iterator[Stage]:
@@ -184,7 +200,6 @@ def test_a_dead_match_cannot_void_the_job() -> None:
 
 
 OUTLIVED = (
-    (LIES[0], LeafMode.SCALAR, "descend"),
     (LIES[2], LeafMode.SCALAR, "leaf"),
     (LIES[7], LeafMode.SCALAR, "prove_sink"),
     (LIES[2], LeafMode.OPERATOR, "rule"),
@@ -255,6 +270,8 @@ def outlive(lie: Lie, mode: LeafMode, contract: Contract | None) -> Stage:
         (LIES[2], LeafMode.SCALAR, SIZES[0], (0, 1), 8),
         (LIES[7], LeafMode.SCALAR, SIZES[0], (0, 0), 6),
         (LIES[2], LeafMode.OPERATOR, SIZES[0], (0, 0), 4),
+        (LIES[2], LeafMode.SCALAR, SINGLE, (0, 1), 9),
+        (LIES[2], LeafMode.OPERATOR, SINGLE, (0, 0), 5),
         (DEEPEST, LeafMode.SCALAR, DEEP, (9, 2), 16),
     ],
 )
@@ -273,6 +290,36 @@ def test_matches_take_the_moves_that_they_are_bounded_by(
     bound = count_moves(terms, *shape)
     assert at.moves == moves <= bound
     assert at.moves == bound or at.phase is not Phase.LEAF
+
+
+@pytest.mark.parametrize("size", [SINGLE, replace(SINGLE, checkpoint_every=1)])
+@pytest.mark.parametrize(
+    ("lie", "mode", "ending"),
+    [
+        (LIES[0], LeafMode.SCALAR, ("leaf", "LEAF", "SCALAR SECOND")),
+        (replace(LIES[7], step=0), LeafMode.SCALAR, ("prove_sink", "SINK", "SINK SECOND")),
+        (LIES[0], LeafMode.OPERATOR, ("rule", "VERIFIER", "VERIFIER SECOND")),
+    ],
+)
+def test_matches_over_one_checkpoint_stay_in_lockstep(
+    size: Size, lie: Lie, mode: LeafMode, ending: tuple[str, str, str]
+) -> None:
+    """A history of one leaf is played to each kind of end, and only an entrance leaves it."""
+    with on_contract() as contract:
+        stage = meet(lie, mode, contract, size)
+        cast = stage.casts[0]
+        pair = next(iter(cast.boards))
+        position = cast.boards[pair].position
+        assert (position.level, position.count, position.entered) == (0, 1, 2)
+        first = find_call(stage, cast, cast.boards[pair])
+        assert first.name == "enter_claimed"
+        own = position.nodes[position.mover]
+        pick = replace(first.args[-1], nodes=(own,))
+        assert not stage.make(cast, replace(first, name="descend", args=(pair, position, pick)))
+        assert stage.twins.seen["descend", "HISTORY", str(Reason.WRONG_PHASE)] == 1
+        while pair in cast.boards:
+            assert stage.make(cast, find_call(stage, cast, cast.boards[pair]))
+        assert stage.twins.seen[ending] == 1
 
 
 def test_no_match_takes_more_moves_than_the_greatest() -> None:

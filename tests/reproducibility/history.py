@@ -51,7 +51,7 @@ def capture_named(name: str) -> Captured:
 
 
 def compute_history(captured: Captured, steps: int, threads: int) -> History:
-    """Run some steps with so many threads, and return the roots; every state is a checkpoint."""
+    """Run some steps with so many threads, with a checkpoint after each, and return the roots."""
     executor = Executor(captured.program, threads)
     state = captured.initial_state
     roots = [compute_state_root([compute_tensor_root(array) for array in state])]
@@ -59,7 +59,7 @@ def compute_history(captured: Captured, steps: int, threads: int) -> History:
         state = executor.run(state, captured.batch(step), step)
         roots.append(compute_state_root([compute_tensor_root(array) for array in state]))
     program = ProgramTree(captured.program).header.root.hex()
-    return History(program, roots[0].hex(), compute_history_root(roots).hex())
+    return History(program, roots[0].hex(), compute_history_root(roots[1:]).hex())
 
 
 def main() -> None:

@@ -58,9 +58,9 @@ def test_check_fails_with_one_line_a_deviation(folder: Path) -> None:
 
 def test_writing_a_part_keeps_the_rest(folder: Path) -> None:
     """Other scenarios' lines stay as they are."""
-    (folder / NAME).write_text("ending-start leaf.leaf 1 2 3 4\n")
+    (folder / NAME).write_text("ending-sink leaf.leaf 1 2 3 4\n")
     run("report", *CHEAP, "--write", "--summary")
-    assert {line.scenario for line in read(folder / NAME)} == {"ending-start", "ending-clock"}
+    assert {line.scenario for line in read(folder / NAME)} == {"ending-sink", "ending-clock"}
 
 
 def test_one_scenario_is_one_object(folder: Path) -> None:
@@ -69,9 +69,9 @@ def test_one_scenario_is_one_object(folder: Path) -> None:
     stats = json.loads((folder / "stats.json").read_text())
     functions = stats["contracts"]["contracts/source/referee.vy:referee"]["functions"]
     assert functions["timeout"]["max"] == figures["by_call"]["timeout"]
-    both = json.loads(run("report", *CHEAP, "--scenario", "ending-start", "--json").output)
+    both = json.loads(run("report", *CHEAP, "--scenario", "ending-sink", "--json").output)
     assert both["scenarios"][0] == figures
-    assert both["scenarios"][1]["scenario"] == "ending-start"
+    assert both["scenarios"][1]["scenario"] == "ending-sink"
 
 
 def test_the_reference_has_the_mean_of_the_fused_multiply_add(folder: Path) -> None:

@@ -69,7 +69,26 @@ def test_what_is_frozen_is_hashed_once(tmp_path: Path, hashed: list[tuple[int, .
     run.compute()
     assert hashed.count((4, 3)) == 1
     assert hashed.count((2, 4)) == STEPS + 1
-    assert list(run.roots) == compute_roots(task, lambda _, __: None)
+    assert list(run.roots) == compute_roots(task, lambda _, __: None)[1:]
+
+
+@pytest.mark.parametrize(("every", "checkpoints"), [(1, (1, 2, 3, 4)), (3, (3, 4)), (4, (4,))])
+def test_a_run_keeps_its_start_and_claims_what_follows(
+    tmp_path: Path, every: int, checkpoints: tuple[int, ...]
+) -> None:
+    """A claim has a root for each interval, that of the state after it; the start is the task's."""
+    task = make_task(every)
+    store = Store(tmp_path)
+    Run(task, Behaviour(), store).compute()
+    resumed = Run(task, Behaviour(), store)
+    resumed.compute()
+    roots = compute_roots(task, lambda _, __: None)
+    assert task.checkpoints == checkpoints
+    assert list(resumed.roots) == [roots[done] for done in checkpoints]
+    assert resumed.history.count == len(checkpoints)
+    for step, root in enumerate(roots):
+        assert compute_state_root([compute_tensor_root(a) for a in resumed.state(step)]) == root
+    assert store.has_state(task.start_root)
 
 
 def test_an_interval_hashes_what_is_frozen_once(
@@ -139,7 +158,7 @@ def test_a_frozen_parameter_that_changes_is_hashed_again(tmp_path: Path, kind: t
     run.compute()
     states = [run.state(step) for step in range(STEPS + 1)]
     wanted = [compute_state_root([compute_tensor_root(a) for a in state]) for state in states]
-    assert list(run.roots) == wanted
+    assert list(run.roots) == wanted[1:]
     assert not np.array_equal(states[1][slot], states[2][slot])
     coarse = Run(make_task(STEPS), behaviour, Store(tmp_path / "coarse"))
     coarse.compute()

@@ -49,7 +49,7 @@ def trace(
         "trace_top": Tree(Tag.TRACE_NODE, [*outputs, states[1]]).top.hex(),
         "data_root": compute_data_root(data).hex(),
         "state_roots": [root.hex() for root in states],
-        "history_root": compute_history_root(states).hex(),
+        "history_root": compute_history_root(states[1:]).hex(),
     }
 
 
