@@ -190,6 +190,7 @@ ENCODERS = (
         attention_type="block_sparse",
         block_size=2,
         num_random_blocks=1,
+        refusal="numpy's random",  # it draws the blocks that see each other anew in every step
     ),
     encoder("modernbert", "ModernBert", **SIZES, local_attention=4, global_attn_every_n_layers=2),
     encoder("mpnet", "MPNet", **SIZES),
