@@ -27,7 +27,7 @@ FAMILIES = {
     "all different": (1, 3, 10, 30, 100, 300),
 }
 """How many liars each family of swarms has."""
-ON_CHAIN = 20
+ON_CHAIN = 40
 KINDS = ("fighting", "silent")
 COLUMNS = (
     *("family", "kind", "liars", "referee", "won"),

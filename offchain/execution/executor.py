@@ -3,8 +3,6 @@
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 
@@ -12,18 +10,11 @@ from offchain.arithmetic.environment import require_standard, standard_environme
 from offchain.arithmetic.functions import DType
 from offchain.commitments.tensors import NUMPY_TYPES, Array
 from offchain.errors import ProgramError
-from offchain.execution.grouping import group
 from offchain.execution.kernels.threads import get_threads, set_threads
-from offchain.execution.memory import check_memory, estimate_peak
-from offchain.execution.order import find_last_reads, reorder
-from offchain.execution.plans import plan_node
-from offchain.execution.regions import FusedRegion
-from offchain.execution.roles import Group
-from offchain.execution.schedule import Task, find_ancestors, schedule
-from offchain.execution.segments import Segmented, SegmentedReduction
-from offchain.execution.vertical import Vertical, VerticalReduction
-from offchain.programs.graph import Operand, Origin, Program, Slot
-from offchain.programs.legality import check_program
+from offchain.execution.memory import check_memory
+from offchain.execution.preparation import Preparation, Ready
+from offchain.execution.schedule import find_ancestors
+from offchain.programs.graph import Origin, Program, Slot
 
 Observe = Callable[[int, Array], None]
 """(index of an operator, its output): may keep the output, must not write to it."""
@@ -35,25 +26,6 @@ Watch = Callable[[Sequence[int], float], None]
 """(indices of operators that run together, the seconds that they took)."""
 
 
-class _Job(NamedTuple):
-    """A task ready to run: its operands, and (tensors, step) -> the outputs of `task.kept`.
-
-    Nobody reads `dead_slots` of the state after it, and the run may let them die.
-    """
-
-    task: Task
-    dead_slots: Sequence[int]
-    operands: tuple[Operand, ...]
-    run: Callable[[Sequence[Array | None], int], Sequence[Array]]
-
-
-class _Ready(NamedTuple):
-    """All tasks of a run, and the memory that their outputs take."""
-
-    jobs: Sequence[_Job]
-    needed_bytes: int
-
-
 class Executor:
     """Runs the steps of one program on tensors, which are arrays of the slots' types and shapes.
 
@@ -62,7 +34,7 @@ class Executor:
     that neither may be written to.
 
     Args:
-        program: the program.
+        program: the program, or its preparation, which executors may share.
         threads: threads that kernels use while it runs; None leaves the setting of the process.
 
     Raises:
@@ -70,12 +42,11 @@ class Executor:
     """
 
     @standard_environment()
-    def __init__(self, program: Program, threads: int | None = None) -> None:
-        check_program(program)
-        self.program = program
+    def __init__(self, program: Program | Preparation, threads: int | None = None) -> None:
+        self._prepared = Preparation(program) if isinstance(program, Program) else program
+        self.program = self._prepared.program
         self._threads = threads
-        self._plans = [plan_node(node) for node in program.nodes]
-        self._sinks = range(program.first_sink, len(program.nodes))
+        self._sinks = self._prepared.sinks
 
     @standard_environment()
     def run(
@@ -103,7 +74,8 @@ class Executor:
             NotEnoughMemory: the step does not fit into memory; nothing was computed.
             UnsuitableEnvironment: something changed how the thread rounds during the run.
         """
-        ready = self._fused if observe is None and patch is None else self._separate
+        is_seen = observe is not None or patch is not None
+        ready = self._prepared.separate if is_seen else self._prepared.fused
         outputs = self._execute(ready, state, batch, step, self._sinks, observe, patch)
         return [outputs[index] for index in self._sinks]
 
@@ -122,7 +94,7 @@ class Executor:
 
         Arguments and errors are those of `run`; `watch` is told how long everything takes.
         """
-        ready, sinks = self._replacing, self._sinks
+        ready, sinks = self._prepared.replacing, self._sinks
         outputs = self._execute(ready, state, batch, step, sinks, None, None, state, watch)
         state.extend(outputs[index] for index in self._sinks)
 
@@ -140,47 +112,12 @@ class Executor:
         Arguments and errors are those of `run`; `patch` sees only operators that run.
         """
         needed = find_ancestors(self.program, wanted)
-        ready = self._prepare(needed, wanted, is_fused=patch is None)
+        ready = self._prepared.prepare(needed, wanted, is_fused=patch is None)
         return self._execute(ready, state, batch, step, wanted, None, patch)
-
-    @cached_property
-    def _separate(self) -> _Ready:
-        return self._prepare(range(len(self.program.nodes)), self._sinks, is_fused=False)
-
-    @cached_property
-    def _fused(self) -> _Ready:
-        needed = find_ancestors(self.program, self._sinks)
-        return self._prepare(needed, self._sinks, is_fused=True)
-
-    @cached_property
-    def _replacing(self) -> _Ready:
-        """The tasks of a step that replaces its state, whose tensors die as soon as they can."""
-        tasks = [job.task for job in self._fused.jobs]
-        places = reorder(self.program, [task.members for task in tasks], self._sinks)
-        tasks = schedule(self.program, [tasks[place].unit for place in places], self._sinks)
-        last_reads = find_last_reads(self.program, [task.members for task in tasks], self._sinks)
-        return self._make_ready(tasks, last_reads)
-
-    def _prepare(self, needed: Sequence[int], wanted: Collection[int], *, is_fused: bool) -> _Ready:
-        order = group(self.program, needed, wanted) if is_fused else list(needed)
-        tasks = schedule(self.program, order, wanted)
-        return self._make_ready(tasks, [()] * len(tasks))
-
-    def _make_ready(self, tasks: Sequence[Task], dead_slots: Sequence[Sequence[int]]) -> _Ready:
-        jobs = [self._make_job(task, dead) for task, dead in zip(tasks, dead_slots, strict=True)]
-        return _Ready(jobs, estimate_peak(self.program, tasks, dead_slots))
-
-    def _make_job(self, task: Task, dead_slots: Sequence[int]) -> _Job:
-        if isinstance(task.unit, int):
-            plan = self._plans[task.unit]
-            operands = self.program.nodes[task.unit].operands
-            return _Job(task, dead_slots, operands, lambda flats, step: (plan.run(flats, step),))
-        fused = _plan_unit(task.unit, task.kept)
-        return _Job(task, dead_slots, fused.operands, lambda flats, _: fused.run(flats))
 
     def _execute(
         self,
-        ready: _Ready,
+        ready: Ready,
         state: Sequence[Array],
         batch: Sequence[Array],
         step: int,
@@ -225,15 +162,6 @@ class Executor:
         node = self.program.nodes[index]
         assert (patched.dtype, patched.shape) == (NUMPY_TYPES[node.dtype], node.shape)
         return np.asarray(patched, order="C")
-
-
-def _plan_unit(
-    unit: Group | Vertical | Segmented, kept: Sequence[int]
-) -> FusedRegion | VerticalReduction | SegmentedReduction:
-    """Return the plan of operators that one kernel computes."""
-    if isinstance(unit, Vertical):
-        return VerticalReduction(unit)
-    return SegmentedReduction(unit) if isinstance(unit, Segmented) else FusedRegion(unit, kept)
 
 
 @contextmanager

@@ -48,7 +48,9 @@ class Run:
         self.behaviour = behaviour
         self._store = store
         behaviour.bind(task.program)
-        self._executor = Executor(behaviour.alter_program(task.program), threads)
+        program = behaviour.alter_program(task.program)
+        is_task_s = program is task.program
+        self._executor = Executor(task.preparation if is_task_s else program, threads)
         self._roots: list[Digest] = []
         self._tensor_roots = _TensorRoots(self._executor.program)
         self._recent: tuple[int, Sequence[Array]] | None = None

@@ -8,6 +8,7 @@ from offchain.commitments.tags import Tag
 from offchain.commitments.tensors import Array, compute_state_root, compute_tensor_root
 from offchain.commitments.tree import Digest, Tree, hash_root
 from offchain.errors import UsageError
+from offchain.execution.preparation import Preparation
 from offchain.programs.graph import Program
 from offchain.programs.roots import ProgramTree
 
@@ -48,6 +49,11 @@ class Task:
     def commitment(self) -> ProgramTree:
         """The program's tree."""
         return ProgramTree(self.program)
+
+    @cached_property
+    def preparation(self) -> Preparation:
+        """The plans of the program, for all runs of it in this process."""
+        return Preparation(self.program)
 
     @cached_property
     def start_root(self) -> Digest:

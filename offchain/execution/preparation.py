@@ -1,0 +1,103 @@
+"""The plans of a program's operators and regions, made once for all who run the program."""
+
+from collections.abc import Callable, Collection, Sequence
+from functools import cached_property
+from typing import NamedTuple
+
+from offchain.commitments.tensors import Array
+from offchain.execution.grouping import group
+from offchain.execution.memory import estimate_peak
+from offchain.execution.order import find_last_reads, reorder
+from offchain.execution.plans import plan_node
+from offchain.execution.regions import FusedRegion
+from offchain.execution.roles import Group
+from offchain.execution.schedule import Task, find_ancestors, schedule
+from offchain.execution.segments import Segmented, SegmentedReduction
+from offchain.execution.vertical import Vertical, VerticalReduction
+from offchain.programs.graph import Operand, Program
+from offchain.programs.legality import check_program
+
+
+class Job(NamedTuple):
+    """A task ready to run: its operands, and (tensors, step) -> the outputs of `task.kept`.
+
+    Nobody reads `dead_slots` of the state after it, and the run may let them die.
+    """
+
+    task: Task
+    dead_slots: Sequence[int]
+    operands: tuple[Operand, ...]
+    run: Callable[[Sequence[Array | None], int], Sequence[Array]]
+
+
+class Ready(NamedTuple):
+    """All tasks of a run, and the memory that their outputs take."""
+
+    jobs: Sequence[Job]
+    needed_bytes: int
+
+
+class Preparation:
+    """The ways to run a program: operator by operator, fused, and in the place of its state.
+
+    It has no part in a run, so that several executors may share it.
+
+    Args:
+        program: the program.
+
+    Raises:
+        ProgramError: the program is malformed.
+    """
+
+    def __init__(self, program: Program) -> None:
+        check_program(program)
+        self.program = program
+        self.sinks = range(program.first_sink, len(program.nodes))
+        self._plans = [plan_node(node) for node in program.nodes]
+
+    @cached_property
+    def separate(self) -> Ready:
+        """Every operator by itself, in order."""
+        return self.prepare(range(len(self.program.nodes)), self.sinks, is_fused=False)
+
+    @cached_property
+    def fused(self) -> Ready:
+        """Those operators that the sinks need, in regions."""
+        needed = find_ancestors(self.program, self.sinks)
+        return self.prepare(needed, self.sinks, is_fused=True)
+
+    @cached_property
+    def replacing(self) -> Ready:
+        """The tasks of a step that replaces its state, whose tensors die as soon as they can."""
+        tasks = [job.task for job in self.fused.jobs]
+        places = reorder(self.program, [task.members for task in tasks], self.sinks)
+        tasks = schedule(self.program, [tasks[place].unit for place in places], self.sinks)
+        last_reads = find_last_reads(self.program, [task.members for task in tasks], self.sinks)
+        return self._make_ready(tasks, last_reads)
+
+    def prepare(self, needed: Sequence[int], wanted: Collection[int], *, is_fused: bool) -> Ready:
+        """Return the tasks that run some operators, and keep the outputs of some of these."""
+        order = group(self.program, needed, wanted) if is_fused else list(needed)
+        tasks = schedule(self.program, order, wanted)
+        return self._make_ready(tasks, [()] * len(tasks))
+
+    def _make_ready(self, tasks: Sequence[Task], dead_slots: Sequence[Sequence[int]]) -> Ready:
+        jobs = [self._make_job(task, dead) for task, dead in zip(tasks, dead_slots, strict=True)]
+        return Ready(jobs, estimate_peak(self.program, tasks, dead_slots))
+
+    def _make_job(self, task: Task, dead_slots: Sequence[int]) -> Job:
+        if isinstance(task.unit, int):
+            plan = self._plans[task.unit]
+            operands = self.program.nodes[task.unit].operands
+            return Job(task, dead_slots, operands, lambda flats, step: (plan.run(flats, step),))
+        fused = _plan_unit(task.unit, task.kept)
+        return Job(task, dead_slots, fused.operands, lambda flats, _: fused.run(flats))
+
+
+def _plan_unit(
+    unit: Group | Vertical | Segmented, kept: Sequence[int]
+) -> FusedRegion | VerticalReduction | SegmentedReduction:
+    """Return the plan of operators that one kernel computes."""
+    if isinstance(unit, Vertical):
+        return VerticalReduction(unit)
+    return SegmentedReduction(unit) if isinstance(unit, Segmented) else FusedRegion(unit, kept)
