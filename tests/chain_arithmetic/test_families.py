@@ -30,6 +30,8 @@ from tests.sweeps.oracle import round_exactly
 FIRST_SUBNORMAL, FIRST_ZERO = 0x41131CE0, 0x4120DDFC
 """The operands from which on erfc is subnormal, and is 0."""
 
+each_volume = pytest.mark.parametrize("count", [50, pytest.param(200, marks=pytest.mark.slow)])
+
 each_function = pytest.mark.parametrize(
     "function",
     [function for function, (module, _) in PLACES.items() if module in FAMILIES],
@@ -62,10 +64,11 @@ def test_hard_operands(contracts: Mapping[str, Bytecode], function: Function) ->
     assert_right(contracts, function, [*SPECIALS, *surround(edges), *get_hardest(function)])
 
 
+@each_volume
 @each_function
-def test_drawn_operands(contracts: Mapping[str, Bytecode], function: Function) -> None:
+def test_drawn_operands(contracts: Mapping[str, Bytecode], function: Function, count: int) -> None:
     """Operands of any kind are rounded correctly."""
-    assert_right(contracts, function, draw_operands(function, 200))
+    assert_right(contracts, function, draw_operands(function, count))
 
 
 @pytest.mark.parametrize("parts", [25, pytest.param(100, marks=pytest.mark.slow)])
@@ -120,12 +123,13 @@ def test_any_operand(function: Function, x: int) -> None:
     assert is_right(function, x)
 
 
+@each_volume
 @each_function
-def test_gas(contracts: Mapping[str, Bytecode], function: Function) -> None:
+def test_gas(contracts: Mapping[str, Bytecode], function: Function, count: int) -> None:
     """No call is dear: less than 4,000 or 8,000 gas, the call from outside included."""
     module, name = PLACES[function]
     family = FAMILIES[module]
-    operands = [*SPECIALS, *surround(family.edges), *draw_operands(1, 100)]
+    operands = [*SPECIALS, *surround(family.edges), *draw_operands(1, count)]
     gas = contracts[module].measure(name, [(x,) for x in operands])
     assert mean(gas) < max(gas) < family.most_gas
 

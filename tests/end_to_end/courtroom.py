@@ -30,7 +30,7 @@ NAMES = ("mlp", "cnn", "gpt2", "llama", "bert", "resnet")
 QUICK_NAMES = frozenset({"mlp", "gpt2"})
 
 
-def programs(*, quick: frozenset[str] = frozenset(NAMES)) -> list[ParameterSet]:
+def programs(*, quick: frozenset[str] = QUICK_NAMES | {"cnn"}) -> list[ParameterSet]:
     """Return the example programs as parameters, those that are not quick marked as slow.
 
     All tests of one program run in one process, which captures it once.

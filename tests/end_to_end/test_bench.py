@@ -41,6 +41,7 @@ def check_rows(told: dict[str, Any], groups: Sequence[str]) -> None:
     assert isclose(told["geometric_mean"], mean)
 
 
+@pytest.mark.slow
 def test_operators_are_measured_in_groups() -> None:
     """Each group has its rows, for every number of threads, and the overall mean is theirs."""
     told = measure("ops", *SHORT)

@@ -343,6 +343,7 @@ def compute_digest() -> str:
     return digest.hexdigest()
 
 
+@pytest.mark.slow
 def test_vector_widths_agree() -> None:
     """Code for vectors of any width gives the same bits."""
     script = PRINT_DIGEST.format(directory=str(Path(__file__).parent))

@@ -27,7 +27,9 @@ def _single_thread() -> Iterator[None]:
     torch.set_num_threads(threads)
 
 
-@pytest.mark.parametrize("name", ["gpt2", "bert", "cnn"])
+@pytest.mark.parametrize(
+    "name", ["cnn", *(pytest.param(name, marks=pytest.mark.slow) for name in ("gpt2", "bert"))]
+)
 def test_examples_learn(name: str) -> None:
     """Training on one batch again and again lowers the loss, with the example's own optimizer."""
     captured = capture(build(name))
