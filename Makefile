@@ -14,10 +14,10 @@ demo: $(READY)
 	@$(BIN)/moot demo
 
 test: $(READY) lint
-	@$(BIN)/pytest -m "not slow" -n 2 --dist loadgroup
+	@$(BIN)/pytest -m "not slow" -n 2 --dist loadfile
 
 test-all: $(READY) lint
-	@$(BIN)/pytest -n 2 --dist loadgroup
+	@$(BIN)/pytest -n 2 --dist loadfile
 
 lint: $(READY)
 	@$(BIN)/ruff check --quiet $(FILES)

@@ -31,17 +31,8 @@ QUICK_NAMES = frozenset({"mlp", "gpt2"})
 
 
 def programs(*, quick: frozenset[str] = QUICK_NAMES | {"cnn"}) -> list[ParameterSet]:
-    """Return the example programs as parameters, those that are not quick marked as slow.
-
-    All tests of one program run in one process, which captures it once.
-    """
-    return [
-        pytest.param(
-            name,
-            marks=[pytest.mark.xdist_group(name)] + [pytest.mark.slow] * (name not in quick),
-        )
-        for name in NAMES
-    ]
+    """Return the example programs as parameters, those that are not quick marked as slow."""
+    return [pytest.param(name, marks=[pytest.mark.slow] * (name not in quick)) for name in NAMES]
 
 
 STEPS, CHECKPOINT_EVERY = 4, 2

@@ -28,8 +28,6 @@ from tests.end_to_end.courtroom import (
     open_model_court,
 )
 
-pytestmark = pytest.mark.xdist_group("mlp")
-
 
 def check_reading(game: Game) -> None:
     """Compare what the events say with what the referee remembers."""

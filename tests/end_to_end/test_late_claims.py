@@ -21,8 +21,6 @@ from tests.end_to_end.courtroom import (
     open_model_court,
 )
 
-pytestmark = pytest.mark.xdist_group("mlp")
-
 
 def play_until(game: Game, call: str) -> None:
     """Play a game up to and including the first call of a name."""

@@ -19,8 +19,6 @@ from tests.end_to_end.courtroom import (
     open_model_court,
 )
 
-pytestmark = pytest.mark.xdist_group("mlp")
-
 
 @pytest.mark.parametrize("court", COURTS)
 def test_one_honest_claim_beats_all_others(case: Case, liars: dict[str, Run], court: str) -> None:
