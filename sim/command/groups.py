@@ -1,6 +1,9 @@
 """Groups of commands: what `moot`, `moot bench`, `moot gas` and `moot program` have in common."""
 
+from typing import Any
+
 import click
+from click.types import IntParamType
 
 from offchain.errors import UsageError
 
@@ -32,14 +35,33 @@ class Group(click.Group):
         return super().resolve_command(ctx, args)
 
 
+class _Limited(click.ParamType[int]):
+    """A whole number that 64 bits hold; help does not speak of what nobody comes near."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the number."""
+        number = super().convert(value, param, ctx)
+        if not -MAX_INTEGER - 1 <= number <= MAX_INTEGER:
+            self.fail(f"{number} does not fit into 64 bits.", param, ctx)
+        return number
+
+
+class _Integer(_Limited, IntParamType):
+    pass
+
+
+class _Range(_Limited, click.IntRange):
+    pass
+
+
 def limit_integers(command: click.Command) -> None:
     """Let a command and those below it refuse whole numbers that 64 bits do not hold."""
     for parameter in command.params:
         kind = parameter.type
         if kind is click.INT:
-            parameter.type = click.IntRange(-MAX_INTEGER - 1, MAX_INTEGER)
+            parameter.type = _Integer()
         elif isinstance(kind, click.IntRange) and kind.max is None:
-            parameter.type = click.IntRange(kind.min, MAX_INTEGER)
+            parameter.type = _Range(kind.min)
     if isinstance(command, click.Group):
         for child in command.commands.values():
             limit_integers(child)

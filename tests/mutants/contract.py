@@ -68,9 +68,11 @@ class Judge:
     def _list_asked(self, contract: Contract, file: str) -> frozenset[bytes]:
         """Return which contracts are called.
 
-        What only the leaf's has is asked without the referee, who would ask the same.
+        What the referee does not have is asked of those that have it, who would be asked the same.
         """
-        names = CONTRACTS if file in self._closures["referee"] else ("leaf",)
+        names = CONTRACTS
+        if file not in self._closures["referee"]:
+            names = tuple(name for name in CONTRACTS if file in self._closures[name])
         return frozenset(contract.deployed[name].raw for name in names)
 
     def _build(self, mutant: Mutant) -> dict[str, Artifact]:
