@@ -33,6 +33,7 @@ from tests.referee.illegal import (
     describe,
     list_proofs,
     make_job,
+    spoil,
     wrap_round,
 )
 from tests.referee.programs import every_kind
@@ -164,6 +165,16 @@ def test_g2_start_of_another_shape_voids_the_job(referee: Twin) -> None:
         bent = (*args[:8], (ZERO,))
         assert referee.refused("prove_operand", stranger, *bent) == Reason.UNPROVEN
         referee.call("prove_operand", stranger, *args)
+        collect_all(referee, job_id, ())
+
+
+def test_g2_start_whose_root_is_made_of_something_else_voids_the_job(referee: Twin) -> None:
+    """A good header is not enough: nobody could show an element under a root of another form."""
+    for tensor in spoil(describe(LEGAL.state[0])):
+        job = replace(make_job(LEGAL), start=[tensor])
+        job_id = open_job(referee, job)
+        args = job.show_operand(job_id, 0, 0, is_start=True)
+        referee.call("prove_operand", referee.accounts[8], *args)
         collect_all(referee, job_id, ())
 
 

@@ -21,6 +21,7 @@ from tests.referee.illegal import (
     describe,
     list_proofs,
     make_job,
+    spoil,
     wrap_round,
 )
 from tests.referee.programs import every_kind
@@ -42,6 +43,10 @@ def tell_illegal() -> Iterator[list[Call]]:
             yield _tell(shown, "prove_operand", args, number)
     for number, slot in enumerate(STARTS):
         shown = replace(make_job(LEGAL), start=[describe(slot)])
+        args = shown.show_operand(0, 0, 0, is_start=True)
+        yield _tell(shown, "prove_operand", args, number)
+    for number, tensor in enumerate(spoil(describe(LEGAL.state[0]))):
+        shown = replace(make_job(LEGAL), start=[tensor])
         args = shown.show_operand(0, 0, 0, is_start=True)
         yield _tell(shown, "prove_operand", args, number)
     long = make_job(LEGAL)
