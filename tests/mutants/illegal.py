@@ -19,8 +19,10 @@ from tests.referee.illegal import (
     WIDE,
     Shown,
     describe,
+    list_forms,
     list_proofs,
     make_job,
+    read_second,
     spoil,
     wrap_round,
 )
@@ -53,6 +55,12 @@ def tell_illegal() -> Iterator[list[Call]]:
     for size in (2_048, 2_049):
         shown = replace(long, encodings=(*long.encodings[:2], b"\4" * size, long.encodings[3]))
         yield _tell(shown, "prove_operator", shown.show_operator(0, 2), size)
+    for shown in list_forms():
+        yield _tell_form(shown)
+    for number in range(STEPS):
+        shown = read_second()
+        args = shown.show_operand(0, 1, 0, step=number)
+        yield _tell(shown, "prove_operand", args, number)
     yield _tell_legal()
     yield _tell_wrapped()
 
@@ -112,6 +120,13 @@ def _beat_one(tape: Tape) -> None:
     position: Any = started.args[3]
     tape.block = position.deadline + 1
     tape.call("timeout", CLIENT, pair, position)
+
+
+def _tell_form(shown: Shown) -> list[Call]:
+    """Show what an operand reads, which may be what it should be."""
+    tape = _open(shown)
+    tape.call("prove_operand", VERIFIER, *shown.show_operand(0, 2, 0))
+    return tape.calls
 
 
 def _tell_legal() -> list[Call]:

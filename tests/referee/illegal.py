@@ -13,6 +13,7 @@ from offchain.commitments.tensors import encode_header
 from offchain.commitments.tree import Digest, Tree, hash_root
 from offchain.programs.encoding import encode_node
 from offchain.programs.graph import Kind, Node, Operand, Origin, Program, Row, Slot
+from offchain.programs.limits import MAX_RANK
 
 F32, INT64, BOOL = DType.FLOAT32, DType.INT64, DType.BOOL
 STEPS = 3
@@ -111,6 +112,34 @@ def spoil(tensor: bytes) -> Iterator[bytes]:
     """Yield nearly what a root is made of, with a good header: a byte more, and a byte less."""
     yield tensor + b"\0"
     yield tensor[:-1]
+
+
+def list_forms() -> Iterator[Shown]:
+    """Yield jobs whose first operator is made of anything, which operand 0 of operator 2 reads.
+
+    Its header says whether what it makes is of the type and size that are read: of two elements,
+    and where a header has no sizes, of one.
+    """
+    head = bytes((Kind.SOURCE, Function.COPY, F32))
+    for rank in (1, 2, MAX_RANK, MAX_RANK + 1):
+        sizes = [(2 if n == 0 else 1).to_bytes(8, "big") for n in range(rank)]
+        form = b"".join([head, bytes((rank, 0, 1)), *sizes])
+        yield from (_put_first(LEGAL, some) for some in (form, form[:-1], form + b"\0"))
+    single = reread(2, 0, rows=())
+    form = head + bytes((0, 0, 1))
+    yield from (_put_first(single, some) for some in (form, form[:-1], form + b"\0", b""))
+
+
+def _put_first(program: Program, encoding: bytes) -> Shown:
+    job = make_job(program)
+    return replace(job, encodings=(encoding, *job.encodings[1:]))
+
+
+def read_second() -> Shown:
+    """Return a job with two slots of data, of which the second is read, and has another type."""
+    node = change(1, operands=(replace(LEGAL.nodes[1].operands[0], reference=1),))
+    job = make_job(replace(node, batch=(BATCH_SLOT, replace(BATCH_SLOT, name="c"))))
+    return replace(job, data=(job.data[0], describe(Slot("c", INT64, (2,)))))
 
 
 def make_job(program: Program) -> Shown:
