@@ -316,7 +316,7 @@ def list_cases() -> Iterator[Case]:
 
 def _list_maps() -> Iterator[Case]:
     negated = _map(Function.NEG, F32, X)
-    for steps, every in ((1, 1), (2, 1), (6, 3), (5, 3), (4, 3), (7, 7), (40, 2)):
+    for steps, every in ((1, 1), (2, 1), (20, 1), (6, 3), (5, 3), (4, 3), (7, 7), (40, 2)):
         yield Case(negated, (0xC0490FDB, 5), steps=steps, every=every)
         yield Case(negated, (5, 0x42280000), element=1, steps=steps, every=every)
     yield Case(negated, (5, 6))
