@@ -49,7 +49,8 @@ def test_threads_and_intervals_do_not_matter(program: str, tmp_path: Path) -> No
         assert found == {step: every_step[step] for step in found}
 
 
-@pytest.mark.parametrize("program", ["mlp", pytest.param("gpt2", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("program", ["mlp", "gpt2"])
 def test_processes_do_not_matter(program: str, tmp_path: Path) -> None:
     """Two fresh processes, with different hash seeds, come to the roots of this one."""
     code = (

@@ -13,8 +13,12 @@ from tests.model_helpers import (
     get_plain,
 )
 
+LEARNED = [
+    pytest.param(name, marks=[pytest.mark.slow] * (name == "mobilenet")) for name in DIGIT_NAMES
+]
 
-@pytest.mark.parametrize("name", DIGIT_NAMES)
+
+@pytest.mark.parametrize("name", LEARNED)
 def test_training_is_torch_s(name: str) -> None:
     """Steps of plain gradient descent have torch's losses, parameters and buffers.
 
@@ -30,7 +34,7 @@ def test_inference_is_torch_s(name: str) -> None:
     check_inference(name)
 
 
-@pytest.mark.parametrize("name", DIGIT_NAMES)
+@pytest.mark.parametrize("name", LEARNED)
 def test_operators_follow_the_semantics(name: str) -> None:
     """Of every operator of a training step, some elements are what the specification says."""
     check_semantics(get_plain(name)[1])
