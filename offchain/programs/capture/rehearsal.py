@@ -129,12 +129,15 @@ def _compare(
         while pending and len(runs) < attempts:
             seed = step * ATTEMPTS[-1] + len(runs)
             noisy = run_noisily(draft.graph, draft.errors, drawn, inputs, SLACK, seed)
-            runs.append(dict(zip(draft.results, noisy, strict=True)))
+            named = zip(draft.results, noisy, strict=True)
+            runs.append({name: tensor for name, tensor in named if name in pending})
+            del noisy  # what is not compared any more need not be held
         pending = [
             name
             for name in pending
             if not _is_near(expected[name], found[name], [run[name] for run in runs])
         ]
+        runs = [{name: run[name] for name in pending} for run in runs]
     if pending:
         name = min(pending, key=_order)
         raise _differ(draft, step, name, expected[name], found[name])
