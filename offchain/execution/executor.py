@@ -41,12 +41,10 @@ class Executor:
         ProgramError: the program is malformed.
     """
 
-    @standard_environment()
     def __init__(self, program: Program | Preparation, threads: int | None = None) -> None:
         self._prepared = Preparation(program) if isinstance(program, Program) else program
         self.program = self._prepared.program
         self._threads = threads
-        self._sinks = self._prepared.sinks
 
     @standard_environment()
     def run(
@@ -74,10 +72,10 @@ class Executor:
             NotEnoughMemory: the step does not fit into memory; nothing was computed.
             UnsuitableEnvironment: something changed how the thread rounds during the run.
         """
-        is_seen = observe is not None or patch is not None
+        is_seen, sinks = observe is not None or patch is not None, self._prepared.sinks
         ready = self._prepared.separate if is_seen else self._prepared.fused
-        outputs = self._execute(ready, state, batch, step, self._sinks, observe, patch)
-        return [outputs[index] for index in self._sinks]
+        outputs = self._execute(ready, state, batch, step, sinks, observe, patch)
+        return [outputs[index] for index in sinks]
 
     @standard_environment()
     def advance(
@@ -94,9 +92,9 @@ class Executor:
 
         Arguments and errors are those of `run`; `watch` is told how long everything takes.
         """
-        ready, sinks = self._prepared.replacing, self._sinks
+        ready, sinks = self._prepared.replacing, self._prepared.sinks
         outputs = self._execute(ready, state, batch, step, sinks, None, None, state, watch)
-        state.extend(outputs[index] for index in self._sinks)
+        state.extend(outputs[index] for index in sinks)
 
     @standard_environment()
     def outputs(

@@ -4,6 +4,7 @@ from collections.abc import Callable, Collection, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
+from offchain.arithmetic.environment import standard_environment
 from offchain.commitments.tensors import Array
 from offchain.execution.grouping import group
 from offchain.execution.memory import estimate_peak
@@ -40,7 +41,7 @@ class Ready(NamedTuple):
 class Preparation:
     """The ways to run a program: operator by operator, fused, and in the place of its state.
 
-    It has no part in a run, so that several executors may share it.
+    No run changes it, so that executors may share it.
 
     Args:
         program: the program.
@@ -49,6 +50,7 @@ class Preparation:
         ProgramError: the program is malformed.
     """
 
+    @standard_environment()
     def __init__(self, program: Program) -> None:
         check_program(program)
         self.program = program

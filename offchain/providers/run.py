@@ -49,8 +49,8 @@ class Run:
         self._store = store
         behaviour.bind(task.program)
         program = behaviour.alter_program(task.program)
-        is_task_s = program is task.program
-        self._executor = Executor(task.preparation if is_task_s else program, threads)
+        agreed = task.preparation if program is task.program else program
+        self._executor = Executor(agreed, threads)
         self._roots: list[Digest] = []
         self._tensor_roots = _TensorRoots(self._executor.program)
         self._recent: tuple[int, Sequence[Array]] | None = None
