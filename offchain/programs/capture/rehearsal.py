@@ -128,10 +128,7 @@ def _compare(
     for attempts in ATTEMPTS:
         while pending and len(runs) < attempts:
             seed = step * ATTEMPTS[-1] + len(runs)
-            noisy = run_noisily(draft.graph, draft.errors, drawn, inputs, SLACK, seed)
-            named = zip(draft.results, noisy, strict=True)
-            runs.append({name: tensor for name, tensor in named if name in pending})
-            del noisy  # what is not compared any more need not be held
+            runs.append(_disturb(draft, inputs, drawn, seed, pending))
         pending = [
             name
             for name in pending
@@ -141,6 +138,19 @@ def _compare(
     if pending:
         name = min(pending, key=_order)
         raise _differ(draft, step, name, expected[name], found[name])
+
+
+def _disturb(
+    draft: Draft,
+    inputs: Sequence[torch.Tensor],
+    drawn: Mapping[str, Any],
+    seed: int,
+    wanted: Sequence[str],
+) -> dict[str, torch.Tensor]:
+    """Return some results of a run with errors; the others are not held, as they are large."""
+    noisy = run_noisily(draft.graph, draft.errors, drawn, inputs, SLACK, seed)
+    results = dict(zip(draft.results, noisy, strict=True))
+    return {name: results[name] for name in wanted}
 
 
 def _is_equal(a: torch.Tensor, b: torch.Tensor) -> bool:
