@@ -50,10 +50,11 @@ def draw_windows(rng: Random, most_work: int) -> Windows:
         stride, step, padding = (rng.choice(some) for some in ((1, 2, 3), (1, 1, 2), (0, 0, 1, 2)))
         last = ((out - 1) + padding) // stride if is_gradient else stride * (out - 1)
         size = max(1, last + 1 + rng.randint(-2, 2) + (0 if is_gradient else step * (reach - 1)))
-        terms = (2 + place, 1 if is_gradient else stride), (folded + 1 + place, step)
-        if is_gradient:
-            terms = terms[0], (terms[1][0], -step)
-        offset = padding if is_gradient else -padding
-        image.append(Row(size, offset, terms, stride if is_gradient else 1))
-        kernel.append(Row(reach, 0, ((folded + 1 + place, 1),)))
+        into, over = 2 + place, folded + 1 + place
+        image.append(
+            Row(size, padding, ((into, 1), (over, -step)), stride)
+            if is_gradient
+            else Row(size, -padding, ((into, stride), (over, step)))
+        )
+        kernel.append(Row(reach, 0, ((over, 1),)))
     return Windows(shape, fold_shape, tuple(image), tuple(kernel), (Row(channels, 0, ((1, 1),)),))

@@ -6,8 +6,6 @@ from typing import Any
 
 from contracts.model.types import ZERO
 from contracts.model.words import hash_commitment
-from offchain.arithmetic.functions import DType
-from offchain.programs.graph import Slot
 from tests.mutants.plans import make_table
 from tests.mutants.replay import Call
 from tests.mutants.tape import CLIENT, MEMBERS, SALT, VERIFIER, Tape
@@ -15,22 +13,17 @@ from tests.referee.illegal import (
     LEGAL,
     OPERANDS,
     OPERATORS,
+    STARTS,
     STEPS,
-    WIDE,
     Shown,
-    describe,
     list_forms,
     list_proofs,
     make_job,
     read_second,
-    spoil,
     wrap_round,
 )
 from tests.referee.programs import every_kind
 from tests.referee.stage import mutate
-
-F32 = DType.FLOAT32
-STARTS = (Slot("s", F32, (3,)), Slot("s", DType.INT64, (2,)), Slot("s", F32, WIDE))
 
 
 def tell_illegal() -> Iterator[list[Call]]:
@@ -43,11 +36,7 @@ def tell_illegal() -> Iterator[list[Call]]:
         for step in (0, STEPS - 1):
             args = shown.show_operand(0, index, place, step=step)
             yield _tell(shown, "prove_operand", args, number)
-    for number, slot in enumerate(STARTS):
-        shown = replace(make_job(LEGAL), start=[describe(slot)])
-        args = shown.show_operand(0, 0, 0, is_start=True)
-        yield _tell(shown, "prove_operand", args, number)
-    for number, tensor in enumerate(spoil(describe(LEGAL.state[0]))):
+    for number, tensor in enumerate(STARTS):
         shown = replace(make_job(LEGAL), start=[tensor])
         args = shown.show_operand(0, 0, 0, is_start=True)
         yield _tell(shown, "prove_operand", args, number)

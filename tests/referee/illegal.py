@@ -108,12 +108,6 @@ def describe(slot: Slot) -> bytes:
     return encode_header(slot.dtype, slot.shape) + b"\5" * 32
 
 
-def spoil(tensor: bytes) -> Iterator[bytes]:
-    """Yield nearly what a root is made of, with a good header: a byte more, and a byte less."""
-    yield tensor + b"\0"
-    yield tensor[:-1]
-
-
 def list_forms() -> Iterator[Shown]:
     """Yield jobs whose first operator is made of anything, which operand 0 of operator 2 reads.
 
@@ -137,9 +131,9 @@ def _put_first(program: Program, encoding: bytes) -> Shown:
 
 def read_second() -> Shown:
     """Return a job with two slots of data, of which the second is read, and has another type."""
-    node = change(1, operands=(replace(LEGAL.nodes[1].operands[0], reference=1),))
-    job = make_job(replace(node, batch=(BATCH_SLOT, replace(BATCH_SLOT, name="c"))))
-    return replace(job, data=(job.data[0], describe(Slot("c", INT64, (2,)))))
+    second = replace(BATCH_SLOT, name="c")
+    job = make_job(replace(reread(1, 0, reference=1), batch=(BATCH_SLOT, second)))
+    return replace(job, data=(job.data[0], describe(replace(second, dtype=INT64))))
 
 
 def make_job(program: Program) -> Shown:
@@ -180,6 +174,13 @@ def reread(index: int, place: int, **changes: Any) -> Program:
 LONG = (Row(3, 0, ((0, 1),)),)
 WIDE = (2,) + (1,) * 8
 """A shape of rank 9 with as many elements."""
+
+STARTS = (
+    *(describe(Slot("s", *slot)) for slot in ((F32, (3,)), (INT64, (2,)), (F32, WIDE))),
+    describe(SLOT) + b"\0",
+    describe(SLOT)[:-1],
+)
+"""What roots of starts are made of: of another size, type, rank; with a byte more, a byte less."""
 
 OPERATORS: dict[str, tuple[Program, int]] = {
     "a function that its types do not have": (change(2, function=Function.AND), 2),
