@@ -15,7 +15,7 @@ import random
 import resource
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -80,7 +80,7 @@ def main(arguments: Sequence[str]) -> int:
     """Run the mutants that were asked for; return 1 if the score is below the aim."""
     parser = argparse.ArgumentParser(prog="python -m tests.mutants.run", description=__doc__)
     parser.add_argument("subject", choices=SUBJECTS)
-    parser.add_argument("--file", help="mutants of this file only")
+    parser.add_argument("--file", action="append", help="mutants of this file, or of several")
     parser.add_argument("--semantic", action="store_true", help="those of semantic.json")
     parser.add_argument("--sample", type=int, help="this many, drawn with the seed")
     parser.add_argument("--seed", type=int, default=0)
@@ -108,13 +108,13 @@ def main(arguments: Sequence[str]) -> int:
 
 def list_mutants(
     subject: str,
-    file: str | None,
+    chosen: Collection[str] | None,
     make: Callable[[str, str], Iterator[Mutant]] = make_mutants,
 ) -> Iterator[Mutant]:
-    """Yield the mutants of the contract or of the model, or of one file."""
+    """Yield the mutants of the contract or of the model, or of the files that are chosen."""
     folder, files = SUBJECTS[subject]
     for name in files:
-        if file in {None, name}:
+        if chosen is None or name in chosen:
             yield from make(name, (folder / name).read_text(encoding="utf-8"))
 
 
