@@ -27,10 +27,10 @@ from offchain.providers.store import Store
 from offchain.providers.task import Task
 
 NAMES = ("mlp", "cnn", "gpt2", "llama", "bert", "resnet")
-QUICK_NAMES = frozenset({"mlp", "gpt2"})
+QUICK_NAMES = frozenset({"mlp", "cnn", "gpt2"})
 
 
-def programs(*, quick: frozenset[str] = QUICK_NAMES | {"cnn"}) -> list[ParameterSet]:
+def programs(*, quick: frozenset[str] = QUICK_NAMES) -> list[ParameterSet]:
     """Return the example programs as parameters, those that are not quick marked as slow."""
     return [pytest.param(name, marks=[pytest.mark.slow] * (name not in quick)) for name in NAMES]
 

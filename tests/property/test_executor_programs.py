@@ -155,7 +155,15 @@ def test_training_equals_readable() -> None:
         assert encode(fast) == encode(defined)
 
 
-@pytest.mark.parametrize("name", ["cnn", "resnet", "gpt2", "llama", "bert"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "cnn",
+        "resnet",
+        "gpt2",
+        *(pytest.param(name, marks=pytest.mark.slow) for name in ("llama", "bert")),
+    ],
+)
 def test_operators_equal_definition(name: str) -> None:
     """Some elements of every operator of a captured model are what the definition says."""
     example = captured_example(name)

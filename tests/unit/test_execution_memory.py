@@ -133,7 +133,7 @@ def test_an_order_is_one_that_can_run(data: st.DataObject) -> None:
         assert set(program.nodes[index].inputs) <= set(order[:place])
 
 
-@pytest.mark.parametrize("name", ["gpt2", "cnn"])
+@pytest.mark.parametrize("name", [pytest.param("gpt2", marks=pytest.mark.slow), "cnn"])
 def test_advancing_is_running(name: str) -> None:
     """Steps in place leave the states of `run`, and no tensor that somebody holds is written to."""
     example = captured_example(name)

@@ -135,15 +135,22 @@ def execute(program: Program, state: Any, batch: Any, step: int) -> list[Array]:
     return Executor(program).run(state, batch, step)
 
 
-QUICKLY_CHECKED = {("gpt2", "sampled"), ("llama", "greedy"), *(("speaker", how) for how in CHOICES)}
-"""Texts whose check is not left to the long suite: every model's, and every choice's."""
+QUICK_TEXTS = {("gpt2", "sampled"), *(("speaker", how) for how in CHOICES)}
+"""Texts whose checks are not left to the long suite."""
 
+each_text = pytest.mark.parametrize(
+    ("name", "how"),
+    [
+        pytest.param(name, how, marks=[pytest.mark.slow] * ((name, how) not in QUICK_TEXTS))
+        for name in MODELS
+        for how in CHOICES
+    ],
+)
 each_model = pytest.mark.parametrize("name", MODELS)
 each_choice = pytest.mark.parametrize("how", CHOICES)
 
 
-@each_choice
-@each_model
+@each_text
 def test_one_pass_has_the_bits_of_all_steps(name: str, how: str) -> None:
     """A prefill yields, at every position, the tokens and logits of decoding."""
     captured, states = generate(name, how)
@@ -218,14 +225,7 @@ def test_texts_do_not_see_each_other(how: str) -> None:
         assert alone.tobytes() == by_name(batched, states[step])["output.1"][:1].tobytes()
 
 
-@pytest.mark.parametrize(
-    ("name", "how"),
-    [
-        pytest.param(name, how, marks=[pytest.mark.slow] * ((name, how) not in QUICKLY_CHECKED))
-        for name in MODELS
-        for how in CHOICES
-    ],
-)
+@each_text
 def test_a_changed_token_is_found(name: str, how: str) -> None:
     """All tokens that were generated pass; the first one that was changed is named."""
     generation, tokens = make_generation(name, how), get_tokens(name, how)
@@ -288,6 +288,7 @@ def test_caches_agree() -> None:
     assert whole.mask[2].tolist() == step.mask[0].tolist()
 
 
+@pytest.mark.slow
 def test_the_example_tells_stories() -> None:
     """The example's recipe is a program whose texts pass the check of its own function."""
     path = Path(__file__).parents[2] / "examples" / "storyteller.py"
