@@ -266,7 +266,6 @@ def limits(request: pytest.FixtureRequest) -> Iterator[str]:
 
 @pytest.mark.usefixtures("limits")
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=int(__import__("os").environ.get("EX", "100")), deadline=None)
 @given(data=st.data())
 def test_node_equals_definition(kind: str, data: st.DataObject) -> None:
     """Any node's fast output is its definition's bit for bit, whatever the sizes of the parts."""
@@ -274,7 +273,6 @@ def test_node_equals_definition(kind: str, data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("kind", FOLDING)
-@settings(max_examples=int(__import__("os").environ.get("EX", "100")), deadline=None)
 @given(data=st.data())
 def test_partials_equal_definition(kind: str, data: st.DataObject) -> None:
     """All accumulators of any element of any fold are the definition's, bit for bit."""
