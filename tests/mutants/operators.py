@@ -79,19 +79,21 @@ def make_task(node: Node, steps: int, every: int) -> OperatorTask:
 
 @dataclass
 class OperatorRun(Run):
-    """One member's run: its claim about the operator's output in the last step.
+    """One member's run: its claim about the operator's output in the first step or in the last.
 
     Attributes:
         task: the job.
         output: the output.
         after: the root of the state that the member claims to come of it.
         accumulators: returns what the member says of an accumulator of any element of a fold.
+        is_first: whether it is the first step, after which the member claims what is told apart.
     """
 
     task: Task
     output: TensorTree
     after: Digest
     accumulators: Callable[[int], int]
+    is_first: bool = False
 
     def __post_init__(self) -> None:
         self.behaviour = Behaviour()
@@ -102,20 +104,22 @@ class OperatorRun(Run):
         return self._claim(Tag.HISTORY_NODE, len(self.task.checkpoints))
 
     def interval(self, first: int) -> Tree:
-        """Return the tree over the states after the steps of the last interval."""
-        return self._claim(Tag.INTERVAL_NODE, self.task.steps - first)
+        """Return the tree over the states after the steps of an interval."""
+        count = min(self.task.checkpoint_every, self.task.steps - first)
+        return self._claim(Tag.INTERVAL_NODE, count)
 
     def _claim(self, tag: Tag, count: int) -> Tree:
-        return EvenTree(tag, count, {0: self.task.start_root, count - 1: self.after})
+        place = 0 if self.is_first else count - 1
+        return EvenTree(tag, count, {0: self.task.start_root, place: self.after})
 
     def trace(self, step: int) -> Tree:
-        """Return the tree over the outputs of the last step, and the state after it."""
+        """Return the tree over the outputs of a step, and the state after it."""
         del step
         roots = (STATE.root, *(tensor.root for tensor in BATCH), self.output.root)
         return Tree(Tag.TRACE_NODE, [*roots, STATE.root, self.after])
 
     def state_tree(self, step: int) -> Tree:
-        """Return the tree over the state before the last step."""
+        """Return the tree over the state before a step."""
         del step
         return Tree(Tag.STATE_NODE, [STATE.root])
 
@@ -145,6 +149,7 @@ class Case:
         common: what they both say of those accumulators.
         steps: of the job.
         every: steps from one checkpoint to the next.
+        is_first: whether the step in dispute is the first, not the last.
         is_unproven: whether no evidence is right, because the program reads what does not exist.
     """
 
@@ -155,6 +160,7 @@ class Case:
     common: int = 0
     steps: int = 1
     every: int = 1
+    is_first: bool = False
     is_unproven: bool = False
 
 
@@ -165,7 +171,8 @@ def tell_case(case: Case, *, is_bent: bool) -> list[Call]:
     for number, own in enumerate(case.bits):
         values = {0: case.common, case.element: own} if case.element else {0: own}
         output = EvenTensor(node.dtype, node.shape, values)
-        runs.append(OperatorRun(task, output, bytes([number + 2]) * 32, _claim(case, own)))
+        claims = (output, bytes([number + 2]) * 32, _claim(case, own), case.is_first)
+        runs.append(OperatorRun(task, *claims))
     table = Table(task, runs)
     table.begin()
     table.play(Phase.LEAF if case.is_unproven else None, is_bent=is_bent)
@@ -319,6 +326,8 @@ def _list_maps() -> Iterator[Case]:
     for steps, every in ((1, 1), (2, 1), (20, 1), (6, 3), (5, 3), (4, 3), (7, 7), (40, 2)):
         yield Case(negated, (0xC0490FDB, 5), steps=steps, every=every)
         yield Case(negated, (5, 0x42280000), element=1, steps=steps, every=every)
+    for steps, every in ((2, 1), (5, 2), (40, 3)):
+        yield Case(negated, (0xC0490FDB, 5), steps=steps, every=every, is_first=True)
     yield Case(negated, (5, 6))
     added = _map(Function.ADD, F32, X, B)
     for steps in (1, 3):
