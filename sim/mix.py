@@ -13,6 +13,10 @@ MIN_PROVIDERS = 2
 """One provider alone is never checked."""
 
 
+MAX_PROVIDERS = 1_000
+"""More than the chains have accounts for, on which a market is played."""
+
+
 @dataclass(frozen=True, slots=True)
 class Group:
     """So many providers with one strategy."""
@@ -37,6 +41,8 @@ def parse_mix(text: str, providers: int | None = None) -> tuple[Group, ...]:
         if names.count(name) > 1:
             raise UsageError(f"the mix names {name} twice; give it one count")
     total = sum(group.count for group in groups)
+    if total > MAX_PROVIDERS:
+        raise UsageError(f"a market has at most {MAX_PROVIDERS:,} providers, not {total:,}")
     if providers is not None and total != providers:
         raise UsageError(
             f"the mix {text!r} has {total} providers, not {providers}; "
@@ -53,6 +59,9 @@ def _parse_group(piece: str) -> Group:
         raise UsageError.unknown("strategy", name, STRATEGIES, "strategies")
     if not equals:
         raise UsageError(f"the mix names {name} without a count; write {name}=1")
-    if not (digits.isascii() and digits.isdigit() and int(digits) > 0):
+    count = digits.lstrip("0")
+    if not (digits.isascii() and digits.isdigit() and count):
         raise UsageError(f"{piece!r} is not a number of providers; write {name}=1 or more")
-    return Group(name, int(digits))
+    if len(count) > len(str(MAX_PROVIDERS)):
+        raise UsageError(f"a market has at most {MAX_PROVIDERS:,} providers; {name} has more")
+    return Group(name, int(count))

@@ -9,6 +9,7 @@ import click
 from rich.table import Table
 
 from offchain.errors import UsageError
+from offchain.execution.kernels.threads import MAX_THREADS
 from sim.command import options
 from sim.command.groups import Group
 
@@ -20,9 +21,14 @@ _VECTOR_BITS = "MOOT_VECTOR_BITS"
 
 
 def _parse_threads(_: click.Context, __: click.Parameter, text: str) -> list[int]:
-    counts = [int(part) if part.strip().isdecimal() else 0 for part in text.split(",")]
-    if not all(counts):
-        raise UsageError(f"--threads {text} is not a list of positive numbers, like 1,2")
+    try:
+        counts = [int(part) for part in text.split(",")]
+    except ValueError:
+        counts = []
+    if not counts or not all(1 <= count <= MAX_THREADS for count in counts):
+        raise UsageError(
+            f"--threads {text} is not a list of numbers from 1 to {MAX_THREADS}, like 1,2"
+        )
     return counts
 
 
@@ -52,7 +58,7 @@ def _shared(command: Callable[..., None]) -> Callable[..., None]:
             default="1,2",
             show_default=True,
             callback=_parse_threads,
-            help="Numbers of threads, of each side.",
+            help=f"Numbers of threads of each side, at most {MAX_THREADS}.",
         ),
     ):
         command = option(command)
@@ -65,7 +71,7 @@ def bench() -> None:
 
 
 @bench.command()
-@click.option("--only", type=click.Choice(_GROUPS), multiple=True, help="A group of operators.")
+@click.option("--only", multiple=True, help="A group: matmul, convolution or other.")
 @click.option("--model", "models", multiple=True, help="For matmul: gpt2, llama, bert or vit.")
 @_shared
 def ops(
@@ -79,8 +85,9 @@ def ops(
     """Measure operators: matrix products, convolutions and others."""
     from bench import products, suite  # noqa: PLC0415 - imports torch
 
-    chosen = _choose(models, products.MODELS)
-    rows = suite.measure_operators(only or _GROUPS, chosen, threads, repeats, is_tiny=tiny)
+    groups = _choose("group", only, _GROUPS)
+    chosen = _choose("model", models, products.MODELS)
+    rows = suite.measure_operators(groups, chosen, threads, repeats, is_tiny=tiny)
     _show_rows(rows, as_json=as_json)
 
 
@@ -98,7 +105,7 @@ def step(
     from bench import models as known  # noqa: PLC0415 - imports torch
     from bench.steps import measure_steps  # noqa: PLC0415 - likewise
 
-    chosen = _choose(models, known.MODELS)
+    chosen = _choose("model", models, known.MODELS)
     _show_rows(measure_steps(chosen, threads, repeats, is_tiny=tiny), as_json=as_json)
 
 
@@ -123,11 +130,11 @@ def hash_(
     options.make_console().print(table)
 
 
-def _choose(asked: Sequence[str], known: Sequence[str]) -> Sequence[str]:
-    """Return the models that were asked for, or else all."""
+def _choose(subject: str, asked: Sequence[str], known: Sequence[str]) -> Sequence[str]:
+    """Return the names that were asked for, or else all."""
     for name in asked:
         if name not in known:
-            raise UsageError.unknown("model", name, known)
+            raise UsageError.unknown(subject, name, known)
     return asked or known
 
 

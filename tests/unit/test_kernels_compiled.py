@@ -24,7 +24,13 @@ from offchain.execution.kernels.machine import (
     compute_width_bits,
     narrow_features,
 )
-from offchain.execution.kernels.threads import _get_cores, get_threads, set_threads, share
+from offchain.execution.kernels.threads import (
+    MAX_THREADS,
+    _get_cores,
+    get_threads,
+    set_threads,
+    share,
+)
 
 SOURCE = """
 from numba.core import types
@@ -340,10 +346,14 @@ def test_helpers_keep_off_the_core_of_the_one_who_asks() -> None:
         assert found[-1] == cores - {core}
 
 
-def test_no_threads_are_refused() -> None:
-    """A number of threads below 1 is refused."""
+def test_numbers_of_threads_that_make_no_sense_are_refused() -> None:
+    """A number of threads below 1 or above the most is refused, and changes nothing."""
+    before = get_threads()
     with pytest.raises(ValueError, match="at least one"):
         set_threads(0)
+    with pytest.raises(ValueError, match=f"at most {MAX_THREADS} threads, not {MAX_THREADS + 1}"):
+        set_threads(MAX_THREADS + 1)
+    assert get_threads() == before
 
 
 def test_processors_agree() -> None:

@@ -42,6 +42,9 @@ def test_every_cheat_and_every_trick_is_a_strategy() -> None:
         ("honest=²", None, "is not a number of providers"),
         ("honest=1", None, "at least 2 providers, not 1"),
         ("", None, "at least 2 providers, not 0"),
+        ("honest=1000,lazy=1", None, "at most 1,000 providers, not 1,001"),
+        (f"honest={10**26 - 1}", None, "at most 1,000 providers; honest has more"),
+        (f"honest={'9' * 5000}", None, "at most 1,000 providers; honest has more"),
     ],
 )
 def test_a_bad_mix_is_refused(text: str, providers: int | None, message: str) -> None:

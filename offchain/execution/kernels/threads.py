@@ -28,6 +28,9 @@ from offchain.arithmetic.environment import require_standard, set_standard_envir
 _RANGES_PER_THREAD = 4
 """Ranges for each thread: enough that one without a core does not hold up the others."""
 
+MAX_THREADS = 256
+"""Threads that kernels use at most; some thousands exhaust a process's memory for stacks."""
+
 _get_core = getattr(ctypes.PyDLL(None), "sched_getcpu", None)
 
 _Work = Callable[[int, int], object]
@@ -38,17 +41,19 @@ def _get_cores() -> set[int]:
     return os.sched_getaffinity(0) if _get_core else set()
 
 
-_threads = len(_get_cores()) or os.cpu_count() or 1
+_threads = min(len(_get_cores()) or os.cpu_count() or 1, MAX_THREADS)
 
 
 def set_threads(count: int) -> None:
     """Let kernels use `count` threads from now on, in the whole process.
 
     Raises:
-        ValueError: if `count` is not positive.
+        ValueError: `count` is not a number from 1 to `MAX_THREADS`.
     """
     if count < 1:
         raise ValueError(f"kernels need at least one thread, not {count}")
+    if count > MAX_THREADS:
+        raise ValueError(f"kernels use at most {MAX_THREADS} threads, not {count}")
     global _threads  # noqa: PLW0603 - one setting for the process, as in torch and numba
     _threads = count
 
