@@ -42,13 +42,15 @@ MANY = 24
 def suggest(name: str, choices: Iterable[str], plural: str) -> str:
     """Return the advice for an unknown name: the closest choice, or else all of them.
 
+    Capitals and small letters are close to each other.
     It is meant to follow the statement of the problem: `f"unknown key {name!r}; {advice}"`; the
     plural says what the choices are, such as `keys`.
     """
     known = sorted(choices)
-    close = difflib.get_close_matches(name, known, n=1)
+    folded = {choice.casefold(): choice for choice in known}
+    close = difflib.get_close_matches(name.casefold(), folded, n=1)
     if close:
-        return f"did you mean {close[0]!r}?"
+        return f"did you mean {folded[close[0]]!r}?"
     if len(known) > MANY:
         some = f"{known[0]!r} and {known[-1]!r} among them"
         return f"there are {len(known):,} {plural} to choose from, {some}"

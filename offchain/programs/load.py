@@ -59,6 +59,8 @@ def load_recipe(
 def _check_file(path: Path) -> None:
     """Refuse what is no file, can't be read, or holds no text."""
     try:
+        if path.suffix == ".py" and not path.exists():
+            raise UsageError(f"there is no file {path}; write path/to/file.py:function")
         if path.suffix != ".py" or not path.is_file():
             raise UsageError(f"{path} is not a Python file; write path/to/file.py:function")
         content = path.read_bytes()

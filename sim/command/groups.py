@@ -51,13 +51,18 @@ class _Integer(_Limited, IntParamType):
 
 
 class _Range(_Limited, click.IntRange):
-    pass
+    name = "integer"
 
 
 def limit_integers(command: click.Command) -> None:
-    """Let a command and those below it refuse whole numbers that 64 bits do not hold."""
+    """Let a command and those below it refuse whole numbers that 64 bits do not hold.
+
+    A word where a number of a range belongs is then no integer, and not no "integer range".
+    """
     for parameter in command.params:
         kind = parameter.type
+        if isinstance(kind, click.IntRange | click.FloatRange):
+            kind.name = kind.name.removesuffix(" range")
         if kind is click.INT:
             parameter.type = _Integer()
         elif isinstance(kind, click.IntRange) and kind.max is None:

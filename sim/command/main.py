@@ -56,7 +56,7 @@ class _LazyGroup(Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the verbs without importing them."""
         del ctx
-        with formatter.section("Verbs"):
+        with formatter.section("Commands"):
             formatter.write_dl(list(_VERBS.items()))
 
 
@@ -99,6 +99,8 @@ def _explain(error: BaseException) -> int:
     """Print what an exception means, and return the status to exit with."""
     if os.environ.get(TRACEBACK):
         traceback.print_exception(error)
+    if isinstance(error, click.NoSuchOption) and error.possibilities:
+        error = UsageError.unknown("option", error.option_name, error.possibilities)
     if isinstance(error, click.ClickException):
         return _report(error.format_message(), BAD_ARGUMENTS)
     if isinstance(error, MootError):

@@ -36,6 +36,7 @@ def moot_process(*words: str, limit: Callable[[], None] | None = None) -> Done:
     [
         (("disptue",), "did you mean 'dispute'"),
         (("dispute", "--program", "gpt3"), "did you mean 'gpt2'"),
+        (("dispute", "--program", "GPT2"), "did you mean 'gpt2'"),
         (("dispute", "--size", "huge"), "'huge'"),
         (("dispute", "--cheat", "wrong-outptu"), "did you mean 'wrong-output'"),
         (("dispute", "--cheat", "wrong-output:stp=1"), "did you mean 'step'"),
@@ -50,8 +51,14 @@ def moot_process(*words: str, limit: Callable[[], None] | None = None) -> Done:
         (("dispute", "--program", "nowhere.py:f"), "nowhere.py"),
         (("dispute", "--program", f"{__file__}:missing"), "missing"),
         (("dispute", "--colour", "red"), "--colour"),
+        (("dispute", "--jsonn"), "did you mean '--json'?"),
+        (("dispute", "--seed", "abc"), "'abc' is not a valid integer."),
         (("market", "--mix", "honset=6"), "did you mean 'honest'"),
+        (("market", "--mix", f"honest={10**26 - 1}"), "at most 1,000 providers"),
         (("program", "show", "lama"), "did you mean 'llama'"),
+        (("program", "show", "/missing.py:build"), "there is no file /missing.py"),
+        (("bench", "ops", "--only", "matmol"), "did you mean 'matmul'"),
+        (("bench", "hash", "--threads", "99999"), "numbers from 1 to 256"),
     ],
 )
 def test_bad_arguments_exit_with_2(words: tuple[str, ...], says: str) -> None:

@@ -124,7 +124,7 @@ def test_strange_models_are_refused(tmp_path: Path, case: str) -> None:
 
 
 FILES: dict[str, tuple[bytes | None, str]] = {
-    "missing": (None, "is not a Python file"),
+    "missing": (None, "there is no file"),
     "nulls": (b"x = 1\0", "it has null bytes"),
     "bytes": (b"x = '\xff'", "codec can't decode"),
     "another encoding": ("# coding: latin-1\nx = '\xe9' +".encode("latin-1"), "SyntaxError"),

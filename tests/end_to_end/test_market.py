@@ -158,7 +158,7 @@ def test_people_get_two_tables() -> None:
         (["--steps", "0"], "--steps 0 is not a positive number"),
         (["--mix", "honest=40"], "32 accounts; 40 providers, a client and a verifier need 42"),
         (["--jobs", "many"], "'many' is not a valid integer"),
-        (["--job", "3", "--mixed"], "No such option"),
+        (["--job", "3"], "unknown option '--job'; did you mean '--jobs'?"),
         (["--program", "mpl"], "did you mean 'mlp'?"),
     ],
 )

@@ -70,6 +70,8 @@ def test_messages_are_one_line(error: MootError) -> None:
 def test_suggestions() -> None:
     """A close name is suggested; without one the choices are listed, sorted."""
     assert errors.suggest("lazzy", ["silent", "lazy"], "cheats") == "did you mean 'lazy'?"
+    assert errors.suggest("GPT2", ["bert", "gpt2"], "programs") == "did you mean 'gpt2'?"
+    assert errors.suggest("f", ["F", "Gap"], "functions") == "did you mean 'F'?"
     assert errors.suggest("x", {"silent", "lazy"}, "cheats") == "choose one of lazy, silent"
     assert errors.suggest("x", [], "cheats") == "there are no cheats to choose from"
     assert str(EXAMPLES[0]) == "unknown cheat 'lazzy'; did you mean 'lazy'?"

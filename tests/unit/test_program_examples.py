@@ -130,8 +130,10 @@ def test_wrong_names_are_refused(tmp_path: Path) -> None:
         load_recipe("mlp", "smal")
     with pytest.raises(UsageError, match="names no function"):
         load_recipe("model.py")
-    with pytest.raises(UsageError, match="is not a Python file"):
+    with pytest.raises(UsageError, match=r"there is no file .*missing\.py"):
         load_recipe(f"{tmp_path}/missing.py:build")
+    with pytest.raises(UsageError, match="is not a Python file"):
+        load_recipe(f"{tmp_path}:build")
     with pytest.raises(UsageError, match="did you mean 'build'"):
         load_recipe(f"{USER_FILE}:built")
     with pytest.raises(UsageError, match="leave both options out"):
