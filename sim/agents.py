@@ -1,4 +1,4 @@
-"""Agents: a provider observes a job that is offered to it, and answers with what it will do.
+"""Agents: an agent sees a job that is offered to its provider, and decides how to take part.
 
 An agent never touches the chain or anybody's store: the market carries out its action.
 """

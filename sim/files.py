@@ -1,4 +1,4 @@
-"""Tables on disk: whole ones appear at once, growing ones line by line."""
+"""Tables on disk: a finished table appears as a whole, a growing one line by line."""
 
 import csv
 import io

@@ -1,4 +1,4 @@
-"""The flows of money in a market, which add up to nothing."""
+"""The flows of money in a market; their sum is zero."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ def read_balances(bank: Bank, addresses: Iterable[Address]) -> dict[Address, int
 
 @dataclass(frozen=True, slots=True)
 class Flows:
-    """The money that has flowed since some moment, in wei; what flowed out is negative.
+    """The money that has flowed since some moment, in wei; an outflow is negative.
 
     Attributes:
         accounts_wei: to everybody's accounts.

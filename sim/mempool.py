@@ -1,4 +1,4 @@
-"""A mempool: calls to the referee wait in it for a block, where schemes see and forestall them.
+"""A mempool, where calls to the referee wait for a block, and where schemes see and overtake them.
 
 A scheme may put calls of its own into every block. A refused call takes a block, and costs its
 sender gas.

@@ -19,7 +19,7 @@ MAX_PROVIDERS = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """So many providers with one strategy."""
+    """A number of providers with one strategy."""
 
     strategy: str
     count: int

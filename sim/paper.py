@@ -1,4 +1,4 @@
-"""A synthetic job of any length, whose runs are known without being computed, and lies about it.
+"""A synthetic job of any length, whose runs need no computation, and lies about such runs.
 
 Every step multiplies two matrices that never change, over and over: y = x @ w, where all elements
 of x are the same, and all of w. So all elements of y are one and the same chain of fused
@@ -147,7 +147,7 @@ def _copy(kind: Kind, origin: Origin, reference: int, shape: tuple[int, int]) ->
 
 
 class _Silent(Behaviour):
-    """Never moves."""
+    """A player that never moves."""
 
     plays = False
 

@@ -1,4 +1,4 @@
-"""A referee in front of another, which passes on every call: a base for those that watch them."""
+"""A proxy that passes every call on to a referee: the base class of proxies that watch calls."""
 
 from collections.abc import Sequence
 from typing import Any

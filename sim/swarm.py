@@ -1,4 +1,4 @@
-"""A swarm: any number of liars about one job, behind as many claims, against one honest provider.
+"""A swarm: any number of liars, behind any number of claims, against one honest provider.
 
 Both sides have half of every block, the liars the first half, and every call is witnessed. The
 honest provider begins the matches that are needed, also those of liars with liars, and ends those

@@ -59,7 +59,7 @@ class Totals:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """All that is told of a market."""
+    """The summary of a market."""
 
     strategies: tuple[StrategyRow, ...]
     gas: tuple[GasRow, ...]

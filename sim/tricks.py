@@ -53,7 +53,7 @@ class LastBlock(Scheme):
 
 
 class LateLie(Scheme):
-    """Comes with a lie in the last block in which a new claim may join, so that the job goes on."""
+    """Joins with a lie in the last block in which a new claim may join, which prolongs the job."""
 
     def commit(self, table: Table) -> Iterator[Call]:
         """Stay away."""
@@ -81,7 +81,7 @@ class Copy(Scheme):
 
 
 class Revenant(Scheme):
-    """Lies, and comes back with the claim from another account whenever it is out."""
+    """Lies, and joins the same claim from another account whenever an account is defeated."""
 
     def commit(self, table: Table) -> Iterator[Call]:
         """Join with the first account."""

@@ -11,7 +11,7 @@ from offchain.errors import UsageError
 
 @dataclass(frozen=True, slots=True)
 class Venue:
-    """A referee that nobody has called before, and the accounts that play on it.
+    """A fresh referee, and the accounts that play on it.
 
     Attributes:
         referee: the contract or the model.

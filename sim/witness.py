@@ -18,7 +18,7 @@ from sim.relay import Relay
 
 
 class Witness(Relay):
-    """A referee that nobody has called before, under watch.
+    """A fresh referee whose every call is checked.
 
     Args:
         referee: the contract or a model.

@@ -1,4 +1,4 @@
-"""The choice of a plan for each operator; a plan holds all that shapes and accesses fix."""
+"""The choice of a plan for each operator; a plan holds what depends on no tensor's content."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace

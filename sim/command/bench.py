@@ -1,4 +1,4 @@
-"""`moot bench`: times our kernels and stock torch, by turns in one process."""
+"""`moot bench`: times Moot's kernels and stock torch in turns, in one process."""
 
 import json
 import os

@@ -1,7 +1,7 @@
-"""Whose fault an exception is that nobody raised on purpose, and the one line that says so.
+"""The one-line report of an unexpected exception, which blames the user's file or Moot.
 
-The frames of its traceback tell: a user's file is one that is neither of Moot nor of Python's or
-its packages' libraries.
+The traceback's frames decide: a user's file is one that belongs neither to Moot, nor to Python,
+nor to an installed package.
 """
 
 import linecache

@@ -36,7 +36,7 @@ class Group(click.Group):
 
 
 class _Limited(click.ParamType[int]):
-    """A whole number that 64 bits hold; help does not speak of what nobody comes near."""
+    """A whole number of 64 bits, whose bounds are left out of the help text."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Return the number."""

@@ -1,4 +1,4 @@
-"""How findings are put into words, the same in every verb."""
+"""The wording of findings, which all verbs share."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""A job about one operator of a large step, one element of whose output a liar has wrong.
+"""A job in which a liar claims one wrong element in the output of one operator of a large step.
 
 All elements of an input are the same. Of the operator's output only one element is computed, and
 all others are claimed to be 0: nobody disputes them, so that nobody ever computes them.

@@ -12,7 +12,7 @@ from offchain.disputes.game import Played
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """The least, the median and the greatest of some amounts of gas; of two medians the lower."""
+    """The least, the (lower) median and the greatest of some amounts of gas."""
 
     minimum: int
     median: int

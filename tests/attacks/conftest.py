@@ -1,4 +1,4 @@
-"""A chain with a referee on it and the model beside it, brought back after each test."""
+"""The fixture of a chain with a referee and the model beside it, both reset after each test."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""A job about one operator, whose output two members claim to be anything they choose."""
+"""A job about one operator, for whose output two members claim arbitrary values."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""A contract that is a member of jobs, and that runs code of its own when it is paid."""
+"""A contract that joins jobs as a member, and runs code of its own when it receives money."""
 
 from collections.abc import Sequence
 from enum import IntEnum

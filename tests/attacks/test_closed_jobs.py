@@ -1,4 +1,4 @@
-"""Matches that are still being played when their job is closed: they pay nobody."""
+"""Matches that are still played when their job closes: they pay nobody."""
 
 from collections.abc import Sequence
 from copy import deepcopy

@@ -304,7 +304,7 @@ def test_s11_tensor_is_entered_at_the_disputed_operator_only(referee: Twin) -> N
 
 
 class Disguised(PaperRun):
-    """Says that an operator's output is a state."""
+    """A run that presents an operator's output as a state."""
 
     def __init__(self, task: PaperTask, lie: Lie) -> None:
         super().__init__(task, lie)

@@ -1,4 +1,4 @@
-"""Jobs whose program is not legal: anybody can prove it, and of no other can anybody."""
+"""Jobs whose program is not legal: anybody can prove that, and nobody can of a legal one."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace

@@ -38,7 +38,7 @@ WIDE = Node(Kind.MAP, Function.COPY, F32, (100,), (immediate(F32, ONE),))
 
 
 class CutTensor(EvenTensor):
-    """A tensor in whose tree one chunk is not as long as it should be."""
+    """A tensor with one chunk of the wrong length in its tree."""
 
     def __init__(self, honest: EvenTensor, place: int, chunk: bytes) -> None:
         self.header = honest.header
@@ -86,7 +86,7 @@ def test_h1_leaf_of_a_tensor_is_a_whole_chunk(
 
 @dataclass
 class LateRun(ElementRun):
-    """Differs from a step of the job's only interval on."""
+    """A run that is wrong from some step of the job's only interval on."""
 
     late: int = 0
 
@@ -146,7 +146,7 @@ def test_v3_state_before_a_later_step_is_the_intervals(
 
 @dataclass
 class FirstRun(LateRun):
-    """Differs from the job's first step on."""
+    """A run that is wrong from the job's first step on."""
 
     @cached_property
     def history(self) -> Tree:

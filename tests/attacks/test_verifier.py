@@ -1,4 +1,4 @@
-"""Jobs whose leaves the bounded verifier decides: what members can do with it, and without it."""
+"""Jobs whose leaves the bounded verifier decides, and what members can do if it is silent."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The modules of functions of one operand, and the operands at which each changes its method."""
+"""The modules of unary functions, and the operands at which each function changes its method."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

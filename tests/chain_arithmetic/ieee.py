@@ -1,4 +1,4 @@
-"""Operands of the IEEE 754 operations for large volumes, with the results by other libraries.
+"""Operands for volume tests of the IEEE 754 operations, with the results of other libraries.
 
 NumPy's operations are the processor's; the fma is MPFR's, with 24 bits and subnormal numbers.
 """

@@ -1,4 +1,4 @@
-"""Operands of the transcendental functions for large volumes: of any kind, and the hard ones."""
+"""Operands for volume tests of the transcendental functions: random ones, and the hard ones."""
 
 import math
 from itertools import product

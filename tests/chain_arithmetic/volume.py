@@ -38,7 +38,7 @@ _EXAMPLES = 10
 
 @dataclass(slots=True)
 class Findings:
-    """The findings about some vectors; `undecided` counts reverts, which are not among the wrong.
+    """The counts of results over some vectors; `undecided` counts reverts, `wrong` does not.
 
     `code` identifies what was tried: see `get_code`. An example is a vector with its result and
     the right one; `seconds` are of one core.

@@ -31,7 +31,7 @@ State = dict[str, Tensor]
 
 @dataclass(frozen=True)
 class Judgement:
-    """What became of a row.
+    """The result of judging a row.
 
     Attributes:
         outcome: "captured", "refused", "wrong" or "traceback".

@@ -41,7 +41,7 @@ Tensors = Mapping[str, torch.Tensor]
 
 
 class Verdict(StrEnum):
-    """What became of a kind."""
+    """The verdict on one kind of model."""
 
     EQUAL = "equal"
     REFUSED = "refused"

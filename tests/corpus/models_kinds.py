@@ -1,4 +1,4 @@
-"""Kinds of models: what is built, what it is given, and what it is to make small."""
+"""Kinds of models: the model that is built, its inputs, and the loss that it minimizes."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field

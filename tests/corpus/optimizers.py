@@ -35,7 +35,7 @@ def _grouped(parameters: Any) -> optim.Optimizer:
 
 
 class Muon(optim.Muon):
-    """torch's own, whose products are float32's like ours instead of bfloat16's."""
+    """torch's Muon, with products in float32 as in Moot instead of bfloat16."""
 
     def step(self, closure: Any = None) -> Any:
         """Update the parameters."""

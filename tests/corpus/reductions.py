@@ -1,4 +1,4 @@
-"""Reductions, cumulative folds, sorting and what is counted."""
+"""Reductions, cumulative folds, sorting and counting."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""The command `moot`, run in this process: without the seconds that each new one imports for."""
+"""The command `moot`, run within the test process to save the seconds that imports take."""
 
 import io
 import sys
@@ -12,7 +12,7 @@ from sim.command import main
 
 @dataclass(frozen=True)
 class Done:
-    """What came of a command."""
+    """The result of a command."""
 
     status: int
     stdout: str

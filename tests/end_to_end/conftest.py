@@ -1,4 +1,4 @@
-"""A program that is run honestly and by every cheat, for games of many."""
+"""The fixture of a program with one run by an honest provider and one by each kind of cheat."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Output that can't be written, numbers that no computer holds: one line, and nothing halfway."""
+"""Output that can't be written, and numbers too large: one line of error, and no partial file."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""A user's file that fails gets one line with their own line in it, and never a traceback."""
+"""A user's file that fails is reported on one line, with its own line number and no traceback."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What a newcomer is told: by the help, by a mistake, and by what a dispute prints."""
+"""The texts that a newcomer reads: the help, the errors, and the report of a dispute."""
 
 import json
 import re

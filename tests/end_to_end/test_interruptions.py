@@ -1,4 +1,4 @@
-"""Players that are restarted with the chain and their stores only, and chains that fork."""
+"""Players that restart with nothing but the chain and their stores, and chains that fork."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -128,7 +128,7 @@ def test_a_reorganised_chain_comes_to_the_same_verdict(
 
 
 class Copied:
-    """A referee before which somebody makes every call first, from an account of its own."""
+    """A referee with a front runner, who makes every call first from an account of its own."""
 
     def __init__(self, referee: ModelReferee, copier: Address) -> None:
         self._referee = referee

@@ -1,4 +1,4 @@
-"""Claims and members that come late, and states that no operator has made."""
+"""Claims and members that join late, and states that no operator computed."""
 
 from collections.abc import Sequence
 from functools import cached_property
@@ -71,7 +71,7 @@ def test_a_claim_whose_defender_fails_is_joined_and_wins(case: Case, liars: dict
 
 
 class Forger(Run):
-    """Claims a last state with a tensor that no operator has made."""
+    """A run that claims a last state with a tensor that no operator computed."""
 
     @cached_property
     def _forged(self) -> Tree:

@@ -1,4 +1,4 @@
-"""The roots of whole runs: equal whatever else the machine does."""
+"""The roots of whole runs, which are equal whatever else the machine does."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""Random accesses: rows that are in range everywhere, somewhere or nowhere, in any disguise."""
+"""Random accesses: rows in range everywhere, in some places or nowhere, written in many ways."""
 
 from math import prod
 from random import Random

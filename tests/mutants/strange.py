@@ -1,4 +1,4 @@
-"""Stories of members who show content that they have not claimed, or that cannot exist."""
+"""Stories of members who present data that contradict their claim, or that no run can produce."""
 
 from collections.abc import Iterator
 from dataclasses import replace

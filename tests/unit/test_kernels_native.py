@@ -1,4 +1,4 @@
-"""Machine code of our own modules: kept as it was made, made again when it is not whole."""
+"""The disk cache of generated machine code: a damaged file is replaced by freshly compiled code."""
 
 import ctypes
 from pathlib import Path

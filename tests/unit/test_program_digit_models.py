@@ -1,4 +1,4 @@
-"""Models of digits, tiny: they learn and answer as torch's, by the letter of the semantics."""
+"""Tiny digit models against torch, and sampled elements of them against the readable semantics."""
 
 import pytest
 

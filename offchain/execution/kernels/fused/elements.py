@@ -1,4 +1,4 @@
-"""The elements of one type, as the writers of plain folds load, combine and store them."""
+"""The LLVM IR by which a plain fold loads, combines and stores vectors of one element type."""
 
 from dataclasses import dataclass
 
