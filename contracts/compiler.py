@@ -1,4 +1,4 @@
-"""Compiles a contract of contracts/source when it is first used, and remembers the result.
+"""The compiler of the contracts in contracts/source, with a cache of its results.
 
 A cache entry is found by the digest of everything that the compiler could read, so it can't
 be stale, and it carries its own checksum, so a damaged one is compiled again.

@@ -1,4 +1,4 @@
-"""Puts the referee on a chain, with its ABI bound, and first the contracts that it asks."""
+"""The deployment of the referee, and before it of the contracts that the referee calls."""
 
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
@@ -18,7 +18,7 @@ ContractT_co = TypeVar("ContractT_co", bound=Deployed, covariant=True)
 
 
 class Deployer(Protocol[ContractT_co]):
-    """What is needed of a chain here; `offchain.chain.Chain` has it."""
+    """A chain that can deploy contracts, such as `offchain.chain.Chain`."""
 
     def deploy(self, artifact: Artifact, *args: Any, sender: Any) -> ContractT_co:
         """Deploy a contract with these constructor arguments."""

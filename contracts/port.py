@@ -1,4 +1,4 @@
-"""The chain's integer code at Python's speed: translates pure Vyper functions to Python.
+"""The translator of pure Vyper functions to Python, for fast runs of the chain's integer code.
 
 Vyper's own front end reads and types a module, so that there is no second text of it. Numbers are
 Python's; checked operations raise `Reverted` where the contract's would revert, unsafe ones wrap.

@@ -1,4 +1,4 @@
-"""Why a call is refused and why a match ends: one table for the contract, the model and players."""
+"""The reasons why calls are refused and matches end, shared by contract, model and players."""
 
 from enum import IntEnum, StrEnum
 
@@ -52,7 +52,7 @@ class Revert(RefereeError):  # noqa: N818 - the chain's own word for it
 
 
 class Ending(IntEnum):
-    """Why a match ended; the number is what the contract's event carries."""
+    """The reason why a match ended, by its number in the contract's event."""
 
     CLOCK = 1
     """The side to move let its clock run out."""
@@ -67,7 +67,7 @@ class Ending(IntEnum):
 
 
 class Outcome(IntEnum):
-    """Who won a match; the number is what the contract's event carries."""
+    """The winner of a match, by its number in the contract's event."""
 
     FIRST = 0
     """The member with the lower address."""
@@ -80,7 +80,7 @@ class Outcome(IntEnum):
 
 
 class Phase(IntEnum):
-    """Where a match stands; the number is the contract's."""
+    """The phase of a match, by the contract's number."""
 
     NONE = 0
     HISTORY = 1
@@ -105,7 +105,7 @@ class LeafMode(IntEnum):
 
 
 class Standing(IntEnum):
-    """Where a member of a job stands."""
+    """The standing of a member in a job."""
 
     NONE = 0
     COMMITTED = 1
@@ -120,7 +120,7 @@ class Standing(IntEnum):
 
 
 class Status(IntEnum):
-    """How a job stands."""
+    """The status of a job."""
 
     OPEN = 0
     WON = 1

@@ -1,4 +1,4 @@
-"""The model as it is compared with the contract: the ranges of arguments, and the storage."""
+"""The model in the contract's terms, for their comparison: argument ranges and storage words."""
 
 from collections.abc import Callable, Sequence
 from typing import Any

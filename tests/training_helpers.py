@@ -1,4 +1,4 @@
-"""Training recipes as programs, step by step beside torch and beside the readable executor."""
+"""Helpers that compare training recipes, step by step, with torch and the readable executor."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""The board of one match: all that its events have shown, and nothing else."""
+"""The board of one match: the facts that its events have shown, and nothing else."""
 
 from dataclasses import dataclass, replace
 

@@ -1,4 +1,4 @@
-"""How many members of a claim one honest provider can answer, and how long clocks are for that.
+"""The largest crowd of liars that one honest provider can answer, and the clocks that it needs.
 
 The derivation is in `docs/protocol.md`, under *Crowds*.
 """

@@ -1,4 +1,4 @@
-"""The proof that a job's program is not legal, for whoever has joined it all the same."""
+"""The search for a proof that a job's program is not legal, which frees the job's members."""
 
 from math import prod
 

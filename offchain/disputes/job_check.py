@@ -1,4 +1,4 @@
-"""Checks a job before a provider joins it: what has to hold so that honest work can't be lost.
+"""The checks of a job that a provider makes before it joins, so that honest work can't be lost.
 
 The client publishes its program in its file form, the start state and the data. Everything that is
 committed to is computed again from these; nothing that the client says is believed.
@@ -38,7 +38,7 @@ LOOK_BLOCKS = 2
 
 @dataclass(frozen=True)
 class Agreement:
-    """What a provider agrees to.
+    """The terms of a job that a provider agrees to.
 
     Attributes:
         program: the program's file form, as the client has published it.
@@ -71,7 +71,7 @@ class Agreement:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What came of one item of the check: `problem` is None if it holds, and else one line."""
+    """The result of one item of the check: `problem` is one line, or None if the item holds."""
 
     item: str
     problem: str | None

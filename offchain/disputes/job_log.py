@@ -1,4 +1,4 @@
-"""The events of one job, however the chain that holds them changes."""
+"""The log of one job's events, which follows the chain through reorganisations."""
 
 from collections.abc import Iterator
 
@@ -17,7 +17,7 @@ _Found = tuple[tuple[int, int], ChainEvent]
 
 
 class JobLog:
-    """What a referee has announced of a job, read on from where the chain is still the same.
+    """The events of a job, read on from the latest block that the chain still has.
 
     With each reading the hash of the block is kept up to which it went. As long as the chain has a
     block of that hash, all that was read before stands; where it has another, reading goes on from

@@ -30,7 +30,7 @@ class Scalar:
 
 @dataclass(frozen=True, slots=True)
 class Located:
-    """The place at which a lie was found, as deep as the dispute went (None: not so deep)."""
+    """The place at which a lie was found; fields below the dispute's last stage are None."""
 
     step: int | None = None
     operator: int | None = None

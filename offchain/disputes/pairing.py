@@ -1,4 +1,4 @@
-"""Which matches a side begins: no more than it takes to defeat every member of another claim."""
+"""The choice of the matches that a side begins: just enough to defeat every rival member."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence

@@ -1,4 +1,4 @@
-"""What there is to do about a job now: a function of what the chain shows, and of one's own runs.
+"""The planner of calls about a job: a function of the chain's events and of one's own runs.
 
 A plan asks no node and sends nothing. The calls that are most urgent come first, so that whoever
 sends them may stop anywhere, look at the chain again, and make a new plan.
@@ -39,7 +39,7 @@ STAGES = {
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What the chain shows of a job at one moment.
+    """The state of a job that the chain shows at one moment.
 
     Attributes:
         job: the job.
@@ -65,7 +65,7 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """A call that there is a reason for: in which stage, and for which player."""
+    """A planned call, with its stage and its player."""
 
     stage: str
     player: str

@@ -32,7 +32,7 @@ class Move:
 
 @dataclass(frozen=True, slots=True)
 class _Seat:
-    """One side of a match, with all that decides its next move."""
+    """One side of a match, with everything that decides its next move."""
 
     run: Run
     terms: Terms

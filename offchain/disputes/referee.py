@@ -118,7 +118,7 @@ def transact_each(referee: Referee, calls: Sequence[Call]) -> list[Answer]:
 
 
 class ModelReferee:
-    """The Python model, with accounts, and a clock of one block for whatever is sent at once."""
+    """The Python model, with accounts, and with one block for all calls that are sent at once."""
 
     def __init__(self, balances_wei: dict[Address, int], chain_id: int = 1) -> None:
         self.store = Store(chain_id, "0x" + "00" * 18 + "4d07")

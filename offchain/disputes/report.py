@@ -1,4 +1,4 @@
-"""A dispute as one JSON object: the verdict, what was found, every move, the gas, the money."""
+"""The report of a dispute as one JSON object: verdict, finding, every move, gas and money."""
 
 from typing import Any
 

@@ -53,7 +53,7 @@ class Setting:
 
 @dataclass
 class Session:
-    """A dispute that is ready to be played, or has been.
+    """A dispute that is ready to be played, or has been played.
 
     Attributes:
         setting: what it is about.

@@ -20,7 +20,7 @@ class Meeting:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """A match that is over: as it was before the last move, and how it ended."""
+    """A finished match: its state before the last move, and how it ended."""
 
     board: Board
     outcome: Outcome

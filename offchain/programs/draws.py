@@ -1,4 +1,4 @@
-"""Random numbers that are drawn again as they were: which draw of a step an operator makes.
+"""The numbering of a step's random draws, by which a repeated draw gets its first number again.
 
 A draw is known by the state that torch's generator has before it. Gradient checkpointing sets that
 state back when it computes something again, so that the draw gets its first number again.

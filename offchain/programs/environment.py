@@ -1,4 +1,4 @@
-"""The setting in which torch computes for us: initial weights, batches, constants of a capture."""
+"""The settings under which torch computes initial weights, batches and constants of a capture."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,4 +1,4 @@
-"""Taking elements out of torch while a step is traced is refused, where the model does it."""
+"""The refusal of models that take elements out of torch's tensors while a step is traced."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager

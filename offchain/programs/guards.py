@@ -1,4 +1,4 @@
-"""Branches on the elements of tensors, where one of the two ways is right whatever they are.
+"""Branches on the elements of tensors, where one of the two ways is right for all elements.
 
 A program has no branches. Two kinds are taken all the same, because the code that runs proves them
 harmless:

@@ -1,4 +1,4 @@
-"""What a legal program is: one that every dispute about can be played to its leaf.
+"""The definition of a legal program: every dispute about it can be played to its leaf.
 
 `check_node` is exactly as strict as the decoder of the leaf contract: an operator is legal if the
 contract accepts its encoding. `check_program` adds what only the whole program shows, so that each

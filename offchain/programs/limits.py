@@ -1,4 +1,4 @@
-"""The limits of programs and of the jobs that run them: what the referee's types have room for.
+"""The limits of programs and of the jobs that run them, which the referee's types set.
 
 The contracts have constants of the same values, and a test compares them.
 """

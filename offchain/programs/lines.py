@@ -1,4 +1,4 @@
-"""Where in the user's model each operator comes from: module, file, line and code.
+"""The origin of each operator in the user's model: module, file, line and code.
 
 Forward, a dispatch mode looks up the Python stack. Backward, autograd's sequence numbers lead from
 each gradient function to the operation that created it.

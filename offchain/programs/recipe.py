@@ -1,4 +1,4 @@
-"""Recipes: what a user writes to have a program captured."""
+"""Recipes: the descriptions from which users have programs captured."""
 
 import inspect
 from collections.abc import Callable, Sequence

@@ -1,4 +1,4 @@
-"""Routes to a model's tensors: by whatever way an operator gets one, it gets the traced one.
+"""Routes to a model's tensors: an operator gets the traced tensor by whichever way it reads one.
 
 The model is traced as it is: its parameters are the leaves of autograd, with their hooks, and its
 lists, closures, tied weights, views and detached aliases lead to the memory where they always led.

@@ -1,4 +1,4 @@
-"""What a client publishes about a job: three files from which anybody can compute all its roots.
+"""The three files that a client publishes about a job; anybody can compute its roots from them.
 
 program              the program's file form
 start.safetensors    tensor "i" is slot i of the start state
@@ -23,7 +23,7 @@ MAX_PROGRAM_BYTES = 1 << 31
 
 @dataclass(frozen=True)
 class Publication:
-    """The content of the files, as another party has made them: nothing of it is checked.
+    """The unchecked content of the files, which another party may have made.
 
     Attributes:
         program: the program's file form.

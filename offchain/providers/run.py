@@ -230,7 +230,7 @@ class Run:
 
 
 class _TensorRoots:
-    """The roots of a state's tensors, as the state goes on: only what may have changed is hashed.
+    """The roots of a state's tensors; a step hashes only tensors that may have changed.
 
     A tensor that the program makes its own successor (a frozen parameter, a constant) keeps its
     root for as long as every step is the program's.

@@ -1,4 +1,4 @@
-"""Batches of drawn cases: what is tried with each, and what came of it. One batch, one process."""
+"""Batches of drawn cases: the trials of each case, and their results. One batch, one process."""
 
 import os
 from random import Random
@@ -34,7 +34,7 @@ class Order(NamedTuple):
 
 
 class Tally(NamedTuple):
-    """What has been compared: programs, operators, their elements; leaves, matches; failures."""
+    """The counts of compared programs, operators, elements, leaves and matches, and failures."""
 
     programs: int = 0
     operators: int = 0

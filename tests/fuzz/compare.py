@@ -62,7 +62,7 @@ LEAST: tuple[tuple[ModuleType, str, int], ...] = (
 
 
 class Mode(NamedTuple):
-    """How a case is run.
+    """A mode in which a case is run.
 
     Attributes:
         threads: the kernels'.

@@ -1,4 +1,4 @@
-"""Random legal programs, made by hand: not what capture makes, but all that a file may hold."""
+"""Random legal programs, drawn without capture, which hold whatever a program file may hold."""
 
 from collections.abc import Callable, Sequence
 from math import prod

@@ -1,4 +1,4 @@
-"""Random programs on the rows and columns of one matrix: what is fused, and what nearly is.
+"""Random programs on the rows and columns of one matrix, which are fused, or barely are not.
 
 Accesses are what captured programs have, but now and then one is shifted, stretched or written in
 another way, so that the executor has to see that its shortcut does not hold.

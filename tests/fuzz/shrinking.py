@@ -1,4 +1,4 @@
-"""Smaller cases that fail likewise."""
+"""The reduction of a failing case to a smaller one that fails in the same way."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""The contract's scalar functions against the specification, bit for bit."""
+"""The contract's scalar functions equal the specification, bit for bit."""
 
 import itertools
 import random

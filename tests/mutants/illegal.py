@@ -1,4 +1,4 @@
-"""Stories about programs that are not legal: what proves it, what does not, and who is paid."""
+"""Stories about programs that are not legal: valid proofs, invalid ones, and who is paid."""
 
 from collections.abc import Iterator
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Stories about one operator each, whose output two members claim to be anything they choose."""
+"""Stories about one operator each, for whose output two members claim arbitrary values."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -44,7 +44,7 @@ BENT_EVERY = 6
 
 @dataclass(frozen=True)
 class OperatorTask(Task):
-    """The sources, an operator, and the sink of the state; every state but the last is the same."""
+    """A task of sources, an operator, and the sink of the state; only the last state differs."""
 
     @cached_property
     def start_root(self) -> Digest:
@@ -407,7 +407,7 @@ def _tell_empty() -> Iterator[list[Call]]:
 
 
 class _Claimed(EvenTensor):
-    """A tensor without elements, of which some top is claimed."""
+    """A tensor that has a claimed top, but no elements."""
 
     def __init__(self, top: Digest) -> None:
         super().__init__(F32, EMPTY.shape, {0: 0})

@@ -1,4 +1,4 @@
-"""Stories that come to a verdict in rare places: a cut chunk, a later step, two wrong sides."""
+"""Stories with a verdict in a rare place: at a cut chunk, at a later step, against both sides."""
 
 from collections.abc import Iterator
 from dataclasses import replace

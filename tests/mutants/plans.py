@@ -90,7 +90,7 @@ def _tell_times() -> Iterator[list[Call]]:
 
 
 class _Timetable:
-    """A job with five claims, in which everything is tried at its time, and too soon, and late."""
+    """A job with five claims, in which every call is tried on time, too early and too late."""
 
     def __init__(self) -> None:
         table = make_table(*RUNS)

@@ -98,7 +98,7 @@ Answer = tuple[Any, ...]
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """One call, what the contracts remember before it, and what they answer.
+    """One call, the contracts' storage before it, and their answer.
 
     Attributes:
         made: the call.

@@ -1,4 +1,4 @@
-"""Mutants that somebody has thought of: a rule of the game that is another one, in a sentence."""
+"""Semantic mutants: hand-written changes of one rule of the game, each described by a sentence."""
 
 import json
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Anvil on loopback, with the requests that only a node for tests answers."""
+"""Anvil, a node for tests, on loopback, with the requests that other nodes do not answer."""
 
 import subprocess
 import time
@@ -80,7 +80,7 @@ class Anvil:
 
 
 class GatheringNode(JsonRpc):
-    """The way to an anvil that puts what is sent at once into one block, as eth-tester does.
+    """A connection to an anvil that puts calls sent together into one block, as eth-tester does.
 
     Left alone, it makes a block of every transaction as soon as it has it.
     """

@@ -1,4 +1,4 @@
-"""A real node for each test that wants one."""
+"""The fixture that starts a real node for a test."""
 
 from collections.abc import Iterator
 from pathlib import Path

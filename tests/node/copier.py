@@ -1,4 +1,4 @@
-"""Chains with a front runner, who sees every call before it is in a block and makes it first."""
+"""Chains with a front runner, who sees every pending call and makes the same call first."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace

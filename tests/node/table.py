@@ -45,7 +45,7 @@ def make_game(referee: ChainReferee, *lies: Lie) -> Game:
 
 @dataclass(frozen=True)
 class Course:
-    """The course of a game that is over: all in which no two chains may differ.
+    """The course of a finished game: the facts that have to be equal on all chains.
 
     Attributes:
         winners: the names of those that were left.

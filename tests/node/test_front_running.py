@@ -1,4 +1,4 @@
-"""Front running: somebody makes every call that waits first, in the same block, as its own."""
+"""Front running: somebody copies every pending call, and the copy comes first in the block."""
 
 from collections.abc import Iterator
 from typing import Any

@@ -1,4 +1,4 @@
-"""Many calls on their way at once to a real node, whose pool may lose or neglect some of them."""
+"""Many calls that are sent at once to a real node, whose pool may lose or neglect some of them."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -18,7 +18,7 @@ CALLS = 40
 
 
 class PoolNode(JsonRpc):
-    """The way to an anvil that mines when it is told to: something is done to the pool before."""
+    """A connection to an anvil that mines on request, after a test has changed its pool."""
 
     def __init__(self, url: str, disturb: Callable[["PoolNode", list[str]], None]) -> None:
         super().__init__(url, patience_seconds=4.0)

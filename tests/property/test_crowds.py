@@ -1,4 +1,4 @@
-"""The rule that ties clocks to crowds, against whoever times a crowd's moves as well as it can."""
+"""The rule for clocks and crowds, against an adversary that times a crowd's moves at its best."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ ENDLESS = 10**9
 
 @dataclass(slots=True)
 class Clock:
-    """One match, as far as clocks go: what is left to its honest side, and whose turn it is."""
+    """The clock of one match: the blocks that its honest side has left, and whose turn it is."""
 
     spare: int
     left: int

@@ -1,4 +1,4 @@
-"""Descents: two histories, of which any leaves differ, and the checkpoint at which they arrive."""
+"""Descents in two histories that differ in random leaves, and the checkpoint that they reach."""
 
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Fused kernels: programs on the rows and along the columns of a matrix, as they are defined."""
+"""Fused kernels for programs on the rows and columns of a matrix, against the definition."""
 
 from collections.abc import Iterator, Sequence
 from itertools import product

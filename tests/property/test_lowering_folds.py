@@ -1,4 +1,4 @@
-"""Reductions and convolutions of any shape: exact on small integers, whatever the fold's order."""
+"""Reductions and convolutions of any shape, on small integers that sum exactly in any order."""
 
 from typing import Any
 

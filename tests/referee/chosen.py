@@ -1,4 +1,4 @@
-"""Leaves that chance hardly draws: at the limits of trees and of tensors, and forged ones."""
+"""Leaves that random draws hardly reach: at the limits of trees and tensors, and forged ones."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace

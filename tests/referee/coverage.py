@@ -1,4 +1,4 @@
-"""The coverage that a long walk must have: changes of phase, endings, and reasons of refusals."""
+"""The coverage that a long walk must reach: changes of phase, endings, and reasons of refusals."""
 
 from collections.abc import Iterable, Iterator
 

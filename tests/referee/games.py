@@ -1,4 +1,4 @@
-"""Plays very many small games whose true verdicts are known, and checks all that comes of them.
+"""Plays very many small games whose true verdicts are known, and checks all their results.
 
     python -m tests.referee.games --model 600000 --evm 6000 --processes 2
 

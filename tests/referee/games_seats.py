@@ -20,7 +20,7 @@ FIRST_JOIN = 2 + STAKES.commit_blocks + STAKES.reveal_blocks
 
 @dataclass(slots=True)
 class Seat:
-    """A member: what it says, how, and how long.
+    """A member: its claim, its way to play, and the time for which it plays.
 
     Attributes:
         story: what it says.
@@ -59,7 +59,7 @@ class Seat:
 
 @dataclass(slots=True)
 class Tally:
-    """The counts over some jobs; those of others are added by `add`.
+    """The counts over some jobs; `add` adds the counts of other jobs.
 
     Attributes:
         jobs: jobs opened and closed.

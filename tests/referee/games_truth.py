@@ -43,7 +43,7 @@ class Truth:
 
 @dataclass(frozen=True, slots=True)
 class _Account:
-    """One side's story, place by place."""
+    """The errors in one side's story, place by place."""
 
     story: Story
     shape: Shape

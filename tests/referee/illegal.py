@@ -1,4 +1,4 @@
-"""Programs that are not legal, each for one reason, and what is shown of a program to prove it."""
+"""Programs that are not legal, each for one reason, and the parts of them that prove it."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -21,7 +21,7 @@ STEPS = 3
 
 @dataclass(frozen=True)
 class Shown:
-    """All that a job commits to of a program, whose data and start have the slots' shapes.
+    """A job's commitments about a program, whose data and start have the slots' shapes.
 
     Attributes:
         program: the program.

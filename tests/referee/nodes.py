@@ -186,7 +186,7 @@ def get_filler() -> tuple[bytes, ...]:
 
 @dataclass(frozen=True)
 class Place:
-    """Of two steps, which; which element and fold step; and the accumulator before that."""
+    """The place of a leaf: step, element, fold step, and the accumulator before that fold step."""
 
     step: int = 0
     element: int = 0

@@ -1,4 +1,4 @@
-"""Walks through every state of a small job that one adversary can bring about.
+"""The search of all states of a small job that one adversary can bring about.
 
 The adversary owns all members but one, knows everything, and orders the calls: the honest member
 decides at the start of a block what to call in it, and the adversary says when in the block, before
@@ -50,7 +50,7 @@ REWARD_WEI = 1001
 
 @dataclass(frozen=True, slots=True)
 class Villain:
-    """A member of the adversary's: its faces, accounts of one history, of which it plays any.
+    """An adversary's member, whose moves follow any of its faces, versions of one history.
 
     A late one joins after the time for revealing, if at all, and the others need not reveal.
     """
@@ -67,7 +67,7 @@ class Villain:
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """A state: what the referee remembers, what the matches show, and what is on its way.
+    """A state: the referee's storage, the matches' boards, and the pending calls.
 
     `pending` are the honest member's calls of this block that are not yet included, and for
     `delayed` blocks in a row some have been left out.
@@ -87,7 +87,7 @@ class World:
 
 @dataclass(slots=True)
 class Found:
-    """What a search has seen."""
+    """The results of a search."""
 
     states: int = 0
     calls: int = 0
@@ -106,7 +106,7 @@ class Found:
 
 @dataclass
 class Search:
-    """All states of one job.
+    """The search of all states of one job.
 
     Args:
         task: what is to be computed.

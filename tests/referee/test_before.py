@@ -1,4 +1,4 @@
-"""The place of the state before a step, by value: in the job, in the history, in an interval."""
+"""The state before a step is found in the right place: the job, the history or an interval."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Every invariant of a job, a store and a call can be broken, and is seen to be."""
+"""Every invariant of a job, a store and a call can be broken, and its check notices that."""
 
 import random
 from collections.abc import Callable

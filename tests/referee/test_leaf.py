@@ -1,4 +1,4 @@
-"""The leaf of model and contract: any operator over any operands, and wrong evidence."""
+"""The leaf in model and contract, for any operator over any operands, and for wrong evidence."""
 
 import random
 from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""The rule of legal operators: off the chain and in the contract's decoder it is the same."""
+"""The rule of legal operators is the same off the chain and in the contract's decoder."""
 
 import random
 from collections.abc import Iterator

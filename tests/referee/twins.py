@@ -16,7 +16,7 @@ from tests.projection import call_model, compare_words
 
 
 class Contract:
-    """The deployed bytecode, and how what it remembers compares with the model."""
+    """The deployed bytecode, with the comparison of its storage with the model's."""
 
     def __init__(self, accounts: Sequence[Address]) -> None:
         self.machine = Machine((*accounts, NOBODY))
@@ -58,7 +58,7 @@ class Contract:
 
 
 class Twins:
-    """The model, and the contract beside it if there is one: after every call they say the same.
+    """The model and, if there is one, the contract: after every call both have to agree.
 
     Attributes:
         block: the block of the next call; the caller lets time pass.

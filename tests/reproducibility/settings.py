@@ -1,4 +1,4 @@
-"""Floating-point settings of a thread, made through the C library as foreign code makes them.
+"""Floating-point settings of a thread, changed through the C library as foreign code does.
 
 `python -m tests.reproducibility.settings 0 1 2` imports torch, then forks a process for each of
 these settings, makes it, imports Moot, and prints what a small training run comes to.

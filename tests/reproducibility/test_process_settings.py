@@ -1,4 +1,4 @@
-"""Roots in a hostile process, which rounds otherwise or flushes subnormal numbers: the same."""
+"""Roots are the same in a hostile process, which rounds otherwise or flushes subnormal numbers."""
 
 import ctypes
 import signal

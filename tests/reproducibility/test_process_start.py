@@ -1,4 +1,4 @@
-"""Roots in a process that was hostile before Moot was imported: the same, or a refusal."""
+"""Roots are the same, or refused, in a process that was hostile before it imported Moot."""
 
 import json
 import os

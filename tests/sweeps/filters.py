@@ -1,4 +1,4 @@
-"""The functions in double-double arithmetic, by other means than the kernels'.
+"""The transcendental functions in double-double arithmetic, by other formulas than the kernels'.
 
 Nothing here is fitted or tabulated: there are Taylor series, repeated squaring, a Newton step from
 the inverse function, the trapezoidal rule, and integers for the reduction of angles. Each filter

@@ -1,4 +1,4 @@
-"""MPFR's correctly rounded values, and how far a value is from where rounding changes."""
+"""MPFR's correctly rounded values, and the distance of a value from where rounding changes."""
 
 import math
 from collections.abc import Callable, Mapping

@@ -1,4 +1,4 @@
-"""The dispatch: each function on each combination of types is as the table says, or refused."""
+"""The dispatch of scalar functions: each combination of types follows the table, or is refused."""
 
 import itertools
 

@@ -69,7 +69,7 @@ class Checkpointed(Base):
 
 
 class CheckpointedReentrant(Checkpointed):
-    """Does so by a backward pass within the backward pass."""
+    """Computes a part again by a backward pass within the backward pass."""
 
     reentrant = True
 

@@ -1,4 +1,4 @@
-"""The tree of errors is drawn as it is, and its errors survive the way between processes."""
+"""The drawing of the tree of errors is right, and errors pass unchanged between processes."""
 
 import pickle
 import re

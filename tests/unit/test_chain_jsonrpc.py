@@ -1,4 +1,4 @@
-"""A node behind JSON-RPC may be absent, change, break off or talk nonsense: all are our errors."""
+"""A node behind JSON-RPC may be absent, change, break off or talk nonsense: Moot reports each."""
 
 from collections.abc import Iterator
 from functools import partial

@@ -1,4 +1,4 @@
-"""What the project imports is what it says that it needs."""
+"""The project imports exactly the packages that it declares as dependencies."""
 
 import re
 import sys

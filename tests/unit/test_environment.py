@@ -1,4 +1,4 @@
-"""The floating-point environment of a thread: what changes it, and what gives it back."""
+"""The floating-point environment of a thread: code that changes it, and code that restores it."""
 
 import numpy as np
 import pytest

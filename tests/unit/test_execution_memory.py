@@ -1,4 +1,4 @@
-"""Memory of a run: which tensors are alive, in which order operators run, and when to refuse."""
+"""The memory of a run: live tensors, the order of operators, and refusals of runs too large."""
 
 from collections.abc import Sequence
 from functools import cache

@@ -1,4 +1,4 @@
-"""Gas by class of opcode: the parts of a call are all of its gas, and each is what it says."""
+"""Gas by class of opcode: the parts of a call add up to its gas, and each part is right."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Scenarios: each ends as its name says, costs the same whenever it is played, and as it did."""
+"""Scenarios: each ends as its name says, and always costs what the snapshot says."""
 
 from functools import cache
 from pathlib import Path

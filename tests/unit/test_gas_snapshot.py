@@ -1,4 +1,4 @@
-"""The snapshot of gas: what is written is read again, and every difference is told."""
+"""The snapshot of gas: reading returns what was written, and every difference is reported."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""A job is checked whole before it is joined: whatever may be wrong is found, by its name."""
+"""The check of a job before it is joined finds every fault, and names it."""
 
 import json
 from collections.abc import Callable, Iterator

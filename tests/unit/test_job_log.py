@@ -1,4 +1,4 @@
-"""A job's events: as the chain holds them now, whatever it held before and however it is asked."""
+"""A job's log has the events that the chain holds now, after any fork and from any node."""
 
 from collections.abc import Iterator
 from itertools import islice

@@ -1,4 +1,4 @@
-"""Memory that is used again: nobody ever shares it with somebody else."""
+"""The pool of memory for tensors: no two living arrays ever share memory."""
 
 import gc
 from collections.abc import Iterator

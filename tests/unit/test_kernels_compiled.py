@@ -1,4 +1,4 @@
-"""Kernels as such: compilation on demand, a cache that may be damaged, threads, any processor."""
+"""Kernels: compilation on demand, a cache that may be damaged, threads, any processor."""
 
 import importlib.util
 import os

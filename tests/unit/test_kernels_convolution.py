@@ -1,4 +1,4 @@
-"""Convolutions in place, their gradients, and what they leave out, against the definition."""
+"""Convolutions in place and their gradients, with zero terms left out, against the definition."""
 
 import hashlib
 import os

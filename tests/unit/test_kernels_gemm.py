@@ -1,4 +1,4 @@
-"""Matrix products: the blocked kernel against one fold an element, and that against fma."""
+"""Matrix products: the blocked kernel against one fold an element, and this fold against fma."""
 
 import ctypes
 import mmap

@@ -1,4 +1,4 @@
-"""The architecture's arrows: who may import whom."""
+"""The layers of the architecture: which package may import which."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""The model's dataclasses and the ABI's tuples say the same."""
+"""The model's dataclasses and the ABI's tuples have the same fields."""
 
 from dataclasses import fields, replace
 

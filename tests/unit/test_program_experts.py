@@ -1,4 +1,4 @@
-"""Experts of a mixture: rows in groups, each multiplied by its group's matrix, and counted."""
+"""Experts of a mixture: rows in groups, each row multiplied by its group's matrix, and counted."""
 
 import pytest
 import torch

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.slow
 
 
 class Full(NamedTuple):
-    """What is published of a model, or fixed by the benchmarks: parameters and batch shapes."""
+    """The published facts of a model, or those that benchmarks fix: parameters and batch shapes."""
 
     parameters: int
     batch: tuple[tuple[int, ...], ...]

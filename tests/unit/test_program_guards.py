@@ -1,4 +1,4 @@
-"""Branches on data are taken where one way is right whatever the data is, and refused elsewhere.
+"""Branches on data are captured where one way is right for all data, and refused elsewhere.
 
 PYTEST_DONT_REWRITE: an assertion of a model here is to be the one that Python makes.
 """

@@ -1,4 +1,4 @@
-"""Whole layers of torch.nn, trained and asked, against themselves in float64."""
+"""Whole layers of torch.nn, in training and in inference, against the same layers in float64."""
 
 import copy
 from collections.abc import Callable

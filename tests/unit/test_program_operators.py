@@ -1,4 +1,4 @@
-"""The generated table of operators: it is complete, and it says what the rules do."""
+"""The generated table of operators is complete, and agrees with the rules."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""What a training step may contain, each against stock torch and against the definition."""
+"""The parts that a training step may have, each against stock torch and the definition."""
 
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""A provider's run: what it hashes, and that hashing less changes no root."""
+"""A provider's run: the tensors that it hashes, and that hashing fewer changes no root."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -124,7 +124,7 @@ class Thaw(Behaviour):
 
 
 class Forge(Thaw):
-    """Lets the sink of the frozen parameter give something else at one step."""
+    """Makes the sink of the frozen parameter return another tensor at one step."""
 
     name = "forge"
 

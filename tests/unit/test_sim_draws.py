@@ -1,4 +1,4 @@
-"""Chance in a market: every draw hangs on (seed, purpose, job, provider) and on nothing else."""
+"""Random draws in a market: each depends on (seed, purpose, job, provider) and on nothing else."""
 
 from hypothesis import given
 from hypothesis import strategies as st

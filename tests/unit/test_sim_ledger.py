@@ -1,4 +1,4 @@
-"""Money: fees come from receipts, burning from the rules, and what does not add up is an error."""
+"""Money: fees come from receipts, burning from the rules, and a wrong sum is an error."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""A market on the model: who wins, who is slashed, and that the same seed gives the same."""
+"""A market on the model: who wins, who is slashed, and that equal seeds give equal results."""
 
 import csv
 import json

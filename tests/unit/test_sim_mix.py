@@ -1,4 +1,4 @@
-"""A mix is read as it is written, and what is wrong with it is said on one line."""
+"""A mix of strategies is parsed as written, and an error in it is reported on one line."""
 
 import pytest
 from hypothesis import given

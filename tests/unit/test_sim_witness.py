@@ -1,4 +1,4 @@
-"""The witness: whatever a referee does otherwise than the law, in any simulation, is noticed."""
+"""The witness notices whatever a referee does against the rules, in any simulation."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace

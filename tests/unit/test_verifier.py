@@ -1,4 +1,4 @@
-"""The bounded verifier: what it rules, what it refuses, and before what."""
+"""The bounded verifier: its rulings, its refusals, and the order of its checks."""
 
 import stat
 import subprocess

@@ -1,4 +1,4 @@
-"""Vectors of the scalar functions: every function with every types that it is defined for.
+"""Vectors of the scalar functions: each function with all operand types that it is defined for.
 
 Operands are special values of every pair, ties and neighbours of ties, subnormal results, the
 operands whose results lie closest to a tie in a search of many, and random patterns.

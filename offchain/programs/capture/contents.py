@@ -1,4 +1,4 @@
-"""The contents of Python objects: what they are, what has become of them, and their way back."""
+"""The contents of Python objects: recorded, compared with a record, and restored from it."""
 
 import random
 import sys

@@ -1,4 +1,4 @@
-"""Drafts: from a recipe to the program of one whole step, before it was compared with torch."""
+"""Drafts: programs of one whole step of a recipe that were not yet compared with torch."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -37,7 +37,7 @@ _ROUNDING_FOLDS = frozenset({Function.ADD, Function.FMA, Function.MUL})
 
 
 class OwnError(NamedTuple):
-    """How far an operator may be off by its own rounding, in units of 2^-24.
+    """The rounding error that an operator itself may make, in units of 2^-24.
 
     Attributes:
         result: relative to an element of its result.
@@ -50,7 +50,7 @@ class OwnError(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A program, and what a comparison with torch has to know of it.
+    """A program, with the facts that a comparison with torch needs.
 
     Attributes:
         program: the whole step.

@@ -80,7 +80,7 @@ def warm_up(recipe: Recipe, batch: Sequence[torch.Tensor]) -> None:
 
 
 class EagerRun:
-    """A recipe's model as torch trains it, from where it stands.
+    """A run of a recipe's model by eager torch, from the model's present state.
 
     Args:
         recipe: the recipe, whose model changes.

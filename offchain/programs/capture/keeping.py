@@ -1,4 +1,4 @@
-"""The model is left as it was found: every attribute, tensor, mode and generator."""
+"""The record of a model before capture, which restores every attribute, tensor and generator."""
 
 import random
 from collections import deque
@@ -24,7 +24,7 @@ _VALUES = (bool, int, float, str, bytes)
 
 @dataclass(frozen=True)
 class Change:
-    """Something that is not what it was.
+    """A place whose content has changed.
 
     Attributes:
         path: how it is reached, `model.block.calls`.
@@ -48,7 +48,7 @@ def kept(recipe: Recipe) -> Iterator["Memory"]:
 
 
 class Memory:
-    """What a recipe's model and functions reach, and the process's settings, as they are now."""
+    """A record of everything that a recipe's model and functions reach, and of process settings."""
 
     def __init__(self, recipe: Recipe) -> None:
         self._settings = _Settings()

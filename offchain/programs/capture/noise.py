@@ -1,4 +1,4 @@
-"""How far rounding may move the results of a traced step: the step with errors on its operators."""
+"""The effect of rounding on a traced step, measured by runs with random errors on its operators."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -18,7 +18,7 @@ _PERIOD = 65521
 
 
 class NoisyStep(Interpreter):
-    """Runs a traced step in torch, each operator with a random error of a multiple of its own.
+    """Runs a traced step in torch, with a random error on every operator that rounds or folds.
 
     An operator that rounds has an error relative to its result; one that folds n numbers has one
     of sqrt(n), relative to each number that it folds (Higham and Mary, 2019, theorem 2.4): its

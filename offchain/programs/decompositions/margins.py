@@ -1,4 +1,4 @@
-"""The margin loss of several labels: torch's own decomposition of it computes something else."""
+"""The margin loss of several labels, in place of torch's decomposition, which differs from it."""
 
 from collections.abc import Callable, Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""Functions that tell the sign of zero, choose between numbers and NaN, or scale by hand."""
+"""Functions of the sign of zero, choices between numbers and NaN, and scaling by powers of two."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""All decompositions of our own, and where they apply."""
+"""The table of Moot's own decompositions, and the operators to which they apply."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager

@@ -1,4 +1,4 @@
-"""What a module does so that it can be decoded a token a step, and checked in one pass.
+"""The interface of modules that can decode a token a step, and check all tokens in one pass.
 
 Such a module is called with INT64 tokens (samples, T) and a cache, and returns float32 logits
 (samples, T, vocabulary). In each of its attention layers it hands keys and values of the T tokens,
@@ -47,7 +47,7 @@ class Cache(Protocol):
 
 
 class StepCache:
-    """The cache of a step that decodes one token: what came before, and that token.
+    """The cache of a step that decodes one token: keys and values up to this token.
 
     Attributes:
         layers: the keys and values after the step.

@@ -1,4 +1,4 @@
-"""How a token comes from logits: the likeliest one, or one drawn by a uniform number."""
+"""The choice of a token by its logits: the likeliest one, or one drawn by a uniform number."""
 
 from dataclasses import dataclass
 

@@ -25,7 +25,7 @@ STREAM = 0
 
 @dataclass(frozen=True, slots=True)
 class Prefill:
-    """What one pass yields at every position: bit for bit what decoding yields step by step.
+    """The results of one pass at every position, bit for bit those of decoding step by step.
 
     Attributes:
         chosen: INT64 (samples, length), the token that step s chooses, at s.

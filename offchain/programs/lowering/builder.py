@@ -32,7 +32,7 @@ Rule = Callable[..., "View | tuple[View | None, ...] | None"]
 
 
 class Meta(NamedTuple):
-    """What tracing knows about a tensor."""
+    """The facts about a tensor that tracing knows."""
 
     dtype: DType
     shape: tuple[int, ...]

@@ -1,4 +1,4 @@
-"""Lazy strided views: what a traced tensor is before it costs an operator.
+"""Lazy strided views, which rearrange a traced tensor without an operator.
 
 A view is a constant, or reads the row-major output of one operator through strides. Permuting,
 expanding and slicing a view makes another view. `flatten` turns an access to a view into rows.

@@ -20,7 +20,7 @@ from offchain.programs.schedules import Rate, require_number, require_rate
 
 @dataclass(frozen=True, slots=True)
 class Moments:
-    """What Adam and its relatives share: running means of the gradient and of its square."""
+    """The base of Adam and its variants: running means of the gradient and of its square."""
 
     learning_rate: Rate = 1e-3
     beta1: float = 0.9

@@ -1,4 +1,4 @@
-"""What an optimizer is: pure functions of tensors; and what all of them share."""
+"""The interface of optimizers, which are pure functions of tensors, and their shared parts."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ Updated = tuple[Tensor, Tensors]
 
 
 class Optimizer(Protocol):
-    """How one step's gradients change the parameters."""
+    """An optimizer: the rule by which one step's gradients change the parameters."""
 
     def make_moments(self, parameter: Tensor) -> Tensors:
         """Return the tensors that are kept for a parameter, by name, before the first step."""
@@ -93,7 +93,7 @@ def regularize(gradient: Tensor, parameter: Tensor, weight_decay: float) -> Tens
 
 
 class Scheduled:
-    """What optimizers share whose steps have nothing in common but the rate, by a schedule or not.
+    """The base of optimizers that share only the rate, which is constant or follows a schedule.
 
     Attributes:
         learning_rate: the size of a step.

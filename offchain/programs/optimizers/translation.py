@@ -1,4 +1,4 @@
-"""Optimizers of torch, given as objects, as optimizers of ours: by class, and group by group."""
+"""The translation of torch's optimizer objects to Moot's optimizers, by class and by group."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -63,7 +63,7 @@ class Ascent:
 
 
 class Rest:
-    """What happens to parameters that torch's optimizer was not given: nothing."""
+    """The optimizer of parameters that torch's optimizer was not given, which leaves them alone."""
 
     def make_moments(self, parameter: Tensor) -> Tensors:
         """Return nothing."""
