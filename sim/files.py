@@ -3,7 +3,9 @@
 import csv
 import io
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
+from tempfile import TemporaryFile
 
 from sim.results import JobResult
 from sim.tables import Record, Summary, make_gas_record, make_job_record, make_strategy_record
@@ -25,7 +27,8 @@ def format_csv(records: Sequence[Record], *, header: bool = True) -> str:
 class Folder:
     """The directory in which a market leaves its tables; it is made when it is missing.
 
-    Every method raises `UsageError` when the disk refuses.
+    Tables of an earlier market stay until the first job's line takes their place. Every method
+    raises `UsageError` when the disk refuses.
     """
 
     GROWING = "jobs.csv"
@@ -33,17 +36,32 @@ class Folder:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        with reporting(path):
-            path.mkdir(parents=True, exist_ok=True)
-            for name in self.WHOLE:
-                (path / name).unlink(missing_ok=True)
-            (path / self.GROWING).write_text("", encoding="utf-8")
+        self._is_begun = False
+        self._made = [place for place in (path, *path.parents) if not place.exists()]
+        try:
+            with reporting(path):
+                path.mkdir(parents=True, exist_ok=True)
+                TemporaryFile(dir=path).close()  # a disk that refuses does so before the work
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Take away again the directories that were made here and are empty."""
+        for place in self._made:
+            with suppress(OSError):  # it holds something
+                place.rmdir()
 
     def append(self, result: JobResult) -> None:
         """Add a job's line to the growing table, below the header if it is the first one."""
         path = self._path / self.GROWING
-        with reporting(path), path.open("a", encoding="utf-8", newline="") as file:
-            file.write(format_csv([make_job_record(result)], header=file.tell() == 0))
+        with reporting(path):
+            if not self._is_begun:
+                for name in (*self.WHOLE, self.GROWING):
+                    (self._path / name).unlink(missing_ok=True)
+            with path.open("a", encoding="utf-8", newline="") as file:
+                file.write(format_csv([make_job_record(result)], header=not self._is_begun))
+        self._is_begun = True
 
     def finish(self, summary: Summary) -> None:
         """Write the tables of a market that is over."""

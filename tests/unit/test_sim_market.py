@@ -265,10 +265,22 @@ def test_an_output_that_cannot_be_written_is_a_usage_error(tmp_path: Path) -> No
     assert "\n" not in str(refusal.value)
 
 
-def test_tables_of_an_earlier_market_do_not_stay(tmp_path: Path) -> None:
+def test_tables_of_an_earlier_market_do_not_stay(tmp_path: Path, results: list[JobResult]) -> None:
     """A market that is cut short does not leave its lines beside another one's tables."""
-    for name in ("strategies.csv", "gas.csv", "jobs.csv"):
+    names = {"strategies.csv", "gas.csv", "jobs.csv"}
+    for name in names:
         (tmp_path / name).write_text("old")
-    Folder(tmp_path)
+    folder = Folder(tmp_path)
+    assert {path.name for path in tmp_path.iterdir() if path.read_text() == "old"} == names
+    folder.append(results[0])
+    folder.close()
     assert [path.name for path in tmp_path.iterdir()] == ["jobs.csv"]
-    assert (tmp_path / "jobs.csv").read_text() == ""
+    assert "old" not in (tmp_path / "jobs.csv").read_text()
+
+
+def test_a_market_without_a_job_leaves_nothing(tmp_path: Path) -> None:
+    """What is interrupted before the first job takes its new directories away, and no others."""
+    Folder(tmp_path / "new" / "tables").close()
+    assert list(tmp_path.iterdir()) == []
+    Folder(tmp_path).close()
+    assert tmp_path.exists()
