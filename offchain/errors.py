@@ -39,12 +39,12 @@ MANY = 24
 """Choices above which an error does not list all of them."""
 
 
-def suggest(name: str, choices: Iterable[str], plural: str) -> str:
+def suggest(name: str, choices: Iterable[str], plural: str, lister: str = "") -> str:
     """Return the advice for an unknown name: the closest choice, or else all of them.
 
     Capitals and small letters are close to each other.
     It is meant to follow the statement of the problem: `f"unknown key {name!r}; {advice}"`; the
-    plural says what the choices are, such as `keys`.
+    plural says what the choices are, such as `keys`; the lister is a command that lists them.
     """
     known = sorted(choices)
     folded = {choice.casefold(): choice for choice in known}
@@ -53,7 +53,8 @@ def suggest(name: str, choices: Iterable[str], plural: str) -> str:
         return f"did you mean {folded[close[0]]!r}?"
     if len(known) > MANY:
         some = f"{known[0]!r} and {known[-1]!r} among them"
-        return f"there are {len(known):,} {plural} to choose from, {some}"
+        listed = f"; `{lister}` lists them" if lister else f", {some}"
+        return f"there are {len(known):,} {plural} to choose from{listed}"
     if known:
         return f"choose one of {', '.join(known)}"
     return f"there are no {plural} to choose from"
@@ -85,14 +86,19 @@ class UsageError(MootError):
 
     @classmethod
     def unknown(
-        cls, subject: str, name: str, choices: Iterable[str], plural: str | None = None
+        cls,
+        subject: str,
+        name: str,
+        choices: Iterable[str],
+        plural: str | None = None,
+        lister: str = "",
     ) -> Self:
         """Make the error for a name that is not among the choices, with a suggestion.
 
         The plural of the subject is that of its first word, with an s, if it is not given.
         """
         several = plural or f"{subject.partition(' ')[0]}s"
-        return cls(f"unknown {subject} {name!r}; {suggest(name, choices, several)}")
+        return cls(f"unknown {subject} {name!r}; {suggest(name, choices, several, lister)}")
 
 
 class CaptureError(MootError):

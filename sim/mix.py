@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 from offchain.errors import UsageError
 from offchain.providers.catalogue import CHEATS, HONEST
-from sim.tricks import TRICKS
+from sim.catalogue import ABOUT_TRICKS
 
-STRATEGIES = (HONEST, *CHEATS, *TRICKS)
+STRATEGIES = (HONEST, *CHEATS, *ABOUT_TRICKS)
 """A provider is honest, has one of the cheats, or plays one of the tricks."""
 
 MIN_PROVIDERS = 2
@@ -56,7 +56,7 @@ def parse_mix(text: str, providers: int | None = None) -> tuple[Group, ...]:
 def _parse_group(piece: str) -> Group:
     name, equals, digits = piece.partition("=")
     if name not in STRATEGIES:
-        raise UsageError.unknown("strategy", name, STRATEGIES, "strategies")
+        raise UsageError.unknown("strategy", name, STRATEGIES, "strategies", "moot market --help")
     if not equals:
         raise UsageError(f"the mix names {name} without a count; write {name}=1")
     count = digits.lstrip("0")

@@ -17,6 +17,7 @@ from offchain.disputes.referee import Call
 from offchain.providers.behaviour import Behaviour
 from offchain.providers.cheats import Lazy, make_cheat
 from offchain.providers.task import Task
+from sim.catalogue import ABOUT_TRICKS
 from sim.scheme import Scheme, Seat, Table
 
 
@@ -243,3 +244,4 @@ TRICKS: dict[str, Trick] = {
     "grabber": Trick(draw_both, 2, Grabber),
 }
 """Each trick by its name."""
+assert tuple(TRICKS) == tuple(ABOUT_TRICKS)

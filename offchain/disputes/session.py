@@ -212,7 +212,7 @@ class _Computer:
     def draw(self, cheat: str, honest: Run) -> Run:
         """Run a cheat; draw it again while it changes nothing and something was left to draw."""
         name, given = parse_cheat(cheat)
-        is_fixed = len(given) == len(CHEATS[name])
+        is_fixed = len(given) == len(CHEATS[name].settings)
         for draw in range(1 if is_fixed else DRAWS):
             behaviour = make_cheat(cheat, self.task, self.rng(draw))
             run = self(f"{name}-1.{draw}", behaviour)

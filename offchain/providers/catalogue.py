@@ -1,20 +1,34 @@
 """The names of the cheats and of their settings, in a module that imports nothing slow."""
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 HONEST = "honest"
 
-CHEATS: Mapping[str, tuple[str, ...]] = {
-    "wrong-output": ("step", "operator", "element", "bit", "position"),
-    "skipped-step": ("step",),
-    "poisoned-batch": ("step", "slot", "element", "bit"),
-    "wrong-learning-rate": (),
-    "stale-optimizer": ("step",),
-    "wrong-start": ("slot", "element", "bit"),
-    "early-stop": ("step",),
-    "garbage-root": ("root",),
-    "silent": ("root",),
-    "false-flag": ("leaf",),
-    "lazy": (),
+
+class CheatEntry(NamedTuple):
+    """What a cheat does, in a few words, and the settings that it takes."""
+
+    about: str
+    settings: tuple[str, ...] = ()
+
+
+CHEATS: Mapping[str, CheatEntry] = {
+    "wrong-output": CheatEntry(
+        "flips one bit of an operator's output",
+        ("step", "operator", "element", "bit", "position"),
+    ),
+    "skipped-step": CheatEntry("leaves one step out", ("step",)),
+    "poisoned-batch": CheatEntry(
+        "flips one bit of a step's data", ("step", "slot", "element", "bit")
+    ),
+    "wrong-learning-rate": CheatEntry("trains with a learning rate half as large again"),
+    "stale-optimizer": CheatEntry("does not update the optimizer's state in one step", ("step",)),
+    "wrong-start": CheatEntry("flips one bit of the start state", ("slot", "element", "bit")),
+    "early-stop": CheatEntry("stops before a step and claims its state", ("step",)),
+    "garbage-root": CheatEntry("claims random bytes as the final state", ("root",)),
+    "silent": CheatEntry("claims random bytes, and never moves", ("root",)),
+    "false-flag": CheatEntry("claims what is right, and defends it badly", ("leaf",)),
+    "lazy": CheatEntry("runs nothing and claims the start state"),
 }
-"""Each cheat with the settings that it takes; `cheats.py` plays them."""
+"""Each cheat by its name; `cheats.py` plays them."""

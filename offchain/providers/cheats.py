@@ -388,8 +388,8 @@ def parse_cheat(text: str) -> tuple[str, dict[str, str]]:
         key, equals, value = piece.partition("=")
         if not equals:
             raise UsageError(f"{piece!r} is not of the form key=value")
-        if key not in CHEATS[name]:
-            raise UsageError.unknown(f"key of {name}", key, CHEATS[name])
+        if key not in CHEATS[name].settings:
+            raise UsageError.unknown(f"key of {name}", key, CHEATS[name].settings)
         if key in values:
             raise UsageError(f"{key} is given twice")
         values[key] = value

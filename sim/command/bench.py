@@ -101,7 +101,10 @@ def step(
     tiny: bool,  # noqa: FBT001 - click passes it
     as_json: bool,  # noqa: FBT001 - likewise
 ) -> None:
-    """Measure whole training steps, with a commitment to the state every ten steps."""
+    """Measure whole training steps.
+
+    Ours commit to the state every ten steps.
+    """
     from bench import models as known  # noqa: PLC0415 - imports torch
     from bench.steps import measure_steps  # noqa: PLC0415 - likewise
 

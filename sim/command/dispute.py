@@ -18,9 +18,12 @@ HONEST_LOST = 3
 
 def _describe_cheats() -> str:
     """Return the table of the cheats and their settings, in lines that click leaves as they are."""
-    lines = [f"  {name:<20} {', '.join(keys)}".rstrip() for name, keys in CHEATS.items()]
-    example = "Cheats and settings, as in wrong-output:step=11,operator=mm_17,element=5,bit=3:"
-    return "\n".join(["\b", example, *lines])
+    about = {}
+    for name, cheat in CHEATS.items():
+        settings = f"\n  {'':<20} ({', '.join(cheat.settings)})" if cheat.settings else ""
+        about[name] = cheat.about + settings
+    example = "Cheats (and settings), as in wrong-output:step=11,operator=mm_17,element=5,bit=3:"
+    return options.list_choices(example, about)
 
 
 @click.command(short_help="Play one dispute and report on it.", epilog=_describe_cheats())

@@ -18,14 +18,33 @@ DEVIATED = 1
 SNAPSHOT = "gas-snapshot.txt"
 
 _scenarios = click.option(
-    "--scenario", "names", multiple=True, help="Only this one; as often as you like."
+    "--scenario",
+    "names",
+    multiple=True,
+    help="Only this one, of those that `moot gas scenarios` lists; as often as you like.",
 )
 _file = click.argument("file", default=SNAPSHOT, type=click.Path(path_type=Path, dir_okay=False))
+
+
+_FILE_HELP = f"FILE is a snapshot; by default it is {SNAPSHOT} in this folder."
 
 
 @click.group(cls=Group, short_help="Measure what calls cost.")
 def gas() -> None:
     """Measure what every call costs, in disputes of every kind, and compare with what it did."""
+
+
+@gas.command()
+@options.as_json
+def scenarios(as_json: bool) -> None:  # noqa: FBT001 - click passes it
+    """List the scenarios."""
+    from sim.gas.results import ABOUT  # noqa: PLC0415 - imports the EVM
+
+    if as_json:
+        click.echo(json.dumps({"scenarios": ABOUT}, indent=2))
+    else:
+        for name, about in ABOUT.items():
+            click.echo(f"{name:<18} {about}")
 
 
 @gas.command()
@@ -47,9 +66,10 @@ def report(
     hardhat: Path | None,
     as_json: bool,  # noqa: FBT001 - likewise
 ) -> None:
-    """Play scenarios on the chain in memory, and tell what their calls cost.
+    """Measure scenarios.
 
-    With one scenario, --json prints its object; with several, all of them in a list.
+    They are played on the chain in memory, and a table tells what their calls cost. With one
+    scenario, --json prints its object; with several, all of them in a list.
     """
     from offchain.chain.tracer import TracedTester  # noqa: PLC0415 - imports the EVM
     from sim.gas import results, snapshot  # noqa: PLC0415 - likewise
@@ -97,7 +117,7 @@ def _print(
         console.print(tables.make_functions(functions))
 
 
-@gas.command()
+@gas.command(help=f"Show what has changed since a snapshot.\n\n{_FILE_HELP}")
 @_file
 @_scenarios
 @options.as_json
@@ -114,7 +134,13 @@ def diff(file: Path, names: tuple[str, ...], as_json: bool) -> None:  # noqa: FB
         click.echo(f"nothing has changed since {file}")
 
 
-@gas.command()
+@gas.command(
+    help=f"""Fail if a call's cost has changed.
+
+    Exits with 1, and a line for each call that costs something else than a snapshot says.
+    {_FILE_HELP}
+    """
+)
 @_file
 @_scenarios
 @options.as_json

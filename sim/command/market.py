@@ -1,6 +1,7 @@
 """`moot market`: runs a market of honest and dishonest providers, whose jobs are really run."""
 
 import json
+from contextlib import closing, nullcontext
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,6 +11,7 @@ from rich.table import Table
 
 from offchain.errors import UsageError
 from offchain.providers.catalogue import CHEATS
+from sim.catalogue import ABOUT_TRICKS
 from sim.command import options
 from sim.command.wording import describe_capture
 
@@ -26,7 +28,11 @@ WEI_DIGITS = 18
 
 @click.command(
     short_help="Run a market, every job for real.",
-    epilog="\n".join(["\b", "Cheats (their settings are drawn):", *(f"  {c}" for c in CHEATS)]),
+    epilog=options.list_choices(
+        "Cheats (their settings are drawn):", {name: it.about for name, it in CHEATS.items()}
+    )
+    + "\n\n"
+    + options.list_choices("Tricks:", ABOUT_TRICKS),
 )
 @click.option(
     "--providers", type=int, help="What the counts of the mix add up to.  [default: they do]"
@@ -36,7 +42,7 @@ WEI_DIGITS = 18
     "--mix",
     default=DEFAULT_MIX,
     show_default=True,
-    help="How many providers have each strategy: honest, a cheat, or a trick.",
+    help="How many providers have each strategy: honest, or a cheat or trick below.",
 )
 @options.program("mlp", "tiny")
 @options.length(STEPS, CHECKPOINT_EVERY)
@@ -67,9 +73,8 @@ def market(
 ) -> None:
     """Run a market of honest and dishonest providers.
 
-    Some of the dishonest ones cheat in what they compute, others in how and when they call, with
-    several accounts if it helps. The tricks: hidden, zero-claim, last-block, censor, late-lie,
-    copy, front-runner, revenant, sybil, crowd, split, self-play, shill, grabber.
+    Some of the dishonest ones cheat in what they compute, others play tricks: with how and when
+    they call, and with several accounts if it helps.
 
     Every job is really run by two or three of them, committed to, agreed upon or disputed, and
     paid on a chain. Prints what became of each strategy, and what each call costs. The same
@@ -95,12 +100,12 @@ def market(
     )
     groups = parse_mix(mix, providers)
     check_jobs(jobs)
-    folder = Folder(output) if output else None
-    opened = open_market(setting, groups, jobs)
-    results = play(opened, folder, quiet=as_json)
-    summary = summarise_market(opened.agents, results)
-    if folder:
-        folder.finish(summary)
+    with closing(Folder(output)) if output else nullcontext() as folder:
+        opened = open_market(setting, groups, jobs)
+        results = play(opened, folder, quiet=as_json)
+        summary = summarise_market(opened.agents, results)
+        if folder:
+            folder.finish(summary)
     if as_json:
         compared = {"compared_with_torch": not trust_capture}
         click.echo(json.dumps(make_object(summary, results) | compared, indent=2))

@@ -3,7 +3,7 @@
 import re
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from decimal import Decimal
 from pathlib import Path
@@ -97,6 +97,11 @@ def length(steps: int, checkpoint_every: int) -> Callable[[Command], Command]:
         return command
 
     return add
+
+
+def list_choices(title: str, about: Mapping[str, str]) -> str:
+    """Return names and what they mean, below a title, in lines that click leaves as they are."""
+    return "\n".join(["\b", title, *(f"  {name:<20} {words}" for name, words in about.items())])
 
 
 def choose_interval(given: int | None, default: int, steps: int) -> int:

@@ -19,9 +19,9 @@ def program() -> None:
 
 
 @program.command(
-    help=f"""Capture NAME and show its commitment, its state and its operators.
+    help=f"""Capture a program and show it.
 
-    NAME is {options.PROGRAM_HELP}
+    That is its commitment, its state and its operators. NAME is {options.PROGRAM_HELP}
     """
 )
 @click.argument("name", default="gpt2")
@@ -91,14 +91,16 @@ def show(
 
 
 @program.command(
-    help=f"""Capture NAME and write to FOLDER what others need to compute a job's roots.
+    help=f"""Capture a program and publish it.
 
-    That is the program, the start state and the data of all steps. NAME is {options.PROGRAM_HELP}
+    Writes to FOLDER what others need to compute a job's roots: the program, the start state and the
+    data of all steps. NAME is {options.PROGRAM_HELP}
     """
 )
 @click.argument("name")
 @click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
 @click.option("--size", default="tiny", show_default=True, help=options.SIZE_HELP)
+@click.option("--inference", is_flag=True, help="One forward pass instead of training.")
 @click.option("--steps", default=16, show_default=True, help="Steps of the job.")
 @click.option("--data", type=click.Path(path_type=Path), help="Text for language models.")
 @options.trust_capture
@@ -107,9 +109,10 @@ def publish(
     name: str,
     folder: Path,
     size: str,
+    inference: bool,  # noqa: FBT001 - click passes it
     steps: int,
     data: Path | None,
-    trust_capture: bool,  # noqa: FBT001 - click passes it
+    trust_capture: bool,  # noqa: FBT001 - likewise
     seed: int,
 ) -> None:
     """Capture a program and write its files."""
@@ -119,10 +122,11 @@ def publish(
     setting = Setting(
         program=name,
         size=size,
-        steps=options.check_steps(steps, inference=False),
+        steps=options.check_steps(steps, inference=inference),
         checkpoint_every=1,
         seed=seed,
         data=data,
+        inference=inference,
         trust_capture=trust_capture,
     )
     publication.publish(make_task(setting), folder)

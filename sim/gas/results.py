@@ -17,7 +17,11 @@ from sim.gas.snapshot import Line, make_lines
 
 ALL_FUNCTIONS = "functions"
 """The name under which all scalar functions are measured."""
-NAMES = (*SCENARIOS, ALL_FUNCTIONS)
+ABOUT: Mapping[str, str] = {name: it.about for name, it in SCENARIOS.items()} | {
+    ALL_FUNCTIONS: "all scalar functions, each called by itself"
+}
+"""What happens in each scenario, in a few words."""
+NAMES = tuple(ABOUT)
 
 Report = Callable[[str, int, int], None]
 
@@ -77,7 +81,7 @@ def check_names(names: Sequence[str]) -> Sequence[str]:
     """
     for name in names:
         if name not in NAMES:
-            raise UsageError.unknown("scenario", name, NAMES)
+            raise UsageError.unknown("scenario", name, NAMES, lister="moot gas scenarios")
     return names or NAMES
 
 

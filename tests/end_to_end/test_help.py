@@ -7,6 +7,7 @@ import pytest
 
 from offchain.programs.catalogue import NAMES, SIZES
 from offchain.providers.catalogue import CHEATS
+from sim.gas.results import ABOUT
 from sim.tricks import TRICKS
 from tests.end_to_end.command import moot
 
@@ -42,6 +43,27 @@ def test_unknown_commands_are_answered_by_a_suggestion(words: tuple[str, ...], s
     assert done.stderr.count("\n") == 1
 
 
+@pytest.mark.parametrize("group", [*GROUPS, ("provider",)])
+def test_groups_say_whole_sentences(group: tuple[str, ...]) -> None:
+    """No command's line in the help of its group breaks off."""
+    listing = moot(*group, "--help").stdout.partition("\nCommands:\n")[2]
+    assert listing
+    assert "..." not in listing
+
+
+def test_scenarios_of_gas_are_listed() -> None:
+    """A command lists all scenarios, and helps and refusals speak of that command."""
+    listed = moot("gas", "scenarios").stdout.splitlines()
+    assert [line.split()[0] for line in listed] == list(ABOUT)
+    assert json.loads(moot("gas", "scenarios", "--json").stdout)["scenarios"].keys() == ABOUT.keys()
+    for command in ("report", "check", "diff"):
+        assert "`moot gas scenarios`" in " ".join(moot("gas", command, "--help").stdout.split())
+        done = moot("gas", command, "--scenario", "qqqq")
+        assert (done.status, "`moot gas scenarios` lists them" in done.stderr) == (2, True)
+    for command in ("check", "diff"):
+        assert "gas-snapshot.txt" in moot("gas", command, "--help").stdout
+
+
 def told(*words: str) -> set[str]:
     """Return the words of a help, those that were broken at a hyphen put together."""
     text = re.sub(r"-\n\s+", "-", moot(*words, "--help").stdout)
@@ -52,7 +74,7 @@ def test_helps_name_everything_that_can_be_chosen() -> None:
     """Where a program, a size, a cheat or a trick can be chosen, the help has all of them."""
     for words in (("dispute",), ("market",), ("program", "show")):
         assert {*NAMES, *SIZES} <= told(*words)
-    assert {*CHEATS, *(key for keys in CHEATS.values() for key in keys)} <= told("dispute")
+    assert {*CHEATS, *(key for it in CHEATS.values() for key in it.settings)} <= told("dispute")
     assert {*CHEATS, *TRICKS} <= told("market")
 
 
@@ -69,7 +91,7 @@ def test_disputes_say_everything_that_their_help_promises() -> None:
     cheat = told["behaviours"]["wrong-output-1"]
     assert told["behaviours"]["honest-1"] == "honest"
     assert f"cheat: wrong-output-1 played {cheat}\n" in plain.stdout
-    assert set(CHEATS["wrong-output"]) == set(re.findall(r"(\w+)=", cheat))
+    assert set(CHEATS["wrong-output"].settings) == set(re.findall(r"(\w+)=", cheat))
     rows = [re.findall(r"[\w-]+(?:,\d+)*", line) for line in plain.stdout.splitlines()]
     for move in told["moves"]:
         cells = [move["phase"], move["player"], move["call"], f"{move['calldata_bytes']:,}"]

@@ -30,6 +30,7 @@ def test_every_cheat_and_every_trick_is_a_strategy() -> None:
     ("text", "providers", "message"),
     [
         ("honset=2", None, "unknown strategy 'honset'; did you mean 'honest'?"),
+        ("foo=1", None, "strategies to choose from; `moot market --help` lists them"),
         ("honest=2,wrong_output=1", None, "did you mean 'wrong-output'?"),
         ("honest=3,lazy=1", 5, "has 4 providers, not 5"),
         ("honest=3,lazy=1", 0, "has 4 providers, not 0"),

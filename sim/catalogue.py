@@ -1,0 +1,21 @@
+"""The names of the tricks and what each does, in a module that imports nothing slow."""
+
+from collections.abc import Mapping
+
+ABOUT_TRICKS: Mapping[str, str] = {
+    "hidden": "commits to a claim and never shows it",
+    "zero-claim": "claims a history that nobody can open, and never moves",
+    "last-block": "lies, and moves in the last block of its clock",
+    "censor": "lies, and fills the blocks when its rivals want to move",
+    "late-lie": "joins with a lie in the last block in which it may",
+    "copy": "joins late with the first claim that it sees",
+    "front-runner": "sends the others' calls from its own account first",
+    "revenant": "lies, and comes back from another account when it is out",
+    "sybil": "tells three lies from three accounts",
+    "crowd": "tells one lie from two accounts",
+    "split": "joins an honest claim with three accounts",
+    "self-play": "lies with one account and is honest with another",
+    "shill": "opens the job itself, and lies about it",
+    "grabber": "tries every call that would pay it if the referee let it",
+}
+"""Each trick by its name; `tricks.py` plays them."""
