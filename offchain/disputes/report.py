@@ -27,9 +27,9 @@ def make_report(session: Session) -> dict[str, Any]:
         "behaviours": {player.name: player.run.behaviour.describe() for player in game.players},
         "compared_with_torch": not session.setting.trust_capture,
         "located": _located(located, session.task.program),
-        "moves": [_move(played) for played in session.moves],
+        "transactions": [_move(played) for played in session.moves],
         "gas": {"total": sum(gas.values()), "by_phase": gas},
-        "rounds": sum(_is_round(played) for played in session.moves),
+        "moves": sum(_is_round(played) for played in session.moves),
         "ledger": _ledger(session),
         "roots": {
             "program": session.task.commitment.header.root.hex(),

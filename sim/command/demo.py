@@ -95,7 +95,7 @@ def _conclude(console: Console, session: "Session", result: dict[str, Any]) -> N
             console.print(f"  in {line}")
     console.print(
         f"[bold]{verdict['winner']}[/]'s claim wins; {', '.join(verdict['losers'])} is slashed "
-        f"({verdict['reason']}). {result['rounds']} moves, {result['gas']['total']:,} gas."
+        f"({verdict['reason']}). {result['moves']} moves, {result['gas']['total']:,} gas."
     )
     console.print(make_ledger_table(result["ledger"]))
     seconds = result["seconds"]

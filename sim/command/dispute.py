@@ -113,7 +113,7 @@ def _show(result: dict[str, Any]) -> None:
     losers = ", ".join(verdict["losers"]) or "nobody"
     console.print(
         f"[bold]{verdict['winner']}[/]'s claim wins, {losers} loses ({verdict['reason']}), "
-        f"{result['rounds']} moves, {result['gas']['total']:,} gas"
+        f"{result['moves']} moves, {result['gas']['total']:,} gas"
     )
     for name, behaviour in result["behaviours"].items():
         if behaviour != HONEST:
@@ -128,7 +128,7 @@ def _show(result: dict[str, Any]) -> None:
         f"took:  {seconds['run']:.1f} s running, {seconds['trace']:.1f} s making traces, "
         f"{seconds['chain']:.1f} s on the chain"
     )
-    console.print(_make_transactions_table(result["moves"]))
+    console.print(_make_transactions_table(result["transactions"]))
     table = Table("stage", "gas", title="gas by stage")
     table.columns[1].justify = "right"
     for stage, gas in result["gas"]["by_phase"].items():

@@ -93,11 +93,11 @@ def test_disputes_say_everything_that_their_help_promises() -> None:
     assert f"cheat: wrong-output-1 played {cheat}\n" in plain.stdout
     assert set(CHEATS["wrong-output"].settings) == set(re.findall(r"(\w+)=", cheat))
     rows = [re.findall(r"[\w-]+(?:,\d+)*", line) for line in plain.stdout.splitlines()]
-    for move in told["moves"]:
+    for move in told["transactions"]:
         cells = [move["phase"], move["player"], move["call"], f"{move['calldata_bytes']:,}"]
         assert [str(move["block"]), *cells, f"{move['gas_used']:,}"] in rows
         assert re.fullmatch(r"0x[0-9a-f]{64}", move["transaction"])
-    assert sum(move["gas_used"] for move in told["moves"]) == told["gas"]["total"]
+    assert sum(move["gas_used"] for move in told["transactions"]) == told["gas"]["total"]
     for name, wei in told["ledger"]["by_account"].items():
         assert re.search(rf"{name} +│ +{re.escape(f'{wei / 10**18:+.6f}')}", plain.stdout)
     again = json.loads(moot(*DISPUTE, "--cheat", cheat, "--json").stdout)
