@@ -57,7 +57,7 @@ _MINUS_ZERO = 1 << 31
 
 
 class _Runs(NamedTuple):
-    """The steps of a block of the fold, those that lie side by side in the other factor together.
+    """The steps of a block of the fold, in runs that lie side by side in the other factor.
 
     Attributes:
         table: first step, number of steps and offset in bytes of each run.
@@ -76,7 +76,7 @@ class _Blocks(NamedTuple):
 
 
 class _Item(NamedTuple):
-    """Columns from `first` to `stop` of a group, on the boxes of these numbers."""
+    """An item of work: columns `first` to `stop` of a group, on the boxes of these numbers."""
 
     group: int
     first: int
@@ -94,7 +94,7 @@ class Tensors(NamedTuple):
 
 
 class Convolution:
-    """The plan of one such contraction.
+    """The plan of one contraction whose window slides over an image.
 
     Args:
         node: the contraction.

@@ -1,4 +1,4 @@
-"""Element indices of accesses: the general way to read what is neither a view nor a few boxes."""
+"""Element indices of accesses: the general way to read operands that no view or few boxes cover."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""The plans of regions: operators that one fused kernel computes, block of rows by block."""
+"""The plans of regions, whose operators one fused kernel computes, one block of rows at a time."""
 
 import ctypes
 import threading

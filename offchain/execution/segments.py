@@ -22,7 +22,7 @@ _GRAIN_BYTES = 1 << 20
 
 
 class Segmented(NamedTuple):
-    """A reduction of rows in segments: the indices of its two operators, these, and the fold."""
+    """A reduction of rows in segments: its two operators with their indices, and the fold."""
 
     indices: tuple[int, int]
     nodes: tuple[Node, Node]

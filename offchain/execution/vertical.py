@@ -46,7 +46,7 @@ class Stack(NamedTuple):
 
 
 class Vertical(NamedTuple):
-    """A reduction along an outer axis: the indices of its one or two operators, and these."""
+    """A reduction along an outer axis: its one or two operators, with their indices."""
 
     indices: tuple[int, ...]
     nodes: tuple[Node, ...]

@@ -1,4 +1,4 @@
-"""The kernels: native loops for everything that has to be fast, and nothing else.
+"""The kernels: native loops for the computations that have to be fast.
 
 Every kernel returns the bits that the arithmetic `ordered` defines; a NaN that a kernel computes is
 0x7fc00000. The bits depend on the operands only: not on the number of threads, on block sizes, on

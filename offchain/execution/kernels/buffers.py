@@ -1,4 +1,4 @@
-"""A pool of memory for tensors: fresh pages cost more than most operators that fill them.
+"""The pool of memory for tensors, since fresh pages cost more than most operators that fill them.
 
 A block goes back to the pool when the last array on it is gone, and never before: whoever holds an
 array, or a view of one, holds its block. Blocks in use and blocks in the pool together never take
