@@ -269,13 +269,13 @@ def test_tables_of_an_earlier_market_do_not_stay(tmp_path: Path, results: list[J
     """A market that is cut short does not leave its lines beside another one's tables."""
     names = {"strategies.csv", "gas.csv", "jobs.csv"}
     for name in names:
-        (tmp_path / name).write_text("old")
+        (tmp_path / name).write_text("earlier")
     folder = Folder(tmp_path)
-    assert {path.name for path in tmp_path.iterdir() if path.read_text() == "old"} == names
+    assert {path.name for path in tmp_path.iterdir() if path.read_text() == "earlier"} == names
     folder.append(results[0])
     folder.close()
     assert [path.name for path in tmp_path.iterdir()] == ["jobs.csv"]
-    assert "old" not in (tmp_path / "jobs.csv").read_text()
+    assert "earlier" not in (tmp_path / "jobs.csv").read_text()
 
 
 def test_a_market_without_a_job_leaves_nothing(tmp_path: Path) -> None:
