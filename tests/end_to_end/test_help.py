@@ -76,6 +76,8 @@ def test_helps_name_everything_that_can_be_chosen() -> None:
         assert {*NAMES, *SIZES} <= told(*words)
     assert {*CHEATS, *(key for it in CHEATS.values() for key in it.settings)} <= told("dispute")
     assert {*CHEATS, *TRICKS} <= told("market")
+    for words in (("dispute",), ("program", "show"), ("program", "publish")):
+        assert "--inference" in told(*words)
 
 
 def test_long_lists_say_what_can_be_chosen() -> None:
