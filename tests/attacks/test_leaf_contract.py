@@ -21,9 +21,10 @@ from offchain.commitments.tensors import TensorTree
 from offchain.commitments.tree import Digest, Tree, get_width, hash_root
 from offchain.errors import ChainError, Reverted
 from offchain.programs.encoding import encode_node
-from offchain.programs.graph import Kind, Node, Operand, Origin
+from offchain.programs.graph import Kind, Node, Operand, Origin, immediate
 from sim.trees import EvenTensor
 from tests.attacks.court import HONEST, LIE, Call, Court, open_court
+from tests.attacks.elements import ROWS, make_runs, make_task
 from tests.attacks.puppet import Puppet
 from tests.attacks.twin import Twin
 
@@ -206,6 +207,47 @@ def test_h4_evidence_is_read_where_the_call_says(referee: Twin) -> None:
         with pytest.raises(Reverted):
             send_raw(referee, sender, other)
         assert referee._get_storage() == storage
+    court.make(call)
+
+
+NEGATED_ZERO = Node(Kind.MAP, Function.NEG, DType.FLOAT32, (2,), (immediate(DType.FLOAT32, 0),))
+"""Reads nothing, so that there is no evidence."""
+NEGATED_STATE = replace(NEGATED_ZERO, operands=(Operand(Origin.STATE, DType.FLOAT32, 0, 0, ROWS),))
+"""Reads a tensor of 8 bytes, the only one of its state, so that its evidence ends with zeros."""
+
+
+def reach_leaf_of(referee: Twin, node: Node) -> tuple[Court, Call, bytes]:
+    """Play a match about a job's only operator to its leaf; return the call and its encoding."""
+    task = make_task(node)
+    court = Court(referee, task, make_runs(task, node, (7, 9)))
+    pair = court.begin()
+    court.play_to(pair, Phase.LEAF)
+    call = court.find(pair)
+    codec = cast("Any", referee.leaf)._codec
+    return court, call, bytes(codec.encode_call("leaf", pack_leaf(referee.address, call)))
+
+
+def test_h4_evidence_of_nothing_lies_in_the_call(referee: Twin) -> None:
+    """No evidence is needed, but its length has to stand behind the heads, and in the call."""
+    court, call, data = reach_leaf_of(referee, NEGATED_ZERO)
+    assert call.args[7] == b""
+    zeros = [at for at in range(EVIDENCE_HEAD - 36) if not any(data[4 + at : 4 + at + 32])]
+    assert zeros
+    beyond = [2**256 - place for place in (4, 31, 32, 33, 36, 36 + len(data), 40 + len(data))]
+    for offset in (*zeros, *beyond, len(data) - 4, len(data), len(data) + 32):
+        with referee.branch(), pytest.raises(Reverted):
+            send_raw(referee, court.members[1], point(data, offset))
+    court.make(call)
+
+
+def test_h4_zeros_behind_the_call_are_no_evidence(referee: Twin) -> None:
+    """Evidence that ends with zeros has to be sent with them."""
+    court, call, data = reach_leaf_of(referee, NEGATED_STATE)
+    assert data.endswith(bytes(200))
+    padding = -len(call.args[7]) % 32
+    for missing in (1, 10, 11, 32, 64, 160):
+        with referee.branch(), pytest.raises(Reverted):
+            send_raw(referee, court.members[1], data[: -padding - missing])
     court.make(call)
 
 

@@ -25,10 +25,12 @@ from tests.attacks.twin import Twin
 from tests.referee.illegal import (
     LEGAL,
     LONG,
+    LONGEST,
     OPERANDS,
     OPERATORS,
     STARTS,
     STEPS,
+    TWO_TERMS,
     Shown,
     list_proofs,
     make_job,
@@ -185,7 +187,11 @@ def test_g2_data_of_any_step_can_be_shown_and_no_others(referee: Twin) -> None:
             referee.call("prove_operand", stranger, *shown)
 
 
-@pytest.mark.parametrize("program", [LEGAL, every_kind()], ids=["small", "every kind"])
+@pytest.mark.parametrize(
+    "program",
+    [LEGAL, every_kind(), LONGEST, TWO_TERMS],
+    ids=["small", "every kind", "of the longest operator", "of two terms in a row"],
+)
 def test_g3_legal_program_is_never_void(referee: Twin, program: Program) -> None:
     """No operator, no operand, no slot and no datum of a legal program proves anything."""
     check_program(program)

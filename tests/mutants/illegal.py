@@ -6,15 +6,18 @@ from typing import Any
 
 from contracts.model.types import ZERO
 from contracts.model.words import hash_commitment
+from offchain.programs.graph import Program
 from tests.mutants.plans import make_table
 from tests.mutants.replay import Call
 from tests.mutants.tape import CLIENT, MEMBERS, SALT, VERIFIER, Tape
 from tests.referee.illegal import (
     LEGAL,
+    LONGEST,
     OPERANDS,
     OPERATORS,
     STARTS,
     STEPS,
+    TWO_TERMS,
     Shown,
     list_forms,
     list_proofs,
@@ -41,16 +44,18 @@ def tell_illegal() -> Iterator[list[Call]]:
         args = shown.show_operand(0, 0, 0, is_start=True)
         yield _tell(shown, "prove_operand", args, number)
     long = make_job(LEGAL)
-    for size in (2_048, 2_049):
+    for size in (2_048, 2_049, 2_080, 2_081, 32_768, 32_769):
         shown = replace(long, encodings=(*long.encodings[:2], b"\4" * size, long.encodings[3]))
         yield _tell(shown, "prove_operator", shown.show_operator(0, 2), size)
+        yield _tell(shown, "prove_operand", shown.show_operand(0, 3, 0), size)
     for shown in list_forms():
         yield _tell_form(shown)
     for number in range(STEPS):
         shown = read_second()
         args = shown.show_operand(0, 1, 0, step=number)
         yield _tell(shown, "prove_operand", args, number)
-    yield _tell_legal()
+    for program in (every_kind(), LONGEST, TWO_TERMS):
+        yield _tell_legal(program)
     yield _tell_wrapped()
 
 
@@ -118,9 +123,9 @@ def _tell_form(shown: Shown) -> list[Call]:
     return tape.calls
 
 
-def _tell_legal() -> list[Call]:
-    """Show all operators and operands of a legal program of every kind, in vain."""
-    shown = make_job(every_kind())
+def _tell_legal(program: Program) -> list[Call]:
+    """Show all operators and operands of a legal program, in vain."""
+    shown = make_job(program)
     tape = _open(shown)
     for name, args in list_proofs(shown, 0):
         tape.call(name, VERIFIER, *args)

@@ -171,6 +171,27 @@ def reread(index: int, place: int, **changes: Any) -> Program:
     return change(index, operands=tuple(operands))
 
 
+_WIDE_ROWS = (*COPY, *(Row(1, 0, ((1, 1),)),) * 7)
+LONGEST = change(
+    2,
+    kind=Kind.MOVE,
+    function=Function.COPY,
+    shape=(2, 1, 1, 1, 1, 1, 1),
+    operands=(
+        *(Operand(Origin.NODE, F32, 0, 0, _WIDE_ROWS),) * 7,
+        Operand(Origin.NODE, F32, 1, 0, (*COPY, Row(1, 0, ((1, 1),)), *(Row(1),) * 6)),
+    ),
+)
+"""A legal program with an operator of 2,048 bytes, as many as one may have."""
+TWO_TERMS = change(
+    2,
+    kind=Kind.MOVE,
+    function=Function.COPY,
+    shape=(2, 1),
+    operands=(Operand(Origin.NODE, F32, 0, 0, (Row(1, 0, ((0, 1), (1, 1))), *COPY)),),
+)
+"""A legal program with an access whose first row has two terms."""
+
 LONG = (Row(3, 0, ((0, 1),)),)
 WIDE = (2,) + (1,) * 8
 """A shape of rank 9 with as many elements."""
