@@ -4,6 +4,8 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from contracts.compiler import SOURCE_DIR, Artifact, compile_contract
+from offchain.arithmetic.base import Arithmetic
+from offchain.arithmetic.ordered import ORDERED
 
 
 class Deployed(Protocol):
@@ -28,16 +30,21 @@ class Deployer(Protocol[ContractT_co]):
 
 
 def deploy_referee(
-    chain: Deployer[ContractT_co], sender: str, source_dir: Path = SOURCE_DIR
+    chain: Deployer[ContractT_co],
+    sender: str,
+    arithmetic: Arithmetic = ORDERED,
+    source_dir: Path = SOURCE_DIR,
 ) -> ContractT_co:
-    """Deploy the referee, and first the contracts that it trusts; return it.
+    """Deploy the referee of programs of an arithmetic, and first the contracts that it trusts.
 
     Raises:
         CompileError: a source does not compile.
         ChainError: as the chain's own `deploy`.
     """
     functions = chain.deploy(compile_contract("transcendental", source_dir), sender=sender)
-    leaf = chain.deploy(compile_contract("leaf", source_dir), functions.address, sender=sender)
+    leaf = chain.deploy(
+        compile_contract(arithmetic.leaf, source_dir), functions.address, sender=sender
+    )
     legality = chain.deploy(compile_contract("legality", source_dir), leaf.address, sender=sender)
     trusted = (leaf.address, legality.address)
     return chain.deploy(compile_contract("referee", source_dir), *trusted, sender=sender)

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from contracts.model.types import Address, Claim, Event, Job, Member, Pair
+from offchain.arithmetic.base import Arithmetic
 from offchain.commitments.tree import Digest
 from offchain.disputes.referee import Answer, Call, Outcome, Referee, transact_each
 
@@ -27,6 +28,11 @@ class Relay:
     def address(self) -> Address:
         """The referee's address on its chain."""
         return self.referee.address
+
+    @property
+    def arithmetic(self) -> Arithmetic:
+        """The arithmetic whose scalar operations the referee can compute."""
+        return self.referee.arithmetic
 
     def transact(self, name: str, *args: Any, sender: Address, value_wei: int = 0) -> Outcome:
         """Make a call."""

@@ -12,7 +12,7 @@ from itertools import islice
 from random import Random
 
 from contracts.deployment import deploy_referee
-from contracts.model.types import Address, Store, Terms
+from contracts.model.types import Address, Terms
 from contracts.reasons import Status
 from offchain.chain import Chain
 from offchain.chain.tester import Tester
@@ -21,7 +21,7 @@ from offchain.disputes.chain_referee import ChainReferee
 from offchain.disputes.crowds import count_calls
 from offchain.disputes.game import Game, Player, Stakes, look
 from offchain.disputes.planner import Planned, Planner, View
-from offchain.disputes.referee import Call, ModelReferee, Outcome
+from offchain.disputes.referee import Call, ModelReferee, Outcome, open_store
 from offchain.disputes.tournament import Tournament
 from offchain.errors import Reverted
 from sim.paper import FIRST_PRODUCT, SLOTS, Lie, PaperRun, PaperTask, Size, make_task
@@ -156,7 +156,7 @@ class Swarm:
 
     def _make_planners(self) -> tuple[Planner, Planner]:
         """Return the honest provider's planner and the liars'."""
-        store = Store(self.referee.chain_id, self.referee.address)
+        store = open_store(self.referee)
         runs = [PaperRun(self.task), *(PaperRun(self.task, lie) for lie in self.lies)]
         names = ["honest-1", *(f"liar-{n + 1}" for n in range(len(self.lies)))]
         seats = zip(names, self.accounts, runs, strict=False)

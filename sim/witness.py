@@ -10,10 +10,10 @@ from typing import Any
 
 from contracts.model.invariants import BrokenInvariantError, Step, copy_store
 from contracts.model.referee import call
-from contracts.model.types import Address, Event, Message, Store
+from contracts.model.types import Address, Event, Message
 from contracts.model.watch import Watcher
 from contracts.reasons import Revert
-from offchain.disputes.referee import Answer, Call, Outcome, Referee
+from offchain.disputes.referee import Answer, Call, Outcome, Referee, open_store
 from sim.relay import Relay
 
 
@@ -33,7 +33,7 @@ class Witness(Relay):
     def __init__(self, referee: Referee, label: str) -> None:
         super().__init__(referee)
         self._label = label
-        self.store = Store(referee.chain_id, referee.address)
+        self.store = open_store(referee)
         self.logs: dict[int, list[Event]] = defaultdict(list)
         self.watcher = Watcher()
 

@@ -6,6 +6,7 @@ from random import Random
 
 import torch
 
+from offchain.arithmetic.ordered import ORDERED
 from offchain.commitments.tensors import Array
 from offchain.execution.executor import Executor
 from offchain.execution.readable import to_bits
@@ -106,7 +107,7 @@ def check_semantics(captured: Captured, each: int = 3) -> None:
 
     for node, output, name in zip(program.nodes, outputs, program.names, strict=True):
         for element in {draws.randrange(node.elements) for _ in range(each * bool(node.elements))}:
-            expected = compute_element(node, element, 0, fetch)
+            expected = compute_element(ORDERED, node, element, 0, fetch)
             assert to_bits(output.reshape(-1)[element : element + 1]) == [expected], name
     fused = executor.run(state, batch, 0)
     assert [x.tobytes() for x in final] == [x.tobytes() for x in fused]

@@ -134,6 +134,7 @@ def copy_store(store: Store) -> Store:
         dict(store.matches),
         store.balance_wei,
         store.burned_wei,
+        store.arithmetic,
     )
 
 

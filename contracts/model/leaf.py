@@ -5,6 +5,7 @@ from math import prod
 
 from contracts.model.checks import require
 from contracts.reasons import Reason, Revert
+from offchain.arithmetic.base import Arithmetic
 from offchain.commitments.tags import CHUNK_BYTES, Tag
 from offchain.commitments.tensors import get_chunk_count, hash_chunk, hash_tensor
 from offchain.commitments.tree import Digest, hash_node, hash_root
@@ -107,8 +108,8 @@ def _join(tag: Tag, node: Digest, sibling: Digest, index: int) -> Digest:
     return hash_node(tag, sibling, node) if index & 1 else hash_node(tag, node, sibling)
 
 
-def compute_leaf(context: Context, node: Node, data: bytes) -> int:
-    """Return the bits that the disputed element or accumulator should have.
+def compute_leaf(arithmetic: Arithmetic, context: Context, node: Node, data: bytes) -> int:
+    """Return the bits that the disputed element or accumulator should have in an arithmetic.
 
     Raises:
         Revert: an operand is missing or not proven, or the evidence is longer than what is read.
@@ -121,9 +122,9 @@ def compute_leaf(context: Context, node: Node, data: bytes) -> int:
 
     accumulator = context.accumulator
     if node.kind.folds and context.position == 0:
-        accumulator = compute_initial(node, context.element, fetch)
+        accumulator = compute_initial(arithmetic, node, context.element, fetch)
     if not node.kind.folds or node.fold_length > 0:
-        place = (node, context.element, context.position, accumulator)
+        place = (arithmetic, node, context.element, context.position, accumulator)
         accumulator = compute_step(*place, context.step, fetch)
     require(evidence.cursor == len(data), Reason.BAD_OPERAND)
     return accumulator

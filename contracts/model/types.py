@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from contracts.reasons import LeafMode, Phase, Standing, Status
+from offchain.arithmetic.base import Arithmetic
+from offchain.arithmetic.ordered import ORDERED
 from offchain.commitments.tree import Digest
 
 Address = str
@@ -254,6 +256,7 @@ class Store:
     """Everything the referee remembers. Money is in wei; `burned_wei` has left for ever.
 
     Writes go through `put`, which notes what was there, so that a refused call can be undone.
+    `arithmetic` is the one whose scalar operations its leaf contract computes.
     """
 
     chain_id: int
@@ -264,6 +267,7 @@ class Store:
     matches: dict[Pair, Digest] = field(default_factory=dict)
     balance_wei: int = 0
     burned_wei: int = 0
+    arithmetic: Arithmetic = ORDERED
     events: list[Event] = field(default_factory=list)
     _undo: list[tuple[dict[Any, Any], Any, Any]] = field(default_factory=list)
 

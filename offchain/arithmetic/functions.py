@@ -83,7 +83,3 @@ class Function(IntEnum):
     def is_transcendental(self) -> bool:
         """Whether mathematics (correct rounding), not IEEE 754, defines the function."""
         return self >= Function.EXP
-
-
-ARITHMETIC = "ordered"
-ARITHMETIC_VERSION = 1

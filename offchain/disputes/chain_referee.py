@@ -16,28 +16,30 @@ from contracts.model.abi import (
     unpack_job,
     unpack_member,
 )
-from contracts.model.types import Address, Claim, Event, Job, Member, Pair, Store
+from contracts.model.types import Address, Claim, Event, Job, Member, Pair
 from contracts.model.words import hash_commitment, hash_pair
+from offchain.arithmetic.base import Arithmetic
+from offchain.arithmetic.ordered import ORDERED
 from offchain.chain import Address as ChainAddress
 from offchain.chain import Chain, Contract, connect
 from offchain.chain import Event as ChainEvent
 from offchain.chain.receipts import GAS_LIMIT, Transaction
 from offchain.commitments.tree import Digest
 from offchain.disputes.job_log import JobLog
-from offchain.disputes.referee import Answer, Call, Outcome
+from offchain.disputes.referee import Answer, Call, Outcome, open_store
 from offchain.errors import ChainError
 
 CALL_GAS = 2**21
 """Gas offered with a call: above what any move but a leaf can use, far below a block's."""
 
 
-def deploy(url: str) -> "ChainReferee":
-    """Open a chain and deploy a referee on it."""
+def deploy(url: str, arithmetic: Arithmetic = ORDERED) -> "ChainReferee":
+    """Open a chain and deploy on it a referee of programs of an arithmetic."""
     started = time.perf_counter()
     chain = connect(url)
     first_block = chain.block_number()
-    contract = deploy_referee(chain, chain.accounts[0])
-    referee = ChainReferee(chain, contract, first_block)
+    contract = deploy_referee(chain, chain.accounts[0], arithmetic)
+    referee = ChainReferee(chain, contract, first_block, arithmetic)
     referee.seconds = time.perf_counter() - started
     return referee
 
@@ -49,12 +51,19 @@ class ChainReferee:
         chain: the chain.
         contract: the referee.
         first_block: the block in which it was deployed, or any before.
+        arithmetic: the one whose scalar operations its leaf contract computes.
 
     Attributes:
         seconds: time spent on the chain so far.
     """
 
-    def __init__(self, chain: Chain, contract: Contract, first_block: int) -> None:
+    def __init__(
+        self,
+        chain: Chain,
+        contract: Contract,
+        first_block: int,
+        arithmetic: Arithmetic = ORDERED,
+    ) -> None:
         self._chain = chain
         self._contract = contract
         self._first_block = first_block
@@ -65,7 +74,8 @@ class ChainReferee:
         self.chain_id: int = chain.chain_id
         self.accounts: tuple[Address, ...] = chain.accounts
         self._reader = EventReader()
-        self._store = Store(chain.chain_id, contract.address)
+        self.arithmetic = arithmetic
+        self._store = open_store(self)
 
     @contextmanager
     def _clock(self) -> Iterator[None]:

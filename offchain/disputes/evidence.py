@@ -12,6 +12,7 @@ from contracts.model.leaf import Place, locate_operand
 from contracts.model.types import Facts, Terms
 from contracts.model.verdicts import get_context
 from contracts.reasons import Outcome
+from offchain.arithmetic.base import Arithmetic
 from offchain.commitments.keccak import keccak256
 from offchain.commitments.tags import Tag
 from offchain.commitments.tensors import Array, compute_tensor_root
@@ -118,6 +119,7 @@ def _is_agreed(tree: Place, root: Digest, proof: Sequence[Digest]) -> bool:
 
 
 def judge(
+    arithmetic: Arithmetic,
     evidence: Evidence,
     terms: Terms,
     place: Facts,
@@ -127,6 +129,7 @@ def judge(
 ) -> Outcome:
     """Return the side whose output is the one that the bounded verifier computes, if any."""
     question = Question(
+        arithmetic=arithmetic,
         encoding=evidence.encoding,
         step=place.step,
         operands=evidence.operands,
@@ -155,7 +158,9 @@ def rule_for(terms: Terms, board: Board, game: "Game") -> Outcome:
         evidence = collect(player.run, place, side)
         claim = player.run.history.top
         try:
-            return judge(evidence, terms, place, claim, board.position.nodes)
+            return judge(
+                game.referee.arithmetic, evidence, terms, place, claim, board.position.nodes
+            )
         except UnprovenEvidence:
             continue
     return Outcome.NEITHER

@@ -13,14 +13,14 @@ from itertools import islice
 
 import numpy as np
 
-from contracts.model.types import NOBODY, ZERO, Address, Event, Store, Terms
+from contracts.model.types import NOBODY, ZERO, Address, Event, Terms
 from contracts.reasons import LeafMode, Reason, Standing, Status
 from contracts.reasons import Outcome as Ruling
 from offchain.chain import Receipt
 from offchain.disputes.board import Board
 from offchain.disputes.crowds import count_calls
 from offchain.disputes.planner import Planned, Planner, View
-from offchain.disputes.referee import Call, Outcome, Referee
+from offchain.disputes.referee import Call, Outcome, Referee, open_store
 from offchain.disputes.tournament import Ended, Tournament
 from offchain.errors import ChainError, RefereeError, Reverted, TransactionLost
 from offchain.providers.run import Run
@@ -188,7 +188,7 @@ class Game:
         salts = [salt.generate_state(8).tobytes() for salt in spawned]
         ruler = self.ruler
         return Planner(
-            store=Store(self.referee.chain_id, self.referee.address),
+            store=open_store(self.referee),
             job_id=self.job_id,
             terms=self.terms,
             players=list(zip(self.players, salts, strict=True)),

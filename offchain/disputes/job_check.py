@@ -274,7 +274,12 @@ def _try_leaf(run: Run, operator: int, element: int) -> bool:
         position=low,
         accumulator=low_bits,
     )
-    computed = compute_leaf(context, read_node(task.commitment.encodings[operator]), leaf.evidence)
+    computed = compute_leaf(
+        task.program.arithmetic,
+        context,
+        read_node(task.commitment.encodings[operator]),
+        leaf.evidence,
+    )
     output = encode_elements(run.outputs(0, [operator])[operator]).tobytes()
     claimed = int.from_bytes(output[element * width : (element + 1) * width], "little")
     return computed == claimed

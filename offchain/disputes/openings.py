@@ -34,7 +34,8 @@ class Leaf:
 
 def make_leaf(run: Run, facts: Facts) -> Leaf:
     """Return the scalar operation that a match has come down to, as this provider computes it."""
-    node = run.task.program.nodes[facts.operator]
+    program = run.task.program
+    node, arithmetic = program.nodes[facts.operator], program.arithmetic
     openings: dict[int, bytes] = {}
     origins: set[Origin] = set()
     known: dict[Origin, int] = {}
@@ -48,12 +49,12 @@ def make_leaf(run: Run, facts: Facts) -> Leaf:
 
     accumulator = facts.low_bits
     if node.kind.folds and facts.low == 0:
-        accumulator = compute_initial(node, facts.element, fetch)
+        accumulator = compute_initial(arithmetic, node, facts.element, fetch)
     if node.kind.folds and node.fold_length == 0:
         result, arguments = accumulator, [accumulator]
     else:
         place = (node, facts.element, facts.low, accumulator)
-        result = compute_step(*place, facts.step, fetch)
+        result = compute_step(arithmetic, *place, facts.step, fetch)
         arguments = get_arguments(*place, result, fetch)
     before, proof = prove_before(run, facts) if Origin.STATE in origins else (ZERO, ())
     return Leaf(before, proof, b"".join(openings.values()), tuple(arguments), result)

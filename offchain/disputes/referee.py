@@ -21,6 +21,8 @@ from contracts.model.types import (
 )
 from contracts.model.words import hash_commitment
 from contracts.reasons import Status
+from offchain.arithmetic.base import Arithmetic
+from offchain.arithmetic.ordered import ORDERED
 from offchain.chain import Receipt
 from offchain.commitments.tree import Digest
 from offchain.errors import ChainError, MootError, RefereeError, Reverted
@@ -58,6 +60,10 @@ class Referee(Protocol):
     @property
     def address(self) -> Address:
         """The referee's address on its chain."""
+
+    @property
+    def arithmetic(self) -> Arithmetic:
+        """The arithmetic of the programs whose scalar operations it can compute."""
 
     def transact(self, name: str, *args: Any, sender: Address, value_wei: int = 0) -> Outcome:
         """Make a call; `Revert` or `Reverted` when it is refused."""
@@ -102,6 +108,11 @@ class Referee(Protocol):
         """Return an account's balance in wei."""
 
 
+def open_store(referee: Referee) -> Store:
+    """Return a store of the model that stands for a referee, and remembers nothing yet."""
+    return Store(referee.chain_id, referee.address, arithmetic=referee.arithmetic)
+
+
 def transact_each(referee: Referee, calls: Sequence[Call]) -> list[Answer]:
     """Make calls one after the other, each in a block of its own."""
     answers: list[Answer] = []
@@ -120,8 +131,13 @@ def transact_each(referee: Referee, calls: Sequence[Call]) -> list[Answer]:
 class ModelReferee:
     """The Python model, with accounts, and with one block for all calls that are sent at once."""
 
-    def __init__(self, balances_wei: dict[Address, int], chain_id: int = 1) -> None:
-        self.store = Store(chain_id, "0x" + "00" * 18 + "4d07")
+    def __init__(
+        self,
+        balances_wei: dict[Address, int],
+        chain_id: int = 1,
+        arithmetic: Arithmetic = ORDERED,
+    ) -> None:
+        self.store = Store(chain_id, "0x" + "00" * 18 + "4d07", arithmetic=arithmetic)
         self._balances = dict(balances_wei)
         self._block = 0
         self._logs: dict[int, list[Event]] = defaultdict(list)
@@ -135,6 +151,11 @@ class ModelReferee:
     def address(self) -> Address:
         """An address that nobody else has."""
         return self.store.address
+
+    @property
+    def arithmetic(self) -> Arithmetic:
+        """The arithmetic whose scalar operations the model computes, as given."""
+        return self.store.arithmetic
 
     def transact(self, name: str, *args: Any, sender: Address, value_wei: int = 0) -> Outcome:
         """Make a call in a block of its own."""

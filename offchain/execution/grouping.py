@@ -1,6 +1,6 @@
 """The grouping of operators: connected ones that fit on one matrix run together."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from offchain.execution.kernels.fused import emit
 from offchain.execution.maps import is_identity
@@ -44,7 +44,12 @@ Unit = Group | Vertical | Segmented | int
 """Operators that one kernel computes, or the index of one operator alone."""
 
 
-def group(program: Program, needed: Sequence[int], wanted: Collection[int]) -> list[Unit]:
+def group(
+    program: Program,
+    needed: Sequence[int],
+    wanted: Collection[int],
+    is_fusible: Callable[[Node], bool],
+) -> list[Unit]:
     """Return an order of these operators in which those that fit together are together.
 
     A group is computed where its first member was: its members read what is there by then, and
@@ -54,8 +59,14 @@ def group(program: Program, needed: Sequence[int], wanted: Collection[int]) -> l
         program: the program.
         needed: indices of the operators, ascending.
         wanted: those whose outputs are wanted, whoever reads them.
+        is_fusible: whether a reduction may be computed together with others.
     """
-    candidates = {index: _as_candidate(program.nodes[index]) for index in needed}
+    fusible = [
+        index
+        for index in needed
+        if program.nodes[index].kind is not Kind.REDUCE or is_fusible(program.nodes[index])
+    ]
+    candidates = {index: _as_candidate(program.nodes[index]) for index in fusible}
     nodes = {index: node for index, node in candidates.items() if node is not None}
     readers: dict[int, list[int | None]] = {index: [] for index in needed}
     for index in needed:
@@ -70,7 +81,7 @@ def group(program: Program, needed: Sequence[int], wanted: Collection[int]) -> l
             continue
         unit: Group | Vertical | Segmented | None = None
         early: Sequence[int] = ()
-        if program.nodes[index].kind is Kind.REDUCE:
+        if program.nodes[index].kind is Kind.REDUCE and is_fusible(program.nodes[index]):
             unit = _find_reduction(program, index, readers[index])
         if unit is None and index in nodes:
             unit, early = _find_group(program, nodes, index, done)

@@ -28,7 +28,7 @@ _Terms = list[tuple[Reader, Array | None]]
 
 
 @standard_environment()
-def partials(node: Node, element: int, operands: Sequence[Array | None], _step: int) -> Array:
+def list_partials(node: Node, element: int, operands: Sequence[Array | None]) -> Array:
     """Return the accumulators of one element of a fold, the initial one first.
 
     Args:

@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 from offchain.arithmetic.environment import standard_environment
 from offchain.commitments.tensors import Array
-from offchain.execution.grouping import group
+from offchain.execution.engines import get_engine
+from offchain.execution.grouping import Unit, group
 from offchain.execution.memory import estimate_peak
 from offchain.execution.order import find_last_reads, reorder
-from offchain.execution.plans import plan_node
 from offchain.execution.regions import FusedRegion
 from offchain.execution.roles import Group
 from offchain.execution.schedule import Task, find_ancestors, schedule
@@ -55,7 +55,8 @@ class Preparation:
         check_program(program)
         self.program = program
         self.sinks = range(program.first_sink, len(program.nodes))
-        self._plans = [plan_node(node) for node in program.nodes]
+        self._engine = get_engine(program.arithmetic)
+        self._plans = [self._engine.plan(node) for node in program.nodes]
 
     @cached_property
     def separate(self) -> Ready:
@@ -79,7 +80,9 @@ class Preparation:
 
     def prepare(self, needed: Sequence[int], wanted: Collection[int], *, is_fused: bool) -> Ready:
         """Return the tasks that run some operators, and keep the outputs of some of these."""
-        order = group(self.program, needed, wanted) if is_fused else list(needed)
+        order: Sequence[Unit] = needed
+        if is_fused:
+            order = group(self.program, needed, wanted, self._engine.is_fusible)
         tasks = schedule(self.program, order, wanted)
         return self._make_ready(tasks, [()] * len(tasks))
 

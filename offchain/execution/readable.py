@@ -59,7 +59,10 @@ def run_step(
 
     outputs = []
     for index, node in enumerate(program.nodes):
-        bits = [compute_element(node, element, step, fetch) for element in range(node.elements)]
+        bits = [
+            compute_element(program.arithmetic, node, element, step, fetch)
+            for element in range(node.elements)
+        ]
         pools[Origin.NODE].append(bits)
         if index >= program.first_sink or observe:
             output = from_bits(bits, node.dtype, node.shape)

@@ -5,9 +5,18 @@ It accepts the encodings of what is legal (`legality.py`), and nothing else.
 
 import struct
 
+from offchain.arithmetic.base import Arithmetic
 from offchain.arithmetic.functions import DType, Function
+from offchain.arithmetic.table import ARITHMETICS
 from offchain.errors import ProgramError
-from offchain.programs.encoding import MAGIC, NODE, OPERAND, ROW, TAIL_OF_RANDOM, TERM
+from offchain.programs.encoding import (
+    NODE,
+    OPERAND,
+    ROW,
+    TAIL_OF_RANDOM,
+    TERM,
+    encode_first_line,
+)
 from offchain.programs.graph import Kind, Node, Operand, Origin, Program, Row, Slot
 from offchain.programs.legality import check_counts, check_node, check_program
 from offchain.programs.limits import MAX_NODE_BYTES
@@ -100,9 +109,8 @@ def _read_row(reader: Reader) -> Row:
 
 def decode_program(data: bytes) -> Program:
     """Return the program of a file form; `ProgramError` unless it is canonical and legal."""
-    reader = Reader(data)
-    if reader.take(len(MAGIC)) != MAGIC:
-        raise ProgramError("this is not a program of a version that we know")
+    arithmetic = _read_first_line(data)
+    reader = Reader(data[len(encode_first_line(arithmetic)) :])
     state, batch = _read_slots(reader), _read_slots(reader)
     count = reader.integer(4)
     check_counts(len(state), len(batch), count)
@@ -112,9 +120,20 @@ def decode_program(data: bytes) -> Program:
         names.append(_text(reader))
         lines.append(_text(reader))
     reader.finish()
-    program = Program(state, batch, tuple(nodes), tuple(names), tuple(lines))
+    program = Program(state, batch, tuple(nodes), tuple(names), tuple(lines), arithmetic)
     check_program(program)
     return program
+
+
+def _read_first_line(data: bytes) -> Arithmetic:
+    """Return the arithmetic that a program's first line names."""
+    for arithmetic in ARITHMETICS.values():
+        if data.startswith(encode_first_line(arithmetic)):
+            return arithmetic
+    known = ", ".join(map(str, ARITHMETICS.values()))
+    raise ProgramError(
+        f"this is not a program of a version and an arithmetic that we know ({known})"
+    )
 
 
 def _text(reader: Reader) -> str:

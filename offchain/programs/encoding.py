@@ -8,10 +8,16 @@ All integers are big-endian. One program has one encoding.
     operand  origin u8 | dtype u8 | reference u32 | value u64 | rows u8 | row ...
     row      size u64 | divisor u32 | offset i64 | terms u8 | (variable u8, coefficient i64) ...
     slot     name length u16 | name (UTF-8) | dtype u8 | rank u8 | dimensions u64 ...
+    program  first line | slots of the state | slots of the batch | operators u32 | operator ...
+
+The first line of a program is "moot program 1", and then, unless that is `ordered` 1, the name and
+the version of its arithmetic.
 """
 
 import struct
 
+from offchain.arithmetic.base import Arithmetic
+from offchain.arithmetic.ordered import ORDERED
 from offchain.commitments.tensors import encode_header
 from offchain.errors import ProgramError
 from offchain.programs.graph import Kind, Node, Operand, Program, Row
@@ -21,7 +27,6 @@ OPERAND = struct.Struct(">BBIQB")
 ROW = struct.Struct(">QIqB")
 TERM = struct.Struct(">Bq")
 TAIL_OF_RANDOM = struct.Struct(">QI")
-MAGIC = b"moot program 1\n"
 
 
 def encode_node(node: Node) -> bytes:
@@ -73,9 +78,16 @@ def encode_layout(program: Program) -> bytes:
     return b"".join(parts)
 
 
+def encode_first_line(arithmetic: Arithmetic) -> bytes:
+    """Return the first line of a file of a program of an arithmetic, its end included."""
+    named = "" if arithmetic is ORDERED else f" {arithmetic}"
+    return f"moot program 1{named}\n".encode()
+
+
 def encode_program(program: Program) -> bytes:
     """Return the file form of a legal program: its encoding, with names and lines for people."""
-    parts = [MAGIC, encode_layout(program), len(program.nodes).to_bytes(4, "big")]
+    first_line = encode_first_line(program.arithmetic)
+    parts = [first_line, encode_layout(program), len(program.nodes).to_bytes(4, "big")]
     for node, name, line in zip(program.nodes, program.names, program.lines, strict=True):
         for piece in (encode_node(node), name.encode(), line.encode()):
             parts += [len(piece).to_bytes(2, "big"), piece]

@@ -14,7 +14,9 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from math import prod
 
+from offchain.arithmetic.base import Arithmetic
 from offchain.arithmetic.functions import DType, Function
+from offchain.arithmetic.ordered import ORDERED
 
 
 class Kind(IntEnum):
@@ -169,7 +171,7 @@ class Program:
 
     The last `len(state)` nodes are the sinks, in the order of the state's slots. `names` and
     `lines` (a name and the line of the user's model for every node) help people; they are not
-    part of the program's encoding.
+    part of the program's encoding. `arithmetic` says what its folds mean.
     """
 
     state: tuple[Slot, ...]
@@ -177,6 +179,7 @@ class Program:
     nodes: tuple[Node, ...]
     names: tuple[str, ...] = field(compare=False)
     lines: tuple[str, ...] = field(compare=False)
+    arithmetic: Arithmetic = ORDERED
 
     @property
     def first_sink(self) -> int:

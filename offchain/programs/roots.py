@@ -7,20 +7,19 @@ keccak(PROGRAM_ROOT | arithmetic name and version | operators u32 | state slots 
 from dataclasses import dataclass
 from functools import cached_property
 
-from offchain.arithmetic.functions import ARITHMETIC, ARITHMETIC_VERSION
+from offchain.arithmetic.base import Arithmetic
 from offchain.commitments.keccak import keccak256
 from offchain.commitments.tags import Tag
 from offchain.commitments.tree import Digest, Tree
 from offchain.programs.encoding import encode_layout, encode_node
 from offchain.programs.graph import Program
 
-ARITHMETIC_ID = keccak256(f"{ARITHMETIC} {ARITHMETIC_VERSION}".encode())[:4]
-
 
 @dataclass(frozen=True, slots=True)
 class ProgramHeader:
-    """What a job says about its program; the referee derives the program root from it."""
+    """What a job says about its program, and the arithmetic, which the referee's contracts fix."""
 
+    arithmetic: Arithmetic
     operators: int
     state_slots: int
     batch_slots: int
@@ -33,7 +32,7 @@ class ProgramHeader:
         counts = (self.operators, self.state_slots, self.batch_slots)
         return keccak256(
             bytes([Tag.PROGRAM_ROOT])
-            + ARITHMETIC_ID
+            + keccak256(str(self.arithmetic).encode())[:4]
             + b"".join(count.to_bytes(4, "big") for count in counts)
             + self.layout
             + self.top
@@ -57,6 +56,7 @@ class ProgramTree:
     def header(self) -> ProgramHeader:
         """The commitment's parts."""
         return ProgramHeader(
+            arithmetic=self.program.arithmetic,
             operators=len(self.program.nodes),
             state_slots=len(self.program.state),
             batch_slots=len(self.program.batch),

@@ -3,12 +3,14 @@
 `compute_step` is one move of one element: the whole element of a kind that does not fold, or one
 accumulator of a kind that does. It asks for the operands' elements through `fetch`, so the same
 function serves the readable executor (which has the tensors), the referee's model (which has
-proofs of the elements) and the bounded verifier. Nothing here is fast.
+proofs of the elements) and the bounded verifier. What a fold's accumulators are, the program's
+arithmetic says. Nothing here is fast.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
+from offchain.arithmetic.base import Arithmetic, Fold
 from offchain.arithmetic.evaluate import evaluate
 from offchain.arithmetic.functions import DType, Function
 from offchain.arithmetic.philox import uniform_bits
@@ -52,46 +54,64 @@ def read(place: int, operand: Operand, variables: Sequence[int], fetch: Fetch) -
     return operand.value if index is None else fetch(place, operand, index)
 
 
-def compute_initial(node: Node, element: int, fetch: Fetch) -> int:
+def get_fold(arithmetic: Arithmetic, node: Node) -> Fold:
+    """Return what a fold means in an arithmetic."""
+    return arithmetic.find_fold(node.function, node.dtype)
+
+
+def compute_initial(arithmetic: Arithmetic, node: Node, element: int, fetch: Fetch) -> int:
     """Return a fold's accumulator before its first step."""
     variables = unravel(element, node.shape) + [0] * len(node.fold_shape)
-    return read(0, node.operands[0], variables, fetch)
+    return get_fold(arithmetic, node).begin(read(0, node.operands[0], variables, fetch))
 
 
 def compute_step(
-    node: Node, element: int, position: int, before: int, step: int, fetch: Fetch
+    arithmetic: Arithmetic,
+    node: Node,
+    element: int,
+    position: int,
+    before: int,
+    step: int,
+    fetch: Fetch,
 ) -> int:
     """Return an output element, or of a fold the accumulator after fold step `position`.
 
     Args:
+        arithmetic: the program's arithmetic.
         node: the operator.
         element: linear index of the output element.
         position: fold step in [0, fold_length); ignored by kinds that do not fold.
-        before: bits of the accumulator before that step; ignored likewise.
+        before: the accumulator before that step; ignored likewise.
         step: number of the training step, which random operators depend on.
         fetch: reads the operands' elements.
     """
     variables = unravel(element, node.shape)
     if node.kind.folds:
         variables += unravel(position, node.fold_shape)
-    return _STEPS[node.kind](node, variables, element, position, before, step, fetch)
+    if node.kind in _FOLDS:
+        fold = get_fold(arithmetic, node)
+        return _FOLDS[node.kind](fold, node, variables, position, before, fetch)
+    return _ELEMENTS[node.kind](node, variables, element, step, fetch)
 
 
-def compute_element(node: Node, element: int, step: int, fetch: Fetch) -> int:
+def compute_element(
+    arithmetic: Arithmetic, node: Node, element: int, step: int, fetch: Fetch
+) -> int:
     """Return an output element's bits."""
     if not node.kind.folds:
-        return compute_step(node, element, 0, 0, step, fetch)
-    accumulator = compute_initial(node, element, fetch)
-    for position in range(node.fold_length):
-        accumulator = compute_step(node, element, position, accumulator, step, fetch)
-    return accumulator
+        return compute_step(arithmetic, node, element, 0, 0, step, fetch)
+    *_, last = compute_partials(arithmetic, node, element, step, fetch)
+    return get_fold(arithmetic, node).finish(last)
 
 
-def compute_partials(node: Node, element: int, step: int, fetch: Fetch) -> list[int]:
+def compute_partials(
+    arithmetic: Arithmetic, node: Node, element: int, step: int, fetch: Fetch
+) -> list[int]:
     """Return the fold_length + 1 accumulators of one element, the initial one first."""
-    partials = [compute_initial(node, element, fetch)]
+    partials = [compute_initial(arithmetic, node, element, fetch)]
     for position in range(node.fold_length):
-        partials.append(compute_step(node, element, position, partials[-1], step, fetch))
+        place = (arithmetic, node, element, position, partials[-1], step, fetch)
+        partials.append(compute_step(*place))
     return partials
 
 
@@ -115,27 +135,26 @@ def is_better(function: Function, dtype: DType, candidate: int, best: int) -> bo
     )
 
 
-def _map(node: Node, variables: list[int], _e: int, _p: int, _b: int, _s: int, fetch: Fetch) -> int:
+def _map(node: Node, variables: list[int], _element: int, _step: int, fetch: Fetch) -> int:
     values = [read(i, operand, variables, fetch) for i, operand in enumerate(node.operands)]
     types = [operand.dtype for operand in node.operands]
     return evaluate(node.function, types, node.dtype, values)
 
 
 def _contract(
-    node: Node, variables: list[int], _e: int, _p: int, before: int, _s: int, fetch: Fetch
+    fold: Fold, node: Node, variables: list[int], _position: int, before: int, fetch: Fetch
 ) -> int:
-    a = read(1, node.operands[1], variables, fetch)
-    b = read(2, node.operands[2], variables, fetch)
-    return evaluate(Function.FMA, (node.dtype,) * 3, node.dtype, (a, b, before))
+    factors = [read(place, node.operands[place], variables, fetch) for place in (1, 2)]
+    return fold.advance(before, factors)
 
 
 def _reduce(
-    node: Node, variables: list[int], _e: int, position: int, before: int, _s: int, fetch: Fetch
+    fold: Fold, node: Node, variables: list[int], position: int, before: int, fetch: Fetch
 ) -> int:
     operand = node.operands[1]
     value = read(1, operand, variables, fetch)
     if node.function not in (Function.ARGMAX, Function.ARGMIN):
-        return evaluate(node.function, (node.dtype,) * 2, node.dtype, (before, value))
+        return fold.advance(before, (value,))
     if before >= node.fold_length:
         return position
     at_best = variables[: len(node.shape)] + unravel(before, node.fold_shape)
@@ -143,18 +162,14 @@ def _reduce(
     return position if is_better(node.function, operand.dtype, value, best) else before
 
 
-def _move(
-    node: Node, variables: list[int], _e: int, _p: int, _b: int, _s: int, fetch: Fetch
-) -> int:
+def _move(node: Node, variables: list[int], _element: int, _step: int, fetch: Fetch) -> int:
     for place, operand in enumerate(node.operands):
         if operand.origin is Origin.IMMEDIATE or operand.index(variables) is not None:
             return read(place, operand, variables, fetch)
     return node.operands[-1].value
 
 
-def _gather(
-    node: Node, variables: list[int], _e: int, _p: int, _b: int, _s: int, fetch: Fetch
-) -> int:
+def _gather(node: Node, variables: list[int], _element: int, _step: int, fetch: Fetch) -> int:
     data, *indices = node.operands
     values = [
         signed(read(1 + i, operand, variables, fetch), operand.dtype)
@@ -164,29 +179,33 @@ def _gather(
 
 
 def _scatter(
-    node: Node, variables: list[int], _e: int, _p: int, before: int, _s: int, fetch: Fetch
+    fold: Fold, node: Node, variables: list[int], _position: int, before: int, fetch: Fetch
 ) -> int:
     if not is_matching(node, variables, fetch):
         return before
     value = read(1, node.operands[1], variables, fetch)
     if node.function is Function.COPY:
         return value
-    return evaluate(node.function, (node.dtype,) * 2, node.dtype, (before, value))
+    return fold.advance(before, (value,))
 
 
-def _random(node: Node, _v: list[int], element: int, _p: int, _b: int, step: int, _f: Fetch) -> int:
+def _random(node: Node, _variables: list[int], element: int, step: int, _fetch: Fetch) -> int:
     return uniform_bits(node.seed, step, node.stream, element)
 
 
-_Step = Callable[[Node, list[int], int, int, int, int, Fetch], int]
-_STEPS: dict[Kind, _Step] = {
+_ELEMENTS: Mapping[Kind, Callable[[Node, list[int], int, int, Fetch], int]] = {
     Kind.MAP: _map,
-    Kind.CONTRACT: _contract,
-    Kind.REDUCE: _reduce,
     Kind.MOVE: _move,
     Kind.GATHER: _gather,
-    Kind.SCATTER: _scatter,
     Kind.RANDOM: _random,
     Kind.SOURCE: _move,
     Kind.SINK: _move,
 }
+"""(node, variables, element, step, fetch) -> the bits of an element that is not folded."""
+
+_FOLDS: Mapping[Kind, Callable[[Fold, Node, list[int], int, int, Fetch], int]] = {
+    Kind.CONTRACT: _contract,
+    Kind.REDUCE: _reduce,
+    Kind.SCATTER: _scatter,
+}
+"""(meaning, node, variables, fold step, accumulator before it, fetch) -> the one after it."""

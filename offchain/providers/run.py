@@ -17,9 +17,9 @@ from offchain.commitments.tensors import (
 )
 from offchain.commitments.tree import Digest, Tree
 from offchain.errors import StoreError
+from offchain.execution.engines import get_engine
 from offchain.execution.executor import Executor
 from offchain.execution.order import find_storages
-from offchain.execution.partials import partials
 from offchain.programs.graph import Origin, Program
 from offchain.providers.behaviour import Behaviour
 from offchain.providers.store import Store
@@ -224,8 +224,10 @@ class Run:
 
     def partials(self, step: int, operator: int, element: int) -> Array:
         """Return the claimed accumulators of one element of a fold, the initial one first."""
-        node = self.task.program.nodes[operator]
-        claimed = partials(node, element, self.operands(step, operator), step)
+        program = self.task.program
+        list_partials = get_engine(program.arithmetic).list_partials
+        operands = self.operands(step, operator)
+        claimed = list_partials(program.nodes[operator], element, operands)
         return self.behaviour.alter_partials(step, operator, element, claimed)
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from safetensors.numpy import load_file, save_file
 
+from offchain.arithmetic.table import ARITHMETICS
 from offchain.commitments.keccak_lanes import DIGEST_BYTES
 from offchain.commitments.tensors import Array
 from offchain.commitments.tree import Digest
@@ -58,6 +59,7 @@ def write_question(folder: Path, question: Question, bound: Bound) -> None:
         tensors[_CLAIMED] = question.claimed
     content = {
         "bound": asdict(bound),
+        "arithmetic": question.arithmetic.name,
         "encoding": question.encoding.hex(),
         "step": question.step,
         "operand_roots": [root and root.hex() for root in question.operand_roots],
@@ -74,7 +76,7 @@ def read_question(folder: Path) -> tuple[Question, Bound]:
     roots = tuple(root and bytes.fromhex(root) for root in content["operand_roots"])
     operands = tuple(tensors.get(str(i)) for i in range(len(roots)))
     encoding, claimed_root = (bytes.fromhex(content[key]) for key in ("encoding", "claimed_root"))
-    inputs = (encoding, content["step"], operands, roots)
+    inputs = (ARITHMETICS[content["arithmetic"]], encoding, content["step"], operands, roots)
     return Question(*inputs, claimed_root, tensors.get(_CLAIMED)), Bound(**content["bound"])
 
 

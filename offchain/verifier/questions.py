@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from offchain.arithmetic.base import Arithmetic
 from offchain.commitments.tensors import NUMPY_TYPES, Array
 from offchain.commitments.tree import Digest
 from offchain.errors import ProgramError, VerifierError, WrongOperand
@@ -14,9 +15,10 @@ from offchain.verifier.bounds import Bound, Cost, compute_operator_cost, get_ele
 class Question:
     """The question whether the output of an operator has the root that the defender claims.
 
-    Both sides agree on the operator, the step and the operands.
+    Both sides agree on the arithmetic, the operator, the step and the operands.
 
     Attributes:
+        arithmetic: what its fold means.
         encoding: the operator, which the program root binds.
         step: number of the training step.
         operands: for each operand its whole tensor in the shape in which it was committed to;
@@ -27,6 +29,7 @@ class Question:
             and is passed over when it does not have the claimed root.
     """
 
+    arithmetic: Arithmetic
     encoding: bytes
     step: int
     operands: tuple[Array | None, ...]

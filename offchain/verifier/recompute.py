@@ -8,7 +8,7 @@ from offchain.arithmetic.environment import standard_environment
 from offchain.arithmetic.evaluate import UndefinedTypesError
 from offchain.commitments.tensors import Array, compute_tensor_root, encode_elements
 from offchain.errors import MootError
-from offchain.execution.plans import plan_node
+from offchain.execution.engines import get_engine
 from offchain.programs.graph import Node
 from offchain.verifier.exchange import Answer, Refusal, read_question, write_answer
 from offchain.verifier.questions import Question, check
@@ -43,7 +43,7 @@ def find_wrong_operand(question: Question) -> int | None:
 def compute_operator(node: Node, question: Question) -> Array:
     """Return an operator's output, computed by the fast executor."""
     with standard_environment(), np.errstate(all="ignore"):
-        return plan_node(node).run(question.operands, question.step)
+        return get_engine(question.arithmetic).plan(node).run(question.operands, question.step)
 
 
 def compare(question: Question, output: Array) -> Answer:

@@ -1,6 +1,6 @@
 """The bounded verifier, as everybody else sees it: a question goes in, a ruling comes out.
 
-    ruling = rule(Question(encoding, step, operands, operand_roots, claimed_root))
+    ruling = rule(Question(arithmetic, encoding, step, operands, operand_roots, claimed_root))
     ruling.upheld
 
 Time, memory and the machine decide whether there is a ruling, never which one.

@@ -81,7 +81,7 @@ class OperatorTask(Task):
     @cached_property
     def partials(self) -> tuple[int, ...]:
         """The true accumulators of the element, or of an operator that does not fold its value."""
-        subject = self.subject
+        subject, arithmetic = self.subject, self.program.arithmetic
 
         def fetch(place: int, operand: Operand, index: int) -> int:
             del place
@@ -90,8 +90,8 @@ class OperatorTask(Task):
         if not subject.node.elements:
             return ()
         if subject.node.kind.folds:
-            return tuple(compute_partials(subject.node, subject.element, 0, fetch))
-        return (compute_element(subject.node, subject.element, 0, fetch),)
+            return tuple(compute_partials(arithmetic, subject.node, subject.element, 0, fetch))
+        return (compute_element(arithmetic, subject.node, subject.element, 0, fetch),)
 
 
 def make_task(subject: Subject) -> OperatorTask:

@@ -32,7 +32,7 @@ def deploy(chain: Chain, arity_log2: int) -> tuple[Contract, tuple[Deployment, .
     """Deploy a referee whose moves open at most so many levels, and the contracts that it calls."""
     deployer = _Deployer(chain)
     with _open_sources(arity_log2) as folder:
-        referee = deploy_referee(deployer, chain.accounts[0], folder)
+        referee = deploy_referee(deployer, chain.accounts[0], source_dir=folder)
     return referee, tuple(deployer.deployments)
 
 

@@ -15,6 +15,7 @@ from contracts.model.types import NOBODY, ZERO
 from contracts.model.verdicts import get_context
 from contracts.reasons import Phase, Reason, Revert, Standing
 from offchain.arithmetic.functions import DType, Function
+from offchain.arithmetic.ordered import ORDERED
 from offchain.chain.receipts import Transaction
 from offchain.commitments.tags import CHUNK_BYTES, Tag
 from offchain.commitments.tensors import TensorTree
@@ -321,7 +322,7 @@ def compute(referee: Twin, context: Context, node: Node, evidence: bytes) -> int
     """Return what model and contract say of a leaf, which is the same."""
     expected: int | str
     try:
-        expected = compute_leaf(context, node, evidence)
+        expected = compute_leaf(ORDERED, context, node, evidence)
     except Revert as refusal:
         expected = refusal.reason
     top, operators, before, *rest = astuple(context)

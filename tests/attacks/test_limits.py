@@ -10,6 +10,7 @@ from contracts.model.leaf import Context, compute_leaf
 from contracts.model.types import FOLD_ARITY, ZERO
 from contracts.reasons import Ending, Phase
 from offchain.arithmetic.functions import DType, Function
+from offchain.arithmetic.ordered import ORDERED
 from offchain.commitments.tags import CHUNK_BYTES, Tag
 from offchain.programs.encoding import encode_node
 from offchain.programs.graph import Kind, Node, Operand, Origin, Row, immediate
@@ -40,7 +41,7 @@ def test_s8_elements_of_the_largest_tensor(referee: Twin, element: int) -> None:
     def fetch(place: int, operand: Operand, index: int) -> int:
         raise AssertionError((place, operand, index))
 
-    right = compute_element(node, element, MAX_STEPS - 1, fetch)
+    right = compute_element(ORDERED, node, element, MAX_STEPS - 1, fetch)
     task = make_task(node, MAX_STEPS)
     court = Court(referee, task, make_runs(task, node, (right, right ^ 1), element))
     pair = court.begin()
@@ -152,7 +153,7 @@ def test_g2_longest_leaf_is_computed_with_little_gas(referee: Twin) -> None:
     context, node, evidence = make_longest_leaf()
     assert len(evidence) == MAX_EVIDENCE_BYTES
     assert len(encode_node(node)) > MAX_NODE_BYTES * 3 // 4
-    assert compute_leaf(context, node, evidence) == 0
+    assert compute_leaf(ORDERED, context, node, evidence) == 0
     leaf = referee.chain.at(compile_contract("leaf"), referee.contract.call("leaf_contract"))
     top, operators, before, *rest = astuple(context)
     args = ((top, operators, True, before, *rest), encode_node(node), evidence)

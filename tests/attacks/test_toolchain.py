@@ -7,6 +7,7 @@ from contracts.compiler import SOURCE_DIR, compile_contract
 from contracts.deployment import deploy_referee
 from contracts.reasons import Ending
 from offchain.arithmetic.functions import DType, Function
+from offchain.arithmetic.ordered import ORDERED
 from offchain.chain import connect
 from offchain.programs.graph import Kind, Node, Operand, Origin, immediate
 from offchain.programs.semantics import compute_element
@@ -40,7 +41,7 @@ def test_v1_contract_computes_what_the_definition_says(
         del place, operand
         return STATE.get_bits(index)
 
-    right = compute_element(node, element, 0, fetch)
+    right = compute_element(ORDERED, node, element, 0, fetch)
     assert decide(referee, node, (right, right ^ 1), element) == (0, Ending.SCALAR)
     assert decide(referee, node, (right ^ 1, right), element) == (1, Ending.SCALAR)
 
@@ -64,7 +65,7 @@ def test_v2_job_names_its_program_for_ever(referee: Twin) -> None:
 def play_with(folder: Path) -> None:
     """Play a game in lock-step with the model, by contracts compiled from a folder."""
     with connect(accounts=10) as chain:
-        referee = Twin(chain, deploy_referee(chain, chain.accounts[-1], folder))
+        referee = Twin(chain, deploy_referee(chain, chain.accounts[-1], source_dir=folder))
         court = open_court(referee, LIE, Lie(3), HONEST).assemble()
         court.finish(court.start(0, 1))
         court.wait()

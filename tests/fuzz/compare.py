@@ -9,6 +9,7 @@ from unittest.mock import patch
 
 import numpy as np
 
+from offchain.arithmetic.ordered import ORDERED
 from offchain.commitments.tensors import Array, encode_elements
 from offchain.execution import (
     accesses,
@@ -28,7 +29,7 @@ from offchain.execution import (
 )
 from offchain.execution.executor import Executor
 from offchain.execution.kernels import reduce, scatter
-from offchain.execution.partials import partials
+from offchain.execution.partials import list_partials
 from offchain.execution.readable import from_bits, run_step
 from offchain.programs.graph import Operand, Origin
 from offchain.programs.semantics import compute_partials
@@ -164,8 +165,8 @@ def _check_partials(case: Case, defined: Sequence[Array], rng: Random) -> None:
         None if o.origin is Origin.IMMEDIATE else pools[o.origin][o.reference].reshape(-1)
         for o in node.operands
     ]
-    right = compute_partials(node, element, case.step, fetcher(pools))
-    found = partials(node, element, tensors, case.step)
+    right = compute_partials(ORDERED, node, element, case.step, fetcher(pools))
+    found = list_partials(node, element, tensors)
     expected = from_bits(right, node.dtype, (len(right),))
     _compare(f"accumulators of element {element}", {index: found}, {index: expected})
 

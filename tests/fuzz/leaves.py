@@ -13,6 +13,7 @@ from contracts.compiler import compile_contract
 from contracts.model.leaf import Context, compute_leaf
 from contracts.model.types import NOBODY, Address, Facts
 from contracts.reasons import Revert
+from offchain.arithmetic.ordered import ORDERED
 from offchain.disputes.game import Game, Player
 from offchain.disputes.openings import make_leaf
 from offchain.disputes.referee import ModelReferee
@@ -96,12 +97,12 @@ def _check_leaf(run: Run, step: int, index: int, rng: Random) -> None:
     }
     low = low_bits = 0
     if node.kind.folds:
-        accumulators = compute_partials(node, element, step, fetcher(pools))
+        accumulators = compute_partials(ORDERED, node, element, step, fetcher(pools))
         low = rng.choice((0, max(node.fold_length - 1, 0), rng.randrange(max(1, node.fold_length))))
         low_bits = accumulators[low] if low else 0
         right = accumulators[min(low + 1, node.fold_length)]
     else:
-        right = compute_element(node, element, step, fetcher(pools))
+        right = compute_element(ORDERED, node, element, step, fetcher(pools))
     facts = Facts(step=step, operator=index, element=element, low=low, low_bits=low_bits)
     leaf = make_leaf(run, facts)
     context = Context(
@@ -118,7 +119,7 @@ def _check_leaf(run: Run, step: int, index: int, rng: Random) -> None:
         accumulator=low_bits,
     )
     try:
-        modelled: int | str = compute_leaf(context, node, leaf.evidence)
+        modelled: int | str = compute_leaf(ORDERED, context, node, leaf.evidence)
     except Revert as refusal:
         modelled = str(refusal)
     found = ask_contract(context, task.commitment.encodings[index], leaf.evidence)

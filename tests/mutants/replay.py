@@ -15,6 +15,7 @@ from contracts.model.referee import call
 from contracts.model.types import NOBODY, Message, Pair, Store
 from contracts.model.words import hash_pair, pack_claim, pack_member, pack_tally
 from contracts.reasons import Revert, Status
+from offchain.arithmetic.ordered import ORDERED
 from offchain.errors import BadCall
 from tests.machine import Deployed, Machine, Memory, Words
 from tests.mutants.build import Function, Map
@@ -86,7 +87,7 @@ def _view(store: Store, name: str, message: Message, *args: Any) -> Any:
     if name == "inspect":
         return read_node(*args)
     context, encoding, evidence = args
-    return compute_leaf(context, read_node(encoding), evidence)
+    return compute_leaf(ORDERED, context, read_node(encoding), evidence)
 
 
 _MODEL = {"get_debt": _view, "inspect": _view, "compute": _view}

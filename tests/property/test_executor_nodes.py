@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 
 from offchain.arithmetic.evaluate import SIGNATURES
 from offchain.arithmetic.functions import DType, Function
+from offchain.arithmetic.ordered import ORDERED
 from offchain.commitments.tensors import NUMPY_TYPES, Array, encode_elements
 from offchain.execution import accesses, contractions, folds, gathers, indexing, maps
-from offchain.execution.partials import partials
+from offchain.execution.partials import list_partials
 from offchain.execution.plans import plan_node
 from offchain.programs.graph import Kind, Node, Operand, Origin, Row, immediate
 from offchain.programs.legality import check_node
@@ -84,7 +85,9 @@ class Case:
         output = plan_node(node).run(self.flats, STEP)
         assert (output.dtype, output.shape) == (NUMPY_TYPES[node.dtype], node.shape)
         assert output.flags.c_contiguous
-        defined = [compute_element(node, e, STEP, self.fetch) for e in range(node.elements)]
+        defined = [
+            compute_element(ORDERED, node, e, STEP, self.fetch) for e in range(node.elements)
+        ]
         assert encode_elements(output).tobytes() == canonical(node.dtype, defined)
 
 
@@ -280,8 +283,8 @@ def test_partials_equal_definition(kind: str, data: st.DataObject) -> None:
     node = case.node
     if node.elements:
         element = data.draw(st.integers(0, node.elements - 1))
-        fast = partials(node, element, case.flats, STEP)
-        defined = compute_partials(node, element, STEP, case.fetch)
+        fast = list_partials(node, element, case.flats)
+        defined = compute_partials(ORDERED, node, element, STEP, case.fetch)
         assert encode_elements(fast).tobytes() == canonical(node.dtype, defined)
 
 

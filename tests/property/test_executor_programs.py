@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from offchain.arithmetic.functions import DType, Function
+from offchain.arithmetic.ordered import ORDERED
 from offchain.commitments.tensors import NUMPY_TYPES, Array, encode_elements
 from offchain.errors import ProgramError
 from offchain.execution import assembly, grouping, regions
@@ -180,7 +181,7 @@ def test_operators_equal_definition(name: str) -> None:
     for index, node in enumerate(example.program.nodes):
         flat = outputs[index].reshape(-1)
         for element in {0, node.elements - 1, int(rng.integers(node.elements))}:
-            defined = compute_element(node, element, STEP, fetch)
+            defined = compute_element(ORDERED, node, element, STEP, fetch)
             expected = np.array([defined], f"u{node.dtype.width}").view(NUMPY_TYPES[node.dtype])
             assert encode([flat[element : element + 1]]) == encode([expected])
 

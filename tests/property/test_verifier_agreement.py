@@ -7,6 +7,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from offchain.arithmetic.functions import DType, Function
+from offchain.arithmetic.ordered import ORDERED
 from offchain.commitments.tensors import Array, compute_tensor_root, encode_elements
 from offchain.execution.readable import from_bits
 from offchain.programs.encoding import encode_node
@@ -60,7 +61,7 @@ class Case:
     def output(self) -> Array:
         """The right output."""
         bits = [
-            compute_element(self.node, element, self.step, self.fetch)
+            compute_element(ORDERED, self.node, element, self.step, self.fetch)
             for element in range(self.node.elements)
         ]
         return from_bits(bits, self.node.dtype, self.node.shape)
@@ -68,8 +69,8 @@ class Case:
     def get_chain(self, element: int) -> list[int]:
         """The accumulators of one element, or the element alone if it is no fold."""
         if self.node.kind.folds:
-            return compute_partials(self.node, element, self.step, self.fetch)
-        return [compute_element(self.node, element, self.step, self.fetch)]
+            return compute_partials(ORDERED, self.node, element, self.step, self.fetch)
+        return [compute_element(ORDERED, self.node, element, self.step, self.fetch)]
 
     @property
     def roots(self) -> tuple[bytes | None, ...]:
@@ -80,7 +81,7 @@ class Case:
         """Ask about a claimed output."""
         root = compute_tensor_root(claimed)
         encoding = encode_node(self.node)
-        return Question(encoding, self.step, self.operands, self.roots, root, claimed)
+        return Question(ORDERED, encoding, self.step, self.operands, self.roots, root, claimed)
 
 
 def elements(dtype: DType) -> st.SearchStrategy[int]:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from contracts.model.leaf import Context
 from offchain.arithmetic.evaluate import SIGNATURES
 from offchain.arithmetic.functions import CANONICAL_NAN, DType, Function
+from offchain.arithmetic.ordered import ORDERED
 from offchain.commitments.tags import CHUNK_BYTES, Tag
 from offchain.commitments.tensors import NUMPY_TYPES, TensorTree, compute_tensor_root
 from offchain.commitments.tree import Tree, get_width, hash_root
@@ -268,9 +269,9 @@ def _visit(node: Node, context: Context, fetch: Any) -> None:
     accumulator = context.accumulator
     try:
         if node.kind.folds and context.position == 0:
-            accumulator = compute_initial(node, context.element, fetch)
+            accumulator = compute_initial(ORDERED, node, context.element, fetch)
         if node.fold_length:
             place = (context.element, context.position)
-            compute_step(node, *place, accumulator, context.step, fetch)
+            compute_step(ORDERED, node, *place, accumulator, context.step, fetch)
     except ValueError:
         return

@@ -14,6 +14,7 @@ from contracts.compiler import compile_contract
 from contracts.model.leaf import Context, compute_leaf, read_node
 from contracts.model.types import NOBODY, ZERO
 from contracts.reasons import Reason, Revert
+from offchain.arithmetic.ordered import ORDERED
 from offchain.programs.encoding import encode_node
 from offchain.programs.graph import Node
 from offchain.programs.limits import MAX_EVIDENCE_BYTES, MAX_NODE_BYTES
@@ -50,7 +51,7 @@ def compute(leaf: Leaf, evidence: bytes) -> int | str:
     if len(evidence) > MAX_EVIDENCE_BYTES:
         return Reason.NO_REASON
     try:
-        return compute_leaf(leaf.context, read_node(encode_node(leaf.node)), evidence)
+        return compute_leaf(ORDERED, leaf.context, read_node(encode_node(leaf.node)), evidence)
     except Revert as refusal:
         return str(refusal)
 

@@ -13,11 +13,12 @@ import torch
 
 from offchain.arithmetic.evaluate import evaluate
 from offchain.arithmetic.functions import DType, Function
+from offchain.arithmetic.ordered import ORDERED
 from offchain.commitments.tensors import Array, compute_state_root, compute_tensor_root
 from offchain.errors import MootError
 from offchain.execution.executor import Executor
 from offchain.execution.kernels import compiled, threads
-from offchain.execution.partials import partials
+from offchain.execution.partials import list_partials
 from offchain.programs.capture import Captured, capture
 from offchain.programs.encoding import encode_node
 from offchain.programs.examples import build
@@ -234,11 +235,11 @@ def test_what_a_dispute_asks_for_is_computed_as_always() -> None:
     for fold in folds:
         node = program.nodes[fold]
         operands = tuple(tensors.get(o.reference) for o in node.operands)
-        question = Question(encode_node(node), 0, operands, (), b"")
+        question = Question(ORDERED, encode_node(node), 0, operands, (), b"")
         with changed(UPWARD_AND_FLUSHING):
-            found = partials(node, 5, operands, 0)
+            found = list_partials(node, 5, operands)
             whole = recompute.compute_operator(node, question)
-        assert found.tobytes() == partials(node, 5, operands, 0).tobytes()
+        assert found.tobytes() == list_partials(node, 5, operands).tobytes()
         assert whole.tobytes() == tensors[fold].tobytes()
 
 

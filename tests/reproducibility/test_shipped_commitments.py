@@ -2,14 +2,15 @@
 
 import ast
 import random
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
-from offchain.arithmetic.functions import ARITHMETIC, ARITHMETIC_VERSION
-from offchain.commitments.keccak import keccak256
+from offchain.arithmetic.base import Arithmetic
+from offchain.arithmetic.ordered import ORDERED
 from offchain.commitments.tensors import (
     Array,
     compute_data_root,
@@ -18,11 +19,11 @@ from offchain.commitments.tensors import (
 )
 from offchain.disputes.session import Setting, make_task
 from offchain.execution.executor import Executor
-from offchain.programs import roots
 from offchain.programs.capture import Captured, capture
 from offchain.programs.examples import build
 from offchain.programs.optimizers import AdamW
 from offchain.programs.recipe import Recipe, TrainingRecipe
+from offchain.programs.roots import ProgramTree
 from offchain.providers.behaviour import Behaviour
 from offchain.providers.run import Run
 from offchain.providers.store import Store
@@ -54,7 +55,7 @@ def get_state_root(state: list[Array]) -> bytes:
 
 def get_program_root(captured: Captured) -> bytes:
     """Return the root of a program."""
-    return roots.ProgramTree(captured.program).header.root
+    return ProgramTree(captured.program).header.root
 
 
 def test_the_state_root_covers_every_tensor() -> None:
@@ -171,12 +172,10 @@ def test_checkpoints_are_not_pickles(tmp_path: Path) -> None:
         assert is_safetensors or content[:1] in (b"{", b"["), path
 
 
-@pytest.mark.parametrize("version", [ARITHMETIC_VERSION + 1, 0])
-def test_receipts_are_bound_to_the_version(version: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Under another version of the arithmetic the same program has another root."""
-    captured = capture_named("mlp")
-    root = get_program_root(captured)
-    assert keccak256(f"{ARITHMETIC} {ARITHMETIC_VERSION}".encode())[:4] == roots.ARITHMETIC_ID
-    other = keccak256(f"{ARITHMETIC} {version}".encode())[:4]
-    monkeypatch.setattr(roots, "ARITHMETIC_ID", other)
-    assert get_program_root(captured) != root
+@pytest.mark.parametrize("other", [replace(ORDERED, version=2), replace(ORDERED, name="other")])
+def test_receipts_are_bound_to_the_arithmetic(other: Arithmetic) -> None:
+    """Under another arithmetic, or another version of it, the same program has another root."""
+    program = capture_named("mlp").program
+    assert program.arithmetic is ORDERED
+    changed = replace(program, arithmetic=other)
+    assert ProgramTree(changed).header.root != ProgramTree(program).header.root

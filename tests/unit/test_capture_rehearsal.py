@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from offchain.arithmetic.ordered import ORDERED
 from offchain.errors import CaptureError
 from offchain.execution.executor import Executor
 from offchain.programs.capture import capture
@@ -65,7 +66,7 @@ def test_trust_skips_the_comparison() -> None:
 def test_a_lost_term_is_found(name: str) -> None:
     """A program that lacks any one of its sums of two gradients or activations is refused."""
     recipe = build(name)
-    draft = make_draft(recipe, get_batch(recipe, 0))
+    draft = make_draft(recipe, get_batch(recipe, 0), ORDERED)
     program = draft.program
     lost = 0
     for index, node in enumerate(program.nodes):

@@ -17,6 +17,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from offchain.arithmetic.functions import DType
+from offchain.arithmetic.ordered import ORDERED
 from offchain.commitments.tensors import encode_elements
 from offchain.execution import convolution_plans, convolutions, line_convolutions
 from offchain.execution.contractions import Contraction
@@ -101,7 +102,9 @@ def define(node: Node, factors: Sequence[Floats], start: Floats | None = None) -
     def fetch(place: int, _: Operand, index: int) -> int:
         return tensors[place][index]
 
-    elements = [compute_element(node, element, 0, fetch) for element in range(node.elements)]
+    elements = [
+        compute_element(ORDERED, node, element, 0, fetch) for element in range(node.elements)
+    ]
     return canonical(np.array(elements, np.uint32).view(np.float32))
 
 

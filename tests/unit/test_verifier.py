@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from offchain.arithmetic.functions import DType, Function
+from offchain.arithmetic.ordered import ORDERED
 from offchain.commitments.tensors import Array, compute_tensor_root
 from offchain.errors import (
     CostBoundExceeded,
@@ -75,7 +76,7 @@ def ask(node: Node, *operands: Array | None, claimed: Array) -> Question:
     """A question with the right roots."""
     roots = tuple(None if a is None else compute_tensor_root(a) for a in operands)
     root = compute_tensor_root(claimed)
-    return Question(encode_node(node), 0, operands, roots, root, claimed)
+    return Question(ORDERED, encode_node(node), 0, operands, roots, root, claimed)
 
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)

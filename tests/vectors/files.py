@@ -8,12 +8,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from offchain.arithmetic.functions import ARITHMETIC, ARITHMETIC_VERSION
+from offchain.arithmetic.ordered import ORDERED
 
 Document = dict[str, Any]
 """The content of one file: the arithmetic's name and version, and a list of cases."""
 
-FOLDER = Path(__file__).parent / f"{ARITHMETIC}-{ARITHMETIC_VERSION}"
+FOLDER = Path(__file__).parent / f"{ORDERED.name}-{ORDERED.version}"
 """The vectors of the present arithmetic; those of earlier versions stay beside it."""
 
 _LINE = 96
@@ -26,16 +26,16 @@ class VectorsChangedError(AssertionError):
         given, (before, after) = next(iter(changed.items()))
         super().__init__(
             f"{len(changed)} results of {name} changed, but the arithmetic is still "
-            f"{ARITHMETIC} {ARITHMETIC_VERSION}: {given[:400]} gave {before[:200]}, now gives "
+            f"{ORDERED}: {given[:400]} gave {before[:200]}, now gives "
             f"{after[:200]}. Claims bind the version, so that its vectors never change: mend the "
-            "code, or raise ARITHMETIC_VERSION and keep the files of the old version"
+            "code, or raise its version and keep the files of the old version"
         )
         self.changed = changed
 
 
 def make_document(cases: list[Any]) -> Document:
     """Return a file's content."""
-    return {"arithmetic": ARITHMETIC, "version": ARITHMETIC_VERSION, "cases": cases}
+    return {"arithmetic": ORDERED.name, "version": ORDERED.version, "cases": cases}
 
 
 def render(value: Any, margin: str = "") -> str:

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from offchain.arithmetic.functions import ARITHMETIC as NAME
-from offchain.arithmetic.functions import ARITHMETIC_VERSION
+from offchain.arithmetic.ordered import ORDERED
 from tests.vectors.commitments import make_commitments
 from tests.vectors.files import (
     FOLDER,
@@ -54,8 +53,8 @@ def test_captured_programs_have_not_changed(name: str) -> None:
 def test_files_carry_the_arithmetic(name: str) -> None:
     """Every file says of which arithmetic and version it speaks."""
     document = read(name)
-    assert (document["arithmetic"], document["version"]) == (NAME, ARITHMETIC_VERSION)
-    assert FOLDER.name == f"{NAME}-{ARITHMETIC_VERSION}"
+    assert (document["arithmetic"], document["version"]) == (ORDERED.name, ORDERED.version)
+    assert FOLDER.name == f"{ORDERED.name}-{ORDERED.version}"
 
 
 def test_facts_are_unambiguous() -> None:
@@ -73,7 +72,7 @@ def test_a_changed_result_is_refused(tmp_path: Path) -> None:
     before = (tmp_path / "some.json").read_bytes()
     changed = deepcopy(document)
     changed["cases"][4]["expect"]["digest"] = "00" * 32
-    with pytest.raises(VectorsChangedError, match="raise ARITHMETIC_VERSION") as refusal:
+    with pytest.raises(VectorsChangedError, match="raise its version") as refusal:
         write("some.json", changed, tmp_path)
     assert len(refusal.value.changed) == 1
     assert (tmp_path / "some.json").read_bytes() == before

@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from offchain.arithmetic.base import Arithmetic
+from offchain.arithmetic.ordered import ORDERED
 from offchain.commitments.tensors import Array
 from offchain.errors import CaptureError
 from offchain.programs.capture.batches import as_tensors, bind_batch, check_repeatable
@@ -35,12 +37,13 @@ class Captured:
 
 
 @standard_torch()
-def capture(recipe: Recipe, *, trust: bool = False) -> Captured:
+def capture(recipe: Recipe, *, trust: bool = False, arithmetic: Arithmetic = ORDERED) -> Captured:
     """Return the program of one step of a recipe; the recipe's model is left as it is.
 
     Args:
         recipe: the recipe.
         trust: whether to leave out the comparison with eager torch, which runs a few steps.
+        arithmetic: the one that the program carries.
 
     Raises:
         CaptureError: the model does something that a program cannot express, or the program does
@@ -54,7 +57,7 @@ def capture(recipe: Recipe, *, trust: bool = False) -> Captured:
         if not trust:
             warm_up(recipe, first)
             memory.restore()
-        draft = make_draft(recipe, first)
+        draft = make_draft(recipe, first, arithmetic)
         batch = bind_batch(recipe, draft.program.batch)
         for step in (0, 1):
             check_repeatable(batch, draft.program.batch, step)

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch.fx import GraphModule
 
+from offchain.arithmetic.base import Arithmetic
 from offchain.arithmetic.functions import DType, Function
 from offchain.commitments.tensors import NUMPY_TYPES, Array
 from offchain.errors import UsageError
@@ -94,8 +95,8 @@ def check_batch(recipe: Recipe, batch: Sequence[torch.Tensor]) -> tuple[Slot, ..
     return make_slots(dict(zip(name_batch(recipe, len(batch)), batch, strict=True)))
 
 
-def make_draft(recipe: Recipe, batch: Sequence[torch.Tensor]) -> Draft:
-    """Return the program of one step of a recipe, traced on a batch.
+def make_draft(recipe: Recipe, batch: Sequence[torch.Tensor], arithmetic: Arithmetic) -> Draft:
+    """Return the program of one step of a recipe, traced on a batch, in an arithmetic.
 
     Raises:
         CaptureError: the model does something that a program cannot express.
@@ -119,7 +120,11 @@ def make_draft(recipe: Recipe, batch: Sequence[torch.Tensor]) -> Draft:
     constants = [builder.tensor(array) for array in builder.constants]
     outputs = _name_outputs(returned, is_training=isinstance(recipe, TrainingRecipe))
     program, number = _assemble(
-        builder, (*known, *builder.constant_slots, *outputs), inputs, [*new, *constants, *returned]
+        builder,
+        (*known, *builder.constant_slots, *outputs),
+        inputs,
+        [*new, *constants, *returned],
+        arithmetic,
     )
     initial: list[Array] = [tensor.numpy() for tensor in state.values()]
     initial += [*builder.constants, *(np.zeros(s.shape, NUMPY_TYPES[s.dtype]) for s in outputs)]
@@ -181,7 +186,11 @@ def _name_outputs(views: Sequence[View], *, is_training: bool) -> tuple[Slot, ..
 
 
 def _assemble(
-    builder: Builder, state: tuple[Slot, ...], batch: tuple[Slot, ...], final: Sequence[View]
+    builder: Builder,
+    state: tuple[Slot, ...],
+    batch: tuple[Slot, ...],
+    final: Sequence[View],
+    arithmetic: Arithmetic,
 ) -> tuple[Program, dict[int, int]]:
     """Add the sinks, drop what no sink needs, and check the program.
 
@@ -204,6 +213,7 @@ def _assemble(
         tuple(_renumber(nodes[i], number) for i in kept),
         tuple(names[i] for i in kept),
         tuple(lines[i] for i in kept),
+        arithmetic,
     )
     check_program(program)
     return program, number

@@ -1,0 +1,37 @@
+"""The engines: for each arithmetic, how its programs' operators are planned, fused and opened."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from offchain.arithmetic.base import Arithmetic
+from offchain.arithmetic.ordered import ORDERED
+from offchain.commitments.tensors import Array
+from offchain.execution.partials import list_partials
+from offchain.execution.plans import Plan, plan_node
+from offchain.programs.graph import Node
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """An engine, which computes what `programs/semantics.py` says, bit for bit.
+
+    Attributes:
+        plan: returns the plan of a legal node by itself.
+        is_fusible: whether a reduction may be computed in one kernel with its neighbours.
+        list_partials: returns the accumulators of one element of a fold, given the node, the
+            element, and the tensors that the node reads: see `partials.py`.
+    """
+
+    plan: Callable[[Node], Plan]
+    is_fusible: Callable[[Node], bool]
+    list_partials: Callable[[Node, int, Sequence[Array | None]], Array]
+
+
+_ENGINES: Mapping[str, Engine] = {
+    ORDERED.name: Engine(plan_node, lambda _: True, list_partials),
+}
+
+
+def get_engine(arithmetic: Arithmetic) -> Engine:
+    """Return the engine of an arithmetic."""
+    return _ENGINES[arithmetic.name]
