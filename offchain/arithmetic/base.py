@@ -36,13 +36,16 @@ class Arithmetic:
         name: what people call it.
         version: raised whenever a result would change.
         find_fold: (function, element type) -> the meaning of a fold by it; FMA is a contraction's.
-        leaf: name of the contract that computes its scalar operations.
+        leaf: name of the contract that inspects operators, and computes scalar operations.
+        ends_on_chain: whether that contract computes those of this arithmetic; otherwise the
+            bounded verifier has to decide about whole operators.
     """
 
     name: str
     version: int
     find_fold: Callable[[Function, DType], Fold]
-    leaf: str
+    leaf: str = "leaf"
+    ends_on_chain: bool = True
 
     def __str__(self) -> str:
         return f"{self.name} {self.version}"

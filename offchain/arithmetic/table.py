@@ -3,7 +3,10 @@
 from collections.abc import Mapping
 
 from offchain.arithmetic.base import Arithmetic
+from offchain.arithmetic.exact import EXACT
 from offchain.arithmetic.ordered import ORDERED
 
-ARITHMETICS: Mapping[str, Arithmetic] = {arithmetic.name: arithmetic for arithmetic in (ORDERED,)}
+_ROWS = (ORDERED, EXACT)
+
+ARITHMETICS: Mapping[str, Arithmetic] = {row.name: row for row in _ROWS}
 """Every arithmetic that programs may carry, by its name."""

@@ -7,7 +7,7 @@ of a convolution) is copied densely, slab by slab, which bounds the memory; a sl
 starts from the result of the slab before it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from itertools import groupby, product
 from math import prod
@@ -38,6 +38,9 @@ _SLAB_BYTES = 1 << 26
 _LONG_FOLD = 256
 """Steps of a fold that are worth packing a factor once instead of once for each product."""
 
+Multiply = Callable[[Floats, Floats, Floats, Floats], object]
+"""(a, b, init, out): multiplies batches of matrices as `gemm` does, in some arithmetic."""
+
 _AXES = ((0, 1, 3), (0, 3, 2), (0, 1, 2), (0, 1, 2))
 """Which of batch, rows, columns and fold are the axes of a, b, init and the output."""
 
@@ -65,6 +68,7 @@ class _Product:
         nests: for each factor, the variables that a dense copy of it nests, or None for a view.
         out_strides: the strides of the output's buffer along the output's variables.
         ranges: the slab.
+        multiply: multiplies batches of matrices.
     """
 
     def __init__(
@@ -74,7 +78,9 @@ class _Product:
         nests: Sequence[Sequence[int] | None],
         out_strides: Sequence[int],
         ranges: Sequence[range],
+        multiply: Multiply,
     ) -> None:
+        self._multiply = multiply
         sizes = tuple(len(r) for r in ranges)
         rank = len(out_strides)
         init, *factors = operands
@@ -128,7 +134,7 @@ class _Product:
                 view(start, shape, in_start),
                 view(out, shape, in_out),
             )
-            gemm(*cast("tuple[Floats, Floats, Floats, Floats]", views))
+            self._multiply(*cast("tuple[Floats, Floats, Floats, Floats]", views))
 
 
 class Contraction:
@@ -136,9 +142,12 @@ class Contraction:
 
     Args:
         node: a contract node with a positive number of elements and of fold steps.
+        multiply: (a, b, init, out) multiplies batches of matrices, as `gemm` does.
+        keeps_folds: whether no fold may be divided, since accumulators are no elements.
     """
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: Node, multiply: Multiply = gemm, *, keeps_folds: bool = False) -> None:
+        self._multiply, self._keeps_folds = multiply, keeps_folds
         self._shape = node.shape
         self._dtype = NUMPY_TYPES[node.dtype]
         self._sizes = sizes = node.shape + node.fold_shape
@@ -175,12 +184,15 @@ class Contraction:
         def count_copied(ranges: Sequence[range]) -> int:
             return sum(prod(len(ranges[v]) for v in nest) for nest in nests)
 
-        order = [v for v in (*self._roles.batch, *self._roles.fold) if any(v in n for n in nests)]
+        roles = self._roles
+        last = (*roles.rows, *roles.columns) if self._keeps_folds else roles.fold
+        order = [v for v in (*roles.batch, *last) if any(v in n for n in nests)]
         limit = _SLAB_BYTES // self._dtype.itemsize
         return list(iterate_slabs([range(size) for size in sizes], order, count_copied, limit))
 
     def _plan(self, ranges: Sequence[range]) -> _Product:
-        return _Product(self._operands, self._roles, self._nests, self._out_strides, ranges)
+        places = (self._roles, self._nests, self._out_strides, ranges)
+        return _Product(self._operands, *places, self._multiply)
 
     def run(self, flats: Sequence[Array | None], _step: int) -> Array:
         """Return the output, given the tensors of init, a and b (None for constants)."""

@@ -4,8 +4,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from offchain.arithmetic.base import Arithmetic
+from offchain.arithmetic.exact import EXACT
 from offchain.arithmetic.ordered import ORDERED
 from offchain.commitments.tensors import Array
+from offchain.execution import exact
 from offchain.execution.partials import list_partials
 from offchain.execution.plans import Plan, plan_node
 from offchain.programs.graph import Node
@@ -29,6 +31,7 @@ class Engine:
 
 _ENGINES: Mapping[str, Engine] = {
     ORDERED.name: Engine(plan_node, lambda _: True, list_partials),
+    EXACT.name: Engine(exact.plan_exact, exact.is_fusible, exact.list_partials),
 }
 
 

@@ -32,7 +32,7 @@ _KERNELS: Mapping[Function, Literal["add", "max", "min"]] = {
     Function.MAX: "max",
     Function.MIN: "min",
 }
-_Fold = Callable[[Array, Array], Array]
+Fold = Callable[[Array, Array], Array]
 """(matrix, init) -> the fold of every row, from its element of init."""
 
 
@@ -41,13 +41,14 @@ class Reduction:
 
     Args:
         node: a reduce node with a positive number of elements and of fold steps.
+        fold: folds rows; that of `ordered` if None.
     """
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: Node, fold: Fold | None = None) -> None:
         init, self._operand = node.operands
         self._shape = node.shape
         self._dtype = NUMPY_TYPES[node.dtype]
-        self._fold = _get_fold(node)
+        self._fold = fold or _get_fold(node)
         sizes, rank = node.shape + node.fold_shape, len(node.shape)
         self._init = Reader(project(init, range(rank)), node.shape)
         self._nest = _find_nest(self._operand, sizes, rank)
@@ -115,7 +116,7 @@ def _find_nest(operand: Operand, sizes: tuple[int, ...], rank: int) -> list[int]
     return rows + columns if is_column_dense else columns + rows
 
 
-def _get_fold(node: Node) -> _Fold:
+def _get_fold(node: Node) -> Fold:
     function, dtype = node.function, node.operands[1].dtype
     if function in _POSITIONS:
         return partial(_fold_positions, function)

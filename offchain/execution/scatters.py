@@ -30,7 +30,7 @@ from offchain.programs.graph import Node, Operand
 _GRAIN = 1 << 16
 """Elements of the source that make another thread worth its start."""
 
-_Fold = Callable[[Array, Integers, Array], None]
+Fold = Callable[[Array, Integers, Array], None]
 """(buffer, rows, matrix): folds the matrix's rows, in order, into these rows of the buffer."""
 
 
@@ -53,20 +53,26 @@ class _Roles(NamedTuple):
 
 def plan_scatter(node: Node) -> "Scatter | DenseScatter":
     """Return the plan of a scatter node with a positive number of elements and of fold steps."""
-    sizes = node.shape + node.fold_shape
-    named = set(node.targets)
-    if any(named.intersection(get_used(operand, sizes)) for operand in node.operands[1:]):
-        return DenseScatter(node)
-    return Scatter(node)
+    return DenseScatter(node) if depends_on_named(node) else Scatter(node)
+
+
+def depends_on_named(node: Node) -> bool:
+    """Whether the source or an index depends on a dimension that an index names."""
+    sizes, named = node.shape + node.fold_shape, set(node.targets)
+    return any(named.intersection(get_used(operand, sizes)) for operand in node.operands[1:])
 
 
 class Scatter:
     """The plan of a scatter whose source and indices don't depend on the dimensions that are named.
 
     Positions are the values of the looped variables and of the fold, in this order.
+
+    Args:
+        node: a scatter node with a positive number of elements and of fold steps.
+        fold: folds rows; that of `ordered` if None.
     """
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: Node, fold: Fold | None = None) -> None:
         init, source, *indices = node.operands
         sizes, rank = node.shape + node.fold_shape, len(node.shape)
         self._shape = node.shape
@@ -82,7 +88,7 @@ class Scatter:
         self._source = _plan_matrix(
             project(source, positions + self._roles.block), blocks, len(positions)
         )
-        self._fold = _get_fold(node)
+        self._fold = fold or _get_fold(node)
 
     def run(self, flats: Sequence[Array | None], _step: int) -> Array:
         """Return the output, given the tensors of init, source and indices (None for constants)."""
@@ -200,7 +206,7 @@ def _get_apply(node: Node) -> Apply:
     return get_function(node.function, (dtype, dtype), dtype)
 
 
-def _get_fold(node: Node) -> _Fold:
+def _get_fold(node: Node) -> Fold:
     if node.function is Function.COPY:
         return partial(_flatten_rows, scatter_assign_flat)
     if node.function is Function.ADD and node.dtype is DType.FLOAT32:

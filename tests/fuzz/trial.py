@@ -1,8 +1,12 @@
 """One case of the fuzzer: drawn, defined, run in every mode, shown to the contract, played."""
 
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 
+from offchain.arithmetic.table import ARITHMETICS
+from offchain.programs.semantics import get_fold
 from tests.fuzz import failures, shrinking
 from tests.fuzz.batches import (
     FUSED_EVERY,
@@ -27,12 +31,14 @@ def draw_mode(seed: int, number: int) -> Mode:
 def try_case(order: Order, number: int) -> Tally:
     """Draw a case of an order and try it; a failure is kept, and smaller beside it."""
     rng = make_rng(order.seed, number)
-    case = draw_case(rng, is_matrix=number % MATRIX_EVERY == 0)
+    case = drawn = draw_case(rng, is_matrix=number % MATRIX_EVERY == 0)
     mode = draw_mode(order.seed, number)
     tally = Tally(1, len(case.program.nodes), sum(n.elements for n in case.program.nodes))
     try:
-        check(case, define(case), mode, rng)
+        for case in list_meanings(drawn):
+            check(case, define(case), mode, rng)
         tally = tally._replace(fused=int(mode.is_fused))
+        case = drawn
         if order.leaves_every and number % order.leaves_every == 0:
             tally = tally._replace(leaves=check_leaves(case, rng, LEAVES_A_CASE))
         if order.matches_every and number % order.matches_every == 0:
@@ -46,6 +52,16 @@ def try_case(order: Order, number: int) -> Tally:
         failures.write(path.with_suffix(".small.json"), smaller, mode, about)
         return tally._replace(failures=(f"{path}: {difference!r}",))
     return tally
+
+
+def list_meanings(case: Case) -> Iterator[Case]:
+    """Yield a case in its own arithmetic, and in each other one in which a fold means more."""
+    nodes = [node for node in case.program.nodes if node.kind.folds]
+    own = [get_fold(case.program.arithmetic, node) for node in nodes]
+    yield case
+    for arithmetic in ARITHMETICS.values():
+        if [get_fold(arithmetic, node) for node in nodes] != own:
+            yield case._replace(program=replace(case.program, arithmetic=arithmetic))
 
 
 def fails(case: Case, mode: Mode, kind: str = "") -> bool:

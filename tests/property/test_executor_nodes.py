@@ -8,13 +8,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from offchain.arithmetic.base import Arithmetic
 from offchain.arithmetic.evaluate import SIGNATURES
+from offchain.arithmetic.exact import EXACT
 from offchain.arithmetic.functions import DType, Function
 from offchain.arithmetic.ordered import ORDERED
 from offchain.commitments.tensors import NUMPY_TYPES, Array, encode_elements
 from offchain.execution import accesses, contractions, folds, gathers, indexing, maps
+from offchain.execution.engines import get_engine
 from offchain.execution.partials import list_partials
-from offchain.execution.plans import plan_node
 from offchain.programs.graph import Kind, Node, Operand, Origin, Row, immediate
 from offchain.programs.legality import check_node
 from offchain.programs.semantics import compute_element, compute_partials
@@ -79,14 +81,14 @@ class Case:
         del place
         return int.from_bytes(self.tensors[operand.reference][index].tobytes(), "little")
 
-    def check(self) -> None:
-        """Compare the fast output with the definition."""
+    def check(self, arithmetic: Arithmetic = ORDERED) -> None:
+        """Compare the fast output with the definition, in an arithmetic."""
         node = self.node
-        output = plan_node(node).run(self.flats, STEP)
+        output = get_engine(arithmetic).plan(node).run(self.flats, STEP)
         assert (output.dtype, output.shape) == (NUMPY_TYPES[node.dtype], node.shape)
         assert output.flags.c_contiguous
         defined = [
-            compute_element(ORDERED, node, e, STEP, self.fetch) for e in range(node.elements)
+            compute_element(arithmetic, node, e, STEP, self.fetch) for e in range(node.elements)
         ]
         assert encode_elements(output).tobytes() == canonical(node.dtype, defined)
 
@@ -273,6 +275,14 @@ def limits(request: pytest.FixtureRequest) -> Iterator[str]:
 def test_node_equals_definition(kind: str, data: st.DataObject) -> None:
     """Any node's fast output is its definition's bit for bit, whatever the sizes of the parts."""
     data.draw(KINDS[kind]).check()
+
+
+@pytest.mark.usefixtures("limits")
+@pytest.mark.parametrize("kind", ["contract", "reduce", "scatter"])
+@given(data=st.data())
+def test_exact_sum_equals_definition(kind: str, data: st.DataObject) -> None:
+    """Any fold's output in `exact` is its definition's, bit for bit, likewise."""
+    data.draw(KINDS[kind]).check(EXACT)
 
 
 @pytest.mark.parametrize("kind", FOLDING)

@@ -59,7 +59,7 @@ def find_fold(function: Function, dtype: DType) -> Fold:
     return ORDERED.find_fold(function, dtype)
 
 
-WIDE = Arithmetic("wide", version=3, find_fold=find_fold, leaf="leaf")
+WIDE = Arithmetic("wide", version=3, find_fold=find_fold)
 """An arithmetic that sums in binary64 and rounds once; nobody wants it but this test."""
 
 

@@ -24,4 +24,4 @@ def _keep(bits: int) -> int:
     return bits
 
 
-ORDERED = Arithmetic("ordered", version=1, find_fold=find_fold, leaf="leaf")
+ORDERED = Arithmetic("ordered", version=1, find_fold=find_fold)

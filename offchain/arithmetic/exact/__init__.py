@@ -1,0 +1,26 @@
+"""The arithmetic `exact`: a sum is the correctly rounded exact sum, in whatever order it is made.
+
+Folds that add floats, and contractions, mean that; all others mean what they mean in `ordered`,
+where no order of their steps makes a difference, products aside.
+"""
+
+from offchain.arithmetic.base import Arithmetic, Fold
+from offchain.arithmetic.exact import sums
+from offchain.arithmetic.functions import DType, Function
+from offchain.arithmetic.ordered import ORDERED
+
+_SUMS = frozenset({Function.ADD, Function.FMA})
+_SUM = Fold(sums.WIDTH_BYTES, sums.begin, sums.advance, sums.finish)
+
+
+def is_sum(function: Function, dtype: DType) -> bool:
+    """Whether a fold by this function is a sum that is rounded once."""
+    return dtype is DType.FLOAT32 and function in _SUMS
+
+
+def find_fold(function: Function, dtype: DType) -> Fold:
+    """Return the exact sum, or what the fold means in `ordered`."""
+    return _SUM if is_sum(function, dtype) else ORDERED.find_fold(function, dtype)
+
+
+EXACT = Arithmetic("exact", version=1, find_fold=find_fold, ends_on_chain=False)

@@ -1,0 +1,209 @@
+"""The engine of `exact`: the plans of its sums, which are made in binary64 and rounded once.
+
+A sum is rounded where a proven bound of its error allows only one result. A product of matrices is
+made by numpy's own binary64 product, whose order nobody knows; what its bound leaves in doubt is
+summed anew by two-sums; and the few that are doubtful even then are added up as integers, which is
+the definition. So every result is the defined one, and the machine decides only how fast it comes.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from math import prod
+
+import numpy as np
+import numpy.typing as npt
+
+from offchain.arithmetic.exact import EXACT, is_sum, sums
+from offchain.commitments.tensors import Array, encode_elements
+from offchain.execution.accesses import iterate_slabs, project, restrict
+from offchain.execution.contractions import Contraction
+from offchain.execution.folds import Reduction
+from offchain.execution.gathers import read_integers
+from offchain.execution.indexing import Integers, open_grid
+from offchain.execution.kernels.exact_sums import (
+    UNIT,
+    decide,
+    scatter_sums,
+    settle_products,
+    sum_rows,
+)
+from offchain.execution.partials import list_partials as list_elements
+from offchain.execution.plans import Plan, plan_node
+from offchain.execution.scatters import Scatter, depends_on_named
+from offchain.execution.views import Reader
+from offchain.programs.graph import Kind, Node, Operand
+from offchain.programs.semantics import compute_partials
+
+Floats = npt.NDArray[np.float32]
+Doubles = npt.NDArray[np.float64]
+
+_DEPTH = 512
+"""Terms of a sum that are added up by themselves, so that the bound of its error stays small."""
+
+_BLOCK_ELEMENTS = 1 << 22
+"""Elements of a result in a block, whose sums and bounds are in memory at once."""
+
+
+def plan_exact(node: Node) -> Plan:
+    """Return the plan of a legal node."""
+    is_empty = node.elements == 0 or node.fold_length == 0
+    if not node.kind.folds or is_empty or not is_sum(node.function, node.dtype):
+        return plan_node(node)
+    return _PLANS[node.kind](node)
+
+
+def is_fusible(node: Node) -> bool:
+    """Whether a reduction may be computed in a kernel that rounds after every step."""
+    return not is_sum(node.function, node.dtype)
+
+
+@np.errstate(all="ignore")
+def multiply(a: Floats, b: Floats, init: Floats, out: Floats) -> None:
+    """Multiply batches of matrices: out[z] = init[z] + a[z] @ b[z], each sum rounded once.
+
+    Args:
+        a: (B, M, K) float32, any strides.
+        b: (B, K, N) float32, any strides.
+        init: (B, M, N) float32, any strides; it may be `out`.
+        out: (B, M, N) float32, any strides.
+    """
+    height = max(1, _BLOCK_ELEMENTS // max(1, out.shape[2]))
+    for left, right, start, result in zip(a, b, init, out, strict=True):
+        factor = right.astype(np.float64)
+        widths = np.sqrt(np.einsum("kn,kn->n", factor, factor))
+        for first in range(0, len(left), height):
+            part = slice(first, first + height)
+            result[part] = _multiply(left[part].astype(np.float64), factor, widths, start[part])
+
+
+def _multiply(a: Doubles, b: Doubles, widths: Doubles, init: Floats) -> Floats:
+    """Return one product; `widths` are the norms of the columns of b."""
+    steps = a.shape[1]
+    parts = range(0, steps, _DEPTH)
+    total = a[:, :_DEPTH] @ b[:_DEPTH]
+    for first in parts[1:]:
+        total += a[:, first : first + _DEPTH] @ b[first : first + _DEPTH]
+    heights = np.sqrt(np.einsum("mk,mk->m", a, a))
+    # By Cauchy's inequality the products' magnitudes add up to at most the product of the norms,
+    # which themselves are off by less than one part in 2^30.
+    heights *= (min(steps, _DEPTH) + len(parts) + 4) * UNIT * (1 + 2.0**-30)
+    out: Floats = np.empty(init.shape, np.float32)
+    doubtful = np.empty(init.shape, np.uint8)
+    decide(total, heights, widths, init, out, doubtful)
+    places = np.flatnonzero(doubtful)
+    if len(places):
+        settled, left = np.empty(len(places), np.float32), np.empty(len(places), np.uint8)
+        settle_products(a, b, init, places, settled, left)
+        for place in np.flatnonzero(left):
+            m, n = divmod(int(places[place]), out.shape[1])
+            row, column = a[m].astype(np.float32), b[:, n].astype(np.float32)
+            settled[place] = _add(init[m, n], zip(row, column, strict=True))
+        out.reshape(-1)[places] = settled
+    return out
+
+
+@np.errstate(all="ignore")
+def _fold_rows(matrix: Array, init: Array) -> Floats:
+    """Return the sum of each row, from its element of init."""
+    x, start = np.asarray(matrix, np.float32), np.ascontiguousarray(init, np.float32)
+    out, left = np.empty(len(x), np.float32), np.empty(len(x), np.uint8)
+    sum_rows(x, start, out, left)
+    for row in np.flatnonzero(left):
+        out[row] = _add(start[row], zip(x[row], strict=True))
+    return out
+
+
+@np.errstate(all="ignore")
+def _scatter_rows(buffer: Array, rows: Integers, matrix: Array) -> None:
+    """Add the matrix's rows to these rows of the buffer."""
+    addends, out = np.ascontiguousarray(matrix, np.float32), np.asarray(buffer, np.float32)
+    left = np.empty(out.shape, np.uint8)
+    scatter_sums(rows, addends, out, left)
+    for row, column in np.argwhere(left):
+        terms = addends[rows == row, column]
+        out[row, column] = _add(out[row, column], zip(terms, strict=True))
+
+
+class _ComparedScatter:
+    """The plan of any scatter that adds up: every fold step is compared with every element.
+
+    A step that does not land on an element adds -0 to it, which changes no sum.
+    """
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        ranges = [range(size) for size in node.shape + node.fold_shape]
+        order, limit = range(len(node.shape)), _BLOCK_ELEMENTS
+        self._slabs = list(iterate_slabs(ranges, order, lambda r: prod(map(len, r)), limit))
+
+    def run(self, flats: Sequence[Array | None], _step: int) -> Array:
+        """Return the output, given the tensors of init, source and indices (None for constants)."""
+        node, rank = self._node, len(self._node.shape)
+        starts = Reader(project(node.operands[0], range(rank)), node.shape).read(flats[0])
+        out = np.empty(node.shape, np.float32)
+        for ranges in self._slabs:
+            part = tuple(slice(r.start, r.stop) for r in ranges[:rank])
+            terms = self._read(flats, ranges).reshape(-1, node.fold_length)
+            folded = _fold_rows(terms, starts[part].reshape(-1))
+            out[part] = folded.reshape(starts[part].shape)
+        return out
+
+    def _read(self, flats: Sequence[Array | None], ranges: Sequence[range]) -> Array:
+        sizes = [len(r) for r in ranges]
+        readers = [Reader(restrict(o, ranges), tuple(sizes)) for o in self._node.operands[1:]]
+        grid = open_grid(sizes, [r.start for r in ranges])
+        source, *indices = zip(readers, flats[1:], strict=True)
+        is_matching = np.ones(sizes, np.bool_)
+        for (reader, flat), target in zip(indices, self._node.targets, strict=True):
+            is_matching &= read_integers(reader, flat) == grid[target]
+        reader, flat = source
+        return np.where(is_matching, reader.read(flat), np.float32(-0.0))
+
+
+def _add(initial: np.float32, terms: Iterable[tuple[np.float32, ...]]) -> np.float32:
+    """Return a sum of numbers or of products by its definition."""
+    accumulator = sums.begin(_get_bits(initial))
+    for values in terms:
+        accumulator = sums.advance(accumulator, [_get_bits(value) for value in values])
+    return np.uint32(sums.finish(accumulator)).view(np.float32)
+
+
+def _get_bits(value: np.float32) -> int:
+    return int(value.view(np.uint32))
+
+
+def list_partials(node: Node, element: int, operands: Sequence[Array | None]) -> Array:
+    """Return the accumulators of one element of a fold, the initial one first.
+
+    Those of a sum are arrays of 96 bytes each, little-endian.
+    """
+    if not is_sum(node.function, node.dtype):
+        return list_elements(node, element, operands)
+
+    def fetch(place: int, operand: Operand, index: int) -> int:
+        del operand
+        tensor = operands[place]
+        assert tensor is not None
+        return int.from_bytes(encode_elements(tensor.reshape(-1)[index : index + 1]), "little")
+
+    partials = compute_partials(EXACT, node, element, 0, fetch)
+    data = b"".join(each.to_bytes(sums.WIDTH_BYTES, "little") for each in partials)
+    return np.frombuffer(data, f"V{sums.WIDTH_BYTES}")
+
+
+def _plan_product(node: Node) -> Plan:
+    return Contraction(node, multiply, keeps_folds=True)
+
+
+def _plan_reduction(node: Node) -> Plan:
+    return Reduction(node, _fold_rows)
+
+
+def _plan_scatter(node: Node) -> Plan:
+    return _ComparedScatter(node) if depends_on_named(node) else Scatter(node, _scatter_rows)
+
+
+_PLANS: Mapping[Kind, Callable[[Node], Plan]] = {
+    Kind.CONTRACT: _plan_product,
+    Kind.REDUCE: _plan_reduction,
+    Kind.SCATTER: _plan_scatter,
+}

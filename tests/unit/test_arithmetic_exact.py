@@ -1,0 +1,198 @@
+"""The exact sum: the correctly rounded one, in any order and any grouping, whatever the terms."""
+
+import struct
+from fractions import Fraction
+from itertools import permutations
+from random import Random
+
+import gmpy2
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from offchain.arithmetic import float32
+from offchain.arithmetic.evaluate import evaluate
+from offchain.arithmetic.exact import EXACT, sums
+from offchain.arithmetic.functions import DType, Function
+from offchain.arithmetic.ordered import ORDERED
+from offchain.execution.exact import multiply
+from offchain.execution.kernels import exact_sums
+from tests.oracle import to_bits, to_float
+
+F32 = DType.FLOAT32
+ONE = float32.ONE
+LARGEST, LEAST = 0x7F7FFFFF, 1
+EDGES = (0, LEAST, 2, 0x007FFFFF, 0x00800000, ONE, ONE + 1, 0x4B800000, LARGEST, 0x7E7FFFFF)
+
+finite = st.sampled_from([bits | sign for bits in EDGES for sign in (0, float32.SIGN)]) | (
+    st.floats(width=32, allow_nan=False, allow_infinity=False).map(
+        lambda x: int.from_bytes(struct.pack("<f", x), "little")
+    )
+)
+patterns = finite | st.sampled_from([0x7F800000, 0xFF800000, 0x7FC00000, 0xFFC00001])
+
+
+def sum_up(initial: int, terms: list[tuple[int, ...]]) -> int:
+    """Return a sum of numbers and products by the definition."""
+    fold = EXACT.find_fold(Function.FMA, F32)
+    accumulator = fold.begin(initial)
+    for term in terms:
+        accumulator = fold.advance(accumulator, term)
+    return fold.finish(accumulator)
+
+
+def round_exactly(value: Fraction) -> int:
+    """Return the bits of the nearest binary32 number, by MPFR."""
+    with gmpy2.context(precision=24, emin=-148, emax=128, subnormalize=True):
+        return to_bits(gmpy2.mpfr(gmpy2.mpq(value.numerator, value.denominator)))
+
+
+def as_fraction(bits: int) -> Fraction:
+    """Return the number of a finite pattern."""
+    return Fraction(to_float(bits))
+
+
+@given(finite, st.lists(st.tuples(finite, finite), max_size=8))
+def test_it_is_the_nearest_to_the_exact_sum(initial: int, terms: list[tuple[int, int]]) -> None:
+    """Of finite terms it is what exact rationals and MPFR make of them."""
+    exact = as_fraction(initial) + sum(
+        (as_fraction(a) * as_fraction(b) for a, b in terms), Fraction(0)
+    )
+    found = sum_up(initial, list(terms))
+    if exact:
+        assert found == round_exactly(exact)
+    else:
+        signs = [initial, *((a ^ b) for a, b in terms)]
+        is_all_zero = all(as_fraction(a) * as_fraction(b) == 0 for a, b in terms)
+        is_negative = is_all_zero and all(bits >> 31 for bits in signs)
+        assert found == (float32.NEGATIVE_ZERO if is_negative else float32.ZERO)
+
+
+@given(patterns, st.lists(st.tuples(patterns, patterns), max_size=6), st.randoms())
+def test_order_and_grouping_do_not_matter(
+    initial: int, terms: list[tuple[int, int]], rng: Random
+) -> None:
+    """Any order gives the same sum, and sums of any parts add up to the sum of all."""
+    whole = sum_up(initial, list(terms))
+    shuffled = list(terms)
+    rng.shuffle(shuffled)
+    assert sum_up(initial, shuffled) == whole
+    cut = rng.randrange(len(terms) + 1)
+    first, second = sums.begin(initial), 0
+    for term in shuffled[:cut]:
+        first = sums.advance(first, term)
+    for term in shuffled[cut:]:
+        second = sums.advance(second, term)
+    assert sums.finish(sums.add(first, second)) == sums.finish(sums.add(second, first)) == whole
+
+
+@given(patterns, patterns)
+def test_one_term_is_ieee_s(a: int, b: int) -> None:
+    """Two numbers add up as IEEE 754 says, and a product is added as by fma."""
+    fold = EXACT.find_fold(Function.ADD, F32)
+    added = fold.finish(fold.advance(fold.begin(a), (b,)))
+    assert added == evaluate(Function.ADD, (F32, F32), F32, (a, b))
+    assert sum_up(a, [(a, b)]) == evaluate(Function.FMA, (F32,) * 3, F32, (a, b, a))
+
+
+@pytest.mark.parametrize(
+    ("terms", "expected"),
+    [
+        ([LARGEST, LARGEST, LARGEST | float32.SIGN], LARGEST),
+        ([LARGEST, 0x73000000], 0x7F800000),
+        ([LARGEST, 0x72FFFFFF], LARGEST),
+        ([LARGEST, 0x73000000, LEAST | float32.SIGN], LARGEST),
+        ([0x7F800000, LARGEST | float32.SIGN], 0x7F800000),
+        ([0x7F800000, 0xFF800000], float32.NAN),
+        ([0xFF800000, 0xFF800000], 0xFF800000),
+        ([0x7F800001, 0], float32.NAN),
+        ([0x80000000, 0x80000000], 0x80000000),
+        ([0x80000000, 0], 0),
+        ([ONE, 0xBF800000], 0),
+        ([0x4B800000, ONE, LEAST], 0x4B800001),
+        ([0x4B800000, ONE], 0x4B800000),
+    ],
+)
+def test_special_sums(terms: list[int], expected: int) -> None:
+    """Overflow, infinities, NaN, zeros and ties come out as documented, in every order."""
+    for first, *rest in permutations(terms):
+        assert sum_up(first, [(bits,) for bits in rest]) == expected
+
+
+def test_infinity_times_zero_is_no_number() -> None:
+    """A product of infinity and zero makes the sum NaN, whatever else there is."""
+    assert sum_up(ONE, [(0x7F800000, 0), (0x7F800000, ONE)]) == float32.NAN
+
+
+def test_only_sums_of_floats_differ_from_ordered() -> None:
+    """Folds of integers, extremes and products of floats mean what they mean in `ordered`."""
+    for function in (Function.ADD, Function.MUL, Function.MAX, Function.MIN, Function.COPY):
+        for dtype in (F32, DType.INT64):
+            is_same = EXACT.find_fold(function, dtype) == ORDERED.find_fold(function, dtype)
+            assert is_same == ((function, dtype) != (Function.ADD, F32))
+
+
+def get_bits(value: np.float32) -> int:
+    """Return the pattern of a number."""
+    return int(value.view(np.uint32))
+
+
+def make_hostile(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
+    """Return numbers that cancel, of wide exponents, subnormal, tied, zero and no numbers."""
+    kinds = (
+        rng.standard_normal(shape),
+        rng.standard_normal(shape) * 2.0 ** rng.integers(-140, 120, shape),
+        rng.integers(-4, 5, shape).astype(float),
+        rng.integers(-3, 4, shape) * 2.0**-149,
+        rng.choice([0.0, -0.0, 1.0, 1 + 2.0**-23, 2.0**24, -(2.0**24)], shape),
+    )
+    chosen = rng.integers(0, len(kinds), shape)
+    with np.errstate(all="ignore"):
+        found = np.choose(chosen, kinds).astype(np.float32)
+    rare = rng.random(shape) < 0.002
+    found[rare] = rng.choice(np.array([np.inf, -np.inf, np.nan], np.float32), shape)[rare]
+    return found
+
+
+@pytest.mark.parametrize("kind", range(4))
+def test_products_are_the_definition_s(kind: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every element of hostile products is the defined one, whichever way it was settled.
+
+    Halves of the terms cancel now and then, depths are cut, and the norms are what they may be.
+    """
+    monkeypatch.setattr("offchain.execution.exact._DEPTH", 5)
+    rng = np.random.default_rng(kind)
+    m, k, n = 9, (1, 2, 11, 24)[kind], 8
+    a, b = make_hostile(rng, (1, m, k)), make_hostile(rng, (1, k, n))
+    if k > 2:
+        half = k // 2
+        a[:, ::2, half : 2 * half] = -a[:, ::2, :half]
+        b[:, half : 2 * half] = b[:, :half]
+    init = make_hostile(rng, (1, m, n))
+    out = np.empty_like(init)
+    multiply(a, b, init, out)
+    for i, j in np.ndindex(m, n):
+        terms = [
+            (int(x), int(y))
+            for x, y in zip(a[0, i].view(np.uint32), b[0, :, j].copy().view(np.uint32), strict=True)
+        ]
+        defined = sum_up(int(init[0, i, j].view(np.uint32)), terms)
+        assert int(out[0, i, j].view(np.uint32)) == defined
+
+
+def test_bounds_leave_little_and_everything_is_settled() -> None:
+    """Of ordinary products the bound settles all but a few in ten thousand, two-sums the rest."""
+    rng = np.random.default_rng(3)
+    a, b = (rng.standard_normal((512, 512)) for _ in range(2))
+    a, b = (x.astype(np.float32).astype(np.float64) for x in (a, b))
+    rows, columns = (np.sqrt((x * x).sum(axis)) for x, axis in ((a, 1), (b, 0)))
+    init, out = np.zeros((2, 512, 512), np.float32)
+    doubtful = np.empty(out.shape, np.uint8)
+    bound = 600 * exact_sums.UNIT
+    exact_sums.decide(a @ b, rows * bound, columns, init, out, doubtful)
+    assert 0 < doubtful.mean() < 1e-3
+    places = np.flatnonzero(doubtful)
+    settled, left = np.empty(len(places), np.float32), np.empty(len(places), np.uint8)
+    exact_sums.settle_products(a, b, init, places, settled, left)
+    assert not left.any()
