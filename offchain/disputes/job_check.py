@@ -98,6 +98,9 @@ def check_job(chain: Chain, referee: Address, job: Job, agreed: Agreement) -> li
     except ProgramError as error:
         return [*findings, Finding("program", str(error))]
     findings.append(Finding("program", None))
+    name, is_ruled = program.arithmetic.name, job.terms.leaf_mode is LeafMode.OPERATOR
+    unknown = f"no contract computes a scalar operation of `{name}`; ask for the leaf operator"
+    findings.append(_check(program.arithmetic.ends_on_chain or is_ruled, "arithmetic", unknown))
     fits = list(_check_slots(program, agreed))
     findings += fits
     if any(finding.problem for finding in fits):

@@ -10,6 +10,7 @@ import numpy as np
 
 from contracts.model.types import MIN_BOND_WEI
 from contracts.reasons import LeafMode
+from offchain.arithmetic.table import ARITHMETICS
 from offchain.disputes.game import Game, Played, Player, Stakes
 from offchain.errors import UsageError
 from offchain.providers.behaviour import Behaviour
@@ -40,6 +41,7 @@ class Setting:
     steps: int = 16
     checkpoint_every: int = 4
     cheat: str = "wrong-output"
+    arithmetic: str = "ordered"
     leaf: str = "scalar"
     chain: str = "tester"
     seed: int = 0
@@ -109,7 +111,8 @@ def make_task(setting: Setting) -> Task:
         data=setting.data,
         inference=setting.inference,
     )
-    captured = capture(recipe, trust=setting.trust_capture)
+    arithmetic = ARITHMETICS[setting.arithmetic]
+    captured = capture(recipe, trust=setting.trust_capture, arithmetic=arithmetic)
     return Task(
         captured.program,
         captured.initial_state,
@@ -123,6 +126,13 @@ def check_setting(setting: Setting) -> None:
     """Refuse what cannot be played, before anything slow begins."""
     if setting.leaf not in LEAVES:
         raise UsageError.unknown("leaf", setting.leaf, LEAVES, "leaves")
+    if setting.arithmetic not in ARITHMETICS:
+        raise UsageError.unknown("arithmetic", setting.arithmetic, ARITHMETICS)
+    if setting.leaf == "scalar" and not ARITHMETICS[setting.arithmetic].ends_on_chain:
+        raise UsageError(
+            f"no contract computes a scalar operation of `{setting.arithmetic}` yet; choose the "
+            "leaf operator, which the bounded verifier decides"
+        )
     if setting.cheat != "none":
         parse_cheat(setting.cheat)
     if setting.bond_wei < MIN_BOND_WEI:
@@ -145,7 +155,7 @@ def prepare(setting: Setting, directory: Path, report: Report) -> Session:
     from offchain.disputes.evidence import rule_for  # noqa: PLC0415 - imports the verifier
 
     check_setting(setting)
-    referee = deploy(setting.chain)
+    referee = deploy(setting.chain, ARITHMETICS[setting.arithmetic])
     report("capture", 0, 1)
     task = make_task(setting)
     report("capture", 1, 1)

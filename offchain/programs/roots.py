@@ -2,12 +2,16 @@
 
 keccak(PROGRAM_ROOT | arithmetic name and version | operators u32 | state slots u32
 | batch slots u32 | layout digest | top of the tree over keccak(OPERATOR | encoding)).
+
+The layout digest, keccak(LAYOUT | layout | arithmetic name and version, unless `ordered` 1), binds
+the arithmetic in a job's terms, too, which do not hold the program root.
 """
 
 from dataclasses import dataclass
 from functools import cached_property
 
 from offchain.arithmetic.base import Arithmetic
+from offchain.arithmetic.ordered import ORDERED
 from offchain.commitments.keccak import keccak256
 from offchain.commitments.tags import Tag
 from offchain.commitments.tree import Digest, Tree
@@ -55,11 +59,13 @@ class ProgramTree:
     @cached_property
     def header(self) -> ProgramHeader:
         """The commitment's parts."""
+        arithmetic = self.program.arithmetic
+        named = b"" if arithmetic is ORDERED else str(arithmetic).encode()
         return ProgramHeader(
-            arithmetic=self.program.arithmetic,
+            arithmetic=arithmetic,
             operators=len(self.program.nodes),
             state_slots=len(self.program.state),
             batch_slots=len(self.program.batch),
-            layout=keccak256(bytes([Tag.LAYOUT]) + encode_layout(self.program)),
+            layout=keccak256(bytes([Tag.LAYOUT]) + encode_layout(self.program) + named),
             top=self.tree.top,
         )
