@@ -5,8 +5,16 @@ from collections.abc import Mapping
 from offchain.arithmetic.base import Arithmetic
 from offchain.arithmetic.exact import EXACT
 from offchain.arithmetic.ordered import ORDERED
+from offchain.errors import UsageError
 
 _ROWS = (ORDERED, EXACT)
 
 ARITHMETICS: Mapping[str, Arithmetic] = {row.name: row for row in _ROWS}
 """Every arithmetic that programs may carry, by its name."""
+
+
+def find_arithmetic(name: str) -> Arithmetic:
+    """Return the arithmetic of this name; `UsageError` if there is none."""
+    if name not in ARITHMETICS:
+        raise UsageError.unknown("arithmetic", name, ARITHMETICS)
+    return ARITHMETICS[name]

@@ -27,6 +27,7 @@ from offchain.disputes.openings import make_leaf
 from offchain.errors import MootError, ProgramError
 from offchain.programs.decoding import decode_program
 from offchain.programs.graph import Program, Slot
+from offchain.programs.semantics import get_fold
 from offchain.providers.behaviour import Behaviour
 from offchain.providers.run import Run
 from offchain.providers.store import Store
@@ -283,6 +284,8 @@ def _try_leaf(run: Run, operator: int, element: int) -> bool:
         read_node(task.commitment.encodings[operator]),
         leaf.evidence,
     )
+    if node.kind.folds:
+        computed = get_fold(task.program.arithmetic, node).finish(computed)
     output = encode_elements(run.outputs(0, [operator])[operator]).tobytes()
     claimed = int.from_bytes(output[element * width : (element + 1) * width], "little")
     return computed == claimed

@@ -10,6 +10,7 @@ from offchain.programs.semantics import (
     Fetch,
     compute_initial,
     compute_step,
+    get_fold,
     is_matching,
     read,
     unravel,
@@ -20,6 +21,8 @@ from offchain.providers.run import Run
 @dataclass(frozen=True, slots=True)
 class Leaf:
     """A scalar operation: its proven operands, the bits of its arguments, and its result.
+
+    A fold's accumulator is among the arguments as the element that it would be at the end.
 
     `before`, the state before the step, is shown only if an operand comes from it. `evidence` is
     what the leaf contract reads: see `contracts.model.leaf.Evidence`.
@@ -55,7 +58,8 @@ def make_leaf(run: Run, facts: Facts) -> Leaf:
     else:
         place = (node, facts.element, facts.low, accumulator)
         result = compute_step(arithmetic, *place, facts.step, fetch)
-        arguments = get_arguments(*place, result, fetch)
+        shown = get_fold(arithmetic, node).finish(accumulator) if node.kind.folds else 0
+        arguments = get_arguments(node, facts.element, facts.low, shown, result, fetch)
     before, proof = prove_before(run, facts) if Origin.STATE in origins else (ZERO, ())
     return Leaf(before, proof, b"".join(openings.values()), tuple(arguments), result)
 

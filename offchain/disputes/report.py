@@ -25,7 +25,7 @@ def make_report(session: Session) -> dict[str, Any]:
     return {
         "verdict": _verdict(session),
         "behaviours": {player.name: player.run.behaviour.describe() for player in game.players},
-        "arithmetic": session.setting.arithmetic,
+        "arithmetic": str(session.task.program.arithmetic),
         "compared_with_torch": not session.setting.trust_capture,
         "located": _located(located, session.task.program),
         "transactions": [_move(played) for played in session.moves],

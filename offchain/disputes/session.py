@@ -10,7 +10,7 @@ import numpy as np
 
 from contracts.model.types import MIN_BOND_WEI
 from contracts.reasons import LeafMode
-from offchain.arithmetic.table import ARITHMETICS
+from offchain.arithmetic.table import find_arithmetic
 from offchain.disputes.game import Game, Played, Player, Stakes
 from offchain.errors import UsageError
 from offchain.providers.behaviour import Behaviour
@@ -111,7 +111,7 @@ def make_task(setting: Setting) -> Task:
         data=setting.data,
         inference=setting.inference,
     )
-    arithmetic = ARITHMETICS[setting.arithmetic]
+    arithmetic = find_arithmetic(setting.arithmetic)
     captured = capture(recipe, trust=setting.trust_capture, arithmetic=arithmetic)
     return Task(
         captured.program,
@@ -126,9 +126,7 @@ def check_setting(setting: Setting) -> None:
     """Refuse what cannot be played, before anything slow begins."""
     if setting.leaf not in LEAVES:
         raise UsageError.unknown("leaf", setting.leaf, LEAVES, "leaves")
-    if setting.arithmetic not in ARITHMETICS:
-        raise UsageError.unknown("arithmetic", setting.arithmetic, ARITHMETICS)
-    if setting.leaf == "scalar" and not ARITHMETICS[setting.arithmetic].ends_on_chain:
+    if setting.leaf == "scalar" and not find_arithmetic(setting.arithmetic).ends_on_chain:
         raise UsageError(
             f"no contract computes a scalar operation of `{setting.arithmetic}` yet; choose the "
             "leaf operator, which the bounded verifier decides"
@@ -155,7 +153,7 @@ def prepare(setting: Setting, directory: Path, report: Report) -> Session:
     from offchain.disputes.evidence import rule_for  # noqa: PLC0415 - imports the verifier
 
     check_setting(setting)
-    referee = deploy(setting.chain, ARITHMETICS[setting.arithmetic])
+    referee = deploy(setting.chain, find_arithmetic(setting.arithmetic))
     report("capture", 0, 1)
     task = make_task(setting)
     report("capture", 1, 1)

@@ -36,6 +36,7 @@ def _describe_cheats() -> str:
     help="none, or one of the cheats below with some of its settings; what is left out is drawn "
     "from the seed.",
 )
+@options.arithmetic
 @click.option(
     "--leaf",
     default="scalar",
@@ -59,6 +60,7 @@ def dispute(
     steps: int,
     checkpoint_every: int | None,
     cheat: str,
+    arithmetic: str,
     leaf: str,
     bond: float,
     store: Path | None,
@@ -85,6 +87,7 @@ def dispute(
         steps=steps,
         checkpoint_every=options.choose_interval(checkpoint_every, 4, steps),
         cheat=cheat,
+        arithmetic=arithmetic,
         leaf=leaf,
         chain=chain,
         seed=seed,

@@ -80,6 +80,15 @@ def program(default: str, size: str) -> Callable[[Command], Command]:
     return add
 
 
+arithmetic = click.option(
+    "--arithmetic",
+    default="ordered",
+    show_default=True,
+    help="ordered (a sum rounds after every term) or exact (once; the verifier decides disputes).",
+)
+"""The option that says what the numbers of a program mean."""
+
+
 def length(steps: int, checkpoint_every: int) -> Callable[[Command], Command]:
     """Return the options that say how long a task is."""
 

@@ -29,6 +29,7 @@ def program() -> None:
 @click.option("--inference", is_flag=True, help="One forward pass instead of training.")
 @click.option("--data", type=click.Path(path_type=Path), help="Text for language models.")
 @click.option("--operators", is_flag=True, help="List every operator.")
+@options.arithmetic
 @options.trust_capture
 @options.seed
 @options.as_json
@@ -38,6 +39,7 @@ def show(
     inference: bool,  # noqa: FBT001 - click passes it
     data: Path | None,
     operators: bool,  # noqa: FBT001 - likewise
+    arithmetic: str,
     trust_capture: bool,  # noqa: FBT001 - likewise
     seed: int,
     as_json: bool,  # noqa: FBT001 - likewise
@@ -54,6 +56,7 @@ def show(
         data=data,
         inference=inference,
         trust_capture=trust_capture,
+        arithmetic=arithmetic,
     )
     task = make_task(setting)
     header = task.commitment.header
@@ -73,6 +76,7 @@ def show(
         for index, node in enumerate(nodes)
     ]
     result = {
+        "arithmetic": str(task.program.arithmetic),
         "program_root": header.root.hex(),
         "start_root": task.start_root.hex(),
         "compared_with_torch": not trust_capture,
@@ -103,6 +107,7 @@ def show(
 @click.option("--inference", is_flag=True, help="One forward pass instead of training.")
 @click.option("--steps", default=16, show_default=True, help="Steps of the job.")
 @click.option("--data", type=click.Path(path_type=Path), help="Text for language models.")
+@options.arithmetic
 @options.trust_capture
 @options.seed
 def publish(
@@ -112,6 +117,7 @@ def publish(
     inference: bool,  # noqa: FBT001 - click passes it
     steps: int,
     data: Path | None,
+    arithmetic: str,
     trust_capture: bool,  # noqa: FBT001 - likewise
     seed: int,
 ) -> None:
@@ -128,6 +134,7 @@ def publish(
         data=data,
         inference=inference,
         trust_capture=trust_capture,
+        arithmetic=arithmetic,
     )
     publication.publish(make_task(setting), folder)
 
