@@ -18,6 +18,7 @@
     │   ├── TransactionRefused      the node did not take the transaction
     │   ├── TransactionLost         the node took the transaction, but it is in no block
     │   └── Reverted                the contract rejected the call
+    ├── ReplicationError            a process that trains under a profile failed
     ├── RefereeError                the Python model of the referee rejected the call
     └── VerifierError               the bounded verifier gives no verdict
         ├── CostBoundExceeded       an operator costs more than the job allows
@@ -259,6 +260,16 @@ class RefereeError(MootError):
         """Give the reason in the very words of the contract's revert string."""
         super().__init__(reason)
         self.reason = reason
+
+
+class ReplicationError(MootError):
+    """A process that trains under a profile failed."""
+
+    def __init__(self, profile: str, problem: str) -> None:
+        """Name the profile, and the last thing that its process said."""
+        super().__init__(f"the process of profile {profile} ended: {problem}")
+        self.profile = profile
+        self.problem = problem
 
 
 class VerifierError(MootError):

@@ -32,6 +32,7 @@ _VERBS = {
     "market": "Run a market of honest and dishonest providers, every job for real.",
     "program": "Look at programs: what is captured, and how it is committed to.",
     "provider": "Check a job before joining it.",
+    "replicate": "Train under two profiles, as on unlike hardware, and compare the bits.",
 }
 
 

@@ -1,0 +1,179 @@
+"""The comparison of two processes that train the same recipe under two profiles."""
+
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from offchain.commitments.tensors import Array
+from offchain.errors import ReplicationError
+from offchain.replication.profiles import Profile, make_environment
+from offchain.replication.worker import Order, encode
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What is trained, for how many steps, and in which arithmetic: None is stock torch."""
+
+    program: str = "gpt2"
+    size: str = "tiny"
+    steps: int = 20
+    seed: int = 0
+    arithmetic: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """The states of two processes after one step, compared bit for bit.
+
+    Attributes:
+        step: its number.
+        elements: how many elements of the state differ.
+        tensors: how many tensors have such an element.
+        distance: the largest difference of two elements.
+        losses: the step's losses.
+        all_elements: how many elements the state has.
+        all_tensors: how many tensors.
+    """
+
+    step: int
+    elements: int
+    tensors: int
+    distance: float
+    losses: tuple[float, float]
+    all_elements: int
+    all_tensors: int
+
+
+class Process:
+    """A worker under one profile; it ends when it is closed.
+
+    Args:
+        setting: what it trains.
+        profile: the profile.
+        folder: where it may write.
+    """
+
+    def __init__(self, setting: Setting, profile: Profile, folder: Path) -> None:
+        self._profile = profile
+        self._state = folder / f"{profile.name}.state"
+        self._errors = (folder / f"{profile.name}.errors").open("w+", encoding="utf-8")
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "offchain.replication.worker"],
+            env=make_environment(profile),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            text=True,
+        )
+        self._say(
+            encode(
+                Order(
+                    setting.program,
+                    setting.size,
+                    setting.seed,
+                    profile.threads,
+                    profile.parts,
+                    setting.arithmetic,
+                    str(self._state),
+                )
+            )
+        )
+
+    def begin(self) -> None:
+        """Let it make a step."""
+        self._say("\n")
+
+    def finish(self) -> tuple[list[Array], float]:
+        """Return the state after the step, and its loss.
+
+        Raises:
+            ReplicationError: the process has failed.
+        """
+        line = self._get(self._process.stdout).readline()
+        if not line:
+            self._fail()
+        answer: dict[str, Any] = json.loads(line)
+        data, tensors, at = self._state.read_bytes(), [], 0
+        for _, dtype, count in answer["tensors"]:
+            array = np.frombuffer(data, dtype, count, at)
+            tensors.append(array)
+            at += array.nbytes
+        return tensors, answer["loss"]
+
+    def close(self) -> None:
+        """End the process."""
+        self._process.kill()
+        self._process.communicate()
+        self._errors.close()
+
+    def _say(self, line: str) -> None:
+        stream = self._get(self._process.stdin)
+        try:
+            stream.write(line)
+            stream.flush()
+        except BrokenPipeError:
+            self._fail()
+
+    def _fail(self) -> None:
+        self._process.wait()
+        self._errors.seek(0)
+        *_, last = self._errors.read().splitlines() or ["it has said nothing"]
+        raise ReplicationError(self._profile.name, last)
+
+    @staticmethod
+    def _get(stream: IO[str] | None) -> IO[str]:
+        assert stream is not None
+        return stream
+
+
+@contextmanager
+def running(setting: Setting, profiles: Sequence[Profile]) -> Iterator[list[Process]]:
+    """Run a process under each profile."""
+    with tempfile.TemporaryDirectory(prefix="moot-") as directory, ExitStack() as stack:
+        processes = []
+        for place, profile in enumerate(profiles):
+            folder = Path(directory) / str(place)
+            folder.mkdir()
+            process = Process(setting, profile, folder)
+            stack.callback(process.close)
+            processes.append(process)
+        yield processes
+
+
+def compare(setting: Setting, first: Profile, second: Profile) -> Iterator[Step]:
+    """Train under two profiles and yield how far the states differ after every step.
+
+    Raises:
+        ReplicationError: a process fails.
+    """
+    with running(setting, (first, second)) as processes:
+        for step in range(setting.steps):
+            for process in processes:
+                process.begin()
+            (one, loss), (other, other_loss) = [process.finish() for process in processes]
+            yield _compare(step, one, other, (loss, other_loss))
+
+
+def _compare(
+    step: int, one: Sequence[Array], other: Sequence[Array], losses: tuple[float, float]
+) -> Step:
+    elements = tensors = 0
+    distance = 0.0
+    for a, b in zip(one, other, strict=True):
+        word = np.dtype(f"u{a.itemsize}")
+        differing = a.view(word) != b.view(word)
+        count = int(np.count_nonzero(differing))
+        if count:
+            elements, tensors = elements + count, tensors + 1
+            gap = np.abs(a[differing].astype(np.float64) - b[differing].astype(np.float64))
+            distance = max(distance, float(np.max(gap)))
+    everything = sum(array.size for array in one)
+    return Step(step, elements, tensors, distance, losses, everything, len(one))
