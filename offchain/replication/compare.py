@@ -1,6 +1,7 @@
 """The comparison of two processes that train the same recipe under two profiles."""
 
 import json
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -8,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 import numpy as np
 
@@ -38,7 +39,6 @@ class Step:
         elements: how many elements of the state differ.
         tensors: how many tensors have such an element.
         distance: the largest difference of two elements.
-        losses: the step's losses.
         all_elements: how many elements the state has.
         all_tensors: how many tensors.
     """
@@ -47,7 +47,6 @@ class Step:
     elements: int
     tensors: int
     distance: float
-    losses: tuple[float, float]
     all_elements: int
     all_tensors: int
 
@@ -59,12 +58,15 @@ class Process:
         setting: what it trains.
         profile: the profile.
         folder: where it may write.
+        start: the file of the state that it starts from; None for its recipe's own.
     """
 
-    def __init__(self, setting: Setting, profile: Profile, folder: Path) -> None:
+    def __init__(
+        self, setting: Setting, profile: Profile, folder: Path, start: Path | None
+    ) -> None:
         self._profile = profile
-        self._state = folder / f"{profile.name}.state"
-        self._errors = (folder / f"{profile.name}.errors").open("w+", encoding="utf-8")
+        self._state = folder / "state"
+        self._errors = (folder / "errors").open("w+", encoding="utf-8")
         self._process = subprocess.Popen(
             [sys.executable, "-m", "offchain.replication.worker"],
             env=make_environment(profile),
@@ -83,6 +85,7 @@ class Process:
                     profile.parts,
                     setting.arithmetic,
                     str(self._state),
+                    str(start) if start else None,
                 )
             )
         )
@@ -91,8 +94,8 @@ class Process:
         """Let it make a step."""
         self._say("\n")
 
-    def finish(self) -> tuple[list[Array], float]:
-        """Return the state after the step, and its loss.
+    def finish(self) -> list[Array]:
+        """Return the state that it has come to: the start at first, or that after the step.
 
         Raises:
             ReplicationError: the process has failed.
@@ -100,13 +103,17 @@ class Process:
         line = self._get(self._process.stdout).readline()
         if not line:
             self._fail()
-        answer: dict[str, Any] = json.loads(line)
         data, tensors, at = self._state.read_bytes(), [], 0
-        for _, dtype, count in answer["tensors"]:
+        for _, dtype, count in json.loads(line):
             array = np.frombuffer(data, dtype, count, at)
             tensors.append(array)
             at += array.nbytes
-        return tensors, answer["loss"]
+        return tensors
+
+    def keep_start(self) -> Path:
+        """Wait until it has said what it starts from, and return a file with a copy of that."""
+        self.finish()
+        return Path(shutil.copy(self._state, self._state.with_name("start")))
 
     def close(self) -> None:
         """End the process."""
@@ -136,14 +143,17 @@ class Process:
 
 @contextmanager
 def running(setting: Setting, profiles: Sequence[Profile]) -> Iterator[list[Process]]:
-    """Run a process under each profile."""
+    """Run a process under each profile, from the start of the first."""
     with tempfile.TemporaryDirectory(prefix="moot-") as directory, ExitStack() as stack:
-        processes = []
+        processes: list[Process] = []
+        start = None
         for place, profile in enumerate(profiles):
             folder = Path(directory) / str(place)
             folder.mkdir()
-            process = Process(setting, profile, folder)
+            process = Process(setting, profile, folder, start)
             stack.callback(process.close)
+            kept = process.keep_start()
+            start = start or kept
             processes.append(process)
         yield processes
 
@@ -158,13 +168,11 @@ def compare(setting: Setting, first: Profile, second: Profile) -> Iterator[Step]
         for step in range(setting.steps):
             for process in processes:
                 process.begin()
-            (one, loss), (other, other_loss) = [process.finish() for process in processes]
-            yield _compare(step, one, other, (loss, other_loss))
+            one, other = (process.finish() for process in processes)
+            yield _compare(step, one, other)
 
 
-def _compare(
-    step: int, one: Sequence[Array], other: Sequence[Array], losses: tuple[float, float]
-) -> Step:
+def _compare(step: int, one: Sequence[Array], other: Sequence[Array]) -> Step:
     elements = tensors = 0
     distance = 0.0
     for a, b in zip(one, other, strict=True):
@@ -176,4 +184,4 @@ def _compare(
             gap = np.abs(a[differing].astype(np.float64) - b[differing].astype(np.float64))
             distance = max(distance, float(np.max(gap)))
     everything = sum(array.size for array in one)
-    return Step(step, elements, tensors, distance, losses, everything, len(one))
+    return Step(step, elements, tensors, distance, everything, len(one))

