@@ -3,7 +3,6 @@
 import json
 import subprocess
 import sys
-from itertools import combinations
 
 import pytest
 
@@ -13,30 +12,27 @@ from offchain.replication.compare import Setting, compare
 from offchain.replication.profiles import PROFILES, find_profile, make_environment
 
 STEPS = 3
-PAIRS = list(combinations(PROFILES, 2))
 
-each_pair = pytest.mark.parametrize("pair", PAIRS, ids="-".join)
+each_other = pytest.mark.parametrize("other", [name for name in PROFILES if name != "native"])
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("arithmetic", ["exact", "ordered"])
-@each_pair
+@each_other
 @pytest.mark.parametrize("program", ["mlp", "gpt2", "cnn"])
-def test_no_bit_differs_in_an_arithmetic(
-    program: str, pair: tuple[str, str], arithmetic: str
-) -> None:
-    """Under any two profiles every state has the same bits."""
+def test_no_bit_differs_in_an_arithmetic(program: str, other: str, arithmetic: str) -> None:
+    """Under every profile every state has the same bits."""
     setting = Setting(program, steps=STEPS, arithmetic=arithmetic)
-    steps = list(compare(setting, *map(find_profile, pair)))
+    steps = list(compare(setting, PROFILES["native"], find_profile(other)))
     assert [step.elements for step in steps] == [0] * STEPS
     assert steps[-1].all_tensors > 1
 
 
 @pytest.mark.slow
-@each_pair
-def test_stock_torch_differs(pair: tuple[str, str]) -> None:
-    """The comparison is sharp: under any two profiles stock torch comes to other bits."""
-    steps = list(compare(Setting("gpt2", steps=STEPS), *map(find_profile, pair)))
+@each_other
+def test_stock_torch_differs(other: str) -> None:
+    """The comparison is sharp: under every profile stock torch comes to other bits."""
+    steps = list(compare(Setting("gpt2", steps=STEPS), PROFILES["native"], find_profile(other)))
     assert steps[-1].elements > 0
     assert steps[-1].distance > 0
 
