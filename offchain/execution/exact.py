@@ -84,8 +84,9 @@ def _multiply(a: Doubles, b: Doubles, widths: Doubles, init: Floats) -> Floats:
         total += a[:, first : first + _DEPTH] @ b[first : first + _DEPTH]
     heights = np.sqrt(np.einsum("mk,mk->m", a, a))
     # By Cauchy's inequality the products' magnitudes add up to at most the product of the norms,
-    # which themselves are off by less than one part in 2^30.
-    heights *= (min(steps, _DEPTH) + len(parts) + 4) * UNIT * (1 + 2.0**-30)
+    # each of which is a sum of as many squares, and off by no more than such a sum may be.
+    additions = min(steps, _DEPTH) + len(parts) + 4
+    heights *= additions * UNIT * (1 + 2.0**-30 + 2 * steps * UNIT)
     out: Floats = np.empty(init.shape, np.float32)
     doubtful = np.empty(init.shape, np.uint8)
     decide(total, heights, widths, init, out, doubtful)

@@ -27,7 +27,7 @@ from offchain.providers.store import Store
 from offchain.providers.task import Task
 
 NAMES = ("mlp", "cnn", "gpt2", "llama", "bert", "resnet")
-QUICK_NAMES = frozenset({"mlp", "cnn", "gpt2"})
+QUICK_NAMES = frozenset({"mlp", "gpt2"})
 
 
 def programs(*, quick: frozenset[str] = QUICK_NAMES) -> list[ParameterSet]:

@@ -31,7 +31,7 @@ from tests.end_to_end.courtroom import (
 SOMETHING_TAMPERED = sorted(set(CHEATS) - {"garbage-root", "silent", "false-flag"})
 QUICKEST = frozenset({"mlp"})
 DRAWS_PER_PROGRAM = 34
-QUICK_DRAWS = {"model": 10, "chain": 3}
+QUICK_DRAWS = {"model": 10, "chain": 2}
 """Draws that are not left to the long suite; on the chain the verifier is asked as well."""
 
 DRAWS = [
