@@ -12,7 +12,8 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-PAGES = (ROOT / "README.md", ROOT / "docs" / "arithmetic.md", ROOT / "docs" / "gas.md")
+NAMES = ("arithmetic", "gas", "replication")
+PAGES = (ROOT / "README.md", *(ROOT / "docs" / f"{name}.md" for name in NAMES))
 BLOCK = re.compile(r"(<!-- output of: (?P<command>.+?) -->\n```text\n).*?(```)", re.DOTALL)
 
 

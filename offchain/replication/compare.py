@@ -51,6 +51,27 @@ class Step:
     all_tensors: int
 
 
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """The comparison of two whole trainings.
+
+    Attributes:
+        differing_steps: after how many steps the states differed.
+        first_differing_step: the number of the first of them, if any.
+        last: the comparison after the last step.
+    """
+
+    differing_steps: int
+    first_differing_step: int | None
+    last: Step
+
+
+def summarize(steps: Sequence[Step]) -> Summary:
+    """Return the summary of one step or more."""
+    differing = [step.step for step in steps if step.elements]
+    return Summary(len(differing), min(differing, default=None), steps[-1])
+
+
 class Process:
     """A worker under one profile; it ends when it is closed.
 

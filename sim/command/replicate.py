@@ -10,7 +10,7 @@ from offchain.replication.profiles import PROFILES
 from sim.command import options
 
 if TYPE_CHECKING:
-    from offchain.replication.compare import Step
+    from offchain.replication.compare import Summary
 
 
 def _describe_profiles() -> str:
@@ -46,7 +46,7 @@ def replicate(
     step the two states are compared, element by element.
     """
     from offchain.arithmetic.table import find_arithmetic  # noqa: PLC0415 - only when it runs
-    from offchain.replication.compare import Setting, compare  # noqa: PLC0415 - imports torch
+    from offchain.replication.compare import Setting, compare, summarize  # noqa: PLC0415 - imports torch
     from offchain.replication.profiles import find_profile  # noqa: PLC0415 - likewise
 
     profiles = find_profile(trainer), find_profile(auditor)
@@ -59,7 +59,7 @@ def replicate(
             for step in compare(setting, *profiles):
                 done.append(step)
                 report(f"{name} {arithmetic}", len(done), steps)
-            found[name] = _summarize(done)
+            found[name] = _make_object(summarize(done))
     result = {
         "program": program,
         "size": size,
@@ -78,12 +78,12 @@ def replicate(
         _show(result)
 
 
-def _summarize(steps: "list[Step]") -> dict[str, Any]:
+def _make_object(summary: "Summary") -> dict[str, Any]:
     """Return the counts of a comparison: of the steps in all, of the rest after the last one."""
-    differing, last = [step.step for step in steps if step.elements], steps[-1]
+    last = summary.last
     return {
-        "differing_steps": len(differing),
-        "first_differing_step": min(differing, default=None),
+        "differing_steps": summary.differing_steps,
+        "first_differing_step": summary.first_differing_step,
         "differing_tensors": last.tensors,
         "tensors": last.all_tensors,
         "differing_elements": last.elements,
