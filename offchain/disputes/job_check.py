@@ -27,7 +27,7 @@ from offchain.disputes.openings import make_leaf
 from offchain.errors import MootError, ProgramError
 from offchain.programs.decoding import decode_program
 from offchain.programs.graph import Program, Slot
-from offchain.programs.semantics import get_fold
+from offchain.programs.semantics import finish
 from offchain.providers.behaviour import Behaviour
 from offchain.providers.run import Run
 from offchain.providers.store import Store
@@ -284,11 +284,9 @@ def _try_leaf(run: Run, operator: int, element: int) -> bool:
         read_node(task.commitment.encodings[operator]),
         leaf.evidence,
     )
-    if node.kind.folds:
-        computed = get_fold(task.program.arithmetic, node).finish(computed)
     output = encode_elements(run.outputs(0, [operator])[operator]).tobytes()
     claimed = int.from_bytes(output[element * width : (element + 1) * width], "little")
-    return computed == claimed
+    return finish(task.program.arithmetic, node, computed) == claimed
 
 
 def _check_clock(block_gas: int, job: Job, agreed: Agreement, answer_s: float) -> Finding:

@@ -11,7 +11,7 @@ from offchain.disputes.game import Game
 from offchain.disputes.openings import make_leaf
 from offchain.disputes.tournament import Ended
 from offchain.programs.graph import Kind
-from offchain.programs.semantics import get_fold
+from offchain.programs.semantics import finish
 from offchain.providers.run import Run
 
 _BEFORE_STEP = frozenset({Phase.HISTORY, Phase.INTERVAL})
@@ -94,15 +94,12 @@ def locate_scalar(facts: Facts, judge: Run, side: int) -> Located:
     """Return the scalar operation of a match that has come down to one, and what a side claims."""
     node = judge.task.program.nodes[facts.operator]
     leaf = make_leaf(judge, facts)
-    correct = leaf.result
-    if node.kind.folds:
-        correct = get_fold(judge.task.program.arithmetic, node).finish(correct)
     function = Function.FMA if node.kind is Kind.CONTRACT else node.function
     scalar = Scalar(
         function=function.name.lower(),
         operands=leaf.arguments,
         claimed=facts.bits[side],
-        correct=correct,
+        correct=finish(judge.task.program.arithmetic, node, leaf.result),
         width=node.dtype.width,
     )
     fold_index = facts.low if node.kind.folds else None

@@ -10,7 +10,7 @@ from offchain.programs.semantics import (
     Fetch,
     compute_initial,
     compute_step,
-    get_fold,
+    finish,
     is_matching,
     read,
     unravel,
@@ -58,7 +58,7 @@ def make_leaf(run: Run, facts: Facts) -> Leaf:
     else:
         place = (node, facts.element, facts.low, accumulator)
         result = compute_step(arithmetic, *place, facts.step, fetch)
-        shown = get_fold(arithmetic, node).finish(accumulator) if node.kind.folds else 0
+        shown = finish(arithmetic, node, accumulator)
         arguments = get_arguments(node, facts.element, facts.low, shown, result, fetch)
     before, proof = prove_before(run, facts) if Origin.STATE in origins else (ZERO, ())
     return Leaf(before, proof, b"".join(openings.values()), tuple(arguments), result)

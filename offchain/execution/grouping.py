@@ -61,11 +61,9 @@ def group(
         wanted: those whose outputs are wanted, whoever reads them.
         is_fusible: whether a reduction may be computed together with others.
     """
-    fusible = [
-        index
-        for index in needed
-        if program.nodes[index].kind is not Kind.REDUCE or is_fusible(program.nodes[index])
-    ]
+    reductions = [index for index in needed if program.nodes[index].kind is Kind.REDUCE]
+    alone = {index for index in reductions if not is_fusible(program.nodes[index])}
+    fusible = [index for index in needed if index not in alone]
     candidates = {index: _as_candidate(program.nodes[index]) for index in fusible}
     nodes = {index: node for index, node in candidates.items() if node is not None}
     readers: dict[int, list[int | None]] = {index: [] for index in needed}
@@ -81,7 +79,7 @@ def group(
             continue
         unit: Group | Vertical | Segmented | None = None
         early: Sequence[int] = ()
-        if program.nodes[index].kind is Kind.REDUCE and is_fusible(program.nodes[index]):
+        if program.nodes[index].kind is Kind.REDUCE and index not in alone:
             unit = _find_reduction(program, index, readers[index])
         if unit is None and index in nodes:
             unit, early = _find_group(program, nodes, index, done)

@@ -78,10 +78,14 @@ def encode_layout(program: Program) -> bytes:
     return b"".join(parts)
 
 
+def encode_name(arithmetic: Arithmetic) -> bytes:
+    """Return the name and the version of an arithmetic; nothing for `ordered` 1, the first one."""
+    return b"" if arithmetic == ORDERED else str(arithmetic).encode()
+
+
 def encode_first_line(arithmetic: Arithmetic) -> bytes:
     """Return the first line of a file of a program of an arithmetic, its end included."""
-    named = "" if arithmetic is ORDERED else f" {arithmetic}"
-    return f"moot program 1{named}\n".encode()
+    return b" ".join(filter(None, (b"moot program 1", encode_name(arithmetic)))) + b"\n"
 
 
 def encode_program(program: Program) -> bytes:

@@ -11,11 +11,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from offchain.arithmetic.base import Arithmetic
-from offchain.arithmetic.ordered import ORDERED
 from offchain.commitments.keccak import keccak256
 from offchain.commitments.tags import Tag
 from offchain.commitments.tree import Digest, Tree
-from offchain.programs.encoding import encode_layout, encode_node
+from offchain.programs.encoding import encode_layout, encode_name, encode_node
 from offchain.programs.graph import Program
 
 
@@ -60,12 +59,12 @@ class ProgramTree:
     def header(self) -> ProgramHeader:
         """The commitment's parts."""
         arithmetic = self.program.arithmetic
-        named = b"" if arithmetic is ORDERED else str(arithmetic).encode()
+        layout = encode_layout(self.program) + encode_name(arithmetic)
         return ProgramHeader(
             arithmetic=arithmetic,
             operators=len(self.program.nodes),
             state_slots=len(self.program.state),
             batch_slots=len(self.program.batch),
-            layout=keccak256(bytes([Tag.LAYOUT]) + encode_layout(self.program) + named),
+            layout=keccak256(bytes([Tag.LAYOUT]) + layout),
             top=self.tree.top,
         )

@@ -59,6 +59,11 @@ def get_fold(arithmetic: Arithmetic, node: Node) -> Fold:
     return arithmetic.find_fold(node.function, node.dtype)
 
 
+def finish(arithmetic: Arithmetic, node: Node, accumulator: int) -> int:
+    """Return the bits of an element, given what its last step has left."""
+    return get_fold(arithmetic, node).finish(accumulator) if node.kind.folds else accumulator
+
+
 def compute_initial(arithmetic: Arithmetic, node: Node, element: int, fetch: Fetch) -> int:
     """Return a fold's accumulator before its first step."""
     variables = unravel(element, node.shape) + [0] * len(node.fold_shape)
@@ -101,7 +106,7 @@ def compute_element(
     if not node.kind.folds:
         return compute_step(arithmetic, node, element, 0, 0, step, fetch)
     *_, last = compute_partials(arithmetic, node, element, step, fetch)
-    return get_fold(arithmetic, node).finish(last)
+    return finish(arithmetic, node, last)
 
 
 def compute_partials(
