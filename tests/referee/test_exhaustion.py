@@ -133,14 +133,10 @@ SCENES = {
     "sparse checkpoints, the last": Scene([Lie(step=11, element=1)], size=SPARSE, seat=1),
     "tensors of many chunks": Scene([LATER], clock=2, size=WIDE),
     "swarm": Scene(SWARM),
-    "swarm that comes late": Scene(SWARM, late=1, seat=1),
     "new claim that comes late": Scene([EARLY, LATER], late=1),
     "three claims": Scene([EARLY, LATER], clock=2, seat=1),
     "three claims, two wrong in one place": Scene([LATER, ELSEWHERE], clock=2, seat=2),
     "bounded verifier": Scene(SWARM, clock=2, leaf_mode=LeafMode.OPERATOR),
-    "swarm against itself before the verifier": Scene(
-        [LATER, LATER, EARLY], leaf_mode=LeafMode.OPERATOR, seat=3, faces=1
-    ),
     "silent verifier": Scene(SWARM, leaf_mode=LeafMode.OPERATOR, is_silent=True),
     "silent verifier of liars": Scene(
         [EARLY, LATER], leaf_mode=LeafMode.OPERATOR, seat=1, faces=1, is_silent=True
@@ -164,6 +160,7 @@ LONG_SCENES = {
         [LATER, LATER, EARLY], leaf_mode=LeafMode.OPERATOR, seat=3
     ),
     "swarm": Scene(SWARM, clock=3, increment=2),
+    "swarm that comes late": Scene(SWARM, late=1, seat=1),
     "swarm under censorship": Scene(SWARM, clock=2, increment=2, censored=1),
     "three claims, one of two": Scene([EARLY, LATER, LATER], faces=2),
     "three claims and a late one": Scene([EARLY, LATER, LATER], late=1, seat=1, faces=1),

@@ -7,7 +7,7 @@ import platform
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
 
@@ -22,6 +22,7 @@ from offchain.execution.kernels.machine import (
     WIDTH_VARIABLE,
     WIDTHS_BITS,
     compute_width_bits,
+    get_features,
     narrow_features,
 )
 from offchain.execution.kernels.threads import (
@@ -356,7 +357,15 @@ def test_numbers_of_threads_that_make_no_sense_are_refused() -> None:
     assert get_threads() == before
 
 
-def test_processors_agree() -> None:
+@pytest.mark.parametrize(
+    "widths",
+    [
+        pytest.param(WIDTHS_BITS, marks=pytest.mark.slow),
+        (compute_width_bits(None, get_features()), min(WIDTHS_BITS)),
+    ],
+    ids=["all", "usual and least"],
+)
+def test_processors_agree(widths: Sequence[int]) -> None:
     """Code for vectors of any width, and for processors with no wider ones, gives the same bits."""
     digests = [
         subprocess.run(  # noqa: S603 - the code is above
@@ -365,7 +374,7 @@ def test_processors_agree() -> None:
             capture_output=True,
             env=os.environ | {WIDTH_VARIABLE: str(bits)},
         ).stdout
-        for bits in WIDTHS_BITS
+        for bits in widths
     ]
     assert len(digests[0]) == 65
     assert len(set(digests)) == 1
