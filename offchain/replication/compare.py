@@ -5,18 +5,18 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import numpy as np
 
 from offchain.commitments.tensors import Array
 from offchain.errors import ReplicationError
+from offchain.replication.orders import Method, Order, encode
 from offchain.replication.profiles import Profile, make_environment
-from offchain.replication.worker import Order, encode
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,11 +80,21 @@ class Process:
         profile: the profile.
         folder: where it may write.
         start: the file of the state that it starts from; None for its recipe's own.
+        method: how torch trains; None for its own way.
+
+    Attributes:
+        report: what it has said of its last step.
     """
 
     def __init__(
-        self, setting: Setting, profile: Profile, folder: Path, start: Path | None
+        self,
+        setting: Setting,
+        profile: Profile,
+        folder: Path,
+        start: Path | None,
+        method: Method | None = None,
     ) -> None:
+        self.report: Mapping[str, Any] = {}
         self._profile = profile
         self._state = folder / "state"
         self._errors = (folder / "errors").open("w+", encoding="utf-8")
@@ -107,6 +117,7 @@ class Process:
                     setting.arithmetic,
                     str(self._state),
                     str(start) if start else None,
+                    method,
                 )
             )
         )
@@ -124,8 +135,10 @@ class Process:
         line = self._get(self._process.stdout).readline()
         if not line:
             self._fail()
+        answer = json.loads(line)
+        self.report = answer["report"]
         data, tensors, at = self._state.read_bytes(), [], 0
-        for _, dtype, count in json.loads(line):
+        for _, dtype, count in answer["tensors"]:
             array = np.frombuffer(data, dtype, count, at)
             tensors.append(array)
             at += array.nbytes

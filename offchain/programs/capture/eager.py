@@ -100,13 +100,18 @@ class EagerRun:
         self, batch: Sequence[torch.Tensor], drawn: Mapping[int, Drawn]
     ) -> dict[str, torch.Tensor]:
         """Run one step, and return the new state, the outputs and the gradients by name."""
+        results = self.advance(batch, drawn)
+        return self.get_state() | results
+
+    def advance(
+        self, batch: Sequence[torch.Tensor], drawn: Mapping[int, Drawn]
+    ) -> dict[str, torch.Tensor]:
+        """Run one step, and return the outputs and the gradients by name."""
         copies = [tensor.clone() for tensor in batch]  # which the model may write to
         with Prompter(drawn):
             if isinstance(self._recipe, InferenceRecipe):
-                results = self._infer(self._recipe, copies)
-            else:
-                results = self._learn(self._recipe, copies)
-        return self.get_state() | results
+                return self._infer(self._recipe, copies)
+            return self._learn(self._recipe, copies)
 
     @staticmethod
     def _infer(recipe: InferenceRecipe, batch: Sequence[torch.Tensor]) -> dict[str, torch.Tensor]:
@@ -140,7 +145,7 @@ class EagerRun:
 
     def _update(self, recipe: TrainingRecipe, gradients: Tensors) -> None:
         """Make the optimizer's step."""
-        new = optimize(recipe, self.get_state(), gradients)
+        new = optimize(recipe, name_tensors(recipe.model) | self._optimizer, gradients)
         for name, parameter in recipe.model.named_parameters():
             if f"parameter.{name}" in new:
                 parameter.copy_(new[f"parameter.{name}"])
