@@ -19,6 +19,7 @@
     │   ├── TransactionLost         the node took the transaction, but it is in no block
     │   └── Reverted                the contract rejected the call
     ├── ReplicationError            a process that trains under a profile failed
+    ├── LogError                    a log of roundings is not that of the step
     ├── RefereeError                the Python model of the referee rejected the call
     └── VerifierError               the bounded verifier gives no verdict
         ├── CostBoundExceeded       an operator costs more than the job allows
@@ -270,6 +271,10 @@ class ReplicationError(MootError):
         super().__init__(f"the process of profile {profile} ended: {problem}")
         self.profile = profile
         self.problem = problem
+
+
+class LogError(MootError):
+    """A log of roundings is malformed, or not that of the step."""
 
 
 class VerifierError(MootError):

@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 from typing import IO, Any
 
@@ -147,7 +148,12 @@ class Process:
     def keep_start(self) -> Path:
         """Wait until it has said what it starts from, and return a file with a copy of that."""
         self.finish()
-        return Path(shutil.copy(self._state, self._state.with_name("start")))
+        return Path(shutil.copy(self._state, self.start))
+
+    @property
+    def start(self) -> Path:
+        """The file with the copy that `keep_start` has made."""
+        return self._state.with_name("start")
 
     def close(self) -> None:
         """End the process."""
@@ -176,15 +182,17 @@ class Process:
 
 
 @contextmanager
-def running(setting: Setting, profiles: Sequence[Profile]) -> Iterator[list[Process]]:
-    """Run a process under each profile, from the start of the first."""
+def running(
+    setting: Setting, profiles: Sequence[Profile], methods: Sequence[Method | None] = ()
+) -> Iterator[list[Process]]:
+    """Run a process under each profile, by its method if any, from the start of the first."""
     with tempfile.TemporaryDirectory(prefix="moot-") as directory, ExitStack() as stack:
         processes: list[Process] = []
         start = None
-        for place, profile in enumerate(profiles):
+        for place, (profile, method) in enumerate(zip_longest(profiles, methods)):
             folder = Path(directory) / str(place)
             folder.mkdir()
-            process = Process(setting, profile, folder, start)
+            process = Process(setting, profile, folder, start, method)
             stack.callback(process.close)
             kept = process.keep_start()
             start = start or kept

@@ -1,7 +1,7 @@
 """Orders: what a worker is told to train, and what it answers after each step."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from offchain.commitments.tensors import Array
+from offchain.programs.recipe import Recipe
 
 State = Mapping[str, Array]
 """The tensors of a state by their names."""
@@ -56,6 +57,10 @@ class Answer:
 
     state: State
     report: Mapping[str, Any] = field(default_factory=dict)
+
+
+Train = Callable[[Recipe, Order], Iterator[Answer]]
+"""A way of training: it yields the start, and the state after each step."""
 
 
 def encode(order: Order) -> str:

@@ -8,7 +8,7 @@ with one line: the names, types and sizes of the tensors, and a report.
 
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
 
@@ -21,11 +21,9 @@ from offchain.programs.capture.eager import EagerRun
 from offchain.programs.load import load_recipe
 from offchain.programs.recipe import Recipe, get_batch
 from offchain.programs.tracing import get_initial_state, name_tensors
-from offchain.replication.orders import Answer, Order, choose_start, decode
+from offchain.replication.methods import find_method
+from offchain.replication.orders import Answer, Order, Train, choose_start, decode
 from offchain.replication.splitting import Splitting
-
-Train = Callable[[Recipe, Order], Iterator[Answer]]
-"""Yields the start, and the state after each step."""
 
 
 def main() -> None:
@@ -42,6 +40,8 @@ def main() -> None:
 
 def _find_training(order: Order) -> Train:
     """Return the way of training that an order asks for."""
+    if order.method is not None:
+        return find_method(order.method.name)
     return _train_by_torch if order.arithmetic is None else _train_by_executor
 
 

@@ -107,11 +107,30 @@ class EagerRun:
         self, batch: Sequence[torch.Tensor], drawn: Mapping[int, Drawn]
     ) -> dict[str, torch.Tensor]:
         """Run one step, and return the outputs and the gradients by name."""
+        new, results = self.compute(batch, drawn)
+        self.update(new)
+        return results
+
+    def compute(
+        self, batch: Sequence[torch.Tensor], drawn: Mapping[int, Drawn]
+    ) -> tuple[dict[str, torch.Tensor], dict[str, torch.Tensor]]:
+        """Return what a step makes of parameters and the optimizer's state, and its results.
+
+        Of the run's own state only the buffers change, as the model has them do.
+        """
         copies = [tensor.clone() for tensor in batch]  # which the model may write to
         with Prompter(drawn):
             if isinstance(self._recipe, InferenceRecipe):
-                return self._infer(self._recipe, copies)
+                return {}, self._infer(self._recipe, copies)
             return self._learn(self._recipe, copies)
+
+    def update(self, new: Tensors) -> None:
+        """Take over what a step has made of parameters and the optimizer's state."""
+        with torch.no_grad():
+            for name, parameter in self._recipe.model.named_parameters():
+                if f"parameter.{name}" in new:
+                    parameter.copy_(new[f"parameter.{name}"])
+        self._optimizer |= {k: new[k].clone() for k in self._optimizer if k in new}
 
     @staticmethod
     def _infer(recipe: InferenceRecipe, batch: Sequence[torch.Tensor]) -> dict[str, torch.Tensor]:
@@ -122,7 +141,7 @@ class EagerRun:
 
     def _learn(
         self, recipe: TrainingRecipe, batch: Sequence[torch.Tensor]
-    ) -> dict[str, torch.Tensor]:
+    ) -> tuple[dict[str, torch.Tensor], dict[str, torch.Tensor]]:
         count = count_batches(recipe)
         size = len(batch) // count
         losses = []
@@ -139,17 +158,10 @@ class EagerRun:
             if parameter.grad is not None
         }
         with torch.no_grad():
-            self._update(recipe, gradients)
+            state = name_tensors(recipe.model) | self._optimizer
+            new = optimize(recipe, state, gradients)
         named = {f"gradient.{name}": tensor for name, tensor in gradients.items()}
-        return {"output.loss": torch.stack(losses).mean(), **named}
-
-    def _update(self, recipe: TrainingRecipe, gradients: Tensors) -> None:
-        """Make the optimizer's step."""
-        new = optimize(recipe, name_tensors(recipe.model) | self._optimizer, gradients)
-        for name, parameter in recipe.model.named_parameters():
-            if f"parameter.{name}" in new:
-                parameter.copy_(new[f"parameter.{name}"])
-        self._optimizer |= {k: new[k].clone() for k in self._optimizer if k in new}
+        return new, {"output.loss": torch.stack(losses).mean(), **named}
 
 
 def move_weights(model: torch.nn.Module, generator: torch.Generator, amount: float) -> None:

@@ -1,0 +1,17 @@
+"""The methods by which torch's own kernels come to the same bits on unlike hardware, by name."""
+
+from collections.abc import Mapping
+
+from offchain.errors import UsageError
+from offchain.replication.orders import Train
+from offchain.replication.published import training as published
+
+METHODS: Mapping[str, Train] = {published.METHOD: published.train}
+"""How a worker trains by each method."""
+
+
+def find_method(name: str) -> Train:
+    """Return how a worker trains by a method; `UsageError` for an unknown one."""
+    if name not in METHODS:
+        raise UsageError.unknown("method", name, METHODS)
+    return METHODS[name]
