@@ -16,6 +16,7 @@ import torch
 
 from offchain.arithmetic.table import find_arithmetic
 from offchain.execution.executor import Executor
+from offchain.execution.kernels.threads import set_threads
 from offchain.programs.capture import capture
 from offchain.programs.capture.eager import EagerRun
 from offchain.programs.load import load_recipe
@@ -30,6 +31,7 @@ def main() -> None:
     """Train as long as there are lines."""
     order = decode(sys.stdin.readline())
     torch.set_num_threads(order.threads)
+    set_threads(order.threads)
     torch.manual_seed(order.seed)
     recipe = load_recipe(order.program, size=order.size, seed=order.seed)
     answers = _find_training(order)(recipe, order)

@@ -160,6 +160,20 @@ def test_just_above_powers_of_ten_nothing_is_logged_below_32_bits(
     assert bool((codes != logs.UNLOGGED).any())
 
 
+SPECIALS = (0.0, -0.0, math.inf, -math.inf, math.nan, 5e-324, 2.0**-126, 2.0**-150, 1e39, 1e300)
+
+
+@given(st.lists(st.one_of(DOUBLES, near_middles().map(lambda pair: pair[0])), max_size=40), BITS)
+def test_the_kernel_does_what_is_defined(values: list[float], bits: int) -> None:
+    """Rounding and codes of the kernel are those of the definitions, bit for bit."""
+    tensor = torch.tensor([*values, *SPECIALS], dtype=torch.float64)
+    for threshold in (thresholds.Thresholds(bits).find("any"), 0.3 * thresholds.get_grid(bits)):
+        rounded, codes = parties.round_and_classify(tensor, bits, threshold)
+        defined = round_to_bits(tensor, bits)
+        assert rounded.numpy().tobytes() == defined.numpy().tobytes()
+        assert codes.tolist() == parties.classify(tensor, defined, threshold).tolist()
+
+
 def test_shares_that_are_logged() -> None:
     """At 32 bits and the usual pivot half of [1, 2) is logged, and more of what is larger."""
     generator = torch.Generator().manual_seed(1)

@@ -4,6 +4,7 @@ The model's own outputs are rounded too. What is not, as published: the gradient
 what is computed between modules.
 """
 
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol
@@ -99,7 +100,10 @@ def rounding(model: torch.nn.Module, forward: Rounder, backward: Rounder) -> Ite
     if "" not in leaves:
         handles.append(model.register_forward_hook(round_forward(OUTPUT)))
     try:
-        yield
+        with warnings.catch_warnings():
+            # A module may have no input with a gradient; then there is nothing to round.
+            warnings.filterwarnings("ignore", "Full backward hook is firing")
+            yield
     finally:
         for handle in handles:
             handle.remove()

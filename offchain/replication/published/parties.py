@@ -6,6 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from offchain.execution.kernels.roundings import round_and_mark
 from offchain.replication.published.logs import (
     DOWN,
     STREAMS,
@@ -16,8 +17,16 @@ from offchain.replication.published.logs import (
     StepLog,
     Unpacker,
 )
-from offchain.replication.published.rounding import round_to_bits, step
+from offchain.replication.published.rounding import step
 from offchain.replication.published.thresholds import Thresholds, is_logged
+
+
+def round_and_classify(values: Tensor, bits: int, threshold: float) -> tuple[Tensor, Tensor]:
+    """Return values rounded by `round_to_bits`, and their codes by `classify`, in one pass."""
+    flat = values.contiguous().view(-1).numpy()
+    results = round_and_mark(flat, bits, threshold)
+    rounded, codes = (torch.from_numpy(result).view(values.shape) for result in results)
+    return rounded, codes
 
 
 def classify(values: Tensor, rounded: Tensor, threshold: float) -> Tensor:
@@ -53,8 +62,8 @@ class Stream:
     def round(self, values: Tensor, layer: str) -> Tensor:
         """Return binary64 values of a layer, rounded."""
         values = values.detach()
-        rounded = round_to_bits(values, self._thresholds.bits)
-        codes = classify(values, rounded, self._thresholds.find(layer))
+        bits, threshold = self._thresholds.bits, self._thresholds.find(layer)
+        rounded, codes = round_and_classify(values, bits, threshold)
         self.elements += codes.numel()
         self.logged += codes.numel() - int(torch.count_nonzero(codes == UNLOGGED))
         followed = self._follow(codes)
@@ -64,7 +73,7 @@ class Stream:
         if count:
             self.corrected += count
             upwards = followed[turned] == UP
-            rounded[turned] = step(rounded[turned], self._thresholds.bits, upwards=upwards)
+            rounded[turned] = step(rounded[turned], bits, upwards=upwards)
         return rounded
 
     def _follow(self, codes: Tensor) -> Tensor:
