@@ -4,10 +4,11 @@ from collections.abc import Mapping
 
 from offchain.arithmetic.base import Arithmetic
 from offchain.arithmetic.exact import EXACT
+from offchain.arithmetic.logged import LOGGED
 from offchain.arithmetic.ordered import ORDERED
 from offchain.errors import UsageError
 
-_ROWS = (ORDERED, EXACT)
+_ROWS = (ORDERED, EXACT, LOGGED)
 
 ARITHMETICS: Mapping[str, Arithmetic] = {row.name: row for row in _ROWS}
 """Every arithmetic that programs may carry, by its name."""

@@ -24,6 +24,9 @@ class Tag(IntEnum):
     LAYOUT = 0x10
     CLAIM = 0x11
     POSITION = 0x12
+    LOG_ENTRIES = 0x13
+    LOG_NODE = 0x14
+    LOG_ROOT = 0x15
 
 
 CHUNK_BYTES = 256

@@ -5,9 +5,11 @@ from dataclasses import dataclass
 
 from offchain.arithmetic.base import Arithmetic
 from offchain.arithmetic.exact import EXACT
+from offchain.arithmetic.logged import LOGGED
 from offchain.arithmetic.ordered import ORDERED
 from offchain.commitments.tensors import Array
 from offchain.execution import exact
+from offchain.execution.logged import plans as logged
 from offchain.execution.partials import list_partials
 from offchain.execution.plans import Plan, plan_node
 from offchain.programs.graph import Node
@@ -19,7 +21,7 @@ class Engine:
 
     Attributes:
         plan: returns the plan of a legal node by itself.
-        is_fusible: whether a reduction may be computed in one kernel with its neighbours.
+        is_fusible: whether an operator may be computed in one kernel with its neighbours.
         list_partials: returns the accumulators of one element of a fold, given the node, the
             element, and the tensors that the node reads: see `partials.py`.
     """
@@ -32,6 +34,7 @@ class Engine:
 _ENGINES: Mapping[str, Engine] = {
     ORDERED.name: Engine(plan_node, lambda _: True, list_partials),
     EXACT.name: Engine(exact.plan_exact, exact.is_fusible, exact.list_partials),
+    LOGGED.name: Engine(logged.plan_logged, logged.is_fusible, exact.list_partials),
 }
 
 

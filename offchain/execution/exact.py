@@ -16,7 +16,7 @@ from offchain.arithmetic.exact import EXACT, is_sum, sums
 from offchain.commitments.tensors import Array, encode_elements
 from offchain.execution.accesses import iterate_slabs, project, restrict
 from offchain.execution.contractions import Contraction
-from offchain.execution.folds import Reduction
+from offchain.execution.folds import Fold, Reduction
 from offchain.execution.gathers import read_integers
 from offchain.execution.indexing import Integers, open_grid
 from offchain.execution.kernels.exact_sums import (
@@ -52,8 +52,8 @@ def plan_exact(node: Node) -> Plan:
 
 
 def is_fusible(node: Node) -> bool:
-    """Whether a reduction may be computed in a kernel that rounds after every step."""
-    return not is_sum(node.function, node.dtype)
+    """Whether an operator may be computed in a kernel that rounds after every step."""
+    return node.kind is not Kind.REDUCE or not is_sum(node.function, node.dtype)
 
 
 @np.errstate(all="ignore")
@@ -97,7 +97,7 @@ def _multiply(a: Doubles, b: Doubles, widths: Doubles, init: Floats) -> Floats:
         for place in np.flatnonzero(left):
             m, n = divmod(int(places[place]), out.shape[1])
             row, column = a[m].astype(np.float32), b[:, n].astype(np.float32)
-            settled[place] = _add(init[m, n], zip(row, column, strict=True))
+            settled[place] = add_terms(init[m, n], zip(row, column, strict=True))
         out.reshape(-1)[places] = settled
     return out
 
@@ -109,7 +109,7 @@ def _fold_rows(matrix: Array, init: Array) -> Floats:
     out, left = np.empty(len(x), np.float32), np.empty(len(x), np.uint8)
     sum_rows(x, start, out, left)
     for row in np.flatnonzero(left):
-        out[row] = _add(start[row], zip(x[row], strict=True))
+        out[row] = add_terms(start[row], zip(x[row], strict=True))
     return out
 
 
@@ -121,17 +121,21 @@ def _scatter_rows(buffer: Array, rows: Integers, matrix: Array) -> None:
     scatter_sums(rows, addends, out, left)
     for row, column in np.argwhere(left):
         terms = addends[rows == row, column]
-        out[row, column] = _add(out[row, column], zip(terms, strict=True))
+        out[row, column] = add_terms(out[row, column], zip(terms, strict=True))
 
 
-class _ComparedScatter:
+class ComparedScatter:
     """The plan of any scatter that adds up: every fold step is compared with every element.
 
     A step that does not land on an element adds -0 to it, which changes no sum.
+
+    Args:
+        node: a scatter node with a positive number of elements and of fold steps.
+        fold: folds rows.
     """
 
-    def __init__(self, node: Node) -> None:
-        self._node = node
+    def __init__(self, node: Node, fold: Fold) -> None:
+        self._node, self._fold = node, fold
         ranges = [range(size) for size in node.shape + node.fold_shape]
         order, limit = range(len(node.shape)), _BLOCK_ELEMENTS
         self._slabs = list(iterate_slabs(ranges, order, lambda r: prod(map(len, r)), limit))
@@ -144,7 +148,7 @@ class _ComparedScatter:
         for ranges in self._slabs:
             part = tuple(slice(r.start, r.stop) for r in ranges[:rank])
             terms = self._read(flats, ranges).reshape(-1, node.fold_length)
-            folded = _fold_rows(terms, starts[part].reshape(-1))
+            folded = self._fold(terms, starts[part].reshape(-1))
             out[part] = folded.reshape(starts[part].shape)
         return out
 
@@ -160,7 +164,7 @@ class _ComparedScatter:
         return np.where(is_matching, reader.read(flat), np.float32(-0.0))
 
 
-def _add(initial: np.float32, terms: Iterable[tuple[np.float32, ...]]) -> np.float32:
+def add_terms(initial: np.float32, terms: Iterable[tuple[np.float32, ...]]) -> np.float32:
     """Return a sum of numbers or of products by its definition."""
     accumulator = sums.begin(_get_bits(initial))
     for values in terms:
@@ -200,7 +204,11 @@ def _plan_reduction(node: Node) -> Plan:
 
 
 def _plan_scatter(node: Node) -> Plan:
-    return _ComparedScatter(node) if depends_on_named(node) else Scatter(node, _scatter_rows)
+    return (
+        ComparedScatter(node, _fold_rows)
+        if depends_on_named(node)
+        else Scatter(node, _scatter_rows)
+    )
 
 
 _PLANS: Mapping[Kind, Callable[[Node], Plan]] = {

@@ -11,6 +11,7 @@ from offchain.arithmetic.functions import DType
 from offchain.commitments.tensors import NUMPY_TYPES, Array
 from offchain.errors import ProgramError
 from offchain.execution.kernels.threads import get_threads, set_threads
+from offchain.execution.logged.journals import Journal
 from offchain.execution.memory import check_memory
 from offchain.execution.preparation import Preparation, Ready
 from offchain.execution.schedule import find_ancestors
@@ -54,6 +55,7 @@ class Executor:
         step: int,
         observe: Observe | None = None,
         patch: Patch | None = None,
+        journal: Journal | None = None,
     ) -> list[Array]:
         """Run one step.
 
@@ -63,6 +65,7 @@ class Executor:
             step: number of the step, which random operators depend on.
             observe: is shown the output of every operator, in order.
             patch: replaces outputs before they are observed and read.
+            journal: reads or writes the step's log, if the arithmetic has logs.
 
         Returns:
             The tensors of the next state.
@@ -74,7 +77,7 @@ class Executor:
         """
         is_seen, sinks = observe is not None or patch is not None, self._prepared.sinks
         ready = self._prepared.separate if is_seen else self._prepared.fused
-        outputs = self._execute(ready, state, batch, step, sinks, observe, patch)
+        outputs = self._execute(ready, state, batch, step, sinks, observe, patch, journal)
         return [outputs[index] for index in sinks]
 
     @standard_environment()
@@ -84,6 +87,7 @@ class Executor:
         batch: Sequence[Array],
         step: int,
         watch: Watch | None = None,
+        journal: Journal | None = None,
     ) -> None:
         """Run one step, and replace the tensors of `state` by those of the next state.
 
@@ -93,7 +97,7 @@ class Executor:
         Arguments and errors are those of `run`; `watch` is told how long everything takes.
         """
         ready, sinks = self._prepared.replacing, self._prepared.sinks
-        outputs = self._execute(ready, state, batch, step, sinks, None, None, state, watch)
+        outputs = self._execute(ready, state, batch, step, sinks, None, None, journal, state, watch)
         state.extend(outputs[index] for index in sinks)
 
     @standard_environment()
@@ -104,6 +108,7 @@ class Executor:
         step: int,
         wanted: Collection[int],
         patch: Patch | None = None,
+        journal: Journal | None = None,
     ) -> dict[int, Array]:
         """Return the outputs of some operators, by running those on which they depend.
 
@@ -111,7 +116,7 @@ class Executor:
         """
         needed = find_ancestors(self.program, wanted)
         ready = self._prepared.prepare(needed, wanted, is_fused=patch is None)
-        return self._execute(ready, state, batch, step, wanted, None, patch)
+        return self._execute(ready, state, batch, step, wanted, None, patch, journal)
 
     def _execute(
         self,
@@ -122,6 +127,7 @@ class Executor:
         wanted: Collection[int],
         observe: Observe | None,
         patch: Patch | None,
+        journal: Journal | None,
         given: list[Array] | None = None,
         watch: Watch | None = None,
     ) -> dict[int, Array]:
@@ -141,7 +147,7 @@ class Executor:
             for task, dead_slots, operands, run in ready.jobs:
                 flats = [pools[operand.origin].get(operand.reference) for operand in operands]
                 begun = time.perf_counter()
-                outputs = run(flats, step)
+                outputs = run(flats, step, journal)
                 require_standard()
                 if watch is not None:
                     watch(task.members, time.perf_counter() - begun)

@@ -59,10 +59,9 @@ def group(
         program: the program.
         needed: indices of the operators, ascending.
         wanted: those whose outputs are wanted, whoever reads them.
-        is_fusible: whether a reduction may be computed together with others.
+        is_fusible: whether an operator may be computed together with others.
     """
-    reductions = [index for index in needed if program.nodes[index].kind is Kind.REDUCE]
-    alone = {index for index in reductions if not is_fusible(program.nodes[index])}
+    alone = {index for index in needed if not is_fusible(program.nodes[index])}
     fusible = [index for index in needed if index not in alone]
     candidates = {index: _as_candidate(program.nodes[index]) for index in fusible}
     nodes = {index: node for index, node in candidates.items() if node is not None}

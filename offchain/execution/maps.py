@@ -9,7 +9,7 @@ from offchain.commitments.tensors import NUMPY_TYPES, Array
 from offchain.execution.accesses import Sizes, Strided, row_major
 from offchain.execution.kernels import buffers
 from offchain.execution.kernels.threads import share
-from offchain.execution.scalars import get_function
+from offchain.execution.scalars import Apply, get_function
 from offchain.execution.views import Reader, view
 from offchain.programs.graph import Node, Operand, Origin
 
@@ -32,11 +32,12 @@ class Map:
 
     Args:
         node: a map node with a positive number of elements.
+        apply: the function on arrays; the arithmetic's if None.
     """
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: Node, apply: Apply | None = None) -> None:
         types = [operand.dtype for operand in node.operands]
-        self._apply = get_function(node.function, types, node.dtype)
+        self._apply = apply or get_function(node.function, types, node.dtype)
         self._shape, self._dtype = node.shape, NUMPY_TYPES[node.dtype]
         self._readers = [Reader(operand, node.shape) for operand in node.operands]
         layouts = [row_major(node.shape), *(r.strided.strides for r in self._readers)]

@@ -1,15 +1,18 @@
 """The plans of a program's operators and regions, made once for all who run the program."""
 
 from collections.abc import Callable, Collection, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import NamedTuple
 
 from offchain.arithmetic.environment import standard_environment
 from offchain.commitments.tensors import Array
 from offchain.execution.engines import get_engine
 from offchain.execution.grouping import Unit, group
+from offchain.execution.logged.journals import Journal
+from offchain.execution.logged.plans import Journaled
 from offchain.execution.memory import estimate_peak
 from offchain.execution.order import find_last_reads, reorder
+from offchain.execution.plans import Plan
 from offchain.execution.regions import FusedRegion
 from offchain.execution.roles import Group
 from offchain.execution.schedule import Task, find_ancestors, schedule
@@ -20,15 +23,16 @@ from offchain.programs.legality import check_program
 
 
 class Job(NamedTuple):
-    """A task ready to run: its operands, and (tensors, step) -> the outputs of `task.kept`.
+    """A task ready to run: its operands, and (tensors, step, journal) -> outputs of `task.kept`.
 
-    Nobody reads `dead_slots` of the state after it, and the run may let them die.
+    Nobody reads `dead_slots` of the state after it, and the run may let them die. The journal is
+    what a log of roundings is read from, or written to; None where there is no log.
     """
 
     task: Task
     dead_slots: Sequence[int]
     operands: tuple[Operand, ...]
-    run: Callable[[Sequence[Array | None], int], Sequence[Array]]
+    run: Callable[[Sequence[Array | None], int, Journal | None], Sequence[Array]]
 
 
 class Ready(NamedTuple):
@@ -94,9 +98,17 @@ class Preparation:
         if isinstance(task.unit, int):
             plan = self._plans[task.unit]
             operands = self.program.nodes[task.unit].operands
-            return Job(task, dead_slots, operands, lambda flats, step: (plan.run(flats, step),))
+            return Job(task, dead_slots, operands, partial(_run_plan, plan, task.unit))
         fused = _plan_unit(task.unit, task.kept)
-        return Job(task, dead_slots, fused.operands, lambda flats, _: fused.run(flats))
+        return Job(task, dead_slots, fused.operands, lambda flats, *_: fused.run(flats))
+
+
+def _run_plan(
+    plan: Plan, operator: int, flats: Sequence[Array | None], step: int, journal: Journal | None
+) -> Sequence[Array]:
+    if journal is not None and isinstance(plan, Journaled):
+        return (plan.run_journaled(flats, step, operator, journal),)
+    return (plan.run(flats, step),)
 
 
 def _plan_unit(

@@ -60,6 +60,12 @@ def finish(accumulator: int) -> int:
     return float32.encode(sign, accumulator & _MAGNITUDE, _UNIT_EXPONENT)
 
 
+def get_finite(accumulator: int) -> int | None:
+    """Return a sum in units of 2^-298; None if a term was NaN or infinite."""
+    is_finite = not accumulator & (_HAS_NAN | _HAS_INFINITY | _HAS_NEGATIVE_INFINITY)
+    return _decode(accumulator) if is_finite else None
+
+
 def _make_term(x: int, y: int) -> int:
     """Return the sum of one product."""
     if float32.is_nan(x) or float32.is_nan(y):

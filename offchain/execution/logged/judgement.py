@@ -1,0 +1,81 @@
+"""The look at single results: which boundary is near, and how near, in terms of a proven bound."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from offchain.arithmetic.logged.band import BAND_SHARE, REACH
+from offchain.execution.indexing import Integers
+from offchain.execution.logged.stock import Doubles, Flags, Floats
+
+
+class Judgement(NamedTuple):
+    """What binary64 says of some elements of an operator, and what can be asked besides.
+
+    Attributes:
+        elements: (P,) their linear indices, ascending.
+        nearest: (P,) float32: the results, rounded.
+        low: (P,) float32, and
+        high: (P,) float32: the numbers on both sides of the nearest boundary.
+        distance: (P,) how far the results are from the boundary; 0 where only the exact value
+            tells the rounded one, infinite where nothing is in doubt.
+        error: (P,) E', the bound.
+        has_band: (P,) whether the boundary has a band, for certain.
+        settle: (some of the elements, as places in P) -> their correctly rounded values.
+        obey: (an element, whether its entry goes up) -> by definition, the entry's effect.
+    """
+
+    elements: Integers
+    nearest: Floats
+    low: Floats
+    high: Floats
+    distance: Doubles
+    error: Doubles
+    has_band: Flags
+    settle: Callable[[Integers], Floats]
+    obey: Callable[[int, bool], np.float32 | None]
+
+    def is_within(self, reach: float) -> Flags:
+        """Whether each boundary is nearer than so many times the bound."""
+        return np.asarray(self.distance <= reach * self.error)
+
+
+@np.errstate(all="ignore")
+def judge(
+    elements: Integers,
+    results: Doubles,
+    error: Doubles,
+    unknown: Flags,
+    exact: Flags,
+    settle: Callable[[Integers], Floats],
+    obey: Callable[[int, bool], np.float32 | None],
+) -> Judgement:
+    """Judge some results.
+
+    Args:
+        elements: (P,) their linear indices.
+        results: (P,) in binary64.
+        error: (P,) their bounds.
+        unknown: (P,) where binary64 doesn't tell the rounded result.
+        exact: (P,) where binary64 has made no error.
+        settle: see `Judgement`.
+        obey: likewise.
+    """
+    nearest = results.astype(np.float32)
+    ends = np.where(results < nearest, np.float32(-np.inf), np.float32(np.inf))
+    other = np.nextafter(nearest, ends)
+    low, high = np.minimum(nearest, other), np.maximum(nearest, other)
+    middle = (low.astype(np.float64) + high.astype(np.float64)) / 2
+    is_plain = np.isfinite(middle) & (low != 0) & (high != 0)
+    gap = high.astype(np.float64) - low.astype(np.float64)
+    distance = np.abs(results - middle)
+    is_settled = ~np.isfinite(results) | (exact & ~unknown)
+    # Beyond the largest number the boundary is no middle of two: let the exact value decide.
+    largest = np.float64(np.finfo(np.float32).max)
+    unknown = (unknown | (np.abs(results) >= largest)) & ~is_settled
+    distance[is_settled], distance[unknown] = np.inf, 0
+    has_band = is_plain & ~unknown & (REACH * error * BAND_SHARE <= gap)
+    nearest[np.isnan(nearest)] = np.float32(np.nan)
+    error = np.where(is_settled, 0, error)
+    return Judgement(elements, nearest, low, high, distance, error, has_band, settle, obey)

@@ -1,0 +1,214 @@
+"""The plans of `logged`: stock binary64 first, and then a second look at what that marks."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+
+import numpy as np
+
+from offchain.arithmetic.functions import Function
+from offchain.arithmetic.logged.band import EXACT_BITS, FUNCTION_EXPONENT, REACH, depth
+from offchain.commitments.tensors import Array, encode_elements
+from offchain.execution.contractions import Contraction
+from offchain.execution.exact import ComparedScatter, add_terms
+from offchain.execution.folds import Reduction
+from offchain.execution.indexing import Integers
+from offchain.execution.kernels import elementary
+from offchain.execution.kernels.doubts import DOUBTFUL
+from offchain.execution.kernels.exact_sums import settle_products
+from offchain.execution.logged import stock
+from offchain.execution.logged.journals import Journal, Reading
+from offchain.execution.logged.judgement import Judgement, judge
+from offchain.execution.logged.stock import (
+    FUNCTIONS,
+    WIDEN,
+    Doubles,
+    Flags,
+    Floats,
+    add_up,
+    bound_error,
+    find_unit,
+)
+from offchain.execution.logged.terms import Terms, read_operands, read_terms
+from offchain.execution.maps import Map
+from offchain.execution.plans import Plan, plan_node
+from offchain.execution.scalars import Apply
+from offchain.execution.scatters import Scatter, depends_on_named
+from offchain.programs.graph import Kind, Node, Operand
+from offchain.programs.rounding.entries import StepLog
+from offchain.programs.rounding.meaning import apply_entry, count_allowed, is_loggable
+
+_TERMS_AT_ONCE = 1 << 22
+_MARK = int(DOUBTFUL.view(np.uint32))
+
+
+def plan_logged(node: Node) -> Plan:
+    """Return the plan of a legal node."""
+    if not is_loggable(node):
+        return plan_node(node)
+    return _Function(node) if node.kind is Kind.MAP else _Sum(node)
+
+
+def is_fusible(node: Node) -> bool:
+    """Whether an operator may be computed in one kernel with its neighbours."""
+    return not is_loggable(node)
+
+
+class Journaled(ABC):
+    """The plan of an operator whose elements may have entries in a log.
+
+    Args:
+        node: the operator.
+        stock_plan: computes it in binary64, and marks elements near boundaries.
+    """
+
+    def __init__(self, node: Node, stock_plan: Plan) -> None:
+        self._node, self._stock, self._most = node, stock_plan, count_allowed(node)
+
+    def run(self, flats: Sequence[Array | None], step: int) -> Array:
+        """Return the output without a log: correctly rounded."""
+        return self.run_journaled(flats, step, 0, Reading(StepLog()))
+
+    def run_journaled(
+        self, flats: Sequence[Array | None], step: int, operator: int, journal: Journal
+    ) -> Array:
+        """Return the output as `run` of a plan does.
+
+        Args:
+            flats: the operands' tensors.
+            step: number of the training step.
+            operator: the operator's index in its program.
+            journal: decides about elements that are near a boundary.
+        """
+        out = np.asarray(self._stock.run(flats, step), np.float32)
+        flat = out.reshape(-1)
+        marked = np.flatnonzero(flat.view(np.uint32) == _MARK)
+        elements = np.union1d(marked, journal.get_elements(operator)).astype(np.int64)
+        if len(elements):
+            judgement = self._judge(elements, flats)
+            flat[elements] = journal.decide(operator, self._most, judgement)
+        return out
+
+    @abstractmethod
+    def _judge(self, elements: Integers, flats: Sequence[Array | None]) -> Judgement:
+        """Look at some elements again."""
+
+    def _obey(self, element: int, up: bool, flats: Sequence[Array | None]) -> np.float32 | None:  # noqa: FBT001 - an entry is (element, up)
+        """Return what an entry says, by definition."""
+
+        def fetch(place: int, operand: Operand, index: int) -> int:
+            del operand
+            tensor = flats[place]
+            assert tensor is not None
+            found = encode_elements(tensor.reshape(-1)[index : index + 1])
+            return int.from_bytes(found.tobytes(), "little")
+
+        bits = apply_entry(self._node, element, fetch, up=up)
+        return None if bits is None else np.uint32(bits).view(np.float32)
+
+
+class _Sum(Journaled):
+    """The plan of a contraction, or of a reduction or a scatter that adds."""
+
+    def __init__(self, node: Node) -> None:
+        super().__init__(node, _plan_sum(node))
+
+    def _judge(self, elements: Integers, flats: Sequence[Array | None]) -> Judgement:
+        node, count = self._node, max(1, _TERMS_AT_ONCE // self._node.fold_length)
+        parts = [
+            self._add(read_terms(node, elements[start : start + count], flats))
+            for start in range(0, len(elements), count)
+        ]
+        results, error, exact = map(np.concatenate, zip(*parts, strict=True))
+        # A zero may be one of a number that is too small, or of either sign.
+        unknown = results.astype(np.float32) == 0
+
+        def settle(places: Integers) -> Floats:
+            found = [
+                _settle(read_terms(node, elements[places[start : start + count]], flats))
+                for start in range(0, len(places), count)
+            ]
+            return np.concatenate([np.zeros(0, np.float32), *found])
+
+        def obey(element: int, up: bool) -> np.float32 | None:  # noqa: FBT001 - likewise
+            return self._obey(element, up, flats)
+
+        return judge(elements, results, error, unknown, exact, settle, obey)
+
+    @np.errstate(all="ignore")
+    def _add(self, terms: Terms) -> tuple[Doubles, Doubles, Flags]:
+        """Return sums, their bounds, and where they are exact."""
+        products, initial = terms.first * terms.second, terms.initial.astype(np.float64)
+        results = add_up(products) + initial
+        # A scatter's terms that don't land are -0: only additions of others can err.
+        is_scatter, steps = self._node.kind is Kind.SCATTER, products.shape[1]
+        additions = terms.landed + 1 if is_scatter else depth(steps + 1)
+        magnitudes = add_up(np.abs(products))
+        unit = np.minimum(find_unit(products).min(1), find_unit(initial))
+        exact = magnitudes + np.abs(initial) <= unit * 2.0**EXACT_BITS
+        return results, bound_error(additions, magnitudes, initial), exact
+
+
+@np.errstate(all="ignore")
+def _settle(terms: Terms) -> Floats:
+    """Return sums, correctly rounded: by two-sums, and as integers where these leave a doubt."""
+    count = len(terms.initial)
+    out, left = np.empty(count, np.float32), np.empty(count, np.uint8)
+    init = np.broadcast_to(terms.initial[:, None], (count, count))
+    places = np.arange(count) * (count + 1)
+    settle_products(terms.first, terms.second.T, init, places, out, left)
+    for place in np.flatnonzero(left):
+        pair = (factor[place].astype(np.float32) for factor in (terms.first, terms.second))
+        out[place] = add_terms(terms.initial[place], zip(*pair, strict=True))
+    return out
+
+
+def _plan_sum(node: Node) -> Plan:
+    """Return the plan of a sum that marks what is near a boundary."""
+    if node.kind is Kind.CONTRACT:
+        return Contraction(node, stock.multiply, keeps_folds=True)
+    if node.kind is Kind.REDUCE:
+        return Reduction(node, stock.fold_rows)
+    if depends_on_named(node):
+        return ComparedScatter(node, stock.fold_rows)
+    return Scatter(node, stock.scatter_rows)
+
+
+class _Function(Journaled):
+    """The plan of a transcendental function."""
+
+    def __init__(self, node: Node) -> None:
+        super().__init__(node, Map(node, _make_apply(node.function)))
+
+    def _judge(self, elements: Integers, flats: Sequence[Array | None]) -> Judgement:
+        operands = [x.astype(np.float64) for x in read_operands(self._node, elements, flats)]
+        function = self._node.function
+        with np.errstate(all="ignore"):
+            results = FUNCTIONS[function](*operands)
+
+        def settle(places: Integers) -> Floats:
+            chosen = [x[places].astype(np.float32) for x in operands]
+            return elementary.apply(function, *chosen) if len(places) else np.zeros(0, np.float32)
+
+        def obey(element: int, up: bool) -> np.float32 | None:  # noqa: FBT001 - likewise
+            return self._obey(element, up, flats)
+
+        none = np.zeros(len(elements), np.bool_)
+        return judge(elements, results, _bound(results), none, none, settle, obey)
+
+
+def _bound(results: Doubles) -> Doubles:
+    error: Doubles = np.abs(results) * (WIDEN * 2.0**FUNCTION_EXPONENT)
+    return error
+
+
+def _make_apply(function: Function) -> Apply:
+    compute = FUNCTIONS[function]
+
+    def apply(out: Array, *operands: Array) -> None:
+        results = compute(*(x.astype(np.float64) for x in operands))
+        reach = _bound(results) * REACH
+        low, high = (results - reach).astype(np.float32), (results + reach).astype(np.float32)
+        rounded = np.where(low != high, DOUBTFUL, results.astype(np.float32))
+        out[...] = np.where(np.isnan(results), np.float32(np.nan), rounded)
+
+    return apply

@@ -1,0 +1,160 @@
+"""The stock binary64 operators, each with a bound of its error, whatever their order.
+
+An addition in binary64 is off by at most 2^-52 of its result, whichever way it rounds; products of
+two binary32 numbers are exact. So a sum is off by 2^-52 times the depth of its additions times the
+sum of its terms' magnitudes, to first order; the depth that `band.py` allows for has one addition
+to spare, which is more than all higher orders.
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from offchain.arithmetic.functions import Function
+from offchain.arithmetic.logged.band import CHUNK, REACH, UNIT_EXPONENT, depth
+from offchain.commitments.tensors import Array
+from offchain.execution.indexing import Integers
+from offchain.execution.kernels.doubts import DOUBTFUL, round_products
+
+Floats = npt.NDArray[np.float32]
+Doubles = npt.NDArray[np.float64]
+Flags = npt.NDArray[np.bool_]
+
+UNIT = 2.0**UNIT_EXPONENT
+WIDEN = 1 + 2.0**-10
+"""What makes a computed bound a bound, and keeps it below 1.05 of the exact one."""
+
+_PRECISION = 53
+_BLOCK_ELEMENTS = 1 << 17
+"""Elements of a product in a block, whose partial sums stay in a core's cache."""
+
+
+def add_up(terms: Doubles) -> Doubles:
+    """Return the sums of rows, in chunks: (P, K) -> (P,)."""
+    while terms.shape[1] > 1:
+        terms = np.add.reduceat(terms, range(0, terms.shape[1], CHUNK), axis=1)
+    return terms[:, 0]
+
+
+def bound_error(additions: Any, magnitudes: Doubles, initial: Doubles) -> Doubles:
+    """Return E' of sums, given D and the sums of their terms' magnitudes."""
+    error: Doubles = UNIT * WIDEN * (additions * magnitudes + 2 * np.abs(initial))
+    return error
+
+
+def find_unit(numbers: Doubles) -> Doubles:
+    """Return the largest power of two of which each number is a multiple; infinity for zeros."""
+    fractions, exponents = np.frexp(numbers)
+    whole = np.ldexp(np.where(np.isfinite(fractions), fractions, 0), _PRECISION).astype(np.int64)
+    unit = np.ldexp((whole & -whole).astype(np.float64), exponents - _PRECISION)
+    return np.where(whole == 0, np.inf, unit)
+
+
+@np.errstate(all="ignore")
+def multiply(a: Floats, b: Floats, init: Floats, out: Floats) -> None:
+    """Multiply batches of matrices: out[z] = init[z] + a[z] @ b[z], rounded once or marked.
+
+    By Cauchy's inequality the magnitudes of the products add up to at most the product of the
+    norms. Each norm is off by no more than such a sum may be.
+
+    Args:
+        a: (B, M, K) float32, any strides.
+        b: (B, K, N) float32, any strides.
+        init: (B, M, N) float32, any strides; it may be `out`.
+        out: (B, M, N) float32, any strides.
+    """
+    steps = a.shape[2]
+    height = max(1, _BLOCK_ELEMENTS // max(1, out.shape[2]))
+    scale = (REACH * depth(steps + 1) + 2 * REACH) * UNIT * WIDEN * (1 + 2 * steps * UNIT)
+    for left, right, start, result in zip(a, b, init, out, strict=True):
+        factor = right.astype(np.float64)
+        columns = np.sqrt(np.einsum("kn,kn->n", factor, factor))
+        for first in range(0, len(left), height):
+            part = slice(first, first + height)
+            rows = left[part].astype(np.float64)
+            heights = np.sqrt(np.einsum("mk,mk->m", rows, rows)) * scale
+            round_products(_multiply(rows, factor), heights, columns, start[part], result[part])
+
+
+def _multiply(a: Doubles, b: Doubles) -> Doubles:
+    """Return a product whose sums are made in chunks, and the chunks' sums likewise."""
+    steps, size = a.shape[1], CHUNK
+    if steps <= CHUNK:
+        return np.asarray(a @ b)
+    while size * CHUNK < steps:
+        size *= CHUNK
+    total = _multiply(a[:, :size], b[:size])
+    for first in range(size, steps, size):
+        total += _multiply(a[:, first : first + size], b[first : first + size])
+    return total
+
+
+@np.errstate(all="ignore")
+def fold_rows(matrix: Array, init: Array) -> Array:
+    """Return the sum of each row, from its element of init, rounded once or marked."""
+    terms, initial = matrix.astype(np.float64), init.astype(np.float64)
+    error = bound_error(depth(terms.shape[1] + 1), add_up(np.abs(terms)), initial)
+    return round_sums(add_up(terms) + initial, error, initial)
+
+
+@np.errstate(all="ignore")
+def scatter_rows(buffer: Array, rows: Integers, matrix: Array) -> None:
+    """Add the matrix's rows to these rows of the buffer, each sum rounded once or marked."""
+    is_inside = (rows >= 0) & (rows < len(buffer))
+    touched, places = np.unique(rows[is_inside], return_inverse=True)
+    terms = matrix[is_inside].astype(np.float64)
+    initial = buffer[touched].astype(np.float64)
+    totals, magnitudes = initial.copy(), np.zeros(initial.shape)
+    np.add.at(totals, places, terms)
+    np.add.at(magnitudes, places, np.abs(terms))
+    additions = np.bincount(places, minlength=len(touched))[:, None] + 1
+    buffer[touched] = round_sums(totals, bound_error(additions, magnitudes, initial), initial)
+
+
+def round_sums(totals: Doubles, error: Doubles, initial: Doubles) -> Floats:
+    """Round sums, but mark those that eight times their bound may change, and doubtful zeros."""
+    reach = REACH * error
+    low, high = (totals - reach).astype(np.float32), (totals + reach).astype(np.float32)
+    is_zero = (low == 0) & ((error != 0) | np.signbit(initial))
+    rounded = np.where(is_zero | (low != high), DOUBTFUL, low + np.float32(0))
+    return np.where(np.isnan(totals), np.float32(np.nan), rounded)
+
+
+def _sigmoid(x: Doubles) -> Doubles:
+    return np.asarray(1 / (1 + np.exp(-x)))
+
+
+def _apply_by_c(function: Callable[[float], float]) -> Callable[[Doubles], Doubles]:
+    apply = np.frompyfunc(function, 1, 1)
+    return lambda x: np.asarray(apply(x), np.float64)
+
+
+FUNCTIONS: Mapping[Function, Callable[..., Doubles]] = {
+    Function.EXP: np.exp,
+    Function.EXPM1: np.expm1,
+    Function.EXP2: np.exp2,
+    Function.LOG: np.log,
+    Function.LOG1P: np.log1p,
+    Function.LOG2: np.log2,
+    Function.SIN: np.sin,
+    Function.COS: np.cos,
+    Function.TAN: np.tan,
+    Function.TANH: np.tanh,
+    Function.SINH: np.sinh,
+    Function.COSH: np.cosh,
+    Function.ERF: _apply_by_c(math.erf),
+    Function.ERFC: _apply_by_c(math.erfc),
+    Function.RSQRT: lambda x: np.asarray(1 / np.sqrt(x)),
+    Function.SIGMOID: _sigmoid,
+    Function.POW: np.power,
+}
+"""Functions whose binary64 form is known to err by at most 2^-46 of its value.
+
+Numpy's own vector forms err by less than 4 units in the last place (2^-50), as its documentation of
+SIMD says, and the others are the C library's: the GNU manual, "Known Maximum Errors in Math
+Functions", has at most 4 units for all of these on x86-64 and aarch64, and erfc's 5 is the most. A
+quotient or a sum of such values adds two. The bound is eight times the largest of these or more.
+"""

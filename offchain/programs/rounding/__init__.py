@@ -1,0 +1,1 @@
+"""The rounding logs of programs in `logged`: their files, their roots, and what an entry means."""

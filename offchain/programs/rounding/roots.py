@@ -1,0 +1,74 @@
+"""The commitment to a step's rounding log: a tree with a leaf for each operator of the program.
+
+A leaf is keccak(LOG_ENTRIES | encoding of the operator's entries), so that one proof shows which
+entries an operator has, or that it has none. The root, keccak(LOG_ROOT | operators | top of the
+tree), is the content of one more slot of the step's batch: so a job's terms bind the log of every
+step as they bind its data, and no operator reads it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from offchain.arithmetic.functions import DType
+from offchain.commitments.keccak import keccak256
+from offchain.commitments.tags import Tag
+from offchain.commitments.tensors import NUMPY_TYPES, Array
+from offchain.commitments.tree import Digest, Tree, climb, get_height, hash_root
+from offchain.programs.graph import Program, Slot
+from offchain.programs.rounding.entries import StepLog, encode_entries
+
+SLOT = Slot("rounding log", DType.INT32, (8,))
+"""The slot of a batch whose content is the root of the step's log, as eight little-endian words."""
+
+
+def add_slot(program: Program) -> Program:
+    """Return a program whose batches have the slot, as their last."""
+    return replace(program, batch=(*program.batch, SLOT))
+
+
+def has_slot(program: Program) -> bool:
+    """Whether batches of a program have the slot."""
+    return program.batch[-1:] == (SLOT,)
+
+
+class LogTree:
+    """The commitment to a step's log, with all nodes of its tree."""
+
+    def __init__(self, log: StepLog, operators: int) -> None:
+        self._log = log
+        self.tree = Tree(
+            Tag.LOG_NODE,
+            [_hash_entries(encode_entries(log.operators.get(i, ()))) for i in range(operators)],
+        )
+
+    @property
+    def root(self) -> Digest:
+        """The root of the log."""
+        return hash_root(Tag.LOG_ROOT, self.tree.count, self.tree.top)
+
+    @property
+    def content(self) -> Array:
+        """The content of the slot."""
+        return np.frombuffer(self.root, NUMPY_TYPES[SLOT.dtype])
+
+    def open(self, operator: int) -> tuple[bytes, tuple[Digest, ...]]:
+        """Return the encoding of an operator's entries, and its proof."""
+        encoding = encode_entries(self._log.operators.get(operator, ()))
+        return encoding, tuple(self.tree.proof(operator))
+
+
+def climb_log(encoding: bytes, operator: int, operators: int, proof: Sequence[Digest]) -> Array:
+    """Return the content of the slot to which a proof of an operator's entries leads.
+
+    Raises:
+        CommitmentError: the proof has the wrong length.
+    """
+    leaf = _hash_entries(encoding)
+    top = climb(Tag.LOG_NODE, leaf, operator, operators, 0, get_height(operators), proof)
+    return np.frombuffer(hash_root(Tag.LOG_ROOT, operators, top), NUMPY_TYPES[SLOT.dtype])
+
+
+def _hash_entries(encoding: bytes) -> Digest:
+    return keccak256(bytes([Tag.LOG_ENTRIES]) + encoding)
