@@ -41,7 +41,6 @@ class Judgement(NamedTuple):
         return np.asarray(self.distance <= reach * self.error)
 
 
-@np.errstate(all="ignore")
 def judge(
     elements: Integers,
     results: Doubles,

@@ -68,6 +68,7 @@ class Journaled(ABC):
         """Return the output without a log: correctly rounded."""
         return self.run_journaled(flats, step, 0, Reading(StepLog()))
 
+    @np.errstate(all="ignore")
     def run_journaled(
         self, flats: Sequence[Array | None], step: int, operator: int, journal: Journal
     ) -> Array:
@@ -134,7 +135,6 @@ class _Sum(Journaled):
 
         return judge(elements, results, error, unknown, exact, settle, obey)
 
-    @np.errstate(all="ignore")
     def _add(self, terms: Terms) -> tuple[Doubles, Doubles, Flags]:
         """Return sums, their bounds, and where they are exact."""
         products, initial = terms.first * terms.second, terms.initial.astype(np.float64)
@@ -148,7 +148,6 @@ class _Sum(Journaled):
         return results, bound_error(additions, magnitudes, initial), exact
 
 
-@np.errstate(all="ignore")
 def _settle(terms: Terms) -> Floats:
     """Return sums, correctly rounded: by two-sums, and as integers where these leave a doubt."""
     count = len(terms.initial)
@@ -182,8 +181,7 @@ class _Function(Journaled):
     def _judge(self, elements: Integers, flats: Sequence[Array | None]) -> Judgement:
         operands = [x.astype(np.float64) for x in read_operands(self._node, elements, flats)]
         function = self._node.function
-        with np.errstate(all="ignore"):
-            results = FUNCTIONS[function](*operands)
+        results = FUNCTIONS[function](*operands)
 
         def settle(places: Integers) -> Floats:
             chosen = [x[places].astype(np.float32) for x in operands]

@@ -1,0 +1,247 @@
+"""Operators in `logged`, against the definition of what a log's entries mean."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from offchain.arithmetic.functions import DType, Function
+from offchain.arithmetic.logged import LOGGED, band
+from offchain.commitments.tensors import Array, encode_elements
+from offchain.execution.engines import get_engine
+from offchain.execution.logged import stock
+from offchain.execution.logged.journals import Journal, Reading, Writing
+from offchain.execution.logged.plans import Journaled
+from offchain.execution.readable import from_bits, to_bits
+from offchain.programs.graph import Kind, Node, Operand, Origin, Row, immediate
+from offchain.programs.rounding.entries import StepLog, make_log
+from offchain.programs.rounding.meaning import apply_entry, compute_logged_element, is_loggable
+from tests.property.test_executor_nodes import KINDS, Case
+from tests.sweeps.records import load
+
+FLOAT32 = DType.FLOAT32
+STEP, OPERATOR = 5, 3
+REACHES = (0, 0.5, 0.9, 1.1, 2, 3, 3.2, 3.3, 5, 6, 7, 7.9, 8.1, 9, 12, 40)
+"""Distances of exact sums from boundaries, in multiples of E."""
+
+Floats = npt.NDArray[np.float32]
+
+
+@dataclass
+class Subject:
+    """An operator with its operands' tensors."""
+
+    node: Node
+    flats: Sequence[Array | None]
+
+    def __post_init__(self) -> None:
+        self._bits = [None if flat is None else to_bits(flat) for flat in self.flats]
+
+    def fetch(self, place: int, operand: Operand, index: int) -> int:
+        """Read one element for the definition."""
+        del operand
+        found = self._bits[place]
+        assert found is not None
+        return found[index]
+
+    def run(self, journal: Journal) -> Array:
+        """Return what the engine computes."""
+        plan = get_engine(LOGGED).plan(self.node)
+        assert isinstance(plan, Journaled)
+        return plan.run_journaled(self.flats, STEP, OPERATOR, journal)
+
+    def define(self, log: StepLog) -> Array:
+        """Return what the operator means with a log."""
+        ups, node = dict(log.operators.get(OPERATOR, ())), self.node
+        elements = [
+            compute_logged_element(node, e, STEP, self.fetch, up=ups.get(e))
+            for e in range(node.elements)
+        ]
+        return from_bits(elements, node.dtype, node.shape)
+
+    def list_void(self, log: StepLog) -> list[tuple[int, int]]:
+        """Return the entries that have no effect, by definition."""
+        entries = log.operators.get(OPERATOR, ())
+        effects = [(e, apply_entry(self.node, e, self.fetch, up=up)) for e, up in entries]
+        return [(OPERATOR, e) for e, effect in effects if effect is None]
+
+    def check(self, log: StepLog) -> None:
+        """Compare an auditor with the definition."""
+        journal = Reading(log)
+        assert_same(self.run(journal), self.define(log))
+        assert journal.void == self.list_void(log)
+
+
+def assert_same(first: Array, second: Array) -> None:
+    """Compare two tensors bit for bit."""
+    assert encode_elements(first).tobytes() == encode_elements(second).tobytes()
+
+
+def draw_sums(rng: np.random.Generator, kind: Kind, rows: int, steps: int) -> tuple[Floats, Floats]:
+    """Return factors of sums that lie so and so many times E beside a boundary.
+
+    Random products come first; a few terms more, in rising order of precision, lead to the sum.
+    """
+    spread = rng.choice([0, 3, 12, 40])
+    scale = 2.0 ** rng.integers(-spread, spread + 1, (2, rows, steps))
+    first, second = (rng.normal(size=(2, rows, steps)) * scale).astype(np.float32)
+    second[:, -5 if kind is Kind.CONTRACT else 0 :] = 1
+    exact = [
+        [int(a * 2**149) * int(b * 2**149) for a, b in zip(*row, strict=True)]
+        for row in zip(first.astype(object), second.astype(object), strict=True)
+    ]
+    for row in range(rows):
+        terms = exact[row][:-5]
+        total, magnitude = sum(terms), sum(map(abs, terms))
+        near = np.float32(total / 2.0**298)
+        other = np.nextafter(near, np.float32(np.inf))
+        middle = (int(near.astype(object) * 2**149) + int(other.astype(object) * 2**149)) << 148
+        error = band.depth(steps + 1) * magnitude >> -band.UNIT_EXPONENT
+        reach = rng.choice(REACHES) * rng.choice([-1, 1])
+        left = middle + int(error * reach) - total
+        for place in range(steps - 5, steps):
+            first[row, place] = np.float32(left / 2.0**298)
+            left -= int(first[row, place].astype(object) * 2**149) << 149
+    return first, second
+
+
+def make_operand(reference: int, shape: Sequence[int], variables: Sequence[int]) -> Operand:
+    """Read a tensor of this shape by these variables."""
+    rows = tuple(Row(size, 0, ((v, 1),)) for size, v in zip(shape, variables, strict=True))
+    return Operand(Origin.BATCH, FLOAT32, reference, 0, rows)
+
+
+def make_sum(kind: Kind, first: Floats, second: Floats) -> Subject:
+    """Return an operator that adds up rows of products; one without products takes ones."""
+    rows, steps = first.shape
+    zero = immediate(FLOAT32, 0)
+    if kind is Kind.CONTRACT:
+        # A batch of products of one row and one column each.
+        operands = (
+            zero,
+            make_operand(0, first.shape, (0, 1)),
+            make_operand(1, first.shape, (0, 1)),
+        )
+        node = Node(kind, Function.FMA, FLOAT32, (rows,), operands, (steps,))
+        return Subject(node, [None, first, second])
+    terms = first
+    if kind is Kind.REDUCE:
+        operands = (zero, make_operand(0, terms.shape, (0, 1)))
+        return Subject(
+            Node(kind, Function.ADD, FLOAT32, (rows,), operands, (steps,)), [None, terms]
+        )
+    targets = np.repeat(np.arange(rows), steps)
+    order = np.random.default_rng(0).permutation(rows * steps)
+    flat, size = terms.reshape(-1)[order], (rows * steps,)
+    indices = Operand(Origin.BATCH, DType.INT64, 1, 0, (Row(*size, 0, ((1, 1),)),))
+    operands = (zero, make_operand(0, size, (1,)), indices)
+    node = Node(kind, Function.ADD, FLOAT32, (rows,), operands, size, targets=(0,))
+    return Subject(node, [None, flat, targets[order]])
+
+
+CASES = list(product((Kind.CONTRACT, Kind.REDUCE, Kind.SCATTER), (7, 40, 150)))
+
+
+@pytest.mark.parametrize(("kind", "steps"), CASES)
+def test_entries_of_sums_mean_what_is_defined(kind: Kind, steps: int) -> None:
+    """An auditor's sums near boundaries are as defined, with any entries, void ones among them."""
+    rng = np.random.default_rng([kind, steps])
+    effects = set()
+    for _ in range(3):
+        subject = make_sum(kind, *draw_sums(rng, kind, 24, steps))
+        chosen = np.flatnonzero(rng.random(24) < 0.8)
+        log = make_log((OPERATOR, int(e), bool(rng.integers(2))) for e in chosen)
+        subject.check(log)
+        effects.add(len(subject.list_void(log)) in (0, len(chosen)))
+    assert False in effects  # there were void ones, and others
+
+
+@pytest.mark.parametrize(("kind", "steps"), CASES)
+def test_what_a_trainer_logs_counts(kind: Kind, steps: int) -> None:
+    """A trainer's log has no void entry, gives its results, and leaves no auditor in doubt."""
+    rng = np.random.default_rng([kind, steps, 1])
+    logged = 0
+    for _ in range(3):
+        subject = make_sum(kind, *draw_sums(rng, kind, 24, steps))
+        writing = Writing()
+        out = subject.run(writing)
+        assert_same(out, subject.define(writing.log))
+        assert not subject.list_void(writing.log)
+        reading = Reading(writing.log)
+        assert_same(out, subject.run(reading))
+        assert reading.settled <= writing.settled
+        logged += writing.logged
+    assert logged
+
+
+def _multiply_backwards(a: Floats, b: Floats, init: Floats, out: Floats) -> None:
+    """Multiply with the fold's steps in reverse."""
+    multiply(a[:, :, ::-1], b[:, ::-1], init, out)
+
+
+multiply = stock.multiply
+
+
+def test_logs_bridge_other_orders(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sums in another order round otherwise here and there, and the trainer's log corrects that."""
+    rng = np.random.default_rng(7)
+    first, second = (rng.normal(size=(2, 192, 192))).astype(np.float32)
+    operands = (
+        immediate(FLOAT32, 0),
+        make_operand(0, first.shape, (0, 2)),
+        make_operand(1, second.shape, (2, 1)),
+    )
+    node = Node(Kind.CONTRACT, Function.FMA, FLOAT32, (192, 192), operands, (192,))
+    corrected = 0
+    for draw in range(8):
+        left = (first * np.float32(1 + draw / 9)).astype(np.float32)
+        subject = Subject(node, [None, left, second])
+        writing = Writing()
+        out = subject.run(writing)
+        with monkeypatch.context() as patch:
+            patch.setattr(stock, "multiply", _multiply_backwards)
+            reading = Reading(writing.log)
+            assert_same(out, subject.run(reading))
+        assert not reading.void
+        corrected += writing.logged
+    assert corrected
+
+
+@pytest.mark.parametrize("function", [f for f in stock.FUNCTIONS if f is not Function.POW])
+def test_entries_of_functions_mean_what_is_defined(function: Function) -> None:
+    """The hardest operands of each function may be turned, others not, as it is defined."""
+    rng = np.random.default_rng(function)
+    hard = load()[function.name.lower()].findings.hard
+    few = np.array([bits for _, bits in hard[:24]], np.uint32)
+    usual = rng.normal(0, 3, 24).astype(np.float32).view(np.uint32)
+    tensor = np.concatenate([few, usual, few]).view(np.float32)
+    node = Node(Kind.MAP, function, FLOAT32, tensor.shape, (make_operand(0, tensor.shape, (0,)),))
+    subject = Subject(node, [tensor])
+    elements = range(len(tensor))
+    for up in (False, True):
+        subject.check(make_log((OPERATOR, e, up) for e in elements))
+    writing = Writing()
+    assert_same(subject.run(writing), subject.define(writing.log))
+    assert not subject.list_void(writing.log)
+
+
+@pytest.mark.parametrize("kind", ["map", "contract", "reduce", "scatter"])
+@settings(max_examples=40)
+@given(data=st.data())
+def test_any_node_equals_its_definition(kind: str, data: st.DataObject) -> None:
+    """Nodes of any accesses and any numbers mean what is defined, without a log and with any."""
+    case = data.draw(KINDS[kind])
+    case.check(LOGGED)
+    if is_loggable(case.node):
+        _check_any_log(case, data)
+
+
+def _check_any_log(case: Case, data: st.DataObject) -> None:
+    elements = data.draw(st.sets(st.integers(0, case.node.elements - 1)))
+    entries = [(OPERATOR, element, data.draw(st.booleans())) for element in elements]
+    Subject(case.node, case.flats).check(make_log(entries))
