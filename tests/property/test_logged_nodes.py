@@ -1,8 +1,7 @@
 """Operators in `logged`, against the definition of what a log's entries mean."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from itertools import product
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +27,9 @@ FLOAT32 = DType.FLOAT32
 STEP, OPERATOR = 5, 3
 REACHES = (0, 0.5, 0.9, 1.1, 2, 3, 3.2, 3.3, 5, 6, 7, 7.9, 8.1, 9, 12, 40)
 """Distances of exact sums from boundaries, in multiples of E."""
+
+GAPS = (4.0, 16.0, 30.0, 31.5, 32.5, 34.0, 64.0, 1000.0)
+"""Distances of neighbouring numbers, in multiples of E."""
 
 Floats = npt.NDArray[np.float32]
 
@@ -59,8 +61,7 @@ class Subject:
         """Return what the operator means with a log."""
         ups, node = dict(log.operators.get(OPERATOR, ())), self.node
         elements = [
-            compute_logged_element(node, e, STEP, self.fetch, up=ups.get(e))
-            for e in range(node.elements)
+            compute_logged_element(node, e, STEP, self.fetch, up=ups.get(e)) for e in self.elements
         ]
         return from_bits(elements, node.dtype, node.shape)
 
@@ -69,6 +70,19 @@ class Subject:
         entries = log.operators.get(OPERATOR, ())
         effects = [(e, apply_entry(self.node, e, self.fetch, up=up)) for e, up in entries]
         return [(OPERATOR, e) for e, effect in effects if effect is None]
+
+    def list_doubtful(self, monkeypatch: pytest.MonkeyPatch) -> set[int]:
+        """Return the elements within 2 E of a boundary that has a band."""
+        with monkeypatch.context() as patch:
+            patch.setattr(band, "REACH", 2)
+            patch.setattr(band, "BAND_SHARE", 16)
+            effects = ((e, apply_entry(self.node, e, self.fetch, up=True)) for e in self.elements)
+            return {e for e, effect in effects if effect is not None}
+
+    @property
+    def elements(self) -> range:
+        """The elements."""
+        return range(self.node.elements)
 
     def check(self, log: StepLog) -> None:
         """Compare an auditor with the definition."""
@@ -80,6 +94,11 @@ class Subject:
 def assert_same(first: Array, second: Array) -> None:
     """Compare two tensors bit for bit."""
     assert encode_elements(first).tobytes() == encode_elements(second).tobytes()
+
+
+def get_logged(writing: Writing) -> set[int]:
+    """Return the elements that have been logged."""
+    return {element for element, _ in writing.log.operators.get(OPERATOR, ())}
 
 
 def draw_sums(rng: np.random.Generator, kind: Kind, rows: int, steps: int) -> tuple[Floats, Floats]:
@@ -98,10 +117,12 @@ def draw_sums(rng: np.random.Generator, kind: Kind, rows: int, steps: int) -> tu
     for row in range(rows):
         terms = exact[row][:-5]
         total, magnitude = sum(terms), sum(map(abs, terms))
-        near = np.float32(total / 2.0**298)
+        error = band.depth(steps + 1) * magnitude >> -band.UNIT_EXPONENT
+        # Half of the sums cancel, so far that the band may be too wide to exist.
+        gap = error * rng.choice(GAPS)
+        near = np.float32((gap * 2**23 if rng.random() < 0.5 else total) / 2.0**298)
         other = np.nextafter(near, np.float32(np.inf))
         middle = (int(near.astype(object) * 2**149) + int(other.astype(object) * 2**149)) << 148
-        error = band.depth(steps + 1) * magnitude >> -band.UNIT_EXPONENT
         reach = rng.choice(REACHES) * rng.choice([-1, 1])
         left = middle + int(error * reach) - total
         for place in range(steps - 5, steps):
@@ -144,7 +165,8 @@ def make_sum(kind: Kind, first: Floats, second: Floats) -> Subject:
     return Subject(node, [None, flat, targets[order]])
 
 
-CASES = list(product((Kind.CONTRACT, Kind.REDUCE, Kind.SCATTER), (7, 40, 150)))
+SUMS = (Kind.CONTRACT, Kind.REDUCE, Kind.SCATTER)
+CASES = [(kind, steps) for kind in SUMS for steps in (7, 40 if kind is Kind.SCATTER else 150)]
 
 
 @pytest.mark.parametrize(("kind", "steps"), CASES)
@@ -162,7 +184,9 @@ def test_entries_of_sums_mean_what_is_defined(kind: Kind, steps: int) -> None:
 
 
 @pytest.mark.parametrize(("kind", "steps"), CASES)
-def test_what_a_trainer_logs_counts(kind: Kind, steps: int) -> None:
+def test_what_a_trainer_logs_counts(
+    kind: Kind, steps: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A trainer's log has no void entry, gives its results, and leaves no auditor in doubt."""
     rng = np.random.default_rng([kind, steps, 1])
     logged = 0
@@ -172,6 +196,7 @@ def test_what_a_trainer_logs_counts(kind: Kind, steps: int) -> None:
         out = subject.run(writing)
         assert_same(out, subject.define(writing.log))
         assert not subject.list_void(writing.log)
+        assert subject.list_doubtful(monkeypatch) <= get_logged(writing)
         reading = Reading(writing.log)
         assert_same(out, subject.run(reading))
         assert reading.settled <= writing.settled
@@ -213,7 +238,9 @@ def test_logs_bridge_other_orders(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("function", [f for f in stock.FUNCTIONS if f is not Function.POW])
-def test_entries_of_functions_mean_what_is_defined(function: Function) -> None:
+def test_entries_of_functions_mean_what_is_defined(
+    function: Function, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The hardest operands of each function may be turned, others not, as it is defined."""
     rng = np.random.default_rng(function)
     hard = load()[function.name.lower()].findings.hard
@@ -222,12 +249,28 @@ def test_entries_of_functions_mean_what_is_defined(function: Function) -> None:
     tensor = np.concatenate([few, usual, few]).view(np.float32)
     node = Node(Kind.MAP, function, FLOAT32, tensor.shape, (make_operand(0, tensor.shape, (0,)),))
     subject = Subject(node, [tensor])
-    elements = range(len(tensor))
     for up in (False, True):
-        subject.check(make_log((OPERATOR, e, up) for e in elements))
+        subject.check(make_log((OPERATOR, e, up) for e in subject.elements))
     writing = Writing()
     assert_same(subject.run(writing), subject.define(writing.log))
     assert not subject.list_void(writing.log)
+    # At most 16 of 72 may be logged; the first that are near are.
+    doubtful = sorted(subject.list_doubtful(monkeypatch))[: len(get_logged(writing))]
+    assert set(doubtful) <= get_logged(writing)
+    assert get_logged(writing) or not doubtful
+
+
+def test_sums_of_nothing_but_negative_zeros() -> None:
+    """They are -0, also where terms do not land on them; with any other zero they are +0."""
+    zeros = np.full((2, 3), -0.0, np.float32)
+    zeros[1, 1] = 0
+    for kind in (Kind.CONTRACT, Kind.REDUCE, Kind.SCATTER):
+        subject = make_sum(kind, zeros, np.ones((2, 3), np.float32))
+        first = immediate(FLOAT32, 0x80000000)
+        subject.node = replace(subject.node, operands=(first, *subject.node.operands[1:]))
+        out = subject.run(Writing())
+        assert np.signbit(out).tolist() == [True, False]
+        assert_same(out, subject.define(StepLog()))
 
 
 @pytest.mark.parametrize("kind", ["map", "contract", "reduce", "scatter"])
