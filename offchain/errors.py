@@ -5,7 +5,6 @@
     ├── CaptureError                the model does something a program cannot express
     ├── ProgramError                a program is malformed or breaks a rule
     ├── CommitmentError             a proof or an archive does not fit its root
-    ├── LogError                    a rounding log is malformed, of another step, or steers
     ├── StoreError                  the store on disk cannot be read or written
     ├── UnsupportedMachine          the processor lacks what the arithmetic is made of
     ├── UnsuitableEnvironment       a thread rounds otherwise or flushes subnormal numbers
@@ -21,6 +20,7 @@
     │   └── Reverted                the contract rejected the call
     ├── ReplicationError            a process that trains under a profile failed
     ├── LogError                    a log of roundings is not that of the step
+    │   └── WrongLog                a step's log is malformed, another step's, or turns too much
     ├── RefereeError                the Python model of the referee rejected the call
     └── VerifierError               the bounded verifier gives no verdict
         ├── CostBoundExceeded       an operator costs more than the job allows
@@ -128,16 +128,6 @@ class ProgramError(MootError):
 
 class CommitmentError(MootError):
     """A proof, an opening or an archive does not fit the root that it claims."""
-
-
-class LogError(MootError):
-    """A rounding log is malformed, is another program's or step's, or turns what it may not."""
-
-    def __init__(self, problem: str, step: int) -> None:
-        """Say what is wrong with the log of a step."""
-        super().__init__(f"the log of step {step} is not to be used: {problem}; ask for it again")
-        self.problem = problem
-        self.step = step
 
 
 class StoreError(MootError):
@@ -286,6 +276,16 @@ class ReplicationError(MootError):
 
 class LogError(MootError):
     """A log of roundings is malformed, or not that of the step."""
+
+
+class WrongLog(LogError):
+    """A step's log is malformed, is another program's or step's, or turns what it may not."""
+
+    def __init__(self, problem: str, step: int) -> None:
+        """Say what is wrong with the log of a step."""
+        super().__init__(f"the log of step {step} is not to be used: {problem}; ask for it again")
+        self.problem = problem
+        self.step = step
 
 
 class VerifierError(MootError):

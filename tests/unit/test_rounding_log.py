@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from offchain.arithmetic.logged import LOGGED
-from offchain.errors import CommitmentError, LogError
+from offchain.errors import CommitmentError, WrongLog
 from offchain.programs.capture import capture
 from offchain.programs.examples import build
 from offchain.programs.legality import check_program
@@ -54,7 +54,7 @@ def make_example() -> StepLog:
 
 def refuse(data: bytes, match: str, step: int = STEP) -> None:
     """Assert that a log is refused, in one line."""
-    with pytest.raises(LogError, match=match) as caught:
+    with pytest.raises(WrongLog, match=match) as caught:
         decode_log(data, PROGRAM, ROOT, step)
     assert "\n" not in str(caught.value)
 
@@ -78,7 +78,7 @@ def test_other_bytes_are_another_log_or_none(log: StepLog, data: st.DataObject) 
         encoded[place] = data.draw(st.integers(0, 255))
     try:
         found = decode_log(bytes(encoded), PROGRAM, ROOT, STEP)
-    except LogError:
+    except WrongLog:
         return
     assert encode_log(found, ROOT, STEP) == bytes(encoded)
 

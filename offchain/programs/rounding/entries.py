@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from offchain.commitments.tree import Digest
-from offchain.errors import LogError
+from offchain.errors import WrongLog
 from offchain.programs.graph import Node, Program
 from offchain.programs.rounding.meaning import count_allowed
 
@@ -72,35 +72,35 @@ def decode_log(data: bytes, program: Program, root: Digest, step: int) -> StepLo
         step: the number of the step.
 
     Raises:
-        LogError: it is no log, or not of this program and step, or names what has no entries.
+        WrongLog: it is no log, or not of this program and step, or names what has no entries.
     """
     if not data.startswith(MAGIC):
-        raise LogError(f"it does not begin with {MAGIC.decode()}", step)
+        raise WrongLog(f"it does not begin with {MAGIC.decode()}", step)
     if len(data) < HEADER_BYTES:
-        raise LogError(f"it is cut short in its first {HEADER_BYTES} bytes", step)
+        raise WrongLog(f"it is cut short in its first {HEADER_BYTES} bytes", step)
     fields, at = [], len(MAGIC)
     for size in (_ROOT_BYTES, _STEP_BYTES, _SIZE_BYTES):
         fields.append(data[at : at + size])
         at += size
     found, found_step, size = fields[0], *(int.from_bytes(f, "big") for f in fields[1:])
     if found != root:
-        raise LogError(f"it is of the program {found.hex()}, not {root.hex()}", step)
+        raise WrongLog(f"it is of the program {found.hex()}, not {root.hex()}", step)
     if found_step != step:
-        raise LogError(f"it is of step {found_step}", step)
+        raise WrongLog(f"it is of step {found_step}", step)
     if len(data) - HEADER_BYTES != size:
         there = len(data) - HEADER_BYTES
-        raise LogError(f"it declares {size:,} bytes of entries and has {there:,}", step)
+        raise WrongLog(f"it declares {size:,} bytes of entries and has {there:,}", step)
     return _decode_operators(_Reader(data, HEADER_BYTES, step), program)
 
 
 def decode_entries(data: bytes, node: Node, step: int) -> Entries:
-    """Return the entries of an operator of a step from their own encoding (`LogError`)."""
+    """Return the entries of an operator of a step from their own encoding (`WrongLog`)."""
     if not data:
         return ()
     reader = _Reader(data, 0, step)
     entries = _decode_entries(reader, node)
     if not reader.is_done:
-        raise LogError("bytes follow the entries of an operator", step)
+        raise WrongLog("bytes follow the entries of an operator", step)
     return entries
 
 
@@ -110,7 +110,7 @@ def _decode_operators(reader: "_Reader", program: Program) -> StepLog:
     while not reader.is_done:
         index += reader.read() + 1
         if index >= len(program.nodes):
-            raise LogError(f"it names operator {index:,} of {len(program.nodes):,}", reader.step)
+            raise WrongLog(f"it names operator {index:,} of {len(program.nodes):,}", reader.step)
         operators[index] = _decode_entries(reader, program.nodes[index])
     return StepLog(operators)
 
@@ -119,14 +119,14 @@ def _decode_entries(reader: "_Reader", node: Node) -> Entries:
     count, allowed = reader.read() + 1, count_allowed(node)
     if count > allowed:
         problem = f"it has {count:,} entries for an operator that may have {allowed:,}"
-        raise LogError(problem, reader.step)
+        raise WrongLog(problem, reader.step)
     entries, element = [], -1
     for _ in range(count):
         number = reader.read()
         element += (number >> 1) + 1
         entries.append((element, bool(number & 1)))
     if element >= node.elements:
-        raise LogError(f"it names element {element:,} of {node.elements:,}", reader.step)
+        raise WrongLog(f"it names element {element:,} of {node.elements:,}", reader.step)
     return tuple(entries)
 
 
@@ -146,7 +146,7 @@ class _Reader:
         number = 0
         for place in range(_MOST_NUMBER_BYTES):
             if self.is_done:
-                raise LogError("it is cut short in the middle of an operator", self.step)
+                raise WrongLog("it is cut short in the middle of an operator", self.step)
             byte = self._data[self._at]
             self._at += 1
             number |= (byte & ~_MORE) << place * _GROUP_BITS
@@ -154,7 +154,7 @@ class _Reader:
                 if byte == 0 and place:
                     break
                 return number
-        raise LogError("it has a number that is not in its shortest form", self.step)
+        raise WrongLog("it has a number that is not in its shortest form", self.step)
 
 
 def _encode_number(number: int) -> bytes:
