@@ -1,9 +1,9 @@
 """The engine of `exact`: the plans of its sums, which are made in binary64 and rounded once.
 
 A sum is rounded where a proven bound of its error allows only one result. A product of matrices is
-made by numpy's own binary64 product, whose order nobody knows; what its bound leaves in doubt is
-summed anew by two-sums; and the few that are doubtful even then are added up as integers, which is
-the definition. So every result is the defined one, and the machine decides only how fast it comes.
+made by the device's own binary64 product, whose order nobody knows; what its bound leaves in doubt
+is summed anew by two-sums; and the few that are doubtful even then are added up as integers, which
+is the definition. So every result is the defined one; the machine decides only how fast it comes.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -14,8 +14,10 @@ import numpy.typing as npt
 
 from offchain.arithmetic.exact import EXACT, is_sum, sums
 from offchain.commitments.tensors import Array, encode_elements
+from offchain.execution import doubles
 from offchain.execution.accesses import iterate_slabs, project, restrict
 from offchain.execution.contractions import Contraction
+from offchain.execution.doubles import Doubles
 from offchain.execution.folds import Fold, Reduction
 from offchain.execution.gathers import read_integers
 from offchain.execution.indexing import Integers, open_grid
@@ -34,7 +36,6 @@ from offchain.programs.graph import Kind, Node, Operand
 from offchain.programs.semantics import compute_partials
 
 Floats = npt.NDArray[np.float32]
-Doubles = npt.NDArray[np.float64]
 
 _DEPTH = 512
 """Terms of a sum that are added up by themselves, so that the bound of its error stays small."""
@@ -79,9 +80,9 @@ def _multiply(a: Doubles, b: Doubles, widths: Doubles, init: Floats) -> Floats:
     """Return one product; `widths` are the norms of the columns of b."""
     steps = a.shape[1]
     parts = range(0, steps, _DEPTH)
-    total = a[:, :_DEPTH] @ b[:_DEPTH]
+    total = doubles.multiply(a[:, :_DEPTH], b[:_DEPTH])
     for first in parts[1:]:
-        total += a[:, first : first + _DEPTH] @ b[first : first + _DEPTH]
+        total += doubles.multiply(a[:, first : first + _DEPTH], b[first : first + _DEPTH])
     heights = np.sqrt(np.einsum("mk,mk->m", a, a))
     # By Cauchy's inequality the products' magnitudes add up to at most the product of the norms,
     # each of which is a sum of as many squares, and off by no more than such a sum may be.

@@ -84,6 +84,7 @@ class Process:
         method: how torch trains; None for its own way.
 
     Attributes:
+        names: those of the tensors that it has come to.
         report: what it has said of its last step.
     """
 
@@ -95,6 +96,7 @@ class Process:
         start: Path | None,
         method: Method | None = None,
     ) -> None:
+        self.names: list[str] = []
         self.report: Mapping[str, Any] = {}
         self._profile = profile
         self._state = folder / "state"
@@ -113,8 +115,7 @@ class Process:
                     setting.program,
                     setting.size,
                     setting.seed,
-                    profile.threads,
-                    profile.parts,
+                    profile.name,
                     setting.arithmetic,
                     str(self._state),
                     str(start) if start else None,
@@ -139,6 +140,7 @@ class Process:
         answer = json.loads(line)
         self.report = answer["report"]
         data, tensors, at = self._state.read_bytes(), [], 0
+        self.names = [name for name, *_ in answer["tensors"]]
         for _, dtype, count in answer["tensors"]:
             array = np.frombuffer(data, dtype, count, at)
             tensors.append(array)
@@ -146,8 +148,7 @@ class Process:
         return tensors
 
     def keep_start(self) -> Path:
-        """Wait until it has said what it starts from, and return a file with a copy of that."""
-        self.finish()
+        """Return a file with a copy of the state that it has come to, which is its start."""
         return Path(shutil.copy(self._state, self.start))
 
     @property
@@ -183,17 +184,23 @@ class Process:
 
 @contextmanager
 def running(
-    setting: Setting, profiles: Sequence[Profile], methods: Sequence[Method | None] = ()
+    setting: Setting,
+    profiles: Sequence[Profile],
+    methods: Sequence[Method | None] = (),
+    start: Path | None = None,
 ) -> Iterator[list[Process]]:
-    """Run a process under each profile, by its method if any, from the start of the first."""
+    """Run a process under each profile, by its method if any.
+
+    All start from the state of a file, or else from the first one's.
+    """
     with tempfile.TemporaryDirectory(prefix="moot-") as directory, ExitStack() as stack:
         processes: list[Process] = []
-        start = None
         for place, (profile, method) in enumerate(zip_longest(profiles, methods)):
             folder = Path(directory) / str(place)
             folder.mkdir()
             process = Process(setting, profile, folder, start, method)
             stack.callback(process.close)
+            process.finish()
             kept = process.keep_start()
             start = start or kept
             processes.append(process)
@@ -211,10 +218,11 @@ def compare(setting: Setting, first: Profile, second: Profile) -> Iterator[Step]
             for process in processes:
                 process.begin()
             one, other = (process.finish() for process in processes)
-            yield _compare(step, one, other)
+            yield compare_states(step, one, other)
 
 
-def _compare(step: int, one: Sequence[Array], other: Sequence[Array]) -> Step:
+def compare_states(step: int, one: Sequence[Array], other: Sequence[Array]) -> Step:
+    """Return how far two states after a step differ."""
     elements = tensors = 0
     distance = 0.0
     for a, b in zip(one, other, strict=True):

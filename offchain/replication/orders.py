@@ -31,8 +31,7 @@ class Order:
         program: what is trained: a name, or a file and its function.
         size: its size.
         seed: of its weights and batches.
-        threads: torch's.
-        parts: into how many parts stock torch splits products.
+        profile: the profile, by name.
         arithmetic: the arithmetic by name; None for torch.
         state: the file for the state.
         start: the file of the state to start from, as another worker has written it; None for the
@@ -43,8 +42,7 @@ class Order:
     program: str
     size: str
     seed: int
-    threads: int
-    parts: int
+    profile: str
     arithmetic: str | None
     state: str
     start: str | None

@@ -1,12 +1,13 @@
 """Profiles: settings under which stock torch computes other bits than usual, on one machine.
 
-Each is a process of its own with settings that torch and its BLAS read when they start. What they
-change is what unlike hardware changes: the number of threads among which sums are shared, the width
-of vectors and whether products are fused into sums, the library that multiplies matrices, and into
-how many parts the terms of a product are split.
+Each is a process of its own, with settings that torch and its BLAS read when they start, and with
+products and sums of its own. What they change is what unlike hardware changes: the number of
+threads among which sums are shared, the width of vectors and whether products are fused into sums,
+the library that multiplies matrices, and in what order and how many parts terms are added up.
 """
 
 import os
+import platform
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -22,15 +23,24 @@ class Profile:
         like: what it stands for, in a few words.
         threads: torch's threads.
         environment: variables of the process, which torch and its BLAS read.
+        library: what multiplies matrices: `torch` (MKL), or `openblas` (numpy's).
         parts: into how many parts the terms of each product of matrices are split, whose sums are
             then added up; the last part comes first.
+        is_permuted: whether the terms of products and of sums are added up in a drawn order.
     """
 
     name: str
     like: str
     threads: int = 1
     environment: Mapping[str, str] = field(default_factory=dict)
+    library: str = "torch"
     parts: int = 1
+    is_permuted: bool = False
+
+
+def _openblas(name: str, core: str, like: str) -> Profile:
+    """Return a profile whose matrices are multiplied by OpenBLAS, with the kernels of a core."""
+    return Profile(name, like, environment={"OPENBLAS_CORETYPE": core}, library="openblas")
 
 
 _ROWS = (
@@ -48,39 +58,76 @@ _ROWS = (
     ),
     Profile(
         "old",
-        "an old processor: narrow vectors in torch and in MKL",
-        environment={"ATEN_CPU_CAPABILITY": "default", "MKL_CBWR": "COMPATIBLE"},
+        "an old processor: narrow vectors in torch, MKL and oneDNN",
+        environment={
+            "ATEN_CPU_CAPABILITY": "default",
+            "MKL_CBWR": "COMPATIBLE",
+            "ONEDNN_MAX_CPU_ISA": "SSE41",
+        },
     ),
+    _openblas("openblas", "Haswell", "another BLAS, with fused products"),
+    _openblas("openblas-avx", "Sandybridge", "that BLAS with AVX, which has no fused products"),
+    _openblas("openblas-sse3", "Prescott", "that BLAS with SSE 3"),
     Profile("split", "an accelerator that splits sums in two, and adds the last first", parts=2),
     Profile("split-four", "an accelerator that splits sums in four", parts=4),
+    Profile("permuted", "an accelerator that sums in no order to speak of", is_permuted=True),
 )
+
+_X86 = ("x86_64", "AMD64")
 
 PROFILES: Mapping[str, Profile] = {row.name: row for row in _ROWS}
 """Every profile by its name."""
 
-_OWN = ("ATEN_CPU_CAPABILITY", "MKL_CBWR", "MKL_NUM_THREADS", "OMP_NUM_THREADS")
+_OWN = (
+    "ATEN_CPU_CAPABILITY",
+    "MKL_CBWR",
+    "MKL_NUM_THREADS",
+    "OMP_NUM_THREADS",
+    "ONEDNN_MAX_CPU_ISA",
+    "OPENBLAS_CORETYPE",
+    "OPENBLAS_NUM_THREADS",
+)
 
 
 def find_profile(name: str) -> Profile:
     """Return the profile of this name.
 
     Raises:
-        UsageError: there is none, or this machine has not enough cores for it.
+        UsageError: there is none, or this machine cannot offer it.
     """
     if name not in PROFILES:
         raise UsageError.unknown("profile", name, PROFILES)
-    profile, cores = PROFILES[name], os.cpu_count() or 1
+    if lack := find_lack(PROFILES[name]):
+        offered = ", ".join(row.name for row in list_offered())
+        raise UsageError(f"profile {name} needs {lack}; it can offer {offered}")
+    return PROFILES[name]
+
+
+def list_offered() -> list[Profile]:
+    """Return the profiles that this machine can offer."""
+    return [row for row in _ROWS if find_lack(row) is None]
+
+
+def find_lack(profile: Profile) -> str | None:
+    """Return what a profile needs that this machine has not, or None."""
+    cores = os.cpu_count() or 1
     if profile.threads > cores:
-        offered = ", ".join(row.name for row in _ROWS if row.threads <= cores)
-        raise UsageError(
-            f"profile {name} needs {profile.threads} cores, and this machine has {cores}; "
-            f"it can offer {offered}"
-        )
-    return profile
+        return f"{profile.threads} cores, and this machine has {cores}"
+    if profile.environment and platform.machine() not in _X86:
+        return f"an x86 processor, and this machine is {platform.machine()}"
+    if profile.library == "openblas" and "openblas" not in _get_numpy_blas():
+        return f"numpy with OpenBLAS, and this machine has it with {_get_numpy_blas()}"
+    return None
+
+
+def _get_numpy_blas() -> str:
+    from numpy import show_config  # noqa: PLC0415 - lists of profiles do without
+
+    return str(show_config(mode="dicts")["Build Dependencies"]["blas"]["name"])
 
 
 def make_environment(profile: Profile) -> dict[str, str]:
     """Return the environment of a profile's process: this one's, but for what profiles set."""
     kept = {name: value for name, value in os.environ.items() if name not in _OWN}
-    threads = {name: str(profile.threads) for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS")}
+    threads = {name: str(profile.threads) for name in _OWN if name.endswith("_NUM_THREADS")}
     return kept | threads | dict(profile.environment)

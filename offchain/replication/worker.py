@@ -9,12 +9,14 @@ with one line: the names, types and sizes of the tensors, and a report.
 import json
 import sys
 from collections.abc import Iterator
+from functools import partial
 from itertools import count
 from pathlib import Path
 
 import torch
 
 from offchain.arithmetic.table import find_arithmetic
+from offchain.execution.doubles import set_product
 from offchain.execution.executor import Executor
 from offchain.execution.kernels.threads import set_threads
 from offchain.programs.capture import capture
@@ -24,14 +26,16 @@ from offchain.programs.recipe import Recipe, get_batch
 from offchain.programs.tracing import get_initial_state, name_tensors
 from offchain.replication.methods import find_method
 from offchain.replication.orders import Answer, Order, Train, choose_start, decode
-from offchain.replication.splitting import Splitting
+from offchain.replication.profiles import PROFILES
+from offchain.replication.sums import make_product, multiply_arrays, summing
 
 
 def main() -> None:
     """Train as long as there are lines."""
     order = decode(sys.stdin.readline())
-    torch.set_num_threads(order.threads)
-    set_threads(order.threads)
+    threads = PROFILES[order.profile].threads
+    torch.set_num_threads(threads)
+    set_threads(threads)
     torch.manual_seed(order.seed)
     recipe = load_recipe(order.program, size=order.size, seed=order.seed)
     answers = _find_training(order)(recipe, order)
@@ -64,19 +68,23 @@ def _train_by_torch(recipe: Recipe, order: Order) -> Iterator[Answer]:
     with torch.no_grad():
         for name, tensor in name_tensors(recipe.model).items():
             tensor.copy_(state[name])
-    run = EagerRun(recipe, state)
+    run, profile = EagerRun(recipe, state), PROFILES[order.profile]
     yield Answer(start)
     for step in count():
-        with Splitting(order.parts):
-            run.advance(get_batch(recipe, step), {})
-        yield Answer({name: tensor.numpy() for name, tensor in run.get_state().items()})
+        with summing(profile):
+            results = run.advance(get_batch(recipe, step), {})
+        outputs = {k: v for k, v in results.items() if k.startswith("output.")}
+        state = run.get_state() | outputs
+        yield Answer({name: tensor.numpy() for name, tensor in state.items()})
 
 
 def _train_by_executor(recipe: Recipe, order: Order) -> Iterator[Answer]:
     """Train by the captured program."""
     assert order.arithmetic is not None
     captured = capture(recipe, trust=True, arithmetic=find_arithmetic(order.arithmetic))
-    executor = Executor(captured.program, order.threads)
+    profile = PROFILES[order.profile]
+    set_product(partial(multiply_arrays, make_product(profile)))
+    executor = Executor(captured.program, profile.threads)
     names = [slot.name for slot in captured.program.state]
     start = choose_start(order, dict(zip(names, captured.initial_state, strict=True)))
     yield Answer(start)

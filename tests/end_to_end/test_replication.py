@@ -57,6 +57,9 @@ def test_profiles_are_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(profiles.os, "cpu_count", lambda: 1)
     with pytest.raises(UsageError, match="needs 2 cores, and this machine has 1; it can offer"):
         find_profile("threads")
+    monkeypatch.setattr(profiles.platform, "machine", lambda: "aarch64")
+    with pytest.raises(UsageError, match=r"this machine is aarch64; .* native, split, .*permuted$"):
+        find_profile("openblas")
 
 
 def test_profiles_change_what_they_say(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,6 +21,7 @@ from offchain.programs.data import make_generator
 from offchain.programs.recipe import Recipe, TrainingRecipe, get_batch
 from offchain.programs.tracing import get_initial_state, name_tensors
 from offchain.replication.orders import Answer, Order, choose_start
+from offchain.replication.profiles import PROFILES
 from offchain.replication.published.behaviour import Dishonesty, Steering, tamper
 from offchain.replication.published.checkpoints import cast_weights, hash_weights
 from offchain.replication.published.hooks import LOSS, Rounder, round_outputs, rounding
@@ -28,7 +29,7 @@ from offchain.replication.published.logs import STREAMS, decode_log, encode_log
 from offchain.replication.published.parties import AuditorStream, TrainerStream, make_log
 from offchain.replication.published.store import load_checkpoint, name_checkpoint, name_log
 from offchain.replication.published.thresholds import PIVOT, Thresholds
-from offchain.replication.splitting import Splitting
+from offchain.replication.sums import summing
 
 METHOD = "published"
 """The method's name in an order."""
@@ -150,7 +151,7 @@ def train(recipe: Recipe, order: Order) -> Iterator[Answer]:
     yield Answer(start, {"digest": hash_weights(cast_weights(state)).hex()})
     party = Party(recipe, state, order, part)
     for number in count(part.first):
-        with Splitting(order.parts):
+        with summing(PROFILES[order.profile]):
             report = party.step(number)
         weights = cast_weights(party.run.get_state())
         digest = hash_weights(weights).hex()

@@ -1,0 +1,137 @@
+"""Records of trainings: digests of every step, by which many profiles are compared at once.
+
+So N profiles train N times, not once for every pair, each alone and whenever it suits; what is
+recorded already is not trained again.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
+from urllib.parse import quote
+
+import numpy as np
+import numpy.typing as npt
+
+from offchain.commitments.tensors import Array
+from offchain.replication.compare import Process, Setting, Step, Summary, compare_states, running
+from offchain.replication.profiles import Profile
+
+LOSS = "output.loss"
+"""The name of a training's loss among the tensors of its state."""
+
+_DIGEST_BYTES = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A training under one profile.
+
+    Attributes:
+        digests: (steps, tensors) uint64: those of the tensors after every step.
+        losses: (steps,) float32; NaN where the training has none.
+        last: the tensors after the last step.
+    """
+
+    digests: npt.NDArray[np.uint64]
+    losses: npt.NDArray[np.float32]
+    last: list[Array]
+
+
+def record(
+    setting: Setting,
+    profiles: Sequence[Profile],
+    folder: Path,
+    report: Callable[[str, int, int], None],
+) -> dict[str, Record]:
+    """Train under each profile that has no record yet, and return all records by profile.
+
+    Args:
+        setting: what is trained.
+        profiles: the profiles; all start from the weights of the first.
+        folder: where the records are.
+        report: is told a profile's name, the steps that it has made, and all steps.
+
+    Raises:
+        ReplicationError: a process fails; what has been recorded before stays.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    found = {}
+    for profile in profiles:
+        path = folder / f"{_name(setting)}-{profile.name}.npz"
+        if not path.exists():
+            start = _keep_start(setting, profiles[0], folder)
+            _write(path, _train(setting, profile, start, report))
+        found[profile.name] = _read(path)
+    return found
+
+
+def compare_records(one: Record, other: Record) -> Summary:
+    """Return how far two trainings of one setting part."""
+    steps = len(one.digests)
+    differing = np.flatnonzero((one.digests != other.digests).any(axis=1))
+    last: Step = compare_states(steps - 1, one.last, other.last)
+    first = int(differing[0]) if len(differing) else None
+    return Summary(len(differing), first, last)
+
+
+def _name(setting: Setting) -> str:
+    arithmetic = setting.arithmetic or "stock"
+    program = quote(setting.program, safe="")
+    return f"{program}-{setting.size}-{setting.steps}-{setting.seed}-{arithmetic}"
+
+
+def _keep_start(setting: Setting, profile: Profile, folder: Path) -> Path:
+    """Return the file of the state from which all profiles start."""
+    path = folder / f"{_name(setting)}.start"
+    if not path.exists():
+        with running(setting, (profile,)) as (process,):
+            data = process.start.read_bytes()
+        _replace(path, lambda at: at.write_bytes(data))
+    return path
+
+
+def _train(
+    setting: Setting, profile: Profile, start: Path, report: Callable[[str, int, int], None]
+) -> Record:
+    digests, losses, tensors = [], [], []
+    with running(setting, (profile,), start=start) as (process,):
+        for step in range(setting.steps):
+            process.begin()
+            tensors = process.finish()
+            digests.append([_digest(tensor) for tensor in tensors])
+            losses.append(_find_loss(process, tensors))
+            report(profile.name, step + 1, setting.steps)
+    return Record(np.array(digests, np.uint64), np.array(losses, np.float32), tensors)
+
+
+def _digest(tensor: Array) -> int:
+    return int.from_bytes(blake2b(tensor.tobytes(), digest_size=_DIGEST_BYTES).digest(), "little")
+
+
+def _find_loss(process: Process, tensors: Sequence[Array]) -> float:
+    return float(tensors[process.names.index(LOSS)][0]) if LOSS in process.names else float("nan")
+
+
+def _write(path: Path, found: Record) -> None:
+    last = {f"last.{place}": tensor for place, tensor in enumerate(found.last)}
+
+    def save(at: Path) -> None:
+        with at.open("wb") as file:
+            np.savez(file, allow_pickle=False, digests=found.digests, losses=found.losses, **last)
+
+    _replace(path, save)
+
+
+def _replace(path: Path, write: Callable[[Path], object]) -> None:
+    """Have a file written beside its place, and put it there when it is whole."""
+    beside = path.with_name(f"{path.name}.new")
+    write(beside)
+    beside.replace(path)
+
+
+def _read(path: Path) -> Record:
+    with np.load(path, allow_pickle=False) as data:
+        count = sum(name.startswith("last.") for name in data.files)
+        last = [data[f"last.{place}"] for place in range(count)]
+        return Record(data["digests"], data["losses"], last)
