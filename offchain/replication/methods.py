@@ -3,10 +3,14 @@
 from collections.abc import Mapping
 
 from offchain.errors import UsageError
+from offchain.replication import proven
 from offchain.replication.orders import Train
 from offchain.replication.published import training as published
 
-METHODS: Mapping[str, Train] = {published.METHOD: published.train}
+METHODS: Mapping[str, Train] = {
+    published.METHOD: published.train,
+    proven.METHOD: proven.train,
+}
 """How a worker trains by each method."""
 
 

@@ -1,0 +1,276 @@
+"""The proven method between two processes on unlike hardware, counted step by step.
+
+The trainer computes by stock binary64 operators and logs what their proven bound leaves in doubt;
+the auditor computes by its own, and takes the log's directions where the band allows them.
+"""
+
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import asdict, dataclass, replace
+from itertools import count
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+import torch
+
+from offchain.arithmetic.functions import DType, Function
+from offchain.arithmetic.logged import LOGGED
+from offchain.commitments.tensors import Array
+from offchain.errors import UsageError, WrongLog
+from offchain.execution.executor import Executor
+from offchain.execution.logged.journals import Reading, Writing
+from offchain.programs.capture import capture
+from offchain.programs.graph import Kind, Node, Program
+from offchain.programs.recipe import Recipe, TrainingRecipe
+from offchain.programs.roots import ProgramTree
+from offchain.programs.rounding.entries import HEADER_BYTES, decode_log, encode_log
+from offchain.programs.rounding.meaning import is_loggable
+from offchain.replication.compare import Process, Setting, running
+from offchain.replication.orders import Answer, Method, Order, choose_start
+from offchain.replication.profiles import Profile
+from offchain.replication.published.store import name_log
+from offchain.replication.published.training import Run
+
+METHOD = "proven"
+"""The method's name in an order."""
+
+_ROUNDING = frozenset(
+    {Function.ADD, Function.SUB, Function.MUL, Function.DIV, Function.FMA, Function.SQRT}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What a party does.
+
+    Attributes:
+        folder: where the trainer writes its logs, and the auditor reads them.
+        writes: whether it is the trainer.
+        timed: whether each step is also computed by torch in binary64 and in binary32.
+    """
+
+    folder: str
+    writes: bool
+    timed: bool = False
+
+
+def train(recipe: Recipe, order: Order) -> Iterator[Answer]:
+    """Yield the start, and the state after each step.
+
+    Raises:
+        UsageError: times are asked for of what does not train.
+        WrongLog: the trainer's log is none of this step, or turns what the band does not cover.
+    """
+    assert order.method is not None
+    part = Part(**order.method.options)
+    captured = capture(recipe, trust=True, arithmetic=LOGGED)
+    program = captured.program
+    names = [slot.name for slot in program.state]
+    start = choose_start(order, dict(zip(names, captured.initial_state, strict=True)))
+    yield Answer(start)
+    stock = _make_stock(recipe, start, order) if part.timed else {}
+    executor, root = Executor(program, order.threads), ProgramTree(program).header.root
+    state = list(start.values())
+    for step in count():
+        seconds = {name: run.time(step) for name, run in stock.items()}
+        begin = perf_counter()
+        path = name_log(Path(part.folder), step)
+        journal = Writing() if part.writes else _read(path, program, root, step)
+        executor.advance(state, captured.batch(step), step, journal=journal)
+        if isinstance(journal, Writing):
+            path.write_bytes(encode_log(journal.log, root, step))
+        else:
+            check(journal, program, step)
+        report = _report(journal, program) | {"seconds": perf_counter() - begin} | seconds
+        yield Answer(dict(zip(names, state, strict=True)), report)
+
+
+def check(journal: Reading, program: Program, step: int) -> None:
+    """Refuse a log with entries that the band does not allow, naming the first (`WrongLog`)."""
+    if journal.void:
+        operator, element = journal.void[0]
+        raise WrongLog(
+            f"{len(journal.void)} of its entries are outside the band, the first for element "
+            f"{element} of operator {program.names[operator]} ({program.lines[operator]})",
+            step,
+        )
+
+
+def _read(path: Path, program: Program, root: bytes, step: int) -> Reading:
+    return Reading(decode_log(path.read_bytes(), program, root, step))
+
+
+def _make_stock(recipe: Recipe, start: Mapping[str, Array], order: Order) -> dict[str, Run]:
+    """Return torch's own training, in two types, to be timed."""
+    if not isinstance(recipe, TrainingRecipe):
+        raise UsageError("only a training is timed; give a recipe that trains")
+    state = {name: torch.from_numpy(array.copy()) for name, array in start.items()}
+    types = {"seconds_binary64": torch.float64, "seconds_binary32": torch.float32}
+    copies = {name: replace(recipe, model=deepcopy(recipe.model)) for name in types}
+    return {name: Run(copies[name], state, dtype, order.seed) for name, dtype in types.items()}
+
+
+def _report(journal: Writing | Reading, program: Program) -> dict[str, Any]:
+    report = {
+        "rounded": count_rounded(program),
+        "loggable": sum(node.elements for node in program.nodes if is_loggable(node)),
+        "entries": journal.log.count,
+        "settled": journal.settled,
+    }
+    if isinstance(journal, Writing):
+        return report | {"steerable": journal.steerable}
+    return report | {"corrections": journal.corrections}
+
+
+def count_rounded(program: Program) -> int:
+    """Return how many elements of a step are rounded to binary32."""
+    return sum(node.elements for node in program.nodes if _is_rounding(node))
+
+
+def _is_rounding(node: Node) -> bool:
+    if node.dtype is not DType.FLOAT32:
+        return False
+    if node.kind is Kind.MAP and node.function is Function.CONVERT:
+        return node.operands[0].dtype in {DType.INT32, DType.INT64}
+    is_computed = node.kind is Kind.MAP or node.kind.folds
+    return is_computed and (node.function in _ROUNDING or node.function.is_transcendental)
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedStep:
+    """A step of a trainer and of an auditor.
+
+    Attributes:
+        step: its number.
+        differing: how many elements of the state differ after it.
+        elements: how many there are.
+        trainer: the trainer's report: what it rounded and logged, and what could be steered.
+        auditor: the auditor's report: what the log has corrected.
+        log_bytes: the size of the log, without its head.
+    """
+
+    step: int
+    differing: int
+    elements: int
+    trainer: Mapping[str, Any]
+    auditor: Mapping[str, Any]
+    log_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """What a trainer's and an auditor's steps come to.
+
+    Attributes:
+        steps: how many there are.
+        differing_steps: after how many the states differed.
+        first_differing_step: the first of them, if any.
+        corrections: results that the auditor would have rounded otherwise, in all steps.
+        entries_per_step: entries in a step's log.
+        log_bytes_per_step: bytes of a step's log.
+        steerable_share: the share of all roundings that a trainer could turn.
+        steerable_share_of_loggable: the share of the results of operators that may have entries.
+        settled_share: the share of all roundings that is decided exactly.
+        seconds: mean seconds of "trainer" and "auditor", and of the same steps by torch,
+            "trainer_binary64" and so on, if they were timed, in alternation. The first of several
+            steps is left out.
+    """
+
+    steps: int
+    differing_steps: int
+    first_differing_step: int | None
+    corrections: int
+    entries_per_step: float
+    log_bytes_per_step: float
+    steerable_share: float
+    steerable_share_of_loggable: float
+    settled_share: float
+    seconds: Mapping[str, float]
+
+    @property
+    def trainer_over_binary64(self) -> float | None:
+        """The trainer's time over that of torch's own steps in binary64, if they were timed."""
+        return self._divide("trainer", "trainer_binary64")
+
+    @property
+    def auditor_over_binary64(self) -> float | None:
+        """Likewise of the auditor."""
+        return self._divide("auditor", "auditor_binary64")
+
+    @property
+    def over_binary32(self) -> float | None:
+        """The trainer's time over that of torch's own steps in binary32, if they were timed."""
+        return self._divide("trainer", "trainer_binary32")
+
+    def _divide(self, one: str, other: str) -> float | None:
+        return self.seconds[one] / self.seconds[other] if other in self.seconds else None
+
+
+def replicate(
+    setting: Setting, trainer: Profile, auditor: Profile, *, timed: bool = False
+) -> Iterator[LoggedStep]:
+    """Let a trainer log its steps under one profile, and an auditor audit them under another.
+
+    `summarize` makes the counts of what this yields after every step. The arithmetic is `logged`,
+    whatever the setting says.
+
+    Raises:
+        ReplicationError: a process fails; its message says why, for example that a log is refused.
+    """
+    with tempfile.TemporaryDirectory(prefix="moot-") as directory:
+        parts = [Part(directory, writes, timed) for writes in (True, False)]
+        methods = [Method(METHOD, asdict(part)) for part in parts]
+        with running(setting, (trainer, auditor), methods) as pair:
+            for step in range(setting.steps):
+                yield _replicate_step(step, pair, name_log(Path(directory), step))
+
+
+def _replicate_step(step: int, pair: Sequence[Process], log: Path) -> LoggedStep:
+    """Make one step of both, the trainer's first, and remove its log."""
+    results = []
+    for process in pair:
+        process.begin()
+        results.append(process.finish())
+    size = log.stat().st_size - HEADER_BYTES
+    log.unlink()
+    differing = sum(_count_differing(a, b) for a, b in zip(*results, strict=True))
+    elements = sum(array.size for array in results[0])
+    trainer, auditor = (process.report for process in pair)
+    return LoggedStep(step, differing, elements, trainer, auditor, size)
+
+
+def _count_differing(a: Array, b: Array) -> int:
+    word = np.dtype(f"u{a.itemsize}")
+    return int(np.count_nonzero(a.view(word) != b.view(word)))
+
+
+def summarize(steps: Sequence[LoggedStep]) -> Counts:
+    """Return the counts of one step or more."""
+    differing = [step.step for step in steps if step.differing]
+    rounded, loggable = (sum(s.trainer[name] for s in steps) for name in ("rounded", "loggable"))
+    steerable = sum(step.trainer["steerable"] for step in steps)
+    return Counts(
+        len(steps),
+        len(differing),
+        min(differing, default=None),
+        sum(step.auditor["corrections"] for step in steps),
+        sum(step.trainer["entries"] for step in steps) / len(steps),
+        sum(step.log_bytes for step in steps) / len(steps),
+        steerable / rounded,
+        steerable / loggable,
+        sum(step.trainer["settled"] for step in steps) / rounded,
+        _average_seconds(steps[1:] or steps),
+    )
+
+
+def _average_seconds(steps: Sequence[LoggedStep]) -> dict[str, float]:
+    reports = {"trainer": [s.trainer for s in steps], "auditor": [s.auditor for s in steps]}
+    return {
+        name.replace("seconds", party, 1): sum(row[name] for row in rows) / len(rows)
+        for party, rows in reports.items()
+        for name in rows[0]
+        if name.startswith("seconds")
+    }
