@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from itertools import count
 from pathlib import Path
 from time import perf_counter
@@ -20,6 +21,7 @@ from offchain.arithmetic.functions import DType, Function
 from offchain.arithmetic.logged import LOGGED
 from offchain.commitments.tensors import Array
 from offchain.errors import UsageError, WrongLog
+from offchain.execution.doubles import set_product
 from offchain.execution.executor import Executor
 from offchain.execution.logged.journals import Reading, Writing
 from offchain.programs.capture import capture
@@ -30,9 +32,10 @@ from offchain.programs.rounding.entries import HEADER_BYTES, decode_log, encode_
 from offchain.programs.rounding.meaning import is_loggable
 from offchain.replication.compare import Process, Setting, running
 from offchain.replication.orders import Answer, Method, Order, choose_start
-from offchain.replication.profiles import Profile
+from offchain.replication.profiles import PROFILES, Profile
 from offchain.replication.published.store import name_log
 from offchain.replication.published.training import Run
+from offchain.replication.sums import make_product, multiply_arrays
 
 METHOD = "proven"
 """The method's name in an order."""
@@ -72,7 +75,9 @@ def train(recipe: Recipe, order: Order) -> Iterator[Answer]:
     start = choose_start(order, dict(zip(names, captured.initial_state, strict=True)))
     yield Answer(start)
     stock = _make_stock(recipe, start, order) if part.timed else {}
-    executor, root = Executor(program, order.threads), ProgramTree(program).header.root
+    profile = PROFILES[order.profile]
+    set_product(partial(multiply_arrays, make_product(profile)))
+    executor, root = Executor(program, profile.threads), ProgramTree(program).header.root
     state = list(start.values())
     for step in count():
         seconds = {name: run.time(step) for name, run in stock.items()}

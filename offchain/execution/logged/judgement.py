@@ -6,8 +6,9 @@ from typing import NamedTuple
 import numpy as np
 
 from offchain.arithmetic.logged.band import BAND_SHARE, REACH
+from offchain.execution.doubles import Doubles
 from offchain.execution.indexing import Integers
-from offchain.execution.logged.stock import Doubles, Flags, Floats
+from offchain.execution.logged.stock import Flags, Floats
 
 
 class Judgement(NamedTuple):

@@ -9,6 +9,7 @@ from offchain.arithmetic.functions import Function
 from offchain.arithmetic.logged.band import EXACT_BITS, FUNCTION_EXPONENT, REACH, depth
 from offchain.commitments.tensors import Array, encode_elements
 from offchain.execution.contractions import Contraction
+from offchain.execution.doubles import Doubles
 from offchain.execution.exact import ComparedScatter, add_terms
 from offchain.execution.folds import Reduction
 from offchain.execution.indexing import Integers
@@ -21,7 +22,6 @@ from offchain.execution.logged.judgement import Judgement, judge
 from offchain.execution.logged.stock import (
     FUNCTIONS,
     WIDEN,
-    Doubles,
     Flags,
     Floats,
     add_up,

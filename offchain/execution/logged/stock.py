@@ -16,11 +16,12 @@ import numpy.typing as npt
 from offchain.arithmetic.functions import Function
 from offchain.arithmetic.logged.band import CHUNK, REACH, UNIT_EXPONENT, depth
 from offchain.commitments.tensors import Array
+from offchain.execution import doubles
+from offchain.execution.doubles import Doubles
 from offchain.execution.indexing import Integers
 from offchain.execution.kernels.doubts import DOUBTFUL, round_products
 
 Floats = npt.NDArray[np.float32]
-Doubles = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
 
 UNIT = 2.0**UNIT_EXPONENT
@@ -83,7 +84,7 @@ def _multiply(a: Doubles, b: Doubles) -> Doubles:
     """Return a product whose sums are made in chunks, and the chunks' sums likewise."""
     steps, size = a.shape[1], CHUNK
     if steps <= CHUNK:
-        return np.asarray(a @ b)
+        return doubles.multiply(a, b)
     while size * CHUNK < steps:
         size *= CHUNK
     total = _multiply(a[:, :size], b[:size])

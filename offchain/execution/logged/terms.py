@@ -7,8 +7,9 @@ import numpy as np
 import numpy.typing as npt
 
 from offchain.commitments.tensors import Array
+from offchain.execution.doubles import Doubles
 from offchain.execution.indexing import Integers, locate, open_grid
-from offchain.execution.logged.stock import Doubles, Floats
+from offchain.execution.logged.stock import Floats
 from offchain.execution.views import make_constant
 from offchain.programs.graph import Kind, Node, Operand, Origin
 
