@@ -1,4 +1,4 @@
-"""The binary64 product of matrices, the one part of an engine that a device brings along.
+"""The binary64 product of batches of matrices, the one part of an engine that a device brings along.
 
 It is numpy's unless another one is set. What is computed with it has a proven bound that holds for
 any order of the terms, so that results never depend on which one it is.
@@ -12,14 +12,14 @@ import numpy.typing as npt
 
 Doubles = npt.NDArray[np.float64]
 Product = Callable[[Any, Any], Any]
-"""(M, K) float64, (K, N) float64, any strides -> (M, N) float64."""
+"""(B, M, K) float64, (B, K, N) float64, any strides -> (B, M, N) float64."""
 
 _chosen: list[Product] = [np.matmul]
 
 
 def multiply(a: Doubles, b: Doubles) -> Doubles:
-    """Return the product of two matrices."""
-    return np.asarray(_chosen[0](a, b))
+    """Return the products of two batches of matrices, contiguous."""
+    return np.ascontiguousarray(_chosen[0](a, b))
 
 
 def set_product(product: Product) -> None:

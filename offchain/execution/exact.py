@@ -6,7 +6,7 @@ is summed anew by two-sums; and the few that are doubtful even then are added up
 is the definition. So every result is the defined one; the machine decides only how fast it comes.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import prod
 
 import numpy as np
@@ -14,20 +14,15 @@ import numpy.typing as npt
 
 from offchain.arithmetic.exact import EXACT, is_sum, sums
 from offchain.commitments.tensors import Array, encode_elements
-from offchain.execution import doubles
 from offchain.execution.accesses import iterate_slabs, project, restrict
 from offchain.execution.contractions import Contraction
-from offchain.execution.doubles import Doubles
+from offchain.execution.exact_products import multiply
+from offchain.execution.exact_terms import add_terms
 from offchain.execution.folds import Fold, Reduction
 from offchain.execution.gathers import read_integers
 from offchain.execution.indexing import Integers, open_grid
-from offchain.execution.kernels.exact_sums import (
-    UNIT,
-    decide,
-    scatter_sums,
-    settle_products,
-    sum_rows,
-)
+from offchain.execution.kernels.bounded_sums import sum_rows
+from offchain.execution.kernels.exact_sums import scatter_sums, settle_rows
 from offchain.execution.partials import list_partials as list_elements
 from offchain.execution.plans import Plan, plan_node
 from offchain.execution.scatters import Scatter, depends_on_named
@@ -37,11 +32,8 @@ from offchain.programs.semantics import compute_partials
 
 Floats = npt.NDArray[np.float32]
 
-_DEPTH = 512
-"""Terms of a sum that are added up by themselves, so that the bound of its error stays small."""
-
 _BLOCK_ELEMENTS = 1 << 22
-"""Elements of a result in a block, whose sums and bounds are in memory at once."""
+"""Elements that are in memory at once where each fold step is compared with every element."""
 
 
 def plan_exact(node: Node) -> Plan:
@@ -58,59 +50,23 @@ def is_fusible(node: Node) -> bool:
 
 
 @np.errstate(all="ignore")
-def multiply(a: Floats, b: Floats, init: Floats, out: Floats) -> None:
-    """Multiply batches of matrices: out[z] = init[z] + a[z] @ b[z], each sum rounded once.
-
-    Args:
-        a: (B, M, K) float32, any strides.
-        b: (B, K, N) float32, any strides.
-        init: (B, M, N) float32, any strides; it may be `out`.
-        out: (B, M, N) float32, any strides.
-    """
-    height = max(1, _BLOCK_ELEMENTS // max(1, out.shape[2]))
-    for left, right, start, result in zip(a, b, init, out, strict=True):
-        factor = right.astype(np.float64)
-        widths = np.sqrt(np.einsum("kn,kn->n", factor, factor))
-        for first in range(0, len(left), height):
-            part = slice(first, first + height)
-            result[part] = _multiply(left[part].astype(np.float64), factor, widths, start[part])
-
-
-def _multiply(a: Doubles, b: Doubles, widths: Doubles, init: Floats) -> Floats:
-    """Return one product; `widths` are the norms of the columns of b."""
-    steps = a.shape[1]
-    parts = range(0, steps, _DEPTH)
-    total = doubles.multiply(a[:, :_DEPTH], b[:_DEPTH])
-    for first in parts[1:]:
-        total += doubles.multiply(a[:, first : first + _DEPTH], b[first : first + _DEPTH])
-    heights = np.sqrt(np.einsum("mk,mk->m", a, a))
-    # By Cauchy's inequality the products' magnitudes add up to at most the product of the norms,
-    # each of which is a sum of as many squares, and off by no more than such a sum may be.
-    additions = min(steps, _DEPTH) + len(parts) + 4
-    heights *= additions * UNIT * (1 + 2.0**-30 + 2 * steps * UNIT)
-    out: Floats = np.empty(init.shape, np.float32)
-    doubtful = np.empty(init.shape, np.uint8)
-    decide(total, heights, widths, init, out, doubtful)
-    places = np.flatnonzero(doubtful)
-    if len(places):
-        settled, left = np.empty(len(places), np.float32), np.empty(len(places), np.uint8)
-        settle_products(a, b, init, places, settled, left)
-        for place in np.flatnonzero(left):
-            m, n = divmod(int(places[place]), out.shape[1])
-            row, column = a[m].astype(np.float32), b[:, n].astype(np.float32)
-            settled[place] = add_terms(init[m, n], zip(row, column, strict=True))
-        out.reshape(-1)[places] = settled
-    return out
-
-
-@np.errstate(all="ignore")
 def _fold_rows(matrix: Array, init: Array) -> Floats:
     """Return the sum of each row, from its element of init."""
     x, start = np.asarray(matrix, np.float32), np.ascontiguousarray(init, np.float32)
+    out, doubtful = np.empty(len(x), np.float32), np.empty(len(x), np.bool_)
+    sum_rows(x, start, out, doubtful)
+    if doubtful.any():
+        rows = np.flatnonzero(doubtful)
+        out[rows] = _settle_rows(x[rows], start[rows])
+    return out
+
+
+def _settle_rows(x: Floats, init: Floats) -> Floats:
+    """Return the sums of rows by two-sums, and what is left as integers."""
     out, left = np.empty(len(x), np.float32), np.empty(len(x), np.uint8)
-    sum_rows(x, start, out, left)
+    settle_rows(x, init, out, left)
     for row in np.flatnonzero(left):
-        out[row] = add_terms(start[row], zip(x[row], strict=True))
+        out[row] = add_terms(init[row], zip(x[row], strict=True))
     return out
 
 
@@ -118,9 +74,7 @@ def _fold_rows(matrix: Array, init: Array) -> Floats:
 def _scatter_rows(buffer: Array, rows: Integers, matrix: Array) -> None:
     """Add the matrix's rows to these rows of the buffer."""
     addends, out = np.ascontiguousarray(matrix, np.float32), np.asarray(buffer, np.float32)
-    left = np.empty(out.shape, np.uint8)
-    scatter_sums(rows, addends, out, left)
-    for row, column in np.argwhere(left):
+    for row, column in scatter_sums(rows, addends, out):
         terms = addends[rows == row, column]
         out[row, column] = add_terms(out[row, column], zip(terms, strict=True))
 
@@ -163,18 +117,6 @@ class ComparedScatter:
             is_matching &= read_integers(reader, flat) == grid[target]
         reader, flat = source
         return np.where(is_matching, reader.read(flat), np.float32(-0.0))
-
-
-def add_terms(initial: np.float32, terms: Iterable[tuple[np.float32, ...]]) -> np.float32:
-    """Return a sum of numbers or of products by its definition."""
-    accumulator = sums.begin(_get_bits(initial))
-    for values in terms:
-        accumulator = sums.advance(accumulator, [_get_bits(value) for value in values])
-    return np.uint32(sums.finish(accumulator)).view(np.float32)
-
-
-def _get_bits(value: np.float32) -> int:
-    return int(value.view(np.uint32))
 
 
 def list_partials(node: Node, element: int, operands: Sequence[Array | None]) -> Array:

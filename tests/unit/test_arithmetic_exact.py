@@ -16,8 +16,9 @@ from offchain.arithmetic.evaluate import evaluate
 from offchain.arithmetic.exact import EXACT, sums
 from offchain.arithmetic.functions import DType, Function
 from offchain.arithmetic.ordered import ORDERED
-from offchain.execution.exact import multiply
-from offchain.execution.kernels import exact_sums
+from offchain.execution.exact import _fold_rows, _scatter_rows
+from offchain.execution.exact_products import multiply
+from offchain.execution.kernels import bounded_sums, exact_sums
 from tests.oracle import to_bits, to_float
 
 F32 = DType.FLOAT32
@@ -161,7 +162,7 @@ def test_products_are_the_definition_s(kind: int, monkeypatch: pytest.MonkeyPatc
 
     Halves of the terms cancel now and then, depths are cut, and the norms are what they may be.
     """
-    monkeypatch.setattr("offchain.execution.exact._DEPTH", 5)
+    monkeypatch.setattr("offchain.execution.exact_products._DEPTH", 5)
     rng = np.random.default_rng(kind)
     m, k, n = 9, (1, 2, 11, 24)[kind], 8
     a, b = make_hostile(rng, (1, m, k)), make_hostile(rng, (1, k, n))
@@ -181,18 +182,99 @@ def test_products_are_the_definition_s(kind: int, monkeypatch: pytest.MonkeyPatc
         assert int(out[0, i, j].view(np.uint32)) == defined
 
 
+@pytest.mark.parametrize("kind", range(4))
+def test_rows_are_the_definition_s(kind: int) -> None:
+    """Sums of hostile rows are the defined ones, however the rows lie in memory."""
+    rng = np.random.default_rng([kind, 1])
+    m, k = 21, (1, 9, 16, 37)[kind]
+    x = make_hostile(rng, (m, 2 * k))
+    x[::3, k : 2 * k] = -x[::3, :k]
+    x[1] = -0.0
+    init = make_hostile(rng, (m,))
+    init[:3] = -0.0
+    init[3:6] = 0
+    for rows in (x, np.asfortranarray(x), x[:, ::-1], np.repeat(x, 2, 1)[:, ::2]):
+        found = _fold_rows(rows, init)
+        for row, start, total in zip(rows, init, found, strict=True):
+            assert get_bits(total) == sum_up(get_bits(start), [(get_bits(v),) for v in row])
+
+
+@pytest.mark.parametrize("kind", range(3))
+def test_scattered_rows_are_the_definition_s(kind: int) -> None:
+    """So are sums of hostile rows that go to one target: many of them, one, or none."""
+    rng = np.random.default_rng([kind, 2])
+    targets = rng.integers(-1, (3, 9, 40)[kind], 30)
+    source, init = make_hostile(rng, (30, 5)), make_hostile(rng, (8, 5))
+    source[15:] = -source[:15]
+    targets[15:] = targets[:15]
+    init[0] = -0.0
+    init[7, 0] = np.uint32(0xFFC00001).view(np.float32)
+    out = init.copy()
+    _scatter_rows(out, targets, source)
+    for row, column in np.ndindex(out.shape):
+        terms = [(get_bits(v),) for v in source[targets == row, column]]
+        assert get_bits(out[row, column]) == sum_up(get_bits(init[row, column]), terms)
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        [2.0**31, 2.0**7, 1 + 2.0**-23, -1],
+        [2.0**31, 2.0**7, 1, -1],
+        [2.0**31, 2.0**7, 1 - 2.0**-24, -1],
+        [2.0**-120, 2.0**-120, -(2.0**-119)],
+        [2.0**60, 2.0**36, 2.0**-149, 0],
+    ],
+)
+@pytest.mark.parametrize("scale", [1, 2.0**-100])
+def test_what_binary64_loses_counts(row: list[float], scale: float) -> None:
+    """Near half-way points, and near zero, a term counts that a sum in binary64 does not show."""
+    for signed in (row, [-x for x in row]):
+        x = np.array([signed], np.float32)
+        terms = [(get_bits(v), get_bits(np.float32(scale))) for v in x[0]]
+        defined = sum_up(0, terms)
+        init, out = np.zeros((1, 1, 20), np.float32), np.empty((1, 1, 20), np.float32)
+        multiply(x[None], np.full((1, len(row), 20), scale, np.float32), init, out)
+        assert {get_bits(v) for v in out[0, 0]} == {defined}
+        if scale == 1:
+            for rows in (x, np.asfortranarray(np.repeat(x, 20, 0))):
+                found = _fold_rows(rows, np.zeros(len(rows), np.float32))
+                assert {get_bits(v) for v in found} == {defined}
+
+
+def make_starts(kind: int, rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
+    """Return initial terms: all +0, one for all, one for each column, or any."""
+    if kind == 3:
+        return make_hostile(rng, shape)
+    row = make_hostile(rng, shape[-1:])
+    return np.broadcast_to(np.float32((0.0, -0.0)[kind]) if kind < 2 else row, shape)
+
+
+@pytest.mark.parametrize("kind", range(4))
+def test_batches_are_the_definition_s(kind: int) -> None:
+    """Batches of products with a start of every kind and factors of any layout are the defined."""
+    rng = np.random.default_rng([kind, 3])
+    a, b = make_hostile(rng, (3, 4, 6)), make_hostile(rng, (3, 5, 6)).swapaxes(1, 2)
+    a[0, 1], b[0, :, 2] = 0, -0.0
+    init, out = make_starts(kind, rng, (3, 4, 5)), np.empty((3, 4, 10), np.float32)[:, :, ::2]
+    multiply(a, b, init, out)
+    for z, i, j in np.ndindex(out.shape):
+        terms = [(get_bits(x), get_bits(y)) for x, y in zip(a[z, i], b[z, :, j], strict=True)]
+        assert get_bits(out[z, i, j]) == sum_up(get_bits(init[z, i, j]), terms)
+
+
 def test_bounds_leave_little_and_everything_is_settled() -> None:
     """Of ordinary products the bound settles all but a few in ten thousand, two-sums the rest."""
     rng = np.random.default_rng(3)
-    a, b = (rng.standard_normal((512, 512)) for _ in range(2))
+    a, b = (rng.standard_normal((1, 512, 512)) for _ in range(2))
     a, b = (x.astype(np.float32).astype(np.float64) for x in (a, b))
-    rows, columns = (np.sqrt((x * x).sum(axis)) for x, axis in ((a, 1), (b, 0)))
-    init, out = np.zeros((2, 512, 512), np.float32)
-    doubtful = np.empty(out.shape, np.uint8)
-    bound = 600 * exact_sums.UNIT
-    exact_sums.decide(a @ b, rows * bound, columns, init, out, doubtful)
+    rows, columns = (np.sqrt((x * x).sum(axis)) for x, axis in ((a, 2), (b, 1)))
+    init, out = np.zeros((2, 1, 512, 512), np.float32)
+    doubtful = np.empty(out.shape, np.bool_)
+    reach = bounded_sums.compute_reach(600, 512)
+    bounded_sums.round_sums(a @ b, rows * reach, columns, init, out, doubtful)
     assert 0 < doubtful.mean() < 1e-3
     places = np.flatnonzero(doubtful)
     settled, left = np.empty(len(places), np.float32), np.empty(len(places), np.uint8)
-    exact_sums.settle_products(a, b, init, places, settled, left)
+    exact_sums.settle_products(a[0], b[0], init[0], places, settled, left)
     assert not left.any()

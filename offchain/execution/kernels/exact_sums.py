@@ -1,12 +1,8 @@
 """Kernels that find the correctly rounded value of exact sums, and say where they did not.
 
-A sum in binary64 comes with a bound of its error, and rounding to binary32 is monotonic: where both
-ends of the interval round to one number, the exact sum does, too.
-
-`decide` looks at sums that somebody else has made, in any order. The other kernels sum on their own
-by Knuth's two-sum, which finds the error of each addition, and add these errors up: the exact sum
-of n terms is within n * 2^-52 * (the sum of the errors' magnitudes) of the pair of both sums, as in
-Ogita, Rump and Oishi (2005), and it is known exactly where no error was made.
+They sum by Knuth's two-sum, which finds the error of each addition, and add these errors up: the
+exact sum of n terms is within n * 2^-52 * (the sum of the errors' magnitudes) of the pair of both
+sums, as in Ogita, Rump and Oishi (2005), and it is known exactly where no error was made.
 """
 
 from typing import Any
@@ -15,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from numba.core import types
 
+from offchain.execution.kernels.bounded_sums import UNIT
 from offchain.execution.kernels.compiled import kernel, reads, subroutine, writes
 from offchain.execution.kernels.threads import share
 from offchain.execution.kernels.vectors import NAN
@@ -24,32 +21,8 @@ Doubles = npt.NDArray[np.float64]
 Marks = npt.NDArray[np.uint8]
 Integers = npt.NDArray[np.int64]
 
-UNIT = 2.0**-52
-"""The greatest relative error of an operation in binary64, whichever way it rounds."""
-
 _GRAIN = 2**16
 _LANES = 16
-
-
-def decide(
-    sums: Doubles, rows: Doubles, columns: Doubles, init: Floats, out: Floats, doubtful: Marks
-) -> None:
-    """Round what sums and their bounds settle, and mark what they do not.
-
-    Args:
-        sums: (M, N) binary64, contiguous: the sums without their initial terms.
-        rows: (M,) and
-        columns: (N,): the sum at m, n is off by at most rows[m] * columns[n], which is 0 only where
-            all its terms are zeros.
-        init: (M, N) float32, any strides: the initial terms.
-        out: (M, N) float32, contiguous: the rounded sums.
-        doubtful: (M, N) uint8, contiguous: 1 where the sum has to be made otherwise.
-    """
-
-    def work(first: int, stop: int) -> None:
-        _decide(sums, rows, columns, init, out, doubtful, first, stop)
-
-    share(work, len(sums), max(1, _GRAIN // max(1, sums.shape[1])))
 
 
 def settle_products(
@@ -72,73 +45,48 @@ def settle_products(
     share(work, len(places), max(1, _GRAIN // max(1, 8 * a.shape[1])))
 
 
-def sum_rows(x: Floats, init: Floats, out: Floats, left: Marks) -> None:
-    """Sum each row of a matrix.
+def settle_rows(x: Floats, init: Floats, out: Floats, left: Marks) -> None:
+    """Sum each row of a matrix more precisely.
 
     Args:
         x: (M, K) float32, any strides.
         init: (M,) float32: the initial terms.
         out: (M,) float32: the rounded sums.
-        left: (M,) uint8: 1 where the sum is in doubt.
+        left: (M,) uint8: 1 where the sum is still in doubt.
     """
 
     def work(first: int, stop: int) -> None:
-        _sum_rows(x, init, out, left, first, stop)
+        _settle_rows(x, init, out, left, first, stop)
 
     grain = _LANES * max(1, _GRAIN // (_LANES * max(1, x.shape[1])))
     share(work, len(x), grain)
 
 
-def scatter_sums(target_rows: Integers, source: Floats, out: Floats, left: Marks) -> None:
+def scatter_sums(target_rows: Integers, source: Floats, out: Floats) -> list[tuple[int, int]]:
     """Add each row of a matrix to its target row in place.
 
     Args:
         target_rows: (S,) int64; a source whose target is not a row of `out` is left out.
         source: (S, D) float32, contiguous.
         out: (R, D) float32, contiguous: first the initial terms, then the rounded sums; an element
-            that is left keeps its initial term.
-        left: (R, D) uint8, contiguous: 1 where the sum is in doubt.
+            whose sum is in doubt keeps its initial term.
+
+    Returns:
+        The row and the column of each element that is in doubt.
     """
-    counts = np.bincount(target_rows[(target_rows >= 0) & (target_rows < len(out))])
-    terms = int(counts.max(initial=0)) + 1
+    inside = np.flatnonzero((target_rows >= 0) & (target_rows < len(out)))
+    order = inside[np.argsort(target_rows[inside], kind="stable")]
+    rows, starts = np.unique(target_rows[order], return_index=True)
+    bounds = np.append(starts, len(order))
+    out[np.isnan(out)] = NAN
+    left = np.empty((len(rows), out.shape[1]), np.uint8)
 
     def work(first: int, stop: int) -> None:
-        size = (len(out), stop - first)
-        states = np.zeros((3, *size)), np.zeros(size, np.uint8)
-        _scatter_sums(target_rows, source, *states, out, left, terms, first, stop)
+        state = np.empty((3, out.shape[1]))
+        _scatter_sums(rows, bounds, order, source, state, out, left, first, stop)
 
-    share(work, source.shape[1], max(1, _GRAIN // max(1, len(source))))
-
-
-@kernel(
-    reads(types.float64, 2),
-    reads(types.float64, 1),
-    reads(types.float64, 1),
-    reads(types.float32, 2, "A"),
-    writes(types.float32, 2),
-    writes(types.uint8, 2),
-    types.int64,
-    types.int64,
-)
-def _decide(
-    sums: Doubles,
-    rows: Doubles,
-    columns: Doubles,
-    init: Floats,
-    out: Floats,
-    doubtful: Marks,
-    first: int,
-    stop: int,
-) -> None:
-    for m in range(first, stop):
-        for n in range(columns.size):
-            bound = rows[m] * columns[n]
-            middle = sums[m, n] + np.float64(init[m, n])
-            slack = bound + 4 * UNIT * abs(middle)
-            low, high = np.float32(middle - slack), np.float32(middle + slack)
-            is_zero = low == 0 and (bound != 0 or _is_negative_zero(init[m, n]))
-            out[m, n] = low + np.float32(0.0)
-            doubtful[m, n] = np.uint8(low != high or is_zero)
+    share(work, len(rows), max(1, _GRAIN * len(rows) // max(1, source.size)))
+    return [(int(rows[group]), int(column)) for group, column in np.argwhere(left)]
 
 
 @subroutine
@@ -219,7 +167,7 @@ def _settle_products(
     types.int64,
     types.int64,
 )
-def _sum_rows(x: Floats, init: Floats, out: Floats, left: Marks, first: int, stop: int) -> None:
+def _settle_rows(x: Floats, init: Floats, out: Floats, left: Marks, first: int, stop: int) -> None:
     totals, errors, made = np.empty(_LANES), np.empty(_LANES), np.empty(_LANES)
     others = np.empty(_LANES, np.uint8)
     for start in range(first, stop, _LANES):
@@ -243,51 +191,51 @@ def _sum_rows(x: Floats, init: Floats, out: Floats, left: Marks, first: int, sto
 
 
 @kernel(
-    reads(types.int64, 1),
+    *[reads(types.int64, 1)] * 3,
     reads(types.float32, 2),
-    writes(types.float64, 3),
-    writes(types.uint8, 2),
+    writes(types.float64, 2),
     writes(types.float32, 2),
     writes(types.uint8, 2),
     types.int64,
     types.int64,
-    types.int64,
 )
 def _scatter_sums(
-    target: Integers,
+    rows: Integers,
+    bounds: Integers,
+    order: Integers,
     source: Floats,
     state: Doubles,
-    others: Marks,
     out: Floats,
     left: Marks,
-    terms: int,
     first: int,
     stop: int,
 ) -> None:
-    """Sum the columns from `first` to `stop`; `state` is sums, their errors, and magnitudes."""
+    """Sum the groups of sources from `first` to `stop`, each of which goes to one row.
+
+    `state` has room for sums, their errors, and the errors' magnitudes.
+    """
     totals, errors, made = state[0], state[1], state[2]
-    for row in range(len(out)):
-        for column in range(stop - first):
-            totals[row, column] = out[row, first + column]
-            others[row, column] = not _is_negative_zero(totals[row, column])
-    for n in range(target.size):
-        row = target[n]
-        if 0 <= row < len(out):
-            for column in range(stop - first):
-                term = np.float64(source[n, first + column])
-                others[row, column] |= not _is_negative_zero(term)
-                totals[row, column], error = _add(totals[row, column], term)
-                errors[row, column] += error
-                made[row, column] += abs(error)
-    for row in range(len(out)):
-        for column in range(stop - first):
+    others = np.empty(totals.size, np.uint8)
+    for group in range(first, stop):
+        target = out[rows[group]]
+        for column in range(totals.size):
+            totals[column] = target[column]
+            others[column] = not _is_negative_zero(totals[column])
+        errors[:] = 0
+        made[:] = 0
+        for place in range(bounds[group], bounds[group + 1]):
+            addends = source[order[place]]
+            for column in range(totals.size):
+                term = np.float64(addends[column])
+                others[column] |= not _is_negative_zero(term)
+                totals[column], error = _add(totals[column], term)
+                errors[column] += error
+                made[column] += abs(error)
+        terms = bounds[group + 1] - bounds[group] + 1
+        for column in range(totals.size):
             rounded, is_left = _finish(
-                totals[row, column],
-                errors[row, column],
-                made[row, column],
-                terms,
-                others[row, column],
+                totals[column], errors[column], made[column], terms, others[column]
             )
-            left[row, first + column] = is_left
+            left[group, column] = is_left
             if not is_left:
-                out[row, first + column] = rounded
+                target[column] = rounded

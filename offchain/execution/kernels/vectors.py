@@ -16,6 +16,7 @@ BYTE = ir.IntType(8)
 INDEX = ir.IntType(32)
 WORD = ir.IntType(64)
 FLOAT = ir.FloatType()
+DOUBLE = ir.DoubleType()
 
 LANES = VECTOR_BITS // 32
 """Floats in a vector."""

@@ -10,7 +10,8 @@ from offchain.arithmetic.logged.band import EXACT_BITS, FUNCTION_EXPONENT, REACH
 from offchain.commitments.tensors import Array, encode_elements
 from offchain.execution.contractions import Contraction
 from offchain.execution.doubles import Doubles
-from offchain.execution.exact import ComparedScatter, add_terms
+from offchain.execution.exact import ComparedScatter
+from offchain.execution.exact_terms import add_terms
 from offchain.execution.folds import Reduction
 from offchain.execution.indexing import Integers
 from offchain.execution.kernels import elementary
