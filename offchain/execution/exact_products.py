@@ -105,7 +105,7 @@ def _settle(a: Doubles, b: Doubles, init: Floats, doubtful: Marks, out: Floats) 
 
 def _measure(subscripts: str, factor: Doubles) -> Doubles:
     """Return the norms of rows or of columns."""
-    norms: Doubles = np.sqrt(np.einsum(subscripts, factor, factor))
+    norms: Doubles = np.sqrt(np.einsum(subscripts, factor, factor, order="C"))
     return norms
 
 

@@ -193,7 +193,8 @@ def test_rows_are_the_definition_s(kind: int) -> None:
     init = make_hostile(rng, (m,))
     init[:3] = -0.0
     init[3:6] = 0
-    for rows in (x, np.asfortranarray(x), x[:, ::-1], np.repeat(x, 2, 1)[:, ::2]):
+    same = np.broadcast_to(x[:, 0].copy()[:, None], x.shape)
+    for rows in (x, np.asfortranarray(x), x[:, ::-1], np.repeat(x, 2, 1)[:, ::2], same):
         found = _fold_rows(rows, init)
         for row, start, total in zip(rows, init, found, strict=True):
             assert get_bits(total) == sum_up(get_bits(start), [(get_bits(v),) for v in row])
@@ -256,6 +257,8 @@ def test_batches_are_the_definition_s(kind: int) -> None:
     rng = np.random.default_rng([kind, 3])
     a, b = make_hostile(rng, (3, 4, 6)), make_hostile(rng, (3, 5, 6)).swapaxes(1, 2)
     a[0, 1], b[0, :, 2] = 0, -0.0
+    if kind == 2:
+        a, b = (np.asfortranarray(x) for x in (a, b))
     init, out = make_starts(kind, rng, (3, 4, 5)), np.empty((3, 4, 10), np.float32)[:, :, ::2]
     multiply(a, b, init, out)
     for z, i, j in np.ndindex(out.shape):

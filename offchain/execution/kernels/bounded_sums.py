@@ -347,9 +347,10 @@ def _sum_columns(
             found[:2] = 0
             found[2] = np.inf
             for lane in range(count):
-                for k in range(start + lane, start + lane + terms * step, step):
+                for k in range(terms):
+                    term = np.float64(x[start + lane + k * step])
                     found[0, lane], found[1, lane], found[2, lane] = _advance(
-                        found[0, lane], found[1, lane], found[2, lane], np.float64(x[k])
+                        found[0, lane], found[1, lane], found[2, lane], term
                     )
         for lane in range(count):
             out[start + lane], doubtful[start + lane] = _round(
