@@ -1,4 +1,4 @@
-"""The binary64 product of batches of matrices, the one part of an engine that a device brings along.
+"""The binary64 product of batches of matrices: the one part of an engine that a device brings.
 
 It is numpy's unless another one is set. What is computed with it has a proven bound that holds for
 any order of the terms, so that results never depend on which one it is.
