@@ -2,8 +2,8 @@
 """Two trainings that a paper on optimistic verifiable training measures (arXiv 2403.09603).
 
 ResNet-50 learns 32 x 32 images from scratch, 64 at a time, and GPT-2 with 124 million weights
-sequences of 64 tokens, 8 at a time. The weights of GPT-2 are random ones, its biases among them, and
-not the pretrained ones that the paper starts from; nothing is downloaded.
+sequences of 64 tokens, 8 at a time. The weights of GPT-2 are random ones, its biases among them,
+and not the pretrained ones that the paper starts from; nothing is downloaded.
 """
 
 from typing import Any

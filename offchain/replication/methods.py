@@ -5,10 +5,11 @@ from collections.abc import Mapping
 from offchain.errors import UsageError
 from offchain.replication import proven
 from offchain.replication.orders import Train
-from offchain.replication.published import training as published
+from offchain.replication.published import selection, training
 
 METHODS: Mapping[str, Train] = {
-    published.METHOD: published.train,
+    training.METHOD: training.train,
+    selection.METHOD: selection.try_layers,
     proven.METHOD: proven.train,
 }
 """How a worker trains by each method."""

@@ -20,7 +20,7 @@ from offchain.programs.recipe import Recipe, TrainingRecipe
 from offchain.replication.compare import Setting
 from offchain.replication.orders import Answer, Method, Order
 from offchain.replication.profiles import PROFILES
-from offchain.replication.published import checkpoints
+from offchain.replication.published import checkpoints, selection
 from offchain.replication.published.behaviour import Dishonesty
 from offchain.replication.published.dispute import check_state, dispute
 from offchain.replication.published.hooks import list_leaves, rounding
@@ -33,6 +33,7 @@ from offchain.replication.published.replicate import (
 )
 from offchain.replication.published.rounding import round_to_bits
 from offchain.replication.published.store import load_checkpoint, name_checkpoint, name_log
+from offchain.replication.published.thresholds import ULP, note_distances, select
 from offchain.replication.published.training import Part, train
 from tests.end_to_end import published_recipes as recipes
 
@@ -98,9 +99,9 @@ def test_gradients_of_parameters_break_the_digest(tmp_path: Path) -> None:
 
 
 def test_weights_that_learn_from_noise_break_the_digest(tmp_path: Path) -> None:
-    """The second fault, as it comes: biases of keys start at 0, and the sums of their gradients too.
+    """The second fault, as it comes: a digest differs for biases of keys, which start at 0.
 
-    Softmax does not depend on them, so that in exact numbers they would stay 0. Torch's sums are
+    Softmax does not depend on them, so that their gradients are 0 in exact numbers. Torch's are
     rounding errors, all of whose bits depend on the order.
     """
     make = partial(build, "gpt2")
@@ -321,6 +322,38 @@ def test_an_honest_trainer_is_convicted(name: str, bits: int) -> None:
     verdict = dispute(setting, (NATIVE, SPLIT, SPLIT), Options(bits=bits))
     assert verdict is not None
     assert verdict.winner == "auditor"
+
+
+def test_layers_are_tried_in_the_sizes_of_a_step() -> None:
+    """Each kind and size of layer yields outputs and gradients of its inputs; each draw is new."""
+    recipe = build_mlp()
+    recipe.model.double()
+    layers = selection.find_layers(recipe)
+    assert list(layers) == ["Flatten", "Linear (16, 64), (16,)", "ReLU", "Linear (10, 16), (10,)"]
+    module, size = layers["Linear (16, 64), (16,)"]
+    results = [selection.try_layer("Linear", module, size, draw) for draw in (0, 0, 1)]
+    assert results[0].shape == (4 * 16 + 4 * 64,)
+    assert torch.equal(results[0], results[1])
+    assert not torch.equal(results[0], results[2])
+
+
+def test_distances_are_noted_of_both_sides() -> None:
+    """Where roundings differ, both values' distances are noted, over their decimal exponent."""
+    middle = recipes.find_middle(1.5, 32)
+    one = torch.tensor([middle - 2e-10, 1.25, 0.1 * middle], dtype=torch.float64)
+    other = torch.tensor([middle + 1e-10, 1.25 + 1e-12, 0.1 * middle], dtype=torch.float64)
+    noted = note_distances(one, other, 32)
+    assert noted.tolist() == pytest.approx([2.0**-24 - 2e-10, 2.0**-24 - 1e-10], rel=1e-6)
+    assert 0.49 * ULP < select(noted.tolist(), 32) < min(noted.tolist())
+
+
+@pytest.mark.slow
+def test_thresholds_are_selected_by_two_processes() -> None:
+    """Two processes try every layer; what never differs keeps the highest threshold."""
+    found = selection.select_thresholds(Setting("mlp", steps=2), NATIVE, OLD, 32)
+    assert found["ReLU"].noted == 0
+    assert found["ReLU"].threshold == pytest.approx(0.5 * ULP)
+    assert found["Linear (16, 64), (16,)"].elements == 2 * 4 * (16 + 64)
 
 
 @pytest.mark.slow
