@@ -11,7 +11,9 @@ from typing import Any, Protocol
 
 import torch
 from torch import Tensor
-from torch.utils._pytree import tree_map
+from torch.utils._mode_utils import no_dispatch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves, tree_map
 
 from offchain.errors import UsageError
 
@@ -29,16 +31,52 @@ class Rounder(Protocol):
         """Return binary64 values of a layer, rounded."""
 
 
+class RequireBinary64(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's is untyped
+    """A mode that refuses operators whose results have another floating-point type.
+
+    Their errors are a thousand million times those that the method counts on. Single numbers may
+    have any type, as an optimizer's counters do.
+    """
+
+    def __torch_dispatch__(
+        self,
+        func: Any,
+        _types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        """Run an operator; `UsageError` if it narrows."""
+        result = func(*args, **(kwargs or {}))
+        for value in tree_leaves(result):
+            if isinstance(value, Tensor) and value.dim() and value.is_floating_point():
+                self._check(func, value.dtype)
+        return result
+
+    @staticmethod
+    def _check(func: Any, dtype: torch.dtype) -> None:
+        if dtype != torch.float64:
+            raise UsageError(
+                f"{func} computes in {dtype} although the model is in float64; the published "
+                "method needs float64 throughout, so take a model that keeps to its type"
+            )
+
+
 class _StraightThrough(torch.autograd.Function):
     """A rounding through which the gradient passes unchanged."""
 
     @staticmethod
     def forward(_context: Any, values: Tensor, stream: Rounder, layer: str) -> Tensor:
-        return stream.round(values, layer)
+        return _round(stream, values, layer)
 
     @staticmethod
     def backward(_context: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
         return gradients[0], None, None
+
+
+def _round(stream: Rounder, values: Tensor, layer: str) -> Tensor:
+    """Round, out of sight of the modes that watch the model."""
+    with no_dispatch():  # type: ignore[no-untyped-call]  # torch's is untyped
+        return stream.round(values, layer)
 
 
 def name_layer(module: torch.nn.Module) -> str:
@@ -54,20 +92,11 @@ def list_leaves(model: torch.nn.Module) -> dict[str, torch.nn.Module]:
 
 
 def round_outputs(outputs: Any, stream: Rounder, layer: str) -> Any:
-    """Return a module's outputs with their binary64 tensors rounded.
-
-    Raises:
-        UsageError: one has another floating-point type.
-    """
+    """Return a module's outputs with their binary64 tensors rounded."""
 
     def visit(value: Any) -> Any:
-        if not isinstance(value, Tensor) or not value.is_floating_point():
+        if not isinstance(value, Tensor) or value.dtype != torch.float64:
             return value
-        if value.dtype != torch.float64:
-            raise UsageError(
-                f"{layer} returns {value.dtype} from float64; "
-                "the published method rounds float64 alone, so have the model keep the type"
-            )
         rounded: Any = _StraightThrough.apply(value, stream, layer)  # type: ignore[no-untyped-call]  # torch's is untyped
         return rounded
 
@@ -87,7 +116,7 @@ def rounding(model: torch.nn.Module, forward: Rounder, backward: Rounder) -> Ite
 
     def round_backward(layer: str) -> Any:
         return lambda _module, inputs, _outputs: tuple(
-            None if gradient is None else backward.round(gradient, layer) for gradient in inputs
+            None if gradient is None else _round(backward, gradient, layer) for gradient in inputs
         )
 
     leaves = list_leaves(model)

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from copy import deepcopy
 from dataclasses import asdict, dataclass, field, replace
 from hashlib import sha256
@@ -24,7 +24,13 @@ from offchain.replication.orders import Answer, Order, choose_start
 from offchain.replication.profiles import PROFILES
 from offchain.replication.published.behaviour import Dishonesty, Steering, tamper
 from offchain.replication.published.checkpoints import cast_weights, hash_weights
-from offchain.replication.published.hooks import LOSS, Rounder, round_outputs, rounding
+from offchain.replication.published.hooks import (
+    LOSS,
+    RequireBinary64,
+    Rounder,
+    round_outputs,
+    rounding,
+)
 from offchain.replication.published.logs import STREAMS, decode_log, encode_log
 from offchain.replication.published.parties import AuditorStream, TrainerStream, make_log
 from offchain.replication.published.store import load_checkpoint, name_checkpoint, name_log
@@ -86,6 +92,9 @@ class Run:
                 tensor.copy_(state[name])
         moments = {k: self._cast(v) if v.dim() else v for k, v in state.items() if k not in own}
         self._eager = EagerRun(self._recipe, moments)
+        self._check: AbstractContextManager[object] = nullcontext()
+        if dtype == torch.float64:
+            self._check = RequireBinary64()  # type: ignore[no-untyped-call]  # torch's is untyped
 
     def get_state(self) -> dict[str, Tensor]:
         """Return copies of the state's tensors by name."""
@@ -104,8 +113,9 @@ class Run:
         batch = [self._cast(tensor) for tensor in get_batch(self._recipe, number)]
         self._forward = streams["forward"] if streams else None
         hooks = rounding(self.model, *(streams[n] for n in STREAMS)) if streams else nullcontext()
-        with hooks:
+        with self._check, hooks:
             new, _ = self._eager.compute(batch, {})
+        self._check = nullcontext()  # each step has the same operators as the first
         return new
 
     def update(self, new: Mapping[str, Tensor]) -> None:
