@@ -44,9 +44,9 @@ NATIVE, OLD, SPLIT = (PROFILES[name] for name in ("native", "old", "split"))
 Make = Callable[[], Recipe]
 
 
-def make_order(part: Part, *, parts: int = 1) -> Order:
+def make_order(part: Part, profile: str = "native") -> Order:
     """Return the order of a party that is in this process."""
-    return Order("test", "tiny", 0, 1, parts, None, "", None, make_method(part))
+    return Order("test", "tiny", 0, profile, None, "", None, make_method(part))
 
 
 def run_pair(make: Make, folder: Path, steps: int, **settings: Any) -> list[tuple[Answer, Answer]]:
@@ -54,7 +54,7 @@ def run_pair(make: Make, folder: Path, steps: int, **settings: Any) -> list[tupl
     cheat = settings.pop("dishonesty", None)
     part = Part(str(folder), writes=True, **settings)
     trainer = train(make(), make_order(replace(part, dishonesty=cheat)))
-    auditor = train(make(), make_order(replace(part, writes=False), parts=2))
+    auditor = train(make(), make_order(replace(part, writes=False), "split"))
     assert next(trainer).report == next(auditor).report
     return [(next(trainer), next(auditor)) for _ in range(steps)]
 

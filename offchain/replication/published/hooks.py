@@ -75,7 +75,7 @@ class _StraightThrough(torch.autograd.Function):
 
 def _round(stream: Rounder, values: Tensor, layer: str) -> Tensor:
     """Round, out of sight of the modes that watch the model."""
-    with no_dispatch():  # type: ignore[no-untyped-call]  # torch's is untyped
+    with no_dispatch():
         return stream.round(values, layer)
 
 

@@ -21,10 +21,10 @@ from offchain.programs.recipe import Recipe, TrainingRecipe, count_batches, get_
 from offchain.programs.tracing import get_initial_state, name_tensors
 from offchain.replication.compare import Setting, running
 from offchain.replication.orders import Answer, Method, Order, choose_start
-from offchain.replication.profiles import Profile
+from offchain.replication.profiles import PROFILES, Profile
 from offchain.replication.published.hooks import list_leaves, name_layer
 from offchain.replication.published.thresholds import note_distances, select
-from offchain.replication.splitting import Splitting
+from offchain.replication.sums import summing
 
 METHOD = "published-layers"
 """The name in an order of what tries layers."""
@@ -93,7 +93,7 @@ def try_layers(recipe: Recipe, order: Order) -> Iterator[Answer]:
     layers = find_layers(recipe)
     yield Answer(start)
     for draw in count():
-        with Splitting(order.parts):
+        with summing(PROFILES[order.profile]):
             results = {k: try_layer(k, *layer, draw).numpy() for k, layer in layers.items()}
         yield Answer(results, {"layers": list(results)})
 
