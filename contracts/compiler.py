@@ -26,6 +26,9 @@ CACHE_VARIABLE = "MOOT_CACHE"
 _OUTPUTS = ("abi", "bytecode", "bytecode_runtime", "layout")
 _SUFFIXES = (".vy", ".vyi")
 
+_TOO_LARGE = "ContractSizeLimit"
+"""Vyper's name for what EIP-170 forbids."""
+
 # Vyper joins several errors into one text; each is a line, a blank line, and then its place.
 _SEVERAL_ERRORS = re.compile(r'following errors:\n\n(.+)\n\n\s*contract "([^":]+):(\d+)"')
 
@@ -46,17 +49,21 @@ class Artifact:
     source_digest: str
 
 
-def compile_contract(name: str, source_dir: Path = SOURCE_DIR) -> Artifact:
+def compile_contract(
+    name: str, source_dir: Path = SOURCE_DIR, arithmetic: str = "ordered"
+) -> Artifact:
     """Compile `name`.vy, with its imports taken from the same folder, or recall the result.
 
-    Warnings of the compiler are errors. The optimiser is the one that the source's pragma
-    names, `gas` where it names none.
+    Some sources are different in another arithmetic: these are in a folder of its name.
+
+    Warnings of the compiler are errors. The optimiser is the one that the source's pragma names;
+    where it names none it is `gas`, or `codesize` if the contract were too large else.
 
     Raises:
         UsageError: there is no such contract.
         CompileError: it does not compile; names the file and the line.
     """
-    sources = read_sources(source_dir)
+    sources = read_sources(source_dir, arithmetic)
     if f"{name}.vy" not in sources:
         known = [path.removesuffix(".vy") for path in sources if path.endswith(".vy")]
         raise UsageError.unknown("contract", name, known)
@@ -86,12 +93,14 @@ def cache_dir() -> Path:
     return (Path(base) if base else Path.home() / ".cache") / "moot"
 
 
-def read_sources(source_dir: Path) -> dict[str, str]:
-    """Return the texts of a folder's sources by their names in it."""
-    paths = sorted(path for path in source_dir.rglob("*") if path.suffix in _SUFFIXES)
-    return {
-        path.relative_to(source_dir).as_posix(): path.read_text(encoding="utf-8") for path in paths
-    }
+def read_sources(source_dir: Path, arithmetic: str = "ordered") -> dict[str, str]:
+    """Return the texts of a folder's sources by their names, those of an arithmetic first."""
+    sources = {}
+    for folder in (source_dir, source_dir / arithmetic):
+        for path in sorted(folder.glob("*")):
+            if path.suffix in _SUFFIXES:
+                sources[path.name] = path.read_text(encoding="utf-8")
+    return sources
 
 
 def _compute_digest(sources: Mapping[str, str]) -> str:
@@ -104,7 +113,18 @@ def _canonical(value: object) -> bytes:
 
 
 def _compile(name: str, sources: Mapping[str, str], digest: str) -> Artifact:
-    output = _run_vyper(f"{name}.vy", sources)
+    try:
+        return _compile_for(name, sources, digest, None)
+    except CompileError as error:
+        if _TOO_LARGE not in str(error):
+            raise
+    return _compile_for(name, sources, digest, "codesize")
+
+
+def _compile_for(
+    name: str, sources: Mapping[str, str], digest: str, optimizer: str | None
+) -> Artifact:
+    output = _run_vyper(f"{name}.vy", sources, optimizer)
     runtime = bytes.fromhex(output["bytecode_runtime"].removeprefix("0x"))
     immutables = output["layout"].get("code_layout", {})
     return Artifact(
@@ -123,11 +143,11 @@ def _immutable_sizes(layout: Mapping[str, Any]) -> list[int]:
     return [size for part in layout.values() for size in _immutable_sizes(part)]
 
 
-def _run_vyper(path: str, sources: Mapping[str, str]) -> dict[str, Any]:
+def _run_vyper(path: str, sources: Mapping[str, str], optimizer: str | None) -> dict[str, Any]:
     # Vyper is slow to import, and needed only when a source has changed.
     from vyper.compiler import compile_from_file_input  # noqa: PLC0415
     from vyper.compiler.input_bundle import JSONInputBundle  # noqa: PLC0415
-    from vyper.compiler.settings import Settings  # noqa: PLC0415
+    from vyper.compiler.settings import OptimizationLevel, Settings  # noqa: PLC0415
     from vyper.exceptions import VyperException, VyperInternalException  # noqa: PLC0415
     from vyper.warnings import VyperWarning  # noqa: PLC0415
 
@@ -141,7 +161,10 @@ def _run_vyper(path: str, sources: Mapping[str, str]) -> dict[str, Any]:
             output: dict[str, Any] = compile_from_file_input(
                 bundle.load_file(path),
                 input_bundle=bundle,
-                settings=Settings(evm_version=EVM_VERSION),
+                settings=Settings(
+                    evm_version=EVM_VERSION,
+                    optimize=OptimizationLevel.from_string(optimizer) if optimizer else None,
+                ),
                 output_formats=_OUTPUTS,
             )
         except (*own_errors, SyntaxError, ValueError, FileNotFoundError) as error:

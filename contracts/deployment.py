@@ -42,14 +42,19 @@ def deploy_referee(
         ChainError: as the chain's own `deploy`.
     """
     functions = chain.deploy(compile_contract("transcendental", source_dir), sender=sender)
-    leaf = chain.deploy(
-        compile_contract(arithmetic.leaf, source_dir), functions.address, sender=sender
-    )
-    legality = chain.deploy(compile_contract("legality", source_dir), leaf.address, sender=sender)
-    trusted = (leaf.address, legality.address)
-    return chain.deploy(compile_contract("referee", source_dir), *trusted, sender=sender)
+    leaf = chain.deploy(compile_contract("leaf", source_dir), functions.address, sender=sender)
+    name = arithmetic.contracts
+    if name != ORDERED.name:
+        # It leaves to the other one what means the same in both.
+        own = compile_contract("leaf", source_dir, name)
+        leaf = chain.deploy(own, leaf.address, sender=sender)
+    legality = compile_contract("legality", source_dir, name)
+    trusted = (leaf.address, chain.deploy(legality, leaf.address, sender=sender).address)
+    return chain.deploy(compile_contract("referee", source_dir, name), *trusted, sender=sender)
 
 
-def bind_referee(chain: Deployer[ContractT_co], address: str) -> ContractT_co:
-    """Return the referee that stands at an address already."""
-    return chain.at(compile_contract("referee"), address)
+def bind_referee(
+    chain: Deployer[ContractT_co], address: str, arithmetic: Arithmetic = ORDERED
+) -> ContractT_co:
+    """Return the referee of programs of an arithmetic that stands at an address already."""
+    return chain.at(compile_contract("referee", arithmetic=arithmetic.contracts), address)

@@ -5,7 +5,7 @@ from dataclasses import fields, is_dataclass
 from typing import Any
 
 from contracts.model.types import KEY_BYTES, Claim, Event, Facts, Job, Member, Pair, Position, Terms
-from contracts.model.words import hash_pair, hash_top, pack_facts, pack_head
+from contracts.model.words import hash_pair, hash_top, pack_facts, pack_head, split
 from contracts.reasons import Ending, LeafMode, Outcome, Phase, Standing, Status
 from offchain.commitments.tree import Digest
 
@@ -49,12 +49,18 @@ def unpack_position(words: Sequence[Any]) -> Position:
 
 
 def unpack_facts(words: Sequence[Any]) -> Facts:
-    """Return the facts of an ABI's tuple of nine words."""
+    """Return the facts of an ABI's tuple, of one form or the other."""
     place, *roots, tensor, fold, bits = words
     first_step, step, checkpoint, operator = unpack(place, 40, 40, 40, 32)
     elements, element, fold_length, width = unpack(tensor, 64, 64, 64, 8)
     low, high, low_bits = unpack(fold, 64, 64, 64)
-    first, second = unpack(bits, 64, 64)
+    size = 0
+    if isinstance(bits, int):
+        first, second = unpack(bits, 64, 64)
+    else:
+        wide = [b"".join(each) for each in bits]
+        low_bits, first, second = (int.from_bytes(data, "little") for data in wide)
+        size = len(wide[0])
     return Facts(
         first_step=first_step,
         step=step,
@@ -71,6 +77,7 @@ def unpack_facts(words: Sequence[Any]) -> Facts:
         high=high,
         low_bits=low_bits,
         bits=(first, second),
+        accumulator_bytes=size,
     )
 
 
@@ -100,6 +107,8 @@ referee; `leaf_contract` and `legality_contract` of the referee say where they a
 def pack_call(name: str, args: Sequence[Any], referee: str) -> tuple[Any, ...]:
     """Return the arguments of a call as the contract takes it of which it is made."""
     packed = pack_args(args)
+    if name == "pick_segment" and (size := args[2].accumulator_bytes):
+        packed = (*packed[:5], split(args[5], size), *packed[6:])
     return (referee, *packed) if name in CALLED_THROUGH else packed
 
 

@@ -28,6 +28,7 @@ from offchain.commitments.tree import (
     is_member,
 )
 from offchain.programs.graph import Node
+from offchain.programs.semantics import count_links
 
 NODE_TAGS = {
     Phase.HISTORY: Tag.HISTORY_NODE,
@@ -236,7 +237,7 @@ def on_enter_tensor(
             operator=operator,
             encoding_digest=digest,
             elements=node.elements,
-            fold_length=node.fold_length if node.kind.folds else 0,
+            fold_length=count_links(store.arithmetic, node),
             width=node.dtype.width,
         )
     )

@@ -16,6 +16,7 @@ from contracts.model.referee import are_terms_sound
 from contracts.model.types import (
     FOLD_ARITY,
     MIN_BOND_WEI,
+    WIDE_FOLD_ARITY,
     Address,
     Claim,
     Event,
@@ -28,8 +29,17 @@ from contracts.model.types import (
     Store,
     Terms,
 )
-from contracts.model.words import hash_position, hash_top, pack_claim, pack_member, pack_tally
+from contracts.model.words import (
+    announce,
+    hash_position,
+    hash_top,
+    pack_claim,
+    pack_member,
+    pack_tally,
+)
 from contracts.reasons import Ending, LeafMode, Outcome, Phase, Standing, Status
+from offchain.arithmetic.base import Arithmetic
+from offchain.arithmetic.ordered import ORDERED
 from offchain.commitments.tree import MAX_ARITY_LOG2, Digest, get_block, get_height
 from offchain.errors import MootError
 
@@ -38,8 +48,11 @@ _MAX_CHUNK_LEVELS = 55
 _MAX_FOLD_ROUNDS = 11
 """Rounds in which FOLD_ARITY segments narrow the longest fold, of fewer than 2^63 terms, to one."""
 assert FOLD_ARITY**_MAX_FOLD_ROUNDS >= 1 << 63
-MAX_MOVES = 43
-"""The most moves of any match: `get_move_bound` of the largest terms."""
+_MAX_WIDE_FOLD_ROUNDS = 16
+"""Those in which WIDE_FOLD_ARITY segments do."""
+assert WIDE_FOLD_ARITY**_MAX_WIDE_FOLD_ROUNDS >= 1 << 63
+MAX_MOVES = 48
+"""The most moves of any match: `get_move_bound` of the largest terms; 43 in `ordered`."""
 
 
 class BrokenInvariantError(MootError):
@@ -583,9 +596,10 @@ def the_verdict_is_what_was_computed(step: Step) -> bool:
     for *_, outcome, ending, computed in _list_args(step.events, "MatchEnded"):
         if ending is not Ending.SCALAR:
             return bool(computed == 0)
-        bits = step.args[2].bits
-        expected = bits.index(computed) if computed in bits else Outcome.NEITHER
-        return bool(bits[0] != bits[1] and outcome == expected)
+        facts = step.args[2]
+        claims = [announce(facts, bits) for bits in facts.bits]
+        expected = claims.index(computed) if computed in claims else Outcome.NEITHER
+        return bool(claims[0] != claims[1] and outcome == expected)
     return True
 
 
@@ -698,9 +712,11 @@ def nobody_has_entered_at_leaves(step: Step) -> bool:
     return moved.entered == moved.level == moved.span == 0
 
 
-def get_move_bound(terms: Terms) -> int:
+def get_move_bound(terms: Terms, arithmetic: Arithmetic = ORDERED) -> int:
     """Return the most moves that any match of a job can have, however large its tensors are."""
-    return count_moves(terms, _MAX_CHUNK_LEVELS, _MAX_FOLD_ROUNDS)
+    is_wide = arithmetic.accumulator_bytes is not None
+    rounds = _MAX_WIDE_FOLD_ROUNDS if is_wide else _MAX_FOLD_ROUNDS
+    return count_moves(terms, _MAX_CHUNK_LEVELS, rounds)
 
 
 def count_moves(terms: Terms, chunk_levels: int, fold_rounds: int) -> int:
@@ -730,10 +746,10 @@ def _count_in(height: int) -> int:
 
 
 def moves_are_bounded(step: Step) -> bool:
-    """A match has at most as many moves as the heights of its trees say, and never more than 43."""
+    """A match has at most as many moves as the heights of its trees say, and their bound."""
     if step.moved is None:
         return True
-    bound = get_move_bound(step.after.jobs[step.job_id].terms)
+    bound = get_move_bound(step.after.jobs[step.job_id].terms, step.after.arithmetic)
     return step.moved.moves <= bound <= MAX_MOVES
 
 

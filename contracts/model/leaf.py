@@ -13,7 +13,7 @@ from offchain.errors import ProgramError
 from offchain.programs.decoding import decode_node
 from offchain.programs.graph import Node, Operand, Origin
 from offchain.programs.limits import MAX_RANK, MAX_TENSOR_BYTES
-from offchain.programs.semantics import compute_initial, compute_step
+from offchain.programs.semantics import compute_initial, compute_step, get_fold
 
 SHORTEST_PROOF = 2 + CHUNK_BYTES
 """Bytes of the header of a tensor of rank 0 and of a chunk."""
@@ -121,13 +121,14 @@ def compute_leaf(arithmetic: Arithmetic, context: Context, node: Node, data: byt
         return open_element(context, operand, index, evidence)
 
     accumulator = context.accumulator
-    if node.kind.folds and context.position == 0:
-        accumulator = compute_initial(arithmetic, node, context.element, fetch)
-    if not node.kind.folds or node.fold_length > 0:
-        place = (arithmetic, node, context.element, context.position, accumulator)
-        accumulator = compute_step(*place, context.step, fetch)
+    if node.kind.folds:
+        accumulator &= (1 << 8 * get_fold(arithmetic, node).width_bytes) - 1
+        if context.position == 0:
+            accumulator = compute_initial(arithmetic, node, context.element, fetch)
+    place = (arithmetic, node, context.element, context.position, accumulator)
+    computed = compute_step(*place, context.step, fetch)
     require(evidence.cursor == len(data), Reason.BAD_OPERAND)
-    return accumulator
+    return computed
 
 
 def open_element(context: Context, operand: Operand, index: int, evidence: Evidence) -> int:

@@ -5,7 +5,17 @@ from typing import Any
 
 from contracts.model.checks import get_contender, get_open_job, require
 from contracts.model.ledger import end_match
-from contracts.model.types import Event, Facts, Job, Member, Message, Pair, Position, Store
+from contracts.model.types import (
+    Event,
+    Facts,
+    Job,
+    Member,
+    Message,
+    Pair,
+    Position,
+    Store,
+    start_facts,
+)
 from contracts.model.words import hash_facts, hash_position
 from contracts.reasons import Ending, Outcome, Phase, Reason
 from offchain.commitments.tree import Digest, get_height
@@ -135,7 +145,7 @@ def start(
         count=job.terms.checkpoints,
         level=get_height(job.terms.checkpoints),
         entered=2,
-        facts=hash_facts(Facts()),
+        facts=hash_facts(start_facts(store.arithmetic)),
     )
     _put(store, pair, position)
     args = (pair.job_id, pair.first, pair.second, position)

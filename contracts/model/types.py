@@ -25,7 +25,9 @@ MAX_BOND_WEI = (1 << 80) - 1
 MAX_BLOCKS = 1 << 20
 """Longest window or clock, in blocks."""
 FOLD_ARITY = 64
-"""Segments into which one round divides a fold."""
+"""Segments into which one round divides a fold whose accumulators are elements."""
+WIDE_FOLD_ARITY = 17
+"""Segments into which one round divides a fold of wider accumulators, which cost more to show."""
 PRIZE_DIVISOR = 2
 """The winner of a match gets one part in so many of the loser's bond; the rest is burned."""
 
@@ -198,7 +200,9 @@ class Facts:
     state before and not on the one after, `operator` the first whose output they dispute, `element`
     the first of its elements. Both tops of the trees over the interval's states and over
     the outputs of the step's operators are kept. An element's accumulator after `low` steps of its
-    fold is agreed to be `low_bits`; after `high` steps the two sides have `bits`.
+    fold is agreed to be `low_bits`; after `high` steps the two sides have `bits`. `fold_length`
+    counts the step that finishes the fold, where that is one. `accumulator_bytes` is the width of
+    all these bits from the beginning on; it is 0 where accumulators are elements.
     """
 
     first_step: int = 0
@@ -216,6 +220,17 @@ class Facts:
     high: int = 0
     low_bits: int = 0
     bits: tuple[int, int] = (0, 0)
+    accumulator_bytes: int = 0
+
+    @property
+    def bits_bytes(self) -> int:
+        """Bytes of an accumulator, or of a claimed element."""
+        return self.accumulator_bytes or self.width
+
+
+def start_facts(arithmetic: Arithmetic) -> Facts:
+    """Return what a match knows at its beginning."""
+    return Facts(accumulator_bytes=arithmetic.accumulator_bytes or 0)
 
 
 @dataclass(frozen=True, slots=True)

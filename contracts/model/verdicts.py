@@ -14,6 +14,7 @@ from contracts.model.leaf import Context, compute_leaf, read_node
 from contracts.model.turns import Turn, begin, begin_with, load
 from contracts.model.types import (
     FOLD_ARITY,
+    WIDE_FOLD_ARITY,
     ZERO,
     Dive,
     Facts,
@@ -23,6 +24,7 @@ from contracts.model.types import (
     Store,
     Terms,
 )
+from contracts.model.words import announce
 from contracts.reasons import Ending, Outcome, Phase, Reason
 from offchain.commitments.keccak import keccak256
 from offchain.commitments.tags import CHUNK_BYTES, Tag
@@ -99,7 +101,7 @@ def _narrow(turn: Turn, facts: Facts, values: bytes) -> None:
     """Go on with the accumulators that the mover posts, or at the leaf if none are left."""
     turn.find(facts)
     is_leaf = facts.high - facts.low <= 1
-    size = 0 if is_leaf else (get_segments(facts) - 1) * facts.width
+    size = 0 if is_leaf else (get_segments(facts) - 1) * facts.bits_bytes
     require(len(values) == size, Reason.BAD_VALUES)
     if is_leaf:
         # Nothing that the leaf is about has a node.
@@ -112,7 +114,8 @@ def _narrow(turn: Turn, facts: Facts, values: bytes) -> None:
 
 def get_segments(facts: Facts) -> int:
     """Return the number of segments into which the next round divides the fold."""
-    return min(FOLD_ARITY, facts.high - facts.low)
+    arity = WIDE_FOLD_ARITY if facts.accumulator_bytes else FOLD_ARITY
+    return min(arity, facts.high - facts.low)
 
 
 def get_boundary(facts: Facts, segment: int) -> int:
@@ -144,7 +147,7 @@ def on_pick_segment(
     """
     turn = begin_with(store, message, pair, position, facts, Phase.FOLD)
     turn.require_own()
-    mover, segments, width = turn.mover, get_segments(facts), facts.width
+    mover, segments, width = turn.mover, get_segments(facts), facts.bits_bytes
     require(hash_values(theirs) == position.nodes[1 - mover], Reason.BAD_VALUES)
     require(segment < segments, Reason.OUT_OF_RANGE)
     low_bits, high_bits = facts.low_bits, facts.bits
@@ -205,7 +208,7 @@ def on_leaf(
     context = get_context(terms, facts, side, before if is_shown else None)
     computed = compute_leaf(store.arithmetic, context, read_node(encoding), evidence)
     is_right = (facts.bits[0] == computed, facts.bits[1] == computed)
-    turn.decide(Ending.SCALAR, is_right, computed)
+    turn.decide(Ending.SCALAR, is_right, announce(facts, computed))
 
 
 def on_prove_sink(

@@ -1,6 +1,7 @@
 """How the contract packs what it remembers and hashes into words of 256 bits."""
 
 from collections.abc import Iterable
+from itertools import chain
 
 from contracts.model.types import KEY_BYTES, Claim, Facts, Job, Member, Pair, Position, Store
 from offchain.commitments.keccak import keccak256
@@ -37,18 +38,28 @@ def pack_head(position: Position) -> int:
     )
 
 
-def pack_facts(facts: Facts) -> tuple[int | Digest, ...]:
-    """Return the nine words of facts, in the order of the contract's struct."""
+def pack_facts(facts: Facts) -> tuple[int | Digest | tuple[tuple[Digest, ...], ...], ...]:
+    """Return facts in the order of the contract's struct: words, and wide bits as a few words."""
     place = pack(
         (facts.first_step, 40), (facts.step, 40), (facts.checkpoint, 40), (facts.operator, 32)
     )
     tensor = pack(
         (facts.elements, 64), (facts.element, 64), (facts.fold_length, 64), (facts.width, 8)
     )
-    fold = pack((facts.low, 64), (facts.high, 64), (facts.low_bits, 64))
-    bits = pack((facts.bits[0], 64), (facts.bits[1], 64))
     roots = (*facts.intervals, *facts.traces, facts.encoding_digest)
-    return (place, *roots, tensor, fold, bits)
+    if facts.accumulator_bytes:
+        fold = pack((facts.low, 64), (facts.high, 64))
+        known = (facts.low_bits, *facts.bits)
+        words = tuple(split(bits, facts.accumulator_bytes) for bits in known)
+        return (place, *roots, tensor, fold, words)
+    fold = pack((facts.low, 64), (facts.high, 64), (facts.low_bits, 64))
+    return (place, *roots, tensor, fold, pack((facts.bits[0], 64), (facts.bits[1], 64)))
+
+
+def split(bits: int, size: int) -> tuple[Digest, ...]:
+    """Return an accumulator of so many bytes, the lowest first, as words of 32 bytes."""
+    data = bits.to_bytes(size, "little")
+    return tuple(data[start : start + 32] for start in range(0, size, 32))
 
 
 def pack_member(member: Member) -> int:
@@ -91,7 +102,18 @@ def hash_words(words: Iterable[int | Digest]) -> Digest:
 
 def hash_facts(facts: Facts) -> Digest:
     """Return the digest of facts that a position holds."""
-    return hash_words(pack_facts(facts))
+    words: list[int | Digest] = []
+    for field in pack_facts(facts):
+        words += chain(*field) if isinstance(field, tuple) else (field,)
+    return hash_words(words)
+
+
+def announce(facts: Facts, bits: int) -> int:
+    """Return the number by which an event names a computed element, or a wide accumulator."""
+    if not facts.accumulator_bytes:
+        return bits
+    words = split(bits, facts.accumulator_bytes)
+    return int.from_bytes(hash_words(words), "big")
 
 
 def hash_pair(pair: Pair) -> Digest:

@@ -9,6 +9,7 @@
         risk. contracts/model/descent.py is the specification.
 """
 
+import accumulators
 import ILeaf
 import ledger
 import merkle
@@ -65,7 +66,7 @@ def descend(pair: types.Pair, position: types.Position, dive: types.Dive):
 def enter_claimed(
     pair: types.Pair,
     position: types.Position,
-    facts: types.Facts,
+    facts: accumulators.Facts,
     leaf: bytes32,
     top: bytes32,
     last_proof: DynArray[bytes32, merkle.MAX_HEIGHT],
@@ -86,7 +87,7 @@ def enter_claimed(
     """
     turn: turns.Turn = turns.begin_with(pair, position, facts, phases.BEFORE_OPERATORS)
     turns.require_own(turn)
-    found: types.Facts = facts
+    found: accumulators.Facts = facts
     if turn.entered == BOTH:
         require.phase(turn.phase != phases.TRACE)
         turn = self.arrive(turn, leaf, dive)
@@ -128,7 +129,7 @@ def enter_claimed(
 def enter_tensor(
     pair: types.Pair,
     position: types.Position,
-    facts: types.Facts,
+    facts: accumulators.Facts,
     encoding: Bytes[types.MAX_NODE_BYTES],
     proof: DynArray[bytes32, merkle.MAX_HEIGHT],
     top: bytes32,
@@ -162,7 +163,7 @@ def enter_tensor(
     )
     require.matching_proof(is_operator)
     summary: types.Summary = staticcall LEAF.inspect(encoding)
-    found: types.Facts = facts
+    found: accumulators.Facts = facts
     found.place |= turn.index << turns.OPERATOR_AT
     found.encoding_digest = digest
     found.tensor = (

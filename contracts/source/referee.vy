@@ -10,6 +10,7 @@
 """
 
 import descent
+import folding
 import ledger
 import phases
 import require
@@ -22,6 +23,7 @@ initializes: ledger
 initializes: turns[ledger := ledger]
 initializes: descent[ledger := ledger, turns := turns]
 initializes: verdicts[descent := descent, ledger := ledger, turns := turns]
+initializes: folding[descent := descent, turns := turns]
 initializes: tournament[ledger := ledger, turns := turns]
 
 exports: (
@@ -42,10 +44,10 @@ exports: (
     descent.enter_tensor,
     descent.enter_state,
     verdicts.reach_chunk,
-    verdicts.pick_element,
-    verdicts.pick_segment,
+    folding.pick_element,
+    folding.pick_segment,
     verdicts.prepare_leaf,
-    verdicts.decide_leaf,
+    folding.decide_leaf,
     verdicts.prove_sink,
     verdicts.rule,
     verdicts.timeout,

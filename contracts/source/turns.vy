@@ -6,6 +6,7 @@
         the position along. contracts/model/turns.py is the specification, words.py packs the same.
 """
 
+import accumulators
 import ledger
 import merkle
 import phases
@@ -91,12 +92,12 @@ event Moved:
     key: indexed(bytes32)
     position: types.Position
     nodes: DynArray[bytes32, merkle.ARITY]
-    data: Bytes[types.MAX_VALUES_BYTES]
+    data: Bytes[accumulators.MAX_VALUES_BYTES]
 
 
 event Found:
     key: indexed(bytes32)
-    facts: types.Facts
+    facts: accumulators.Facts
 
 
 event MatchEnded:
@@ -135,7 +136,7 @@ def hash_position(key: bytes32, position: types.Position) -> bytes32:
 
 @internal
 @pure
-def hash_facts(facts: types.Facts) -> bytes32:
+def hash_facts(facts: accumulators.Facts) -> bytes32:
     """
     @notice Return the digest of facts that a position holds.
     @param facts The facts.
@@ -169,7 +170,7 @@ def start(pair: types.Pair, head: uint256, tops: bytes32[2]):
         ),
         node_0=tops[0],
         node_1=tops[1],
-        facts=self.hash_facts(empty(types.Facts)),
+        facts=self.hash_facts(empty(accumulators.Facts)),
     )
     key: bytes32 = self.hash_pair(pair)
     self.matches[key] = self.hash_position(key, position)
@@ -234,7 +235,7 @@ def begin(pair: types.Pair, position: types.Position, allowed: uint256) -> Turn:
 @internal
 @view
 def begin_with(
-    pair: types.Pair, position: types.Position, facts: types.Facts, allowed: uint256
+    pair: types.Pair, position: types.Position, facts: accumulators.Facts, allowed: uint256
 ) -> Turn:
     """
     @notice Check the facts, too, on which a move builds.
@@ -263,7 +264,7 @@ def require_own(turn: Turn):
 
 
 @internal
-def find(turn: Turn, facts: types.Facts) -> Turn:
+def find(turn: Turn, facts: accumulators.Facts) -> Turn:
     """
     @notice Remember what a match has found out, and announce it.
     @param turn The match.
@@ -280,7 +281,7 @@ def find(turn: Turn, facts: types.Facts) -> Turn:
 def pass_on(
     turn: Turn,
     nodes: DynArray[bytes32, merkle.ARITY],
-    data: Bytes[types.MAX_VALUES_BYTES],
+    data: Bytes[accumulators.MAX_VALUES_BYTES],
 ):
     """
     @notice End a move: charge the mover's clock, start the other's, and announce the move.

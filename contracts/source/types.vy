@@ -14,8 +14,6 @@ CHUNK_BYTES: constant(uint256) = 256
 MAX_EVIDENCE_BYTES: constant(uint256) = 28_944
 # Two for each level that an opening shows.
 MAX_SIBLINGS: constant(uint256) = 8
-# The accumulators of one round of a fold, 63 of eight bytes.
-MAX_VALUES_BYTES: constant(uint256) = 504
 # Of a tensor's header: 32 bytes in front of it, element type and rank, one byte each, and eight
 # dimensions of eight bytes.
 MAX_PADDED_HEADER: constant(uint256) = 98
@@ -56,20 +54,6 @@ struct Position:
     node_0: bytes32
     node_1: bytes32
     facts: bytes32
-
-
-# What a match has found out; turns.vy says how words are packed, `Facts` in
-# contracts/model/types.py what all of it means.
-struct Facts:
-    place: uint256
-    interval_0: bytes32
-    interval_1: bytes32
-    trace_0: bytes32
-    trace_1: bytes32
-    encoding_digest: bytes32
-    tensor: uint256
-    fold: uint256
-    bits: uint256
 
 
 # One step down a tree: `Dive` in contracts/model/types.py says what is what.

@@ -15,17 +15,20 @@ class Fold:
     """The meaning of one kind of fold: a chain of accumulators, which are natural numbers.
 
     Attributes:
-        width_bytes: bytes of an accumulator.
+        width_bytes: bytes of an accumulator; what a wider one has above them does not count.
         begin: (the initial element's bits) -> the accumulator before the first step.
         advance: (an accumulator, the bits of what a step reads: two factors, or one value) -> the
             accumulator after that step.
         finish: (the last accumulator) -> the bits of the folded element.
+        is_finished: whether the last accumulator is the element, so that `finish` changes nothing;
+            otherwise finishing is one step more of the chain that a match narrows.
     """
 
     width_bytes: int
     begin: Callable[[int], int]
     advance: Callable[[int, Sequence[int]], int]
     finish: Callable[[int], int]
+    is_finished: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,16 +39,21 @@ class Arithmetic:
         name: what people call it.
         version: raised whenever a result would change.
         find_fold: (function, element type) -> the meaning of a fold by it; FMA is a contraction's.
-        leaf: name of the contract that inspects operators, and computes scalar operations.
-        ends_on_chain: whether that contract computes those of this arithmetic; otherwise the
-            bounded verifier has to decide about whole operators.
+        contracts: the arithmetic whose contracts referee its programs; if that is not its own name,
+            they compute none of its scalar operations.
+        accumulator_bytes: bytes of every fold's accumulators; None if they are elements.
     """
 
     name: str
     version: int
     find_fold: Callable[[Function, DType], Fold]
-    leaf: str = "leaf"
-    ends_on_chain: bool = True
+    contracts: str = "ordered"
+    accumulator_bytes: int | None = None
+
+    @property
+    def ends_on_chain(self) -> bool:
+        """Whether a contract decides by one scalar operation, or the verifier by an operator."""
+        return self.contracts == self.name
 
     def __str__(self) -> str:
         return f"{self.name} {self.version}"

@@ -89,7 +89,8 @@ class ChainReferee:
         """Return a contract that the referee trusts."""
         if name not in self._trusted:
             address = self._view(f"{name}_contract")
-            self._trusted[name] = self._chain.at(compile_contract(name), address)
+            artifact = compile_contract(name, arithmetic=self.arithmetic.contracts)
+            self._trusted[name] = self._chain.at(artifact, address)
         return self._trusted[name]
 
     def _read(self, event: ChainEvent) -> Event:

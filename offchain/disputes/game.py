@@ -181,7 +181,7 @@ class Game:
 
     @cached_property
     def _tournament(self) -> Tournament:
-        return Tournament(self.job_id, self.terms)
+        return Tournament(self.job_id, self.terms, self.referee.arithmetic)
 
     def _make_planner(self) -> Planner:
         spawned = np.random.SeedSequence(self.seed).spawn(len(self.players))

@@ -286,7 +286,9 @@ def _try_leaf(run: Run, operator: int, element: int) -> bool:
     )
     output = encode_elements(run.outputs(0, [operator])[operator]).tobytes()
     claimed = int.from_bytes(output[element * width : (element + 1) * width], "little")
-    return finish(task.program.arithmetic, node, computed) == claimed
+    if node.kind.folds and node.fold_length:
+        computed = finish(task.program.arithmetic, node, computed)
+    return computed == claimed
 
 
 def _check_clock(block_gas: int, job: Job, agreed: Agreement, answer_s: float) -> Finding:

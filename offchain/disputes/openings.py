@@ -53,12 +53,11 @@ def make_leaf(run: Run, facts: Facts) -> Leaf:
     accumulator = facts.low_bits
     if node.kind.folds and facts.low == 0:
         accumulator = compute_initial(arithmetic, node, facts.element, fetch)
-    if node.kind.folds and node.fold_length == 0:
-        result, arguments = accumulator, [accumulator]
-    else:
-        place = (node, facts.element, facts.low, accumulator)
-        result = compute_step(arithmetic, *place, facts.step, fetch)
-        shown = finish(arithmetic, node, accumulator)
+    place = (node, facts.element, facts.low, accumulator)
+    result = compute_step(arithmetic, *place, facts.step, fetch)
+    shown = finish(arithmetic, node, accumulator)
+    arguments = [shown]
+    if not node.kind.folds or facts.low < node.fold_length:
         arguments = get_arguments(node, facts.element, facts.low, shown, result, fetch)
     before, proof = prove_before(run, facts) if Origin.STATE in origins else (ZERO, ())
     return Leaf(before, proof, b"".join(openings.values()), tuple(arguments), result)

@@ -196,7 +196,7 @@ def _get_inner(run: Run, facts: Facts) -> bytes:
 
 def _pick_segment(seat: _Seat) -> Move | None:
     facts, theirs = seat.facts, seat.board.data
-    size, last = facts.width, get_segments(facts) - 1
+    size, last = facts.bits_bytes, get_segments(facts) - 1
     mine = _get_inner(seat.run, facts)
     segment = find_difference(_split(mine, size), _split(theirs, size))
     if segment is None:

@@ -4,8 +4,19 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 
-from contracts.model.types import ZERO, Address, Event, Facts, MatchArgs, Pair, Position, Terms
+from contracts.model.types import (
+    ZERO,
+    Address,
+    Event,
+    MatchArgs,
+    Pair,
+    Position,
+    Terms,
+    start_facts,
+)
 from contracts.reasons import Ending, Outcome
+from offchain.arithmetic.base import Arithmetic
+from offchain.arithmetic.ordered import ORDERED
 from offchain.commitments.tree import Digest
 from offchain.disputes.board import Board, get_pair, read_move
 
@@ -41,6 +52,7 @@ class Tournament:
     Attributes:
         job_id: the job.
         terms: its terms.
+        arithmetic: of its program.
         contenders: the members that have not been defeated, with the tops of their claims.
         meetings: the last meeting of every claim that has met another.
         boards: the matches between contenders that are being played.
@@ -49,6 +61,7 @@ class Tournament:
 
     job_id: int
     terms: Terms
+    arithmetic: Arithmetic = ORDERED
     contenders: dict[Address, Digest] = field(default_factory=dict)
     meetings: dict[Digest, Meeting] = field(default_factory=dict)
     boards: dict[Pair, Board] = field(default_factory=dict)
@@ -79,7 +92,7 @@ class Tournament:
                 self.boards.clear()
 
     def _start(self, pair: Pair, position: Position) -> None:
-        self.boards[pair] = Board(pair, position, Facts())
+        self.boards[pair] = Board(pair, position, start_facts(self.arithmetic))
         first, second = self.contenders[pair.first], self.contenders[pair.second]
         if first not in self.meetings or self.meetings[first].rival != second:
             started = position.deadline - self.terms.clock_blocks

@@ -24,6 +24,7 @@ from offchain.execution.indexing import Integers, open_grid
 from offchain.execution.kernels.bounded_sums import sum_rows
 from offchain.execution.kernels.exact_sums import scatter_sums, settle_rows
 from offchain.execution.partials import list_partials as list_elements
+from offchain.execution.partials import pack_partials
 from offchain.execution.plans import Plan, plan_node
 from offchain.execution.scatters import Scatter, depends_on_named
 from offchain.execution.views import Reader
@@ -120,12 +121,12 @@ class ComparedScatter:
 
 
 def list_partials(node: Node, element: int, operands: Sequence[Array | None]) -> Array:
-    """Return the accumulators of one element of a fold, the initial one first.
-
-    Those of a sum are arrays of 96 bytes each, little-endian.
-    """
+    """Return the accumulators of one element of a fold, of 96 bytes each, the initial one first."""
     if not is_sum(node.function, node.dtype):
-        return list_elements(node, element, operands)
+        raw = encode_elements(list_elements(node, element, operands)).reshape(-1, node.dtype.width)
+        wide = np.zeros((len(raw), sums.WIDTH_BYTES), np.uint8)
+        wide[:, : node.dtype.width] = raw
+        return wide.reshape(-1).view(f"V{sums.WIDTH_BYTES}")
 
     def fetch(place: int, operand: Operand, index: int) -> int:
         del operand
@@ -133,9 +134,7 @@ def list_partials(node: Node, element: int, operands: Sequence[Array | None]) ->
         assert tensor is not None
         return int.from_bytes(encode_elements(tensor.reshape(-1)[index : index + 1]), "little")
 
-    partials = compute_partials(EXACT, node, element, 0, fetch)
-    data = b"".join(each.to_bytes(sums.WIDTH_BYTES, "little") for each in partials)
-    return np.frombuffer(data, f"V{sums.WIDTH_BYTES}")
+    return pack_partials(compute_partials(EXACT, node, element, 0, fetch), sums.WIDTH_BYTES)
 
 
 def _plan_product(node: Node) -> Plan:

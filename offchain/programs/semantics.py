@@ -64,6 +64,16 @@ def finish(arithmetic: Arithmetic, node: Node, accumulator: int) -> int:
     return get_fold(arithmetic, node).finish(accumulator) if node.kind.folds else accumulator
 
 
+def count_links(arithmetic: Arithmetic, node: Node) -> int:
+    """Return the steps from the initial element of a fold to the folded one; 0 if nothing folds.
+
+    They are those of the fold, and one more that finishes where that is a step of its own.
+    """
+    if not node.kind.folds:
+        return 0
+    return node.fold_length + (not get_fold(arithmetic, node).is_finished)
+
+
 def compute_initial(arithmetic: Arithmetic, node: Node, element: int, fetch: Fetch) -> int:
     """Return a fold's accumulator before its first step."""
     variables = unravel(element, node.shape) + [0] * len(node.fold_shape)
@@ -85,16 +95,18 @@ def compute_step(
         arithmetic: the program's arithmetic.
         node: the operator.
         element: linear index of the output element.
-        position: fold step in [0, fold_length); ignored by kinds that do not fold.
+        position: fold step in [0, fold_length), or fold_length to finish the fold; ignored by
+            kinds that do not fold.
         before: the accumulator before that step; ignored likewise.
         step: number of the training step, which random operators depend on.
         fetch: reads the operands' elements.
     """
     variables = unravel(element, node.shape)
-    if node.kind.folds:
-        variables += unravel(position, node.fold_shape)
     if node.kind in _FOLDS:
         fold = get_fold(arithmetic, node)
+        if position == node.fold_length:
+            return fold.finish(before)
+        variables += unravel(position, node.fold_shape)
         return _FOLDS[node.kind](fold, node, variables, position, before, fetch)
     return _ELEMENTS[node.kind](node, variables, element, step, fetch)
 

@@ -13,6 +13,7 @@ from offchain.commitments.tensors import Array
 from offchain.commitments.tree import Digest
 from offchain.errors import UsageError
 from offchain.programs.graph import Kind, Node, Operand, Origin, Program
+from offchain.programs.semantics import count_links
 from offchain.providers.behaviour import Behaviour, Patch
 from offchain.providers.catalogue import CHEATS
 from offchain.providers.task import Task
@@ -33,7 +34,8 @@ def flip_bit(array: Array, element: int, bit: int) -> Array:
 class WrongOutput(Behaviour):
     """Flips one bit of one element of one operator's output, in one step.
 
-    When the element is a fold, the lie enters at accumulator `position` + 1 and stays.
+    When the element is a fold, the lie enters at accumulator `position` + 1 and stays; the last
+    position is that of the step which finishes the fold, where that is one.
     """
 
     name = "wrong-output"
@@ -320,7 +322,7 @@ def _make_wrong_output(settings: Settings) -> Behaviour:
         operator,
         settings.integer("element", node.elements),
         settings.integer("bit", get_bits(node.dtype)),
-        settings.integer("position", node.fold_length if node.kind.folds else 1),
+        settings.integer("position", max(1, count_links(settings.task.program.arithmetic, node))),
     )
 
 

@@ -31,7 +31,7 @@ from offchain.execution.executor import Executor
 from offchain.execution.kernels import reduce, scatter
 from offchain.execution.readable import from_bits, run_step
 from offchain.programs.graph import Operand, Origin
-from offchain.programs.semantics import compute_partials, get_fold
+from offchain.programs.semantics import compute_partials
 from tests.fuzz.draws import Case
 
 LEAST: tuple[tuple[ModuleType, str, int], ...] = (
@@ -167,8 +167,7 @@ def _check_partials(case: Case, defined: Sequence[Array], rng: Random) -> None:
     arithmetic = case.program.arithmetic
     right = compute_partials(arithmetic, node, element, case.step, fetcher(pools))
     found = get_engine(arithmetic).list_partials(node, element, tensors)
-    width = get_fold(arithmetic, node).width_bytes
-    if width != node.dtype.width:
+    if width := arithmetic.accumulator_bytes:
         if found.tobytes() != b"".join(each.to_bytes(width, "little") for each in right):
             raise DifferenceError(f"accumulators of element {element} of operator {index}")
         return

@@ -3,22 +3,23 @@
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import astuple
-from functools import cache
 from pathlib import Path
 from random import Random
 from typing import Any
 
-from contracts.compiler import compile_contract
 from contracts.model.leaf import Context, compute_leaf
-from contracts.model.types import NOBODY, Address, Facts
+from contracts.model.types import Address, Facts
 from contracts.reasons import Revert
-from offchain.arithmetic.ordered import ORDERED
 from offchain.disputes.game import Game, Player
 from offchain.disputes.openings import make_leaf
 from offchain.disputes.referee import ModelReferee
 from offchain.programs.graph import Origin
-from offchain.programs.semantics import compute_element, compute_partials
+from offchain.programs.semantics import (
+    compute_element,
+    compute_partials,
+    count_links,
+    finish,
+)
 from offchain.providers.behaviour import Behaviour
 from offchain.providers.cheats import WrongOutput, get_bits
 from offchain.providers.run import Run
@@ -26,34 +27,7 @@ from offchain.providers.store import Store
 from offchain.providers.task import Task
 from tests.fuzz.compare import DifferenceError, fetcher
 from tests.fuzz.draws import Case
-from tests.machine import Deployed, Machine
-
-
-@cache
-def get_leaf() -> tuple[Machine, Deployed]:
-    """Return the contract that computes leaves."""
-    machine = Machine([NOBODY])
-    functions = machine.deploy(compile_contract("transcendental"))
-    return machine, machine.deploy(compile_contract("leaf"), functions.address)
-
-
-def ask_contract(context: Context, encoding: bytes, evidence: bytes) -> int | str:
-    """Return what the bytecode computes, or the reason why it does not."""
-    top, operators, before, *rest = astuple(context)
-    found: int | str = _ask("compute", ((top, operators, True, before, *rest), encoding, evidence))
-    return found
-
-
-def inspect(encoding: bytes) -> Any:
-    """Return what the bytecode says of an operator, or the reason why it refuses it."""
-    return _ask("inspect", (encoding,))
-
-
-def _ask(name: str, args: tuple[Any, ...]) -> Any:
-    machine, leaf = get_leaf()
-    data = leaf.codec.encode_call(name, args)
-    result = machine.call(leaf.raw, data, sender=NOBODY, value_wei=0, block=1)
-    return result.reason or leaf.codec.decode_result(name, args, result.output)
+from tests.referee.leaf_contract import get_leaf
 
 
 @contextmanager
@@ -96,13 +70,17 @@ def _check_leaf(run: Run, step: int, index: int, rng: Random) -> None:
         Origin.BATCH: task.batch(step),
     }
     low = low_bits = 0
+    arithmetic = task.program.arithmetic
     if node.kind.folds:
-        accumulators = compute_partials(ORDERED, node, element, step, fetcher(pools))
-        low = rng.choice((0, max(node.fold_length - 1, 0), rng.randrange(max(1, node.fold_length))))
-        low_bits = accumulators[low] if low else 0
-        right = accumulators[min(low + 1, node.fold_length)]
+        chain = compute_partials(arithmetic, node, element, step, fetcher(pools))
+        last = max(count_links(arithmetic, node) - 1, 0)
+        if last == node.fold_length:
+            chain.append(finish(arithmetic, node, chain[-1]))
+        low = rng.choice((0, last, rng.randrange(last + 1)))
+        low_bits = chain[low] if low else 0
+        right = chain[min(low + 1, len(chain) - 1)]
     else:
-        right = compute_element(ORDERED, node, element, step, fetcher(pools))
+        right = compute_element(arithmetic, node, element, step, fetcher(pools))
     facts = Facts(step=step, operator=index, element=element, low=low, low_bits=low_bits)
     leaf = make_leaf(run, facts)
     context = Context(
@@ -119,10 +97,11 @@ def _check_leaf(run: Run, step: int, index: int, rng: Random) -> None:
         accumulator=low_bits,
     )
     try:
-        modelled: int | str = compute_leaf(ORDERED, context, node, leaf.evidence)
+        modelled: int | str = compute_leaf(arithmetic, context, node, leaf.evidence)
     except Revert as refusal:
         modelled = str(refusal)
-    found = ask_contract(context, task.commitment.encodings[index], leaf.evidence)
+    encoding = task.commitment.encodings[index]
+    found = get_leaf(arithmetic).compute(context, encoding, leaf.evidence)
     if not leaf.result == modelled == found == right:
         raise DifferenceError(
             f"leaf: operator {index}, element {element}, fold step {low}: the evidence's "
@@ -147,7 +126,7 @@ def check_match(case: Case, rng: Random) -> bool:
         operator=index,
         element=rng.randrange(node.elements),
         bit=rng.randrange(get_bits(node.dtype)),
-        position=rng.randrange(max(1, node.fold_length)),
+        position=rng.randrange(max(1, count_links(program.arithmetic, node))),
     )
     with running(case, Behaviour()) as honest, running(case, lie) as liar:
         if honest.history_root == liar.history_root:
@@ -165,7 +144,9 @@ def check_match(case: Case, rng: Random) -> bool:
 def list_winners(first: Run, second: Run) -> list[str]:
     """Play a game of two on the model, and return who is left with the winning claim."""
     client, *accounts = [Address(f"0x{number:040x}") for number in (1, 2, 3)]
-    referee = ModelReferee(dict.fromkeys((client, *accounts), 10**21))
+    arithmetic = first.task.program.arithmetic
+    balances = dict.fromkeys((client, *accounts), 10**21)
+    referee = ModelReferee(balances, arithmetic=arithmetic)
     pairs = zip(("first", "second"), accounts, (first, second), strict=True)
     game = Game(referee, first.task, client, [Player(*each) for each in pairs])
     for _ in game.play():

@@ -14,13 +14,14 @@ from typing import Any
 
 from contracts.reasons import Reason
 from offchain.arithmetic.functions import DType, Function
+from offchain.arithmetic.ordered import ORDERED
 from offchain.errors import ProgramError
 from offchain.programs.decoding import decode_node, read_node
 from offchain.programs.encoding import encode_node
 from offchain.programs.graph import Kind, Node, Origin, Row, immediate
 from tests.fuzz.accesses import is_legal
 from tests.fuzz.draws import draw_case
-from tests.fuzz.leaves import inspect
+from tests.referee.leaf_contract import get_leaf
 from tests.referee.programs import every_kind
 
 NUMBERS = (*range(-1, 6), 8, 9, 13, 255, 256, 2**31, 2**32 - 1, 2**32, 2**61, 2**63, 2**64 - 1)
@@ -29,7 +30,7 @@ NUMBERS = (*range(-1, 6), 8, 9, 13, 255, 256, 2**31, 2**32 - 1, 2**32, 2**61, 2*
 
 def is_accepted(encoding: bytes) -> bool:
     """Whether the contract's decoder accepts an operator."""
-    return inspect(encoding) not in {Reason.BAD_OPERATOR, Reason.NO_REASON}
+    return get_leaf(ORDERED).ask("inspect", encoding) not in {Reason.BAD_OPERATOR, Reason.NO_REASON}
 
 
 def assert_judged_alike(node: Node) -> bool:

@@ -10,6 +10,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from contracts.model.leaf import Context
+from offchain.arithmetic.base import Arithmetic
 from offchain.arithmetic.evaluate import SIGNATURES
 from offchain.arithmetic.functions import CANONICAL_NAN, DType, Function
 from offchain.arithmetic.ordered import ORDERED
@@ -18,7 +19,7 @@ from offchain.commitments.tensors import NUMPY_TYPES, TensorTree, compute_tensor
 from offchain.commitments.tree import Tree, get_width, hash_root
 from offchain.programs.graph import Kind, Node, Operand, Origin, Row
 from offchain.programs.legality import is_canonical
-from offchain.programs.semantics import compute_initial, compute_step
+from offchain.programs.semantics import compute_initial, compute_step, count_links
 
 Draw = Any
 """Hypothesis's own `draw`."""
@@ -137,6 +138,7 @@ class Leaf:
     context: Context
     node: Node
     proofs: tuple[tuple[bytes, ...], ...]
+    arithmetic: Arithmetic = ORDERED
 
     @property
     def evidence(self) -> bytes:
@@ -145,7 +147,7 @@ class Leaf:
 
 
 @st.composite
-def leaves(draw: Draw) -> Leaf:
+def leaves(draw: Draw, arithmetic: Arithmetic = ORDERED) -> Leaf:
     """A leaf of a random operator over random operands under random trees."""
     node = draw(operators())
     counts = {origin: draw(st.integers(0, 4)) for origin in PLACED}
@@ -158,15 +160,27 @@ def leaves(draw: Draw) -> Leaf:
             tensors[placed.origin, placed.reference] = draw(tensors_for(placed))
         reads.append(placed)
     node = replace(node, operands=tuple(reads))
-    length = node.fold_length if node.kind.folds else 1
+    length = count_links(arithmetic, node) if node.kind.folds else 1
     small = node.function in SEARCHES
+    known = st.integers(0, length) if small else patterns.map(lambda bits: clip(bits, node.dtype))
+    if arithmetic.accumulator_bytes:
+        known = st.one_of(known, wide(8 * arithmetic.accumulator_bytes))
     at = Place(
         step=draw(st.integers(0, 1)),
         position=draw(st.integers(0, max(length - 1, 0))),
         element=draw(st.integers(0, node.elements - 1)),
-        accumulator=draw(st.integers(0, length)) if small else clip(draw(patterns), node.dtype),
+        accumulator=draw(known),
     )
-    return make_leaf(node, counts, tensors, at)
+    return make_leaf(node, counts, tensors, at, arithmetic)
+
+
+@st.composite
+def wide(draw: Draw, bits: int) -> int:
+    """An accumulator of so many bits: a few of them, in a row or not, or any."""
+    shifts = draw(st.lists(st.integers(0, bits - 64), max_size=3))
+    few = sum(draw(patterns) << shift for shift in shifts) % (1 << bits)
+    carrying = few ^ ((1 << bits - 60) - 1)
+    return int(draw(st.sampled_from([few, carrying, draw(st.integers(0, (1 << bits) - 1))])))
 
 
 @st.composite
@@ -200,6 +214,7 @@ def make_leaf(
     counts: Mapping[Origin, int],
     tensors: Mapping[tuple[Origin, int], TensorTree],
     at: Place,
+    arithmetic: Arithmetic = ORDERED,
 ) -> Leaf:
     """Return the leaf of an operator whose operands are these tensors, and no others are read.
 
@@ -245,8 +260,8 @@ def make_leaf(
         proofs.append((tensor.header, padded, *tensor.tree.proof(chunk), *root_proof))
         return int.from_bytes(data[start : start + operand.dtype.width], "little")
 
-    _visit(node, context, fetch)
-    return Leaf(context, node, tuple(proofs))
+    _visit(arithmetic, node, context, fetch)
+    return Leaf(context, node, tuple(proofs), arithmetic)
 
 
 def _link(tree: Tree, index: int, known: dict[Origin, int], origin: Origin) -> Sequence[bytes]:
@@ -264,14 +279,13 @@ def _link(tree: Tree, index: int, known: dict[Origin, int], origin: Origin) -> S
     return proof
 
 
-def _visit(node: Node, context: Context, fetch: Any) -> None:
+def _visit(arithmetic: Arithmetic, node: Node, context: Context, fetch: Any) -> None:
     """Read all that the leaf reads; where it is not defined, all that it reads before that."""
     accumulator = context.accumulator
     try:
         if node.kind.folds and context.position == 0:
-            accumulator = compute_initial(ORDERED, node, context.element, fetch)
-        if node.fold_length:
-            place = (context.element, context.position)
-            compute_step(ORDERED, node, *place, accumulator, context.step, fetch)
+            accumulator = compute_initial(arithmetic, node, context.element, fetch)
+        place = (context.element, context.position)
+        compute_step(arithmetic, node, *place, accumulator, context.step, fetch)
     except ValueError:
         return

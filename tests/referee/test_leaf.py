@@ -2,8 +2,6 @@
 
 import random
 from collections.abc import Callable, Iterator
-from dataclasses import astuple
-from functools import cache
 from itertools import islice
 from typing import Any
 
@@ -11,40 +9,21 @@ import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
-from contracts.compiler import compile_contract
-from contracts.model.leaf import Context, compute_leaf, read_node
-from contracts.model.types import NOBODY, ZERO
+from contracts.model.leaf import compute_leaf, read_node
 from contracts.reasons import Reason, Revert
-from offchain.arithmetic.ordered import ORDERED
+from offchain.arithmetic.base import Arithmetic
+from offchain.arithmetic.table import ARITHMETICS
 from offchain.programs.encoding import encode_node
 from offchain.programs.graph import Node
 from offchain.programs.limits import MAX_EVIDENCE_BYTES, MAX_NODE_BYTES
-from tests.machine import Deployed, Machine
+from offchain.programs.semantics import count_links
 from tests.referee.chosen import list_forged, list_proven
+from tests.referee.leaf_contract import get_leaf
 from tests.referee.malformed import BYTES, LIMITS, list_changed
 from tests.referee.nodes import Leaf, leaves, operators
 
-
-@cache
-def get_leaf() -> tuple[Machine, Deployed]:
-    """Return the contract that computes leaves."""
-    machine = Machine([NOBODY])
-    functions = machine.deploy(compile_contract("transcendental"))
-    return machine, machine.deploy(compile_contract("leaf"), functions.address)
-
-
-def ask(name: str, *args: Any) -> Any:
-    """Return what the contract says, or the reason why it does not."""
-    machine, leaf = get_leaf()
-    data = leaf.codec.encode_call(name, args)
-    result = machine.call(leaf.raw, data, sender=NOBODY, value_wei=0, block=1)
-    return result.reason or leaf.codec.decode_result(name, args, result.output)
-
-
-def pack_context(context: Context) -> tuple[Any, ...]:
-    """Return a context as the contract takes it."""
-    trace_top, operators_, before, *rest = astuple(context)
-    return trace_top, operators_, before is not None, before or ZERO, *rest
+ENDING = [arithmetic for arithmetic in ARITHMETICS.values() if arithmetic.ends_on_chain]
+"""The arithmetics whose scalar operations a contract computes."""
 
 
 def compute(leaf: Leaf, evidence: bytes) -> int | str:
@@ -52,7 +31,8 @@ def compute(leaf: Leaf, evidence: bytes) -> int | str:
     if len(evidence) > MAX_EVIDENCE_BYTES:
         return Reason.NO_REASON
     try:
-        return compute_leaf(ORDERED, leaf.context, read_node(encode_node(leaf.node)), evidence)
+        node = read_node(encode_node(leaf.node))
+        return compute_leaf(leaf.arithmetic, leaf.context, node, evidence)
     except Revert as refusal:
         return str(refusal)
 
@@ -60,13 +40,16 @@ def compute(leaf: Leaf, evidence: bytes) -> int | str:
 def assert_computed_alike(leaf: Leaf, evidence: bytes) -> int | str:
     """Compare what the two say of a leaf, and return it."""
     expected = compute(leaf, evidence)
-    args = (pack_context(leaf.context), encode_node(leaf.node), evidence)
-    assert ask("compute", *args) == expected
+    contract = get_leaf(leaf.arithmetic)
+    assert contract.compute(leaf.context, encode_node(leaf.node), evidence) == expected
     return expected
 
 
+any_leaves = st.sampled_from(ENDING).flatmap(leaves)
+
+
 @settings(max_examples=250, deadline=None)
-@given(case=leaves())
+@given(case=any_leaves)
 def test_leaves_of_all_kinds_are_computed_alike(case: Leaf) -> None:
     """For any operator over any operands the contract computes what the specification says.
 
@@ -101,7 +84,7 @@ def list_wrong(leaf: Leaf) -> Iterator[bytes]:
 
 
 @settings(max_examples=200, deadline=None)
-@given(case=leaves(), data=st.data())
+@given(case=any_leaves, data=st.data())
 def test_wrong_evidence_is_refused_alike(case: Leaf, data: st.DataObject) -> None:
     """One change in the evidence, or in its length, is refused by both, or changes nothing."""
     wrong = data.draw(st.sampled_from(list(list_wrong(case))))
@@ -109,7 +92,7 @@ def test_wrong_evidence_is_refused_alike(case: Leaf, data: st.DataObject) -> Non
     event(said if isinstance(said, str) else "computed")
 
 
-def inspect(encoding: bytes) -> Any:
+def inspect(arithmetic: Arithmetic, encoding: bytes) -> Any:
     """Return what the model says of an encoding, as `inspect` does."""
     if len(encoding) > MAX_NODE_BYTES:
         return Reason.NO_REASON
@@ -117,13 +100,14 @@ def inspect(encoding: bytes) -> Any:
         node = read_node(encoding)
     except Revert as refusal:
         return str(refusal)
-    return node.dtype.width, node.elements, node.fold_length if node.kind.folds else 0
+    return node.dtype.width, node.elements, count_links(arithmetic, node)
 
 
 def assert_inspected_alike(encoding: bytes) -> Any:
     """Compare what the two say of an encoding, and return it."""
-    expected = inspect(encoding)
-    assert ask("inspect", encoding) == expected
+    for arithmetic in ENDING:
+        expected = inspect(arithmetic, encoding)
+        assert get_leaf(arithmetic).ask("inspect", encoding) == expected
     return expected
 
 

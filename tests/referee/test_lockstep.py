@@ -19,6 +19,7 @@ from contracts.model.invariants import MAX_MOVES, count_moves, get_move_bound
 from contracts.model.referee import are_terms_sound
 from contracts.model.types import FOLD_ARITY, Message
 from contracts.reasons import LeafMode, Outcome, Phase, Reason, Status
+from offchain.arithmetic.exact import EXACT
 from offchain.commitments.tree import fold_children
 from offchain.disputes.board import Board
 from offchain.disputes.players import Move, find_move
@@ -337,7 +338,8 @@ def test_no_match_takes_more_moves_than_the_greatest() -> None:
     lengths = {min(MAX_STEPS, (1 << k) + more) for k in range(33) for more in (0, 1)}
     every = [replace(largest, checkpoint_every=length) for length in sorted(lengths)]
     assert all(map(are_terms_sound, every))
-    assert max(map(get_move_bound, every)) == MAX_MOVES == 43
+    assert max(map(get_move_bound, every)) == 43
+    assert max(get_move_bound(terms, EXACT) for terms in every) == MAX_MOVES == 48
 
 
 @pytest.mark.parametrize(("lie", "mode", "decision"), OUTLIVED)

@@ -11,6 +11,8 @@ from contracts.model.invariants import Step, copy_store, is_unchanged
 from contracts.model.types import NOBODY, Address, Event, Message, Pair, Store
 from contracts.model.watch import Watcher
 from contracts.reasons import Phase, Revert
+from offchain.arithmetic.base import Arithmetic
+from offchain.arithmetic.ordered import ORDERED
 from tests.machine import BALANCE_WEI, Machine, Result, make_log
 from tests.projection import call_model, compare_words
 
@@ -18,13 +20,17 @@ from tests.projection import call_model, compare_words
 class Contract:
     """The deployed bytecode, with the comparison of its storage with the model's."""
 
-    def __init__(self, accounts: Sequence[Address]) -> None:
+    def __init__(self, accounts: Sequence[Address], arithmetic: Arithmetic = ORDERED) -> None:
+        self.arithmetic = arithmetic
         self.machine = Machine((*accounts, NOBODY))
-        deployed = deploy_referee(self.machine, NOBODY)
+        deployed = deploy_referee(self.machine, NOBODY, arithmetic)
         self.address, self._raw, self._codec = deployed.address, deployed.raw, deployed.codec
         self._reader = EventReader()
         self._others = {
-            name: self.machine.at(compile_contract(name), self.view(f"{name}_contract"))
+            name: self.machine.at(
+                compile_contract(name, arithmetic=arithmetic.contracts),
+                self.view(f"{name}_contract"),
+            )
             for name in set(CALLED_THROUGH.values())
         }
 
@@ -69,7 +75,11 @@ class Twins:
     def __init__(self, accounts: Sequence[Address], contract: Contract | None) -> None:
         self.contract = contract
         address = contract.address if contract else "0x" + "c1" * 20
-        self.store = Store(contract.machine.chain_id if contract else 1, address)
+        self.store = Store(
+            contract.machine.chain_id if contract else 1,
+            address,
+            arithmetic=contract.arithmetic if contract else ORDERED,
+        )
         self.balances = dict.fromkeys((*accounts, NOBODY), BALANCE_WEI)
         self.watcher = Watcher()
         self.block = 1

@@ -71,9 +71,9 @@ def compilations(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     compiled: list[str] = []
     run = compiler._run_vyper
 
-    def spy(path: str, sources: dict[str, str]) -> dict[str, Any]:
+    def spy(path: str, *args: Any) -> dict[str, Any]:
         compiled.append(path)
-        return run(path, sources)
+        return run(path, *args)
 
     monkeypatch.setattr(compiler, "_run_vyper", spy)
     return compiled

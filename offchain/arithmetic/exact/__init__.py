@@ -10,7 +10,7 @@ from offchain.arithmetic.functions import DType, Function
 from offchain.arithmetic.ordered import ORDERED
 
 _SUMS = frozenset({Function.ADD, Function.FMA})
-_SUM = Fold(sums.WIDTH_BYTES, sums.begin, sums.advance, sums.finish)
+_SUM = Fold(sums.WIDTH_BYTES, sums.begin, sums.advance, sums.finish, is_finished=False)
 
 
 def is_sum(function: Function, dtype: DType) -> bool:
@@ -23,4 +23,10 @@ def find_fold(function: Function, dtype: DType) -> Fold:
     return _SUM if is_sum(function, dtype) else ORDERED.find_fold(function, dtype)
 
 
-EXACT = Arithmetic("exact", version=1, find_fold=find_fold, ends_on_chain=False)
+EXACT = Arithmetic(
+    "exact",
+    version=1,
+    find_fold=find_fold,
+    contracts="exact",
+    accumulator_bytes=sums.WIDTH_BYTES,
+)

@@ -1,0 +1,49 @@
+"""The leaf contract of an arithmetic in a bare EVM, asked as the model is."""
+
+from dataclasses import astuple
+from functools import cache
+from typing import Any
+
+from contracts.compiler import compile_contract
+from contracts.model.leaf import Context
+from contracts.model.types import NOBODY, ZERO
+from contracts.model.words import split
+from offchain.arithmetic.base import Arithmetic
+from offchain.arithmetic.ordered import ORDERED
+from tests.machine import Machine
+
+
+class LeafContract:
+    """The deployed bytecode of the leaf of an arithmetic."""
+
+    def __init__(self, arithmetic: Arithmetic) -> None:
+        self._machine = Machine([NOBODY])
+        functions = self._machine.deploy(compile_contract("transcendental"))
+        self._leaf = self._machine.deploy(compile_contract("leaf"), functions.address)
+        if arithmetic is not ORDERED:
+            own = compile_contract("leaf", arithmetic=arithmetic.contracts)
+            self._leaf = self._machine.deploy(own, self._leaf.address)
+        self._size = arithmetic.accumulator_bytes
+
+    def ask(self, name: str, *args: Any) -> Any:
+        """Return what the contract says, or the reason why it does not."""
+        data = self._leaf.codec.encode_call(name, args)
+        result = self._machine.call(self._leaf.raw, data, sender=NOBODY, value_wei=0, block=1)
+        return result.reason or self._leaf.codec.decode_result(name, args, result.output)
+
+    def compute(self, context: Context, encoding: bytes, evidence: bytes) -> int | str:
+        """Return what an element or accumulator should be, or the reason why it does not say."""
+        top, operators, before, *rest, accumulator = astuple(context)
+        place = (top, operators, before is not None, before or ZERO, *rest)
+        if self._size is None:
+            found: int | str = self.ask("compute", (*place, accumulator), encoding, evidence)
+            return found
+        low = split(accumulator, self._size)
+        said = self.ask("compute", (*place, 0), low, encoding, evidence)
+        return said if isinstance(said, str) else int.from_bytes(b"".join(said), "little")
+
+
+@cache
+def get_leaf(arithmetic: Arithmetic) -> LeafContract:
+    """Return the leaf contract of an arithmetic."""
+    return LeafContract(arithmetic)
