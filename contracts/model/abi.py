@@ -4,7 +4,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import fields, is_dataclass
 from typing import Any
 
-from contracts.model.types import KEY_BYTES, Claim, Event, Facts, Job, Member, Pair, Position, Terms
+from contracts.model.types import (
+    KEY_BYTES,
+    Claim,
+    Event,
+    Facts,
+    Job,
+    Member,
+    Pair,
+    Position,
+    Terms,
+    WideFacts,
+)
 from contracts.model.words import hash_pair, hash_top, pack_facts, pack_head, split
 from contracts.reasons import Ending, LeafMode, Outcome, Phase, Standing, Status
 from offchain.commitments.tree import Digest
@@ -54,14 +65,14 @@ def unpack_facts(words: Sequence[Any]) -> Facts:
     first_step, step, checkpoint, operator = unpack(place, 40, 40, 40, 32)
     elements, element, fold_length, width = unpack(tensor, 64, 64, 64, 8)
     low, high, low_bits = unpack(fold, 64, 64, 64)
-    size = 0
-    if isinstance(bits, int):
-        first, second = unpack(bits, 64, 64)
+    is_wide = not isinstance(bits, int)
+    if is_wide:
+        wide = (int.from_bytes(b"".join(each), "little") for each in bits)
+        low_bits, first, second = wide
     else:
-        wide = [b"".join(each) for each in bits]
-        low_bits, first, second = (int.from_bytes(data, "little") for data in wide)
-        size = len(wide[0])
-    return Facts(
+        first, second = unpack(bits, 64, 64)
+    form = WideFacts if is_wide else Facts
+    return form(
         first_step=first_step,
         step=step,
         checkpoint=checkpoint,
@@ -77,7 +88,6 @@ def unpack_facts(words: Sequence[Any]) -> Facts:
         high=high,
         low_bits=low_bits,
         bits=(first, second),
-        accumulator_bytes=size,
     )
 
 

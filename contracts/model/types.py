@@ -2,7 +2,7 @@
 
 from collections.abc import Hashable
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from contracts.reasons import LeafMode, Phase, Standing, Status
 from offchain.arithmetic.base import Arithmetic
@@ -201,9 +201,11 @@ class Facts:
     the first of its elements. Both tops of the trees over the interval's states and over
     the outputs of the step's operators are kept. An element's accumulator after `low` steps of its
     fold is agreed to be `low_bits`; after `high` steps the two sides have `bits`. `fold_length`
-    counts the step that finishes the fold, where that is one. `accumulator_bytes` is the width of
-    all these bits from the beginning on; it is 0 where accumulators are elements.
+    counts the step that finishes the fold, where that is one.
     """
+
+    accumulator_bytes: ClassVar[int] = 0
+    """The width of all these bits; 0 where accumulators are elements."""
 
     first_step: int = 0
     step: int = 0
@@ -220,7 +222,6 @@ class Facts:
     high: int = 0
     low_bits: int = 0
     bits: tuple[int, int] = (0, 0)
-    accumulator_bytes: int = 0
 
     @property
     def bits_bytes(self) -> int:
@@ -228,9 +229,16 @@ class Facts:
         return self.accumulator_bytes or self.width
 
 
+@dataclass(frozen=True, slots=True)
+class WideFacts(Facts):
+    """What a match has found out whose accumulators are wider than elements."""
+
+    accumulator_bytes: ClassVar[int] = 96
+
+
 def start_facts(arithmetic: Arithmetic) -> Facts:
     """Return what a match knows at its beginning."""
-    return Facts(accumulator_bytes=arithmetic.accumulator_bytes or 0)
+    return WideFacts() if arithmetic.accumulator_bytes else Facts()
 
 
 @dataclass(frozen=True, slots=True)

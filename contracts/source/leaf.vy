@@ -185,7 +185,7 @@ def _compute(
         operand: uint256 = op.operands[place]
         if place == BEST_PLACE and nodes.is_search(op.kind, op.function):
             if values[0] >= nodes.get_fold_length(op):
-                operands.check(cursor == end)
+                operands.require(cursor == end)
                 return context.position
             operand = op.operands[1]
             variables = nodes.unravel(variables, values[0], op, op.rank, op.fold_rank)
@@ -207,9 +207,9 @@ def _compute(
         elif op.kind == nodes.SCATTER and place >= 2:
             target: uint256 = nodes.get_target(padded, op, unsafe_sub(place, 2))
             if nodes.get_signed(nodes.get_dtype(operand), last) != variables[target]:
-                operands.check(cursor == end)
+                operands.require(cursor == end)
                 return values[0]
-    operands.check(cursor == end)
+    operands.require(cursor == end)
     if op.kind == nodes.RANDOM:
         # The encoding of a random operator ends with its seed and its stream.
         tail: bytes32 = extract32(padded, unsafe_sub(len(padded), nodes.PADDING))

@@ -31,14 +31,19 @@ struct Path:
 @internal
 @view
 def find_evidence(head: uint256, size: uint256) -> uint256:
-    # The place in the call's data where the bytes of the evidence begin, behind their length. All
-    # of them lie behind the call's heads and within its data: the compiler's decoder follows any
-    # pointer, and reads zeros behind the end.
+    """
+    @notice Return the place in the call's data where the bytes of the evidence begin.
+    @dev All of them lie behind the call's heads and within its data, or it reverts: the compiler's
+         decoder follows any pointer, and reads zeros behind the end.
+    @param head Where the call's heads say at which byte the evidence begins.
+    @param size How many bytes it has.
+    @return The place behind its length.
+    """
     offset: uint256 = convert(self._read(head), uint256)
-    self.check(head < unsafe_add(offset, HEAD_AT) and offset < len(msg.data))
+    self.require(head < unsafe_add(offset, HEAD_AT) and offset < len(msg.data))
     start: uint256 = unsafe_add(offset, HEAD_AT + 32)
     # Evidence is short, and the offset is below the length of the data.
-    self.check(unsafe_add(start, size) <= len(msg.data))
+    self.require(unsafe_add(start, size) <= len(msg.data))
     return start
 
 
@@ -54,7 +59,13 @@ def _read(start: uint256) -> bytes32:
 def is_before(
     place: types.Before, before: bytes32, proof: DynArray[bytes32, merkle.MAX_HEIGHT]
 ) -> bool:
-    # Whether this is the agreed state before the step.
+    """
+    @notice Whether this is the agreed state before the step.
+    @param place Where that lies.
+    @param before The state.
+    @param proof Its proof.
+    @return Whether it is so.
+    """
     is_whole: bool = False
     top: bytes32 = empty(bytes32)
     height: uint256 = merkle.get_height(place.count)
@@ -67,7 +78,12 @@ def is_before(
 def get_variables(
     op: nodes.Operator, context: types.Context
 ) -> int256[nodes.MAX_VARIABLES]:
-    # The indices of the output and of the fold, if that has any steps.
+    """
+    @notice Return the indices of the output and of the fold, if that has any steps.
+    @param op The operator.
+    @param context The disputed place.
+    @return The variables.
+    """
     variables: int256[nodes.MAX_VARIABLES] = empty(int256[nodes.MAX_VARIABLES])
     variables = nodes.unravel(variables, context.element, op, 0, op.rank)
     if nodes.get_fold_length(op) == 0:
@@ -80,24 +96,31 @@ def get_variables(
 def open_element(
     operand: uint256, index: uint256, start: uint256, end: uint256
 ) -> (uint256, bytes32, uint256):
-    # An element, the root of the tensor that has it, and the place behind the proof of this. An
-    # index is below 2^63, a width at most 8, and `start` at most `end`.
-    self.check(unsafe_add(start, SHORTEST_PROOF) <= end)
+    """
+    @notice Return an element of a tensor, by its proof in the call's data.
+    @param operand The operand that reads it.
+    @param index The element, below 2^63.
+    @param start Where the proof begins, at most `end`.
+    @param end Where the evidence ends.
+    @return The bits, the tensor's root, and the place behind the proof.
+    """
+    # A width is at most 8.
+    self.require(unsafe_add(start, SHORTEST_PROOF) <= end)
     # With the 32 bytes in front of it, the longest header.
     padded: Bytes[types.MAX_PADDED_HEADER] = slice(
         msg.data, unsafe_sub(start, 32), types.MAX_PADDED_HEADER
     )
     rank: uint256 = convert(extract32(padded, 2), uint256) & nodes.U8
-    self.check(rank <= nodes.MAX_RANK)
+    self.require(rank <= nodes.MAX_RANK)
     header: Bytes[types.MAX_PADDED_HEADER] = slice(padded, 32, unsafe_add(2, rank << 3))
     cursor: uint256 = unsafe_add(start, unsafe_add(2, rank << 3))
     # There is a chunk behind the header.
     behind: uint256 = unsafe_add(cursor, types.CHUNK_BYTES)
-    self.check(behind <= end)
+    self.require(behind <= end)
     size: uint256 = self._get_size(padded, rank, nodes.get_dtype(operand))
     width: uint256 = nodes.get_width(nodes.get_dtype(operand))
     offset: uint256 = unsafe_mul(index, width)
-    self.check(offset < size)
+    self.require(offset < size)
     place: uint256 = unsafe_div(offset, types.CHUNK_BYTES)
     offset = offset % types.CHUNK_BYTES
     length: uint256 = min(
@@ -126,8 +149,16 @@ def agree(
     start: uint256,
     end: uint256,
 ) -> (Path, uint256):
-    # Whether a tensor with this root lies where the operand's should, by siblings that start there
-    # in the call's data; the proof that may be met next, and the place behind the siblings.
+    """
+    @notice Refuse a call unless a tensor with this root lies where the operand's should.
+    @param context What both sides agree on.
+    @param operand The operand.
+    @param root The root.
+    @param known The proof that this one may meet.
+    @param start Where the siblings begin in the call's data.
+    @param end Where the evidence ends.
+    @return The proof that may be met next, and the place behind the siblings.
+    """
     tag: bytes1 = tags.TRACE_NODE
     place: uint256 = 0
     last: uint256 = 0
@@ -136,15 +167,15 @@ def agree(
     cursor: uint256 = 0
     if tag == known.tag:
         if place == known.index:
-            self.check(root == known.root)
+            self.require(root == known.root)
             return known, start
         # Below the first node that both are under, this one is the other's sibling.
         height: uint256 = unsafe_sub(merkle.get_bit_length(place ^ known.index), 1)
         node, cursor = self._climb(tag, root, place, last, height, start, end)
-        self.check(node == self._find_sibling(known, last, height))
+        self.require(node == self._find_sibling(known, last, height))
         return known, cursor
     node, cursor = self._climb(tag, root, place, last, merkle.MAX_HEIGHT, start, end)
-    self.check(self._is_agreed(context, operand, node))
+    self.require(self._is_agreed(context, operand, node))
     if tag == tags.DATA_NODE:
         return known, cursor
     return Path(tag=tag, index=place, root=root, siblings=start), cursor
@@ -168,7 +199,7 @@ def _climb(
     # index has one.
     inner: uint256 = min(height, merkle.get_bit_length(index ^ last))
     cursor: uint256 = unsafe_add(start, inner << 5)
-    self.check(cursor <= end)
+    self.require(cursor <= end)
     for level: uint256 in range(inner, bound=merkle.MAX_HEIGHT):
         if (index >> level) & 1 == 1:
             node = keccak256(
@@ -183,7 +214,7 @@ def _climb(
         if place == 0:
             break
         if place & 1 == 1:
-            self.check(unsafe_add(cursor, 32) <= end)
+            self.require(unsafe_add(cursor, 32) <= end)
             node = merkle.hash_node(tag, self._read(cursor), node)
             cursor = unsafe_add(cursor, 32)
         place >>= 1
@@ -209,7 +240,7 @@ def _find_sibling(known: Path, last: uint256, height: uint256) -> bytes32:
 @pure
 def _get_size(padded: Bytes[types.MAX_PADDED_HEADER], rank: uint256, dtype: uint256) -> uint256:
     # The bytes of a tensor's elements, from a header that must be of this element type.
-    self.check((convert(extract32(padded, 1), uint256) & nodes.U8) == dtype)
+    self.require((convert(extract32(padded, 1), uint256) & nodes.U8) == dtype)
     elements: uint256 = 1
     end: uint256 = 2
     for _: uint256 in range(rank, bound=nodes.MAX_RANK):
@@ -218,7 +249,7 @@ def _get_size(padded: Bytes[types.MAX_PADDED_HEADER], rank: uint256, dtype: uint
         elements = min(unsafe_mul(elements, dimension), nodes.TOO_LARGE)
     # At most 2^63 times 8.
     size: uint256 = unsafe_mul(elements, nodes.get_width(dtype))
-    self.check(size < nodes.TOO_LARGE)
+    self.require(size < nodes.TOO_LARGE)
     return size
 
 
@@ -230,15 +261,15 @@ def _get_place(context: types.Context, operand: uint256) -> (bytes1, uint256, ui
     place: uint256 = nodes.get_reference(operand)
     if origin == nodes.FROM_NODE:
         # Behind the operators is the state.
-        self.check(place <= context.operators)
+        self.require(place <= context.operators)
         return tags.TRACE_NODE, place, context.operators
     if origin == nodes.FROM_STATE:
-        self.check(place < context.state_slots)
+        self.require(place < context.state_slots)
         return tags.STATE_NODE, place, unsafe_sub(context.state_slots, 1)
     # Steps are at most 2^32, slots 2^16.
     place = unsafe_add(unsafe_mul(context.step, context.batch_slots), place)
     count: uint256 = unsafe_mul(context.steps, context.batch_slots)
-    self.check(place < count)
+    self.require(place < count)
     return tags.DATA_NODE, place, unsafe_sub(count, 1)
 
 
@@ -257,5 +288,9 @@ def _is_agreed(context: types.Context, operand: uint256, top: bytes32) -> bool:
 
 @internal
 @pure
-def check(condition: bool):
+def require(condition: bool):
+    """
+    @notice Refuse a call unless evidence shows what is read, and nothing else.
+    @param condition Whether it does.
+    """
     assert condition, "leaf: operand does not match"

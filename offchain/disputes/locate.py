@@ -58,7 +58,7 @@ def locate(game: Game, ended: Ended, side: int) -> Located:
         if narrowed is None:
             return Located(place.step, place.operator)
         place = narrowed
-    return locate_scalar(place, rival.run, side)
+    return locate_scalar(place, rival.run, side, is_finished=phase is Phase.VERIFIER)
 
 
 def narrow(place: Facts, judge: Run, runs: tuple[Run, Run]) -> Facts | None:
@@ -86,31 +86,28 @@ def narrow(place: Facts, judge: Run, runs: tuple[Run, Run]) -> Facts | None:
         partials = judge.partials(place.step, place.operator, element)
         low_bits = int.from_bytes(encode_elements(partials[low : low + 1]).tobytes(), "little")
     return replace(
-        place,
-        element=element,
-        low=low,
-        high=low + 1,
-        low_bits=low_bits,
-        bits=(bits[0], bits[1]),
-        accumulator_bytes=0,
+        place, element=element, low=low, high=low + 1, low_bits=low_bits, bits=(bits[0], bits[1])
     )
 
 
-def locate_scalar(facts: Facts, judge: Run, side: int) -> Located:
-    """Return the scalar operation of a match that has come down to one, and what a side claims."""
+def locate_scalar(facts: Facts, judge: Run, side: int, *, is_finished: bool) -> Located:
+    """Return the scalar operation of a match that has come down to one, and what a side claims.
+
+    Claims are about the finished element, or about what the operation itself leaves.
+    """
     program = judge.task.program
     node, leaf = program.nodes[facts.operator], make_leaf(judge, facts)
     function = Function.FMA if node.kind is Kind.CONTRACT else node.function
     is_step = node.kind.folds and facts.low < node.fold_length
     correct = leaf.result
-    if is_step and not facts.accumulator_bytes:
+    if is_step and is_finished:
         correct = finish(program.arithmetic, node, correct)
     scalar = Scalar(
         function=function.name.lower() if is_step or not node.kind.folds else "finish",
         operands=leaf.arguments,
         claimed=facts.bits[side],
         correct=correct,
-        width=facts.bits_bytes if is_step else node.dtype.width,
+        width=facts.bits_bytes if is_step and not is_finished else node.dtype.width,
     )
     fold_index = facts.low if node.kind.folds else None
     return Located(facts.step, facts.operator, facts.element, fold_index, scalar)

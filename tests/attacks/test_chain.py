@@ -167,7 +167,7 @@ def test_g7_full_blocks_before_a_deadline_cost_time_only(referee: Twin, length: 
 
 def test_g8_no_decision_depends_on_gas() -> None:
     """No source asks how much gas there is, or limits that of a call: forks may change it."""
-    for path in SOURCE_DIR.glob("*.vy*"):
+    for path in SOURCE_DIR.rglob("*.vy*"):
         code = _strip(path.read_text())
         assert "msg.gas" not in code, path.name
         assert "gas=" not in code, path.name

@@ -32,6 +32,7 @@ from tests.attacks.twin import Twin
 FALSE_REFEREE = """
 # pragma version 0.4.3
 
+import accumulators
 import IReferee
 import types
 
@@ -47,7 +48,7 @@ def __init__(referee: address):
 def prepare_leaf(
     pair: types.Pair,
     position: types.Position,
-    facts: types.Facts,
+    facts: accumulators.Facts,
     side: uint256,
     encoding_digest: bytes32,
 ) -> types.Ground:

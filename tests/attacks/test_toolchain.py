@@ -94,11 +94,11 @@ def test_v4_other_compilers_make_the_same_leaf(tmp_path: Path, pragma: str) -> N
 
 def test_v4_compiler_is_pinned() -> None:
     """Every source names the one version of the compiler that has been tested."""
-    for path in SOURCE_DIR.glob("*.vy*"):
+    for path in SOURCE_DIR.rglob("*.vy*"):
         assert path.read_text().startswith(VERSION), path.name
 
 
 def test_v4_sources_rely_on_no_lock() -> None:
     """Nothing is safe only because of a re-entrancy lock, which compilers have got wrong before."""
-    for path in SOURCE_DIR.glob("*.vy*"):
+    for path in SOURCE_DIR.rglob("*.vy*"):
         assert "nonreentrant" not in path.read_text(), path.name

@@ -49,7 +49,7 @@ SWAPS: Mapping[str, Sequence[str]] = {
 REMOVED = ("not",)
 """Operators that may have been forgotten."""
 
-CHECKS = ("require", "assert")
+CHECKS = ("require", "assert", "self.require", "operands.require", "verdicts.require")
 """A statement that begins with one of these may have been forgotten, or any assignment."""
 
 

@@ -39,11 +39,13 @@ CONTRACT_FILES = (
     "turns.vy",
     "descent.vy",
     "verdicts.vy",
+    "folding.vy",
     "merkle.vy",
     "tensors.vy",
     "decoder.vy",
     "nodes.vy",
     "leaf.vy",
+    "operands.vy",
     "legality.vy",
 )
 MODEL_FILES = (

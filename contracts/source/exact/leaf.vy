@@ -184,7 +184,7 @@ def _sum(
     else:
         total = self._load(low_bits)
     if context.position == nodes.get_fold_length(op):
-        operands.check(cursor == end)
+        operands.require(cursor == end)
         return self._write(sums.finish(total))
     factor: uint256 = float32.ONE
     if op.kind == nodes.SCATTER:
@@ -193,14 +193,14 @@ def _sum(
             value, known, cursor = self._open(context, padded, operand, variables, known, cursor, end)
             target: uint256 = nodes.get_target(padded, op, unsafe_sub(place, 2))
             if nodes.get_signed(nodes.get_dtype(operand), value) != variables[target]:
-                operands.check(cursor == end)
+                operands.require(cursor == end)
                 return self._store(total)
     value, known, cursor = self._open(context, padded, op.operands[1], variables, known, cursor, end)
     if op.kind == nodes.CONTRACT:
         factor, known, cursor = self._open(
             context, padded, op.operands[2], variables, known, cursor, end
         )
-    operands.check(cursor == end)
+    operands.require(cursor == end)
     return self._store(sums.add_product(total, value, factor))
 
 
