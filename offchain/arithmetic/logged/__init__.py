@@ -10,4 +10,4 @@ cannot be relied on to tell the sides apart (`band.py`). An entry for any other 
 from offchain.arithmetic.base import Arithmetic
 from offchain.arithmetic.exact import find_fold
 
-LOGGED = Arithmetic("logged", version=1, find_fold=find_fold, ends_on_chain=False)
+LOGGED = Arithmetic("logged", version=1, find_fold=find_fold)
