@@ -172,6 +172,28 @@ def test_every_leaf_rounds_its_outputs_and_its_inputs_gradients() -> None:
     assert not torch.equal(model(x), y)  # no hook is left
 
 
+def test_a_model_may_change_what_a_leaf_returns() -> None:
+    """An output is a tensor of its own, and an input may be changed after its use."""
+
+    class Adding(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first, self.second = torch.nn.Linear(3, 3), torch.nn.Linear(3, 3)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            y = self.first(x)
+            y += self.second(x)
+            return y
+
+    model = Adding().double()
+    x = torch.linspace(-1, 1, 6, dtype=torch.float64).reshape(2, 3).requires_grad_()
+    forward, backward = Recorder(32), Recorder(32)
+    with rounding(model, forward, backward):
+        model(x).sum().backward()
+    assert x.grad is not None
+    assert torch.equal(x.grad, sum(values for _, values in backward.kept))
+
+
 def test_the_parties_need_binary64_throughout(tmp_path: Path) -> None:
     """A model that computes in another type, and a recipe that does not train, are refused."""
     order = make_order(Part(str(tmp_path), writes=True))

@@ -4,7 +4,6 @@ The model's own outputs are rounded too. What is not, as published: the gradient
 what is computed between modules.
 """
 
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol
@@ -73,6 +72,23 @@ class _StraightThrough(torch.autograd.Function):
         return gradients[0], None, None
 
 
+class _RoundGradient(torch.autograd.Function):
+    """An identity whose gradient is rounded.
+
+    Torch's own hooks on modules' backward passes have it for outputs as well, which models that
+    add to an output in place can't be run with.
+    """
+
+    @staticmethod
+    def forward(context: Any, values: Tensor, stream: Rounder, layer: str) -> Tensor:
+        context.stream, context.layer = stream, layer
+        return values.view_as(values)
+
+    @staticmethod
+    def backward(context: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
+        return _round(context.stream, gradients[0], context.layer), None, None
+
+
 def _round(stream: Rounder, values: Tensor, layer: str) -> Tensor:
     """Round, out of sight of the modes that watch the model."""
     with no_dispatch():
@@ -93,14 +109,17 @@ def list_leaves(model: torch.nn.Module) -> dict[str, torch.nn.Module]:
 
 def round_outputs(outputs: Any, stream: Rounder, layer: str) -> Any:
     """Return a module's outputs with their binary64 tensors rounded."""
+    return _visit(_StraightThrough, outputs, stream, layer)
+
+
+def _visit(function: Any, values: Any, stream: Rounder, layer: str) -> Any:
+    """Apply a function to the binary64 tensors among a module's inputs or outputs."""
 
     def visit(value: Any) -> Any:
-        if not isinstance(value, Tensor) or value.dtype != torch.float64:
-            return value
-        rounded: Any = _StraightThrough.apply(value, stream, layer)  # type: ignore[no-untyped-call]  # torch's is untyped
-        return rounded
+        is_rounded = isinstance(value, Tensor) and value.dtype == torch.float64
+        return function.apply(value, stream, layer) if is_rounded else value
 
-    return tree_map(visit, outputs)
+    return tree_map(visit, values)
 
 
 @contextmanager
@@ -115,8 +134,9 @@ def rounding(model: torch.nn.Module, forward: Rounder, backward: Rounder) -> Ite
         return lambda _module, _inputs, outputs: round_outputs(outputs, forward, layer)
 
     def round_backward(layer: str) -> Any:
-        return lambda _module, inputs, _outputs: tuple(
-            None if gradient is None else _round(backward, gradient, layer) for gradient in inputs
+        return lambda _module, inputs, named: (
+            _visit(_RoundGradient, inputs, backward, layer),
+            _visit(_RoundGradient, named, backward, layer),
         )
 
     leaves = list_leaves(model)
@@ -125,14 +145,12 @@ def rounding(model: torch.nn.Module, forward: Rounder, backward: Rounder) -> Ite
             module.inplace = False  # type: ignore[assignment]  # what such modules call it
         layer = name_layer(module)
         handles.append(module.register_forward_hook(round_forward(layer)))
-        handles.append(module.register_full_backward_hook(round_backward(layer)))
+        before = round_backward(layer)
+        handles.append(module.register_forward_pre_hook(before, with_kwargs=True))
     if "" not in leaves:
         handles.append(model.register_forward_hook(round_forward(OUTPUT)))
     try:
-        with warnings.catch_warnings():
-            # A module may have no input with a gradient; then there is nothing to round.
-            warnings.filterwarnings("ignore", "Full backward hook is firing")
-            yield
+        yield
     finally:
         for handle in handles:
             handle.remove()

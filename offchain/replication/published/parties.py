@@ -25,7 +25,8 @@ def round_and_classify(values: Tensor, bits: int, threshold: float) -> tuple[Ten
     """Return values rounded by `round_to_bits`, and their codes by `classify`, in one pass."""
     flat = values.contiguous().view(-1).numpy()
     results = round_and_mark(flat, bits, threshold)
-    rounded, codes = (torch.from_numpy(result).view(values.shape) for result in results)
+    shape = tuple(values.shape)
+    rounded, codes = (torch.from_numpy(result.reshape(shape)) for result in results)
     return rounded, codes
 
 

@@ -1,0 +1,181 @@
+"""The tables of docs/rounding-log.md: what the published method costs, repairs and misses.
+
+`python docs/rounding_log.py record NAME --steps N` measures a row and keeps it in
+docs/rounding-log.json, `table` and `seconds` print what is kept, `select` prints the thresholds
+that two profiles find, and `ranges` where nothing is ever logged.
+"""
+
+import argparse
+import json
+import math
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from offchain.replication.compare import Setting
+from offchain.replication.profiles import find_profile
+from offchain.replication.published.replicate import Options, replicate, summarize
+from offchain.replication.published.selection import select_thresholds
+from offchain.replication.published.thresholds import Thresholds, get_grid
+
+FILE = Path(__file__).with_name("rounding-log.json")
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A training that is measured: its program and size, the bits, and the auditor's profile."""
+
+    program: str
+    size: str
+    auditor: str
+    bits: int = 32
+    timed: bool = False
+
+
+ROWS = {
+    "resnet-50": Row("examples/optimistic.py:resnet50", "tiny", "baseline", timed=True),
+    "resnet-50, 26 bits": Row("examples/optimistic.py:resnet50", "tiny", "baseline", 26),
+    "gpt-2": Row("examples/optimistic.py:gpt2", "tiny", "split", timed=True),
+    "gpt-2, 26 bits": Row("examples/optimistic.py:gpt2", "tiny", "split", 26),
+    "mlp full": Row("mlp", "full", "split", timed=True),
+    "resnet small": Row("resnet", "small", "old", timed=True),
+    "gpt2 small": Row("gpt2", "small", "old", timed=True),
+    "gpt2 small, 26 bits": Row("gpt2", "small", "old", 26),
+}
+
+
+def record(name: str, steps: int) -> None:
+    """Measure a row and keep it."""
+    row = ROWS[name]
+    setting = Setting(row.program, row.size, steps)
+    options = Options(bits=row.bits, timed=row.timed)
+    done = list(replicate(setting, find_profile("native"), find_profile(row.auditor), options))
+    kept = load()
+    kept[name] = asdict(summarize(done)) | {"differing": [step.differing for step in done]}
+    FILE.write_text(json.dumps(kept, indent=1) + "\n")
+
+
+def load() -> dict[str, Any]:
+    """Return what is kept."""
+    kept: dict[str, Any] = json.loads(FILE.read_text()) if FILE.exists() else {}
+    return kept
+
+
+def print_row(*cells: str) -> None:
+    """Print a row of a table."""
+    print(f"| {' | '.join(cells)} |")
+
+
+def print_head(*cells: str) -> None:
+    """Print the head of a table."""
+    print_row(*cells)
+    print(f"|{'---|' * len(cells)}")
+
+
+def table() -> None:
+    """Print bytes, corrections and differing steps."""
+    print_head(
+        "training",
+        "auditor",
+        "steps",
+        "roundings a step",
+        "log a step",
+        "compressed",
+        "may be steered",
+        "corrected forward, backward",
+        "steps that differ",
+    )
+    for name, kept in sort(load()):
+        print_row(
+            name,
+            ROWS[name].auditor,
+            f"{kept['steps']:,}",
+            f"{kept['entries_per_step']:,.0f}",
+            f"{kept['log_bytes_per_step'] / 1e6:.3g} MB",
+            f"{kept['compressed_bytes_per_step'] / 1e6:.3g} MB",
+            f"{kept['steerable_share']:.0%}",
+            f"{kept['corrections_forward']}, {kept['corrections_backward']}",
+            f"{kept['differing_steps']}",
+        )
+
+
+def seconds() -> None:
+    """Print the seconds of a step and their ratios."""
+    print_head(
+        "training",
+        "binary32",
+        "binary64",
+        "trainer",
+        "auditor",
+        "trainer / its binary64",
+        "auditor / its binary64",
+        "trainer / its binary32",
+    )
+    for name, kept in sort(load()):
+        if not ROWS[name].timed:
+            continue
+        took = kept["seconds"]
+        print_row(
+            name,
+            *(f"{took[key]:.3g}" for key in ("trainer_binary32", "trainer_binary64")),
+            *(f"{took[key]:.3g}" for key in ("trainer", "auditor")),
+            f"{took['trainer'] / took['trainer_binary64']:.2f}",
+            f"{took['auditor'] / took['auditor_binary64']:.2f}",
+            f"{took['trainer'] / took['trainer_binary32']:.2f}",
+        )
+
+
+def sort(kept: dict[str, Any]) -> list[tuple[str, Any]]:
+    """Return what is kept in the order of the rows."""
+    return [(name, kept[name]) for name in ROWS if name in kept]
+
+
+def select(program: str, size: str, steps: int) -> None:
+    """Print the thresholds that two profiles find, as a share of the distance of neighbours."""
+    setting = Setting(program, size, steps)
+    found = select_thresholds(setting, find_profile("native"), find_profile("split"), 32)
+    print_head("layer", "results compared", "roundings that differ", "threshold")
+    for layer, selected in found.items():
+        share = selected.threshold / get_grid(32)
+        print_row(layer, f"{selected.elements:,}", str(selected.noted), f"{share:.3f}")
+
+
+def ranges() -> None:
+    """Print where nothing is ever logged, for each number of bits and the usual pivot."""
+    print_head("bits", "values that are never logged, from 1e-8 on")
+    for bits in range(32, 22, -1):
+        print_row(str(bits), ", ".join(list_gaps(bits)) or "none")
+
+
+def list_gaps(bits: int) -> list[str]:
+    """Return the ranges just above powers of ten in which half a distance is below a threshold."""
+    share, found = Thresholds(bits).find("any") / get_grid(bits), []
+    for power in range(0, -9, -1):
+        ten = float(f"1e{power}")
+        binade = 2.0 ** (math.frexp(ten)[1] - 1)
+        if 0.5 * binade / ten <= share:
+            found.append(f"[{ten:.3g}, {2 * binade:.3g})")
+    return found
+
+
+def main() -> None:
+    """Do what is asked."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    verbs = parser.add_subparsers(dest="verb", required=True)
+    recording = verbs.add_parser("record")
+    recording.add_argument("name", choices=ROWS)
+    recording.add_argument("--steps", type=int, default=2)
+    selecting = verbs.add_parser("select")
+    selecting.add_argument("program")
+    selecting.add_argument("size")
+    selecting.add_argument("--steps", type=int, default=2)
+    for verb in ("table", "seconds", "ranges"):
+        verbs.add_parser(verb)
+    options = vars(parser.parse_args())
+    {"record": record, "select": select, "table": table, "seconds": seconds, "ranges": ranges}[
+        options.pop("verb")
+    ](**options)
+
+
+if __name__ == "__main__":
+    main()
