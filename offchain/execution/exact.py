@@ -51,7 +51,7 @@ def is_fusible(node: Node) -> bool:
 
 
 @np.errstate(all="ignore")
-def _fold_rows(matrix: Array, init: Array) -> Floats:
+def fold_rows(matrix: Array, init: Array) -> Floats:
     """Return the sum of each row, from its element of init."""
     x, start = np.asarray(matrix, np.float32), np.ascontiguousarray(init, np.float32)
     out, doubtful = np.empty(len(x), np.float32), np.empty(len(x), np.bool_)
@@ -72,7 +72,7 @@ def _settle_rows(x: Floats, init: Floats) -> Floats:
 
 
 @np.errstate(all="ignore")
-def _scatter_rows(buffer: Array, rows: Integers, matrix: Array) -> None:
+def scatter_rows(buffer: Array, rows: Integers, matrix: Array) -> None:
     """Add the matrix's rows to these rows of the buffer."""
     addends, out = np.ascontiguousarray(matrix, np.float32), np.asarray(buffer, np.float32)
     for row, column in scatter_sums(rows, addends, out):
@@ -142,14 +142,12 @@ def _plan_product(node: Node) -> Plan:
 
 
 def _plan_reduction(node: Node) -> Plan:
-    return Reduction(node, _fold_rows)
+    return Reduction(node, fold_rows)
 
 
 def _plan_scatter(node: Node) -> Plan:
     return (
-        ComparedScatter(node, _fold_rows)
-        if depends_on_named(node)
-        else Scatter(node, _scatter_rows)
+        ComparedScatter(node, fold_rows) if depends_on_named(node) else Scatter(node, scatter_rows)
     )
 
 

@@ -16,7 +16,7 @@ from offchain.arithmetic.evaluate import evaluate
 from offchain.arithmetic.exact import EXACT, sums
 from offchain.arithmetic.functions import DType, Function
 from offchain.arithmetic.ordered import ORDERED
-from offchain.execution.exact import _fold_rows, _scatter_rows
+from offchain.execution.exact import fold_rows, scatter_rows
 from offchain.execution.exact_products import multiply
 from offchain.execution.kernels import bounded_sums, exact_sums
 from tests.oracle import to_bits, to_float
@@ -195,7 +195,7 @@ def test_rows_are_the_definition_s(kind: int) -> None:
     init[3:6] = 0
     same = np.broadcast_to(x[:, 0].copy()[:, None], x.shape)
     for rows in (x, np.asfortranarray(x), x[:, ::-1], np.repeat(x, 2, 1)[:, ::2], same):
-        found = _fold_rows(rows, init)
+        found = fold_rows(rows, init)
         for row, start, total in zip(rows, init, found, strict=True):
             assert get_bits(total) == sum_up(get_bits(start), [(get_bits(v),) for v in row])
 
@@ -211,7 +211,7 @@ def test_scattered_rows_are_the_definition_s(kind: int) -> None:
     init[0] = -0.0
     init[7, 0] = np.uint32(0xFFC00001).view(np.float32)
     out = init.copy()
-    _scatter_rows(out, targets, source)
+    scatter_rows(out, targets, source)
     for row, column in np.ndindex(out.shape):
         terms = [(get_bits(v),) for v in source[targets == row, column]]
         assert get_bits(out[row, column]) == sum_up(get_bits(init[row, column]), terms)
@@ -239,7 +239,7 @@ def test_what_binary64_loses_counts(row: list[float], scale: float) -> None:
         assert {get_bits(v) for v in out[0, 0]} == {defined}
         if scale == 1:
             for rows in (x, np.asfortranarray(np.repeat(x, 20, 0))):
-                found = _fold_rows(rows, np.zeros(len(rows), np.float32))
+                found = fold_rows(rows, np.zeros(len(rows), np.float32))
                 assert {get_bits(v) for v in found} == {defined}
 
 
