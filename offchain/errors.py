@@ -19,6 +19,7 @@
     │   ├── TransactionLost         the node took the transaction, but it is in no block
     │   └── Reverted                the contract rejected the call
     ├── ReplicationError            a process that trains under a profile failed
+    ├── ParallelError               a batch cannot be shared out, or a worker failed
     ├── LogError                    a log of roundings is not that of the step
     │   └── WrongLog                a step's log is malformed, another step's, or turns too much
     ├── RefereeError                the Python model of the referee rejected the call
@@ -272,6 +273,10 @@ class ReplicationError(MootError):
         super().__init__(f"the process of profile {profile} ended: {problem}")
         self.profile = profile
         self.problem = problem
+
+
+class ParallelError(MootError):
+    """A batch cannot be shared out among workers, or one of them failed."""
 
 
 class LogError(MootError):

@@ -21,6 +21,7 @@ LAYERS = (
     "offchain.execution",
     "offchain.programs.capture",
     "offchain.programs.generation",
+    "offchain.parallel",
     "offchain.replication",
     "offchain.verifier",
     "offchain.providers",

@@ -66,6 +66,17 @@ def get_finite(accumulator: int) -> int | None:
     return _decode(accumulator) if is_finite else None
 
 
+def compose(total: int, flags: Sequence[bool]) -> int:
+    """Return the sum of terms of which as much is known.
+
+    Args:
+        total: the sum of the finite ones, in units of 2^-298.
+        flags: whether a term was NaN, +infinity, -infinity, anything but -0.
+    """
+    bits = (_HAS_NAN, _HAS_INFINITY, _HAS_NEGATIVE_INFINITY, _HAS_OTHER)
+    return sum(bit for bit, flag in zip(bits, flags, strict=True) if flag) | _encode(total)
+
+
 def _make_term(x: int, y: int) -> int:
     """Return the sum of one product."""
     if float32.is_nan(x) or float32.is_nan(y):

@@ -1,0 +1,129 @@
+"""The execution of one worker's part of a program's steps."""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from offchain.arithmetic.environment import require_standard, standard_environment
+from offchain.arithmetic.functions import DType
+from offchain.commitments.tensors import NUMPY_TYPES, Array
+from offchain.execution.engines import get_engine
+from offchain.execution.plans import Plan
+from offchain.parallel.partial_sums import COLUMNS, add_terms, finish
+from offchain.parallel.partition import Part, Partition, Place, Share, cut, get_place, get_range
+from offchain.programs.graph import Node, Origin, Program
+from offchain.programs.legality import check_program
+
+Exchange = Callable[[Array], None]
+"""Replaces an array of integers by the sum of all workers' arrays."""
+
+
+class ParallelExecutor:
+    """A worker's executor; all workers run the same steps, and come to the same state.
+
+    A tensor that is shared out has its full size here, zeros in place of others' samples. So it is
+    made whole by adding up the workers' bits.
+
+    Args:
+        program: the program.
+        shares: how its operators are shared out.
+        rank: the worker's number.
+        exchange: adds up integers among all workers.
+
+    Raises:
+        ProgramError: the program is malformed.
+    """
+
+    @standard_environment()
+    def __init__(self, program: Program, shares: Partition, rank: int, exchange: Exchange) -> None:
+        check_program(program)
+        self._program = program
+        self._shares = shares
+        self._rank = rank
+        self._exchange = exchange
+        self._cut = [
+            self._cut_node(*pair) for pair in zip(program.nodes, shares.parts, strict=True)
+        ]
+        plan = get_engine(program.arithmetic).plan
+        self._plans: list[Plan | None] = [
+            None if part.share is Share.FOLD else plan(node)
+            for node, part in zip(self._cut, shares.parts, strict=True)
+        ]
+        self._dead = _list_dead(program)
+
+    def _cut_node(self, node: Node, part: Part) -> Node:
+        if part.share is Share.ALL:
+            return node
+        values = get_range(node, part.variable, self._shares.cuts, self._rank)
+        return cut(node, part.variable, values)
+
+    @standard_environment()
+    def run(self, state: Sequence[Array], batch: Sequence[Array], step: int) -> list[Array]:
+        """Run one step.
+
+        Args:
+            state: the tensors of the state's slots, whole.
+            batch: the worker's own samples of the batch's slots.
+            step: the number of the step.
+
+        Returns:
+            The tensors of the next state.
+        """
+        program, cuts = self._program, self._shares.cuts
+        tensors: dict[Place, Array] = {(Origin.STATE, k): x for k, x in enumerate(state)}
+        for number, (slot, own) in enumerate(zip(program.batch, batch, strict=True)):
+            full = np.zeros(slot.shape, NUMPY_TYPES[slot.dtype])
+            full[cuts[self._rank] : cuts[self._rank + 1]] = own
+            tensors[Origin.BATCH, number] = full
+        with np.errstate(all="ignore"):
+            for index in range(len(program.nodes)):
+                for place in self._shares.parts[index].whole:
+                    self._merge(tensors[place])
+                tensors[Origin.NODE, index] = self._compute(index, tensors, step)
+                require_standard()
+                for place in self._dead[index]:
+                    tensors.pop(place, None)
+        return [tensors[Origin.NODE, k] for k in range(program.first_sink, len(program.nodes))]
+
+    def _compute(self, index: int, tensors: dict[Place, Array], step: int) -> Array:
+        node, part, own = self._program.nodes[index], self._shares.parts[index], self._cut[index]
+        flats = [tensors.get(get_place(operand)) for operand in own.operands]
+        plan = self._plans[index]
+        if plan is None:
+            return self._add_up(node, own, flats)
+        if part.inner is None:
+            return plan.run(flats, step)
+        full = np.zeros(node.shape, NUMPY_TYPES[node.dtype])
+        if own.elements:
+            cuts = self._shares.cuts
+            samples = full.reshape(-1, cuts[-1], part.inner)[
+                :, cuts[self._rank] : cuts[self._rank + 1]
+            ]
+            samples[...] = plan.run(flats, step).reshape(samples.shape)
+        return full
+
+    def _add_up(self, node: Node, own: Node, flats: Sequence[Array | None]) -> Array:
+        """Return exact sums whose terms several workers have."""
+        limbs = np.zeros((node.elements, COLUMNS), np.int64)
+        if own.fold_length:
+            limbs = add_terms(own, flats)
+        self._exchange(limbs)
+        return finish(node, flats[0], limbs)
+
+    def _merge(self, tensor: Array) -> None:
+        """Make a tensor whole that is shared out."""
+        self._exchange(tensor.reshape(-1).view(_WORDS[tensor.itemsize]))
+
+
+_WORDS = {1: np.uint8, 4: np.int32, 8: np.int64}
+assert {dtype.width for dtype in DType} <= set(_WORDS)
+
+
+def _list_dead(program: Program) -> list[list[Place]]:
+    """Return the outputs of operators that nobody reads after each operator."""
+    last = {get_place(o): index for index, node in enumerate(program.nodes) for o in node.operands}
+    dead: list[list[Place]] = [[] for _ in program.nodes]
+    for place, index in last.items():
+        if place[0] is Origin.NODE:
+            dead[index].append(place)
+    return dead

@@ -1,0 +1,101 @@
+"""The process of one worker: it computes its part of each step beside others, over gloo.
+
+It reads one line of JSON (`Task`) and the files that this names, joins the others on this machine,
+and answers with one line after each step: the root of the state that it has come to.
+"""
+
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from datetime import timedelta
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import distributed
+
+from offchain.commitments.tensors import Array, compute_state_root, compute_tensor_root
+from offchain.parallel.execution import ParallelExecutor
+from offchain.parallel.partition import make_cuts, partition
+from offchain.programs.decoding import decode_program
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What a worker does.
+
+    Attributes:
+        folder: has the files `program`, `state.npz`, and `batches-RANK.npz` with the worker's own
+            samples of every step.
+        rank: the worker's number.
+        shares: how many samples each worker has.
+        steps: how many steps they make.
+        patience_s: after how many seconds without the others it gives up.
+    """
+
+    folder: str
+    rank: int
+    shares: tuple[int, ...]
+    steps: int
+    patience_s: float
+
+
+def encode(task: Task) -> str:
+    """Return the line that gives a worker its task."""
+    return json.dumps(asdict(task)) + "\n"
+
+
+def name_batches(folder: Path, rank: int) -> Path:
+    """Return the file of a worker's samples."""
+    return folder / f"batches-{rank}.npz"
+
+
+def write_tensors(path: Path, tensors: Sequence[Array]) -> None:
+    """Write tensors in order."""
+    named = {str(place): tensor for place, tensor in enumerate(tensors)}
+    np.savez(path, allow_pickle=False, **named)
+
+
+def read_tensors(path: Path) -> list[Array]:
+    """Return tensors in order."""
+    with np.load(path, allow_pickle=False) as data:
+        return [data[str(place)] for place in range(len(data.files))]
+
+
+def main() -> None:
+    """Make all steps of the task."""
+    fields = json.loads(sys.stdin.readline())
+    task = Task(**{**fields, "shares": tuple(fields["shares"])})
+    folder = Path(task.folder)
+    torch.set_num_threads(1)
+    distributed.init_process_group(
+        "gloo",
+        init_method=f"file://{folder / 'meeting'}",
+        rank=task.rank,
+        world_size=len(task.shares),
+        timeout=timedelta(seconds=task.patience_s),
+    )
+    program = decode_program((folder / "program").read_bytes())
+    shares = partition(program, make_cuts(task.shares, sum(task.shares)))
+    executor = ParallelExecutor(program, shares, task.rank, exchange)
+    state, batches = (
+        read_tensors(path) for path in (folder / "state.npz", name_batches(folder, task.rank))
+    )
+    slots = len(program.batch)
+    for step in range(task.steps):
+        state = executor.run(state, batches[step * slots : (step + 1) * slots], step)
+        root = compute_state_root([compute_tensor_root(tensor) for tensor in state])
+        sys.stdout.write(root.hex() + "\n")
+        sys.stdout.flush()
+    distributed.destroy_process_group()
+
+
+def exchange(array: Array) -> None:
+    """Replace an array of integers by the sum of all workers' arrays."""
+    if array.size:
+        distributed.all_reduce(torch.from_numpy(array))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,172 @@
+"""Data-parallel workers, real processes over gloo, come to the state of one that has it all."""
+
+import sys
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from offchain.arithmetic import float32
+from offchain.arithmetic.base import Arithmetic
+from offchain.arithmetic.exact import EXACT, is_sum
+from offchain.arithmetic.functions import DType, Function
+from offchain.arithmetic.ordered import ORDERED
+from offchain.commitments.tensors import compute_state_root, compute_tensor_root
+from offchain.errors import ParallelError
+from offchain.execution.engines import get_engine
+from offchain.execution.executor import Executor
+from offchain.parallel import partial_sums
+from offchain.parallel.launch import train
+from offchain.parallel.partition import Share, make_cuts, partition
+from offchain.programs.capture import capture
+from offchain.programs.capture.captured import Captured
+from offchain.programs.examples.language import LanguageSize, build_gpt2
+from offchain.programs.examples.vision import VisionSize, build_cnn, build_mlp
+from offchain.programs.graph import Kind, Node, Operand, Origin, Row
+
+STEPS = 2
+SAMPLES = 5
+SPLITS = ((5,), (4, 1), (2, 0, 3), (1, 1, 1, 1, 1, 0, 0, 0))
+RECIPES = {
+    "mlp": lambda: build_mlp(VisionSize(SAMPLES, (16,)), 0, inference=False),
+    "gpt2": lambda: build_gpt2(
+        LanguageSize(SAMPLES, tokens=8, layers=2, width=32, heads=4, inner=64),
+        0,
+        None,
+        inference=False,
+    ),
+    "cnn": lambda: build_cnn(VisionSize(SAMPLES, (4, 8)), 0, inference=False),
+}
+
+
+@cache
+def get_captured(name: str, arithmetic: Arithmetic) -> Captured:
+    """Return a program with a batch of five samples."""
+    return capture(RECIPES[name](), trust=True, arithmetic=arithmetic)
+
+
+def train_alone(captured: Captured) -> list[bytes]:
+    """Return the roots of the states by the executor of a single process."""
+    executor, state, roots = Executor(captured.program), captured.initial_state, []
+    for step in range(STEPS):
+        state = executor.run(state, captured.batch(step), step)
+        roots.append(compute_state_root([compute_tensor_root(tensor) for tensor in state]))
+    return roots
+
+
+def train_together(captured: Captured, shares: tuple[int, ...], **others: object) -> list[bytes]:
+    """Return the roots of the states by workers."""
+    batches = [captured.batch(step) for step in range(STEPS)]
+    return train(captured.program, captured.initial_state, batches, shares, **others)  # type: ignore[arg-type]  # the options of a test
+
+
+@pytest.mark.parametrize("shares", [(3, 2)])
+def test_two_workers_come_to_the_root_of_one(shares: tuple[int, ...]) -> None:
+    """Workers with uneven parts of the batch come to the state of the executor in one process."""
+    captured = get_captured("mlp", EXACT)
+    assert train_together(captured, shares) == train_alone(captured)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("shares", SPLITS)
+@pytest.mark.parametrize("arithmetic", [EXACT, ORDERED], ids=lambda a: a.name)
+@pytest.mark.parametrize("name", RECIPES)
+def test_any_split_comes_to_one_root(
+    name: str, arithmetic: Arithmetic, shares: tuple[int, ...]
+) -> None:
+    """One, two, three and eight workers, some without a sample, come to one root."""
+    captured = get_captured(name, arithmetic)
+    assert train_together(captured, shares) == train_alone(captured)
+
+
+@pytest.mark.parametrize("name", ["mlp", "cnn"])
+def test_the_gradients_sums_are_shared_out(name: str) -> None:
+    """With `exact`, workers sum up parts of every contraction over the batch, and gather none."""
+    program = get_captured(name, EXACT).program
+    parts = partition(program, make_cuts((3, 2), SAMPLES)).parts
+    pairs = list(zip(program.nodes, parts, strict=True))
+    assert sum(part.share is Share.FOLD for _, part in pairs) > 1
+    assert not any(part.whole for node, part in pairs if node.kind is Kind.CONTRACT)
+
+
+def write_worker(path: Path, code: str) -> list[str]:
+    """Return the command of a worker that runs some code first."""
+    path.write_text(f"{code}\nfrom offchain.parallel import worker\nworker.main()\n")
+    return [sys.executable, str(path)]
+
+
+@pytest.mark.slow
+def test_a_sum_that_is_left_out_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker that adds nothing to the others' sums spoils the root."""
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
+    code = (
+        "from offchain.parallel import execution, partial_sums\n"
+        "execution.add_terms = lambda *given: 0 * partial_sums.add_terms(*given)"
+    )
+    captured = get_captured("mlp", EXACT)
+    cheat = {1: write_worker(tmp_path / "cheat.py", code)}
+    assert train_together(captured, (3, 2), commands=cheat)[0] != train_alone(captured)[0]
+
+
+def test_a_worker_that_dies_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """When a worker ends, so do all, with one error that says which and why."""
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
+    dead = {1: write_worker(tmp_path / "dead.py", "raise SystemExit('out of patience')")}
+    with pytest.raises(ParallelError, match="worker 1 ended: out of patience"):
+        train_together(get_captured("mlp", EXACT), (3, 2), commands=dead)
+
+
+@pytest.mark.parametrize("shares", [(3, 3), (6, -1), ()])
+def test_shares_are_a_split(shares: tuple[int, ...]) -> None:
+    """Shares that are no split of the batch are refused before anything starts."""
+    with pytest.raises(ParallelError, match="no split of the batch's 5 samples"):
+        train_together(get_captured("mlp", EXACT), shares)
+
+
+HOSTILE = np.array(
+    [0.0, -0.0, 1.0, -1.0, 1e-45, -1e-45, 3.4e38, -3.4e38, 1.5e-39, np.inf, -np.inf, np.nan],
+    np.float32,
+)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_parts_add_up_to_the_definition_s(seed: int) -> None:
+    """Parts of hostile sums, in whole numbers, make what the engine makes of the whole sum."""
+    rng = np.random.default_rng(seed)
+    m, k, n = rng.integers(1, 6, 3)
+    pool = HOSTILE if seed % 2 else HOSTILE[:9]
+    a, b = (rng.choice(pool, size) for size in ((m, k), (k, n)))
+    init = rng.choice(pool, (m, n))
+    node = make_product(int(m), int(k), int(n))
+    expected = get_engine(EXACT).plan(node).run([init, a, b], 0)
+    cut = int(rng.integers(0, k + 1))
+    limbs = sum(
+        partial_sums.add_terms(
+            make_product(int(m), stop - first, int(n)),
+            [None, a[:, first:stop].copy(), b[first:stop]],
+        )
+        for first, stop in ((0, cut), (cut, int(k)))
+        if stop > first
+    )
+    assert isinstance(limbs, np.ndarray)
+    found = partial_sums.finish(node, init, limbs)
+    np.testing.assert_array_equal(found.view(np.uint32), canonical(expected).view(np.uint32))
+
+
+def canonical(array: np.ndarray) -> np.ndarray:
+    """Return the array with one pattern for all NaN."""
+    return np.where(np.isnan(array), np.uint32(float32.NAN).view(np.float32), array)
+
+
+def make_product(m: int, k: int, n: int) -> Node:
+    """Return the product of two matrices."""
+    f32 = DType.FLOAT32
+    rows = (
+        (Row(m, terms=((0, 1),)), Row(n, terms=((1, 1),))),
+        (Row(m, terms=((0, 1),)), Row(k, terms=((2, 1),))),
+        (Row(k, terms=((2, 1),)), Row(n, terms=((1, 1),))),
+    )
+    operands = tuple(Operand(Origin.NODE, f32, place, rows=r) for place, r in enumerate(rows))
+    assert is_sum(Function.FMA, f32)
+    return Node(Kind.CONTRACT, Function.FMA, f32, (m, n), operands, (k,))
