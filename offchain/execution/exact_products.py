@@ -19,6 +19,7 @@ from offchain.execution.doubles import Doubles
 from offchain.execution.exact_terms import add_terms
 from offchain.execution.kernels.bounded_sums import compute_reach, round_sums
 from offchain.execution.kernels.exact_sums import settle_products
+from offchain.execution.kernels.norms import measure_columns, measure_rows
 from offchain.execution.kernels.threads import get_threads, share
 
 Floats = npt.NDArray[np.float32]
@@ -46,7 +47,7 @@ def multiply(a: Floats, b: Floats, init: Floats, out: Floats) -> None:
     """
     batch, height, width = out.shape
     factor = b.astype(np.float64)
-    widths = _measure("zkn,zkn->zn", factor)
+    widths = measure_columns(factor)
     cost = a.shape[2] * width
 
     def work_matrices(first: int, stop: int) -> None:
@@ -80,7 +81,7 @@ def _multiply(a: Floats, b: Doubles, widths: Doubles, init: Floats, out: Floats)
     for first in range(_DEPTH, steps, _DEPTH):
         part = slice(first, first + _DEPTH)
         total += doubles.multiply(factor[:, :, part], b[:, part])
-    heights = _measure("zmk,zmk->zm", factor)
+    heights = measure_rows(factor)
     heights *= compute_reach(min(steps, _DEPTH) + -(-steps // _DEPTH), steps)
     rounded = out if out.flags.c_contiguous else np.empty(out.shape, np.float32)
     doubtful = np.empty(out.shape, np.bool_)
@@ -101,12 +102,6 @@ def _settle(a: Doubles, b: Doubles, init: Floats, doubtful: Marks, out: Floats) 
         row, column = a[m].astype(np.float32), b[:, n].astype(np.float32)
         settled[place] = add_terms(init[m, n], zip(row, column, strict=True))
     out.reshape(-1)[places] = settled
-
-
-def _measure(subscripts: str, factor: Doubles) -> Doubles:
-    """Return the norms of rows or of columns."""
-    norms: Doubles = np.sqrt(np.einsum(subscripts, factor, factor, order="C"))
-    return norms
 
 
 @contextmanager

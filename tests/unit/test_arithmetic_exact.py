@@ -19,6 +19,7 @@ from offchain.arithmetic.ordered import ORDERED
 from offchain.execution.exact import fold_rows, scatter_rows
 from offchain.execution.exact_products import multiply
 from offchain.execution.kernels import bounded_sums, exact_sums
+from offchain.execution.kernels.norms import measure_columns, measure_rows
 from tests.oracle import to_bits, to_float
 
 F32 = DType.FLOAT32
@@ -264,6 +265,16 @@ def test_batches_are_the_definition_s(kind: int) -> None:
     for z, i, j in np.ndindex(out.shape):
         terms = [(get_bits(x), get_bits(y)) for x, y in zip(a[z, i], b[z, :, j], strict=True)]
         assert get_bits(out[z, i, j]) == sum_up(get_bits(init[z, i, j]), terms)
+
+
+@pytest.mark.parametrize("shape", [(1, 1, 1), (2, 3, 37), (3, 40, 5), (1, 64, 64)])
+def test_norms_are_the_definition_s(shape: tuple[int, ...]) -> None:
+    """Norms of rows and of columns are theirs in every layout, up to what adding squares errs."""
+    x = np.random.default_rng(4).standard_normal(shape)
+    turned = np.ascontiguousarray(x.swapaxes(1, 2)).swapaxes(1, 2)
+    for each in (x, turned, np.repeat(x, 2, 2)[:, :, ::2], x[:, ::-1], np.asfortranarray(x)):
+        for axis, measure in ((1, measure_columns), (2, measure_rows)):
+            assert np.allclose(measure(each), np.linalg.norm(each, axis=axis), rtol=1e-14, atol=0)
 
 
 def test_bounds_leave_little_and_everything_is_settled() -> None:
