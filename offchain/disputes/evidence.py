@@ -13,6 +13,7 @@ from contracts.model.types import Facts, Terms
 from contracts.model.verdicts import get_context
 from contracts.reasons import Outcome
 from offchain.arithmetic.base import Arithmetic
+from offchain.arithmetic.logged import LOGGED
 from offchain.commitments.keccak import keccak256
 from offchain.commitments.tags import Tag
 from offchain.commitments.tensors import Array, compute_tensor_root
@@ -22,6 +23,7 @@ from offchain.disputes.openings import prove_before, prove_root
 from offchain.errors import CommitmentError, UnprovenEvidence
 from offchain.programs.decoding import decode_node
 from offchain.programs.graph import Origin
+from offchain.programs.rounding.roots import LogTree, climb_log, get_slot_operand
 from offchain.providers.run import Run
 from offchain.verifier.bounds import DEFAULT, Bound
 from offchain.verifier.questions import Question
@@ -43,6 +45,7 @@ class Evidence:
         before_proof: its proof in the side's history, or interval.
         operands: what the operator reads (None for constants).
         proofs: their proofs in the trees of their origins (None for constants).
+        log: the operator's entries in the step's rounding log, if the arithmetic has logs.
     """
 
     side: int
@@ -52,6 +55,22 @@ class Evidence:
     before_proof: tuple[Digest, ...]
     operands: tuple[Array | None, ...]
     proofs: tuple[tuple[Digest, ...] | None, ...]
+    log: "LogEvidence | None" = None
+
+
+@dataclass(frozen=True, slots=True)
+class LogEvidence:
+    """The entries of an operator, proven against the root of its step's log among the data.
+
+    Attributes:
+        entries: their encoding.
+        proof: their proof in the log.
+        slot_proof: the proof of the log's root, as the tensor of a batch's slot.
+    """
+
+    entries: bytes
+    proof: tuple[Digest, ...]
+    slot_proof: tuple[Digest, ...]
 
 
 def collect(run: Run, place: Facts, side: int) -> Evidence:
@@ -71,7 +90,17 @@ def collect(run: Run, place: Facts, side: int) -> Evidence:
         before_proof=before_proof,
         operands=tuple(run.operands(place.step, place.operator)),
         proofs=proofs,
+        log=_collect_log(run, place),
     )
+
+
+def _collect_log(run: Run, place: Facts) -> LogEvidence | None:
+    task = run.task
+    if task.logs is None:
+        return None
+    tree = LogTree(task.logs[place.step], len(task.program.nodes))
+    slot = get_slot_operand(len(task.program.batch))
+    return LogEvidence(*tree.open(place.operator), prove_root(run, place.step, slot))
 
 
 def check(
@@ -109,6 +138,26 @@ def check(
     return tuple(roots)
 
 
+def check_log(log: LogEvidence | None, terms: Terms, place: Facts) -> bytes:
+    """Return the encoding of an operator's entries, proven against the data of the job.
+
+    Raises:
+        UnprovenEvidence: something that was handed over is not what was agreed.
+    """
+    if log is None:
+        raise UnprovenEvidence("the log")
+    slot = get_slot_operand(terms.batch_slots)
+    context = get_context(terms, place, 0, bytes(32))
+    try:
+        content = climb_log(log.entries, place.operator, terms.operators, log.proof)
+    except CommitmentError:
+        raise UnprovenEvidence("the log") from None
+    root = compute_tensor_root(content)
+    if not _is_agreed(locate_operand(context, slot), root, log.slot_proof):
+        raise UnprovenEvidence("the log")
+    return log.entries
+
+
 def _is_agreed(tree: Place, root: Digest, proof: Sequence[Digest]) -> bool:
     """Whether a tensor with this root lies there in the tree that is agreed."""
     try:
@@ -135,6 +184,7 @@ def judge(
         operands=evidence.operands,
         operand_roots=check(evidence, terms, place, claim),
         claimed_root=outputs[evidence.side],
+        entries=check_log(evidence.log, terms, place) if arithmetic == LOGGED else b"",
     )
     right = rule(question, bound).root
     sides = (Outcome(side) for side, output in enumerate(outputs) if output == right)

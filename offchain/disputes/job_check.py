@@ -8,7 +8,7 @@ import math
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -18,17 +18,19 @@ from contracts.deployment import deploy_referee
 from contracts.model.leaf import Context, compute_leaf, read_node
 from contracts.model.types import NOBODY, ZERO, Address, Facts, Job
 from contracts.reasons import LeafMode, Revert, Status
+from offchain.arithmetic.logged import LOGGED
 from offchain.chain import Address as ChainAddress
 from offchain.chain import Chain, Contract
 from offchain.chain.connection import TESTER, connect
 from offchain.commitments.tensors import Array, encode_elements
 from offchain.disputes.crowds import Pace, calculate_least_clock, count_calls
 from offchain.disputes.openings import make_leaf
-from offchain.errors import MootError, ProgramError
+from offchain.errors import LogError, MootError, ProgramError
 from offchain.programs.decoding import decode_program
 from offchain.programs.graph import Program, Slot
 from offchain.programs.semantics import finish
 from offchain.providers.behaviour import Behaviour
+from offchain.providers.logs import read_logs
 from offchain.providers.run import Run
 from offchain.providers.store import Store
 from offchain.providers.task import Task
@@ -54,6 +56,7 @@ class Agreement:
         least_window_blocks: the shortest time to reveal, and to join what has met.
         crowd: how many members of one claim the clocks have to withstand.
         block_seconds: the time between blocks.
+        log: the published rounding log of a step, None without one.
     """
 
     program: bytes
@@ -68,6 +71,7 @@ class Agreement:
     least_window_blocks: int = 16
     crowd: int = 100
     block_seconds: float = 12.0
+    log: Callable[[int], bytes | None] = lambda _: None
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,8 +112,15 @@ def check_job(chain: Chain, referee: Address, job: Job, agreed: Agreement) -> li
         return findings
     task = _make_task(program, agreed, agreed.steps)
     findings += _check_roots(job, task)
+    if program.arithmetic == LOGGED:
+        try:
+            task = read_logs(task, [agreed.log(step) for step in range(task.steps)])
+        except LogError as error:
+            return [*findings, Finding("logs", str(error))]
+        findings.append(Finding("logs", None))
     with tempfile.TemporaryDirectory(prefix="moot-") as folder:
-        trial = _make_task(program, agreed, min(agreed.steps, agreed.checkpoint_every))
+        steps = min(agreed.steps, agreed.checkpoint_every)
+        trial = replace(_make_task(program, agreed, steps), logs=task.logs)
         run = Run(trial, Behaviour(), Store(Path(folder)))
         run.compute()
         findings.append(_check_leaves(run))

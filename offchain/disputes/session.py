@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,12 +10,14 @@ import numpy as np
 
 from contracts.model.types import MIN_BOND_WEI
 from contracts.reasons import LeafMode
+from offchain.arithmetic.logged import LOGGED
 from offchain.arithmetic.table import find_arithmetic
 from offchain.disputes.game import Game, Played, Player, Stakes
 from offchain.errors import UsageError
 from offchain.providers.behaviour import Behaviour
-from offchain.providers.catalogue import CHEATS
+from offchain.providers.catalogue import ALL_CHEATS, LOG_CHEATS
 from offchain.providers.cheats import make_cheat, parse_cheat
+from offchain.providers.logs import agree_on_logs, write_logs
 from offchain.providers.run import Run
 from offchain.providers.store import Store
 from offchain.providers.task import Task, check_interval
@@ -113,13 +115,26 @@ def make_task(setting: Setting) -> Task:
     )
     arithmetic = find_arithmetic(setting.arithmetic)
     captured = capture(recipe, trust=setting.trust_capture, arithmetic=arithmetic)
-    return Task(
+    task = Task(
         captured.program,
         captured.initial_state,
         captured.batch,
         setting.steps,
         setting.checkpoint_every,
     )
+    return agree_on_logs(task, write_logs(task)) if arithmetic == LOGGED else task
+
+
+def post_logs(setting: Setting, task: Task) -> tuple[Setting, Task]:
+    """Let a dishonest trainer post its logs: return what it was drawn to be, and the task then."""
+    name, _ = parse_cheat(setting.cheat) if setting.cheat != "none" else ("none", {})
+    if name not in LOG_CHEATS:
+        return setting, task
+    if task.logs is None:
+        raise UsageError(f"{name} needs logs of roundings; choose --arithmetic logged")
+    cheat = make_cheat(setting.cheat, task, np.random.default_rng(setting.seed))
+    posted = [cheat.post_log(step, log) for step, log in enumerate(task.logs)]
+    return replace(setting, cheat=cheat.describe()), agree_on_logs(task, posted)
 
 
 def check_setting(setting: Setting) -> None:
@@ -155,7 +170,7 @@ def prepare(setting: Setting, directory: Path, report: Report) -> Session:
     check_setting(setting)
     referee = deploy(setting.chain, find_arithmetic(setting.arithmetic))
     report("capture", 0, 1)
-    task = make_task(setting)
+    setting, task = post_logs(setting, make_task(setting))
     report("capture", 1, 1)
     started = time.perf_counter()
     runs = make_runs(setting, task, directory, report)
@@ -220,7 +235,7 @@ class _Computer:
     def draw(self, cheat: str, honest: Run) -> Run:
         """Run a cheat; draw it again while it changes nothing and something was left to draw."""
         name, given = parse_cheat(cheat)
-        is_fixed = len(given) == len(CHEATS[name].settings)
+        is_fixed = len(given) == len(ALL_CHEATS[name].settings)
         for draw in range(1 if is_fixed else DRAWS):
             behaviour = make_cheat(cheat, self.task, self.rng(draw))
             run = self(f"{name}-1.{draw}", behaviour)

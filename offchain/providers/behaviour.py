@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from offchain.commitments.tensors import Array
 from offchain.commitments.tree import Digest
 from offchain.programs.graph import Program
+from offchain.programs.rounding.entries import StepLog
 from offchain.providers.catalogue import HONEST
 
 Patch = Callable[[int, Array], Array]
@@ -39,6 +40,16 @@ class Behaviour:
         """Return the batch that a step really gets."""
         del step
         return batch
+
+    def alter_log(self, step: int, log: StepLog) -> StepLog:
+        """Return the rounding log by which a step is really computed."""
+        del step
+        return log
+
+    def post_log(self, step: int, log: StepLog) -> StepLog:
+        """Return the rounding log that is agreed on, if the provider is the one who wrote it."""
+        del step
+        return log
 
     def patch(self, step: int, state: Sequence[Array]) -> Patch | None:
         """Return what to do to the outputs of a step's operators, if anything."""

@@ -32,3 +32,15 @@ CHEATS: Mapping[str, CheatEntry] = {
     "lazy": CheatEntry("runs nothing and claims the start state"),
 }
 """Each cheat by its name; `cheats.py` plays them."""
+
+_TURN = ("step", "operator", "element", "up")
+LOG_CHEATS: Mapping[str, CheatEntry] = {
+    "steered-log": CheatEntry("logs a direction where no rounding is in doubt", _TURN),
+    "missing-entry": CheatEntry("turns a rounding and leaves it out of the log", _TURN),
+    "surplus-entry": CheatEntry("logs a turn that it does not make", _TURN),
+    "turned-entry": CheatEntry("makes the other turn than it logs", _TURN),
+    "other-log": CheatEntry("computes a step with the log of another", _TURN),
+}
+"""The cheats of whoever writes the logs of a program in `logged`."""
+
+ALL_CHEATS: Mapping[str, CheatEntry] = {**CHEATS, **LOG_CHEATS}

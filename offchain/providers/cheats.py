@@ -15,7 +15,8 @@ from offchain.errors import UsageError
 from offchain.programs.graph import Kind, Node, Operand, Origin, Program
 from offchain.programs.semantics import count_links
 from offchain.providers.behaviour import Behaviour, Patch
-from offchain.providers.catalogue import CHEATS
+from offchain.providers.catalogue import ALL_CHEATS
+from offchain.providers.log_cheats import LOG_MAKERS
 from offchain.providers.task import Task
 
 LEARNING_RATE_FACTOR = np.float32(1.5)
@@ -284,10 +285,20 @@ class Settings:
             raise UsageError(f"{key}={value} is outside 0 to {bound - 1}")
         return value
 
-    def operator(self) -> int:
-        """Return the setting `operator`: a node's name or index."""
+    def copy(self) -> "Settings":
+        """Return the settings that are left, to be read again with other draws."""
+        return Settings(self._values, self.task, self.rng)
+
+    def has(self, *keys: str) -> bool:
+        """Whether all of these settings are given."""
+        return all(key in self._values for key in keys)
+
+    def operator(self, default: int | None = None) -> int:
+        """Return the setting `operator`: a node's name or index; the default instead of a draw."""
         program = self.task.program
         text = self._values.pop("operator", None)
+        if text is None and default is not None:
+            return default
         if text is None:
             filled = [i for i, node in enumerate(program.nodes) if node.elements]
             return int(filled[self.rng.integers(len(filled))])
@@ -376,22 +387,23 @@ _MAKERS: Mapping[str, _Maker] = {
     "silent": lambda s: Silent(s.word("root")),
     "false-flag": lambda s: FalseFlag(s.word("leaf")),
     "lazy": lambda _: Lazy(step=0),
+    **LOG_MAKERS,
 }
-assert tuple(_MAKERS) == tuple(CHEATS)
+assert tuple(_MAKERS) == tuple(ALL_CHEATS)
 
 
 def parse_cheat(text: str) -> tuple[str, dict[str, str]]:
     """Split `name:key=value,key=value` and check the names."""
     name, _, rest = text.partition(":")
-    if name not in CHEATS:
-        raise UsageError.unknown("cheat", name, ("none", *CHEATS))
+    if name not in ALL_CHEATS:
+        raise UsageError.unknown("cheat", name, ("none", *ALL_CHEATS))
     values = {}
     for piece in filter(None, rest.split(",")):
         key, equals, value = piece.partition("=")
         if not equals:
             raise UsageError(f"{piece!r} is not of the form key=value")
-        if key not in CHEATS[name].settings:
-            raise UsageError.unknown(f"key of {name}", key, CHEATS[name].settings)
+        if key not in ALL_CHEATS[name].settings:
+            raise UsageError.unknown(f"key of {name}", key, ALL_CHEATS[name].settings)
         if key in values:
             raise UsageError(f"{key} is given twice")
         values[key] = value

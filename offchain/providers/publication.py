@@ -1,8 +1,9 @@
-"""The three files that a client publishes about a job; anybody can compute its roots from them.
+"""The files that a client publishes about a job; anybody can compute its roots from them.
 
 program              the program's file form
 start.safetensors    tensor "i" is slot i of the start state
 data.safetensors     tensor "step/i" is slot i of the batch of a step; absent without batches
+logs/<step>          the rounding log of a step; absent unless the arithmetic has logs
 """
 
 from dataclasses import dataclass
@@ -14,11 +15,15 @@ from safetensors.numpy import load_file, save_file
 from offchain.commitments.tensors import Array
 from offchain.errors import UsageError
 from offchain.programs.encoding import encode_program
+from offchain.programs.rounding.entries import encode_log
 from offchain.providers.task import Task
 
-PROGRAM, START, DATA = "program", "start.safetensors", "data.safetensors"
+PROGRAM, START, DATA, LOGS = "program", "start.safetensors", "data.safetensors", "logs"
 MAX_PROGRAM_BYTES = 1 << 31
 """More than a program of the most operators, each of the longest encoding, has."""
+
+MAX_LOG_BYTES = 1 << 26
+"""More than the log of any step has that trained in a day."""
 
 
 @dataclass(frozen=True)
@@ -29,11 +34,21 @@ class Publication:
         program: the program's file form.
         start: the start state's tensors.
         data: the batches' tensors, by "step/i".
+        folder: where the logs lie.
     """
 
     program: bytes
     start: tuple[Array, ...]
     data: dict[str, Array]
+    folder: Path
+
+    def log(self, step: int) -> bytes | None:
+        """Return the file of a step's rounding log, as far as it may be long; None without one."""
+        try:
+            with (self.folder / LOGS / str(step)).open("rb") as file:
+                return file.read(MAX_LOG_BYTES)
+        except OSError:
+            return None
 
     def batch(self, step: int) -> list[Array]:
         """Return the batch of a step, as far as its slots are there in a row."""
@@ -53,6 +68,10 @@ def publish(task: Task, folder: Path) -> None:
             steps = range(task.steps)
             slots = ((step, i, a) for step in steps for i, a in enumerate(task.batch(step)))
             save_file({f"{step}/{i}": array for step, i, array in slots}, folder / DATA)
+        for step, log in enumerate(task.logs or ()):
+            (folder / LOGS).mkdir(exist_ok=True)
+            encoded = encode_log(log, task.commitment.header.root, step)
+            (folder / LOGS / str(step)).write_bytes(encoded)
     except OSError as error:
         raise UsageError(f"cannot write to {folder}: {error.strerror}") from error
 
@@ -71,7 +90,9 @@ def read_publication(folder: Path) -> Publication:
         raise UsageError(f"cannot read {path}: {error.strerror}; ask the client for it") from error
     start = _load(folder / START)
     data = _load(folder / DATA) if (folder / DATA).exists() else {}
-    return Publication(program, tuple(start[key] for key in sorted(start, key=_as_number)), data)
+    return Publication(
+        program, tuple(start[key] for key in sorted(start, key=_as_number)), data, folder
+    )
 
 
 def _as_number(key: str) -> tuple[int, str]:

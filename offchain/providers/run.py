@@ -19,6 +19,7 @@ from offchain.commitments.tree import Digest, Tree
 from offchain.errors import StoreError
 from offchain.execution.engines import get_engine
 from offchain.execution.executor import Executor
+from offchain.execution.logged.journals import Reading
 from offchain.execution.order import find_storages
 from offchain.programs.graph import Origin, Program
 from offchain.providers.behaviour import Behaviour
@@ -100,13 +101,22 @@ class Run:
     def _advance(self, step: int, state: Sequence[Array]) -> list[Array]:
         started = self.behaviour.alter_state(step, state)
         return self._executor.run(
-            started, self._batch(step), step, patch=self.behaviour.patch(step, started)
+            started,
+            self._batch(step),
+            step,
+            patch=self.behaviour.patch(step, started),
+            journal=self._journal(step),
         )
+
+    def _journal(self, step: int) -> Reading | None:
+        """Return the journal of a step, if the arithmetic has logs."""
+        logs = self.task.logs
+        return None if logs is None else Reading(self.behaviour.alter_log(step, logs[step]))
 
     def _replace(self, step: int, state: list[Array]) -> None:
         """Run a step and replace the state by the next one."""
         if self._is_plain(step, state):
-            self._executor.advance(state, self._batch(step), step)
+            self._executor.advance(state, self._batch(step), step, journal=self._journal(step))
         else:
             self._tensor_roots.forget()
             state[:] = self._advance(step, state)
@@ -180,7 +190,7 @@ class Run:
 
         state = self.behaviour.alter_state(step, self.state(step))
         patch = self.behaviour.patch(step, state)
-        self._executor.run(state, self._batch(step), step, observe=observe, patch=patch)
+        self._executor.run(state, self._batch(step), step, observe, patch, self._journal(step))
         leaves.append(compute_state_root(leaves[self.task.program.first_sink :]))
         return Tree(Tag.TRACE_NODE, self.behaviour.alter_trace(step, leaves))
 
@@ -195,7 +205,8 @@ class Run:
         """Return the outputs of some operators of a step."""
         state = self.behaviour.alter_state(step, self.state(step))
         patch = self.behaviour.patch(step, state)
-        return self._executor.outputs(state, self._batch(step), step, operators, patch=patch)
+        journal = self._journal(step)
+        return self._executor.outputs(state, self._batch(step), step, operators, patch, journal)
 
     def tensor(self, step: int, origin: Origin, reference: int) -> TensorTree:
         """Return an operator's output, or a slot of the state or batch, with its tree."""

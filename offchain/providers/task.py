@@ -1,7 +1,7 @@
 """A task: everything about a job that is agreed before anybody runs it."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from offchain.commitments.tags import Tag
@@ -11,6 +11,7 @@ from offchain.errors import UsageError
 from offchain.execution.preparation import Preparation
 from offchain.programs.graph import Program
 from offchain.programs.roots import ProgramTree
+from offchain.programs.rounding.entries import StepLog
 
 
 def check_interval(checkpoint_every: int, steps: int) -> None:
@@ -32,6 +33,7 @@ class Task:
         batch: the batch of a step, arrays in the order of the program's batch slots.
         steps: number of steps.
         checkpoint_every: steps of an interval, after each of which there is a checkpoint.
+        logs: the rounding log of each step, if the arithmetic has logs.
     """
 
     program: Program
@@ -39,6 +41,7 @@ class Task:
     batch: Callable[[int], Sequence[Array]]
     steps: int
     checkpoint_every: int
+    logs: tuple[StepLog, ...] | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         if self.steps < 1:

@@ -64,6 +64,7 @@ def write_question(folder: Path, question: Question, bound: Bound) -> None:
         "step": question.step,
         "operand_roots": [root and root.hex() for root in question.operand_roots],
         "claimed_root": question.claimed_root.hex(),
+        "entries": question.entries.hex(),
     }
     save_file({name: np.asarray(a, order="C") for name, a in tensors.items()}, folder / _TENSORS)
     (folder / _QUESTION).write_text(json.dumps(content))
@@ -75,9 +76,12 @@ def read_question(folder: Path) -> tuple[Question, Bound]:
     tensors: dict[str, Array] = load_file(folder / _TENSORS)
     roots = tuple(root and bytes.fromhex(root) for root in content["operand_roots"])
     operands = tuple(tensors.get(str(i)) for i in range(len(roots)))
-    encoding, claimed_root = (bytes.fromhex(content[key]) for key in ("encoding", "claimed_root"))
+    keys = ("encoding", "claimed_root", "entries")
+    encoding, claimed_root, entries = (bytes.fromhex(content[key]) for key in keys)
     inputs = (ARITHMETICS[content["arithmetic"]], encoding, content["step"], operands, roots)
-    return Question(*inputs, claimed_root, tensors.get(_CLAIMED)), Bound(**content["bound"])
+    return Question(*inputs, claimed_root, tensors.get(_CLAIMED), entries), Bound(
+        **content["bound"]
+    )
 
 
 def write_answer(folder: Path, answer: Answer | Refusal) -> None:

@@ -27,6 +27,7 @@ class Question:
         claimed_root: the defender's tensor root.
         claimed: the defender's output, if it supplied it; it only serves to say where it errs,
             and is passed over when it does not have the claimed root.
+        entries: the encoding of the operator's entries in the step's rounding log, which is agreed.
     """
 
     arithmetic: Arithmetic
@@ -36,6 +37,7 @@ class Question:
     operand_roots: tuple[Digest | None, ...]
     claimed_root: Digest
     claimed: Array | None = None
+    entries: bytes = b""
 
 
 def check(question: Question, bound: Bound) -> tuple[Node, Cost]:

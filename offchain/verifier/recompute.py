@@ -9,7 +9,10 @@ from offchain.arithmetic.evaluate import UndefinedTypesError
 from offchain.commitments.tensors import Array, compute_tensor_root, encode_elements
 from offchain.errors import MootError
 from offchain.execution.engines import get_engine
+from offchain.execution.logged.journals import Reading
+from offchain.execution.logged.plans import Journaled
 from offchain.programs.graph import Node
+from offchain.programs.rounding.entries import StepLog, decode_entries
 from offchain.verifier.exchange import Answer, Refusal, read_question, write_answer
 from offchain.verifier.questions import Question, check
 
@@ -43,7 +46,11 @@ def find_wrong_operand(question: Question) -> int | None:
 def compute_operator(node: Node, question: Question) -> Array:
     """Return an operator's output, computed by the fast executor."""
     with standard_environment(), np.errstate(all="ignore"):
-        return get_engine(question.arithmetic).plan(node).run(question.operands, question.step)
+        plan, step = get_engine(question.arithmetic).plan(node), question.step
+        if not isinstance(plan, Journaled):
+            return plan.run(question.operands, step)
+        log = StepLog({0: decode_entries(question.entries, node, step)})
+        return plan.run_journaled(question.operands, step, 0, Reading(log))
 
 
 def compare(question: Question, output: Array) -> Answer:

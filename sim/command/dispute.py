@@ -8,7 +8,7 @@ from typing import Any
 import click
 from rich.table import Table
 
-from offchain.providers.catalogue import CHEATS, HONEST
+from offchain.providers.catalogue import ALL_CHEATS, HONEST
 from sim.command import options
 from sim.command.ledger import make_ledger_table
 from sim.command.wording import describe_capture, describe_place, describe_scalar
@@ -19,7 +19,7 @@ HONEST_LOST = 3
 def _describe_cheats() -> str:
     """Return the table of the cheats and their settings, in lines that click leaves as they are."""
     about = {}
-    for name, cheat in CHEATS.items():
+    for name, cheat in ALL_CHEATS.items():
         settings = f"\n  {'':<20} ({', '.join(cheat.settings)})" if cheat.settings else ""
         about[name] = cheat.about + settings
     example = "Cheats (and settings), as in wrong-output:step=11,operator=mm_17,element=5,bit=3:"

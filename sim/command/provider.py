@@ -81,6 +81,7 @@ def check(
         program=publication.program,
         initial_state=publication.start,
         batch=publication.batch,
+        log=publication.log,
         steps=steps,
         checkpoint_every=options.choose_interval(wanted["checkpoint_every"], 4, steps),
         leaf_mode=LEAVES[leaf],

@@ -7,7 +7,6 @@ numbers come out right when they are computed in binary64 and rounded again.)
 
 from collections.abc import Sequence
 
-from offchain.arithmetic.base import Arithmetic
 from offchain.arithmetic.exact import is_sum
 from offchain.arithmetic.logged import LOGGED, band
 from offchain.arithmetic.logged.band import choose_function, choose_sum
@@ -77,8 +76,3 @@ def _read_terms(node: Node, variables: Sequence[int], fetch: Fetch) -> list[list
         if node.kind is not Kind.SCATTER or is_matching(node, here, fetch):
             terms.append([read(place, node.operands[place], here, fetch) for place in places])
     return terms
-
-
-def is_logged(arithmetic: Arithmetic) -> bool:
-    """Whether the programs of an arithmetic have logs."""
-    return arithmetic == LOGGED

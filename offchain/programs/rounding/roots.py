@@ -16,7 +16,7 @@ from offchain.commitments.keccak import keccak256
 from offchain.commitments.tags import Tag
 from offchain.commitments.tensors import NUMPY_TYPES, Array
 from offchain.commitments.tree import Digest, Tree, climb, get_height, hash_root
-from offchain.programs.graph import Program, Slot
+from offchain.programs.graph import Operand, Origin, Program, Row, Slot
 from offchain.programs.rounding.entries import StepLog, encode_entries
 
 SLOT = Slot("rounding log", DType.INT32, (8,))
@@ -31,6 +31,12 @@ def add_slot(program: Program) -> Program:
 def has_slot(program: Program) -> bool:
     """Whether batches of a program have the slot."""
     return program.batch[-1:] == (SLOT,)
+
+
+def get_slot_operand(batch_slots: int) -> Operand:
+    """Return an operand that would read the slot, the last of so many of a batch."""
+    rows = tuple(Row(size) for size in SLOT.shape)
+    return Operand(Origin.BATCH, SLOT.dtype, batch_slots - 1, rows=rows)
 
 
 class LogTree:
