@@ -156,7 +156,7 @@ class _Scouting(Writing):
     """A journal that notes which roundings the band allows to turn, and the other direction."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__(reach=OBEYED_WITHIN)
         self.turns: list[Turn] = []
 
     def decide(self, operator: int, most: int, judgement: Judgement) -> Floats:

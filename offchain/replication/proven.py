@@ -19,6 +19,7 @@ import torch
 
 from offchain.arithmetic.functions import DType, Function
 from offchain.arithmetic.logged import LOGGED
+from offchain.arithmetic.logged.band import LOGGED_WITHIN, REACH
 from offchain.commitments.tensors import Array
 from offchain.errors import UsageError, WrongLog
 from offchain.execution.doubles import set_product
@@ -83,7 +84,7 @@ def train(recipe: Recipe, order: Order) -> Iterator[Answer]:
         seconds = {name: run.time(step) for name, run in stock.items()}
         begin = perf_counter()
         path = name_log(Path(part.folder), step)
-        journal = Writing() if part.writes else _read(path, program, root, step)
+        journal = _write(step) if part.writes else _read(path, program, root, step)
         executor.advance(state, captured.batch(step), step, journal=journal)
         if isinstance(journal, Writing):
             path.write_bytes(encode_log(journal.log, root, step))
@@ -102,6 +103,11 @@ def check(journal: Reading, program: Program, step: int) -> None:
             f"{element} of operator {program.names[operator]} ({program.lines[operator]})",
             step,
         )
+
+
+def _write(step: int) -> Writing:
+    """Return a trainer's journal, which counts all that is steerable in the first step only."""
+    return Writing(reach=LOGGED_WITHIN if step else REACH)
 
 
 def _read(path: Path, program: Program, root: bytes, step: int) -> Reading:
@@ -126,7 +132,7 @@ def _report(journal: Writing | Reading, program: Program) -> dict[str, Any]:
         "settled": journal.settled,
     }
     if isinstance(journal, Writing):
-        return report | {"steerable": journal.steerable}
+        return report | {"steerable": journal.steerable if journal.reach == REACH else None}
     return report | {"corrections": journal.corrections}
 
 
@@ -176,7 +182,7 @@ class Counts:
         corrections: results that the auditor would have rounded otherwise, in all steps.
         entries_per_step: entries in a step's log.
         log_bytes_per_step: bytes of a step's log.
-        steerable_share: the share of all roundings that a trainer could turn.
+        steerable_share: the share of all roundings of the first step that a trainer could turn.
         steerable_share_of_loggable: the share of the results of operators that may have entries.
         settled_share: the share of all roundings that is decided exactly.
         seconds: mean seconds of "trainer" and "auditor", and of the same steps by torch,
@@ -255,8 +261,7 @@ def _count_differing(a: Array, b: Array) -> int:
 def summarize(steps: Sequence[LoggedStep]) -> Counts:
     """Return the counts of one step or more."""
     differing = [step.step for step in steps if step.differing]
-    rounded, loggable = (sum(s.trainer[name] for s in steps) for name in ("rounded", "loggable"))
-    steerable = sum(step.trainer["steerable"] for step in steps)
+    first = steps[0].trainer
     return Counts(
         len(steps),
         len(differing),
@@ -264,9 +269,9 @@ def summarize(steps: Sequence[LoggedStep]) -> Counts:
         sum(step.auditor["corrections"] for step in steps),
         sum(step.trainer["entries"] for step in steps) / len(steps),
         sum(step.log_bytes for step in steps) / len(steps),
-        steerable / rounded,
-        steerable / loggable,
-        sum(step.trainer["settled"] for step in steps) / rounded,
+        first["steerable"] / first["rounded"],
+        first["steerable"] / first["loggable"],
+        sum(step.trainer["settled"] for step in steps) / (first["rounded"] * len(steps)),
         _average_seconds(steps[1:] or steps),
     )
 

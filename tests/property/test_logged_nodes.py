@@ -204,9 +204,9 @@ def test_what_a_trainer_logs_counts(
     assert logged
 
 
-def _multiply_backwards(a: Floats, b: Floats, init: Floats, out: Floats) -> None:
+def _multiply_backwards(reach: float, a: Floats, b: Floats, init: Floats, out: Floats) -> None:
     """Multiply with the fold's steps in reverse."""
-    multiply(a[:, :, ::-1], b[:, ::-1], init, out)
+    multiply(reach, a[:, :, ::-1], b[:, ::-1], init, out)
 
 
 multiply = stock.multiply

@@ -18,6 +18,9 @@ Doubles = npt.NDArray[np.float64]
 DOUBTFUL = np.uint32(0x7FC00001).view(np.float32)
 """The mark; the NaN that is a result is 0x7fc00000."""
 
+MARK = int(DOUBTFUL.view(np.uint32))
+"""Its bits."""
+
 _GRAIN = 2**16
 
 

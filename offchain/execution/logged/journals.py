@@ -14,7 +14,13 @@ from offchain.programs.rounding.entries import Entries, StepLog
 
 
 class Journal(Protocol):
-    """What becomes of the elements that stock operators leave in doubt, in one step."""
+    """What becomes of the elements that stock operators leave in doubt, in one step.
+
+    Attributes:
+        reach: how near to a boundary results are looked at again, in multiples of their bound.
+    """
+
+    reach: float
 
     def get_elements(self, operator: int) -> Integers:
         """Return the elements of an operator that have entries, ascending."""
@@ -32,8 +38,10 @@ class Writing:
         logged: how many entries.
         steerable: how many elements could have been given either direction.
         settled: how many were decided exactly, for want of a band or of room in the log.
+        reach: see `Journal`; all that is steerable is counted only if it is the band's.
     """
 
+    reach: float = LOGGED_WITHIN
     entries: dict[int, Entries] = field(default_factory=dict)
     logged: int = 0
     steerable: int = 0
@@ -76,9 +84,11 @@ class Reading:
         corrections: for how many elements an entry said otherwise than the auditor's own result.
         settled: how many were decided exactly, being in doubt without an entry.
         void: the entries, as (operator, element), that the band does not allow.
+        reach: see `Journal`.
     """
 
     log: StepLog
+    reach: float = 1.0
     corrections: int = 0
     settled: int = 0
     void: list[tuple[int, int]] = field(default_factory=list)

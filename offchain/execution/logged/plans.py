@@ -2,11 +2,12 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 
 from offchain.arithmetic.functions import Function
-from offchain.arithmetic.logged.band import EXACT_BITS, FUNCTION_EXPONENT, REACH, depth
+from offchain.arithmetic.logged.band import FUNCTION_EXPONENT, depth
 from offchain.commitments.tensors import Array, encode_elements
 from offchain.execution.contractions import Contraction
 from offchain.execution.doubles import Doubles
@@ -15,7 +16,7 @@ from offchain.execution.exact_terms import add_terms
 from offchain.execution.folds import Reduction
 from offchain.execution.indexing import Integers
 from offchain.execution.kernels import elementary
-from offchain.execution.kernels.doubts import DOUBTFUL
+from offchain.execution.kernels.doubts import DOUBTFUL, MARK
 from offchain.execution.kernels.exact_sums import settle_products
 from offchain.execution.logged import stock
 from offchain.execution.logged.journals import Journal, Reading
@@ -27,7 +28,7 @@ from offchain.execution.logged.stock import (
     Floats,
     add_up,
     bound_error,
-    find_unit,
+    find_exact,
 )
 from offchain.execution.logged.terms import Terms, read_operands, read_terms
 from offchain.execution.maps import Map
@@ -38,8 +39,7 @@ from offchain.programs.graph import Kind, Node, Operand
 from offchain.programs.rounding.entries import StepLog
 from offchain.programs.rounding.meaning import apply_entry, count_allowed, is_loggable
 
-_TERMS_AT_ONCE = 1 << 22
-_MARK = int(DOUBTFUL.view(np.uint32))
+_TERMS_AT_ONCE = 1 << 20
 
 
 def plan_logged(node: Node) -> Plan:
@@ -59,11 +59,11 @@ class Journaled(ABC):
 
     Args:
         node: the operator.
-        stock_plan: computes it in binary64, and marks elements near boundaries.
     """
 
-    def __init__(self, node: Node, stock_plan: Plan) -> None:
-        self._node, self._stock, self._most = node, stock_plan, count_allowed(node)
+    def __init__(self, node: Node) -> None:
+        self._node, self._most = node, count_allowed(node)
+        self._plans: dict[float, Plan] = {}
 
     def run(self, flats: Sequence[Array | None], step: int) -> Array:
         """Return the output without a log: correctly rounded."""
@@ -81,14 +81,21 @@ class Journaled(ABC):
             operator: the operator's index in its program.
             journal: decides about elements that are near a boundary.
         """
-        out = np.asarray(self._stock.run(flats, step), np.float32)
+        stock_plan = self._plans.get(journal.reach)
+        if stock_plan is None:
+            stock_plan = self._plans.setdefault(journal.reach, self._plan(journal.reach))
+        out = np.asarray(stock_plan.run(flats, step), np.float32)
         flat = out.reshape(-1)
-        marked = np.flatnonzero(flat.view(np.uint32) == _MARK)
+        marked = np.flatnonzero(flat.view(np.uint32) == MARK)
         elements = np.union1d(marked, journal.get_elements(operator)).astype(np.int64)
         if len(elements):
             judgement = self._judge(elements, flats)
             flat[elements] = journal.decide(operator, self._most, judgement)
         return out
+
+    @abstractmethod
+    def _plan(self, reach: float) -> Plan:
+        """Return the plan in binary64, which marks what is within a reach of a boundary."""
 
     @abstractmethod
     def _judge(self, elements: Integers, flats: Sequence[Array | None]) -> Judgement:
@@ -111,8 +118,15 @@ class Journaled(ABC):
 class _Sum(Journaled):
     """The plan of a contraction, or of a reduction or a scatter that adds."""
 
-    def __init__(self, node: Node) -> None:
-        super().__init__(node, _plan_sum(node))
+    def _plan(self, reach: float) -> Plan:
+        node = self._node
+        if node.kind is Kind.CONTRACT:
+            return Contraction(node, partial(stock.multiply, reach), keeps_folds=True)
+        if node.kind is Kind.REDUCE:
+            return Reduction(node, partial(stock.fold_rows, reach))
+        if depends_on_named(node):
+            return ComparedScatter(node, partial(stock.fold_rows, reach))
+        return Scatter(node, partial(stock.scatter_rows, reach))
 
     def _judge(self, elements: Integers, flats: Sequence[Array | None]) -> Judgement:
         node, count = self._node, max(1, _TERMS_AT_ONCE // self._node.fold_length)
@@ -144,8 +158,7 @@ class _Sum(Journaled):
         is_scatter, steps = self._node.kind is Kind.SCATTER, products.shape[1]
         additions = terms.landed + 1 if is_scatter else depth(steps + 1)
         magnitudes = add_up(np.abs(products))
-        unit = np.minimum(find_unit(products).min(1), find_unit(initial))
-        exact = magnitudes + np.abs(initial) <= unit * 2.0**EXACT_BITS
+        exact = find_exact(products, initial, magnitudes)
         return results, bound_error(additions, magnitudes, initial), exact
 
 
@@ -162,22 +175,11 @@ def _settle(terms: Terms) -> Floats:
     return out
 
 
-def _plan_sum(node: Node) -> Plan:
-    """Return the plan of a sum that marks what is near a boundary."""
-    if node.kind is Kind.CONTRACT:
-        return Contraction(node, stock.multiply, keeps_folds=True)
-    if node.kind is Kind.REDUCE:
-        return Reduction(node, stock.fold_rows)
-    if depends_on_named(node):
-        return ComparedScatter(node, stock.fold_rows)
-    return Scatter(node, stock.scatter_rows)
-
-
 class _Function(Journaled):
     """The plan of a transcendental function."""
 
-    def __init__(self, node: Node) -> None:
-        super().__init__(node, Map(node, _make_apply(node.function)))
+    def _plan(self, reach: float) -> Plan:
+        return Map(self._node, _make_apply(self._node.function, reach))
 
     def _judge(self, elements: Integers, flats: Sequence[Array | None]) -> Judgement:
         operands = [x.astype(np.float64) for x in read_operands(self._node, elements, flats)]
@@ -200,13 +202,13 @@ def _bound(results: Doubles) -> Doubles:
     return error
 
 
-def _make_apply(function: Function) -> Apply:
+def _make_apply(function: Function, reach: float) -> Apply:
     compute = FUNCTIONS[function]
 
     def apply(out: Array, *operands: Array) -> None:
         results = compute(*(x.astype(np.float64) for x in operands))
-        reach = _bound(results) * REACH
-        low, high = (results - reach).astype(np.float32), (results + reach).astype(np.float32)
+        slack = _bound(results) * reach
+        low, high = (results - slack).astype(np.float32), (results + slack).astype(np.float32)
         rounded = np.where(low != high, DOUBTFUL, results.astype(np.float32))
         out[...] = np.where(np.isnan(results), np.float32(np.nan), rounded)
 

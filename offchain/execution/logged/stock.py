@@ -14,12 +14,12 @@ import numpy as np
 import numpy.typing as npt
 
 from offchain.arithmetic.functions import Function
-from offchain.arithmetic.logged.band import CHUNK, REACH, UNIT_EXPONENT, depth
+from offchain.arithmetic.logged.band import CHUNK, EXACT_BITS, UNIT_EXPONENT, depth
 from offchain.commitments.tensors import Array
 from offchain.execution import doubles
 from offchain.execution.doubles import Doubles
 from offchain.execution.indexing import Integers
-from offchain.execution.kernels.doubts import DOUBTFUL, round_products
+from offchain.execution.kernels.doubts import DOUBTFUL, MARK, round_products
 
 Floats = npt.NDArray[np.float32]
 Flags = npt.NDArray[np.bool_]
@@ -28,7 +28,9 @@ UNIT = 2.0**UNIT_EXPONENT
 WIDEN = 1 + 2.0**-10
 """What makes a computed bound a bound, and keeps it below 1.05 of the exact one."""
 
-_PRECISION = 53
+_FRACTION_BITS, _EXPONENTS = 52, 0x7FF
+_FRACTION = (1 << _FRACTION_BITS) - 1
+_FEW_TERMS = 8
 _BLOCK_ELEMENTS = 1 << 17
 """Elements of a product in a block, whose partial sums stay in a core's cache."""
 
@@ -46,22 +48,37 @@ def bound_error(additions: Any, magnitudes: Doubles, initial: Doubles) -> Double
     return error
 
 
-def find_unit(numbers: Doubles) -> Doubles:
-    """Return the largest power of two of which each number is a multiple; infinity for zeros."""
-    fractions, exponents = np.frexp(numbers)
-    whole = np.ldexp(np.where(np.isfinite(fractions), fractions, 0), _PRECISION).astype(np.int64)
-    unit = np.ldexp((whole & -whole).astype(np.float64), exponents - _PRECISION)
-    return np.where(whole == 0, np.inf, unit)
+def _find_unit(numbers: Doubles) -> Doubles:
+    """Return the largest power of two of which each number is a multiple; infinity for zeros.
+
+    Products of binary32 numbers are not subnormal in binary64, nor near to that.
+    """
+    bits = numbers.view(np.int64)
+    fraction = bits & _FRACTION | _FRACTION + 1
+    scale = ((bits >> _FRACTION_BITS & _EXPONENTS) - _FRACTION_BITS) << _FRACTION_BITS
+    unit = (fraction & -fraction).astype(np.float64) * scale.view(np.float64)
+    return np.where(numbers == 0, np.inf, unit)
+
+
+def find_exact(products: Doubles, initial: Doubles, magnitudes: Doubles) -> Flags:
+    """Return where binary64 adds up all terms without an error; a few terms mostly tell."""
+    exact = np.ones(len(products), np.bool_)
+    for part in (slice(_FEW_TERMS), slice(None)):
+        rows = np.flatnonzero(exact)
+        unit = np.minimum(_find_unit(products[rows, part]).min(1), _find_unit(initial[rows]))
+        exact[rows] = magnitudes[rows] + np.abs(initial[rows]) <= unit * 2.0**EXACT_BITS
+    return exact
 
 
 @np.errstate(all="ignore")
-def multiply(a: Floats, b: Floats, init: Floats, out: Floats) -> None:
+def multiply(reach: float, a: Floats, b: Floats, init: Floats, out: Floats) -> None:
     """Multiply batches of matrices: out[z] = init[z] + a[z] @ b[z], rounded once or marked.
 
     By Cauchy's inequality the magnitudes of the products add up to at most the product of the
     norms. Each norm is off by no more than such a sum may be.
 
     Args:
+        reach: how far from a boundary, in multiples of E', results are marked.
         a: (B, M, K) float32, any strides.
         b: (B, K, N) float32, any strides.
         init: (B, M, N) float32, any strides; it may be `out`.
@@ -69,7 +86,7 @@ def multiply(a: Floats, b: Floats, init: Floats, out: Floats) -> None:
     """
     steps = a.shape[2]
     height = max(1, _BLOCK_ELEMENTS // max(1, out.shape[2]))
-    scale = (REACH * depth(steps + 1) + 2 * REACH) * UNIT * WIDEN * (1 + 2 * steps * UNIT)
+    scale = reach * (depth(steps + 1) + 2) * UNIT * WIDEN * (1 + 2 * steps * UNIT)
     for left, right, start, result in zip(a, b, init, out, strict=True):
         factor = right.astype(np.float64)
         columns = np.sqrt(np.einsum("kn,kn->n", factor, factor))
@@ -94,15 +111,21 @@ def _multiply(a: Doubles, b: Doubles) -> Doubles:
 
 
 @np.errstate(all="ignore")
-def fold_rows(matrix: Array, init: Array) -> Array:
+def fold_rows(reach: float, matrix: Array, init: Array) -> Array:
     """Return the sum of each row, from its element of init, rounded once or marked."""
     terms, initial = matrix.astype(np.float64), init.astype(np.float64)
-    error = bound_error(depth(terms.shape[1] + 1), add_up(np.abs(terms)), initial)
-    return round_sums(add_up(terms) + initial, error, initial)
+    totals, magnitudes = add_up(terms) + initial, add_up(np.abs(terms))
+    error = bound_error(depth(terms.shape[1] + 1), magnitudes, initial)
+    out = _round_sums(totals, reach * error, initial)
+    marked = np.flatnonzero((out.view(np.uint32) == MARK) & (totals != 0))
+    # Sums of a few numbers are often exact, and then half way between two others.
+    exact = marked[find_exact(terms[marked], initial[marked], magnitudes[marked])]
+    out[exact] = totals[exact]
+    return out
 
 
 @np.errstate(all="ignore")
-def scatter_rows(buffer: Array, rows: Integers, matrix: Array) -> None:
+def scatter_rows(reach: float, buffer: Array, rows: Integers, matrix: Array) -> None:
     """Add the matrix's rows to these rows of the buffer, each sum rounded once or marked."""
     is_inside = (rows >= 0) & (rows < len(buffer))
     touched, places = np.unique(rows[is_inside], return_inverse=True)
@@ -112,14 +135,14 @@ def scatter_rows(buffer: Array, rows: Integers, matrix: Array) -> None:
     np.add.at(totals, places, terms)
     np.add.at(magnitudes, places, np.abs(terms))
     additions = np.bincount(places, minlength=len(touched))[:, None] + 1
-    buffer[touched] = round_sums(totals, bound_error(additions, magnitudes, initial), initial)
+    error = bound_error(additions, magnitudes, initial)
+    buffer[touched] = _round_sums(totals, reach * error, initial)
 
 
-def round_sums(totals: Doubles, error: Doubles, initial: Doubles) -> Floats:
-    """Round sums, but mark those that eight times their bound may change, and doubtful zeros."""
-    reach = REACH * error
+def _round_sums(totals: Doubles, reach: Doubles, initial: Doubles) -> Floats:
+    """Round sums, but mark those that may change within their reach, and doubtful zeros."""
     low, high = (totals - reach).astype(np.float32), (totals + reach).astype(np.float32)
-    is_zero = (low == 0) & ((error != 0) | np.signbit(initial))
+    is_zero = (low == 0) & ((reach != 0) | np.signbit(initial))
     rounded = np.where(is_zero | (low != high), DOUBTFUL, low + np.float32(0))
     return np.where(np.isnan(totals), np.float32(np.nan), rounded)
 

@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from offchain.commitments.tensors import Array
+from offchain.execution.accesses import Sizes, find_strided
 from offchain.execution.doubles import Doubles
 from offchain.execution.indexing import Integers, locate, open_grid
 from offchain.execution.logged.stock import Floats
@@ -40,19 +41,19 @@ def read_terms(node: Node, elements: Integers, flats: Sequence[Array | None]) ->
         *(index[:, None] for index in _unravel(elements, node)),
         *(grid.reshape(1, -1) for grid in _unravel_folds(node)),
     ]
-    shape = (len(elements), steps)
-    first = _read(node.operands[1], variables, flats[1], shape).astype(np.float64)
+    shape, sizes = (len(elements), steps), node.shape + node.fold_shape
+    first = _read(node.operands[1], sizes, variables, flats[1], shape).astype(np.float64)
     second = np.broadcast_to(np.float64(1), shape)
     landed = np.full(len(elements), steps)
     if node.kind is Kind.CONTRACT:
-        second = _read(node.operands[2], variables, flats[2], shape).astype(np.float64)
+        second = _read(node.operands[2], sizes, variables, flats[2], shape).astype(np.float64)
     elif node.kind is Kind.SCATTER:
         is_matching = np.ones(shape, np.bool_)
         for operand, flat, target in zip(node.operands[2:], flats[2:], node.targets, strict=True):
-            is_matching &= _read(operand, variables, flat, shape) == variables[target]
+            is_matching &= _read(operand, sizes, variables, flat, shape) == variables[target]
         first, landed = np.where(is_matching, first, -0.0), is_matching.sum(1)
     starts = [*variables[:rank], *(np.zeros((1, 1), np.int64) for _ in node.fold_shape)]
-    initial = _read(node.operands[0], starts, flats[0], (len(elements), 1))[:, 0]
+    initial = _read(node.operands[0], sizes, starts, flats[0], (len(elements), 1))[:, 0]
     return Terms(first, second, initial.astype(np.float32), landed)
 
 
@@ -61,7 +62,7 @@ def read_operands(node: Node, elements: Integers, flats: Sequence[Array | None])
     variables = _unravel(elements, node)
     shape = (len(elements),)
     return [
-        _read(operand, variables, flat, shape)
+        _read(operand, node.shape, variables, flat, shape)
         for operand, flat in zip(node.operands, flats, strict=True)
     ]
 
@@ -77,12 +78,22 @@ def _unravel_folds(node: Node) -> list[Integers]:
 
 
 def _read(
-    operand: Operand, variables: Sequence[Integers], flat: Array | None, shape: tuple[int, ...]
+    operand: Operand,
+    sizes: Sizes,
+    variables: Sequence[Integers],
+    flat: Array | None,
+    shape: tuple[int, ...],
 ) -> Array:
     """Return an operand at these values of the variables, which broadcast to the shape."""
-    constant = make_constant(operand.dtype, operand.value)
+    constant = make_constant(operand.dtype, operand.value).reshape(())
     if operand.origin is Origin.IMMEDIATE or flat is None or not flat.size:
-        return np.broadcast_to(constant.reshape(()), shape)
-    indices, inside = locate(operand.rows, variables)
-    values = np.where(inside, flat.reshape(-1)[indices], constant.reshape(()))
-    return np.broadcast_to(values, shape)
+        return np.broadcast_to(constant, shape)
+    strided = find_strided(operand.rows, sizes)
+    if strided is None:
+        indices, inside = locate(operand.rows, variables)
+        return np.broadcast_to(np.where(inside, flat.reshape(-1)[indices], constant), shape)
+    places = np.full((1,) * len(shape), strided.offset)
+    for stride, variable in zip(strided.strides, variables, strict=False):
+        if stride:
+            places = places + stride * variable
+    return np.broadcast_to(flat.reshape(-1).take(places), shape)
