@@ -37,7 +37,7 @@ ROWS = {
     "resnet-50, 26 bits": Row("examples/optimistic.py:resnet50", "tiny", "baseline", 26),
     "gpt-2": Row("examples/optimistic.py:gpt2", "tiny", "split", timed=True),
     "gpt-2, 26 bits": Row("examples/optimistic.py:gpt2", "tiny", "split", 26),
-    "mlp full": Row("mlp", "full", "split", timed=True),
+    "mlp full": Row("mlp", "full", "split"),
     "resnet small": Row("resnet", "small", "old", timed=True),
     "gpt2 small": Row("gpt2", "small", "old", timed=True),
     "gpt2 small, 26 bits": Row("gpt2", "small", "old", 26),
@@ -130,6 +130,38 @@ def sort(kept: dict[str, Any]) -> list[tuple[str, Any]]:
     return [(name, kept[name]) for name in ROWS if name in kept]
 
 
+PAPER = (
+    ("log of a step of ResNet-50", "105 MB", "resnet-50", "log_bytes_per_step"),
+    ("the same, compressed", "96 MB", "resnet-50", "compressed_bytes_per_step"),
+    ("the same with 26 bits", "91 MB", "resnet-50, 26 bits", "compressed_bytes_per_step"),
+    ("log of a step of GPT-2", "22 MB", "gpt-2", "log_bytes_per_step"),
+    ("the same, compressed", "20 MB", "gpt-2", "compressed_bytes_per_step"),
+    ("the same with 26 bits", "18 MB", "gpt-2, 26 bits", "compressed_bytes_per_step"),
+)
+"""The paper's bytes of a log, and where ours are."""
+
+PAPER_RATIOS = (
+    ("ResNet-50", "resnet-50", "28 / 24 = 1.17", "31 / 24 = 1.29"),
+    ("GPT-2", "gpt-2", "11 / 8 = 1.38", "12 / 8 = 1.50"),
+)
+"""The paper's seconds of a trainer's and of an auditor's step over those in binary64."""
+
+
+def paper() -> None:
+    """Print the paper's numbers beside ours."""
+    kept = load()
+    print_head("", "paper", "here")
+    for name, theirs, row, count in PAPER:
+        if row in kept:
+            print_row(name, theirs, f"{kept[row][count] / 1e6:.3g} MB")
+    for name, row, *theirs in PAPER_RATIOS:
+        if row in kept:
+            took = kept[row]["seconds"]
+            for party, ratio in zip(("trainer", "auditor"), theirs, strict=True):
+                ours = took[party] / took[f"{party}_binary64"]
+                print_row(f"{party}'s step of {name} over binary64", ratio, f"{ours:.2f}")
+
+
 def select(program: str, size: str, steps: int) -> None:
     """Print the thresholds that two profiles find, as a share of the distance of neighbours."""
     setting = Setting(program, size, steps)
@@ -169,12 +201,11 @@ def main() -> None:
     selecting.add_argument("program")
     selecting.add_argument("size")
     selecting.add_argument("--steps", type=int, default=2)
-    for verb in ("table", "seconds", "ranges"):
+    printing = {function.__name__: function for function in (table, seconds, paper, ranges)}
+    for verb in printing:
         verbs.add_parser(verb)
     options = vars(parser.parse_args())
-    {"record": record, "select": select, "table": table, "seconds": seconds, "ranges": ranges}[
-        options.pop("verb")
-    ](**options)
+    {"record": record, "select": select, **printing}[options.pop("verb")](**options)
 
 
 if __name__ == "__main__":
