@@ -1,8 +1,9 @@
 """The tables of docs/rounding-log.md: what the published method costs, repairs and misses.
 
 `python docs/rounding_log.py record NAME --steps N` measures a row and keeps it in
-docs/rounding-log.json, `table` and `seconds` print what is kept, `select` prints the thresholds
-that two profiles find, and `ranges` where nothing is ever logged.
+docs/rounding-log.json, and `select PROGRAM SIZE --steps N` the thresholds that two profiles find.
+`table`, `seconds`, `paper` and `thresholds` print what is kept, and `ranges` where nothing is ever
+logged.
 """
 
 import argparse
@@ -19,6 +20,9 @@ from offchain.replication.published.selection import select_thresholds
 from offchain.replication.published.thresholds import Thresholds, get_grid
 
 FILE = Path(__file__).with_name("rounding-log.json")
+
+SELECTED = "thresholds"
+"""The name under which thresholds are kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +54,12 @@ def record(name: str, steps: int) -> None:
     setting = Setting(row.program, row.size, steps)
     options = Options(bits=row.bits, timed=row.timed)
     done = list(replicate(setting, find_profile("native"), find_profile(row.auditor), options))
-    kept = load()
-    kept[name] = asdict(summarize(done)) | {"differing": [step.differing for step in done]}
-    FILE.write_text(json.dumps(kept, indent=1) + "\n")
+    keep(name, asdict(summarize(done)))
+
+
+def keep(name: str, found: Any) -> None:
+    """Keep what was measured."""
+    FILE.write_text(json.dumps(load() | {name: found}, indent=1) + "\n")
 
 
 def load() -> dict[str, Any]:
@@ -154,22 +161,27 @@ def paper() -> None:
     for name, theirs, row, count in PAPER:
         if row in kept:
             print_row(name, theirs, f"{kept[row][count] / 1e6:.3g} MB")
-    for name, row, *theirs in PAPER_RATIOS:
+    for name, row, *ratios in PAPER_RATIOS:
         if row in kept:
             took = kept[row]["seconds"]
-            for party, ratio in zip(("trainer", "auditor"), theirs, strict=True):
-                ours = took[party] / took[f"{party}_binary64"]
-                print_row(f"{party}'s step of {name} over binary64", ratio, f"{ours:.2f}")
+            for party, ratio in zip(("trainer", "auditor"), ratios, strict=True):
+                measured = took[party] / took[f"{party}_binary64"]
+                print_row(f"{party}'s step of {name} over binary64", ratio, f"{measured:.2f}")
 
 
 def select(program: str, size: str, steps: int) -> None:
-    """Print the thresholds that two profiles find, as a share of the distance of neighbours."""
+    """Find the thresholds of a model's layers under two profiles, and keep them."""
     setting = Setting(program, size, steps)
     found = select_thresholds(setting, find_profile("native"), find_profile("split"), 32)
+    keep(SELECTED, {layer: asdict(selected) for layer, selected in found.items()})
+
+
+def thresholds() -> None:
+    """Print the thresholds of layers as shares of the distance of neighbours."""
     print_head("layer", "results compared", "roundings that differ", "threshold")
-    for layer, selected in found.items():
-        share = selected.threshold / get_grid(32)
-        print_row(layer, f"{selected.elements:,}", str(selected.noted), f"{share:.3f}")
+    for layer, selected in load().get(SELECTED, {}).items():
+        share = selected["threshold"] / get_grid(32)
+        print_row(layer, f"{selected['elements']:,}", str(selected["noted"]), f"{share:.3f} ε")
 
 
 def ranges() -> None:
@@ -201,11 +213,14 @@ def main() -> None:
     selecting.add_argument("program")
     selecting.add_argument("size")
     selecting.add_argument("--steps", type=int, default=2)
-    printing = {function.__name__: function for function in (table, seconds, paper, ranges)}
+    printing = {
+        function.__name__: function for function in (table, seconds, paper, thresholds, ranges)
+    }
     for verb in printing:
         verbs.add_parser(verb)
     options = vars(parser.parse_args())
-    {"record": record, "select": select, **printing}[options.pop("verb")](**options)
+    function: Any = {"record": record, "select": select, **printing}[options.pop("verb")]
+    function(**options)
 
 
 if __name__ == "__main__":
