@@ -163,7 +163,7 @@ def train(recipe: Recipe, order: Order) -> Iterator[Answer]:
     for number in count(part.first):
         with summing(PROFILES[order.profile]):
             report = party.step(number)
-        weights = cast_weights(party.run.get_state())
+        weights = cast_weights(name_tensors(party.run.model))
         digest = hash_weights(weights).hex()
         yield Answer({k: v.numpy() for k, v in weights.items()}, {**report, "digest": digest})
 
