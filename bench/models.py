@@ -29,19 +29,23 @@ def make_recipe(model: str, *, is_tiny: bool) -> TrainingRecipe:
     return replace(recipe, optimizer=AdamW(3e-4)) if model == "bert" else recipe
 
 
-def make_stock_step(recipe: TrainingRecipe) -> Callable[[int], float]:
+def make_stock_step(
+    recipe: TrainingRecipe, dtype: torch.dtype = torch.float32
+) -> Callable[[int], float]:
     """Return a function of the step's number that trains a copy of the model, and gives the loss.
 
-    The copy computes attention as transformers does unless told otherwise, not written out.
+    The copy, and its batches, are of `dtype`. It computes attention as transformers does unless
+    told otherwise, not written out.
     """
-    model: Any = copy.deepcopy(recipe.model).train()
+    model: Any = copy.deepcopy(recipe.model).to(dtype).train()
     if getattr(model, "_supports_sdpa", False):
         model.set_attn_implementation("sdpa")
     optimizer = _make_optimizer(recipe.optimizer, model)
 
     def step(number: int) -> float:
         optimizer.zero_grad()
-        loss = recipe.loss(model, *recipe.batch(number))
+        batch = [x.to(dtype) if x.is_floating_point() else x for x in recipe.batch(number)]
+        loss = recipe.loss(model, *batch)
         loss.backward()  # type: ignore[no-untyped-call]  # torch does not say
         optimizer.step()
         return float(loss.detach())

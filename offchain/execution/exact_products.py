@@ -35,7 +35,6 @@ _GRAIN = 1 << 19
 """Multiply-adds that make another thread worth its start."""
 
 
-@np.errstate(all="ignore")
 def multiply(a: Floats, b: Floats, init: Floats, out: Floats) -> None:
     """Multiply batches of matrices: out[z] = init[z] + a[z] @ b[z], each sum rounded once.
 
@@ -46,48 +45,54 @@ def multiply(a: Floats, b: Floats, init: Floats, out: Floats) -> None:
         out: (B, M, N) float32, any strides.
     """
     batch, height, width = out.shape
-    factor = b.astype(np.float64)
-    widths = measure_columns(factor)
-    cost = a.shape[2] * width
-
-    def work_matrices(first: int, stop: int) -> None:
-        count = max(1, _BLOCK_ELEMENTS // (height * width))
-        for start in range(first, stop, count):
-            z = slice(start, min(start + count, stop))
-            _multiply(a[z], factor[z], widths[z], init[z], out[z])
-
-    def work_rows(z: int, first: int, stop: int) -> None:
-        count = max(1, _BLOCK_ELEMENTS // width)
-        for start in range(first, stop, count):
-            part = slice(z, z + 1), slice(start, min(start + count, stop))
-            _multiply(a[part], factor[z : z + 1], widths[z : z + 1], init[part], out[part])
-
+    cost = a.shape[2] * min(height, width)
     threads = get_threads()
+
+    def multiply_matrices(first: int, stop: int) -> None:
+        count = max(1, _BLOCK_ELEMENTS // (height * width))
+        for z in _cut(first, stop, count):
+            _multiply(a[z], b[z], init[z], out[z])
+
+    def multiply_part(z: int, first: int, stop: int) -> None:
+        for part in _cut(first, stop, max(1, _BLOCK_ELEMENTS // min(height, width))):
+            if height >= width:
+                _multiply(a[z, None, part], b[z, None], init[z, None, part], out[z, None, part])
+            else:
+                parts = (x[z, None, :, part] for x in (b, init, out))
+                _multiply(a[z, None], *parts)
+
     with _alone():
         if batch >= threads and height * width <= _BLOCK_ELEMENTS:
-            share(work_matrices, batch, max(1, _GRAIN // (height * cost)))
+            share(multiply_matrices, batch, max(1, _GRAIN // (max(height, width) * cost)))
             return
-        # As few parts as there are threads: every product packs its second factor anew.
-        grain = max(_GRAIN // cost, -(-height // threads), 1)
+        # As few parts as there are threads, along the longer side: all read the other factor.
+        length = max(height, width)
+        grain = max(_GRAIN // cost, -(-length // threads), 1)
         for z in range(batch):
-            share(partial(work_rows, z), height, grain)
+            share(partial(multiply_part, z), length, grain)
 
 
-def _multiply(a: Floats, b: Doubles, widths: Doubles, init: Floats, out: Floats) -> None:
-    """Multiply a part; `widths` are the norms of the columns of b."""
+def _cut(first: int, stop: int, size: int) -> Iterator[slice]:
+    """Yield parts of a range, of this size at most."""
+    for start in range(first, stop, size):
+        yield slice(start, min(start + size, stop))
+
+
+@np.errstate(all="ignore")  # of the thread that runs it
+def _multiply(a: Floats, b: Floats, init: Floats, out: Floats) -> None:
+    """Multiply as `multiply` does, all at once."""
     steps = a.shape[2]
-    factor = a.astype(np.float64)
-    total = doubles.multiply(factor[:, :, :_DEPTH], b[:, :_DEPTH])
-    for first in range(_DEPTH, steps, _DEPTH):
-        part = slice(first, first + _DEPTH)
-        total += doubles.multiply(factor[:, :, part], b[:, part])
-    heights = measure_rows(factor)
+    left, right = a.astype(np.float64), b.astype(np.float64)
+    total = doubles.multiply(left[:, :, :_DEPTH], right[:, :_DEPTH])
+    for part in _cut(_DEPTH, steps, _DEPTH):
+        total += doubles.multiply(left[:, :, part], right[:, part])
+    heights = measure_rows(left)
     heights *= compute_reach(min(steps, _DEPTH) + -(-steps // _DEPTH), steps)
     rounded = out if out.flags.c_contiguous else np.empty(out.shape, np.float32)
     doubtful = np.empty(out.shape, np.bool_)
-    round_sums(total, heights, widths, init, rounded, doubtful)
+    round_sums(total, heights, measure_columns(right), init, rounded, doubtful)
     for z in np.flatnonzero(doubtful.reshape(len(out), -1).any(1)):
-        _settle(factor[z], b[z], init[z], doubtful[z], rounded[z])
+        _settle(left[z], right[z], init[z], doubtful[z], rounded[z])
     if rounded is not out:
         out[...] = rounded
 

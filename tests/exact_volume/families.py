@@ -85,11 +85,11 @@ def _no_numbers(rng: np.random.Generator, *shapes: Shape) -> tuple[Floats, Float
 
 
 FAMILIES: Mapping[str, tuple[float, Draw]] = {
-    "ordinary": (0.25, _ordinary),
-    "wide exponents": (0.3, _wide),
-    "cancellation": (0.05, _cancelling),
+    "ordinary": (0.26, _ordinary),
+    "wide exponents": (0.32, _wide),
+    "cancellation": (0.03, _cancelling),
     "subnormal": (0.15, _subnormal),
-    "half way": (0.05, _half_way),
+    "half way": (0.04, _half_way),
     "small integers": (0.08, _small_integers),
     "large": (0.09, _large),
     "no numbers": (0.03, _no_numbers),

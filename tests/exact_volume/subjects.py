@@ -15,7 +15,7 @@ from tests.exact_volume.oracle import sum_products
 Floats = npt.NDArray[np.float32]
 Doubles = npt.NDArray[np.float64]
 
-MOST_TERMS = 32
+MOST_TERMS = 20
 _WIDTH = 64
 
 

@@ -16,10 +16,12 @@ from offchain.arithmetic.evaluate import evaluate
 from offchain.arithmetic.exact import EXACT, sums
 from offchain.arithmetic.functions import DType, Function
 from offchain.arithmetic.ordered import ORDERED
+from offchain.execution import exact_products
 from offchain.execution.exact import fold_rows, scatter_rows
 from offchain.execution.exact_products import multiply
 from offchain.execution.kernels import bounded_sums, exact_sums
 from offchain.execution.kernels.norms import measure_columns, measure_rows
+from offchain.execution.kernels.threads import get_threads, set_threads
 from tests.oracle import to_bits, to_float
 
 F32 = DType.FLOAT32
@@ -265,6 +267,25 @@ def test_batches_are_the_definition_s(kind: int) -> None:
     for z, i, j in np.ndindex(out.shape):
         terms = [(get_bits(x), get_bits(y)) for x, y in zip(a[z, i], b[z, :, j], strict=True)]
         assert get_bits(out[z, i, j]) == sum_up(get_bits(init[z, i, j]), terms)
+
+
+@pytest.mark.parametrize("shape", [(1, 30, 9, 50), (3, 40, 9, 8), (9, 6, 5, 6)])
+def test_parts_do_not_matter(shape: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    """However a product is divided, among threads and into blocks, it has the same bits."""
+    z, m, k, n = shape
+    rng = np.random.default_rng(shape)
+    a, b, init = (make_hostile(rng, (z, *size)) for size in ((m, k), (k, n), (m, n)))
+    found = set()
+    before = get_threads()
+    for threads, block, grain in ((1, 1 << 22, 1 << 19), (2, 300, 64), (5, 7, 64), (3, 1 << 22, 1)):
+        monkeypatch.setattr(exact_products, "_BLOCK_ELEMENTS", block)
+        monkeypatch.setattr(exact_products, "_GRAIN", grain)
+        set_threads(threads)
+        out = np.empty_like(init)
+        multiply(a, b, init, out)
+        found.add(out.tobytes())
+    set_threads(before)
+    assert len(found) == 1
 
 
 @pytest.mark.parametrize("shape", [(1, 1, 1), (2, 3, 37), (3, 40, 5), (1, 64, 64)])
