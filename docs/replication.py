@@ -1,52 +1,164 @@
-"""The table of docs/replication.md: how far trainings under two profiles part.
+"""The table and the plot of docs/replication.md: how far trainings under unlike profiles part.
 
-`python docs/replication.py PROFILE ...` lets every pair of these profiles, or of all, train each
-program with stock torch and in each arithmetic, and prints a row for each.
+`python docs/replication.py record FOLDER PROFILE ...` trains programs under these profiles, with
+stock torch and in each arithmetic; FOLDER keeps the records, so that it goes on where it stopped.
+`drift` lets pairs train side by side and measures after every step how far their weights are apart.
+`pairs FOLDER` compares all pairs of the records that there are. All results are kept in
+docs/replication.json, which `table` prints and `plot` draws.
 """
 
+import argparse
+import json
 import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from itertools import combinations
+from pathlib import Path
+from typing import Any
 
-from offchain.arithmetic.table import ARITHMETICS
-from offchain.replication.compare import Setting, Summary, compare, summarize
+from offchain.replication.compare import Setting, compare
 from offchain.replication.profiles import PROFILES, find_profile
+from offchain.replication.records import Record, compare_records, find_records, record
 
-PROGRAMS = ("mlp", "gpt2", "cnn")
-STEPS = 20
+FILE = Path(__file__).with_name("replication.json")
+PLOT = Path(__file__).with_name("replication.png")
+PROGRAMS = (("mlp", "small"), ("resnet", "tiny"), ("gpt2", "tiny"))
+STEPS = 1000
+DRIFT_STEPS = 300
+WAYS: Mapping[str, str | None] = {"stock": None, "exact": "exact", "ordered": "ordered"}
 
 
-def measure(program: str, pair: tuple[str, str], arithmetic: str | None) -> Summary:
-    """Return the comparison of all steps."""
-    setting = Setting(program, steps=STEPS, arithmetic=arithmetic)
-    return summarize(list(compare(setting, *map(find_profile, pair))))
+def record_all(folder: Path, names: Sequence[str]) -> None:
+    """Train under one profile after the other, from the weights of the first."""
+
+    def report(name: str, done: int, steps: int) -> None:
+        if done % 100 == 0:
+            print(f"{name}: {done} of {steps} steps", file=sys.stderr)
+
+    first = find_profile(names[0])
+    for name in names:
+        for way in WAYS.values():
+            for program, size in PROGRAMS:
+                setting = Setting(program, size, STEPS, arithmetic=way)
+                record(setting, [first, find_profile(name)], folder, report)
 
 
-def make_row(program: str, pair: tuple[str, str]) -> str:
-    """Return a row of the table."""
-    stock = measure(program, pair, None)
-    last = stock.last
-    cells = (
-        program,
-        f"{pair[0]}, {pair[1]}",
-        str(stock.differing_steps),
-        f"{last.tensors} of {last.all_tensors}",
-        f"{last.elements / last.all_elements:.1%} of {last.all_elements:,}",
-        f"{last.distance:.1e}",
-        *(str(measure(program, pair, name).differing_steps) for name in ARITHMETICS),
-    )
-    return f"| {' | '.join(cells)} |\n"
+def compare_pairs(folder: Path) -> list[dict[str, Any]]:
+    """Return how far each pair parts, of all profiles with a record of stock torch."""
+    rows = []
+    for program, size in PROGRAMS:
+        found = {
+            name: find_records(Setting(program, size, STEPS, arithmetic=way), PROFILES, folder)
+            for name, way in WAYS.items()
+        }
+        for pair in combinations(found["stock"], 2):
+            counts = {name: _summarize(records, pair) for name, records in found.items()}
+            rows.append({"program": program, "size": size, "pair": pair, **counts})
+    return rows
+
+
+def _summarize(records: Mapping[str, Record], pair: tuple[str, str]) -> dict[str, Any] | None:
+    if not set(pair) <= set(records):
+        return None
+    summary = asdict(compare_records(*(records[name] for name in pair)))
+    return {k: v for k, v in summary.items() if k != "last"} | {
+        k: summary["last"][k]
+        for k in ("elements", "all_elements", "tensors", "all_tensors", "distance")
+    }
+
+
+def drift(other: str) -> dict[str, list[float]]:
+    """Return for each program how far two profiles' states are apart after every step."""
+    pair = find_profile("native"), find_profile(other)
+    return {
+        program: [step.distance for step in compare(Setting(program, size, DRIFT_STEPS), *pair)]
+        for program, size in PROGRAMS
+    }
+
+
+def list_losses(folder: Path) -> dict[str, dict[str, list[float]]]:
+    """Return the losses of stock torch by program and profile."""
+    return {
+        program: {
+            name: [round(float(loss), 6) for loss in found.losses]
+            for name, found in find_records(Setting(program, size, STEPS), PROFILES, folder).items()
+        }
+        for program, size in PROGRAMS
+    }
+
+
+def load() -> dict[str, Any]:
+    """Return what is kept."""
+    kept: dict[str, Any] = json.loads(FILE.read_text()) if FILE.exists() else {}
+    return kept
+
+
+def keep(**found: Any) -> None:
+    """Keep results beside those that are there."""
+    FILE.write_text(json.dumps(load() | found, separators=(",", ":")) + "\n")
+
+
+def table() -> None:
+    """Print a row for each pair and program."""
+    heads = ["program", "profiles", "steps that differ", "from step", "elements at the end"]
+    heads += ["largest difference", *(f"steps in `{name}`" for name in list(WAYS)[1:])]
+    print(f"| {' | '.join(heads)} |\n|{'---|' * len(heads)}")
+    for row in load()["pairs"]:
+        stock = row["stock"]
+        cells = (
+            f"{row['program']} {row['size']}",
+            ", ".join(row["pair"]),
+            f"{stock['differing_steps']:,}",
+            str(stock["first_differing_step"]),
+            f"{stock['elements'] / stock['all_elements']:.1%} of {stock['all_elements']:,}",
+            f"{stock['distance']:.1e}",
+            *(
+                "not run" if row[w] is None else str(row[w]["differing_steps"])
+                for w in list(WAYS)[1:]
+            ),
+        )
+        print(f"| {' | '.join(cells)} |")
+
+
+def plot() -> None:
+    """Draw how far losses and weights of stock torch are from those under `native`."""
+    from matplotlib import pyplot as plt  # noqa: PLC0415 - only the plot needs it
+
+    kept = load()
+    figure, axes = plt.subplots(2, len(PROGRAMS), figsize=(12, 6), squeeze=False)
+    for (program, size), (above, below) in zip(PROGRAMS, axes.T, strict=True):
+        losses = kept["losses"][program]
+        for name in losses.keys() - {"native"}:
+            gaps = [abs(a - b) for a, b in zip(losses[name], losses["native"], strict=True)]
+            above.plot([max(gap, 1e-8) for gap in gaps], label=name, linewidth=0.8)
+        for other, found in kept["drift"].items():
+            below.plot(found[program], label=other)
+        above.set(title=f"{program} {size}", ylabel="loss, apart from native's", yscale="log")
+        below.set(xlabel="step", ylabel="weights, largest difference", yscale="log")
+        above.legend(fontsize="x-small")
+        below.legend(fontsize="x-small")
+    figure.tight_layout()
+    figure.savefig(PLOT, dpi=100)
 
 
 def main() -> None:
-    """Print the table."""
-    chosen = sys.argv[1:] or list(PROFILES)
-    head = ["program", "profiles", "steps that differ", "tensors", "elements", "largest difference"]
-    head += [f"steps in `{name}`" for name in ARITHMETICS]
-    sys.stdout.write(f"| {' | '.join(head)} |\n|{'---|' * len(head)}\n")
-    for program in PROGRAMS:
-        for pair in combinations(chosen, 2):
-            sys.stdout.write(make_row(program, pair))
-            sys.stdout.flush()
+    """Do what is asked."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("what", choices=("record", "pairs", "drift", "table", "plot"))
+    parser.add_argument("folder", nargs="?", type=Path, help="of the records")
+    parser.add_argument("profiles", nargs="*", help="the profiles, all by default")
+    options = parser.parse_args()
+    if options.what == "record":
+        record_all(options.folder, options.profiles or list(PROFILES))
+    if options.what in ("record", "pairs"):
+        losses = list_losses(options.folder)
+        keep(steps=STEPS, pairs=compare_pairs(options.folder), losses=losses)
+    if options.what == "drift":
+        keep(drift={name: drift(name) for name in ("old", "split")})
+    if options.what == "table":
+        table()
+    if options.what == "plot":
+        plot()
 
 
 if __name__ == "__main__":

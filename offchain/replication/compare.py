@@ -7,7 +7,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from pathlib import Path
 from typing import IO, Any
@@ -22,13 +22,17 @@ from offchain.replication.profiles import Profile, make_environment
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What is trained, for how many steps, and in which arithmetic: None is stock torch."""
+    """What is trained, for how many steps, and in which arithmetic: None is stock torch.
+
+    With `timed`, the steps of an arithmetic are timed beside stock torch's.
+    """
 
     program: str = "gpt2"
     size: str = "tiny"
     steps: int = 20
     seed: int = 0
     arithmetic: str | None = None
+    timed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +46,8 @@ class Step:
         distance: the largest difference of two elements.
         all_elements: how many elements the state has.
         all_tensors: how many tensors.
+        trainer: the first process's report of the step.
+        auditor: the second one's.
     """
 
     step: int
@@ -50,6 +56,8 @@ class Step:
     distance: float
     all_elements: int
     all_tensors: int
+    trainer: Mapping[str, Any] = field(default_factory=dict)
+    auditor: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +128,7 @@ class Process:
                     str(self._state),
                     str(start) if start else None,
                     method,
+                    setting.timed,
                 )
             )
         )
@@ -218,7 +227,8 @@ def compare(setting: Setting, first: Profile, second: Profile) -> Iterator[Step]
             for process in processes:
                 process.begin()
             one, other = (process.finish() for process in processes)
-            yield compare_states(step, one, other)
+            reports = [process.report for process in processes]
+            yield replace(compare_states(step, one, other), trainer=reports[0], auditor=reports[1])
 
 
 def compare_states(step: int, one: Sequence[Array], other: Sequence[Array]) -> Step:

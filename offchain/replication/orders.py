@@ -37,6 +37,7 @@ class Order:
         start: the file of the state to start from, as another worker has written it; None for the
             recipe's own.
         method: how torch trains; None for its own way.
+        timed: whether stock torch's steps are timed beside those of an arithmetic.
     """
 
     program: str
@@ -47,6 +48,7 @@ class Order:
     state: str
     start: str | None
     method: Method | None = None
+    timed: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,7 @@ the auditor computes by its own, and takes the log's directions where the band a
 
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from copy import deepcopy
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -15,19 +14,18 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
-import torch
 
 from offchain.arithmetic.functions import DType, Function
 from offchain.arithmetic.logged import LOGGED
 from offchain.arithmetic.logged.band import LOGGED_WITHIN, REACH
 from offchain.commitments.tensors import Array
-from offchain.errors import UsageError, WrongLog
+from offchain.errors import WrongLog
 from offchain.execution.doubles import set_product
 from offchain.execution.executor import Executor
 from offchain.execution.logged.journals import Reading, Writing
 from offchain.programs.capture import capture
 from offchain.programs.graph import Kind, Node, Program
-from offchain.programs.recipe import Recipe, TrainingRecipe
+from offchain.programs.recipe import Recipe
 from offchain.programs.roots import ProgramTree
 from offchain.programs.rounding.entries import HEADER_BYTES, decode_log, encode_log
 from offchain.programs.rounding.meaning import is_loggable
@@ -35,8 +33,8 @@ from offchain.replication.compare import Process, Setting, running
 from offchain.replication.orders import Answer, Method, Order, choose_start
 from offchain.replication.profiles import PROFILES, Profile
 from offchain.replication.published.store import name_log
-from offchain.replication.published.training import Run
 from offchain.replication.sums import make_product, multiply_arrays
+from offchain.replication.timing import Ratios, average_seconds, make_stock
 
 METHOD = "proven"
 """The method's name in an order."""
@@ -65,7 +63,6 @@ def train(recipe: Recipe, order: Order) -> Iterator[Answer]:
     """Yield the start, and the state after each step.
 
     Raises:
-        UsageError: times are asked for of what does not train.
         WrongLog: the trainer's log is none of this step, or turns what the band does not cover.
     """
     assert order.method is not None
@@ -75,7 +72,7 @@ def train(recipe: Recipe, order: Order) -> Iterator[Answer]:
     names = [slot.name for slot in program.state]
     start = choose_start(order, dict(zip(names, captured.initial_state, strict=True)))
     yield Answer(start)
-    stock = _make_stock(recipe, start, order) if part.timed else {}
+    stock = make_stock(recipe, start, order) if part.timed else {}
     profile = PROFILES[order.profile]
     set_product(partial(multiply_arrays, make_product(profile)))
     executor, root = Executor(program, profile.threads), ProgramTree(program).header.root
@@ -112,16 +109,6 @@ def _write(step: int) -> Writing:
 
 def _read(path: Path, program: Program, root: bytes, step: int) -> Reading:
     return Reading(decode_log(path.read_bytes(), program, root, step))
-
-
-def _make_stock(recipe: Recipe, start: Mapping[str, Array], order: Order) -> dict[str, Run]:
-    """Return torch's own training, in two types, to be timed."""
-    if not isinstance(recipe, TrainingRecipe):
-        raise UsageError("only a training is timed; give a recipe that trains")
-    state = {name: torch.from_numpy(array.copy()) for name, array in start.items()}
-    types = {"seconds_binary64": torch.float64, "seconds_binary32": torch.float32}
-    copies = {name: replace(recipe, model=deepcopy(recipe.model)) for name in types}
-    return {name: Run(copies[name], state, dtype, order.seed) for name, dtype in types.items()}
 
 
 def _report(journal: Writing | Reading, program: Program) -> dict[str, Any]:
@@ -172,7 +159,7 @@ class LoggedStep:
 
 
 @dataclass(frozen=True, slots=True)
-class Counts:
+class Counts(Ratios):
     """What a trainer's and an auditor's steps come to.
 
     Attributes:
@@ -200,24 +187,6 @@ class Counts:
     steerable_share_of_loggable: float
     settled_share: float
     seconds: Mapping[str, float]
-
-    @property
-    def trainer_over_binary64(self) -> float | None:
-        """The trainer's time over that of torch's own steps in binary64, if they were timed."""
-        return self._divide("trainer", "trainer_binary64")
-
-    @property
-    def auditor_over_binary64(self) -> float | None:
-        """Likewise of the auditor."""
-        return self._divide("auditor", "auditor_binary64")
-
-    @property
-    def over_binary32(self) -> float | None:
-        """The trainer's time over that of torch's own steps in binary32, if they were timed."""
-        return self._divide("trainer", "trainer_binary32")
-
-    def _divide(self, one: str, other: str) -> float | None:
-        return self.seconds[one] / self.seconds[other] if other in self.seconds else None
 
 
 def replicate(
@@ -272,15 +241,5 @@ def summarize(steps: Sequence[LoggedStep]) -> Counts:
         first["steerable"] / first["rounded"],
         first["steerable"] / first["loggable"],
         sum(step.trainer["settled"] for step in steps) / (first["rounded"] * len(steps)),
-        _average_seconds(steps[1:] or steps),
+        average_seconds(steps),
     )
-
-
-def _average_seconds(steps: Sequence[LoggedStep]) -> dict[str, float]:
-    reports = {"trainer": [s.trainer for s in steps], "auditor": [s.auditor for s in steps]}
-    return {
-        name.replace("seconds", party, 1): sum(row[name] for row in rows) / len(rows)
-        for party, rows in reports.items()
-        for name in rows[0]
-        if name.startswith("seconds")
-    }

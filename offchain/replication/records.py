@@ -4,7 +4,7 @@ So N profiles train N times, not once for every pair, each alone and whenever it
 recorded already is not trained again.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
@@ -56,14 +56,18 @@ def record(
         ReplicationError: a process fails; what has been recorded before stays.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    found = {}
     for profile in profiles:
-        path = folder / f"{_name(setting)}-{profile.name}.npz"
+        path = _find_path(setting, profile.name, folder)
         if not path.exists():
             start = _keep_start(setting, profiles[0], folder)
             _write(path, _train(setting, profile, start, report))
-        found[profile.name] = _read(path)
-    return found
+    return find_records(setting, [profile.name for profile in profiles], folder)
+
+
+def find_records(setting: Setting, names: Iterable[str], folder: Path) -> dict[str, Record]:
+    """Return the records that there are of profiles of these names."""
+    paths = {name: _find_path(setting, name, folder) for name in names}
+    return {name: _read(path) for name, path in paths.items() if path.exists()}
 
 
 def compare_records(one: Record, other: Record) -> Summary:
@@ -73,6 +77,10 @@ def compare_records(one: Record, other: Record) -> Summary:
     last: Step = compare_states(steps - 1, one.last, other.last)
     first = int(differing[0]) if len(differing) else None
     return Summary(len(differing), first, last)
+
+
+def _find_path(setting: Setting, profile: str, folder: Path) -> Path:
+    return folder / f"{_name(setting)}-{profile}.npz"
 
 
 def _name(setting: Setting) -> str:

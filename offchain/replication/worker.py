@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from functools import partial
 from itertools import count
 from pathlib import Path
+from time import perf_counter
 
 import torch
 
@@ -28,6 +29,7 @@ from offchain.replication.methods import find_method
 from offchain.replication.orders import Answer, Order, Train, choose_start, decode
 from offchain.replication.profiles import PROFILES
 from offchain.replication.sums import make_product, multiply_arrays, summing
+from offchain.replication.timing import make_stock
 
 
 def main() -> None:
@@ -88,10 +90,14 @@ def _train_by_executor(recipe: Recipe, order: Order) -> Iterator[Answer]:
     names = [slot.name for slot in captured.program.state]
     start = choose_start(order, dict(zip(names, captured.initial_state, strict=True)))
     yield Answer(start)
+    stock = make_stock(recipe, start, order) if order.timed else {}
     state = list(start.values())
     for step in count():
+        seconds = {name: run.time(step) for name, run in stock.items()}
+        begin = perf_counter()
         executor.advance(state, captured.batch(step), step)
-        yield Answer(dict(zip(names, state, strict=True)))
+        seconds["seconds"] = perf_counter() - begin
+        yield Answer(dict(zip(names, state, strict=True)), seconds)
 
 
 if __name__ == "__main__":

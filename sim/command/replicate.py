@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.table import Table
 
-from offchain.replication.profiles import PROFILES
+from offchain.errors import UsageError
+from offchain.replication.profiles import PROFILES, find_profile, list_offered
 from sim.command import options
 
 if TYPE_CHECKING:
     from offchain.replication.compare import Summary
+    from offchain.replication.outcome import Outcome
 
 
 def _describe_profiles() -> str:
@@ -26,8 +28,19 @@ def _describe_profiles() -> str:
     "--steps", type=click.IntRange(1), default=20, show_default=True, help="Steps to train."
 )
 @click.option("--trainer", default="native", show_default=True, help="The trainer's profile.")
-@click.option("--auditor", default="old", show_default=True, help="The auditor's profile.")
-@options.arithmetic
+@click.option("--auditor", help="The auditor's profile; by default one unlike the trainer's.")
+@click.option(
+    "--arithmetic",
+    default="ordered",
+    show_default=True,
+    help="ordered, exact, or logged (roundings in doubt are logged, and the auditor follows).",
+)
+@click.option(
+    "--method",
+    default="proven",
+    show_default=True,
+    help="How `logged` logs: proven (a bound of the error decides) or published.",
+)
 @options.seed
 @options.as_json
 def replicate(
@@ -35,76 +48,110 @@ def replicate(
     size: str,
     steps: int,
     trainer: str,
-    auditor: str,
+    auditor: str | None,
     arithmetic: str,
+    method: str,
     seed: int,
     as_json: bool,  # noqa: FBT001 - click passes it
 ) -> None:
     """Train under two profiles, first with stock torch and then in an arithmetic.
 
     Every profile is a process whose settings make this machine compute like another one. After each
-    step the two states are compared, element by element.
+    step the two states are compared, element by element. Ratios are of seconds: a step of the
+    trainer, or of the auditor, over one of stock torch in binary64 or in binary32.
     """
     from offchain.arithmetic.table import find_arithmetic  # noqa: PLC0415 - only when it runs
     from offchain.replication.compare import Setting, compare, summarize  # noqa: PLC0415 - imports torch
-    from offchain.replication.profiles import find_profile  # noqa: PLC0415 - likewise
+    from offchain.replication.outcome import METHODS, replicate  # noqa: PLC0415 - likewise
 
-    profiles = find_profile(trainer), find_profile(auditor)
+    first = find_profile(trainer)
+    second = find_profile(auditor or _choose_other(trainer))
     find_arithmetic(arithmetic)
-    found: dict[str, Any] = {}
+    if method not in METHODS:
+        raise UsageError.unknown("method", method, METHODS)
+    setting = Setting(program, size, steps, seed)
     with options.progress(quiet=as_json) as report:
-        for name, chosen in (("without", None), ("with", arithmetic)):
-            setting = Setting(program, size, steps, seed, chosen)
-            done = []
-            for step in compare(setting, *profiles):
-                done.append(step)
-                report(f"{name} {arithmetic}", len(done), steps)
-            found[name] = _make_object(summarize(done))
-    result = {
+        done = []
+        for step in compare(setting, first, second):
+            done.append(step)
+            report("without", len(done), steps)
+        stock = summarize(done)
+        chosen = Setting(program, size, steps, seed, arithmetic)
+        outcome = replicate(
+            chosen, first, second, method, lambda count: report(f"with {arithmetic}", count, steps)
+        )
+    asked = {
         "program": program,
         "size": size,
-        "steps": steps,
         "seed": seed,
-        "trainer": trainer,
-        "auditor": auditor,
+        "trainer": first.name,
+        "auditor": second.name,
         "arithmetic": arithmetic,
-        "differing_steps_without": found["without"]["differing_steps"],
-        "differing_steps_with": found["with"]["differing_steps"],
-        **found,
+        "method": method if arithmetic == "logged" else None,
     }
+    result = asked | _make_object(stock, outcome)
     if as_json:
         click.echo(json.dumps(result, indent=2))
     else:
         _show(result)
 
 
-def _make_object(summary: "Summary") -> dict[str, Any]:
-    """Return the counts of a comparison: of the steps in all, of the rest after the last one."""
-    last = summary.last
+def _choose_other(trainer: str) -> str:
+    """Return a profile that differs from the trainer's most, of those that there are."""
+    offered = [row.name for row in list_offered()]
+    preferred = ("old", "split", "native")
+    return next(name for name in preferred if name in offered and name != trainer)
+
+
+def _make_object(stock: "Summary", outcome: "Outcome") -> dict[str, Any]:
+    """Return the counts of both; of the state without an arithmetic those after the last step."""
+    last = stock.last
     return {
-        "differing_steps": summary.differing_steps,
-        "first_differing_step": summary.first_differing_step,
-        "differing_tensors": last.tensors,
-        "tensors": last.all_tensors,
-        "differing_elements": last.elements,
-        "elements": last.all_elements,
-        "largest_difference": last.distance,
+        "steps": outcome.steps,
+        "differing_steps_without": stock.differing_steps,
+        "differing_steps_with": outcome.differing_steps,
+        "corrections": outcome.corrections,
+        "log_bytes_per_step": outcome.log_bytes_per_step,
+        "steerable_share": outcome.steerable_share,
+        "trainer_over_binary64": outcome.trainer_over_binary64,
+        "auditor_over_binary64": outcome.auditor_over_binary64,
+        "over_binary32": outcome.over_binary32,
+        "first_differing_step_without": stock.first_differing_step,
+        "first_differing_step_with": outcome.first_differing_step,
+        "without": {
+            "differing_tensors": last.tensors,
+            "tensors": last.all_tensors,
+            "differing_elements": last.elements,
+            "elements": last.all_elements,
+            "largest_difference": last.distance,
+        },
     }
 
 
 def _show(result: dict[str, Any]) -> None:
     """Print the comparison for people."""
-    console, rows = options.make_console(), (result["without"], result["with"])
     table = Table(
         "",
-        "stock torch",
-        result["arithmetic"],
+        "",
         title=f"{result['trainer']} beside {result['auditor']}, {result['steps']} steps",
+        show_header=False,
     )
-    pairs = (("differing_tensors", "tensors"), ("differing_elements", "elements"))
-    table.add_row("steps that differ", *(f"{row['differing_steps']:,}" for row in rows))
-    for differing, whole in pairs:
-        shown = (f"{row[differing]:,} of {row[whole]:,}" for row in rows)
-        table.add_row(f"{whole} that differ after the last", *shown)
-    table.add_row("largest difference", *(f"{row['largest_difference']:.3g}" for row in rows))
-    console.print(table)
+    last = result["without"]
+    name = " ".join(filter(None, (result["arithmetic"], result["method"])))
+    table.add_row("steps that differ with stock torch", f"{result['differing_steps_without']:,}")
+    for whole in ("tensors", "elements"):
+        shown = f"{last[f'differing_{whole}']:,} of {last[whole]:,}"
+        table.add_row(f"{whole} that differ after the last", shown)
+    table.add_row("largest difference", f"{last['largest_difference']:.3g}")
+    table.add_section()
+    table.add_row(f"steps that differ with {name}", f"{result['differing_steps_with']:,}")
+    table.add_row("corrections by the auditor", f"{result['corrections']:,}")
+    table.add_row("bytes of a step's log", f"{result['log_bytes_per_step']:,.0f}")
+    table.add_row("share of roundings that can be steered", f"{result['steerable_share']:.2g}")
+    for key, label in (
+        ("trainer_over_binary64", "trainer over stock binary64"),
+        ("auditor_over_binary64", "auditor over stock binary64"),
+        ("over_binary32", "trainer over stock binary32"),
+    ):
+        table.add_row(label, "unknown" if result[key] is None else f"{result[key]:.2f}")
+    options.make_console().print(table)

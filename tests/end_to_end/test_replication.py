@@ -3,13 +3,18 @@
 import json
 import subprocess
 import sys
+from dataclasses import replace
+from pathlib import Path
 
+import numpy as np
 import pytest
 
 from offchain.errors import ReplicationError, UsageError
-from offchain.replication import profiles
-from offchain.replication.compare import Setting, compare
+from offchain.replication import profiles, records
+from offchain.replication.compare import Setting, compare, summarize
+from offchain.replication.outcome import METHODS, replicate
 from offchain.replication.profiles import PROFILES, find_profile, make_environment
+from offchain.replication.records import Record, compare_records, record
 
 STEPS = 3
 
@@ -45,9 +50,64 @@ def test_the_command_says_what_differs() -> None:
         [sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=True
     )
     result = json.loads(done.stdout)
-    assert result["differing_steps_without"] == result["without"]["differing_steps"] > 0
-    assert result["differing_steps_with"] == result["with"]["differing_elements"] == 0
-    assert result["with"]["elements"] > 0
+    assert result["steps"] == result["differing_steps_without"] == 2
+    assert result["without"]["elements"] > result["without"]["differing_elements"] > 0
+    nothing = ("differing_steps_with", "corrections", "log_bytes_per_step", "steerable_share")
+    assert [result[name] for name in nothing] == [0] * 4
+    ratios = ("trainer_over_binary64", "auditor_over_binary64", "over_binary32")
+    assert all(result[name] > 0 for name in ratios)
+    assert result["trainer"] != result["auditor"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", METHODS)
+def test_each_method_fills_in_the_same_counts(method: str) -> None:
+    """Whichever way roundings are logged, the outcome counts steps, bytes and times."""
+    setting, reports = Setting("mlp", steps=2, arithmetic="logged"), []
+    found = replicate(setting, PROFILES["native"], PROFILES["split"], method, reports.append)
+    assert (found.steps, reports) == (2, [1, 2])
+    assert found.log_bytes_per_step >= 0
+    assert 0 <= found.steerable_share <= 1
+    assert found.trainer_over_binary64 is not None
+
+
+def test_an_unknown_method_is_suggested() -> None:
+    """A method that does not exist is refused before anything runs."""
+    with pytest.raises(UsageError, match="did you mean 'proven'"):
+        replicate(Setting(), PROFILES["native"], PROFILES["old"], "prove", print)
+
+
+def make_record(*digests: tuple[int, int]) -> Record:
+    """Return a record with these digests of two tensors after each step."""
+    last = [np.array(digests[-1], np.float32), np.zeros(1, np.float32)]
+    return Record(np.array(digests, np.uint64), np.zeros(len(digests), np.float32), last)
+
+
+def test_records_count_the_steps_that_differ() -> None:
+    """A step differs if one of its tensors does; the first is named, and the last is measured."""
+    one = make_record((1, 1), (2, 2), (3, 3))
+    found = compare_records(one, make_record((1, 1), (2, 9), (4, 3)))
+    assert (found.differing_steps, found.first_differing_step) == (2, 1)
+    assert (found.last.step, found.last.elements, found.last.distance) == (2, 1, 1.0)
+    same = compare_records(one, one)
+    assert (same.differing_steps, same.first_differing_step, same.last.elements) == (0, None, 0)
+
+
+@pytest.mark.slow
+def test_what_is_recorded_is_not_trained_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Records compare as processes side by side do, and a second call only reads them."""
+    pair, setting = (PROFILES["native"], PROFILES["split"]), Setting("mlp", steps=3)
+    found = record(setting, pair, tmp_path, lambda *_: None)
+    assert compare_records(*found.values()) == summarize(
+        [replace(step, trainer={}, auditor={}) for step in compare(setting, *pair)]
+    )
+    monkeypatch.setattr(records, "running", None)
+    again = record(setting, pair, tmp_path, lambda *_: None)
+    assert [x.digests.tolist() for x in again.values()] == [
+        x.digests.tolist() for x in found.values()
+    ]
 
 
 def test_profiles_are_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:

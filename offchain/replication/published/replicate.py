@@ -15,6 +15,7 @@ from offchain.replication.profiles import Profile
 from offchain.replication.published.store import name_log
 from offchain.replication.published.thresholds import PIVOT, Thresholds
 from offchain.replication.published.training import METHOD, Part
+from offchain.replication.timing import Ratios, average_seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +69,7 @@ class LoggedStep:
 
 
 @dataclass(frozen=True, slots=True)
-class Counts:
+class Counts(Ratios):
     """What a trainer's and an auditor's steps come to.
 
     Attributes:
@@ -97,24 +98,6 @@ class Counts:
     compressed_bytes_per_step: float
     steerable_share: float
     seconds: Mapping[str, float]
-
-    @property
-    def trainer_over_binary64(self) -> float | None:
-        """The trainer's time over that of the same steps in binary64, if they were timed."""
-        return self._divide("trainer", "trainer_binary64")
-
-    @property
-    def auditor_over_binary64(self) -> float | None:
-        """Likewise of the auditor."""
-        return self._divide("auditor", "auditor_binary64")
-
-    @property
-    def over_binary32(self) -> float | None:
-        """The trainer's time over that of the same steps in binary32, if they were timed."""
-        return self._divide("trainer", "trainer_binary32")
-
-    def _divide(self, one: str, other: str) -> float | None:
-        return self.seconds[one] / self.seconds[other] if other in self.seconds else None
 
 
 def replicate(
@@ -182,20 +165,9 @@ def summarize(steps: Sequence[LoggedStep]) -> Counts:
         sum(step.log_bytes for step in steps) / len(steps),
         sum(step.compressed_bytes for step in steps) / len(steps),
         logged / rounded,
-        _average_seconds(steps[1:] or steps),
+        average_seconds(steps),
     )
 
 
 def _sum_streams(report: Mapping[str, Any], name: str) -> int:
     return int(report[f"{name}_forward"] + report[f"{name}_backward"])
-
-
-def _average_seconds(steps: Sequence[LoggedStep]) -> dict[str, float]:
-    """Return the mean seconds of everything that was timed."""
-    reports = {"trainer": [s.trainer for s in steps], "auditor": [s.auditor for s in steps]}
-    return {
-        name.replace("seconds", party, 1): sum(row[name] for row in rows) / len(rows)
-        for party, rows in reports.items()
-        for name in rows[0]
-        if name.startswith("seconds")
-    }
