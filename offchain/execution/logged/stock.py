@@ -7,7 +7,7 @@ to spare, which is more than all higher orders.
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -31,8 +31,8 @@ WIDEN = 1 + 2.0**-10
 _FRACTION_BITS, _EXPONENTS = 52, 0x7FF
 _FRACTION = (1 << _FRACTION_BITS) - 1
 _FEW_TERMS = 8
-_BLOCK_ELEMENTS = 1 << 17
-"""Elements of a product in a block, whose partial sums stay in a core's cache."""
+_TILE_ELEMENTS, _TILE_COLUMNS = 1 << 17, 256
+"""Elements and columns of a product's parts, whose partial sums stay in a core's cache."""
 
 
 def add_up(terms: Doubles) -> Doubles:
@@ -85,16 +85,23 @@ def multiply(reach: float, a: Floats, b: Floats, init: Floats, out: Floats) -> N
         out: (B, M, N) float32, any strides.
     """
     steps = a.shape[2]
-    height = max(1, _BLOCK_ELEMENTS // max(1, out.shape[2]))
     scale = reach * (depth(steps + 1) + 2) * UNIT * WIDEN * (1 + 2 * steps * UNIT)
     for left, right, start, result in zip(a, b, init, out, strict=True):
-        factor = right.astype(np.float64)
-        columns = np.sqrt(np.einsum("kn,kn->n", factor, factor))
-        for first in range(0, len(left), height):
-            part = slice(first, first + height)
-            rows = left[part].astype(np.float64)
-            heights = np.sqrt(np.einsum("mk,mk->m", rows, rows)) * scale
-            round_products(_multiply(rows, factor), heights, columns, start[part], result[part])
+        rows, columns = left.astype(np.float64), right.astype(np.float64)
+        heights = np.sqrt(np.einsum("mk,mk->m", rows, rows)) * scale
+        widths = np.sqrt(np.einsum("kn,kn->n", columns, columns))
+        for m, n in _iterate_tiles(*result.shape):
+            total = _multiply(rows[m], columns[:, n])
+            round_products(total, heights[m], widths[n], start[m, n], result[m, n])
+
+
+def _iterate_tiles(rows: int, columns: int) -> Iterator[tuple[slice, slice]]:
+    """Yield the parts of a product that are made at once."""
+    width = max(_TILE_COLUMNS, _TILE_ELEMENTS // max(1, rows))
+    height = max(1, _TILE_ELEMENTS // min(width, max(1, columns)))
+    for n in range(0, columns, width):
+        for m in range(0, rows, height):
+            yield slice(m, m + height), slice(n, n + width)
 
 
 def _multiply(a: Doubles, b: Doubles) -> Doubles:
