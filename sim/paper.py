@@ -8,19 +8,19 @@ from what the events show and the mover's own trees.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 
-import numpy as np
-
 from contracts.model.types import Address
-from offchain.arithmetic import float32
+from offchain.arithmetic.base import Arithmetic, Fold
 from offchain.arithmetic.functions import DType, Function
+from offchain.arithmetic.ordered import ORDERED
 from offchain.commitments.tags import Tag
 from offchain.commitments.tensors import Array, compute_state_root
 from offchain.commitments.tree import Digest, Tree
 from offchain.disputes.game import Game, Player, Stakes
 from offchain.disputes.referee import Referee
+from offchain.execution.partials import pack_partials
 from offchain.programs.graph import Kind, Node, Operand, Origin, Program, Row, Slot, immediate
 from offchain.providers.behaviour import Behaviour
 from offchain.providers.run import Run
@@ -101,16 +101,26 @@ class PaperTask(Task):
     @cached_property
     def partials(self) -> tuple[int, ...]:
         """The accumulators of every element of y, the initial one first."""
-        bits = [0]
+        fold = self._fold
+        partials = [fold.begin(0)]
         for _ in range(self.size.terms):
-            bits.append(float32.fma(X_BITS, W_BITS, bits[-1]))
-        return tuple(bits)
+            partials.append(fold.advance(partials[-1], (X_BITS, W_BITS)))
+        return tuple(partials)
+
+    @cached_property
+    def product(self) -> int:
+        """The bits of every element of y."""
+        return self._fold.finish(self.partials[-1])
+
+    @property
+    def _fold(self) -> Fold:
+        return self.program.arithmetic.find_fold(Function.FMA, F32)
 
 
-def make_task(size: Size) -> PaperTask:
-    """Return the job of a size."""
+def make_task(size: Size, arithmetic: Arithmetic = ORDERED) -> PaperTask:
+    """Return the job of a size, in an arithmetic."""
     return PaperTask(
-        program=_make_program(size),
+        program=replace(_make_program(size), arithmetic=arithmetic),
         initial_state=(),
         batch=lambda _: (),
         steps=size.checkpoints * size.checkpoint_every,
@@ -170,7 +180,7 @@ class PaperRun(Run):
     @cached_property
     def _products(self) -> tuple[EvenTensor, EvenTensor]:
         """The true y, and this provider's once it lies."""
-        size, lie, last = self._paper.size, self._lie, self._paper.partials[-1]
+        size, lie, last = self._paper.size, self._lie, self._paper.product
         shape = (size.rows, size.columns)
         altered = {0: last, lie.element: last ^ lie.mask}
         return EvenTensor(F32, shape, {0: last}), EvenTensor(F32, shape, altered)
@@ -242,10 +252,11 @@ class PaperRun(Run):
 
     def partials(self, step: int, operator: int, element: int) -> Array:
         """Return the claimed accumulators of one element of a product, the initial one first."""
-        bits, lie = np.array(self._paper.partials, np.uint32), self._lie
+        partials, lie = list(self._paper.partials), self._lie
         if element >= lie.element and self._get_output(step, operator) is self._products[1]:
-            bits[lie.term + 1 :] ^= np.uint32(lie.mask)
-        return bits.view(np.float32)
+            partials[lie.term + 1 :] = (bits ^ lie.mask for bits in partials[lie.term + 1 :])
+        size = self._paper.program.arithmetic.accumulator_bytes
+        return pack_partials(partials, size or F32.width)
 
 
 def seat(
@@ -259,12 +270,12 @@ def seat(
 
     Args:
         referee: where it is played.
-        size: how long the job is.
+        size: how long the job is; its program is in the referee's arithmetic.
         accounts: the client's, the honest provider's, and then the liars'.
         lies: one for each liar.
         stakes: money and clocks.
     """
-    task = make_task(size)
+    task = make_task(size, referee.arithmetic)
     client, honest, *others = accounts
     players = [Player("honest-1", honest, PaperRun(task))]
     for number, (account, lie) in enumerate(zip(others, lies, strict=True), 1):

@@ -5,18 +5,18 @@ all others are claimed to be 0: nobody disputes them, so that nobody ever comput
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import cast
 
-import numpy as np
-
+from offchain.arithmetic.base import Arithmetic
 from offchain.arithmetic.functions import DType, Function
+from offchain.arithmetic.ordered import ORDERED
 from offchain.commitments.tags import Tag
-from offchain.commitments.tensors import NUMPY_TYPES, Array, compute_state_root
+from offchain.commitments.tensors import Array, compute_state_root
 from offchain.commitments.tree import Digest, Tree
+from offchain.execution.partials import pack_partials
 from offchain.programs.graph import Kind, Node, Operand, Origin, Program, Row, Slot
-from offchain.programs.semantics import compute_element, compute_partials
+from offchain.programs.semantics import compute_element, compute_partials, finish
 from offchain.providers.behaviour import Behaviour
 from offchain.providers.run import Run
 from offchain.providers.task import Task
@@ -80,7 +80,7 @@ class OperatorTask(Task):
 
     @cached_property
     def partials(self) -> tuple[int, ...]:
-        """The true accumulators of the element, or of an operator that does not fold its value."""
+        """The true accumulators of the element, if the operator folds, and its value."""
         subject, arithmetic = self.subject, self.program.arithmetic
 
         def fetch(place: int, operand: Operand, index: int) -> int:
@@ -90,13 +90,15 @@ class OperatorTask(Task):
         if not subject.node.elements:
             return ()
         if subject.node.kind.folds:
-            return tuple(compute_partials(arithmetic, subject.node, subject.element, 0, fetch))
+            partials = compute_partials(arithmetic, subject.node, subject.element, 0, fetch)
+            return (*partials, finish(arithmetic, subject.node, partials[-1]))
         return (compute_element(arithmetic, subject.node, subject.element, 0, fetch),)
 
 
-def make_task(subject: Subject) -> OperatorTask:
+def make_task(subject: Subject, arithmetic: Arithmetic = ORDERED) -> OperatorTask:
     """Return the job of a subject: one step of OPERATORS operators."""
-    return OperatorTask(_make_program(subject), (), lambda _: (), 1, 1, subject)
+    program = replace(_make_program(subject), arithmetic=arithmetic)
+    return OperatorTask(program, (), lambda _: (), 1, 1, subject)
 
 
 def make_output(node: Node, values: dict[int, int]) -> EvenTensor:
@@ -204,8 +206,7 @@ class OperatorRun(Run):
     def partials(self, step: int, operator: int, element: int) -> Array:
         """Return the claimed accumulators of the element in dispute, the initial one first."""
         del step, operator, element
-        subject = self._job.subject
-        dtype = NUMPY_TYPES[subject.node.dtype]
-        bits = np.array(self._job.partials, f"<u{dtype.itemsize}")
-        bits[subject.term + 1 :] ^= bits.dtype.type(self._mask)
-        return cast("Array", bits.view(dtype))
+        subject, (*partials, _) = self._job.subject, self._job.partials
+        lies = (bits ^ self._mask for bits in partials[subject.term + 1 :])
+        size = self._job.program.arithmetic.accumulator_bytes or subject.node.dtype.width
+        return pack_partials([*partials[: subject.term + 1], *lies], size)

@@ -8,6 +8,8 @@ from typing import Any
 
 from contracts.model.types import Address
 from contracts.reasons import LeafMode, Outcome
+from offchain.arithmetic.base import Arithmetic
+from offchain.arithmetic.table import find_arithmetic
 from offchain.chain import Chain, Contract
 from offchain.chain.tester import Tester
 from offchain.disputes.chain_referee import ChainReferee
@@ -37,7 +39,7 @@ class Measured:
 
 
 class Stage:
-    """A chain in memory with a referee for each arity, as new before every scenario.
+    """A chain in memory with a referee for each arity and arithmetic, as new before every scenario.
 
     The gas of a call depends on what has happened on the chain before; all scenarios start alike.
 
@@ -48,24 +50,29 @@ class Stage:
     def __init__(self, node: Tester | None = None) -> None:
         self._chain = Chain(node or Tester(ACCOUNTS), None)
         self._empty = self._chain.snapshot()
-        self._referees: dict[int, tuple[Contract, tuple[Deployment, ...], Any]] = {}
+        self._referees: dict[tuple[int, str], tuple[Contract, tuple[Deployment, ...], Any]] = {}
 
     def measure(self, scenario: Scenario) -> Measured:
         """Play a scenario from its beginning to its end."""
         with agreeing(scenario.arity_log2):
-            contract, deployments, mark = self._get_referee(scenario.arity_log2)
+            arithmetic = find_arithmetic(scenario.arithmetic)
+            contract, deployments, mark = self._get_referee(scenario.arity_log2, arithmetic)
             self._chain.revert(mark)
-            referee = ChainReferee(self._chain, contract, self._chain.block_number())
+            block = self._chain.block_number()
+            referee = ChainReferee(self._chain, contract, block, arithmetic)
             with tempfile.TemporaryDirectory(prefix="moot-") as folder:
                 game = seat(scenario, referee, Path(folder))
                 return Measured(scenario, deployments, tuple(_play(scenario, game)))
 
-    def _get_referee(self, arity_log2: int) -> tuple[Contract, tuple[Deployment, ...], Any]:
-        if arity_log2 not in self._referees:
+    def _get_referee(
+        self, arity_log2: int, arithmetic: Arithmetic
+    ) -> tuple[Contract, tuple[Deployment, ...], Any]:
+        form = (arity_log2, arithmetic.name)
+        if form not in self._referees:
             self._chain.revert(self._empty)
-            deployed = deploy(self._chain, arity_log2)
-            self._referees[arity_log2] = (*deployed, self._chain.snapshot())
-        return self._referees[arity_log2]
+            deployed = deploy(self._chain, arity_log2, arithmetic)
+            self._referees[form] = (*deployed, self._chain.snapshot())
+        return self._referees[form]
 
 
 def _play(scenario: Scenario, game: Game) -> Iterator[Played]:
@@ -107,16 +114,17 @@ def seat(scenario: Scenario, referee: ChainReferee, folder: Path) -> Game:
 
 def _make_runs(scenario: Scenario, folder: Path) -> tuple[Task, Run, list[Run]]:
     """Return the job, the true run of it and those of the liars."""
+    arithmetic = find_arithmetic(scenario.arithmetic)
     if scenario.program:
-        setting = replace(SETTING, program=scenario.program)
+        setting = replace(SETTING, program=scenario.program, arithmetic=scenario.arithmetic)
         real = make_task(setting)
         runs = make_runs(setting, real, folder, lambda *_: None)
         return real, runs.pop("honest-1"), list(runs.values())
     if scenario.subject is not None:
-        job = make_operator_task(scenario.subject)
+        job = make_operator_task(scenario.subject, arithmetic)
         return job, OperatorRun(job, is_honest=True), [OperatorRun(job, is_honest=False)]
     assert scenario.size is not None, "a scenario is of a program, an operator, or in paper"
-    task = make_paper_task(scenario.size)
+    task = make_paper_task(scenario.size, arithmetic)
     return task, PaperRun(task), [PaperRun(task, lie) for lie in scenario.lies]
 
 

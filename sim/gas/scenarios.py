@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from offchain.arithmetic.exact import EXACT
+from offchain.arithmetic.ordered import ORDERED
 from offchain.commitments.tree import MAX_ARITY_LOG2
 from sim.gas.operators import Subject
 from sim.gas.subjects import EMPTY, FUNCTIONS, KINDS
@@ -24,6 +26,7 @@ class Scenario:
         is_late: whether the last of them joins after the first match has begun.
         is_ruled: whether the bounded verifier decides.
         arity_log2: how many levels of a tree a move opens, at most.
+        arithmetic: of the job's program, by name.
     """
 
     name: str
@@ -36,6 +39,7 @@ class Scenario:
     is_late: bool = False
     is_ruled: bool = False
     arity_log2: int = MAX_ARITY_LOG2
+    arithmetic: str = ORDERED.name
 
     @property
     def halvings(self) -> int | None:
@@ -128,6 +132,8 @@ LEAVES = tuple(
     for name, subject in FUNCTIONS.items()
 )
 
+_SUMS = frozenset({"leaf-contract", "leaf-reduce", "leaf-scatter", "leaf-map"})
+
 _LIE = place_lie(SMALL)
 ENDINGS = (
     Scenario("ending-agreement", "two members claim the same", SMALL, honest=2),
@@ -169,6 +175,17 @@ ARITIES = tuple(
 )
 """The reference dispute on referees whose moves open fewer levels of a tree."""
 
+WIDE = tuple(
+    replace(
+        scenario,
+        name=f"{scenario.name}-exact",
+        about=f"{scenario.about}, in `exact`",
+        arithmetic=EXACT.name,
+    )
+    for scenario in (REFERENCE, SPACES[-1], *(s for s in LEAVES if s.name in _SUMS))
+)
+"""Scenarios whose sums are exact, and rounded once."""
+
 PROGRAMS = tuple(
     Scenario(f"program-{name}", f"training the {name}, as small as it comes", program=name)
     for name in ("mlp", "cnn", "gpt2")
@@ -177,5 +194,8 @@ PROGRAMS = tuple(
 
 SCENARIOS: Mapping[str, Scenario] = {
     scenario.name: scenario
-    for scenario in (REFERENCE, *SPACES, *LEAVES, *ENDINGS, *MEMBERS, *PROGRAMS, *ARITIES)
+    for scenario in (
+        *(REFERENCE, *SPACES, *LEAVES, *ENDINGS, *MEMBERS),
+        *(*WIDE, *PROGRAMS, *ARITIES),
+    )
 }

@@ -10,6 +10,8 @@ from typing import Any
 
 from contracts.compiler import SOURCE_DIR, Artifact, read_sources
 from contracts.deployment import deploy_referee
+from offchain.arithmetic.base import Arithmetic
+from offchain.arithmetic.ordered import ORDERED
 from offchain.chain import Address, Chain, Contract
 from offchain.commitments import tree
 from offchain.errors import CompileError
@@ -28,11 +30,13 @@ class Deployment:
     runtime_size: int
 
 
-def deploy(chain: Chain, arity_log2: int) -> tuple[Contract, tuple[Deployment, ...]]:
+def deploy(
+    chain: Chain, arity_log2: int, arithmetic: Arithmetic = ORDERED
+) -> tuple[Contract, tuple[Deployment, ...]]:
     """Deploy a referee whose moves open at most so many levels, and the contracts that it calls."""
     deployer = _Deployer(chain)
     with _open_sources(arity_log2) as folder:
-        referee = deploy_referee(deployer, chain.accounts[0], source_dir=folder)
+        referee = deploy_referee(deployer, chain.accounts[0], arithmetic, folder)
     return referee, tuple(deployer.deployments)
 
 
