@@ -26,7 +26,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import fields
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from multiprocessing import get_context
 from typing import Any
 
@@ -38,6 +38,9 @@ from contracts.model.referee import call
 from contracts.model.types import NOBODY, Event, Message, Store
 from contracts.model.watch import Watcher
 from contracts.reasons import Reason, Revert
+from offchain.arithmetic.base import Arithmetic
+from offchain.arithmetic.ordered import ORDERED
+from offchain.arithmetic.table import find_arithmetic
 from offchain.commitments import keccak
 from tests.machine import BALANCE_WEI
 from tests.projection import compare_words
@@ -62,7 +65,7 @@ def remember() -> None:
 
 def _watch(number: int, store: Store, send: Send) -> Send:
     """Return a way to send calls after each of which all invariants are checked."""
-    _, _, seats = seat_members(number)
+    _, _, seats = seat_members(number, store.arithmetic)
     honest = frozenset(member for member, seat in seats.items() if seat.is_honest)
     watcher = Watcher({0: honest})
 
@@ -75,13 +78,13 @@ def _watch(number: int, store: Store, send: Send) -> Send:
     return watched
 
 
-def play_model(numbers: Sequence[int]) -> Tally:
+def play_model(numbers: Sequence[int], arithmetic: Arithmetic = ORDERED) -> Tally:
     """Play jobs on the model."""
     remember()
     tally = Tally()
     gc.disable()  # next to nothing is in a cycle, and the caches are long to look through
     for number in numbers:
-        store = Store(1, NOBODY)
+        store = Store(1, NOBODY, arithmetic=arithmetic)
 
         def send(
             name: str, message: Message, args: tuple[Any, ...], store: Store = store
@@ -114,20 +117,20 @@ def _call_both(
 
 
 @cache
-def _get_contract() -> Contract:
-    return Contract(ACCOUNTS)
+def _get_contract(arithmetic: Arithmetic) -> Contract:
+    return Contract(ACCOUNTS, arithmetic)
 
 
-def play_evm(numbers: Sequence[int]) -> Tally:
+def play_evm(numbers: Sequence[int], arithmetic: Arithmetic = ORDERED) -> Tally:
     """Play jobs on the model and the bytecode, of which each call must answer the same.
 
     In the end every word that is remembered of the job is compared, and all balances.
     """
     remember()
-    tally, contract = Tally(), _get_contract()
+    tally, contract = Tally(), _get_contract(arithmetic)
     for number in numbers:
         mark = contract.machine.snapshot()
-        store = Store(contract.machine.chain_id, contract.address)
+        store = Store(contract.machine.chain_id, contract.address, arithmetic=arithmetic)
         balances = dict.fromkeys((*ACCOUNTS, NOBODY), BALANCE_WEI)
 
         def send(
@@ -193,14 +196,17 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--evm", type=int, default=0, help="jobs on model and bytecode")
     parser.add_argument("--first", type=int, default=0, help="number of the first job")
     parser.add_argument("--processes", type=int, default=os.cpu_count())
+    parser.add_argument("--arithmetic", choices=["ordered", "exact"], default="ordered")
     options = parser.parse_args(arguments)
+    arithmetic = find_arithmetic(options.arithmetic)
     is_sound = True
     with ProcessPoolExecutor(options.processes, mp_context=get_context("spawn")) as pool:
         asked = (("model", play_model, options.model), ("bytecode", play_evm, options.evm))
         for name, play, jobs in asked:
             if jobs:
                 begun = time.monotonic()
-                tally = run(name, play, (options.first, jobs), pool)
+                playing = partial(play, arithmetic=arithmetic)
+                tally = run(name, playing, (options.first, jobs), pool)
                 line = describe(name, options.first, tally, time.monotonic() - begun)
                 sys.stdout.write(line + "\n")
                 is_sound &= not tally.wrong and tally.locked_wei == 0

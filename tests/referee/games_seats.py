@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from random import Random
 
 from contracts.model.types import MIN_BOND_WEI, Address
+from offchain.arithmetic.base import Arithmetic
+from offchain.arithmetic.ordered import ORDERED
 from offchain.disputes.game import Stakes
 from tests.referee.games_stories import HONEST, LIES, SHAPES, Story, make_deck
 
@@ -97,14 +99,14 @@ class Tally:
             setattr(self, name, getattr(self, name) + getattr(other, name))
 
 
-def draw_seats(rng: Random, deck: dict[str, tuple[Story, ...]], shape: str) -> list[Seat]:
+def draw_seats(rng: Random, deck: dict[str, tuple[Story, ...]], truth: Story) -> list[Seat]:
     """Return the members of a job: one to four liars, and nearly always somebody honest."""
     stories = [rng.choice(deck[kind]) for kind in rng.choices(list(LIES), k=rng.randint(1, 4))]
     seats = [Seat(story) for story in stories]
     if len(seats) < len(MEMBERS) - 1 and rng.random() < 0.1:
         seats.append(Seat(stories[0]))
     if rng.random() < 0.8:
-        seats.append(Seat(Story(HONEST, shape)))
+        seats.append(Seat(truth))
     if rng.random() < 0.2:
         rng.choice(seats).patience = rng.randrange(6)
     if rng.random() < 0.1:
@@ -117,9 +119,12 @@ def draw_seats(rng: Random, deck: dict[str, tuple[Story, ...]], shape: str) -> l
     return seats[: len(MEMBERS)]
 
 
-def seat_members(number: int) -> tuple[Random, str, dict[Address, Seat]]:
+def seat_members(
+    number: int, arithmetic: Arithmetic = ORDERED
+) -> tuple[Random, str, dict[Address, Seat]]:
     """Return what is drawn for a job: its chance, its shape and its members."""
     rng = Random(number)
     shape = rng.choice(list(SHAPES))
-    seats = draw_seats(rng, make_deck(number // DECK_JOBS, shape), shape)
+    deck = make_deck(number // DECK_JOBS, shape, arithmetic)
+    seats = draw_seats(rng, deck, Story(HONEST, shape, arithmetic=arithmetic))
     return rng, shape, dict(zip(MEMBERS, seats, strict=False))

@@ -6,15 +6,16 @@ so that a run over many games tells tens of thousands of different ones.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cache, lru_cache
 from random import Random
-
-import numpy as np
 
 from contracts.model.types import NOBODY, Address, Terms
 from contracts.reasons import LeafMode
+from offchain.arithmetic.base import Arithmetic
+from offchain.arithmetic.ordered import ORDERED
 from offchain.commitments.tensors import Array
 from offchain.disputes.game import Game, Stakes
+from offchain.execution.partials import pack_partials
 from offchain.providers.run import Run
 from sim.paper import FIRST_PRODUCT, SLOTS, Lie, PaperRun, PaperTask, Size, make_task
 
@@ -31,17 +32,12 @@ class Shape:
     size: Size
     leaf_mode: LeafMode = LeafMode.SCALAR
 
-    @cached_property
-    def task(self) -> PaperTask:
-        """What is to be computed."""
-        return make_task(self.size)
-
-    def make_terms(self, client: Address, stakes: Stakes) -> Terms:
+    def make_terms(self, client: Address, stakes: Stakes, arithmetic: Arithmetic) -> Terms:
         """Return the terms of a job; `client` rules, where a verifier is named."""
         verifier = client if self.leaf_mode is LeafMode.OPERATOR else NOBODY
         game = Game(
             None,  # type: ignore[arg-type] # only its terms are wanted
-            self.task,
+            get_task(self, arithmetic),
             client,
             (),
             stakes,
@@ -64,6 +60,12 @@ class Shape:
     def sinks(self) -> int:
         """The first operator that is not a product any more."""
         return self.size.operators - SLOTS
+
+
+@cache
+def get_task(shape: Shape, arithmetic: Arithmetic) -> PaperTask:
+    """Return what is to be computed in a job."""
+    return make_task(shape.size, arithmetic)
 
 
 def _make_size(checkpoints: int, every: int, operators: int, columns: int, terms: int) -> Size:
@@ -90,6 +92,7 @@ class Story:
     kind: str
     shape: str
     lie: Lie | None = None
+    arithmetic: Arithmetic = ORDERED
 
     @property
     def is_true(self) -> bool:
@@ -147,11 +150,15 @@ LIES: dict[str, Callable[[Random, Shape], Lie]] = {
 
 
 @lru_cache(maxsize=len(SHAPES))
-def make_deck(number: int, shape: str) -> dict[str, tuple[Story, ...]]:
+def make_deck(
+    number: int, shape: str, arithmetic: Arithmetic = ORDERED
+) -> dict[str, tuple[Story, ...]]:
     """Return the stories of a deck for a shape, by kind."""
     rng = Random(f"{number} {shape}")
     return {
-        kind: tuple(Story(kind, shape, tell(rng, SHAPES[shape])) for _ in range(VARIANTS))
+        kind: tuple(
+            Story(kind, shape, tell(rng, SHAPES[shape]), arithmetic) for _ in range(VARIANTS)
+        )
         for kind, tell in LIES.items()
     }
 
@@ -164,15 +171,19 @@ class _FalseFlag(PaperRun):
         self._flag = lie
 
     def partials(self, step: int, operator: int, element: int) -> Array:
-        bits = super().partials(step, operator, element).view(np.uint32)
-        bits[self._flag.term + 1 : -1] ^= np.uint32(self._flag.mask)
-        return bits.view(np.float32)
+        told = super().partials(step, operator, element)
+        partials = [int.from_bytes(each.tobytes(), "little") for each in told]
+        # The last accumulator is the claimed element, unless a step of its own makes that.
+        is_last = self.task.program.arithmetic.accumulator_bytes is None
+        for place in range(self._flag.term + 1, len(partials) - is_last):
+            partials[place] ^= self._flag.mask
+        return pack_partials(partials, told.itemsize)
 
 
 @lru_cache(maxsize=1 << 10)
 def get_run(story: Story) -> Run:
     """Return the run of a member that tells a story."""
-    task = SHAPES[story.shape].task
+    task = get_task(SHAPES[story.shape], story.arithmetic)
     if story.kind == FALSE_FLAG and story.lie is not None:
         return _FalseFlag(task, story.lie)
     return PaperRun(task, story.lie)

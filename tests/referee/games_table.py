@@ -15,15 +15,16 @@ from contracts.model.types import (
     Address,
     Claim,
     Event,
-    Facts,
     Message,
     Pair,
     Store,
     Terms,
+    start_facts,
 )
 from contracts.model.watch import may_play
 from contracts.model.words import hash_commitment
 from contracts.reasons import Ending, Outcome, Phase, Reason, Revert, Status
+from offchain.arithmetic.base import Arithmetic
 from offchain.commitments.keccak import keccak256
 from offchain.disputes.board import Board
 from offchain.disputes.openings import make_leaf
@@ -55,9 +56,9 @@ Send = Callable[[str, Message, tuple[Any, ...]], Sequence[Event]]
 
 
 @cache
-def get_terms(shape: str) -> Terms:
+def get_terms(shape: str, arithmetic: Arithmetic) -> Terms:
     """Return the terms of a job of a shape."""
-    return SHAPES[shape].make_terms(CLIENT, STAKES)
+    return SHAPES[shape].make_terms(CLIENT, STAKES, arithmetic)
 
 
 @lru_cache(maxsize=1 << 12)
@@ -110,7 +111,7 @@ class Table:
 
     def play(self) -> Tally:
         """Play the job, check all of it, and return what has come of it."""
-        terms = get_terms(self.shape)
+        terms = self._terms
         self.rules, self.helps = self.rng.random() < 0.9, self.rng.random() < 0.5
         for seat in self.seats.values():
             self.tally.cheats.update(seat.names)
@@ -144,7 +145,7 @@ class Table:
         if name == "MatchEnded":
             self._judge(pair, *args)
         elif board is None:
-            self.boards[pair] = Board(pair, args[0], Facts())
+            self.boards[pair] = Board(pair, args[0], start_facts(self.store.arithmetic))
             stories = (self.seats[pair.first].story, self.seats[pair.second].story)
             self.scripts[pair] = _get_script(*stories)
         elif name == "Found":
@@ -166,6 +167,10 @@ class Table:
         """Count what is not as it should be."""
         if not is_so:
             self.tally.wrong[f"{what} in job {self.number}"] += 1
+
+    @property
+    def _terms(self) -> Terms:
+        return get_terms(self.shape, self.store.arithmetic)
 
     def _get_run(self, member: Address) -> Run:
         return get_run(self.seats[member].story)
@@ -263,7 +268,7 @@ class Table:
             return None
         script = self.scripts[pair]
         if place not in script:
-            script[place] = find_move(get_run(seat.story), get_terms(self.shape), board, side)
+            script[place] = find_move(get_run(seat.story), self._terms, board, side)
         return script[place]
 
     def _make(self, board: Board, side: int, move: Move) -> None:
@@ -300,7 +305,7 @@ class Table:
 
     def _show(self, board: Board) -> None:
         """Decide a match for neither side's sake, from what side 0 would show if it were right."""
-        run, terms = self._get_run(board.pair.first), get_terms(self.shape)
+        run, terms = self._get_run(board.pair.first), self._terms
         facts, position = board.facts, board.position
         if position.phase is Phase.LEAF:
             bits = (make_leaf(run, facts).result, facts.bits[1])
@@ -317,7 +322,7 @@ class Table:
         """Post what an honest verifier finds: whose output is that of the true run."""
         if not self.rules:
             return
-        run = get_run(Story(HONEST, self.shape))
+        run = get_run(Story(HONEST, self.shape, arithmetic=self.store.arithmetic))
         right = run.trace(board.facts.step).node(0, board.position.index)
         nodes = board.position.nodes
         outcome = Outcome(nodes.index(right)) if right in nodes else Outcome.NEITHER
@@ -380,7 +385,7 @@ class Table:
             tops = [claim.top for claim in store.claims.values() if claim.contenders]
             self.call("settle", CLIENT, 0, *(tops or [ZERO]))
             rounds = ceil(log2(max(1, len(store.claims))))
-            each = STAKES.window_blocks + get_match_bound(get_terms(self.shape), self.longest) + 1
+            each = STAKES.window_blocks + get_match_bound(self._terms, self.longest) + 1
             limit = store.jobs[0].reveal_deadline + STAKES.window_blocks + 1 + rounds * each
             self.expect("duration", is_so=self.block <= limit)
             joined = {member for _, member in store.members}
@@ -419,5 +424,5 @@ def _get_place(board: Board) -> tuple[int, ...]:
 
 def play_job(number: int, store: Store, send: Send) -> Tally:
     """Play the job of a number on a new store."""
-    rng, shape, seats = seat_members(number)
+    rng, shape, seats = seat_members(number, store.arithmetic)
     return Table(number, send, store, rng, shape, seats).play()

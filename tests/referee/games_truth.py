@@ -6,11 +6,13 @@ with another library's arithmetic.
 """
 
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import lru_cache
 from typing import TypeVar
 
-from contracts.model.types import FOLD_ARITY
 from contracts.reasons import Ending, LeafMode, Outcome
+from offchain.arithmetic.base import Arithmetic
+from offchain.arithmetic.exact import EXACT
 from sim.paper import FIRST_PRODUCT, W_BITS, X_BITS
 from tests import oracle
 from tests.referee.games_stories import FALSE_FLAG, SHAPES, Shape, Story
@@ -18,6 +20,10 @@ from tests.referee.games_stories import FALSE_FLAG, SHAPES, Shape, Story
 Wrong = tuple[int, int]
 """Of a tensor: the element from which on it is wrong, and by which bits."""
 RIGHT: Wrong = (0, 0)
+
+_UNIT = Fraction(1, 1 << 298)
+_NEGATIVE, _HAS_OTHER = 1 << 704, 1 << 708
+"""Of an exact sum: its unit, and two of its flags."""
 _Said = TypeVar("_Said")
 
 
@@ -69,7 +75,7 @@ class _Account:
 
     def list_accumulators(self, step: int, operator: int, element: int) -> list[int]:
         """Say what the accumulators of an element of a product are, the initial one first."""
-        bits, lie = list(_fold(self.shape.size.terms)), self.story.lie
+        bits, lie = list(_fold(self.story.arithmetic, self.shape.size.terms)), self.story.lie
         if lie is None:
             return bits
         error, end = self.get_error(step, operator, element), len(bits)
@@ -78,18 +84,29 @@ class _Account:
         return [b ^ error if lie.term < i < end else b for i, b in enumerate(bits)]
 
 
-@lru_cache(maxsize=len(SHAPES))
-def _fold(terms: int) -> tuple[int, ...]:
-    """Return the true accumulators of every element."""
-    bits = [0]
-    for _ in range(terms):
-        bits.append(_fma(bits[-1]))
+@lru_cache(maxsize=2 * len(SHAPES))
+def _fold(arithmetic: Arithmetic, terms: int) -> tuple[int, ...]:
+    """Return the true accumulators of every element, and the element if that is another step."""
+    bits = [_encode(Fraction(0)) if arithmetic == EXACT else 0]
+    for place in range(terms + (arithmetic == EXACT)):
+        bits.append(_advance(arithmetic, terms, bits[-1], place))
     return tuple(bits)
 
 
-def _fma(accumulator: int) -> int:
-    """Return x * w + accumulator, rounded once."""
-    return oracle.FLOAT["fma"](X_BITS, W_BITS, accumulator)
+def _advance(arithmetic: Arithmetic, terms: int, accumulator: int, place: int) -> int:
+    """Return x * w + accumulator, rounded once, or exact; after all terms of that, the rounded."""
+    if arithmetic != EXACT:
+        return oracle.FLOAT["fma"](X_BITS, W_BITS, accumulator)
+    magnitude = (accumulator & _NEGATIVE - 1) * _UNIT
+    total = -magnitude if accumulator & _NEGATIVE else magnitude
+    if place == terms:
+        return oracle.round_fraction(total)
+    return _encode(total + Fraction(oracle.to_float(X_BITS)) * Fraction(oracle.to_float(W_BITS)))
+
+
+def _encode(total: Fraction) -> int:
+    """Return an exact sum that has a term which is not -0."""
+    return int(abs(total) / _UNIT) | (_NEGATIVE if total < 0 else 0) | _HAS_OTHER
 
 
 @lru_cache(maxsize=1 << 16)
@@ -134,16 +151,17 @@ def _find_in_step(
         copy = sides[0].get_error(step, last, element)
         return Truth(Ending.SCALAR, _compare(said, copy), (step, operator, element, 0))
     folds = [side.list_accumulators(step, operator, element) for side in sides]
-    low = _narrow(*folds)
+    low = _narrow(*folds, 17 if sides[0].story.arithmetic == EXACT else 64)
     said = [fold[low + 1] for fold in folds]
-    return Truth(Ending.SCALAR, _compare(said, _fma(folds[0][low])), (step, operator, element, low))
+    right = _advance(sides[0].story.arithmetic, shape.size.terms, folds[0][low], low)
+    return Truth(Ending.SCALAR, _compare(said, right), (step, operator, element, low))
 
 
-def _narrow(one: list[int], other: list[int]) -> int:
+def _narrow(one: list[int], other: list[int], arity: int) -> int:
     """Return the accumulator that is agreed while the next is not, as the rounds find it."""
     low, high = 0, len(one) - 1
     while high - low > 1:
-        parts = min(FOLD_ARITY, high - low)
+        parts = min(arity, high - low)
         bounds = [low + (high - low) * part // parts for part in range(parts + 1)]
         place = next(i for i, bound in enumerate(bounds) if one[bound] != other[bound])
         low, high = bounds[place - 1], bounds[place]

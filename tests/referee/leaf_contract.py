@@ -20,7 +20,7 @@ class LeafContract:
         self._machine = Machine([NOBODY])
         functions = self._machine.deploy(compile_contract("transcendental"))
         self._leaf = self._machine.deploy(compile_contract("leaf"), functions.address)
-        if arithmetic is not ORDERED:
+        if arithmetic != ORDERED:
             own = compile_contract("leaf", arithmetic=arithmetic.contracts)
             self._leaf = self._machine.deploy(own, self._leaf.address)
         self._size = arithmetic.accumulator_bytes
