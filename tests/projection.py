@@ -5,13 +5,14 @@ from typing import Any
 
 from contracts.model.abi import get_key, unpack_job
 from contracts.model.referee import call
-from contracts.model.types import Dive, Event, Message, Store
+from contracts.model.types import Dive, Event, Message, Store, WideFacts
 from contracts.model.words import hash_pair, pack_claim, pack_member, pack_tally
 from contracts.reasons import Reason, Revert
 from offchain.commitments.tags import CHUNK_BYTES
 from offchain.programs.limits import MAX_EVIDENCE_BYTES, MAX_NODE_BYTES
 
 _MAX_HEIGHT, _MAX_SIBLINGS, _MAX_ARITY, _MAX_VALUES_BYTES = 56, 8, 16, 504
+_MAX_WIDE_VALUES_BYTES = 16 * 96
 _MAX_BYTES = {
     ("reach_chunk", 4): CHUNK_BYTES,
     ("pick_element", 3): CHUNK_BYTES,
@@ -38,8 +39,12 @@ def call_model(store: Store, name: str, message: Message, *args: Any) -> tuple[E
 
 def _fits(name: str, args: Sequence[Any]) -> bool:
     """Whether the contract's types have room for the arguments; else it refuses without a word."""
+    is_wide = any(isinstance(arg, WideFacts) for arg in args)
     for place, arg in enumerate(args):
-        if isinstance(arg, bytes) and len(arg) > _MAX_BYTES.get((name, place), 32):
+        limit = _MAX_BYTES.get((name, place), 32)
+        if is_wide and limit == _MAX_VALUES_BYTES:
+            limit = _MAX_WIDE_VALUES_BYTES
+        if isinstance(arg, bytes) and len(arg) > limit:
             return False
         if isinstance(arg, Dive) and (
             len(arg.siblings) > _MAX_SIBLINGS or len(arg.nodes) > _MAX_ARITY

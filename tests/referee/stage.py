@@ -20,9 +20,12 @@ from contracts.model.types import (
     Pair,
     Position,
     Terms,
+    start_facts,
 )
 from contracts.model.words import hash_commitment
 from contracts.reasons import LeafMode, Phase, Standing, Status
+from offchain.arithmetic.base import Arithmetic
+from offchain.arithmetic.ordered import ORDERED
 from offchain.disputes.board import Board, get_pair, read_move
 from offchain.disputes.game import Game, Stakes
 from offchain.disputes.players import find_move
@@ -65,15 +68,15 @@ Pick = Callable[[Sequence[Any]], Any]
 
 
 @cache
-def get_task(size: Size) -> PaperTask:
+def get_task(size: Size, arithmetic: Arithmetic = ORDERED) -> PaperTask:
     """Return the job of a size."""
-    return make_task(size)
+    return make_task(size, arithmetic)
 
 
 @cache
-def get_run(size: Size, lie: Lie | None) -> PaperRun:
+def get_run(size: Size, lie: Lie | None, arithmetic: Arithmetic = ORDERED) -> PaperRun:
     """Return an account of a job: the truth, or a lie."""
-    return PaperRun(get_task(size), lie)
+    return PaperRun(get_task(size, arithmetic), lie)
 
 
 @dataclass
@@ -114,7 +117,9 @@ class Stage:
         for event in twins.store.events:
             match event.name, event.args[3:]:
                 case "MatchStarted", (Position() as position,):
-                    cast.boards[get_pair(event)] = Board(get_pair(event), position, Facts())
+                    cast.boards[get_pair(event)] = Board(
+                        get_pair(event), position, start_facts(twins.store.arithmetic)
+                    )
                 case (("Found" | "Moved"), _):
                     pair = get_pair(event)
                     cast.boards[pair] = read_move(cast.boards[pair], event)
@@ -127,8 +132,12 @@ class Stage:
     def _recognise(self, cast: Cast, member: Any, top: Any) -> None:
         """Note by which account a member goes that has come by chance."""
         for lie in (None, *LIES):
-            if get_run(cast.size, lie).history.top == top:
-                cast.runs.setdefault(member, get_run(cast.size, lie))
+            if self.get_run(cast, lie).history.top == top:
+                cast.runs.setdefault(member, self.get_run(cast, lie))
+
+    def get_run(self, cast: Cast, lie: Lie | None) -> PaperRun:
+        """Return an account of a job in the referee's arithmetic."""
+        return get_run(cast.size, lie, self.twins.store.arithmetic)
 
     # The calls around the matches.
 
@@ -138,7 +147,9 @@ class Stage:
         stakes = Stakes(
             commit_blocks=6, reveal_blocks=6, window_blocks=4, clock_blocks=9, increment_blocks=2
         )
-        terms = Game(ModelReferee({}), get_task(size), CLIENT, (), stakes).terms
+        terms = Game(
+            ModelReferee({}), get_task(size, self.twins.store.arithmetic), CLIENT, (), stakes
+        ).terms
         mode = self.pick((LeafMode.SCALAR, LeafMode.SCALAR, LeafMode.OPERATOR))
         terms = replace(terms, **({"leaf_mode": mode, "verifier": VERIFIER} | changes))
         cast = Cast(len(self.twins.store.jobs), size)
@@ -167,7 +178,7 @@ class Stage:
     def join(self, cast: Cast) -> None:
         """Commit to a claim, or come late with one, mostly with the right bond."""
         account = self.pick([a for a in PROVIDERS if a not in cast.runs] or PROVIDERS)
-        run = get_run(cast.size, self.pick((None, *LIES)))
+        run = self.get_run(cast, self.pick((None, *LIES)))
         job = self.twins.store.jobs[cast.job_id]
         value_wei = job.terms.bond_wei - self.pick((0,) * 7 + (1,))
         if self.twins.block <= job.reveal_deadline:
@@ -194,7 +205,7 @@ class Stage:
         members = self.twins.store.members
         hidden = [a for a in cast.runs if members[cast.job_id, a].standing is Standing.COMMITTED]
         account = self.pick(hidden or PROVIDERS)
-        own = cast.runs.get(account, get_run(cast.size, None)).history.top
+        own = cast.runs.get(account, self.get_run(cast, None)).history.top
         top = self.pick((own,) * 9 + (self._pick_top(cast),))
         self.make(cast, Call("reveal", account, (cast.job_id, top, SALT)))
 
@@ -282,7 +293,7 @@ class Stage:
 
     def _list_faces(self, cast: Cast, player: Address) -> list[PaperRun]:
         own = cast.runs[player]
-        runs = [get_run(cast.size, lie) for lie in LIES]
+        runs = [self.get_run(cast, lie) for lie in LIES]
         return [own] * 3 + [run for run in runs if run.history.top == own.history.top]
 
     def time_out(self, cast: Cast) -> None:
@@ -316,7 +327,7 @@ class Stage:
         if not cast.boards:
             return
         board = self.pick(list(cast.boards.values()))
-        place, run = (board.facts,), get_run(cast.size, None)
+        place, run = (board.facts,), self.get_run(cast, None)
         encoding = run.task.commitment.encodings[2]
         calls: dict[str, tuple[Any, ...]] = {
             "descend": (NO_DIVE,),

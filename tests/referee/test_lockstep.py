@@ -19,7 +19,9 @@ from contracts.model.invariants import MAX_MOVES, count_moves, get_move_bound
 from contracts.model.referee import are_terms_sound
 from contracts.model.types import FOLD_ARITY, Message
 from contracts.reasons import LeafMode, Outcome, Phase, Reason, Status
+from offchain.arithmetic.base import Arithmetic
 from offchain.arithmetic.exact import EXACT
+from offchain.arithmetic.ordered import ORDERED
 from offchain.commitments.tree import fold_children
 from offchain.disputes.board import Board
 from offchain.disputes.players import Move, find_move
@@ -40,7 +42,6 @@ from tests.referee.stage import (
     VERIFIER,
     Cast,
     Stage,
-    get_run,
 )
 from tests.referee.twins import Contract, Twins
 
@@ -54,18 +55,18 @@ DECIDED = frozenset({Phase.LEAF, Phase.SINK, Phase.VERIFIER})
 
 
 @cache
-def get_contract() -> Contract:
+def get_contract(arithmetic: Arithmetic = ORDERED) -> Contract:
     """Return the contract, deployed."""
-    return Contract(ACCOUNTS)
+    return Contract(ACCOUNTS, arithmetic)
 
 
 @contextmanager
-def on_contract() -> Iterator[Contract]:
+def on_contract(arithmetic: Arithmetic = ORDERED) -> Iterator[Contract]:
     """Give the contract as it was deployed."""
-    machine = get_contract().machine
+    machine = get_contract(arithmetic).machine
     mark = machine.snapshot()
     try:
-        yield get_contract()
+        yield get_contract(arithmetic)
     finally:
         machine.revert(mark)
 
@@ -132,10 +133,10 @@ def count(stages: Iterable[Stage]) -> Counter[tuple[str, str, str]]:
     return seen
 
 
-def walk_on_both(seeds: range) -> Iterator[Stage]:
+def walk_on_both(seeds: range, arithmetic: Arithmetic = ORDERED) -> Iterator[Stage]:
     """Yield the walks of some seeds, each on a contract that is as it was deployed."""
     for seed in seeds:
-        with on_contract() as contract:
+        with on_contract(arithmetic) as contract:
             yield walk(seed, contract)
 
 
@@ -162,18 +163,19 @@ def _list_strays(move: Call, phase: Phase) -> Iterator[Call]:
         yield replace(move, args=(*move.args[:4], FOLD_ARITY, *move.args[5:]))
 
 
-def play_on_both() -> Iterator[Stage]:
+def play_on_both(arithmetic: Arithmetic) -> Iterator[Stage]:
     """Yield matches that are long, or outlive their jobs, played on the contract, too."""
     for lie, mode, _ in OUTLIVED:
-        with on_contract() as contract:
+        with on_contract(arithmetic) as contract:
             yield outlive(lie, mode, contract)
-    with on_contract() as contract:
+    with on_contract(arithmetic) as contract:
         yield fathom(contract)
 
 
-def test_random_walks_stay_in_lockstep() -> None:
+@pytest.mark.parametrize(("arithmetic", "walks"), [(ORDERED, 8), (EXACT, 3)], ids=str)
+def test_random_walks_stay_in_lockstep(arithmetic: Arithmetic, walks: int) -> None:
     """However calls are mixed, model and contract agree after each, and invariants hold."""
-    count(walk_on_both(range(12)))
+    count(walk_on_both(range(walks), arithmetic))
 
 
 def test_a_dead_match_cannot_void_the_job() -> None:
@@ -186,7 +188,7 @@ def test_a_dead_match_cannot_void_the_job() -> None:
         stage.open(leaf_mode=LeafMode.OPERATOR)
         cast, loser, others = stage.casts[0], PROVIDERS[0], PROVIDERS[1:3]
         for account, lie in zip((loser, *others), (None, LIES[2], LIES[2]), strict=True):
-            stage.commit(cast, account, get_run(cast.size, lie))
+            stage.commit(cast, account, stage.get_run(cast, lie))
         stage.twins.block = 8
         for _ in cast.runs:
             stage.reveal(cast)
@@ -219,7 +221,7 @@ def meet(lie: Lie, mode: LeafMode, contract: Contract | None, size: Size = SIZES
     stage.open(size, leaf_mode=mode)
     cast, liar, rivals = stage.casts[0], PROVIDERS[0], PROVIDERS[1:4]
     for account in (liar, *rivals):
-        stage.commit(cast, account, get_run(cast.size, lie if account == liar else None))
+        stage.commit(cast, account, stage.get_run(cast, lie if account == liar else None))
     stage.twins.block = 8
     for _ in cast.runs:
         stage.reveal(cast)
@@ -360,18 +362,20 @@ def test_a_match_that_outlives_its_job_ends_in_nothing(
         assert stage.twins.store.jobs[0].status is Status.WON
 
 
-def test_only_the_contract_of_leaves_decides_one() -> None:
+@pytest.mark.parametrize("arithmetic", [ORDERED, EXACT], ids=str)
+def test_only_the_contract_of_leaves_decides_one(arithmetic: Arithmetic) -> None:
     """Whoever else tells the referee what a leaf should be is refused, and nothing changes."""
-    with on_contract() as contract:
+    with on_contract(arithmetic) as contract:
         stage = meet(LIES[2], LeafMode.SCALAR, contract)
         cast = stage.casts[0]
         pair = next(iter(cast.boards))
         while cast.boards[pair].position.phase is not Phase.LEAF:
             assert stage.make(cast, find_call(stage, cast, cast.boards[pair]))
         bits = cast.boards[pair].facts.bits
+        said = (bits[0] | bits[1] << 64, bits[0]) if arithmetic == ORDERED else (0, 0)
         for sender in (pair.first, pair.second, CLIENT, VERIFIER, contract.address):
             message = Message(sender, 0, stage.twins.block)
-            args = (pair, bits[0] | bits[1] << 64, bits[0])
+            args = (pair, *said)
             assert contract.call("decide_leaf", message, args).reason == Reason.NOT_YOURS
             compare_words(contract.view, stage.twins.store, 0)
         assert stage.make(cast, find_call(stage, cast, cast.boards[pair]))
@@ -379,9 +383,19 @@ def test_only_the_contract_of_leaves_decides_one() -> None:
 
 
 @pytest.mark.slow
-def test_many_random_walks_stay_in_lockstep() -> None:
+@pytest.mark.parametrize("arithmetic", [ORDERED, EXACT], ids=str)
+def test_many_random_walks_stay_in_lockstep(arithmetic: Arithmetic) -> None:
     """The same for many more walks, which meet every transition on the contract, too."""
-    assert not list(find_gaps(count(chain(walk_on_both(range(400)), play_on_both()))))
+    walks = chain(walk_on_both(range(400), arithmetic), play_on_both(arithmetic))
+    assert not list(find_gaps(count(walks)))
+
+
+def test_a_wide_match_stays_in_lockstep() -> None:
+    """A match of sums through the deepest trees, and two rounds of a fold, ends as it should."""
+    with on_contract(EXACT) as contract:
+        stage = fathom(contract)
+        assert stage.twins.seen["pick_segment", "FOLD", "FOLD"] == 1
+        assert stage.twins.seen["leaf", "LEAF", "SCALAR SECOND"] == 1
 
 
 def test_walks_cover_every_transition() -> None:
