@@ -46,7 +46,7 @@ def test_the_bytecode_plays_the_same_games() -> None:
 
 
 def test_games_over_exact_sums_end_as_they_should() -> None:
-    """Their accumulators are wider, and a fold has a step that rounds; nothing else is different."""
+    """Their accumulators are wider, and a fold has a step that rounds: nothing else differs."""
     tally = play_model(range(120), EXACT)
     assert not tally.wrong
     assert tally.locked_wei == 0
