@@ -54,7 +54,8 @@ class Part:
         first: the number of its first step; above 0, it starts from that checkpoint in the folder.
         checkpoint_every: after how many steps it writes a checkpoint with its whole state to a
             trainer's folder; None if never.
-        timed: whether each step is also computed without rounding, in binary64 and binary32.
+        timed: whether each step is also computed without rounding: in binary64, and by a trainer in
+            binary32 as well.
         dishonesty: how a trainer cheats, if it does.
     """
 
@@ -160,6 +161,7 @@ def train(recipe: Recipe, order: Order) -> Iterator[Answer]:
     state = {name: torch.from_numpy(array) for name, array in start.items()}
     yield Answer(start, {"digest": hash_weights(cast_weights(state)).hex()})
     party = Party(recipe, state, order, part)
+    del own, start, state  # a large model's take gigabytes
     for number in count(part.first):
         with summing(PROFILES[order.profile]):
             report = party.step(number)
@@ -186,7 +188,7 @@ class Party:
         self._digest = _digest_run(start, order, part)
         self._dishonesty = Dishonesty(**part.dishonesty) if part.dishonesty else None
         self._single = None
-        if part.timed:
+        if part.timed and part.writes:
             copy = replace(recipe, model=deepcopy(recipe.model))
             self._single = Run(copy, start, torch.float32, order.seed)
         state = load_checkpoint(self._folder, part.first, start) if part.first else start
@@ -197,8 +199,9 @@ class Party:
         begin = perf_counter()
         new, report = (self._write if self._part.writes else self._repeat)(number)
         report["seconds"] = perf_counter() - begin
-        if self._single:
+        if self._part.timed:
             report["seconds_binary64"] = self.run.time(number)
+        if self._single:
             report["seconds_binary32"] = self._single.time(number)
         if self._dishonesty:
             tamper(self._dishonesty, number, new)
