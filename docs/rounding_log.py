@@ -1,9 +1,8 @@
 """The tables of docs/rounding-log.md: what the published method costs, repairs and misses.
 
 `python docs/rounding_log.py record NAME --steps N` measures a row and keeps it in
-docs/rounding-log.json, and `select PROGRAM SIZE --steps N` the thresholds that two profiles find.
-`table`, `seconds`, `paper` and `thresholds` print what is kept, and `ranges` where nothing is ever
-logged.
+docs/rounding-log.json; `table`, `seconds` and `paper` print what is kept, and `ranges` where
+nothing is ever logged.
 """
 
 import argparse
@@ -16,13 +15,9 @@ from typing import Any
 from offchain.replication.compare import Setting
 from offchain.replication.profiles import find_profile
 from offchain.replication.published.replicate import Options, replicate, summarize
-from offchain.replication.published.selection import select_thresholds
 from offchain.replication.published.thresholds import Thresholds, get_grid
 
 FILE = Path(__file__).with_name("rounding-log.json")
-
-SELECTED = "thresholds"
-"""The name under which thresholds are kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +37,7 @@ ROWS = {
         "examples/optimistic.py:resnet50_by_8", "tiny", "baseline", timed=True
     ),
     "resnet-50, 26 bits": Row("examples/optimistic.py:resnet50", "tiny", "baseline", 26),
-    "gpt-2": Row("examples/optimistic.py:gpt2", "tiny", "split", timed=True),
+    "gpt-2": Row("examples/optimistic.py:gpt2", "tiny", "split"),
     "gpt-2, 26 bits": Row("examples/optimistic.py:gpt2", "tiny", "split", 26),
     "mlp full": Row("mlp", "full", "split"),
     "resnet small": Row("resnet", "small", "old", timed=True),
@@ -154,7 +149,7 @@ PAPER = (
 
 PAPER_RATIOS = (
     ("ResNet-50", "resnet-50, batch of 8", "28 / 24 = 1.17", "31 / 24 = 1.29"),
-    ("GPT-2", "gpt-2", "11 / 8 = 1.38", "12 / 8 = 1.50"),
+    ("GPT-2 (here its small size)", "gpt2 small", "11 / 8 = 1.38", "12 / 8 = 1.50"),
 )
 """The paper's seconds of a trainer's and of an auditor's step over those in binary64."""
 
@@ -172,21 +167,6 @@ def paper() -> None:
             for party, ratio in zip(("trainer", "auditor"), ratios, strict=True):
                 measured = took[party] / took[f"{party}_binary64"]
                 print_row(f"{party}'s step of {name} over binary64", ratio, f"{measured:.2f}")
-
-
-def select(program: str, size: str, steps: int) -> None:
-    """Find the thresholds of a model's layers under two profiles, and keep them."""
-    setting = Setting(program, size, steps)
-    found = select_thresholds(setting, find_profile("native"), find_profile("split"), 32)
-    keep(SELECTED, {layer: asdict(selected) for layer, selected in found.items()})
-
-
-def thresholds() -> None:
-    """Print the thresholds of layers as shares of the distance of neighbours."""
-    print_head("layer", "results compared", "roundings that differ", "threshold")
-    for layer, selected in load().get(SELECTED, {}).items():
-        share = selected["threshold"] / get_grid(32)
-        print_row(layer, f"{selected['elements']:,}", str(selected["noted"]), f"{share:.3f} ε")
 
 
 def ranges() -> None:
@@ -214,17 +194,11 @@ def main() -> None:
     recording = verbs.add_parser("record")
     recording.add_argument("name", choices=ROWS)
     recording.add_argument("--steps", type=int, default=2)
-    selecting = verbs.add_parser("select")
-    selecting.add_argument("program")
-    selecting.add_argument("size")
-    selecting.add_argument("--steps", type=int, default=2)
-    printing = {
-        function.__name__: function for function in (table, seconds, paper, thresholds, ranges)
-    }
+    printing = {function.__name__: function for function in (table, seconds, paper, ranges)}
     for verb in printing:
         verbs.add_parser(verb)
     options = vars(parser.parse_args())
-    function: Any = {"record": record, "select": select, **printing}[options.pop("verb")]
+    function: Any = {"record": record, **printing}[options.pop("verb")]
     function(**options)
 
 
