@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from offchain.arithmetic.environment import standard_environment
 from offchain.commitments.tensors import Array
+from offchain.errors import ProgramError
 from offchain.execution.engines import get_engine
 from offchain.execution.grouping import Unit, group
 from offchain.execution.logged.journals import Journal
@@ -51,7 +52,7 @@ class Preparation:
         program: the program.
 
     Raises:
-        ProgramError: the program is malformed.
+        ProgramError: the program is malformed, or its arithmetic can't compute an operator.
     """
 
     @standard_environment()
@@ -60,7 +61,14 @@ class Preparation:
         self.program = program
         self.sinks = range(program.first_sink, len(program.nodes))
         self._engine = get_engine(program.arithmetic)
-        self._plans = [self._engine.plan(node) for node in program.nodes]
+        self._plans = [self._plan(index) for index in range(len(program.nodes))]
+
+    def _plan(self, index: int) -> Plan:
+        try:
+            return self._engine.plan(self.program.nodes[index])
+        except ProgramError as error:
+            name, line = self.program.names[index], self.program.lines[index]
+            raise ProgramError(f"operator {name} ({line}): {error}") from error
 
     @cached_property
     def separate(self) -> Ready:

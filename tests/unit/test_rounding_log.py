@@ -1,5 +1,6 @@
 """The file of a rounding log, and its root: canonical, bounded, of one program and step."""
 
+import re
 import zlib
 from dataclasses import replace
 from random import Random
@@ -9,9 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from offchain.arithmetic.logged import LOGGED
-from offchain.errors import CommitmentError, WrongLog
+from offchain.errors import CommitmentError, ProgramError, WrongLog
+from offchain.execution.logged.stock import FUNCTIONS
+from offchain.execution.preparation import Preparation
 from offchain.programs.capture import capture
 from offchain.programs.examples import build
+from offchain.programs.graph import Kind
 from offchain.programs.legality import check_program
 from offchain.programs.roots import ProgramTree
 from offchain.programs.rounding.entries import (
@@ -141,3 +145,14 @@ def test_the_slot_of_the_root_belongs_to_the_program() -> None:
     check_program(program)
     assert ProgramTree(program).header.root != ROOT
     assert replace(program, batch=program.batch[:-1]) == PROGRAM
+
+
+def test_an_unknown_bound_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A function of whose error nothing is known is named, with its operator and its line."""
+    index = next(i for i in ALLOWED if PROGRAM.nodes[i].kind is Kind.MAP)
+    monkeypatch.delitem(FUNCTIONS, PROGRAM.nodes[index].function)  # type: ignore[arg-type]  # a dict
+    place = re.escape(
+        f"operator {PROGRAM.names[index]} ({PROGRAM.lines[index]}): no bound is known"
+    )
+    with pytest.raises(ProgramError, match=place):
+        Preparation(PROGRAM)

@@ -9,6 +9,7 @@ import numpy as np
 from offchain.arithmetic.functions import Function
 from offchain.arithmetic.logged.band import FUNCTION_EXPONENT, depth
 from offchain.commitments.tensors import Array, encode_elements
+from offchain.errors import ProgramError
 from offchain.execution.contractions import Contraction
 from offchain.execution.doubles import Doubles
 from offchain.execution.exact import ComparedScatter
@@ -43,9 +44,16 @@ _TERMS_AT_ONCE = 1 << 20
 
 
 def plan_logged(node: Node) -> Plan:
-    """Return the plan of a legal node."""
+    """Return the plan of a legal node.
+
+    Raises:
+        ProgramError: nothing is known of the error of its function in binary64.
+    """
     if not is_loggable(node):
         return plan_node(node)
+    if node.kind is Kind.MAP and node.function not in FUNCTIONS:
+        name = node.function.name.lower()
+        raise ProgramError(f"no bound is known of the error of {name}; choose another arithmetic")
     return _Function(node) if node.kind is Kind.MAP else _Sum(node)
 
 
