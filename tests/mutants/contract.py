@@ -6,10 +6,12 @@ from collections.abc import Collection, Iterator
 from typing import ClassVar
 
 from contracts.compiler import SOURCE_DIR, Artifact, read_sources
+from offchain.arithmetic.base import Arithmetic
+from offchain.arithmetic.ordered import ORDERED
 from offchain.errors import CompileError
 from tests.mutants.apart import run_apart
 from tests.mutants.build import Map, build, load
-from tests.mutants.corpus import make_corpus
+from tests.mutants.corpus import make_corpus, tell_wide
 from tests.mutants.generate import Mutant
 from tests.mutants.replay import Contract, Probe, Recorder
 from tests.mutants.tape import ACCOUNTS
@@ -26,15 +28,18 @@ class Judge:
 
     Attributes:
         SECONDS: how long a mutant may take.
+        ARITHMETIC: that of the referee.
         order: the places of the recorded calls, those first that have told mutants apart lately.
     """
 
     SECONDS: ClassVar[int] = 300
+    ARITHMETIC: ClassVar[Arithmetic] = ORDERED
 
     def __init__(self) -> None:
-        self._sources = read_sources(SOURCE_DIR)
+        self._sources = read_sources(SOURCE_DIR, self.ARITHMETIC.contracts)
         self._closures = {name: frozenset(self._close(f"{name}.vy")) for name in CONTRACTS}
-        self._originals, self._probes = run_apart(_record, seconds=RECORDING_SECONDS)
+        recorded = run_apart(_record, self.ARITHMETIC, seconds=RECORDING_SECONDS)
+        self._originals, self._probes = recorded
         for name in CONTRACTS:
             load(name, self._sources)
         self.order = list(range(len(self._probes)))
@@ -55,7 +60,7 @@ class Judge:
             return "stillborn", -1
         if all(artifacts[name].bytecode == self._originals[name].bytecode for name in artifacts):
             return "same", -1
-        contract = Contract(ACCOUNTS, artifacts)
+        contract = Contract(ACCOUNTS, artifacts, self.ARITHMETIC)
         asked = self._list_asked(contract, mutant.file)
         for place in self.order:
             probe = self._probes[place]
@@ -91,17 +96,17 @@ def _can_reach(probe: Probe, mutant: Mutant, asked: Collection[bytes]) -> bool:
     return is_near and probe.to in asked
 
 
-def _record() -> tuple[dict[str, Artifact], list[Probe]]:
+def _record(arithmetic: Arithmetic) -> tuple[dict[str, Artifact], list[Probe]]:
     """Compile the contracts, and record what they answer to the calls of the corpus."""
-    sources = read_sources(SOURCE_DIR)
+    sources = read_sources(SOURCE_DIR, arithmetic.contracts)
     artifacts = {
         name: run_apart(build, name, sources, seconds=RECORDING_SECONDS) for name in CONTRACTS
     }
     maps = {name: Map(name, sources) for name in CONTRACTS}
-    recorder = Recorder(ACCOUNTS, artifacts, maps)
+    recorder = Recorder(ACCOUNTS, artifacts, maps, arithmetic)
     seen: Counter[tuple[str, int]] = Counter()
     probes = []
-    for story in make_corpus():
+    for story in make_corpus() if arithmetic == ORDERED else tell_wide(arithmetic):
         for probe in recorder.record(story.calls):
             way = (probe.made.name, probe.jumps)
             seen[way] += 1

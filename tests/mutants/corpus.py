@@ -5,12 +5,14 @@ from functools import cache
 
 import numpy as np
 
+from offchain.arithmetic.base import Arithmetic
 from tests.mutants.illegal import tell_illegal
 from tests.mutants.operators import tell_operators
 from tests.mutants.places import tell_verdicts
 from tests.mutants.plans import tell_plans
 from tests.mutants.replay import Story
 from tests.mutants.strange import tell_strange
+from tests.mutants.tape import Tape
 from tests.mutants.teller import Teller
 from tests.mutants.vectors import ask_chosen, ask_encodings, ask_leaves
 from tests.mutants.walks import take_walk
@@ -23,6 +25,15 @@ WALKS = 40
 def make_corpus() -> tuple[Story, ...]:
     """Return all stories."""
     return tuple(_tell())
+
+
+def tell_wide(arithmetic: Arithmetic) -> Iterator[Story]:
+    """Yield stories of a referee of another arithmetic: about what is different there."""
+    yield Story(ask_leaves(arithmetic))
+    for seed in range(WALKS):
+        yield Story(take_walk(seed, arithmetic))
+    for stream in np.random.SeedSequence(7).spawn(DRAWN):
+        yield Story(Teller(np.random.default_rng(stream), Tape(arithmetic)).tell())
 
 
 def _tell() -> Iterator[Story]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from contracts.compiler import Artifact
+from contracts.compiler import Artifact, compile_contract
 from contracts.deployment import deploy_referee
 from contracts.model.abi import pack_call
 from contracts.model.checks import name_match
@@ -15,14 +15,17 @@ from contracts.model.referee import call
 from contracts.model.types import NOBODY, Message, Pair, Store
 from contracts.model.words import hash_pair, pack_claim, pack_member, pack_tally
 from contracts.reasons import Revert, Status
+from offchain.arithmetic.base import Arithmetic
 from offchain.arithmetic.ordered import ORDERED
 from offchain.errors import BadCall
 from tests.machine import Deployed, Machine, Memory, Words
 from tests.mutants.build import Function, Map
-from tests.referee.test_leaf import pack_context
+from tests.referee.leaf_contract import pack_question
 
-REFEREE = "0x" + "c3" * 20
-"""Where `Machine` puts its fourth contract."""
+
+def locate_referee(arithmetic: Arithmetic) -> str:
+    """Return where `Machine` puts the referee: after three contracts, or four."""
+    return "0x" + ("c3" if arithmetic == ORDERED else "c4") * 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +52,7 @@ class Story:
 
 def replay_model(trace: Trace, chain_id: int) -> Iterator[str]:
     """Yield what the model says to each call, and at last how it stands."""
-    store = Store(chain_id, REFEREE)
+    store = Store(chain_id, locate_referee(ORDERED))
     for made in trace:
         message = Message(made.sender, made.value_wei, made.block)
         try:
@@ -125,19 +128,30 @@ class Contract:
 
     Args:
         accounts: those that send calls.
-        artifacts: what to deploy in place of the contracts of the same names.
+        artifacts: what to deploy in place of the arithmetic's contracts of the same names.
+        arithmetic: that of the referee.
     """
 
-    def __init__(self, accounts: Sequence[str], artifacts: Mapping[str, Artifact]) -> None:
+    def __init__(
+        self,
+        accounts: Sequence[str],
+        artifacts: Mapping[str, Artifact],
+        arithmetic: Arithmetic = ORDERED,
+    ) -> None:
         self.machine = Machine(accounts)
         self._artifacts = artifacts
+        self._arithmetic = arithmetic
         self.deployed: dict[str, Deployed] = {}
         self._deployed_by_call: dict[str, Deployed] = {}
-        assert deploy_referee(self, NOBODY).address == REFEREE
+        self._referee = locate_referee(arithmetic)
+        assert deploy_referee(self, NOBODY, arithmetic).address == self._referee
 
     def deploy(self, artifact: Artifact, *args: Any, sender: Any) -> Deployed:
         """Deploy a contract, or what replaces it."""
         chosen = self._artifacts.get(artifact.name, artifact)
+        own = compile_contract(artifact.name, arithmetic=self._arithmetic.contracts)
+        if artifact != own:
+            chosen = artifact
         deployed = self.machine.deploy(chosen, *args, sender=sender)
         self.deployed[artifact.name] = deployed
         for entry in artifact.abi:
@@ -152,9 +166,9 @@ class Contract:
     def encode(self, made: Call) -> tuple[bytes, bytes]:
         """Return where a call goes, and its data; a leaf is told which referee it is for."""
         deployed = self._deployed_by_call[made.name]
-        args = pack_call(made.name, made.args, REFEREE)
+        args = pack_call(made.name, made.args, self._referee)
         if made.name == "compute":
-            args = (pack_context(made.args[0]), *made.args[1:])
+            args = (*pack_question(self._arithmetic, made.args[0]), *made.args[1:])
         return deployed.raw, deployed.codec.encode_call(made.name, args)
 
     def ask(self, made: Call, to: bytes, data: bytes, before: Words) -> Answer:
@@ -175,12 +189,17 @@ class Recorder:
         accounts: those that send calls.
         artifacts: the contracts.
         maps: which functions their code belongs to, by their names.
+        arithmetic: that of the referee.
     """
 
     def __init__(
-        self, accounts: Sequence[str], artifacts: Mapping[str, Artifact], maps: Mapping[str, Map]
+        self,
+        accounts: Sequence[str],
+        artifacts: Mapping[str, Artifact],
+        maps: Mapping[str, Map],
+        arithmetic: Arithmetic = ORDERED,
     ) -> None:
-        self._contract = Contract(accounts, artifacts)
+        self._contract = Contract(accounts, artifacts, arithmetic)
         self._maps = {self._contract.deployed[name].raw: found for name, found in maps.items()}
         self._jumps: list[tuple[bytes, int]] = []
         self._contract.machine.watch_jumps(lambda *jump: self._jumps.append(jump))

@@ -18,7 +18,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from multiprocessing import get_context
 from pathlib import Path
@@ -63,6 +63,7 @@ MODEL_FILES = (
 )
 SUBJECTS = {
     "contract": (SOURCE_DIR, CONTRACT_FILES),
+    "exact": (SOURCE_DIR / "exact", ("folding.vy", "leaf.vy", "sums.vy")),
     "model": (Path(import_module("contracts.model").__path__[0]), MODEL_FILES),
 }
 SURVIVORS = Path(__file__).with_name("survivors.json")
@@ -117,7 +118,8 @@ def list_mutants(
     folder, files = SUBJECTS[subject]
     for name in files:
         if chosen is None or name in chosen:
-            yield from make(name, (folder / name).read_text(encoding="utf-8"))
+            for mutant in make(name, (folder / name).read_text(encoding="utf-8")):
+                yield replace(mutant, name=f"exact {mutant.name}") if subject == "exact" else mutant
 
 
 def _judge_all(subject: str, mutants: Sequence[Mutant], processes: int) -> Iterator[Fate]:

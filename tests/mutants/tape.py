@@ -3,11 +3,13 @@
 from collections.abc import Sequence
 from typing import Any
 
-from contracts.model.abi import pack_args
+from contracts.model.abi import pack_call
 from contracts.model.referee import call
 from contracts.model.types import Event, Message, Store
 from contracts.reasons import Revert
-from tests.mutants.replay import REFEREE, Call
+from offchain.arithmetic.base import Arithmetic
+from offchain.arithmetic.ordered import ORDERED
+from tests.mutants.replay import Call, locate_referee
 
 CHAIN_ID = 131277322940537
 ACCOUNTS = tuple("0x" + f"{number:02x}" * 20 for number in range(0x11, 0x1B))
@@ -18,6 +20,9 @@ SALT = b"salt".ljust(32, b"\1")
 class Tape:
     """A recorder of all calls to a referee.
 
+    Args:
+        arithmetic: that of the referee.
+
     Attributes:
         store: the model.
         block: that of the next call.
@@ -25,8 +30,8 @@ class Tape:
         log: all events.
     """
 
-    def __init__(self) -> None:
-        self.store = Store(CHAIN_ID, REFEREE)
+    def __init__(self, arithmetic: Arithmetic = ORDERED) -> None:
+        self.store = Store(CHAIN_ID, locate_referee(arithmetic), arithmetic=arithmetic)
         self.block = 1
         self.calls: list[Call] = []
         self.log: list[Event] = []
@@ -40,7 +45,7 @@ class Tape:
         reason: str | None = None
         events: Sequence[Event] = ()
         try:
-            pack_args(args)
+            pack_call(name, args, self.store.address)
             events = call(self.store, name, message, *args)
         except Revert as refusal:
             reason = str(refusal)

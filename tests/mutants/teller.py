@@ -36,13 +36,14 @@ class Teller:
 
     def tell(self) -> list[Call]:
         """Make up the story, and return its calls."""
-        task = make_task(self._draw_size())
+        arithmetic = self.tape.store.arithmetic
+        task = make_task(self._draw_size(), arithmetic)
         self._cast(task)
         terms = self._make_terms(task)
         self._send(CLIENT, "open_job", replace(terms, steps=0), value_wei=5)
         self._send(CLIENT, "open_job", terms, value_wei=10**17 + 1)
         self._join(terms)
-        tournament = Tournament(0, terms)
+        tournament = Tournament(0, terms, arithmetic)
         for _ in range(_MOST_STEPS):
             if self.tape.store.jobs[0].status is not Status.OPEN:
                 break

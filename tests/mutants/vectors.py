@@ -5,6 +5,9 @@ import random
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis.strategies import SearchStrategy
 
+from offchain.arithmetic.base import Arithmetic
+from offchain.arithmetic.functions import Function
+from offchain.arithmetic.ordered import ORDERED
 from offchain.programs.encoding import encode_node
 from tests.mutants.replay import Call
 from tests.mutants.tape import CLIENT, Tape
@@ -15,15 +18,18 @@ from tests.referee.test_leaf import list_wrong
 
 LEAVES = 260
 SEARCHED = 200
-"""Further functions: a search compares elements in ways that no other operator does."""
+"""Further functions: a search compares elements, an exact sum adds, as no other operator does."""
+SUMS = (Function.ADD, Function.FMA)
 WRONG = 5
 
 
-def ask_leaves() -> list[Call]:
+def ask_leaves(arithmetic: Arithmetic = ORDERED) -> list[Call]:
     """Return calls of the leaf contract."""
-    tape, rng = Tape(), random.Random(7)
-    searches = leaves().filter(lambda leaf: leaf.node.function in SEARCHES)
-    for leaf in (*_draw(leaves(), LEAVES), *_draw(searches, SEARCHED)):
+    tape, rng = Tape(arithmetic), random.Random(7)
+    drawn = leaves(arithmetic)
+    functions = SEARCHES if arithmetic == ORDERED else SUMS
+    special = drawn.filter(lambda leaf: leaf.node.kind.folds and leaf.node.function in functions)
+    for leaf in (*_draw(drawn, LEAVES), *_draw(special, SEARCHED)):
         encoding = encode_node(leaf.node)
         wrong = list(list_wrong(leaf))
         for evidence in (leaf.evidence, *rng.sample(wrong, min(WRONG, len(wrong)))):

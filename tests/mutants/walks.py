@@ -3,6 +3,8 @@
 import random
 from typing import Any, cast
 
+from offchain.arithmetic.base import Arithmetic
+from offchain.arithmetic.ordered import ORDERED
 from tests.mutants.replay import Call
 from tests.mutants.tape import Tape
 from tests.referee.stage import Stage
@@ -11,9 +13,9 @@ from tests.referee.test_lockstep import Act
 STEPS = 160
 
 
-def take_walk(seed: int) -> list[Call]:
+def take_walk(seed: int, arithmetic: Arithmetic = ORDERED) -> list[Call]:
     """Do many things, as a seed has it."""
-    rng, tape = random.Random(seed), Tape()
+    rng, tape = random.Random(seed), Tape(arithmetic)
     act = Act(Stage(cast("Any", tape), rng.choice), rng)
     for _ in range(STEPS):
         act.step()

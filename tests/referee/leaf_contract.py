@@ -23,7 +23,7 @@ class LeafContract:
         if arithmetic != ORDERED:
             own = compile_contract("leaf", arithmetic=arithmetic.contracts)
             self._leaf = self._machine.deploy(own, self._leaf.address)
-        self._size = arithmetic.accumulator_bytes
+        self._arithmetic = arithmetic
 
     def ask(self, name: str, *args: Any) -> Any:
         """Return what the contract says, or the reason why it does not."""
@@ -33,14 +33,18 @@ class LeafContract:
 
     def compute(self, context: Context, encoding: bytes, evidence: bytes) -> int | str:
         """Return what an element or accumulator should be, or the reason why it does not say."""
-        top, operators, before, *rest, accumulator = astuple(context)
-        place = (top, operators, before is not None, before or ZERO, *rest)
-        if self._size is None:
-            found: int | str = self.ask("compute", (*place, accumulator), encoding, evidence)
-            return found
-        low = split(accumulator, self._size)
-        said = self.ask("compute", (*place, 0), low, encoding, evidence)
-        return said if isinstance(said, str) else int.from_bytes(b"".join(said), "little")
+        args = pack_question(self._arithmetic, context)
+        said: Any = self.ask("compute", *args, encoding, evidence)
+        return said if isinstance(said, (int, str)) else int.from_bytes(b"".join(said), "little")
+
+
+def pack_question(arithmetic: Arithmetic, context: Context) -> tuple[Any, ...]:
+    """Return the arguments of `compute` that say what is agreed, as the contract takes them."""
+    top, operators, before, *rest, accumulator = astuple(context)
+    place = (top, operators, before is not None, before or ZERO, *rest)
+    if arithmetic.accumulator_bytes is None:
+        return ((*place, accumulator),)
+    return ((*place, 0), split(accumulator, arithmetic.accumulator_bytes))
 
 
 @cache
