@@ -14,10 +14,12 @@ from pathlib import Path
 import numpy as np
 
 from contracts.model.types import ZERO
+from offchain.arithmetic.table import find_arithmetic
 from offchain.commitments.tree import Digest
 from offchain.disputes.evidence import rule_for
 from offchain.disputes.game import Game, Player, Stakes
 from offchain.disputes.session import Setting, make_task
+from offchain.errors import UsageError
 from offchain.providers.behaviour import Behaviour
 from offchain.providers.catalogue import HONEST
 from offchain.providers.run import Run
@@ -169,10 +171,17 @@ def open_market(setting: Setting, groups: Sequence[Group], jobs: int) -> Market:
         jobs: how many jobs there are.
 
     Raises:
-        UsageError: a strategy is impossible with the program, or the chain has too few accounts.
+        UsageError: a strategy is impossible with the program, the chain has too few accounts, or
+            no contract ends disputes in the arithmetic.
     """
+    arithmetic = find_arithmetic(setting.arithmetic)
+    if not arithmetic.ends_on_chain:
+        raise UsageError(
+            f"disputes of a market end at a scalar operation, and no contract computes those of "
+            f"`{arithmetic.name}`; choose ordered or exact"
+        )
     providers = make_providers(groups)
-    venue = open_venue(setting.chain, [provider.accounts for provider in providers])
+    venue = open_venue(setting.chain, [it.accounts for it in providers], arithmetic)
     task = make_task(setting)
     check_providers(providers, task)
     return Market(

@@ -50,7 +50,7 @@ class Mempool(Relay):
     ) -> None:
         super().__init__(witness)
         self._schemes = schemes
-        self._table = Table(witness, terms, Tournament(job_id, terms))
+        self._table = Table(witness, terms, Tournament(job_id, terms, witness.arithmetic))
         self.played: list[Played] = []
         self.refusals: list[Refusal] = []
 

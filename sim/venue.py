@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from itertools import chain, islice
 
 from contracts.model.types import Address
+from offchain.arithmetic.base import Arithmetic
+from offchain.arithmetic.ordered import ORDERED
 from offchain.disputes.referee import Referee
 from offchain.errors import UsageError
 
@@ -36,8 +38,13 @@ class Venue:
         )
 
 
-def open_venue(url: str, counts: Sequence[int]) -> Venue:
-    """Deploy a referee on a chain, `tester` or a URL, with so many accounts for each provider.
+def open_venue(url: str, counts: Sequence[int], arithmetic: Arithmetic = ORDERED) -> Venue:
+    """Deploy a referee of programs of an arithmetic, with so many accounts for each provider.
+
+    Args:
+        url: of the chain, or `tester`.
+        counts: the accounts of each provider.
+        arithmetic: that of the programs.
 
     Raises:
         UsageError: the chain has too few accounts.
@@ -45,7 +52,7 @@ def open_venue(url: str, counts: Sequence[int]) -> Venue:
     """
     from offchain.disputes.chain_referee import deploy  # noqa: PLC0415 - imports the chain
 
-    referee = deploy(url)
+    referee = deploy(url, arithmetic)
     needed = sum(counts) + 2
     if len(referee.accounts) < needed:
         raise UsageError(

@@ -143,7 +143,7 @@ def check_setting(setting: Setting) -> None:
         raise UsageError.unknown("leaf", setting.leaf, LEAVES, "leaves")
     if setting.leaf == "scalar" and not find_arithmetic(setting.arithmetic).ends_on_chain:
         raise UsageError(
-            f"no contract computes a scalar operation of `{setting.arithmetic}` yet; choose the "
+            f"no contract computes a scalar operation of `{setting.arithmetic}`; choose the "
             "leaf operator, which the bounded verifier decides"
         )
     if setting.cheat != "none":

@@ -46,6 +46,7 @@ WEI_DIGITS = 18
 )
 @options.program("mlp", "tiny")
 @options.length(STEPS, CHECKPOINT_EVERY)
+@options.arithmetic
 @options.chain
 @options.seed
 @click.option(
@@ -66,6 +67,7 @@ def market(
     trust_capture: bool,  # noqa: FBT001 - likewise
     steps: int,
     checkpoint_every: int | None,
+    arithmetic: str,
     chain: str,
     seed: int,
     output: Path | None,
@@ -92,6 +94,7 @@ def market(
         size=size,
         steps=steps,
         checkpoint_every=options.choose_interval(checkpoint_every, CHECKPOINT_EVERY, steps),
+        arithmetic=arithmetic,
         chain=chain,
         seed=seed,
         data=data,

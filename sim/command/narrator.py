@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from rich.console import Console
 
 from contracts.model.types import Facts, Position
+from contracts.model.words import announce
 from contracts.reasons import Ending, Phase
 from offchain.disputes.game import Played
 from offchain.disputes.session import Session
@@ -21,6 +22,9 @@ _PLAIN = {
     "prove_sink": "shows the step's output that the state should contain",
 }
 """The text for each call whose meaning never varies."""
+
+_DIGITS = 18
+"""Characters of a number that are shown: all of an element's."""
 
 _SHOWN = {
     Phase.INTERVAL: "commits to the states before it",
@@ -56,7 +60,7 @@ class Narrator:
             self._facts = self._found.get(event.args[:3], Facts())
             match event.name, event.args[3:]:
                 case "MatchEnded", (_, Ending.SCALAR, int(computed)):
-                    return _describe_leaf(self._facts.bits, computed)
+                    return _describe_leaf(self._facts, computed)
                 case "Found", (Facts() as facts,):
                     self._found[event.args[:3]] = facts
                 case "Moved", (Position() as position, Sequence() as nodes, bytes(data)):
@@ -101,12 +105,19 @@ class Narrator:
         place = f"fold steps {facts.low} to {facts.high}"
         if call == "pick_element":
             place = f"element {facts.element}"
-        count = len(data) // facts.width
+        count = len(data) // facts.bits_bytes
         posted = f", posts {count} accumulators of its fold" if count else ""
         return f"disputes {place}{posted}"
 
 
-def _describe_leaf(bits: tuple[int, int], computed: int) -> str:
-    """Say what the contract has computed, and what was claimed."""
-    wrong = " and not ".join(f"0x{claimed:08x}" for claimed in bits if claimed != computed)
-    return f"proves the operands: it is 0x{computed:08x} and not {wrong}"
+def _describe_leaf(facts: Facts, computed: int) -> str:
+    """Say what the contract has computed, and what was claimed; wide sums by their digests."""
+    said = [announce(facts, bits) for bits in facts.bits]
+    wrong = " and not ".join(_shorten(claimed) for claimed in said if claimed != computed)
+    what = "the sum whose digest is " if facts.accumulator_bytes else ""
+    return f"proves the operands: it is {what}{_shorten(computed)} and not {wrong}"
+
+
+def _shorten(number: int) -> str:
+    digits = f"0x{number:08x}"
+    return digits if len(digits) <= _DIGITS else f"{digits[:_DIGITS]}…"

@@ -84,7 +84,8 @@ arithmetic = click.option(
     "--arithmetic",
     default="ordered",
     show_default=True,
-    help="ordered (a sum rounds after every term) or exact (once; the verifier decides disputes).",
+    help="ordered (a sum rounds after every term), exact (once, at its end), or logged (once, as a "
+    "log has it; the bounded verifier decides disputes).",
 )
 """The option that says what the numbers of a program mean."""
 

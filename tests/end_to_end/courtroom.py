@@ -12,6 +12,8 @@ from _pytest.mark import ParameterSet
 
 from contracts.model.types import Address
 from contracts.reasons import LeafMode
+from offchain.arithmetic.base import Arithmetic
+from offchain.arithmetic.ordered import ORDERED
 from offchain.disputes.accounts import count_burned
 from offchain.disputes.chain_referee import deploy
 from offchain.disputes.evidence import rule_for
@@ -55,7 +57,7 @@ class Case:
 
 
 @cache
-def get_case(program: str, *, inference: bool = False) -> Case:
+def get_case(program: str, *, inference: bool = False, arithmetic: str = "ordered") -> Case:
     """Capture a tiny program once, and run it honestly once."""
     steps = 1 if inference else STEPS
     every = min(CHECKPOINT_EVERY, steps)
@@ -65,10 +67,11 @@ def get_case(program: str, *, inference: bool = False) -> Case:
         checkpoint_every=every,
         seed=5,
         inference=inference,
+        arithmetic=arithmetic,
         trust_capture=True,  # disputes are about what a program computes, right or wrong
     )
     task = make_task(setting)
-    return Case(task, run(task, Behaviour(), f"{program}-{inference}-honest"))
+    return Case(task, run(task, Behaviour(), f"{program}-{inference}-{arithmetic}-honest"))
 
 
 @dataclass(frozen=True)
@@ -80,19 +83,20 @@ class Court:
 
 
 @cache
-def open_chain_court() -> Court:
-    """Deploy one referee for all games of this process."""
-    referee = deploy("tester")
+def open_chain_court(arithmetic: Arithmetic = ORDERED) -> Court:
+    """Deploy one referee for all games of this process about programs of an arithmetic."""
+    referee = deploy("tester", arithmetic)
     return Court(referee, referee.accounts)
 
 
-def open_model_court(accounts: int = 32) -> Court:
+def open_model_court(arithmetic: Arithmetic = ORDERED, accounts: int = 32) -> Court:
     """Return a new model."""
     addresses = tuple(Address(f"0x{number:040x}") for number in range(1, accounts + 1))
-    return Court(ModelReferee(dict.fromkeys(addresses, 10**21)), addresses)
+    balances = dict.fromkeys(addresses, 10**21)
+    return Court(ModelReferee(balances, arithmetic=arithmetic), addresses)
 
 
-COURTS: dict[str, Callable[[], Court]] = {"model": open_model_court, "chain": open_chain_court}
+COURTS: dict[str, Callable[..., Court]] = {"model": open_model_court, "chain": open_chain_court}
 """The kinds of referee: each function opens a court; that on the chain is one for all tests."""
 
 
