@@ -6,8 +6,9 @@ from functools import cache
 import numpy as np
 
 from offchain.arithmetic.base import Arithmetic
+from sim.paper import Lie, PaperRun, Size, make_task
 from tests.mutants.illegal import tell_illegal
-from tests.mutants.operators import tell_operators
+from tests.mutants.operators import Table, tell_operators
 from tests.mutants.places import tell_verdicts
 from tests.mutants.plans import tell_plans
 from tests.mutants.replay import Story
@@ -29,6 +30,13 @@ def make_corpus() -> tuple[Story, ...]:
 
 def tell_wide(arithmetic: Arithmetic) -> Iterator[Story]:
     """Yield stories of a referee of another arithmetic: about what is different there."""
+    for operator, term in ((2, 0), (2, 39), (3, 17), (9, 0)):
+        task = make_task(Size(5, 1, 9, 8, 9, 40), arithmetic)
+        table = Table(task, [PaperRun(task), PaperRun(task, Lie(2, operator, 41, term))])
+        table.begin()
+        table.play()
+        yield Story(table.tape.calls, is_planned=True)
+    yield Story(ask_encodings(), is_planned=True)
     yield Story(ask_leaves(arithmetic))
     for seed in range(WALKS):
         yield Story(take_walk(seed, arithmetic))

@@ -8,7 +8,15 @@ from typing import Any, cast
 from contracts.model.checks import name_match
 from contracts.model.invariants import copy_store
 from contracts.model.referee import call
-from contracts.model.types import MIN_BOND_WEI, ZERO, Dive, Facts, Message, Pair, Terms
+from contracts.model.types import (
+    MIN_BOND_WEI,
+    ZERO,
+    Dive,
+    Message,
+    Pair,
+    Terms,
+    start_facts,
+)
 from contracts.model.words import hash_commitment
 from contracts.reasons import Phase, Revert
 from offchain.arithmetic.functions import DType, Function
@@ -196,7 +204,7 @@ class Table:
     """
 
     def __init__(self, task: Task, runs: Sequence[Run], **changes: Any) -> None:
-        self.tape = Tape()
+        self.tape = Tape(task.program.arithmetic)
         self.seats = dict(zip(MEMBERS, runs, strict=False))
         usual = Game(None, task, CLIENT, (), STAKES).terms  # type: ignore[arg-type] # its terms alone
         self.terms: Terms = replace(usual, **changes)
@@ -229,7 +237,9 @@ class Table:
             match event.name:
                 case "MatchStarted":
                     position = cast("Any", event.args[3])
-                    self.boards[get_pair(event)] = Board(get_pair(event), position, Facts())
+                    self.boards[get_pair(event)] = Board(
+                        get_pair(event), position, start_facts(self.tape.store.arithmetic)
+                    )
                 case "Found" | "Moved":
                     self.boards[get_pair(event)] = read_move(self.boards[get_pair(event)], event)
                 case "MatchEnded":

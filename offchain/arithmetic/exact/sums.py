@@ -77,6 +77,11 @@ def compose(total: int, flags: Sequence[bool]) -> int:
     return sum(bit for bit, flag in zip(bits, flags, strict=True) if flag) | _encode(total)
 
 
+def to_float(accumulator: int) -> float:
+    """Return the sum of the finite terms as the nearest binary64 number, for people to read."""
+    return _decode(accumulator) / (1 << -_UNIT_EXPONENT)
+
+
 def _make_term(x: int, y: int) -> int:
     """Return the sum of one product."""
     if float32.is_nan(x) or float32.is_nan(y):
