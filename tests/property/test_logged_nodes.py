@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from offchain.arithmetic.functions import DType, Function
 from offchain.arithmetic.logged import LOGGED, band
 from offchain.commitments.tensors import Array, encode_elements
+from offchain.execution import doubles
 from offchain.execution.engines import get_engine
 from offchain.execution.logged import stock
 from offchain.execution.logged.journals import Journal, Reading, Writing
@@ -204,37 +205,20 @@ def test_what_a_trainer_logs_counts(
     assert logged
 
 
-def _multiply_backwards(reach: float, a: Floats, b: Floats, init: Floats, out: Floats) -> None:
-    """Multiply with the fold's steps in reverse."""
-    multiply(reach, a[:, :, ::-1], b[:, ::-1], init, out)
-
-
-multiply = stock.multiply
-
-
-def test_logs_bridge_other_orders(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Sums in another order round otherwise here and there, and the trainer's log corrects that."""
-    rng = np.random.default_rng(7)
-    first, second = (rng.normal(size=(2, 192, 192))).astype(np.float32)
-    operands = (
-        immediate(FLOAT32, 0),
-        make_operand(0, first.shape, (0, 2)),
-        make_operand(1, second.shape, (2, 1)),
-    )
-    node = Node(Kind.CONTRACT, Function.FMA, FLOAT32, (192, 192), operands, (192,))
-    corrected = 0
-    for draw in range(8):
-        left = (first * np.float32(1 + draw / 9)).astype(np.float32)
-        subject = Subject(node, [None, left, second])
-        writing = Writing()
+@pytest.mark.parametrize(("kind", "steps"), [(kind, 150) for kind in SUMS[:2]])
+def test_logs_bridge_other_orders(kind: Kind, steps: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sums in another order are rounded otherwise here and there, and the log corrects that."""
+    rng, corrections = np.random.default_rng([kind, steps, 2]), 0
+    for _ in range(4):
+        subject, writing = make_sum(kind, *draw_sums(rng, kind, 100, steps)), Writing()
         out = subject.run(writing)
         with monkeypatch.context() as patch:
-            patch.setattr(stock, "multiply", _multiply_backwards)
+            patch.setattr(doubles, "_chosen", [lambda a, b: a[:, ::-1] @ b[::-1]])
             reading = Reading(writing.log)
             assert_same(out, subject.run(reading))
         assert not reading.void
-        corrected += writing.logged
-    assert corrected
+        corrections += reading.corrections
+    assert corrections
 
 
 @pytest.mark.parametrize("function", [f for f in stock.FUNCTIONS if f is not Function.POW])

@@ -36,10 +36,8 @@ _TILE_ELEMENTS, _TILE_COLUMNS = 1 << 17, 256
 
 
 def add_up(terms: Doubles) -> Doubles:
-    """Return the sums of rows, in chunks: (P, K) -> (P,)."""
-    while terms.shape[1] > 1:
-        terms = np.add.reduceat(terms, range(0, terms.shape[1], CHUNK), axis=1)
-    return terms[:, 0]
+    """Return the sums of rows, by the device's product, in chunks: (P, K) -> (P,)."""
+    return _multiply(terms, np.ones((terms.shape[1], 1)))[:, 0]
 
 
 def bound_error(additions: Any, magnitudes: Doubles, initial: Doubles) -> Doubles:
