@@ -2,7 +2,7 @@
 
 `python docs/replication.py record FOLDER PROFILE ...` trains programs under these profiles, with
 stock torch and in each arithmetic; FOLDER keeps the records, so that it goes on where it stopped.
-`drift` lets pairs train side by side and measures after every step how far their weights are apart.
+`drift` lets a pair train side by side and measures after every step how far their states are apart.
 `pairs FOLDER` compares all pairs of the records that there are. All results are kept in
 docs/replication.json, which `table` prints and `plot` draws.
 """
@@ -24,7 +24,8 @@ FILE = Path(__file__).with_name("replication.json")
 PLOT = Path(__file__).with_name("replication.png")
 PROGRAMS = (("mlp", "small"), ("resnet", "tiny"), ("gpt2", "tiny"))
 STEPS = 1000
-DRIFT_STEPS = 300
+DRIFT_STEPS = 100
+DRIFT_PAIR = ("native", "old")
 WAYS: Mapping[str, str | None] = {"stock": None, "exact": "exact", "ordered": "ordered"}
 
 
@@ -67,13 +68,13 @@ def _summarize(records: Mapping[str, Record], pair: tuple[str, str]) -> dict[str
     }
 
 
-def drift(other: str) -> dict[str, list[float]]:
-    """Return for each program how far two profiles' states are apart after every step."""
-    pair = find_profile("native"), find_profile(other)
-    return {
-        program: [step.distance for step in compare(Setting(program, size, DRIFT_STEPS), *pair)]
-        for program, size in PROGRAMS
-    }
+def drift(pair: tuple[str, str]) -> None:
+    """Keep for each program how far two profiles' states are apart after every step."""
+    profiles = [find_profile(name) for name in pair]
+    for program, size in PROGRAMS:
+        steps = compare(Setting(program, size, DRIFT_STEPS), *profiles)
+        found = {program: [step.distance for step in steps]}
+        keep(drift=load().get("drift", {}) | found)
 
 
 def list_losses(folder: Path) -> dict[str, dict[str, list[float]]]:
@@ -131,10 +132,9 @@ def plot() -> None:
         for name in losses.keys() - {"native"}:
             gaps = [abs(a - b) for a, b in zip(losses[name], losses["native"], strict=True)]
             above.plot([max(gap, 1e-8) for gap in gaps], label=name, linewidth=0.8)
-        for other, found in kept["drift"].items():
-            below.plot(found[program], label=other)
+        below.plot(kept["drift"].get(program, []), label=" and ".join(DRIFT_PAIR))
         above.set(title=f"{program} {size}", ylabel="loss, apart from native's", yscale="log")
-        below.set(xlabel="step", ylabel="weights, largest difference", yscale="log")
+        below.set(xlabel="step", ylabel="state, largest difference", yscale="log")
         above.legend(fontsize="x-small")
         below.legend(fontsize="x-small")
     figure.tight_layout()
@@ -154,7 +154,7 @@ def main() -> None:
         losses = list_losses(options.folder)
         keep(steps=STEPS, pairs=compare_pairs(options.folder), losses=losses)
     if options.what == "drift":
-        keep(drift={name: drift(name) for name in ("old", "split")})
+        drift(DRIFT_PAIR)
     if options.what == "table":
         table()
     if options.what == "plot":

@@ -167,8 +167,6 @@ def _adds_up(node: Node, arithmetic: Arithmetic, shared: dict[Place, int]) -> bo
 
 def _is_local(node: Node, variable: int, shared: dict[Place, int], cuts: tuple[int, ...]) -> bool:
     """Whether every worker reads only samples of its own."""
-    if node.kind is Kind.RANDOM:
-        return False
     extents = [range(size) for size in node.shape + node.fold_shape]
     for worker, (first, stop) in enumerate(pairwise(cuts)):
         if first == stop:
@@ -178,14 +176,21 @@ def _is_local(node: Node, variable: int, shared: dict[Place, int], cuts: tuple[i
         for operand in node.operands:
             if (inner := shared.get(get_place(operand))) is None:
                 continue
-            span = _find_span(operand.rows, ranges, cuts[-1], inner)
+            span = find_span(operand.rows, ranges, cuts[-1], inner)
             if span and not first <= span[0] <= span[-1] < stop:
                 return False
     return True
 
 
-def _find_span(rows: Sequence[Row], ranges: Sequence[range], samples: int, inner: int) -> range:
-    """Return samples among which are all that an access reads on a part of its domain."""
+def find_span(rows: Sequence[Row], ranges: Sequence[range], samples: int, inner: int) -> range:
+    """Return samples among which are all that an access reads on a part of its domain.
+
+    Args:
+        rows: the access.
+        ranges: the values of its variables there; variables beyond them may have any.
+        samples: how many there are.
+        inner: elements of the tensor between one sample and the next.
+    """
     period, stride = samples * inner, 1
     low = high = 0
     for row in reversed(rows):
