@@ -10,11 +10,13 @@ import pytest
 import torch
 
 from bench import convolutions, products
+from bench.arithmetics import list_rows
 from bench.models import make_recipe
 from bench.profile import FUSED, make_tables, profile_step
 from bench.shapes import CONVOLUTIONS, PRODUCTS, TINY_CONVOLUTIONS, Layer, list_products
 from bench.sides import Comparison, check_close, compare
 from bench.steps import OurTraining
+from offchain.arithmetic.table import ARITHMETICS
 from offchain.errors import MootError
 from offchain.execution.schedule import find_ancestors
 from tests.end_to_end.command import moot
@@ -191,3 +193,13 @@ def test_wrong_results_are_refused() -> None:
     comparison = Comparison("group", "name", "shape", lambda: right * 2, lambda: right)
     with pytest.raises(MootError, match="name shape, ours"):
         next(compare(comparison, [1], 1))
+
+
+@pytest.mark.slow
+def test_steps_are_timed_in_every_arithmetic() -> None:
+    """A table has a row for each program and number of threads, with a time for every side."""
+    head, *rows = list_rows(["mlp"], "tiny", [1, 2], 1)
+    columns = head.splitlines()[0].count("|")
+    assert all(f"`{name}`" in head for name in ARITHMETICS)
+    assert [row.count("|") for row in rows] == [columns] * 2
+    assert [row.split(" | ")[1] for row in rows] == ["1", "2"]
