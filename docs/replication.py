@@ -81,7 +81,7 @@ def list_losses(folder: Path) -> dict[str, dict[str, list[float]]]:
     """Return the losses of stock torch by program and profile."""
     return {
         program: {
-            name: [round(float(loss), 6) for loss in found.losses]
+            name: [round(float(loss), 9) for loss in found.losses]
             for name, found in find_records(Setting(program, size, STEPS), PROFILES, folder).items()
         }
         for program, size in PROGRAMS
@@ -129,10 +129,11 @@ def plot() -> None:
     figure, axes = plt.subplots(2, len(PROGRAMS), figsize=(12, 6), squeeze=False)
     for (program, size), (above, below) in zip(PROGRAMS, axes.T, strict=True):
         losses = kept["losses"][program]
-        for name in losses.keys() - {"native"}:
+        for name in sorted(losses.keys() - {"native"}):
             gaps = [abs(a - b) for a, b in zip(losses[name], losses["native"], strict=True)]
             above.plot([max(gap, 1e-8) for gap in gaps], label=name, linewidth=0.8)
         below.plot(kept["drift"].get(program, []), label=" and ".join(DRIFT_PAIR))
+        below.set_visible(program in kept["drift"])
         above.set(title=f"{program} {size}", ylabel="loss, apart from native's", yscale="log")
         below.set(xlabel="step", ylabel="state, largest difference", yscale="log")
         above.legend(fontsize="x-small")
