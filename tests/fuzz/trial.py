@@ -38,7 +38,8 @@ def try_case(order: Order, number: int) -> Tally:
         for case in list_meanings(drawn):
             check(case, define(case), mode, rng)
         tally = tally._replace(fused=int(mode.is_fused))
-        case = drawn
+        ending = [it for it in list_meanings(drawn) if it.program.arithmetic.ends_on_chain]
+        case = ending[number % len(ending)]
         if order.leaves_every and number % order.leaves_every == 0:
             tally = tally._replace(leaves=check_leaves(case, rng, LEAVES_A_CASE))
         if order.matches_every and number % order.matches_every == 0:
