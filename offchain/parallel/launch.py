@@ -50,7 +50,7 @@ def train(
     with tempfile.TemporaryDirectory(prefix="moot-") as directory, ExitStack() as stack:
         folder = Path(directory)
         (folder / "program").write_bytes(encode_program(program))
-        write_tensors(folder / "state.npz", state)
+        write_tensors(folder / "state.safetensors", state)
         processes = []
         for rank in range(len(shares)):
             part = slice(cuts[rank], cuts[rank + 1])

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from safetensors.numpy import load_file, save_file
 from torch import distributed
 
 from offchain.commitments.tensors import Array, compute_state_root, compute_tensor_root
@@ -26,8 +27,8 @@ class Task:
     """What a worker does.
 
     Attributes:
-        folder: has the files `program`, `state.npz`, and `batches-RANK.npz` with the worker's own
-            samples of every step.
+        folder: has the files `program`, `state.safetensors`, and `batches-RANK.safetensors` with
+            the worker's own samples of every step.
         rank: the worker's number.
         shares: how many samples each worker has.
         steps: how many steps they make.
@@ -48,19 +49,19 @@ def encode(task: Task) -> str:
 
 def name_batches(folder: Path, rank: int) -> Path:
     """Return the file of a worker's samples."""
-    return folder / f"batches-{rank}.npz"
+    return folder / f"batches-{rank}.safetensors"
 
 
 def write_tensors(path: Path, tensors: Sequence[Array]) -> None:
     """Write tensors in order."""
-    named = {str(place): tensor for place, tensor in enumerate(tensors)}
-    np.savez(path, allow_pickle=False, **named)
+    named = {str(place): np.asarray(tensor, order="C") for place, tensor in enumerate(tensors)}
+    save_file(named, path)
 
 
 def read_tensors(path: Path) -> list[Array]:
     """Return tensors in order."""
-    with np.load(path, allow_pickle=False) as data:
-        return [data[str(place)] for place in range(len(data.files))]
+    data = load_file(path)
+    return [data[str(place)] for place in range(len(data))]
 
 
 def main() -> None:
@@ -79,9 +80,8 @@ def main() -> None:
     program = decode_program((folder / "program").read_bytes())
     shares = partition(program, make_cuts(task.shares, sum(task.shares)))
     executor = ParallelExecutor(program, shares, task.rank, exchange)
-    state, batches = (
-        read_tensors(path) for path in (folder / "state.npz", name_batches(folder, task.rank))
-    )
+    state = read_tensors(folder / "state.safetensors")
+    batches = read_tensors(name_batches(folder, task.rank))
     slots = len(program.batch)
     for step in range(task.steps):
         state = executor.run(state, batches[step * slots : (step + 1) * slots], step)

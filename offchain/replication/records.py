@@ -12,6 +12,7 @@ from urllib.parse import quote
 
 import numpy as np
 import numpy.typing as npt
+from safetensors.numpy import load_file, save_file
 
 from offchain.commitments.tensors import Array
 from offchain.replication.compare import Process, Setting, Step, Summary, compare_states, running
@@ -80,7 +81,7 @@ def compare_records(one: Record, other: Record) -> Summary:
 
 
 def _find_path(setting: Setting, profile: str, folder: Path) -> Path:
-    return folder / f"{_name(setting)}-{profile}.npz"
+    return folder / f"{_name(setting)}-{profile}.safetensors"
 
 
 def _name(setting: Setting) -> str:
@@ -122,13 +123,9 @@ def _find_loss(process: Process, tensors: Sequence[Array]) -> float:
 
 
 def _write(path: Path, found: Record) -> None:
-    last = {f"last.{place}": tensor for place, tensor in enumerate(found.last)}
-
-    def save(at: Path) -> None:
-        with at.open("wb") as file:
-            np.savez(file, allow_pickle=False, digests=found.digests, losses=found.losses, **last)
-
-    _replace(path, save)
+    tensors: dict[str, Array] = {"digests": found.digests, "losses": found.losses}
+    tensors |= {f"last.{place}": tensor for place, tensor in enumerate(found.last)}
+    _replace(path, lambda at: save_file(tensors, at))
 
 
 def _replace(path: Path, write: Callable[[Path], object]) -> None:
@@ -139,7 +136,7 @@ def _replace(path: Path, write: Callable[[Path], object]) -> None:
 
 
 def _read(path: Path) -> Record:
-    with np.load(path, allow_pickle=False) as data:
-        count = sum(name.startswith("last.") for name in data.files)
-        last = [data[f"last.{place}"] for place in range(count)]
-        return Record(data["digests"], data["losses"], last)
+    data = load_file(path)
+    count = sum(name.startswith("last.") for name in data)
+    last = [data[f"last.{place}"] for place in range(count)]
+    return Record(data["digests"], data["losses"], last)

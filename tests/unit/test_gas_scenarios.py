@@ -7,6 +7,7 @@ from statistics import fmean
 import pytest
 
 from contracts.model.types import Facts
+from contracts.model.words import announce
 from contracts.reasons import Ending, Outcome, Status
 from offchain.chain.receipts import GAS_LIMIT
 from offchain.commitments import tree
@@ -116,7 +117,7 @@ def test_a_leaf_is_computed(name: str) -> None:
     (call,) = [played for played in measured.played if played.call == "leaf"]
     found = [e.args[3] for p in measured.played for e in p.events if e.name == "Found"]
     assert isinstance(found[-1], Facts)
-    first, second = found[-1].bits
+    first, second = (announce(found[-1], bits) for bits in found[-1].bits)
     assert second == call.events[-1].args[-1] != first
 
 
