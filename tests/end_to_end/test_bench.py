@@ -170,6 +170,7 @@ def test_models_have_products_in_every_direction() -> None:
             assert costs == {layer.batch * layer.rows * layer.inner * layer.columns}
 
 
+@pytest.mark.slow
 def test_a_profile_covers_the_step() -> None:
     """Every operator that a step runs is in its profile once, by its kind."""
     ours = OurTraining(make_recipe("gpt2", is_tiny=True), 1)

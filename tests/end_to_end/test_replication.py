@@ -42,6 +42,7 @@ def test_stock_torch_differs(other: str) -> None:
     assert steps[-1].distance > 0
 
 
+@pytest.mark.slow
 def test_the_command_says_what_differs() -> None:
     """Without an arithmetic the states of two profiles differ, and with one they do not."""
     arguments = ["replicate", "--program", "mlp", "--steps", "2", "--json", "--arithmetic", "exact"]

@@ -132,7 +132,6 @@ SCENES = {
     "sparse checkpoints": Scene([Lie(step=4, element=1)], clock=2, size=SPARSE),
     "sparse checkpoints, the last": Scene([Lie(step=11, element=1)], size=SPARSE, seat=1),
     "tensors of many chunks": Scene([LATER], clock=2, size=WIDE),
-    "swarm": Scene(SWARM),
     "new claim that comes late": Scene([EARLY, LATER], late=1),
     "three claims": Scene([EARLY, LATER], clock=2, seat=1),
     "three claims, two wrong in one place": Scene([LATER, ELSEWHERE], clock=2, seat=2),
@@ -159,7 +158,8 @@ LONG_SCENES = {
     "swarm against itself before the verifier": Scene(
         [LATER, LATER, EARLY], leaf_mode=LeafMode.OPERATOR, seat=3
     ),
-    "swarm": Scene(SWARM, clock=3, increment=2),
+    "swarm": Scene(SWARM),
+    "swarm with longer clocks": Scene(SWARM, clock=3, increment=2),
     "swarm that comes late": Scene(SWARM, late=1, seat=1),
     "swarm under censorship": Scene(SWARM, clock=2, increment=2, censored=1),
     "three claims, one of two": Scene([EARLY, LATER, LATER], faces=2),

@@ -4,6 +4,7 @@ import random
 from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Any
+from zlib import crc32
 
 import pytest
 from hypothesis import event, given, settings
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from contracts.model.leaf import compute_leaf, read_node
 from contracts.reasons import Reason, Revert
 from offchain.arithmetic.base import Arithmetic
+from offchain.arithmetic.ordered import ORDERED
 from offchain.arithmetic.table import ARITHMETICS
 from offchain.programs.encoding import encode_node
 from offchain.programs.graph import Node
@@ -22,6 +24,7 @@ from tests.referee.leaf_contract import get_leaf
 from tests.referee.malformed import BYTES, LIMITS, list_changed
 from tests.referee.nodes import Leaf, leaves, operators
 
+OTHERS_EVERY = 16
 ENDING = [arithmetic for arithmetic in ARITHMETICS.values() if arithmetic.ends_on_chain]
 """The arithmetics whose scalar operations a contract computes."""
 
@@ -104,11 +107,15 @@ def inspect(arithmetic: Arithmetic, encoding: bytes) -> Any:
 
 
 def assert_inspected_alike(encoding: bytes) -> Any:
-    """Compare what the two say of an encoding, and return it."""
+    """Compare what the two say of an encoding, and return it.
+
+    The leaves of other arithmetics, which ask that of `ordered` first, are asked of one of many.
+    """
     for arithmetic in ENDING:
-        expected = inspect(arithmetic, encoding)
-        assert get_leaf(arithmetic).ask("inspect", encoding) == expected
-    return expected
+        if arithmetic == ORDERED or crc32(encoding) % OTHERS_EVERY == 0:
+            expected = inspect(arithmetic, encoding)
+            assert get_leaf(arithmetic).ask("inspect", encoding) == expected
+    return inspect(ORDERED, encoding)
 
 
 @settings(max_examples=100, deadline=None)

@@ -249,7 +249,13 @@ RIGHT: dict[str, Callable[[], TrainingRecipe]] = {
 }
 
 
-@pytest.mark.parametrize("name", RIGHT)
+DEAR = frozenset({"gradient checkpointing of transformers"})
+"""What is left to the long suite."""
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] * (name in DEAR)) for name in RIGHT]
+)
 def test_it_trains_as_in_eager_torch(name: str) -> None:
     """Loss, gradients and state of the first steps are eager torch's."""
     torch.manual_seed(0)

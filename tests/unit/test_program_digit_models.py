@@ -40,7 +40,7 @@ def test_operators_follow_the_semantics(name: str) -> None:
     check_semantics(get_plain(name)[1])
 
 
-@pytest.mark.parametrize("name", DIGIT_NAMES)
+@pytest.mark.parametrize("name", LEARNED)
 def test_programs_survive_their_encoding(name: str) -> None:
     """Programs decode to themselves, and no operator is longer than allowed."""
     check_encoding(get_plain(name)[1])
