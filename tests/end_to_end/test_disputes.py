@@ -8,7 +8,7 @@ import pytest
 
 from contracts.reasons import Ending, LeafMode, Outcome, Phase, Status
 from offchain.arithmetic.base import Arithmetic
-from offchain.arithmetic.exact import EXACT
+from offchain.arithmetic.exact import EXACT, is_sum
 from offchain.arithmetic.functions import Function
 from offchain.arithmetic.ordered import ORDERED
 from offchain.commitments.tensors import Array, encode_elements
@@ -161,17 +161,25 @@ def list_folds(case: Case) -> list[tuple[int, int]]:
 
 @pytest.mark.parametrize("program", programs(quick=QUICKEST))
 def test_no_step_of_a_fold_can_be_told_wrong(program: str) -> None:
-    """In `exact` a wrong sum loses, whether its first term, any, or its rounding is told wrong."""
+    """In `exact` a wrong fold loses, whether its first step, or its last one, is told wrong.
+
+    The last step of a sum is its rounding. Other folds are played on the chain, whose leaf hands
+    them on to that of `ordered`.
+    """
     case = get_case(program, arithmetic="exact")
     for index, links in list_folds(case):
-        element = case.task.program.nodes[index].elements - 1
+        node = case.task.program.nodes[index]
+        element, court = (
+            node.elements - 1,
+            "model" if is_sum(node.function, node.dtype) else "chain",
+        )
         for position in sorted({0, links - 1}):
             lie = WrongOutput(STEPS - 1, index, element, 3, position)
             cheating = run(case.task, lie, "fold")
             if cheating.history.top == case.honest.history.top:
                 continue
             players = {"wrong-output-1": cheating, "honest-1": case.honest}
-            game = make_game(COURTS["model"](EXACT), case, players)
+            game = make_game(COURTS[court](EXACT), case, players)
             assert check_dispute(game, case, cheating).fold_index == position
 
 
