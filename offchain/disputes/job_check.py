@@ -18,7 +18,9 @@ from contracts.deployment import deploy_referee
 from contracts.model.leaf import Context, compute_leaf, read_node
 from contracts.model.types import NOBODY, ZERO, Address, Facts, Job
 from contracts.reasons import LeafMode, Revert, Status
+from offchain.arithmetic.base import Arithmetic
 from offchain.arithmetic.logged import LOGGED
+from offchain.arithmetic.ordered import ORDERED
 from offchain.chain import Address as ChainAddress
 from offchain.chain import Chain, Contract
 from offchain.chain.connection import TESTER, connect
@@ -96,13 +98,14 @@ def check_job(chain: Chain, referee: Address, job: Job, agreed: Agreement) -> li
     Raises:
         ChainError: the chain fails.
     """
-    findings = [*_check_contracts(chain, referee), *_check_terms(job, agreed)]
+    findings = list(_check_terms(job, agreed))
     findings.append(_check(is_open := job.status is Status.OPEN, "status", "the job is closed"))
     try:
         program = decode_program(agreed.program)
     except ProgramError as error:
         return [*findings, Finding("program", str(error))]
     findings.append(Finding("program", None))
+    findings += _check_contracts(chain, referee, program.arithmetic)
     name, is_ruled = program.arithmetic.name, job.terms.leaf_mode is LeafMode.OPERATOR
     unknown = f"no contract computes a scalar operation of `{name}`; ask for the leaf operator"
     findings.append(_check(program.arithmetic.ends_on_chain or is_ruled, "arithmetic", unknown))
@@ -154,8 +157,12 @@ class _Recorder:
         self.addresses: dict[str, ChainAddress] = {}
 
     def deploy(self, artifact: Artifact, *args: Any, sender: ChainAddress) -> Contract:
-        """Deploy a contract."""
+        """Deploy a contract; one that stands on another of its name takes that name over."""
         contract = self._chain.deploy(artifact, *args, sender=sender)
+        below = f"{artifact.name} below"
+        self.addresses = {
+            below if name == artifact.name else name: it for name, it in self.addresses.items()
+        }
         self.addresses[artifact.name] = contract.address
         return contract
 
@@ -165,24 +172,27 @@ class _Recorder:
 
 
 @cache
-def _get_own_codes() -> dict[str, tuple[bytes, bytes]]:
+def _get_own_codes(arithmetic: Arithmetic = ORDERED) -> dict[str, tuple[bytes, bytes]]:
     """Return the address and the code of each contract of this version, on a chain in memory."""
     with connect(TESTER) as memory:
         recorder = _Recorder(memory)
-        deploy_referee(recorder, memory.accounts[0])
+        deploy_referee(recorder, memory.accounts[0], arithmetic)
         return {
             name: (bytes.fromhex(address.removeprefix("0x")), memory.node.get_code(address))
             for name, address in recorder.addresses.items()
         }
 
 
-def _check_contracts(chain: Chain, referee: Address) -> Iterator[Finding]:
+def _check_contracts(chain: Chain, referee: Address, arithmetic: Arithmetic) -> Iterator[Finding]:
     """Compare the code of the referee, and of the contracts that it asks, with our own.
+
+    Our own are those that referee programs of the arithmetic: the job's terms bind the arithmetic
+    with the program, and no referee compares it with its own.
 
     A contract's code holds the addresses of those that it asks, which depend on the chain: where
     our own code has the address of one, the code found has to have the address of the same code.
     """
-    codes, places = _get_own_codes(), {"referee": referee}
+    codes, places = _get_own_codes(arithmetic), {"referee": referee}
     for name in reversed(codes):  # whoever asks is deployed after those that it asks
         address = ChainAddress(places[name])
         own, found = codes[name][1], chain.node.get_code(address)
@@ -192,7 +202,7 @@ def _check_contracts(chain: Chain, referee: Address) -> Iterator[Finding]:
                 # Two that ask the same contract have to ask it at the same address.
                 place = places.setdefault(other, "0x" + found[start:end].hex())
                 own = own[:start] + bytes.fromhex(place.removeprefix("0x")) + own[end:]
-        problem = f"the code at {address} is not that of this version"
+        problem = f"the code at {address} is not this version's for programs in {arithmetic.name}"
         yield _check(is_own := own == found, name, problem)
         if not is_own:
             return

@@ -13,6 +13,9 @@ import pytest
 from contracts.deployment import deploy_referee
 from contracts.model.types import Terms
 from contracts.reasons import LeafMode
+from offchain.arithmetic.base import Arithmetic
+from offchain.arithmetic.exact import EXACT
+from offchain.arithmetic.ordered import ORDERED
 from offchain.chain import Chain, Contract, connect
 from offchain.disputes import job_check
 from offchain.disputes.chain_referee import ChainReferee
@@ -30,18 +33,20 @@ BOB = "0x" + "b0" * 20
 
 
 @cache
-def get_task() -> Task:
+def get_task(arithmetic: Arithmetic = ORDERED) -> Task:
     """Capture a real program."""
-    return make_task(Setting(program="mlp", steps=4, checkpoint_every=2))
+    return make_task(
+        Setting(program="mlp", steps=4, checkpoint_every=2, arithmetic=arithmetic.name)
+    )
 
 
 @cache
-def get_agreement() -> Agreement:
+def get_agreement(arithmetic: Arithmetic = ORDERED) -> Agreement:
     """Return what its client publishes and a provider agrees to.
 
     Blocks are so long that no machine is too slow.
     """
-    task = get_task()
+    task = get_task(arithmetic)
     published = (encode_program(task.program), list(task.initial_state), task.batch)
     length = (task.steps, task.checkpoint_every)
     return Agreement(*published, *length, crowd=250, block_seconds=10**6)
@@ -54,10 +59,10 @@ class Office:
     chain: Chain
     contract: Contract
 
-    def open(self, **changes: Any) -> int:
+    def open(self, arithmetic: Arithmetic = ORDERED, **changes: Any) -> int:
         """Open a job with some of its terms changed, and return its number."""
         referee = ChainReferee(self.chain, self.contract, 0)
-        game = Game(referee, get_task(), self.chain.accounts[0], (), Stakes())
+        game = Game(referee, get_task(arithmetic), self.chain.accounts[0], (), Stakes())
         terms: Terms = replace(game.terms, **changes)
         opened = referee.transact("open_job", terms, sender=game.client, value_wei=10**17)
         return int(str(opened.events[0].args[0]))
@@ -84,6 +89,18 @@ def test_an_honest_job_has_no_problem(office: Office) -> None:
     findings = check_job(office.chain, office.contract.address, job, get_agreement())
     assert [it for it in findings if it.problem] == []
     assert len({it.item for it in findings}) == len(findings) == 27
+
+
+@pytest.mark.parametrize("program", [ORDERED, EXACT], ids=str)
+@pytest.mark.parametrize("court", [ORDERED, EXACT], ids=str)
+def test_a_job_stands_at_the_referee_of_its_programs_arithmetic(
+    program: Arithmetic, court: Arithmetic
+) -> None:
+    """It may be joined there, and nowhere else: another leaf computes something else."""
+    with connect() as chain:
+        office = Office(chain, deploy_referee(chain, chain.accounts[0], court))
+        problems = office.find_problems(office.open(program), get_agreement(program))
+    assert set(problems) == (set() if program is court else {"referee"})
 
 
 TERMS = {
