@@ -70,12 +70,15 @@ def leaf(
     @param before_proof Its proof against the history or the interval; none of the job's start.
     @param evidence The proofs of the elements that are read, as the leaf of `ordered` takes them.
     """
+    padded: Bytes[nodes.MAX_PADDED_BYTES] = nodes.pad(encoding)
+    # It was inspected when the match came to it.
+    op: nodes.Operator = decoder.read(padded)
     context: types.Context = self._prepare(
-        IReferee(referee), pair, position, facts, side, encoding, before, before_proof
+        IReferee(referee), pair, position, facts, side, encoding, op, before, before_proof
     )
     bits: bytes32[3] = facts.bits[0]
-    if self._is_sum(encoding):
-        bits = self._sum(context, bits, encoding, EVIDENCE_OF_LEAF, len(evidence))
+    if self._is_sum(op.kind, op.function, op.dtype):
+        bits = self._sum(context, bits, padded, op, EVIDENCE_OF_LEAF, len(evidence))
     else:
         context.accumulator = self._read(bits, facts.tensor >> turns.WIDTH_AT)
         bits = self._write(staticcall ELEMENTS.compute(context, encoding, evidence))
@@ -105,8 +108,10 @@ def compute(
     @return The bits.
     """
     summary: types.Summary = staticcall ELEMENTS.inspect(encoding)
-    if self._is_sum(encoding):
-        return self._sum(context, low_bits, encoding, EVIDENCE_OF_COMPUTE, len(evidence))
+    padded: Bytes[nodes.MAX_PADDED_BYTES] = nodes.pad(encoding)
+    op: nodes.Operator = decoder.read(padded)
+    if self._is_sum(op.kind, op.function, op.dtype):
+        return self._sum(context, low_bits, padded, op, EVIDENCE_OF_COMPUTE, len(evidence))
     place: types.Context = context
     place.accumulator = self._read(low_bits, summary.width)
     return self._write(staticcall ELEMENTS.compute(place, encoding, evidence))
@@ -121,7 +126,9 @@ def inspect(encoding: Bytes[types.MAX_NODE_BYTES]) -> types.Summary:
     @return Its element's width, its elements, its fold steps, of which the last rounds a sum.
     """
     summary: types.Summary = staticcall ELEMENTS.inspect(encoding)
-    if self._is_sum(encoding):
+    # A well-formed operator begins with its kind, its function and its type.
+    head: uint256 = convert(slice(encoding, 0, 3), uint256)
+    if self._is_sum(head >> 16, (head >> 8) & nodes.U8, head & nodes.U8):
         summary.fold_length = unsafe_add(summary.fold_length, 1)
     return summary
 
@@ -135,6 +142,7 @@ def _prepare(
     facts: accumulators.Facts,
     side: uint256,
     encoding: Bytes[types.MAX_NODE_BYTES],
+    op: nodes.Operator,
     before: bytes32,
     before_proof: DynArray[bytes32, merkle.MAX_HEIGHT],
 ) -> types.Context:
@@ -144,8 +152,6 @@ def _prepare(
     context: types.Context = ground.context
     context.before = before
     context.has_before = operands.is_before(ground.before, before, before_proof)
-    # It was inspected when the match came to it.
-    op: nodes.Operator = decoder.read(nodes.pad(encoding))
     if nodes.has_origin(op, nodes.FROM_BATCH):
         context.data_top = (staticcall referee.jobs(pair.job_id)).data_top
     return context
@@ -153,11 +159,9 @@ def _prepare(
 
 @internal
 @pure
-def _is_sum(encoding: Bytes[types.MAX_NODE_BYTES]) -> bool:
-    # Whether a well-formed operator adds up floats. It begins with its kind, function and type.
-    head: uint256 = convert(slice(encoding, 0, 3), uint256)
-    is_float: bool = head & nodes.U8 == nodes.FLOAT32
-    return is_float and nodes.is_fold(head >> 16) and (SUMS >> ((head >> 8) & nodes.U8)) & 1 == 1
+def _is_sum(kind: uint256, function: uint256, dtype: uint256) -> bool:
+    # Whether an operator adds up floats.
+    return dtype == nodes.FLOAT32 and nodes.is_fold(kind) and (SUMS >> function) & 1 == 1
 
 
 @internal
@@ -165,13 +169,12 @@ def _is_sum(encoding: Bytes[types.MAX_NODE_BYTES]) -> bool:
 def _sum(
     context: types.Context,
     low_bits: bytes32[3],
-    encoding: Bytes[types.MAX_NODE_BYTES],
+    padded: Bytes[nodes.MAX_PADDED_BYTES],
+    op: nodes.Operator,
     head: uint256,
     size: uint256,
 ) -> bytes32[3]:
     # The sum after one step of its fold, or rounded, given so many bytes of evidence.
-    padded: Bytes[nodes.MAX_PADDED_BYTES] = nodes.pad(encoding)
-    op: nodes.Operator = decoder.read(padded)
     variables: int256[nodes.MAX_VARIABLES] = operands.get_variables(op, context)
     cursor: uint256 = operands.find_evidence(head, size)
     end: uint256 = unsafe_add(cursor, size)
