@@ -51,8 +51,10 @@ assert FOLD_ARITY**_MAX_FOLD_ROUNDS >= 1 << 63
 _MAX_WIDE_FOLD_ROUNDS = 16
 """Those in which WIDE_FOLD_ARITY segments do."""
 assert WIDE_FOLD_ARITY**_MAX_WIDE_FOLD_ROUNDS >= 1 << 63
-MAX_MOVES = 48
-"""The most moves of any match: `get_move_bound` of the largest terms; 43 in `ordered`."""
+MAX_MOVES = 43
+"""The most moves of any match: `get_move_bound` of the largest terms."""
+MAX_WIDE_MOVES = 48
+"""The most where accumulators are wider than elements."""
 
 
 class BrokenInvariantError(MootError):
@@ -714,8 +716,7 @@ def nobody_has_entered_at_leaves(step: Step) -> bool:
 
 def get_move_bound(terms: Terms, arithmetic: Arithmetic = ORDERED) -> int:
     """Return the most moves that any match of a job can have, however large its tensors are."""
-    is_wide = arithmetic.accumulator_bytes is not None
-    rounds = _MAX_WIDE_FOLD_ROUNDS if is_wide else _MAX_FOLD_ROUNDS
+    rounds = _MAX_WIDE_FOLD_ROUNDS if arithmetic.accumulator_bytes else _MAX_FOLD_ROUNDS
     return count_moves(terms, _MAX_CHUNK_LEVELS, rounds)
 
 
@@ -746,11 +747,13 @@ def _count_in(height: int) -> int:
 
 
 def moves_are_bounded(step: Step) -> bool:
-    """A match has at most as many moves as the heights of its trees say, and their bound."""
+    """A match has at most as many moves as its trees' heights say, never above 43, or 48 if wide."""
     if step.moved is None:
         return True
-    bound = get_move_bound(step.after.jobs[step.job_id].terms, step.after.arithmetic)
-    return step.moved.moves <= bound <= MAX_MOVES
+    arithmetic = step.after.arithmetic
+    most = MAX_WIDE_MOVES if arithmetic.accumulator_bytes else MAX_MOVES
+    bound = get_move_bound(step.after.jobs[step.job_id].terms, arithmetic)
+    return step.moved.moves <= bound <= most
 
 
 def get_match_bound(terms: Terms, moves: int) -> int:
