@@ -747,7 +747,7 @@ def _count_in(height: int) -> int:
 
 
 def moves_are_bounded(step: Step) -> bool:
-    """A match has at most as many moves as its trees' heights say, never above 43, or 48 if wide."""
+    """A match has as many moves as its trees are high at most: 43, or 48 where values are wide."""
     if step.moved is None:
         return True
     arithmetic = step.after.arithmetic
