@@ -26,19 +26,27 @@ PROGRAMS = (("mlp", "small"), ("resnet", "tiny"), ("gpt2", "tiny"))
 STEPS = 1000
 DRIFT_STEPS = 100
 DRIFT_PAIR = ("native", "old")
-WAYS: Mapping[str, str | None] = {"stock": None, "exact": "exact", "ordered": "ordered"}
+WAYS: Mapping[str, str | None] = {
+    "stock": None,
+    "exact": "exact",
+    "logged": "logged",
+    "ordered": "ordered",
+}
 
 
 def record_all(folder: Path, names: Sequence[str]) -> None:
-    """Train under one profile after the other, from the weights of the first."""
+    """Train in one way after the other under each profile, from the weights of the first.
+
+    In `logged` the first is the trainer, and all others audit its logs.
+    """
 
     def report(name: str, done: int, steps: int) -> None:
         if done % 100 == 0:
             print(f"{name}: {done} of {steps} steps", file=sys.stderr)
 
     first = find_profile(names[0])
-    for name in names:
-        for way in WAYS.values():
+    for way in WAYS.values():
+        for name in names:
             for program, size in PROGRAMS:
                 setting = Setting(program, size, STEPS, arithmetic=way)
                 record(setting, [first, find_profile(name)], folder, report)

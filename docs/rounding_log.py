@@ -51,8 +51,8 @@ ROWS = {
 def record(name: str, steps: int) -> None:
     """Measure a row, and keep after each step what it has come to."""
     row = ROWS[name]
-    setting = Setting(row.program, row.size, steps)
-    options = Options(bits=row.bits, timed=row.timed)
+    setting = Setting(row.program, row.size, steps, timed=row.timed)
+    options = Options(row.bits)
     done = []
     for step in replicate(setting, find_profile("native"), find_profile(row.auditor), options):
         done.append(step)

@@ -48,6 +48,8 @@ class Step:
         all_tensors: how many tensors.
         trainer: the first process's report of the step.
         auditor: the second one's.
+        log_bytes: the size of the trainer's log, without its head; 0 if there is none.
+        compressed_bytes: the log's size by zlib.
     """
 
     step: int
@@ -58,6 +60,8 @@ class Step:
     all_tensors: int
     trainer: Mapping[str, Any] = field(default_factory=dict)
     auditor: Mapping[str, Any] = field(default_factory=dict)
+    log_bytes: int = 0
+    compressed_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,9 +230,16 @@ def compare(setting: Setting, first: Profile, second: Profile) -> Iterator[Step]
         for step in range(setting.steps):
             for process in processes:
                 process.begin()
-            one, other = (process.finish() for process in processes)
-            reports = [process.report for process in processes]
-            yield replace(compare_states(step, one, other), trainer=reports[0], auditor=reports[1])
+            states = [process.finish() for process in processes]
+            yield compare_processes(step, processes, states)
+
+
+def compare_processes(
+    step: int, processes: Sequence[Process], states: Sequence[Sequence[Array]]
+) -> Step:
+    """Return how far the states of a trainer and of an auditor differ, with both reports."""
+    reports = [process.report for process in processes]
+    return replace(compare_states(step, *states), trainer=reports[0], auditor=reports[1])
 
 
 def compare_states(step: int, one: Sequence[Array], other: Sequence[Array]) -> Step:

@@ -1,20 +1,13 @@
 """The outcome of a training that is replicated, in whichever way: in an arithmetic, or by a log."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
-from offchain.arithmetic.logged import LOGGED
-from offchain.errors import UsageError
-from offchain.replication import proven
-from offchain.replication.compare import Setting, compare, summarize
-from offchain.replication.profiles import Profile
-from offchain.replication.published import replicate as published
-from offchain.replication.timing import Ratios, average_seconds
+from offchain.replication.compare import Step, summarize
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome(Ratios):
+class Outcome:
     """What a trainer's and an auditor's steps come to.
 
     Attributes:
@@ -24,7 +17,9 @@ class Outcome(Ratios):
         corrections: roundings that the auditor has turned, in all steps.
         log_bytes_per_step: bytes of a step's log.
         steerable_share: the share of all roundings that the trainer could turn.
-        seconds: as in `Ratios`.
+        seconds: mean seconds of "trainer" and "auditor", and of the same steps by stock torch,
+            "trainer_binary64" and so on, if they were timed, in alternation. The first of several
+            steps is left out.
     """
 
     steps: int
@@ -35,84 +30,46 @@ class Outcome(Ratios):
     steerable_share: float
     seconds: Mapping[str, float]
 
+    @property
+    def trainer_over_binary64(self) -> float | None:
+        """The trainer's time over that of stock torch's steps in binary64, if they were timed."""
+        return self._divide("trainer", "trainer_binary64")
 
-Report = Callable[[int], None]
-"""Is told how many steps are done."""
+    @property
+    def auditor_over_binary64(self) -> float | None:
+        """Likewise of the auditor."""
+        return self._divide("auditor", "auditor_binary64")
 
+    @property
+    def over_binary32(self) -> float | None:
+        """The trainer's time over that of stock torch's steps in binary32, if they were timed."""
+        return self._divide("trainer", "trainer_binary32")
 
-def replicate(
-    setting: Setting, trainer: Profile, auditor: Profile, method: str, report: Report
-) -> Outcome:
-    """Train under two profiles in the setting's arithmetic, and count.
-
-    Args:
-        setting: what is trained; it has an arithmetic.
-        trainer: the trainer's profile.
-        auditor: the auditor's.
-        method: how the roundings of `logged` are logged: one of `METHODS`.
-        report: is told how many steps are done.
-
-    Raises:
-        UsageError: there is no such method.
-        ReplicationError: a process fails.
-    """
-    if method not in METHODS:
-        raise UsageError.unknown("method", method, METHODS)
-    way = METHODS[method] if setting.arithmetic == LOGGED.name else _compute
-    return way(replace(setting, timed=True), trainer, auditor, report)
+    def _divide(self, one: str, other: str) -> float | None:
+        return self.seconds[one] / self.seconds[other] if other in self.seconds else None
 
 
-def _compute(setting: Setting, trainer: Profile, auditor: Profile, report: Report) -> Outcome:
-    """Compute in an arithmetic that needs no log."""
-    steps = _collect(compare(setting, trainer, auditor), report)
+def count(steps: Sequence[Step], corrections: int = 0, steerable_share: float = 0) -> Outcome:
+    """Return the outcome of one step or more."""
     summary = summarize(steps)
-    first = summary.first_differing_step
-    return Outcome(len(steps), summary.differing_steps, first, 0, 0, 0, average_seconds(steps))
-
-
-def _prove(setting: Setting, trainer: Profile, auditor: Profile, report: Report) -> Outcome:
-    """Log what proven bounds leave in doubt."""
-    counts = proven.summarize(
-        _collect(proven.replicate(setting, trainer, auditor, timed=True), report)
-    )
     return Outcome(
-        counts.steps,
-        counts.differing_steps,
-        counts.first_differing_step,
-        counts.corrections,
-        counts.log_bytes_per_step,
-        counts.steerable_share,
-        counts.seconds,
+        len(steps),
+        summary.differing_steps,
+        summary.first_differing_step,
+        corrections,
+        sum(step.log_bytes for step in steps) / len(steps),
+        steerable_share,
+        average_seconds(steps),
     )
 
 
-def _publish(setting: Setting, trainer: Profile, auditor: Profile, report: Report) -> Outcome:
-    """Log as published."""
-    options = published.Options(timed=True)
-    counts = published.summarize(
-        _collect(published.replicate(setting, trainer, auditor, options), report)
-    )
-    return Outcome(
-        counts.steps,
-        counts.differing_steps,
-        counts.first_differing_step,
-        counts.corrections_forward + counts.corrections_backward,
-        counts.log_bytes_per_step,
-        counts.steerable_share,
-        counts.seconds,
-    )
-
-
-def _collect(steps: Iterator[Any], report: Report) -> Sequence[Any]:
-    done = []
-    for step in steps:
-        done.append(step)
-        report(len(done))
-    return done
-
-
-METHODS: Mapping[str, Callable[[Setting, Profile, Profile, Report], Outcome]] = {
-    "proven": _prove,
-    "published": _publish,
-}
-"""The ways to log roundings, by name; the first is the default."""
+def average_seconds(steps: Sequence[Step]) -> dict[str, float]:
+    """Return the mean seconds of everything that was timed; of several steps without the first."""
+    later = steps[1:] or steps
+    reports = {"trainer": [s.trainer for s in later], "auditor": [s.auditor for s in later]}
+    return {
+        name.replace("seconds", party, 1): sum(row[name] for row in rows) / len(rows)
+        for party, rows in reports.items()
+        for name in rows[0]
+        if name.startswith("seconds")
+    }

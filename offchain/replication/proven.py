@@ -4,21 +4,18 @@ The trainer computes by stock binary64 operators and logs what their proven boun
 the auditor computes by its own, and takes the log's directions where the band allows them.
 """
 
+import itertools
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
-from itertools import count
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-import numpy as np
-
 from offchain.arithmetic.functions import DType, Function
 from offchain.arithmetic.logged import LOGGED
 from offchain.arithmetic.logged.band import LOGGED_WITHIN, REACH
-from offchain.commitments.tensors import Array
 from offchain.errors import WrongLog
 from offchain.execution.doubles import set_product
 from offchain.execution.executor import Executor
@@ -29,12 +26,13 @@ from offchain.programs.recipe import Recipe
 from offchain.programs.roots import ProgramTree
 from offchain.programs.rounding.entries import HEADER_BYTES, decode_log, encode_log
 from offchain.programs.rounding.meaning import is_loggable
-from offchain.replication.compare import Process, Setting, running
+from offchain.replication.compare import Setting, Step
+from offchain.replication.logs import compare_by_log, name_log
 from offchain.replication.orders import Answer, Method, Order, choose_start
+from offchain.replication.outcome import Outcome, count
 from offchain.replication.profiles import PROFILES, Profile
-from offchain.replication.published.store import name_log
 from offchain.replication.sums import make_product, multiply_arrays
-from offchain.replication.timing import Ratios, average_seconds, make_stock
+from offchain.replication.timing import make_stock
 
 METHOD = "proven"
 """The method's name in an order."""
@@ -51,12 +49,10 @@ class Part:
     Attributes:
         folder: where the trainer writes its logs, and the auditor reads them.
         writes: whether it is the trainer.
-        timed: whether each step is also computed by torch in binary64 and in binary32.
     """
 
     folder: str
     writes: bool
-    timed: bool = False
 
 
 def train(recipe: Recipe, order: Order) -> Iterator[Answer]:
@@ -72,12 +68,12 @@ def train(recipe: Recipe, order: Order) -> Iterator[Answer]:
     names = [slot.name for slot in program.state]
     start = choose_start(order, dict(zip(names, captured.initial_state, strict=True)))
     yield Answer(start)
-    stock = make_stock(recipe, start, order) if part.timed else {}
+    stock = make_stock(recipe, start, order) if order.timed else {}
     profile = PROFILES[order.profile]
     set_product(partial(multiply_arrays, make_product(profile)))
     executor, root = Executor(program, profile.threads), ProgramTree(program).header.root
     state = list(start.values())
-    for step in count():
+    for step in itertools.count():
         seconds = {name: run.time(step) for name, run in stock.items()}
         begin = perf_counter()
         path = name_log(Path(part.folder), step)
@@ -138,60 +134,27 @@ def _is_rounding(node: Node) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class LoggedStep:
-    """A step of a trainer and of an auditor.
-
-    Attributes:
-        step: its number.
-        differing: how many elements of the state differ after it.
-        elements: how many there are.
-        trainer: the trainer's report: what it rounded and logged, and what could be steered.
-        auditor: the auditor's report: what the log has corrected.
-        log_bytes: the size of the log, without its head.
-    """
-
-    step: int
-    differing: int
-    elements: int
-    trainer: Mapping[str, Any]
-    auditor: Mapping[str, Any]
-    log_bytes: int
-
-
-@dataclass(frozen=True, slots=True)
-class Counts(Ratios):
+class Counts(Outcome):
     """What a trainer's and an auditor's steps come to.
 
     Attributes:
-        steps: how many there are.
-        differing_steps: after how many the states differed.
-        first_differing_step: the first of them, if any.
-        corrections: results that the auditor would have rounded otherwise, in all steps.
         entries_per_step: entries in a step's log.
-        log_bytes_per_step: bytes of a step's log.
-        steerable_share: the share of all roundings of the first step that a trainer could turn.
-        steerable_share_of_loggable: the share of the results of operators that may have entries.
+        steerable_share_of_loggable: the share of the results of operators that may have entries
+            that a trainer could turn. It and `steerable_share` are of the first step.
         settled_share: the share of all roundings that is decided exactly.
-        seconds: mean seconds of "trainer" and "auditor", and of the same steps by torch,
-            "trainer_binary64" and so on, if they were timed, in alternation. The first of several
-            steps is left out.
     """
 
-    steps: int
-    differing_steps: int
-    first_differing_step: int | None
-    corrections: int
     entries_per_step: float
-    log_bytes_per_step: float
-    steerable_share: float
     steerable_share_of_loggable: float
     settled_share: float
-    seconds: Mapping[str, float]
 
 
-def replicate(
-    setting: Setting, trainer: Profile, auditor: Profile, *, timed: bool = False
-) -> Iterator[LoggedStep]:
+def make_method(folder: Path, *, writes: bool) -> Method:
+    """Return the method by which a worker does a party's part."""
+    return Method(METHOD, asdict(Part(str(folder), writes)))
+
+
+def replicate(setting: Setting, trainer: Profile, auditor: Profile) -> Iterator[Step]:
     """Let a trainer log its steps under one profile, and an auditor audit them under another.
 
     `summarize` makes the counts of what this yields after every step. The arithmetic is `logged`,
@@ -201,45 +164,17 @@ def replicate(
         ReplicationError: a process fails; its message says why, for example that a log is refused.
     """
     with tempfile.TemporaryDirectory(prefix="moot-") as directory:
-        parts = [Part(directory, writes, timed) for writes in (True, False)]
-        methods = [Method(METHOD, asdict(part)) for part in parts]
-        with running(setting, (trainer, auditor), methods) as pair:
-            for step in range(setting.steps):
-                yield _replicate_step(step, pair, name_log(Path(directory), step))
+        folder = Path(directory)
+        methods = [make_method(folder, writes=writes) for writes in (True, False)]
+        yield from compare_by_log(setting, (trainer, auditor), methods, folder, HEADER_BYTES)
 
 
-def _replicate_step(step: int, pair: Sequence[Process], log: Path) -> LoggedStep:
-    """Make one step of both, the trainer's first, and remove its log."""
-    results = []
-    for process in pair:
-        process.begin()
-        results.append(process.finish())
-    size = log.stat().st_size - HEADER_BYTES
-    log.unlink()
-    differing = sum(_count_differing(a, b) for a, b in zip(*results, strict=True))
-    elements = sum(array.size for array in results[0])
-    trainer, auditor = (process.report for process in pair)
-    return LoggedStep(step, differing, elements, trainer, auditor, size)
-
-
-def _count_differing(a: Array, b: Array) -> int:
-    word = np.dtype(f"u{a.itemsize}")
-    return int(np.count_nonzero(a.view(word) != b.view(word)))
-
-
-def summarize(steps: Sequence[LoggedStep]) -> Counts:
+def summarize(steps: Sequence[Step]) -> Counts:
     """Return the counts of one step or more."""
-    differing = [step.step for step in steps if step.differing]
-    first = steps[0].trainer
+    first, corrections = steps[0].trainer, sum(step.auditor["corrections"] for step in steps)
     return Counts(
-        len(steps),
-        len(differing),
-        min(differing, default=None),
-        sum(step.auditor["corrections"] for step in steps),
-        sum(step.trainer["entries"] for step in steps) / len(steps),
-        sum(step.log_bytes for step in steps) / len(steps),
-        first["steerable"] / first["rounded"],
-        first["steerable"] / first["loggable"],
-        sum(step.trainer["settled"] for step in steps) / (first["rounded"] * len(steps)),
-        average_seconds(steps),
+        **asdict(count(steps, corrections, first["steerable"] / first["rounded"])),
+        entries_per_step=sum(step.trainer["entries"] for step in steps) / len(steps),
+        steerable_share_of_loggable=first["steerable"] / first["loggable"],
+        settled_share=sum(s.trainer["settled"] for s in steps) / (first["rounded"] * len(steps)),
     )

@@ -14,9 +14,12 @@ import numpy as np
 import numpy.typing as npt
 from safetensors.numpy import load_file, save_file
 
+from offchain.arithmetic.logged import LOGGED
 from offchain.commitments.tensors import Array
 from offchain.replication.compare import Process, Setting, Step, Summary, compare_states, running
-from offchain.replication.profiles import Profile
+from offchain.replication.orders import Method
+from offchain.replication.profiles import PROFILES, Profile
+from offchain.replication.proven import make_method
 
 LOSS = "output.loss"
 """The name of a training's loss among the tensors of its state."""
@@ -49,7 +52,8 @@ def record(
 
     Args:
         setting: what is trained.
-        profiles: the profiles; all start from the weights of the first.
+        profiles: the profiles; all start from the weights of the first. In `logged` the first one
+            that is recorded is the trainer, and the others repeat its steps with its logs.
         folder: where the records are.
         report: is told a profile's name, the steps that it has made, and all steps.
 
@@ -61,7 +65,8 @@ def record(
         path = _find_path(setting, profile.name, folder)
         if not path.exists():
             start = _keep_start(setting, profiles[0], folder)
-            _write(path, _train(setting, profile, start, report))
+            method = _find_method(setting, folder)
+            _write(path, _train(setting, profile, start, method, report))
     return find_records(setting, [profile.name for profile in profiles], folder)
 
 
@@ -100,11 +105,24 @@ def _keep_start(setting: Setting, profile: Profile, folder: Path) -> Path:
     return path
 
 
+def _find_method(setting: Setting, folder: Path) -> Method | None:
+    """Return the method of a training with logs, which stay in the folder for all auditors."""
+    if setting.arithmetic != LOGGED.name:
+        return None
+    logs = folder / f"{_name(setting)}.logs"
+    logs.mkdir(exist_ok=True)
+    return make_method(logs, writes=not find_records(setting, PROFILES, folder))
+
+
 def _train(
-    setting: Setting, profile: Profile, start: Path, report: Callable[[str, int, int], None]
+    setting: Setting,
+    profile: Profile,
+    start: Path,
+    method: Method | None,
+    report: Callable[[str, int, int], None],
 ) -> Record:
     digests, losses, tensors = [], [], []
-    with running(setting, (profile,), start=start) as (process,):
+    with running(setting, (profile,), (method,), start) as (process,):
         for step in range(setting.steps):
             process.begin()
             tensors = process.finish()

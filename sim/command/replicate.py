@@ -29,12 +29,7 @@ def _describe_profiles() -> str:
 )
 @click.option("--trainer", default="native", show_default=True, help="The trainer's profile.")
 @click.option("--auditor", help="The auditor's profile; by default one unlike the trainer's.")
-@click.option(
-    "--arithmetic",
-    default="ordered",
-    show_default=True,
-    help="ordered, exact, or logged (roundings in doubt are logged, and the auditor follows).",
-)
+@options.arithmetic
 @click.option(
     "--method",
     default="proven",
@@ -62,7 +57,7 @@ def replicate(
     """
     from offchain.arithmetic.table import find_arithmetic  # noqa: PLC0415 - only when it runs
     from offchain.replication.compare import Setting, compare, summarize  # noqa: PLC0415 - imports torch
-    from offchain.replication.outcome import METHODS, replicate  # noqa: PLC0415 - likewise
+    from offchain.replication.replicate import METHODS, replicate  # noqa: PLC0415 - likewise
 
     first = find_profile(trainer)
     second = find_profile(auditor or _choose_other(trainer))

@@ -34,8 +34,8 @@ def test_the_log_leads_to_the_same_bits() -> None:
 @pytest.mark.parametrize("program", ["mlp", "gpt2", "cnn"])
 def test_no_bit_differs_under_any_profile(program: str, other: str) -> None:
     """Under every profile every state has the same bits, and what is logged is little."""
-    setting = Setting(program, size="small", steps=3)
-    counts = summarize(list(replicate(setting, NATIVE, find_profile(other), timed=True)))
+    setting = Setting(program, size="small", steps=3, timed=True)
+    counts = summarize(list(replicate(setting, NATIVE, find_profile(other))))
     assert counts.differing_steps == 0
     assert counts.steerable_share < 2e-3
     assert counts.trainer_over_binary64

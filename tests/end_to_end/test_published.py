@@ -17,7 +17,8 @@ from offchain.commitments.tree import Digest
 from offchain.errors import CommitmentError, LogError, ReplicationError, UsageError
 from offchain.programs.examples import build
 from offchain.programs.recipe import Recipe, TrainingRecipe
-from offchain.replication.compare import Setting
+from offchain.replication.compare import Setting, Step
+from offchain.replication.logs import name_log
 from offchain.replication.orders import Answer, Method, Order
 from offchain.replication.profiles import PROFILES
 from offchain.replication.published import checkpoints, selection
@@ -25,14 +26,13 @@ from offchain.replication.published.behaviour import Dishonesty
 from offchain.replication.published.dispute import check_state, dispute
 from offchain.replication.published.hooks import list_leaves, rounding
 from offchain.replication.published.replicate import (
-    LoggedStep,
     Options,
     make_method,
     replicate,
     summarize,
 )
 from offchain.replication.published.rounding import round_to_bits
-from offchain.replication.published.store import load_checkpoint, name_checkpoint, name_log
+from offchain.replication.published.store import load_checkpoint, name_checkpoint
 from offchain.replication.published.thresholds import ULP, note_distances, select
 from offchain.replication.published.training import Part, train
 from tests.end_to_end import published_recipes as recipes
@@ -259,7 +259,7 @@ def test_who_opens_something_else_is_refused() -> None:
         checkpoints.search([one, shorter], [show, show])
 
 
-def make_step(number: int, differing: int, corrected: int) -> LoggedStep:
+def make_step(number: int, differing: int, corrected: int) -> Step:
     """Return a step of which nothing but the counts is real."""
     report = {
         f"{name}_{stream}": value
@@ -267,7 +267,7 @@ def make_step(number: int, differing: int, corrected: int) -> LoggedStep:
         for name, value in (("elements", 50), ("logged", 10), ("corrected", corrected))
     }
     trainer = report | {"seconds": number + 1.0, "seconds_binary64": 2.0, "seconds_binary32": 1.0}
-    return LoggedStep(number, differing, 9, trainer, report | {"seconds": 3.0}, 20, 10)
+    return Step(number, differing, 1, 0.5, 9, 1, trainer, report | {"seconds": 3.0}, 20, 10)
 
 
 def test_counts_are_of_all_steps_and_seconds_of_all_but_the_first() -> None:
@@ -290,8 +290,8 @@ def test_processes_come_to_the_same_weights(program: str, other: str) -> None:
 
     Not in general, as the faults show: it is likely for models as small as these.
     """
-    steps = list(replicate(Setting(program, steps=5), NATIVE, PROFILES[other], Options(timed=True)))
-    counts = summarize(steps)
+    setting = Setting(program, steps=5, timed=True)
+    counts = summarize(list(replicate(setting, NATIVE, PROFILES[other])))
     assert counts.differing_steps == 0
     assert counts.entries_per_step / 5 <= counts.log_bytes_per_step <= counts.entries_per_step
     assert 0.2 < counts.steerable_share < 0.8
@@ -303,10 +303,10 @@ def test_processes_come_to_the_same_weights(program: str, other: str) -> None:
 def test_the_second_fault_comes_by_itself() -> None:
     """A perceptron of a million weights trains until the digests of an honest pair part."""
     setting = Setting("mlp", "full", steps=400)
-    for step in replicate(setting, NATIVE, SPLIT, Options()):
-        if step.differing:
+    for step in replicate(setting, NATIVE, SPLIT):
+        if step.elements:
             break
-    assert step.differing
+    assert step.elements
     assert step.trainer["logged_forward"] > 0
 
 
@@ -378,7 +378,7 @@ def test_a_process_says_what_it_refuses() -> None:
     with pytest.raises(UsageError, match="choose 23 to 32"):
         list(replicate(setting, NATIVE, OLD, Options(bits=5)))
     with pytest.raises(ReplicationError, match="no-such-program"):
-        list(replicate(replace(setting, program="no-such-program"), NATIVE, OLD, Options()))
+        list(replicate(replace(setting, program="no-such-program"), NATIVE, OLD))
 
 
 def test_a_method_is_found_by_its_name() -> None:

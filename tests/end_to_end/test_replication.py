@@ -12,9 +12,9 @@ import pytest
 from offchain.errors import ReplicationError, UsageError
 from offchain.replication import profiles, records
 from offchain.replication.compare import Setting, compare, summarize
-from offchain.replication.outcome import METHODS, replicate
 from offchain.replication.profiles import PROFILES, find_profile, make_environment
 from offchain.replication.records import Record, compare_records, record
+from offchain.replication.replicate import METHODS, replicate
 
 STEPS = 3
 
@@ -109,6 +109,20 @@ def test_what_is_recorded_is_not_trained_again(
     assert [x.digests.tolist() for x in again.values()] == [
         x.digests.tolist() for x in found.values()
     ]
+
+
+@pytest.mark.slow
+def test_auditors_are_recorded_with_the_logs_of_one_trainer(tmp_path: Path) -> None:
+    """In `logged` whoever is recorded later repeats the first one's steps, and from its logs."""
+    setting = Setting("mlp", steps=3, arithmetic="logged")
+    trainer, auditor = PROFILES["native"], PROFILES["old"]
+    one = record(setting, [trainer], tmp_path, lambda *_: None)["native"]
+    found = record(setting, [trainer, auditor], tmp_path, lambda *_: None)
+    assert compare_records(one, found["old"]).differing_steps == 0
+    (logs,) = tmp_path.glob("*.logs")
+    (logs / "step-1.log").unlink()
+    with pytest.raises(ReplicationError, match=r"step-1\.log"):
+        record(setting, [trainer, PROFILES["split"]], tmp_path, lambda *_: None)
 
 
 def test_profiles_are_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""A trainer's folder: a log of each step, and checkpoints with its whole state."""
+"""A trainer's checkpoints, with its whole state."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -8,11 +8,6 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from offchain.errors import LogError
-
-
-def name_log(folder: Path, step: int) -> Path:
-    """Return the file of a step's log."""
-    return folder / f"step-{step}.log"
 
 
 def name_checkpoint(folder: Path, steps: int) -> Path:

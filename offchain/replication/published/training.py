@@ -20,6 +20,7 @@ from offchain.programs.capture.eager import EagerRun
 from offchain.programs.data import make_generator
 from offchain.programs.recipe import Recipe, TrainingRecipe, get_batch
 from offchain.programs.tracing import get_initial_state, name_tensors
+from offchain.replication.logs import name_log
 from offchain.replication.orders import Answer, Order, choose_start
 from offchain.replication.profiles import PROFILES
 from offchain.replication.published.behaviour import Dishonesty, Steering, tamper
@@ -33,7 +34,7 @@ from offchain.replication.published.hooks import (
 )
 from offchain.replication.published.logs import STREAMS, decode_log, encode_log
 from offchain.replication.published.parties import AuditorStream, TrainerStream, make_log
-from offchain.replication.published.store import load_checkpoint, name_checkpoint, name_log
+from offchain.replication.published.store import load_checkpoint, name_checkpoint
 from offchain.replication.published.thresholds import PIVOT, Thresholds
 from offchain.replication.sums import summing
 
@@ -54,8 +55,6 @@ class Part:
         first: the number of its first step; above 0, it starts from that checkpoint in the folder.
         checkpoint_every: after how many steps it writes a checkpoint with its whole state to a
             trainer's folder; None if never.
-        timed: whether each step is also computed without rounding: in binary64, and by a trainer in
-            binary32 as well.
         dishonesty: how a trainer cheats, if it does.
     """
 
@@ -66,7 +65,6 @@ class Part:
     chosen: Mapping[str, float] = field(default_factory=dict)
     first: int = 0
     checkpoint_every: int | None = None
-    timed: bool = False
     dishonesty: Mapping[str, Any] | None = None
 
 
@@ -183,12 +181,12 @@ class Party:
     def __init__(
         self, recipe: TrainingRecipe, start: Mapping[str, Tensor], order: Order, part: Part
     ) -> None:
-        self._part, self._folder = part, Path(part.folder)
+        self._part, self._folder, self._is_timed = part, Path(part.folder), order.timed
         self._thresholds = Thresholds(part.bits, part.pivot, part.chosen)
         self._digest = _digest_run(start, order, part)
         self._dishonesty = Dishonesty(**part.dishonesty) if part.dishonesty else None
         self._single = None
-        if part.timed and part.writes:
+        if order.timed and part.writes:
             copy = replace(recipe, model=deepcopy(recipe.model))
             self._single = Run(copy, start, torch.float32, order.seed)
         state = load_checkpoint(self._folder, part.first, start) if part.first else start
@@ -199,7 +197,7 @@ class Party:
         begin = perf_counter()
         new, report = (self._write if self._part.writes else self._repeat)(number)
         report["seconds"] = perf_counter() - begin
-        if self._part.timed:
+        if self._is_timed:
             report["seconds_binary64"] = self.run.time(number)
         if self._single:
             report["seconds_binary32"] = self._single.time(number)
