@@ -2,6 +2,7 @@
 
 `python docs/replication.py record FOLDER PROFILE ...` trains programs under these profiles, with
 stock torch and in each arithmetic; FOLDER keeps the records, so that it goes on where it stopped.
+`--program` and `--way` choose among them; a program of full size is trained only if it is chosen.
 `drift` lets a pair train side by side and measures after every step how far their states are apart.
 `pairs FOLDER` compares all pairs of the records that there are. All results are kept in
 docs/replication.json, which `table` prints and `plot` draws.
@@ -22,8 +23,10 @@ from offchain.replication.records import Record, compare_records, find_records, 
 
 FILE = Path(__file__).with_name("replication.json")
 PLOT = Path(__file__).with_name("replication.png")
-PROGRAMS = (("mlp", "small"), ("resnet", "tiny"), ("gpt2", "tiny"))
 STEPS = 1000
+FULL_STEPS = 20
+PROGRAMS = (("mlp", "small"), ("resnet", "tiny"), ("gpt2", "tiny"))
+FULL = (("resnet", "full"), ("gpt2", "full"))
 DRIFT_STEPS = 100
 DRIFT_PAIR = ("native", "old")
 WAYS: Mapping[str, str | None] = {
@@ -34,35 +37,43 @@ WAYS: Mapping[str, str | None] = {
 }
 
 
-def record_all(folder: Path, names: Sequence[str]) -> None:
+def make_setting(program: str, size: str, way: str) -> Setting:
+    """Return the training of a program in one of the ways."""
+    steps = FULL_STEPS if size == "full" else STEPS
+    return Setting(program, size, steps, arithmetic=WAYS[way])
+
+
+def record_all(
+    folder: Path, names: Sequence[str], programs: Sequence[tuple[str, str]], ways: Sequence[str]
+) -> None:
     """Train in one way after the other under each profile, from the weights of the first.
 
     In `logged` the first is the trainer, and all others audit its logs.
     """
 
     def report(name: str, done: int, steps: int) -> None:
-        if done % 100 == 0:
+        if done % 100 == 0 or steps < STEPS:
             print(f"{name}: {done} of {steps} steps", file=sys.stderr)
 
     first = find_profile(names[0])
-    for way in WAYS.values():
+    for way in ways:
         for name in names:
-            for program, size in PROGRAMS:
-                setting = Setting(program, size, STEPS, arithmetic=way)
+            for program, size in programs:
+                setting = make_setting(program, size, way)
                 record(setting, [first, find_profile(name)], folder, report)
 
 
 def compare_pairs(folder: Path) -> list[dict[str, Any]]:
     """Return how far each pair parts, of all profiles with a record of stock torch."""
     rows = []
-    for program, size in PROGRAMS:
+    for program, size in PROGRAMS + FULL:
         found = {
-            name: find_records(Setting(program, size, STEPS, arithmetic=way), PROFILES, folder)
-            for name, way in WAYS.items()
+            way: find_records(make_setting(program, size, way), PROFILES, folder) for way in WAYS
         }
         for pair in combinations(found["stock"], 2):
-            counts = {name: _summarize(records, pair) for name, records in found.items()}
-            rows.append({"program": program, "size": size, "pair": pair, **counts})
+            counts = {way: _summarize(records, pair) for way, records in found.items()}
+            steps = make_setting(program, size, "stock").steps
+            rows.append({"program": program, "size": size, "steps": steps, "pair": pair, **counts})
     return rows
 
 
@@ -90,7 +101,9 @@ def list_losses(folder: Path) -> dict[str, dict[str, list[float]]]:
     return {
         program: {
             name: [round(float(loss), 9) for loss in found.losses]
-            for name, found in find_records(Setting(program, size, STEPS), PROFILES, folder).items()
+            for name, found in find_records(
+                make_setting(program, size, "stock"), PROFILES, folder
+            ).items()
         }
         for program, size in PROGRAMS
     }
@@ -117,7 +130,7 @@ def table() -> None:
         cells = (
             f"{row['program']} {row['size']}",
             ", ".join(row["pair"]),
-            f"{stock['differing_steps']:,}",
+            f"{stock['differing_steps']:,} of {row['steps']:,}",
             str(stock["first_differing_step"]),
             f"{stock['elements'] / stock['all_elements']:.1%} of {stock['all_elements']:,}",
             f"{stock['distance']:.1e}",
@@ -156,9 +169,14 @@ def main() -> None:
     parser.add_argument("what", choices=("record", "pairs", "drift", "table", "plot"))
     parser.add_argument("folder", nargs="?", type=Path, help="of the records")
     parser.add_argument("profiles", nargs="*", help="the profiles, all by default")
+    names = {f"{program}-{size}": (program, size) for program, size in PROGRAMS + FULL}
+    parser.add_argument("--program", action="append", choices=names, help="those to train")
+    parser.add_argument("--way", action="append", choices=WAYS, help="how to train them")
     options = parser.parse_args()
     if options.what == "record":
-        record_all(options.folder, options.profiles or list(PROFILES))
+        programs = [names[name] for name in options.program] if options.program else PROGRAMS
+        ways = options.way or list(WAYS)
+        record_all(options.folder, options.profiles or list(PROFILES), programs, ways)
     if options.what in ("record", "pairs"):
         losses = list_losses(options.folder)
         keep(steps=STEPS, pairs=compare_pairs(options.folder), losses=losses)
