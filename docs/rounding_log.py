@@ -1,8 +1,8 @@
 """The tables of docs/rounding-log.md: what the published method costs, repairs and misses.
 
 `python docs/rounding_log.py record NAME --steps N` measures a row and keeps it in
-docs/rounding-log.json; `table`, `seconds` and `paper` print what is kept, and `ranges` where
-nothing is ever logged.
+docs/rounding-log.json; `table`, `seconds`, `paper` and `proven` print what is kept, and `ranges`
+where nothing is ever logged.
 """
 
 import argparse
@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from offchain.replication import proven
 from offchain.replication.compare import Setting
 from offchain.replication.profiles import find_profile
 from offchain.replication.published.replicate import Options, replicate, summarize
@@ -22,13 +23,23 @@ FILE = Path(__file__).with_name("rounding-log.json")
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A training that is measured: its program and size, the bits, and the auditor's profile."""
+    """A training that is measured.
+
+    Attributes:
+        program: what is trained.
+        size: its size.
+        auditor: the auditor's profile; the trainer's is `native`.
+        bits: those that the published method keeps.
+        timed: whether torch's own steps are timed beside.
+        is_proven: whether the log is that of `logged`.
+    """
 
     program: str
     size: str
     auditor: str
     bits: int = 32
     timed: bool = False
+    is_proven: bool = False
 
 
 ROWS = {
@@ -45,6 +56,11 @@ ROWS = {
     "resnet small": Row("resnet", "small", "old", timed=True),
     "gpt2 small": Row("gpt2", "small", "old", timed=True),
     "gpt2 small, 26 bits": Row("gpt2", "small", "old", 26),
+    "gpt2 tiny, proven": Row("gpt2", "tiny", "old", timed=True, is_proven=True),
+    "gpt2 small, proven": Row("gpt2", "small", "old", timed=True, is_proven=True),
+    "gpt2 small, proven, split": Row("gpt2", "small", "split", timed=True, is_proven=True),
+    "resnet small, proven": Row("resnet", "small", "old", timed=True, is_proven=True),
+    "gpt2 full, proven": Row("gpt2", "full", "old", timed=True, is_proven=True),
 }
 
 
@@ -52,11 +68,13 @@ def record(name: str, steps: int) -> None:
     """Measure a row, and keep after each step what it has come to."""
     row = ROWS[name]
     setting = Setting(row.program, row.size, steps, timed=row.timed)
-    options = Options(row.bits)
-    done = []
-    for step in replicate(setting, find_profile("native"), find_profile(row.auditor), options):
+    pair, done = (find_profile("native"), find_profile(row.auditor)), []
+    train = proven.replicate(setting, *pair)
+    if not row.is_proven:
+        train = replicate(setting, *pair, Options(row.bits))
+    for step in train:
         done.append(step)
-        keep(name, asdict(summarize(done)))
+        keep(name, asdict((proven.summarize if row.is_proven else summarize)(done)))
 
 
 def keep(name: str, found: Any) -> None:
@@ -95,6 +113,8 @@ def table() -> None:
         "steps that differ",
     )
     for name, kept in sort(load()):
+        if ROWS[name].is_proven:
+            continue
         print_row(
             name,
             ROWS[name].auditor,
@@ -121,7 +141,7 @@ def seconds() -> None:
         "trainer / its binary32",
     )
     for name, kept in sort(load()):
-        if not ROWS[name].timed:
+        if not ROWS[name].timed or ROWS[name].is_proven:
             continue
         took = kept["seconds"]
         print_row(
@@ -131,6 +151,40 @@ def seconds() -> None:
             f"{took['trainer'] / took['trainer_binary64']:.2f}",
             f"{took['auditor'] / took['auditor_binary64']:.2f}",
             f"{took['trainer'] / took['trainer_binary32']:.2f}",
+        )
+
+
+def print_proven() -> None:
+    """Print the same of the proven method."""
+    print_head(
+        "training",
+        "auditor",
+        "steps",
+        "entries a step",
+        "log a step",
+        "may be steered, of all that is rounded",
+        "of sums and functions",
+        "corrections",
+        "steps that differ",
+        "trainer / its binary64",
+        "auditor / its binary64",
+    )
+    for name, kept in sort(load()):
+        if not ROWS[name].is_proven:
+            continue
+        took = kept["seconds"]
+        print_row(
+            name,
+            ROWS[name].auditor,
+            f"{kept['steps']:,}",
+            f"{kept['entries_per_step']:,.0f}",
+            f"{kept['log_bytes_per_step']:,.0f} bytes",
+            f"{kept['steerable_share']:.1e}",
+            f"{kept['steerable_share_of_loggable']:.1e}",
+            f"{kept['corrections']}",
+            f"{kept['differing_steps']}",
+            f"{took['trainer'] / took['trainer_binary64']:.2f}",
+            f"{took['auditor'] / took['auditor_binary64']:.2f}",
         )
 
 
@@ -196,6 +250,7 @@ def main() -> None:
     recording.add_argument("name", choices=ROWS)
     recording.add_argument("--steps", type=int, default=2)
     printing = {function.__name__: function for function in (table, seconds, paper, ranges)}
+    printing["proven"] = print_proven
     for verb in printing:
         verbs.add_parser(verb)
     options = vars(parser.parse_args())
