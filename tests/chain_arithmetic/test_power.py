@@ -25,7 +25,6 @@ from tests.chain_arithmetic.rounding import (
 from tests.sweeps.oracle import round_exactly
 
 ONE = float32.ONE
-PORT = load("power")
 PATTERNS = st.integers(0, (1 << 32) - 1)
 
 
@@ -118,12 +117,14 @@ def test_half_way_is_proved() -> None:
     for x, y in HALF_WAY:
         even = round_exactly(Function.POW, x, y)
         below, above = (even - 1, even), (even, even + 1)
-        found = [low for low, _ in (below, above) if low >= 0 and PORT._is_half_way(x, y, low)]
+        found = [
+            low for low, _ in (below, above) if low >= 0 and load("power")._is_half_way(x, y, low)
+        ]
         assert len(found) == 1
-        assert not PORT._is_half_way(x, y ^ float32.SIGN, found[0])
-        assert not PORT._is_half_way(x + 1, y, found[0])
-        assert not PORT._is_half_way(x, y + 1, found[0])
-        assert not PORT._is_half_way(x, y + (1 << 23), found[0])
+        assert not load("power")._is_half_way(x, y ^ float32.SIGN, found[0])
+        assert not load("power")._is_half_way(x + 1, y, found[0])
+        assert not load("power")._is_half_way(x, y + 1, found[0])
+        assert not load("power")._is_half_way(x, y + (1 << 23), found[0])
 
 
 def is_right(power: Callable[[int, int], int], pair: tuple[int, int]) -> bool:
@@ -134,7 +135,7 @@ def is_right(power: Callable[[int, int], int], pair: tuple[int, int]) -> bool:
         if error.reason != "power: undecided":
             raise
         return False
-    assert result == PORT.pow(*pair)
+    assert result == load("power").pow(*pair)
     return True
 
 
@@ -143,7 +144,7 @@ def test_what_is_not_known_reverts(tmp_path: Path, seed: int) -> None:
     """With a margin of a quarter of an ulp a power is right or refused, and half-way ones right."""
     wide = load_changed("power", "= 1 << 16\n", "= 1 << 98\n", tmp_path)
     for x, y in HALF_WAY[seed::50]:
-        assert wide.pow(x, y) == PORT.pow(x, y)
+        assert wide.pow(x, y) == load("power").pow(x, y)
     refused = [pair for pair in draw_pairs(seed, 300) if not is_right(wide.pow, pair)]
     assert len(refused) > 30
 
@@ -153,21 +154,21 @@ def test_what_is_not_known_reverts(tmp_path: Path, seed: int) -> None:
 @example(x=ONE - 1, y=0x4F0A0000)
 def test_any_operands(x: int, y: int) -> None:
     """Whatever the operands, the integer code rounds correctly."""
-    assert PORT.pow(x, y) == round_exactly(Function.POW, x, y)
+    assert load("power").pow(x, y) == round_exactly(Function.POW, x, y)
 
 
 @given(x=st.integers(0x3A000000, 0x46000000), y=st.integers(0x3A000000, 0x42000000))
 def test_moderate_operands(x: int, y: int) -> None:
     """Powers of moderate size agree with the readable definition as well."""
-    assert PORT.pow(x, y) == elementary.power(x, y)
+    assert load("power").pow(x, y) == elementary.power(x, y)
 
 
 def test_squares_and_reciprocals() -> None:
     """A power with exponent 1, 2 or -1 is a product or a quotient of IEEE 754."""
     for x, _ in draw_pairs(5, 100):
-        assert PORT.pow(x, encode(1)) == float32.canonical(x)
-        assert PORT.pow(x, encode(2)) == float32.multiply(x, x)
-        assert PORT.pow(x, encode(-1)) == float32.divide(ONE, x)
+        assert load("power").pow(x, encode(1)) == float32.canonical(x)
+        assert load("power").pow(x, encode(2)) == float32.multiply(x, x)
+        assert load("power").pow(x, encode(-1)) == float32.divide(ONE, x)
 
 
 def test_gas(contract: Bytecode) -> None:

@@ -271,6 +271,16 @@ def test_the_definition_does_not_depend_on_the_setting() -> None:
         assert found == expected, setting
 
 
+@pytest.fixture
+def _several_torch_threads() -> Iterator[None]:
+    """Let torch compute on several threads."""
+    count = torch.get_num_threads()
+    torch.set_num_threads(2)
+    yield
+    torch.set_num_threads(count)
+
+
+@pytest.mark.usefixtures("_several_torch_threads")
 @pytest.mark.parametrize("setting", [UPWARD_AND_FLUSHING, STRANGE[0], Setting(1)])
 def test_captures_do_not_depend_on_the_setting(setting: Setting) -> None:
     """Weights, constants and batches that torch computes for an example are always the same."""
