@@ -79,8 +79,8 @@ def add_product(total: uint256[3], x: uint256, y: uint256) -> uint256[3]:
 def finish(total: uint256[3]) -> uint256:
     """
     @notice Return the bits of the binary32 number that is nearest to a sum.
-    @dev What is encoded has 27 bits or more, and is followed by what only sets its sticky bit, or
-         it is all that there is.
+    @dev What is encoded has 65 to 128 bits, and is followed by what only sets its sticky bit, or it
+         has fewer and is all that there is.
     @param total The sum.
     @return The bits.
     """
@@ -111,9 +111,10 @@ def finish(total: uint256[3]) -> uint256:
     if top == 0:
         return sign
     if top >> 128 != 0:
-        rest |= below | top & (2**128 - 1)
-        top >>= 128
-        exponent = unsafe_add(exponent, 128)
+        places: uint256 = 64 << convert(top >> 192 != 0, uint256)
+        rest |= below | top << unsafe_sub(256, places)
+        top >>= places
+        exponent = unsafe_add(exponent, places)
     elif top >> 64 == 0 and exponent != UNIT_EXPONENT:
         rest |= below & (2**192 - 1)
         top = top << 64 | below >> 192
