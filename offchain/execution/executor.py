@@ -133,12 +133,12 @@ class Executor:
     ) -> dict[int, Array]:
         """Run tasks; `given` is a list of the state's tensors to empty, so that they may die."""
         values: dict[int, Array] = {}
-        tensors = dict(enumerate(_admit(state, self.program.state)))
+        tensors = dict(enumerate(admit(state, self.program.state)))
         pools: dict[Origin, Mapping[int, Array]] = {
             Origin.IMMEDIATE: {},
             Origin.NODE: values,
             Origin.STATE: tensors,
-            Origin.BATCH: dict(enumerate(_admit(batch, self.program.batch))),
+            Origin.BATCH: dict(enumerate(admit(batch, self.program.batch))),
         }
         check_memory(ready.needed_bytes)
         if given is not None:
@@ -178,8 +178,12 @@ def _using(threads: int | None) -> Iterator[None]:
         set_threads(before)
 
 
-def _admit(arrays: Sequence[Array], slots: Sequence[Slot]) -> list[Array]:
-    """Return arrays that fit their slots and are canonical, contiguous."""
+def admit(arrays: Sequence[Array], slots: Sequence[Slot]) -> list[Array]:
+    """Return arrays that fit their slots and are canonical, contiguous.
+
+    Raises:
+        ProgramError: there are more or fewer than slots, or one has another type or shape.
+    """
     if len(arrays) != len(slots):
         raise ProgramError(f"{len(arrays)} tensors were given for {len(slots)} slots")
     for array, slot in zip(arrays, slots, strict=True):

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from offchain.commitments.tensors import Array
 from offchain.errors import ParallelError
+from offchain.execution.executor import admit
 from offchain.parallel.partition import count_samples, make_cuts
 from offchain.parallel.worker import Task, encode, name_batches, write_tensors
 from offchain.programs.encoding import encode_program
@@ -45,7 +46,10 @@ def train(
     Raises:
         ParallelError: the batch cannot be shared out like this, a worker dies or takes too long, or
             two of them come to different states.
+        ProgramError: a tensor has another type or shape than its slot.
     """
+    state = admit(state, program.state)
+    batches = [admit(batch, program.batch) for batch in batches]
     cuts = make_cuts(shares, count_samples(program))
     with tempfile.TemporaryDirectory(prefix="moot-") as directory, ExitStack() as stack:
         folder = Path(directory)

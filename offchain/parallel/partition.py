@@ -18,6 +18,7 @@ from offchain.arithmetic.exact import EXACT, is_sum
 from offchain.errors import ParallelError
 from offchain.execution.accesses import restrict
 from offchain.programs.graph import Kind, Node, Operand, Origin, Program, Row
+from offchain.programs.rounding.roots import has_slot
 
 Place = tuple[Origin, int]
 """A tensor: where it comes from, and its number there."""
@@ -73,8 +74,10 @@ def count_samples(program: Program) -> int:
     """Return the extent of the first dimension of every tensor of the batch.
 
     Raises:
-        ParallelError: they have not one in common.
+        ParallelError: they have not one in common, or one of them is the root of a rounding log.
     """
+    if has_slot(program):
+        raise ParallelError("workers do not read rounding logs; share out a program without them")
     extents = {slot.shape[0] if slot.shape else 0 for slot in program.batch}
     if len(extents) != 1 or 0 in extents:
         raise ParallelError("the batch's tensors have no first dimension in common to be shared")
@@ -97,7 +100,8 @@ def make_cuts(shares: Sequence[int], samples: int) -> tuple[int, ...]:
 def partition(program: Program, cuts: tuple[int, ...]) -> Partition:
     """Return what each worker computes; it depends on the program and on the cuts alone."""
     samples, parts = cuts[-1], []
-    inner = {(Origin.BATCH, k): s.elements // samples for k, s in enumerate(program.batch)}
+    slots = enumerate(program.batch)
+    inner = {(Origin.BATCH, k): s.elements // samples for k, s in slots if s.elements}
     for index, node in enumerate(program.nodes):
         shared = {p: inner[p] for p in map(get_place, node.operands) if p in inner}
         part = Part(Share.ALL)
@@ -142,7 +146,7 @@ def _find_part(
     """Return the part of an operator that reads tensors which are shared out."""
     sizes, rank = node.shape + node.fold_shape, len(node.shape)
     for variable, size in enumerate(sizes):
-        if size == 0 or size % cuts[-1] or variable in node.targets:
+        if 0 in sizes or size % cuts[-1] or variable in node.targets:
             continue
         is_output = variable < rank
         if not is_output and not _adds_up(node, arithmetic, shared):
