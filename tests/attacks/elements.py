@@ -5,13 +5,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, cast
 
-import numpy as np
-
 from contracts.reasons import Ending
 from offchain.arithmetic.functions import DType, Function
 from offchain.commitments.tags import Tag
-from offchain.commitments.tensors import NUMPY_TYPES, Array, TensorTree, compute_state_root
+from offchain.commitments.tensors import Array, TensorTree, compute_state_root
 from offchain.commitments.tree import Digest, Tree
+from offchain.execution.partials import pack_partials
 from offchain.programs.graph import Kind, Node, Operand, Origin, Program, Row, Slot
 from offchain.providers.behaviour import Behaviour
 from offchain.providers.run import Run
@@ -88,19 +87,20 @@ class ElementRun(Run):
     def partials(self, step: int, operator: int, element: int) -> Array:
         """Return the accumulators of an element, as many as there may be."""
         del step, operator, element
-        return cast("Array", _Accumulators(self.task.program.nodes[1].dtype, self.accumulators))
+        return cast(
+            "Array", _Accumulators(self.task.program.nodes[1].dtype.width, self.accumulators)
+        )
 
 
 @dataclass(frozen=True)
 class _Accumulators:
-    """An array of any length."""
+    """An array of any length, of numbers of so many bytes."""
 
-    dtype: DType
+    size: int
     get: Callable[[int], int]
 
     def __getitem__(self, places: Sequence[int]) -> Any:
-        bits = np.array([self.get(place) for place in places], f"<u{self.dtype.width}")
-        return bits.view(NUMPY_TYPES[self.dtype])
+        return pack_partials([self.get(place) for place in places], self.size)
 
 
 def make_runs(task: Task, node: Node, bits: Sequence[int], element: int = 0) -> list[ElementRun]:

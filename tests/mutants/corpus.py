@@ -37,7 +37,8 @@ def tell_wide(arithmetic: Arithmetic) -> Iterator[Story]:
         table.play()
         yield Story(table.tape.calls, is_planned=True)
     yield Story(ask_encodings(), is_planned=True)
-    yield Story(ask_leaves(arithmetic))
+    for calls in (*tell_operators(arithmetic), ask_leaves(arithmetic)):
+        yield Story(calls)
     for seed in range(WALKS):
         yield Story(take_walk(seed, arithmetic))
     for stream in np.random.SeedSequence(7).spawn(DRAWN):

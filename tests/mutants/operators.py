@@ -19,7 +19,9 @@ from contracts.model.types import (
 )
 from contracts.model.words import hash_commitment
 from contracts.reasons import Phase, Revert
+from offchain.arithmetic.base import Arithmetic
 from offchain.arithmetic.functions import DType, Function
+from offchain.arithmetic.ordered import ORDERED
 from offchain.commitments.tags import Tag
 from offchain.commitments.tensors import EMPTY_TOP, Array, TensorTree, compute_state_root
 from offchain.commitments.tree import Digest, Tree
@@ -65,7 +67,7 @@ class OperatorTask(Task):
         return Tree(Tag.DATA_NODE, [tensor.root for tensor in BATCH] * self.steps)
 
 
-def make_task(node: Node, steps: int, every: int) -> OperatorTask:
+def make_task(node: Node, steps: int, every: int, arithmetic: Arithmetic = ORDERED) -> OperatorTask:
     """Return the job of an operator."""
 
     def copy(kind: Kind, origin: Origin, reference: int, dtype: DType) -> Node:
@@ -82,6 +84,7 @@ def make_task(node: Node, steps: int, every: int) -> OperatorTask:
     slots = (Slot("b", F32, SHAPE), Slot("i", I64, SHAPE))
     names = tuple(f"n{i}" for i in range(len(nodes)))
     program = Program((Slot("s", F32, SHAPE),), slots, nodes, names, ("",) * len(nodes))
+    program = replace(program, arithmetic=arithmetic)
     return OperatorTask(program, (), lambda _: (), steps, every)
 
 
@@ -141,8 +144,9 @@ class OperatorRun(Run):
     def partials(self, step: int, operator: int, element: int) -> Array:
         """Return the accumulators of an element, as many as there may be."""
         del step, element
-        dtype = self.task.program.nodes[operator].dtype
-        return cast("Array", _Accumulators(dtype, self.accumulators))
+        program = self.task.program
+        size = program.arithmetic.accumulator_bytes or program.nodes[operator].dtype.width
+        return cast("Array", _Accumulators(size, self.accumulators))
 
 
 @dataclass(frozen=True)
@@ -155,6 +159,7 @@ class Case:
         element: the element.
         agreed: how many accumulators, the initial one counted, they say the same of: `common`.
         common: what they both say of those accumulators.
+        surplus: what they add to those accumulators, behind the element.
         steps: of the job.
         every: steps from one checkpoint to the next.
         is_first: whether the step in dispute is the first, not the last.
@@ -166,15 +171,16 @@ class Case:
     element: int = 0
     agreed: int = 1
     common: int = 0
+    surplus: int = 0
     steps: int = 1
     every: int = 1
     is_first: bool = False
     is_unproven: bool = False
 
 
-def tell_case(case: Case, *, is_bent: bool) -> list[Call]:
+def tell_case(case: Case, arithmetic: Arithmetic, *, is_bent: bool) -> list[Call]:
     """Play about an operator, with all that can be wrong with each move on the way if asked for."""
-    task, node = make_task(case.node, case.steps, case.every), case.node
+    task, node = make_task(case.node, case.steps, case.every, arithmetic), case.node
     runs = []
     for number, own in enumerate(case.bits):
         values = {0: case.common, case.element: own} if case.element else {0: own}
@@ -183,15 +189,17 @@ def tell_case(case: Case, *, is_bent: bool) -> list[Call]:
         runs.append(OperatorRun(task, *claims))
     table = Table(task, runs)
     table.begin()
-    table.play(Phase.LEAF if case.is_unproven else None, is_bent=is_bent)
-    for pair, board in table.boards.items():
-        name, sender, args = table.find(pair, board)
-        table.call(name, sender, *args)
+    table.play(Phase.LEAF if case.is_unproven or case.surplus else None, is_bent=is_bent)
+    for pair, board in list(table.boards.items()):
+        # What is behind an element is passed over; who makes a move has never seen it.
+        facts = replace(board.facts, low_bits=board.facts.low_bits - case.surplus)
+        name, sender, args = table.find(pair, replace(board, facts=facts))
+        table.call(name, sender, *args[:2], board.facts, *args[3:])
     return table.tape.calls
 
 
 def _claim(case: Case, own: int) -> Callable[[int], int]:
-    return lambda place: case.common if place < case.agreed else own
+    return lambda place: case.common + case.surplus if place < case.agreed else own
 
 
 class Table:
@@ -324,11 +332,21 @@ def _place(node: Kind, dtype: DType, count: int, *operands: Operand) -> Node:
     return Node(node, Function.COPY, dtype, (count,), operands)
 
 
-def list_cases() -> Iterator[Case]:
+def list_cases(arithmetic: Arithmetic) -> Iterator[Case]:
     """Yield operators of all kinds, and disputes about them at all places that differ."""
     yield from _list_maps()
     yield from _list_moves()
     yield from _list_folds()
+    if arithmetic.accumulator_bytes:
+        yield from _list_surplus()
+
+
+def _list_surplus() -> Iterator[Case]:
+    """Both sides agree on accumulators that go on behind the bytes of an element."""
+    surplus = (immediate(F32, 0), _read(Origin.STATE, F32, 0, (1, 1)))
+    most = Node(Kind.REDUCE, Function.MAX, F32, (2,), surplus, (3,))
+    for behind in (32, 33, 63, 64, 255):
+        yield Case(most, (0x40490FDB, ONE), element=1, agreed=2, common=ONE, surplus=1 << behind)
 
 
 def _list_maps() -> Iterator[Case]:
@@ -393,10 +411,10 @@ def _list_folds() -> Iterator[Case]:
     yield Case(_sum(2), (TWO, ONE), agreed=2, common=ONE)
 
 
-def tell_operators() -> Iterator[list[Call]]:
+def tell_operators(arithmetic: Arithmetic = ORDERED) -> Iterator[list[Call]]:
     """Yield the stories."""
-    for number, case in enumerate(list_cases()):
-        yield tell_case(case, is_bent=number % BENT_EVERY == 0)
+    for number, case in enumerate(list_cases(arithmetic)):
+        yield tell_case(case, arithmetic, is_bent=number % BENT_EVERY == 0)
     yield from _tell_empty()
 
 
