@@ -1,100 +1,29 @@
-"""Products of matrices in `exact`: a binary64 product of any order, and a second look at a few.
-
-A device's product is off by at most K * 2^-52 * |a| * |b| at an element with K terms, whatever its
-order and its library: products of two binary32 numbers are exact in binary64, and by Cauchy's
-inequality their magnitudes add up to at most the product of the norms of the row and the column.
-"""
-
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from functools import cache, partial
-from typing import Any
+"""Products of matrices in `exact`: the sums of a binary64 product, and a second look at a few."""
 
 import numpy as np
 import numpy.typing as npt
-from threadpoolctl import ThreadpoolController
 
-from offchain.execution import doubles
+from offchain.execution import products
 from offchain.execution.doubles import Doubles
 from offchain.execution.exact_terms import add_terms
-from offchain.execution.kernels.bounded_sums import compute_reach, round_sums
+from offchain.execution.kernels.bounded_sums import round_sums
 from offchain.execution.kernels.exact_sums import settle_products
-from offchain.execution.kernels.norms import measure_columns, measure_rows
-from offchain.execution.kernels.threads import get_threads, share
+from offchain.execution.products import Products
 
 Floats = npt.NDArray[np.float32]
 Marks = npt.NDArray[np.bool_]
 
-_DEPTH = 512
-"""Terms of a sum that are added up by themselves, so that the bound of its error stays small."""
-
-_BLOCK_ELEMENTS = 1 << 22
-"""Elements of a result in a block, whose sums are in memory at once."""
-
-_GRAIN = 1 << 19
-"""Multiply-adds that make another thread worth its start."""
-
 
 def multiply(a: Floats, b: Floats, init: Floats, out: Floats) -> None:
-    """Multiply batches of matrices: out[z] = init[z] + a[z] @ b[z], each sum rounded once.
-
-    Args:
-        a: (B, M, K) float32, any strides.
-        b: (B, K, N) float32, any strides.
-        init: (B, M, N) float32, any strides; it shares no memory with `out`.
-        out: (B, M, N) float32, any strides.
-    """
-    batch, height, width = out.shape
-    cost = a.shape[2] * min(height, width)
-    threads = get_threads()
-
-    def multiply_matrices(first: int, stop: int) -> None:
-        count = max(1, _BLOCK_ELEMENTS // (height * width))
-        for z in _cut(first, stop, count):
-            _multiply(a[z], b[z], init[z], out[z])
-
-    def multiply_part(z: int, first: int, stop: int) -> None:
-        for part in _cut(first, stop, max(1, _BLOCK_ELEMENTS // min(height, width))):
-            if height >= width:
-                _multiply(a[z, None, part], b[z, None], init[z, None, part], out[z, None, part])
-            else:
-                parts = (x[z, None, :, part] for x in (b, init, out))
-                _multiply(a[z, None], *parts)
-
-    with _alone():
-        if batch >= threads and height * width <= _BLOCK_ELEMENTS:
-            share(multiply_matrices, batch, max(1, _GRAIN // (max(height, width) * cost)))
-            return
-        # As few parts as there are threads, along the longer side: all read the other factor.
-        length = max(height, width)
-        grain = max(_GRAIN // cost, -(-length // threads), 1)
-        for z in range(batch):
-            share(partial(multiply_part, z), length, grain)
+    """Multiply batches of matrices as `products.multiply` does, each sum rounded once."""
+    products.multiply(_round, a, b, init, out)
 
 
-def _cut(first: int, stop: int, size: int) -> Iterator[slice]:
-    """Yield parts of a range, of this size at most."""
-    for start in range(first, stop, size):
-        yield slice(start, min(start + size, stop))
-
-
-@np.errstate(all="ignore")  # of the thread that runs it
-def _multiply(a: Floats, b: Floats, init: Floats, out: Floats) -> None:
-    """Multiply as `multiply` does, all at once."""
-    steps = a.shape[2]
-    left, right = a.astype(np.float64), b.astype(np.float64)
-    total = doubles.multiply(left[:, :, :_DEPTH], right[:, :_DEPTH])
-    for part in _cut(_DEPTH, steps, _DEPTH):
-        total += doubles.multiply(left[:, :, part], right[:, part])
-    heights = measure_rows(left)
-    heights *= compute_reach(min(steps, _DEPTH) + -(-steps // _DEPTH), steps)
-    rounded = out if out.flags.c_contiguous else np.empty(out.shape, np.float32)
+def _round(found: Products, init: Floats, out: Floats) -> None:
     doubtful = np.empty(out.shape, np.bool_)
-    round_sums(total, heights, measure_columns(right), init, rounded, doubtful)
+    round_sums(found.sums, found.rows, found.columns, init, out, doubtful)
     for z in np.flatnonzero(doubtful.reshape(len(out), -1).any(1)):
-        _settle(left[z], right[z], init[z], doubtful[z], rounded[z])
-    if rounded is not out:
-        out[...] = rounded
+        _settle(found.left[z], found.right[z], init[z], doubtful[z], out[z])
 
 
 def _settle(a: Doubles, b: Doubles, init: Floats, doubtful: Marks, out: Floats) -> None:
@@ -107,25 +36,3 @@ def _settle(a: Doubles, b: Doubles, init: Floats, doubtful: Marks, out: Floats) 
         row, column = a[m].astype(np.float32), b[:, n].astype(np.float32)
         settled[place] = add_terms(init[m, n], zip(row, column, strict=True))
     out.reshape(-1)[places] = settled
-
-
-@contextmanager
-def _alone() -> Iterator[None]:
-    """Let numpy's library use one thread for each of those that share the work."""
-    before = [library.num_threads for library in _find_libraries()]
-    _set_threads([1] * len(before))
-    try:
-        yield
-    finally:
-        _set_threads(before)
-
-
-def _set_threads(counts: Sequence[int]) -> None:
-    for library, count in zip(_find_libraries(), counts, strict=True):
-        library.set_num_threads(count)
-
-
-@cache
-def _find_libraries() -> list[Any]:
-    """Return the libraries of linear algebra that this process has loaded."""
-    return ThreadpoolController().select(user_api="blas").lib_controllers  # type: ignore[no-any-return]  # it is untyped

@@ -7,7 +7,7 @@ from unittest.mock import patch
 import numpy as np
 import numpy.typing as npt
 
-from offchain.execution import exact, exact_products
+from offchain.execution import exact, exact_products, products
 from offchain.execution.kernels import bounded_sums, exact_sums
 from tests.exact_volume.families import FAMILIES, draw_init
 from tests.exact_volume.oracle import sum_products
@@ -64,7 +64,7 @@ def try_products(rng: np.random.Generator) -> Sample:
         noted.append((sums[0], bounds[0], int(np.count_nonzero(others[-1]))))
 
     round_sums = exact_products.round_sums
-    depth = patch.object(exact_products, "_DEPTH", int(rng.choice([5, 512])))
+    depth = patch.object(products, "_DEPTH", int(rng.choice([5, 512])))
     with depth, patch.object(exact_products, "round_sums", note):
         exact_products.multiply(a[None], b.T[None], init[None], out[None])
     sums, bounds = (np.concatenate(parts) for parts in list(zip(*noted, strict=True))[:2])

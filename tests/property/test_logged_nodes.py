@@ -213,7 +213,7 @@ def test_logs_bridge_other_orders(kind: Kind, steps: int, monkeypatch: pytest.Mo
         subject, writing = make_sum(kind, *draw_sums(rng, kind, 100, steps)), Writing()
         out = subject.run(writing)
         with monkeypatch.context() as patch:
-            patch.setattr(doubles, "_chosen", [lambda a, b: a[:, ::-1] @ b[::-1]])
+            patch.setattr(doubles, "_chosen", [lambda a, b: a[..., ::-1] @ b[..., ::-1, :]])
             reading = Reading(writing.log)
             assert_same(out, subject.run(reading))
         assert not reading.void

@@ -16,7 +16,7 @@ from offchain.arithmetic.evaluate import evaluate
 from offchain.arithmetic.exact import EXACT, sums
 from offchain.arithmetic.functions import DType, Function
 from offchain.arithmetic.ordered import ORDERED
-from offchain.execution import exact_products
+from offchain.execution import products
 from offchain.execution.exact import fold_rows, scatter_rows
 from offchain.execution.exact_products import multiply
 from offchain.execution.kernels import bounded_sums, exact_sums
@@ -165,7 +165,7 @@ def test_products_are_the_definition_s(kind: int, monkeypatch: pytest.MonkeyPatc
 
     Halves of the terms cancel now and then, depths are cut, and the norms are what they may be.
     """
-    monkeypatch.setattr("offchain.execution.exact_products._DEPTH", 5)
+    monkeypatch.setattr("offchain.execution.products._DEPTH", 5)
     rng = np.random.default_rng(kind)
     m, k, n = 9, (1, 2, 11, 24)[kind], 8
     a, b = make_hostile(rng, (1, m, k)), make_hostile(rng, (1, k, n))
@@ -278,8 +278,8 @@ def test_parts_do_not_matter(shape: tuple[int, ...], monkeypatch: pytest.MonkeyP
     found = set()
     before = get_threads()
     for threads, block, grain in ((1, 1 << 22, 1 << 19), (2, 300, 64), (5, 7, 64), (3, 1 << 22, 1)):
-        monkeypatch.setattr(exact_products, "_BLOCK_ELEMENTS", block)
-        monkeypatch.setattr(exact_products, "_GRAIN", grain)
+        monkeypatch.setattr(products, "_BLOCK_ELEMENTS", block)
+        monkeypatch.setattr(products, "_GRAIN", grain)
         set_threads(threads)
         out = np.empty_like(init)
         multiply(a, b, init, out)

@@ -1,14 +1,17 @@
-"""The kernel that rounds binary64 results to binary32, and marks those that are near a boundary.
+"""Kernels that round binary64 results to binary32, and mark those that are near a boundary.
 
 A mark is a NaN that no operator gives as a result, in the result's place: so whoever computes a
 tensor part by part, in any layout, marks its elements without knowing which they are.
 """
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 from numba.core import types
 
-from offchain.execution.kernels.compiled import kernel, reads, writes
+from offchain.arithmetic.float32 import NEGATIVE_ZERO
+from offchain.execution.kernels.compiled import kernel, reads, subroutine, writes
 from offchain.execution.kernels.threads import share
 from offchain.execution.kernels.vectors import NAN
 
@@ -21,6 +24,9 @@ DOUBTFUL = np.uint32(0x7FC00001).view(np.float32)
 MARK = int(DOUBTFUL.view(np.uint32))
 """Its bits."""
 
+SPARE = 2.0**-48
+"""The share of a sum's size that is added to its reach, for the last operations on it."""
+
 _GRAIN = 2**16
 
 
@@ -30,48 +36,88 @@ def round_products(
     """Add initial terms to sums and round them, but mark those that a reach of theirs may change.
 
     Args:
-        sums: (M, N) binary64, contiguous: the sums without their initial terms.
-        rows: (M,) and
-        columns: (N,): the reach at m, n is rows[m] * columns[n], which is 0 only where all terms
-            are zeros.
-        init: (M, N) float32, any strides: the initial terms.
-        out: (M, N) float32, any strides.
+        sums: (B, M, N) binary64, contiguous: the sums without their initial terms.
+        rows: (B, M) and
+        columns: (B, N), contiguous: the reach is rows[z, m] * columns[z, n] and a `SPARE` of the
+            sum. The product is 0 only where all terms are zeros.
+        init: (B, M, N) float32, any strides: the initial terms.
+        out: (B, M, N) float32, contiguous.
     """
+    batch, height, width = sums.shape
+    is_one = init.strides[:2] == (0, 0)
+    start = np.ascontiguousarray(init[:1, :1] if is_one else init).reshape(-1, width)
+    flat = sums.reshape(-1, width), rows.reshape(-1), columns, start
+    is_signed = bool((start.view(np.uint32) == NEGATIVE_ZERO).any())
 
     def work(first: int, stop: int) -> None:
-        _round_products(sums, rows, columns, init, out, first, stop)
+        _round_products(
+            *flat, int(not is_one), is_signed, out.reshape(-1, width), height, first, stop
+        )
 
-    share(work, len(sums), max(1, _GRAIN // max(1, sums.shape[1])))
+    share(work, batch * height, max(1, _GRAIN // max(1, width)))
+
+
+def round_values(values: Doubles, share_of_each: float, out: Floats) -> None:
+    """Round numbers, but mark those that a share of their size may change.
+
+    Args:
+        values: (N,) binary64, contiguous.
+        share_of_each: the reach, as a share of each number.
+        out: (N,) float32, contiguous.
+    """
+    _round_values(values, share_of_each, out)
+
+
+@subroutine
+def round_or_mark(middle: float, reach: float, is_signed: bool) -> Any:  # noqa: FBT001 - of a kernel
+    """Return a number rounded, or the mark if its reach matters, or if zero may have a sign."""
+    is_zero = (abs(middle) <= reach) & (is_signed | (reach != 0))
+    is_open = (np.float32(middle - reach) != np.float32(middle + reach)) | is_zero
+    found = DOUBTFUL if is_open & (abs(middle) < np.inf) else np.float32(middle)
+    return found if middle == middle else NAN  # noqa: PLR0124 - NaN alone differs from itself
+
+
+@subroutine
+def _round_row(
+    sums: Doubles,
+    row: float,
+    columns: Doubles,
+    init: Floats,
+    is_signed: bool,  # noqa: FBT001 - likewise
+    out: Floats,
+) -> None:
+    for n in range(columns.size):
+        middle = sums[n] + np.float64(init[n])
+        out[n] = round_or_mark(middle, row * columns[n] + SPARE * abs(middle), is_signed)
 
 
 @kernel(
     reads(types.float64, 2),
     reads(types.float64, 1),
-    reads(types.float64, 1),
-    reads(types.float32, 2, "A"),
-    writes(types.float32, 2, "A"),
+    reads(types.float64, 2),
+    reads(types.float32, 2),
     types.int64,
-    types.int64,
+    types.boolean,
+    writes(types.float32, 2),
+    *[types.int64] * 3,
 )
 def _round_products(
     sums: Doubles,
     rows: Doubles,
     columns: Doubles,
     init: Floats,
+    step: int,
+    is_signed: bool,  # noqa: FBT001 - of a kernel
     out: Floats,
+    height: int,
     first: int,
     stop: int,
 ) -> None:
-    mark = DOUBTFUL
     for m in range(first, stop):
-        for n in range(columns.size):
-            start = np.float64(init[m, n])
-            middle = sums[m, n] + start
-            reach = rows[m] * columns[n] + 2.0**-48 * abs(middle)
-            low, high = np.float32(middle - reach), np.float32(middle + reach)
-            if middle != middle:  # noqa: PLR0124 - NaN alone differs from itself
-                out[m, n] = NAN
-            elif low != high or (low == 0 and (reach != 0 or np.copysign(1.0, start) < 0)):
-                out[m, n] = mark
-            else:
-                out[m, n] = low
+        _round_row(sums[m], rows[m], columns[m // height], init[m * step], is_signed, out[m])
+
+
+@kernel(reads(types.float64, 1), types.float64, writes(types.float32, 1))
+def _round_values(values: Doubles, share_of_each: float, out: Floats) -> None:
+    for n in range(values.size):
+        out[n] = round_or_mark(values[n], share_of_each * abs(values[n]), False)

@@ -1,8 +1,8 @@
 """The plans of `logged`: stock binary64 first, and then a second look at what that marks."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from functools import partial
+from collections.abc import Iterator, Sequence
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from offchain.execution.indexing import Integers
 from offchain.execution.kernels import elementary
 from offchain.execution.kernels.doubts import DOUBTFUL, MARK
 from offchain.execution.kernels.exact_sums import settle_products
+from offchain.execution.kernels.terms import weigh_terms
 from offchain.execution.logged import stock
 from offchain.execution.logged.journals import Journal, Reading
 from offchain.execution.logged.judgement import Judgement, judge
@@ -29,9 +30,8 @@ from offchain.execution.logged.stock import (
     Floats,
     add_up,
     bound_error,
-    find_exact,
 )
-from offchain.execution.logged.terms import Terms, read_operands, read_terms
+from offchain.execution.logged.terms import TermReader, Terms, read_operands
 from offchain.execution.maps import Map
 from offchain.execution.plans import Plan, plan_node
 from offchain.execution.scalars import Apply
@@ -95,7 +95,8 @@ class Journaled(ABC):
         out = np.asarray(stock_plan.run(flats, step), np.float32)
         flat = out.reshape(-1)
         marked = np.flatnonzero(flat.view(np.uint32) == MARK)
-        elements = np.union1d(marked, journal.get_elements(operator)).astype(np.int64)
+        named = journal.get_elements(operator)
+        elements = np.union1d(marked, named) if len(named) else marked
         if len(elements):
             judgement = self._judge(elements, flats)
             flat[elements] = journal.decide(operator, self._most, judgement)
@@ -137,20 +138,14 @@ class _Sum(Journaled):
         return Scatter(node, partial(stock.scatter_rows, reach))
 
     def _judge(self, elements: Integers, flats: Sequence[Array | None]) -> Judgement:
-        node, count = self._node, max(1, _TERMS_AT_ONCE // self._node.fold_length)
-        parts = [
-            self._add(read_terms(node, elements[start : start + count], flats))
-            for start in range(0, len(elements), count)
-        ]
+        reader = self._reader
+        parts = [self._add(reader.read(part, flats)) for part in self._cut(elements)]
         results, error, exact = map(np.concatenate, zip(*parts, strict=True))
         # A zero may be one of a number that is too small, or of either sign.
         unknown = results.astype(np.float32) == 0
 
         def settle(places: Integers) -> Floats:
-            found = [
-                _settle(read_terms(node, elements[places[start : start + count]], flats))
-                for start in range(0, len(places), count)
-            ]
+            found = [self._settle(part, flats) for part in self._cut(elements[places])]
             return np.concatenate([np.zeros(0, np.float32), *found])
 
         def obey(element: int, up: bool) -> np.float32 | None:  # noqa: FBT001 - likewise
@@ -158,29 +153,37 @@ class _Sum(Journaled):
 
         return judge(elements, results, error, unknown, exact, settle, obey)
 
+    @cached_property
+    def _reader(self) -> TermReader:
+        return TermReader(self._node)
+
+    def _cut(self, elements: Integers) -> Iterator[Integers]:
+        """Yield elements of which the terms fit into memory at once."""
+        count = max(1, _TERMS_AT_ONCE // self._node.fold_length)
+        for start in range(0, len(elements), count):
+            yield elements[start : start + count]
+
     def _add(self, terms: Terms) -> tuple[Doubles, Doubles, Flags]:
         """Return sums, their bounds, and where they are exact."""
-        products, initial = terms.first * terms.second, terms.initial.astype(np.float64)
+        products, initial = terms.products, terms.initial.astype(np.float64)
         results = add_up(products) + initial
         # A scatter's terms that don't land are -0: only additions of others can err.
         is_scatter, steps = self._node.kind is Kind.SCATTER, products.shape[1]
         additions = terms.landed + 1 if is_scatter else depth(steps + 1)
-        magnitudes = add_up(np.abs(products))
-        exact = find_exact(products, initial, magnitudes)
+        magnitudes, exact = np.empty(len(products)), np.empty(len(products), np.bool_)
+        weigh_terms(products, terms.initial, magnitudes, exact)
         return results, bound_error(additions, magnitudes, initial), exact
 
-
-def _settle(terms: Terms) -> Floats:
-    """Return sums, correctly rounded: by two-sums, and as integers where these leave a doubt."""
-    count = len(terms.initial)
-    out, left = np.empty(count, np.float32), np.empty(count, np.uint8)
-    init = np.broadcast_to(terms.initial[:, None], (count, count))
-    places = np.arange(count) * (count + 1)
-    settle_products(terms.first, terms.second.T, init, places, out, left)
-    for place in np.flatnonzero(left):
-        pair = (factor[place].astype(np.float32) for factor in (terms.first, terms.second))
-        out[place] = add_terms(terms.initial[place], zip(*pair, strict=True))
-    return out
+    def _settle(self, elements: Integers, flats: Sequence[Array | None]) -> Floats:
+        """Return sums, correctly rounded: by two-sums, and as integers where these are in doubt."""
+        terms, count = self._reader.read(elements, flats), len(elements)
+        out, left = np.empty(count, np.float32), np.empty(count, np.uint8)
+        ones, init = np.ones((terms.products.shape[1], 1)), terms.initial[:, None]
+        settle_products(terms.products, ones, init, np.arange(count), out, left)
+        for place in np.flatnonzero(left):
+            pairs = self._reader.list_terms(int(elements[place]), flats)
+            out[place] = add_terms(terms.initial[place], pairs)
+        return out
 
 
 class _Function(Journaled):

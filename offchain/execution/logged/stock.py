@@ -4,22 +4,36 @@ An addition in binary64 is off by at most 2^-52 of its result, whichever way it 
 two binary32 numbers are exact. So a sum is off by 2^-52 times the depth of its additions times the
 sum of its terms' magnitudes, to first order; the depth that `band.py` allows for has one addition
 to spare, which is more than all higher orders.
+
+**What is left unmarked.** At first, sums are made in any order, within a bound R of their own
+(`compute_reach`): R >= 2^-52 (A + 8) S, with A >= D - 2 additions one after another, S the sum of
+the magnitudes or what bounds it, and t the initial term, which a reduction counts as a part of S.
+An element is marked unless v - c R - s and v + c R + s round to one number, with v the sum and c
+1 for an auditor and 3.25 for a trainer. A product's s is 2^-48 |v|, a reduction's is 0. So the
+exact value x is on the same side of every boundary b, and farther from it than (c - 1) R + s - 4 *
+2^-52 |v|, of which the last are the last operations. To a trainer this is more than 2.25 E, so that
+no auditor is in doubt (`band.py`): 2.25 R exceeds 2.25 * 2^-52 D S by 13.5 * 2^-52 S, and |t| is at
+most |v| + S, to first order, so that 2.25 * 2 |t| is at most 4.5 S + 4.5 |v|, and 4.5 + 4 < 16.
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from offchain.arithmetic.functions import Function
-from offchain.arithmetic.logged.band import CHUNK, EXACT_BITS, UNIT_EXPONENT, depth
+from offchain.arithmetic.logged.band import CHUNK, UNIT_EXPONENT
 from offchain.commitments.tensors import Array
-from offchain.execution import doubles
+from offchain.execution import doubles, products
 from offchain.execution.doubles import Doubles
 from offchain.execution.indexing import Integers
-from offchain.execution.kernels.doubts import DOUBTFUL, MARK, round_products
+from offchain.execution.kernels.bounded_sums import compute_reach
+from offchain.execution.kernels.doubtful_rows import sum_rows
+from offchain.execution.kernels.doubts import DOUBTFUL, round_products
+from offchain.execution.products import Products
 
 Floats = npt.NDArray[np.float32]
 Flags = npt.NDArray[np.bool_]
@@ -27,12 +41,6 @@ Flags = npt.NDArray[np.bool_]
 UNIT = 2.0**UNIT_EXPONENT
 WIDEN = 1 + 2.0**-10
 """What makes a computed bound a bound, and keeps it below 1.05 of the exact one."""
-
-_FRACTION_BITS, _EXPONENTS = 52, 0x7FF
-_FRACTION = (1 << _FRACTION_BITS) - 1
-_FEW_TERMS = 8
-_TILE_ELEMENTS, _TILE_COLUMNS = 1 << 17, 256
-"""Elements and columns of a product's parts, whose partial sums stay in a core's cache."""
 
 
 def add_up(terms: Doubles) -> Doubles:
@@ -46,60 +54,13 @@ def bound_error(additions: Any, magnitudes: Doubles, initial: Doubles) -> Double
     return error
 
 
-def _find_unit(numbers: Doubles) -> Doubles:
-    """Return the largest power of two of which each number is a multiple; infinity for zeros.
-
-    Products of binary32 numbers are not subnormal in binary64, nor near to that.
-    """
-    bits = numbers.view(np.int64)
-    fraction = bits & _FRACTION | _FRACTION + 1
-    scale = ((bits >> _FRACTION_BITS & _EXPONENTS) - _FRACTION_BITS) << _FRACTION_BITS
-    unit = (fraction & -fraction).astype(np.float64) * scale.view(np.float64)
-    return np.where(numbers == 0, np.inf, unit)
-
-
-def find_exact(products: Doubles, initial: Doubles, magnitudes: Doubles) -> Flags:
-    """Return where binary64 adds up all terms without an error; a few terms mostly tell."""
-    exact = np.ones(len(products), np.bool_)
-    for part in (slice(_FEW_TERMS), slice(None)):
-        rows = np.flatnonzero(exact)
-        unit = np.minimum(_find_unit(products[rows, part]).min(1), _find_unit(initial[rows]))
-        exact[rows] = magnitudes[rows] + np.abs(initial[rows]) <= unit * 2.0**EXACT_BITS
-    return exact
-
-
-@np.errstate(all="ignore")
 def multiply(reach: float, a: Floats, b: Floats, init: Floats, out: Floats) -> None:
-    """Multiply batches of matrices: out[z] = init[z] + a[z] @ b[z], rounded once or marked.
-
-    By Cauchy's inequality the magnitudes of the products add up to at most the product of the
-    norms. Each norm is off by no more than such a sum may be.
-
-    Args:
-        reach: how far from a boundary, in multiples of E', results are marked.
-        a: (B, M, K) float32, any strides.
-        b: (B, K, N) float32, any strides.
-        init: (B, M, N) float32, any strides; it may be `out`.
-        out: (B, M, N) float32, any strides.
-    """
-    steps = a.shape[2]
-    scale = reach * (depth(steps + 1) + 2) * UNIT * WIDEN * (1 + 2 * steps * UNIT)
-    for left, right, start, result in zip(a, b, init, out, strict=True):
-        rows, columns = left.astype(np.float64), right.astype(np.float64)
-        heights = np.sqrt(np.einsum("mk,mk->m", rows, rows)) * scale
-        widths = np.sqrt(np.einsum("kn,kn->n", columns, columns))
-        for m, n in _iterate_tiles(*result.shape):
-            total = _multiply(rows[m], columns[:, n])
-            round_products(total, heights[m], widths[n], start[m, n], result[m, n])
+    """Multiply batches of matrices as `products.multiply` does, each sum rounded once or marked."""
+    products.multiply(partial(_round_products, reach), a, b, init, out)
 
 
-def _iterate_tiles(rows: int, columns: int) -> Iterator[tuple[slice, slice]]:
-    """Yield the parts of a product that are made at once."""
-    width = max(_TILE_COLUMNS, _TILE_ELEMENTS // max(1, rows))
-    height = max(1, _TILE_ELEMENTS // min(width, max(1, columns)))
-    for n in range(0, columns, width):
-        for m in range(0, rows, height):
-            yield slice(m, m + height), slice(n, n + width)
+def _round_products(reach: float, found: Products, init: Floats, out: Floats) -> None:
+    round_products(found.sums, found.rows * reach, found.columns, init, out)
 
 
 def _multiply(a: Doubles, b: Doubles) -> Doubles:
@@ -115,17 +76,11 @@ def _multiply(a: Doubles, b: Doubles) -> Doubles:
     return total
 
 
-@np.errstate(all="ignore")
-def fold_rows(reach: float, matrix: Array, init: Array) -> Array:
+def fold_rows(reach: float, matrix: Array, init: Array) -> Floats:
     """Return the sum of each row, from its element of init, rounded once or marked."""
-    terms, initial = matrix.astype(np.float64), init.astype(np.float64)
-    totals, magnitudes = add_up(terms) + initial, add_up(np.abs(terms))
-    error = bound_error(depth(terms.shape[1] + 1), magnitudes, initial)
-    out = _round_sums(totals, reach * error, initial)
-    marked = np.flatnonzero((out.view(np.uint32) == MARK) & (totals != 0))
-    # Sums of a few numbers are often exact, and then half way between two others.
-    exact = marked[find_exact(terms[marked], initial[marked], magnitudes[marked])]
-    out[exact] = totals[exact]
+    x, start = np.asarray(matrix, np.float32), np.ascontiguousarray(init, np.float32)
+    out, terms = np.empty(len(x), np.float32), x.shape[1]
+    sum_rows(x, start, reach * compute_reach(terms + 1, terms + 1), out)
     return out
 
 
