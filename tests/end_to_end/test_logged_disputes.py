@@ -11,15 +11,16 @@ from contracts.reasons import Ending, LeafMode
 from offchain.arithmetic.logged import LOGGED
 from offchain.disputes.board import get_place
 from offchain.disputes.evidence import check_log, collect
+from offchain.disputes.job_check import _choose_element
 from offchain.disputes.referee import ModelReferee
 from offchain.disputes.session import Setting, check_setting, make_task, post_logs
 from offchain.errors import LogError, UnprovenEvidence, UsageError, WrongLog
-from offchain.programs.rounding.entries import encode_log
+from offchain.programs.rounding.entries import encode_log, make_log
 from offchain.programs.rounding.meaning import is_loggable
 from offchain.providers.behaviour import Behaviour
 from offchain.providers.catalogue import CHEATS, LOG_CHEATS
 from offchain.providers.log_cheats import add_entry
-from offchain.providers.logs import read_logs
+from offchain.providers.logs import agree_on_logs, read_logs
 from offchain.providers.publication import publish, read_publication
 from offchain.providers.task import Task
 from tests.end_to_end.courtroom import Case, Court, check_money, draw_cheat, make_game, run
@@ -128,3 +129,14 @@ def test_published_logs_are_checked(tmp_path: Path) -> None:
             read_logs(bare, [files[0], wrong, *files[2:]])
     with pytest.raises(LogError, match="no slot"):
         read_logs(replace(bare, program=replace(task.program, batch=())), files)
+
+
+def test_an_entry_is_no_fault_of_the_executor() -> None:
+    """Of a job that is checked no scalar operation is tried whose result the log may turn."""
+    _, task = get_task("mlp")
+    assert task.logs is not None
+    operator = next(i for i, node in enumerate(task.program.nodes) if is_loggable(node))
+    elements = task.program.nodes[operator].elements
+    logs = [make_log((operator, elements - 1 - back, True) for back in range(3)), *task.logs[1:]]
+    assert _choose_element(agree_on_logs(task, logs), operator) == elements - 4
+    assert _choose_element(replace(task, logs=None), operator) == elements - 1

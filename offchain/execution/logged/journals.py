@@ -116,7 +116,8 @@ class Reading:
         places = np.searchsorted(judgement.elements, self.get_elements(operator))
         ups = np.array([up for _, up in entries])
         is_sure = (judgement.has_band & judgement.is_within(OBEYED_WITHIN))[places]
-        is_void = ~judgement.is_within(REACH + 1)[places]
+        # Whoever writes a log must not be able to make its readers ask the definition often.
+        is_void = (judgement.lacks_band | ~judgement.is_within(REACH + 1))[places]
         sure = places[is_sure]
         values[sure] = np.where(ups[is_sure], judgement.high[sure], judgement.low[sure])
         obeyed[sure] = True

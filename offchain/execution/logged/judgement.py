@@ -10,6 +10,11 @@ from offchain.execution.doubles import Doubles
 from offchain.execution.indexing import Integers
 from offchain.execution.logged.stock import Flags, Floats
 
+_SLACK = 1.06
+"""More than what E' may be above E: so much wider, a band is too wide in truth, too. The boundaries
+beyond the nearest one are out of reach then: at a power of two they are three quarters of the
+larger distance apart, of which a band has a quarter."""
+
 
 class Judgement(NamedTuple):
     """What binary64 says of some elements of an operator, and what can be asked besides.
@@ -23,6 +28,7 @@ class Judgement(NamedTuple):
             tells the rounded one, infinite where nothing is in doubt.
         error: (P,) E', the bound.
         has_band: (P,) whether the boundary has a band, for certain.
+        lacks_band: (P,) whether no boundary that the result may be near has one, for certain.
         settle: (some of the elements, as places in P) -> their correctly rounded values.
         obey: (an element, whether its entry goes up) -> by definition, the entry's effect.
     """
@@ -34,6 +40,7 @@ class Judgement(NamedTuple):
     distance: Doubles
     error: Doubles
     has_band: Flags
+    lacks_band: Flags
     settle: Callable[[Integers], Floats]
     obey: Callable[[int, bool], np.float32 | None]
 
@@ -75,7 +82,10 @@ def judge(
     largest = np.float64(np.finfo(np.float32).max)
     unknown = (unknown | (np.abs(results) >= largest)) & ~is_settled
     distance[is_settled], distance[unknown] = np.inf, 0
-    has_band = is_plain & ~unknown & (REACH * error * BAND_SHARE <= gap)
+    is_plain &= ~unknown
+    has_band = is_plain & (REACH * error * BAND_SHARE <= gap)
+    lacks_band = ~is_plain | (REACH * error * BAND_SHARE > _SLACK * gap)
     nearest[np.isnan(nearest)] = np.float32(np.nan)
     error = np.where(is_settled, 0, error)
-    return Judgement(elements, nearest, low, high, distance, error, has_band, settle, obey)
+    bands = (has_band, lacks_band)
+    return Judgement(elements, nearest, low, high, distance, error, *bands, settle, obey)
