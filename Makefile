@@ -4,24 +4,36 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 # Errors only: pip's warnings are about the user's settings, and not about what is set up.
-PIP := $(BIN)/pip install -qq --disable-pip-version-check
+# Modules are compiled afterwards, on all cores: pip does it one after another.
+PIP := $(BIN)/pip install -qq --disable-pip-version-check --no-compile
 READY := $(VENV)/.ready
 FILES := bench contracts offchain sim tests docs examples
 
-.PHONY: demo test test-all lint clean
+# Tests start many processes: what these import is compiled once.
+unexport PYTHONDONTWRITEBYTECODE
+
+.PHONY: demo test test-all lint style types quick clean
 
 demo: $(READY)
 	@$(BIN)/moot demo
 
-test: $(READY) lint
+# Types are checked on one core, and need it for a minute: side by side with the tests.
+test: $(READY) style
+	@$(MAKE) --no-print-directory --jobs 2 types quick
+
+quick: $(READY)
 	@$(BIN)/pytest -m "not slow" -n 2 --dist loadfile
 
 test-all: $(READY) lint
 	@$(BIN)/pytest -n 2 --dist loadfile
 
-lint: $(READY)
+lint: style types
+
+style: $(READY)
 	@$(BIN)/ruff check --quiet $(FILES)
 	@$(BIN)/ruff format --quiet --check $(FILES)
+
+types: $(READY)
 	@$(BIN)/mypy --no-error-summary
 
 # torch first and pinned: an unpinned torch would bring gigabytes of CUDA with it.
@@ -30,6 +42,7 @@ $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -m venv $(VENV)
 	@$(PIP) --constraint constraints.txt torch
 	@$(PIP) --constraint constraints.txt --editable ".[examples,test]"
+	@$(BIN)/python -m compileall -qq -j 0 $(VENV)/lib || true  # some packages bring templates
 	@touch $@
 
 clean:
