@@ -24,12 +24,13 @@ def make_recipe(name: str) -> InferenceRecipe:
     return recipe
 
 
-def infer(recipe: InferenceRecipe, batch: Tensors) -> Array:
-    """Return the logits of a batch."""
-    captured = capture(replace(recipe, batch=lambda _: batch), trust=True)
-    state = Executor(captured.program).run(captured.initial_state, captured.batch(0), 0)
+def infer(recipe: InferenceRecipe, *batches: Tensors) -> list[Array]:
+    """Return the logits of batches of one size."""
+    captured = capture(replace(recipe, batch=lambda step: batches[step % len(batches)]), trust=True)
+    executor, start = Executor(captured.program), captured.initial_state
     names = [slot.name for slot in captured.program.state]
-    return state[names.index("output.0")]
+    place = names.index("output.0")
+    return [executor.run(start, captured.batch(i), i)[place] for i in range(len(batches))]
 
 
 def join(batches: list[Tensors]) -> Tensors:
@@ -43,13 +44,13 @@ def test_neighbours_do_not_matter(name: str) -> None:
     recipe = make_recipe(name)
     samples = join([recipe.batch(step) for step in range(3)])
     count = len(samples[0])
-    together = infer(recipe, samples)
-    assert len(np.unique(together.reshape(count, -1), axis=0)) == count
     order = torch.randperm(count, generator=torch.Generator().manual_seed(1))
-    shuffled = infer(recipe, tuple(tensor[order] for tensor in samples))
+    together, shuffled = infer(recipe, samples, tuple(tensor[order] for tensor in samples))
+    assert len(np.unique(together.reshape(count, -1), axis=0)) == count
     assert shuffled.tobytes() == together[order.numpy()].tobytes()
-    for sample in (0, count - 1):
-        alone = infer(recipe, tuple(tensor[sample : sample + 1] for tensor in samples))
+    some = (0, count - 1)
+    singles = (tuple(tensor[sample : sample + 1] for tensor in samples) for sample in some)
+    for sample, alone in zip(some, infer(recipe, *singles), strict=True):
         assert alone.tobytes() == together[sample : sample + 1].tobytes()
 
 
@@ -59,5 +60,5 @@ def test_a_cross_batch_term_is_seen(normalize: Callable[[int], torch.nn.Module])
     generator = torch.Generator().manual_seed(2)
     samples = torch.randn(6, 5, generator=generator)
     recipe = InferenceRecipe(normalize(5), lambda model, x: model(x), lambda _: (samples,))
-    whole, part = infer(recipe, (samples,)), infer(recipe, (samples[:3],))
+    (whole,), (part,) = infer(recipe, (samples,)), infer(recipe, (samples[:3],))
     assert (whole[:3].tobytes() == part.tobytes()) is (normalize is torch.nn.LayerNorm)

@@ -1,13 +1,14 @@
 """Tiny text models against torch, and sampled elements of them against the readable semantics."""
 
 import copy
+from functools import cache
 
 import pytest
 import torch
 from transformers.models.t5.modeling_t5 import T5Attention
 
 from offchain.execution.executor import Executor
-from offchain.programs.capture import capture
+from offchain.programs.capture import Captured, capture
 from offchain.programs.catalogue import TEXT_NAMES
 from offchain.programs.examples import build
 from offchain.programs.graph import Kind
@@ -82,9 +83,15 @@ def test_t5_s_buckets_are_torch_s(*, is_bidirectional: bool) -> None:
     assert (found == find_buckets(positions).numpy()).all()
 
 
+@cache
+def capture_gpt2() -> Captured:
+    """Return the tiny GPT-2's own training, which the rehearsal has compared with torch."""
+    return capture(build("gpt2"))
+
+
 def test_gpt2_keeps_its_dropout() -> None:
     """GPT-2's seven dropouts of two layers are random operators with streams of their own."""
-    program = capture(build("gpt2")).program
+    program = capture_gpt2().program
     noise = [node for node in program.nodes if node.kind is Kind.RANDOM]
     assert [node.stream for node in noise] == list(range(7))
     assert {node.seed for node in noise} == {0}
@@ -92,7 +99,7 @@ def test_gpt2_keeps_its_dropout() -> None:
 
 def test_gpt2_has_the_operators_that_we_speak_of() -> None:
     """The tiny GPT-2 has about a thousand operators, mm_17 among them, and lines of its model."""
-    program = capture(build("gpt2")).program
+    program = capture_gpt2().program
     assert 700 < len(program.nodes) < 1_300
     assert program.nodes[program.index_of("mm_17")].kind is Kind.CONTRACT
     assert "modeling_gpt2.py" in program.lines[program.index_of("_softmax_1.sum")]
