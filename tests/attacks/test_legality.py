@@ -210,7 +210,10 @@ def test_g3_step_that_wraps_round_shows_nothing(referee: Twin) -> None:
     assert refused == Reason.UNPROVEN
 
 
-def test_g3_decoder_without_enough_gas_is_no_proof(referee: Twin, tmp_path: Path) -> None:
+@pytest.mark.parametrize("gas_step", [pytest.param(1_500, marks=pytest.mark.slow), 6_000])
+def test_g3_decoder_without_enough_gas_is_no_proof(
+    referee: Twin, tmp_path: Path, gas_step: int
+) -> None:
     """With whatever gas: a legal operator voids nothing, and another one is seen or is not."""
     puppet = Puppet(referee, tmp_path)
     legal, other = make_job(every_kind()), make_job(OPERATORS["an operand too few"][0])
@@ -218,7 +221,7 @@ def test_g3_decoder_without_enough_gas_is_no_proof(referee: Twin, tmp_path: Path
     longest = max(range(len(legal.encodings)), key=lambda n: len(legal.encodings[n]))
     shown = legal.show_operator(jobs[0], longest)
     seen = []
-    for gas in (*range(20_000, 140_000, 1_500), 400_000, 3_000_000):
+    for gas in (*range(20_000, 140_000, gas_step), 400_000, 3_000_000):
         assert not puppet.squeeze(gas, "prove_operator", *shown)
         with referee.branch():
             seen.append(puppet.squeeze(gas, "prove_operator", *other.show_operator(jobs[1], 2)))

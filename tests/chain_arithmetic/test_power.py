@@ -100,14 +100,16 @@ def test_specials(contract: Bytecode) -> None:
     assert_correctly_rounded(contract, "pow", Function.POW, vectors)
 
 
-def test_drawn_operands(contract: Bytecode) -> None:
+@pytest.mark.parametrize("count", [pytest.param(250, marks=pytest.mark.slow), 80])
+def test_drawn_operands(contract: Bytecode, count: int) -> None:
     """Operands of any kind are rounded correctly."""
-    assert_correctly_rounded(contract, "pow", Function.POW, draw_pairs(3, 250))
+    assert_correctly_rounded(contract, "pow", Function.POW, draw_pairs(3, count))
 
 
-def test_half_way_powers(contract: Bytecode) -> None:
+@pytest.mark.parametrize("stride", [pytest.param(9, marks=pytest.mark.slow), 29])
+def test_half_way_powers(contract: Bytecode, stride: int) -> None:
     """A power half way between two numbers becomes the even one, and its neighbours are right."""
-    some = HALF_WAY[::9]
+    some = HALF_WAY[::stride]
     near = [pair for x, y in some[::3] for pair in ((x - 1, y), (x + 1, y), (x, y - 1), (x, y + 1))]
     assert_correctly_rounded(contract, "pow", Function.POW, some + near)
 
@@ -139,7 +141,7 @@ def is_right(power: Callable[[int, int], int], pair: tuple[int, int]) -> bool:
     return True
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_what_is_not_known_reverts(tmp_path: Path, seed: int) -> None:
     """With a margin of a quarter of an ulp a power is right or refused, and half-way ones right."""
     wide = load_changed("power", "= 1 << 16\n", "= 1 << 98\n", tmp_path)

@@ -51,10 +51,11 @@ def _round(function: int, x: int, y: int) -> int:
     return round_exactly(Function(function), *operands)
 
 
+@pytest.mark.parametrize("count", [pytest.param(120, marks=pytest.mark.slow), 50])
 @each_function
-def test_bytecode_is_port_is_oracle(contract: Bytecode, function: Function) -> None:
-    """The three agree on hundreds of operands, structured and drawn."""
-    assert_all_agree(contract, make_vectors(function, 120))
+def test_bytecode_is_port_is_oracle(contract: Bytecode, function: Function, count: int) -> None:
+    """The three agree on a hundred operands and more, structured and drawn."""
+    assert_all_agree(contract, make_vectors(function, count))
 
 
 @pytest.mark.slow

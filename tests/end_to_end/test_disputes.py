@@ -36,13 +36,13 @@ from tests.end_to_end.courtroom import (
 
 SOMETHING_TAMPERED = sorted(set(CHEATS) - {"garbage-root", "silent", "false-flag"})
 QUICKEST = frozenset({"mlp"})
-QUICK_PLACES = frozenset({("mlp", "model"), ("mlp", "chain"), ("gpt2", "chain")})
-TAMPERED_AMONG_SUMS = [
+QUICK_PLACES = frozenset({("mlp", "model"), ("mlp", "chain"), ("gpt2", "model")})
+TAMPERED = [
     pytest.param(cheat, marks=[pytest.mark.slow] * (cheat in {"early-stop", "lazy"}))
     for cheat in SOMETHING_TAMPERED
 ]
 DRAWS_PER_PROGRAM = 34
-QUICK_DRAWS = {"model": 10, "chain": 2}
+QUICK_DRAWS = {"model": 6, "chain": 2}
 """Draws that are not left to the long suite; on the chain the verifier is asked as well."""
 
 PLACES = [
@@ -135,14 +135,14 @@ def test_every_cheat_is_found_in_every_program(program: str, cheat: str, court: 
     check_cheat(court, program, cheat, LeafMode.SCALAR)
 
 
-@pytest.mark.parametrize("cheat", SOMETHING_TAMPERED)
+@pytest.mark.parametrize("cheat", TAMPERED)
 @pytest.mark.parametrize("program", programs(quick=QUICKEST))
 def test_the_verifier_finds_every_cheat_in_every_program(program: str, cheat: str) -> None:
     """The bounded verifier upholds the honest claim, and located is where the runs differ."""
     check_cheat("chain", program, cheat, LeafMode.OPERATOR)
 
 
-@pytest.mark.parametrize("cheat", TAMPERED_AMONG_SUMS)
+@pytest.mark.parametrize("cheat", TAMPERED)
 @pytest.mark.parametrize("program", programs(quick=QUICKEST))
 def test_every_cheat_is_found_among_exact_sums(program: str, cheat: str) -> None:
     """In `exact` the contract upholds the honest claim, too, by one term or by the rounding."""

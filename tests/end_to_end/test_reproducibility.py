@@ -38,7 +38,7 @@ def states(task: Task, directory: Path, threads: int | None = None) -> dict[int,
     return dict(zip(task.checkpoints, (root.hex() for root in run.roots), strict=True))
 
 
-@pytest.mark.parametrize("program", programs(quick=frozenset({"mlp", "cnn"})))
+@pytest.mark.parametrize("program", programs(quick=frozenset({"mlp"})))
 def test_threads_and_intervals_do_not_matter(program: str, tmp_path: Path) -> None:
     """State roots are the same with 1 and 2 threads, and checkpoints every 1, 4 and 16 steps."""
     every_step = states(make(program, 1), tmp_path / "a", threads=1)

@@ -160,9 +160,10 @@ def test_training_equals_readable() -> None:
     "name",
     [
         "cnn",
-        "resnet",
-        "gpt2",
-        *(pytest.param(name, marks=pytest.mark.slow) for name in ("llama", "bert")),
+        *(
+            pytest.param(name, marks=pytest.mark.slow)
+            for name in ("resnet", "gpt2", "llama", "bert")
+        ),
     ],
 )
 def test_operators_equal_definition(name: str) -> None:

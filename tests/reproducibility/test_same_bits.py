@@ -15,7 +15,7 @@ from tests.reproducibility.history import History, capture_named, compute_histor
 LONG = {"gpt2": 1000, "resnet": 300}
 """Steps of the long runs."""
 
-SHORT = {"mlp": 40, "gpt2": 5, "resnet": 3}
+SHORT = {"mlp": 40, "gpt2": 2, "resnet": 3}
 
 Arguments = tuple[str, ...]
 

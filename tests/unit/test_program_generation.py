@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -138,19 +139,24 @@ def execute(program: Program, state: Any, batch: Any, step: int) -> list[Array]:
 QUICK_TEXTS = {("gpt2", "sampled"), *(("speaker", how) for how in CHOICES)}
 """Texts whose checks are not left to the long suite."""
 
-each_text = pytest.mark.parametrize(
-    ("name", "how"),
-    [
-        pytest.param(name, how, marks=[pytest.mark.slow] * ((name, how) not in QUICK_TEXTS))
-        for name in MODELS
-        for how in CHOICES
-    ],
-)
+
+def mark_texts(quick: AbstractSet[tuple[str, str]]) -> pytest.MarkDecorator:
+    """Return the mark of a test of every text, of which all but some are left to the long suite."""
+    return pytest.mark.parametrize(
+        ("name", "how"),
+        [
+            pytest.param(name, how, marks=[pytest.mark.slow] * ((name, how) not in quick))
+            for name in MODELS
+            for how in CHOICES
+        ],
+    )
+
+
 each_model = pytest.mark.parametrize("name", MODELS)
 each_choice = pytest.mark.parametrize("how", CHOICES)
 
 
-@each_text
+@mark_texts(QUICK_TEXTS)
 def test_one_pass_has_the_bits_of_all_steps(name: str, how: str) -> None:
     """A prefill yields, at every position, the tokens and logits of decoding."""
     captured, states = generate(name, how)
@@ -225,7 +231,7 @@ def test_texts_do_not_see_each_other(how: str) -> None:
         assert alone.tobytes() == by_name(batched, states[step])["output.1"][:1].tobytes()
 
 
-@each_text
+@mark_texts(QUICK_TEXTS - {("gpt2", "sampled")})
 def test_a_changed_token_is_found(name: str, how: str) -> None:
     """All tokens that were generated pass; the first one that was changed is named."""
     generation, tokens = make_generation(name, how), get_tokens(name, how)
