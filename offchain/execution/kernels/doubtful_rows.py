@@ -23,7 +23,7 @@ _LANES = 16
 
 _FLOAT_BYTES, _DOUBLE_BYTES = 4, 8
 
-_EXACT_RATIO = 2.0**28
+EXACT_RATIO = 2.0**28
 """Terms that add up to at most so many times the smallest of them are multiples of its last place,
 which is above 2^-24 of it, and so 2^52 such places hold every sum of some of them."""
 
@@ -118,7 +118,7 @@ def _finish(
     whole = magnitude + size
     if size != 0:
         smallest = min(smallest, size)
-    slack = 0.0 if whole <= _EXACT_RATIO * smallest else reach * whole
+    slack = 0.0 if whole <= EXACT_RATIO * smallest else reach * whole
     return round_or_mark(total + first, slack, (size == 0) & (np.copysign(1.0, first) < 0))
 
 

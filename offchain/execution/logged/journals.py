@@ -59,7 +59,8 @@ class Writing:
         written[np.flatnonzero(written)[most:]] = False
         left = doubtful & ~written
         values = judgement.nearest.copy()
-        values[left] = judgement.settle(np.flatnonzero(left))
+        if left.any():
+            values[left] = judgement.settle(np.flatnonzero(left))
         self.steerable += int(np.count_nonzero(judgement.has_band & judgement.is_within(REACH)))
         self.settled += int(np.count_nonzero(left))
         if written.any():

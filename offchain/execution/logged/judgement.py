@@ -53,7 +53,6 @@ def judge(
     elements: Integers,
     results: Doubles,
     error: Doubles,
-    unknown: Flags,
     exact: Flags,
     settle: Callable[[Integers], Floats],
     obey: Callable[[int, bool], np.float32 | None],
@@ -64,8 +63,7 @@ def judge(
         elements: (P,) their linear indices.
         results: (P,) in binary64.
         error: (P,) their bounds.
-        unknown: (P,) where binary64 doesn't tell the rounded result.
-        exact: (P,) where binary64 has made no error.
+        exact: (P,) where they are what is to be rounded, or its rounding.
         settle: see `Judgement`.
         obey: likewise.
     """
@@ -77,10 +75,10 @@ def judge(
     is_plain = np.isfinite(middle) & (low != 0) & (high != 0)
     gap = high.astype(np.float64) - low.astype(np.float64)
     distance = np.abs(results - middle)
-    is_settled = ~np.isfinite(results) | (exact & ~unknown)
+    is_settled = ~np.isfinite(results) | exact
     # Beyond the largest number the boundary is no middle of two: let the exact value decide.
     largest = np.float64(np.finfo(np.float32).max)
-    unknown = (unknown | (np.abs(results) >= largest)) & ~is_settled
+    unknown = (np.abs(results) >= largest) & ~is_settled
     distance[is_settled], distance[unknown] = np.inf, 0
     is_plain &= ~unknown
     has_band = is_plain & (REACH * error * BAND_SHARE <= gap)

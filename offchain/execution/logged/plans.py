@@ -17,7 +17,7 @@ from offchain.execution.exact_terms import add_terms
 from offchain.execution.folds import Reduction
 from offchain.execution.indexing import Integers
 from offchain.execution.kernels import elementary
-from offchain.execution.kernels.doubts import DOUBTFUL, MARK
+from offchain.execution.kernels.doubts import MARK, round_values
 from offchain.execution.kernels.exact_sums import settle_products
 from offchain.execution.kernels.terms import weigh_terms
 from offchain.execution.logged import stock
@@ -41,6 +41,9 @@ from offchain.programs.rounding.entries import StepLog
 from offchain.programs.rounding.meaning import apply_entry, count_allowed, is_loggable
 
 _TERMS_AT_ONCE = 1 << 20
+
+_SHARE = WIDEN * 2.0**FUNCTION_EXPONENT
+"""E' of a function, as a share of its result."""
 
 
 def plan_logged(node: Node) -> Plan:
@@ -139,19 +142,21 @@ class _Sum(Journaled):
 
     def _judge(self, elements: Integers, flats: Sequence[Array | None]) -> Judgement:
         reader = self._reader
-        parts = [self._add(reader.read(part, flats)) for part in self._cut(elements)]
+
+        def settle_part(part: Integers) -> Floats:
+            return self._settle(part, reader.read(part, flats), flats)
+
+        parts = [self._add(part, reader.read(part, flats), flats) for part in self._cut(elements)]
         results, error, exact = map(np.concatenate, zip(*parts, strict=True))
-        # A zero may be one of a number that is too small, or of either sign.
-        unknown = results.astype(np.float32) == 0
 
         def settle(places: Integers) -> Floats:
-            found = [self._settle(part, flats) for part in self._cut(elements[places])]
+            found = [settle_part(part) for part in self._cut(elements[places])]
             return np.concatenate([np.zeros(0, np.float32), *found])
 
         def obey(element: int, up: bool) -> np.float32 | None:  # noqa: FBT001 - likewise
             return self._obey(element, up, flats)
 
-        return judge(elements, results, error, unknown, exact, settle, obey)
+        return judge(elements, results, error, exact, settle, obey)
 
     @cached_property
     def _reader(self) -> TermReader:
@@ -163,7 +168,9 @@ class _Sum(Journaled):
         for start in range(0, len(elements), count):
             yield elements[start : start + count]
 
-    def _add(self, terms: Terms) -> tuple[Doubles, Doubles, Flags]:
+    def _add(
+        self, elements: Integers, terms: Terms, flats: Sequence[Array | None]
+    ) -> tuple[Doubles, Doubles, Flags]:
         """Return sums, their bounds, and where they are exact."""
         products, initial = terms.products, terms.initial.astype(np.float64)
         results = add_up(products) + initial
@@ -172,11 +179,16 @@ class _Sum(Journaled):
         additions = terms.landed + 1 if is_scatter else depth(steps + 1)
         magnitudes, exact = np.empty(len(products)), np.empty(len(products), np.bool_)
         weigh_terms(products, terms.initial, magnitudes, exact)
+        # A zero may be one of a number that is too small, or of either sign.
+        zeros = np.flatnonzero(results.astype(np.float32) == 0)
+        if len(zeros):
+            results[zeros] = self._settle(elements[zeros], terms.take(zeros), flats)
+            exact[zeros] = True
         return results, bound_error(additions, magnitudes, initial), exact
 
-    def _settle(self, elements: Integers, flats: Sequence[Array | None]) -> Floats:
+    def _settle(self, elements: Integers, terms: Terms, flats: Sequence[Array | None]) -> Floats:
         """Return sums, correctly rounded: by two-sums, and as integers where these are in doubt."""
-        terms, count = self._reader.read(elements, flats), len(elements)
+        count = len(elements)
         out, left = np.empty(count, np.float32), np.empty(count, np.uint8)
         ones, init = np.ones((terms.products.shape[1], 1)), terms.initial[:, None]
         settle_products(terms.products, ones, init, np.arange(count), out, left)
@@ -205,11 +217,11 @@ class _Function(Journaled):
             return self._obey(element, up, flats)
 
         none = np.zeros(len(elements), np.bool_)
-        return judge(elements, results, _bound(results), none, none, settle, obey)
+        return judge(elements, results, _bound(results), none, settle, obey)
 
 
 def _bound(results: Doubles) -> Doubles:
-    error: Doubles = np.abs(results) * (WIDEN * 2.0**FUNCTION_EXPONENT)
+    error: Doubles = np.abs(results) * _SHARE
     return error
 
 
@@ -217,10 +229,7 @@ def _make_apply(function: Function, reach: float) -> Apply:
     compute = FUNCTIONS[function]
 
     def apply(out: Array, *operands: Array) -> None:
-        results = compute(*(x.astype(np.float64) for x in operands))
-        slack = _bound(results) * reach
-        low, high = (results - slack).astype(np.float32), (results + slack).astype(np.float32)
-        rounded = np.where(low != high, DOUBTFUL, results.astype(np.float32))
-        out[...] = np.where(np.isnan(results), np.float32(np.nan), rounded)
+        results = np.ascontiguousarray(compute(*(x.astype(np.float64) for x in operands)))
+        round_values(results.reshape(-1), reach * _SHARE, np.asarray(out, np.float32).reshape(-1))
 
     return apply

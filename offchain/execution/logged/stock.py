@@ -31,7 +31,7 @@ from offchain.execution import doubles, products
 from offchain.execution.doubles import Doubles
 from offchain.execution.indexing import Integers
 from offchain.execution.kernels.bounded_sums import compute_reach
-from offchain.execution.kernels.doubtful_rows import sum_rows
+from offchain.execution.kernels.doubtful_rows import EXACT_RATIO, sum_rows
 from offchain.execution.kernels.doubts import DOUBTFUL, round_products
 from offchain.execution.products import Products
 
@@ -87,15 +87,19 @@ def fold_rows(reach: float, matrix: Array, init: Array) -> Floats:
 @np.errstate(all="ignore")
 def scatter_rows(reach: float, buffer: Array, rows: Integers, matrix: Array) -> None:
     """Add the matrix's rows to these rows of the buffer, each sum rounded once or marked."""
-    is_inside = (rows >= 0) & (rows < len(buffer))
-    touched, places = np.unique(rows[is_inside], return_inverse=True)
-    terms = matrix[is_inside].astype(np.float64)
-    initial = buffer[touched].astype(np.float64)
-    totals, magnitudes = initial.copy(), np.zeros(initial.shape)
-    np.add.at(totals, places, terms)
-    np.add.at(magnitudes, places, np.abs(terms))
-    additions = np.bincount(places, minlength=len(touched))[:, None] + 1
-    error = bound_error(additions, magnitudes, initial)
+    inside = np.flatnonzero((rows >= 0) & (rows < len(buffer)))
+    if not len(inside):
+        return
+    order = inside[np.argsort(rows[inside], kind="stable")]
+    touched, starts, counts = np.unique(rows[order], return_index=True, return_counts=True)
+    terms, initial = matrix[order].astype(np.float64), buffer[touched].astype(np.float64)
+    sizes, first = np.abs(terms), np.abs(initial)
+    magnitudes = np.add.reduceat(sizes, starts)
+    smallest = np.minimum.reduceat(np.where(sizes == 0, np.inf, sizes), starts)
+    smallest = np.minimum(smallest, np.where(first == 0, np.inf, first))
+    error = bound_error(counts[:, None] + 1, magnitudes, initial)
+    error[magnitudes + first <= EXACT_RATIO * smallest] = 0
+    totals = np.add.reduceat(terms, starts) + initial
     buffer[touched] = _round_sums(totals, reach * error, initial)
 
 

@@ -34,6 +34,10 @@ class Terms(NamedTuple):
     initial: Floats
     landed: Counts
 
+    def take(self, places: Integers) -> "Terms":
+        """Return the terms of some of the elements, by their places."""
+        return Terms(self.products[places], self.initial[places], self.landed[places])
+
 
 class TermReader:
     """A reader of the terms of a sum of floats.
