@@ -1,22 +1,30 @@
-"""What is tried: products, reductions and scatters as the engine of `exact` computes them."""
+"""What is tried: products, reductions and scatters by the engines of `exact` and of `logged`."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 from unittest.mock import patch
 
 import numpy as np
 import numpy.typing as npt
 
+from offchain.arithmetic.functions import DType, Function
 from offchain.execution import exact, exact_products, products
+from offchain.execution.indexing import Integers
 from offchain.execution.kernels import bounded_sums, exact_sums
+from offchain.execution.logged import plans, stock
+from offchain.execution.logged.plans import Journaled, plan_logged
+from offchain.programs.graph import Kind, Node, Operand, Origin, Row
 from tests.exact_volume.families import FAMILIES, draw_init
 from tests.exact_volume.oracle import sum_products
 
 Floats = npt.NDArray[np.float32]
 Doubles = npt.NDArray[np.float64]
 
+F32 = DType.FLOAT32
 MOST_TERMS = 20
 _WIDTH = 64
+_FEW = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,34 +105,107 @@ def try_reductions(rng: np.random.Generator) -> Sample:
 
 @np.errstate(all="ignore")
 def try_scatters(rng: np.random.Generator) -> Sample:
-    """Scatter rows of terms; each target's terms are put side by side for the oracle."""
-    a, b = draw_factors(rng, _WIDTH, _WIDTH)
-    terms = a.shape[1]
-    source = (a[:, None] * b).astype(np.float32)  # targets, columns, terms
-    order = rng.permutation(_WIDTH * terms)
-    targets = np.repeat(np.arange(_WIDTH), terms)[order]
-    flat = source.transpose(0, 2, 1).reshape(-1, _WIDTH)[order]
-    init = draw_init(rng, source.astype(np.float64).sum(2))
+    """Scatter rows of terms."""
+    source, targets, flat, init = _draw_scatter(rng, _WIDTH)
     out = init.copy()
-    left = exact_sums.scatter_sums(targets, np.ascontiguousarray(flat), out)
+    left = exact_sums.scatter_sums(targets, flat, out)
     out = init.copy()
     exact.scatter_rows(out, targets, flat)
-    none = np.full((_WIDTH * _WIDTH, 1), np.nan)
-    return Sample(
-        source.reshape(-1, terms),
-        np.ones((1, terms), np.float32),
-        init.reshape(-1, 1),
-        none,
-        none,
-        out.reshape(-1, 1),
-        len(left),
-    )
+    none = np.full(init.shape, np.nan)
+    return _sort_scatter(source, init, none, none, out, len(left))
+
+
+def _draw_scatter(rng: np.random.Generator, count: int) -> tuple[Floats, Integers, Floats, Floats]:
+    """Return terms, (targets, columns, terms), as rows to scatter, and what the sums begin with."""
+    a, b = draw_factors(rng, count, _WIDTH)
+    source = (a[:, None] * b).astype(np.float32)
+    order = rng.permutation(count * source.shape[2])
+    targets = np.repeat(np.arange(count), source.shape[2])[order]
+    flat = np.ascontiguousarray(source.transpose(0, 2, 1).reshape(-1, _WIDTH)[order])
+    return source, targets, flat, draw_init(rng, source.astype(np.float64).sum(2))
+
+
+def _sort_scatter(source: Floats, *arrays: Any) -> Sample:
+    """Return a scatter as sums of products by one."""
+    *tables, doubtful = arrays
+    init, sums, bounds, out = (table.reshape(-1, 1) for table in tables)
+    terms = source.shape[2]
+    ones = np.ones((1, terms), np.float32)
+    return Sample(source.reshape(-1, terms), ones, init, sums, bounds, out, doubtful)
+
+
+def try_logged_products(rng: np.random.Generator) -> Sample:
+    """Multiply two matrices in `logged`."""
+    a, b = draw_factors(rng, _WIDTH, _WIDTH)
+    with np.errstate(all="ignore"):
+        init = draw_init(rng, a.astype(np.float64) @ b.T.astype(np.float64))
+    operands = (_read(init, 0, 0, 1), _read(a, 1, 0, 2), _read(b, 2, 1, 2))
+    node = Node(Kind.CONTRACT, Function.FMA, F32, init.shape, operands, a.shape[1:])
+    return Sample(a, b, init, *_run_logged(rng, node, (init, a, b)))
+
+
+def try_logged_reductions(rng: np.random.Generator) -> Sample:
+    """Sum rows in `logged`."""
+    a, b = draw_factors(rng, _WIDTH * _WIDTH, 1)
+    with np.errstate(all="ignore"):
+        x = (a * b).astype(np.float32)
+        init = draw_init(rng, x.astype(np.float64).sum(1))
+    operands = (_read(init, 0, 0), _read(x, 1, 0, 1))
+    node = Node(Kind.REDUCE, Function.ADD, F32, init.shape, operands, x.shape[1:])
+    sums, bounds, out, doubtful = _run_logged(rng, node, (init, x))
+    columns = (table[:, None] for table in (init, sums, bounds, out))
+    return Sample(x, np.ones((1, x.shape[1]), np.float32), *columns, doubtful)
+
+
+def try_logged_scatters(rng: np.random.Generator) -> Sample:
+    """Scatter rows of terms in `logged`."""
+    with np.errstate(all="ignore"):
+        source, targets, flat, init = _draw_scatter(rng, _FEW)
+    operands = (_read(init, 0, 0, 1), _read(flat, 1, 2, 1), _read(targets, 2, 2))
+    node = Node(Kind.SCATTER, Function.ADD, F32, init.shape, operands, targets.shape, targets=(0,))
+    return _sort_scatter(source, init, *_run_logged(rng, node, (init, flat, targets)))
+
+
+def _read(tensor: npt.NDArray[Any], reference: int, *variables: int) -> Operand:
+    """Return an operand that reads a tensor of the state by these variables."""
+    rows = tuple(Row(n, 0, ((v, 1),)) for n, v in zip(tensor.shape, variables, strict=True))
+    dtype = DType.INT64 if tensor.dtype == np.int64 else F32
+    return Operand(Origin.STATE, dtype, reference, 0, rows)
+
+
+def _run_logged(
+    rng: np.random.Generator, node: Node, flats: Sequence[npt.NDArray[Any]]
+) -> tuple[Doubles, Doubles, Floats, int]:
+    """Return what the engine makes of an operator without a log, as it is asked for in a sample.
+
+    The errors of sums that begin with something are not looked at: the oracle leaves that out.
+    """
+    plan, noted = plan_logged(node), []
+    assert isinstance(plan, Journaled)
+
+    def note(elements: Integers, results: Doubles, error: Doubles, exact: Any, *rest: Any) -> Any:
+        noted.append((len(elements), np.where(exact, np.nan, results), error))
+        return judge_results(elements, results, error, exact, *rest)
+
+    judge_results = plans.judge
+    chunk = patch.object(stock, "CHUNK", int(rng.choice([3, 128])))
+    with np.errstate(all="ignore"), chunk, patch.object(plans, "judge", note):
+        tensors = [np.ascontiguousarray(flat) for flat in flats]
+        out = plan.run(tensors, 0)
+        doubtful = noted[0][0] if noted else 0
+        plan._judge(np.arange(node.elements), tensors)
+    _, sums, error = noted[-1]
+    sums = np.where(flats[0].reshape(-1) == 0, sums, np.nan)
+    return sums.reshape(node.shape), error.reshape(node.shape), out, doubtful
 
 
 SUBJECTS: Mapping[str, Callable[[np.random.Generator], Sample]] = {
     "product": try_products,
     "reduction": try_reductions,
     "scatter": try_scatters,
+    "logged product": try_logged_products,
+    "logged reduction": try_logged_reductions,
+    "logged scatter": try_logged_scatters,
 }
 """Every operation of which sums are rounded once."""
 

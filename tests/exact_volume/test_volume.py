@@ -1,4 +1,4 @@
-"""Large volumes of sums in `exact`: the bounds hold, the results are right, the oracle is, too."""
+"""Large volumes of sums that round once: bounds hold, results are right, the oracle is, too."""
 
 from dataclasses import replace
 
@@ -71,11 +71,12 @@ def test_the_record_is_of_this_code(name: str) -> None:
     assert (record["wrong"], record["beyond"]) == (0, 0)
 
 
-def test_what_is_wrong_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("name", "seed"), [("product", 0), ("logged product", 2)])
+def test_what_is_wrong_is_seen(name: str, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """A flipped bit counts as wrong, and a bound that is a thousand times smaller as broken."""
     wide = "wide exponents"
     monkeypatch.setattr(subjects, "FAMILIES", {wide: (1.0, FAMILIES[wide][1])})
-    sample = SUBJECTS["product"](np.random.default_rng(0))
+    sample = SUBJECTS[name](np.random.default_rng(seed))
     assert judge(sample).wrong == 0
     spoilt = sample.results.copy()
     spoilt.view(np.uint32)[3, 5] ^= 1

@@ -1,4 +1,4 @@
-"""Tries the sums of `exact`, and the bounds behind them, on samples of hard families.
+"""Tries the sums of `exact` and of `logged`, and the bounds behind them, on hard families.
 
 Use it as `python -m tests.exact_volume.volume [--operation product ...] [--count 100000000]`.
 
@@ -21,22 +21,40 @@ from hashlib import sha256
 from itertools import repeat
 from multiprocessing import get_context
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 
-from offchain.execution.kernels import bounded_sums, exact_sums, norms
+from offchain.execution.kernels import (
+    bounded_sums,
+    doubtful_rows,
+    doubts,
+    exact_sums,
+    norms,
+    terms,
+)
 from offchain.execution.kernels.threads import set_threads
+from offchain.execution.logged import stock
 from tests.exact_volume.subjects import SUBJECTS, Judgement, judge
 
 RESULTS = Path(__file__).with_name("volume.json")
 PIECE = 1 << 16
 
 
+def _list_modules(name: str) -> Sequence[ModuleType]:
+    """Return the kernels that an operation's sums are made by."""
+    modules = [bounded_sums, exact_sums]
+    if name.endswith("product"):
+        modules += [norms]
+    if name.startswith("logged"):
+        modules += [doubts, doubtful_rows, terms, stock]
+    return modules
+
+
 def get_code(name: str) -> str:
     """Return a digest of the kernels that make, bound and round the sums, but for their texts."""
-    modules = (bounded_sums, exact_sums, norms)[: 3 if name == "product" else 2]
-    trees = [ast.parse(inspect.getsource(module)) for module in modules]
+    trees = [ast.parse(inspect.getsource(module)) for module in _list_modules(name)]
     for tree in trees:
         for node in ast.walk(tree):
             if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
