@@ -26,7 +26,7 @@ _DEPTH = 512
 """Terms of a sum that are added up by themselves, so that the bound of its error stays small."""
 
 _BLOCK_ELEMENTS = 1 << 22
-"""Elements of a result in a block, whose sums are in memory at once."""
+"""Elements of a result and of its longer factor that are in memory at once, in binary64."""
 
 _GRAIN = 1 << 19
 """Multiply-adds that make another thread worth its start."""
@@ -59,6 +59,8 @@ Finish = Callable[[Products, Floats, Floats], object]
 def multiply(finish: Finish, a: Floats, b: Floats, init: Floats, out: Floats) -> None:
     """Multiply batches of matrices: out[z] = init[z] + a[z] @ b[z], each sum rounded by `finish`.
 
+    Where all products share a factor, as images share a filter, they are made as one.
+
     Args:
         finish: rounds the sums of a part.
         a: (B, M, K) float32, any strides.
@@ -67,16 +69,33 @@ def multiply(finish: Finish, a: Floats, b: Floats, init: Floats, out: Floats) ->
         out: (B, M, N) float32, any strides.
     """
     batch, height, width = out.shape
-    cost = a.shape[2] * min(height, width)
-    threads = get_threads()
+    if batch > 1 and a.strides[0] == 0:
+        one = np.empty((1, height, batch * width), np.float32)
+        columns, starts = (x.swapaxes(0, 1).reshape(1, x.shape[1], -1) for x in (b, init))
+        _multiply_all(finish, a[:1], columns, starts, one)
+        out[...] = one.reshape(height, batch, width).swapaxes(0, 1)
+    elif batch > 1 and b.strides[0] == 0:
+        one = np.empty((1, batch * height, width), np.float32)
+        rows, starts = (x.reshape(1, -1, x.shape[2]) for x in (a, init))
+        _multiply_all(finish, rows, b[:1], starts, one)
+        out[...] = one.reshape(out.shape)
+    else:
+        _multiply_all(finish, a, b, init, out)
+
+
+def _multiply_all(finish: Finish, a: Floats, b: Floats, init: Floats, out: Floats) -> None:
+    """Multiply as `multiply` does, shared out to threads, and block by block."""
+    batch, height, width = out.shape
+    steps, threads = a.shape[2], get_threads()
+    cost = steps * min(height, width)
 
     def multiply_matrices(first: int, stop: int) -> None:
-        count = max(1, _BLOCK_ELEMENTS // (height * width))
+        count = max(1, _BLOCK_ELEMENTS // (height * width + steps * max(height, width)))
         for z in _cut(first, stop, count):
             _multiply(finish, a[z], b[z], init[z], out[z])
 
     def multiply_part(z: int, first: int, stop: int) -> None:
-        for part in _cut(first, stop, max(1, _BLOCK_ELEMENTS // min(height, width))):
+        for part in _cut(first, stop, max(1, _BLOCK_ELEMENTS // (min(height, width) + steps))):
             if height >= width:
                 _multiply(
                     finish, a[z, None, part], b[z, None], init[z, None, part], out[z, None, part]
