@@ -43,7 +43,7 @@ class Step:
         step: its number.
         elements: how many elements of the state differ.
         tensors: how many tensors have such an element.
-        distance: the largest difference of two elements.
+        distance: the largest difference of two elements; infinite where one of them is no number.
         all_elements: how many elements the state has.
         all_tensors: how many tensors.
         trainer: the first process's report of the step.
@@ -252,7 +252,8 @@ def compare_states(step: int, one: Sequence[Array], other: Sequence[Array]) -> S
         count = int(np.count_nonzero(differing))
         if count:
             elements, tensors = elements + count, tensors + 1
-            gap = np.abs(a[differing].astype(np.float64) - b[differing].astype(np.float64))
-            distance = max(distance, float(np.max(gap)))
+            with np.errstate(invalid="ignore"):
+                gap = np.abs(a[differing].astype(np.float64) - b[differing].astype(np.float64))
+            distance = max(distance, float(np.max(np.nan_to_num(gap, nan=np.inf, posinf=np.inf))))
     everything = sum(array.size for array in one)
     return Step(step, elements, tensors, distance, everything, len(one))

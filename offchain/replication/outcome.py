@@ -73,3 +73,8 @@ def average_seconds(steps: Sequence[Step]) -> dict[str, float]:
         for name in rows[0]
         if name.startswith("seconds")
     }
+
+
+def get_share(part: float, whole: float) -> float:
+    """Return a part over its whole; 0 of a training that has nothing of it."""
+    return part / whole if whole else 0.0

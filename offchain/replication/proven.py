@@ -29,7 +29,7 @@ from offchain.programs.rounding.meaning import is_loggable
 from offchain.replication.compare import Setting, Step
 from offchain.replication.logs import compare_by_log, name_log
 from offchain.replication.orders import Answer, Method, Order, choose_start
-from offchain.replication.outcome import Outcome, count
+from offchain.replication.outcome import Outcome, count, get_share
 from offchain.replication.profiles import PROFILES, Profile
 from offchain.replication.sums import make_product, multiply_arrays
 from offchain.replication.timing import make_stock
@@ -173,8 +173,10 @@ def summarize(steps: Sequence[Step]) -> Counts:
     """Return the counts of one step or more."""
     first, corrections = steps[0].trainer, sum(step.auditor["corrections"] for step in steps)
     return Counts(
-        **asdict(count(steps, corrections, first["steerable"] / first["rounded"])),
+        **asdict(count(steps, corrections, get_share(first["steerable"], first["rounded"]))),
         entries_per_step=sum(step.trainer["entries"] for step in steps) / len(steps),
-        steerable_share_of_loggable=first["steerable"] / first["loggable"],
-        settled_share=sum(s.trainer["settled"] for s in steps) / (first["rounded"] * len(steps)),
+        steerable_share_of_loggable=get_share(first["steerable"], first["loggable"]),
+        settled_share=get_share(
+            sum(step.trainer["settled"] for step in steps), first["rounded"] * len(steps)
+        ),
     )

@@ -1,6 +1,7 @@
 """The command `moot replicate`: one training on two kinds of hardware, compared bit for bit."""
 
 import json
+import math
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -118,7 +119,8 @@ def _make_object(stock: "Summary", outcome: "Outcome") -> dict[str, Any]:
             "tensors": last.all_tensors,
             "differing_elements": last.elements,
             "elements": last.all_elements,
-            "largest_difference": last.distance,
+            # JSON has no infinite numbers.
+            "largest_difference": last.distance if math.isfinite(last.distance) else None,
         },
     }
 
@@ -137,7 +139,8 @@ def _show(result: dict[str, Any]) -> None:
     for whole in ("tensors", "elements"):
         shown = f"{last[f'differing_{whole}']:,} of {last[whole]:,}"
         table.add_row(f"{whole} that differ after the last", shown)
-    table.add_row("largest difference", f"{last['largest_difference']:.3g}")
+    largest = last["largest_difference"]
+    table.add_row("largest difference", "not finite" if largest is None else f"{largest:.3g}")
     table.add_section()
     table.add_row(f"steps that differ with {name}", f"{result['differing_steps_with']:,}")
     table.add_row("corrections by the auditor", f"{result['corrections']:,}")

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from offchain.errors import ReplicationError, UsageError
-from offchain.replication import profiles, records
-from offchain.replication.compare import Setting, compare, summarize
+from offchain.replication import profiles, proven, records
+from offchain.replication.compare import Setting, Step, compare, compare_states, summarize
 from offchain.replication.profiles import PROFILES, find_profile, make_environment
 from offchain.replication.records import Record, compare_records, record
 from offchain.replication.replicate import METHODS, replicate
@@ -76,6 +76,23 @@ def test_an_unknown_method_is_suggested() -> None:
     """A method that does not exist is refused before anything runs."""
     with pytest.raises(UsageError, match="did you mean 'proven'"):
         replicate(Setting(), PROFILES["native"], PROFILES["old"], "prove", print)
+
+
+def test_states_that_are_no_numbers_are_compared() -> None:
+    """A training that overflowed differs as far as can be, and numpy does not warn."""
+    one = [np.array([np.inf, np.nan, 1], np.float32)]
+    other = [np.array([np.inf, 2, np.inf], np.float32)]
+    found = compare_states(0, one, other)
+    assert (found.elements, found.distance) == (2, np.inf)
+    assert compare_states(0, one, [array.copy() for array in one]).elements == 0
+
+
+def test_a_step_that_rounds_nothing_has_no_share_to_steer() -> None:
+    """A program of moves alone is counted like any other."""
+    report = dict.fromkeys(("steerable", "rounded", "loggable", "entries", "settled"), 0)
+    step = Step(0, 0, 0, 0.0, 3, 1, trainer=report, auditor={"corrections": 0})
+    found = proven.summarize([step])
+    assert (found.steerable_share, found.settled_share) == (0, 0)
 
 
 def make_record(*digests: tuple[int, int]) -> Record:

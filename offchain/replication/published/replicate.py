@@ -9,7 +9,7 @@ from typing import Any
 from offchain.replication.compare import Setting, Step
 from offchain.replication.logs import compare_by_log
 from offchain.replication.orders import Method
-from offchain.replication.outcome import Outcome, count
+from offchain.replication.outcome import Outcome, count, get_share
 from offchain.replication.profiles import Profile
 from offchain.replication.published.logs import STREAMS
 from offchain.replication.published.thresholds import PIVOT, Thresholds
@@ -89,7 +89,7 @@ def summarize(steps: Sequence[Step]) -> Counts:
     rounded = sum(_sum_streams(step.auditor, "elements") for step in steps)
     logged = sum(_sum_streams(step.auditor, "logged") for step in steps)
     return Counts(
-        **asdict(count(steps, forward + backward, logged / rounded)),
+        **asdict(count(steps, forward + backward, get_share(logged, rounded))),
         corrections_forward=forward,
         corrections_backward=backward,
         entries_per_step=rounded / len(steps),
