@@ -15,8 +15,8 @@ from typing import IO, Any
 import numpy as np
 
 from offchain.commitments.tensors import Array
-from offchain.errors import ReplicationError
-from offchain.replication.orders import Method, Order, encode
+from offchain.errors import ReplicationError, UsageError
+from offchain.replication.orders import MISUSED, Method, Order, encode
 from offchain.replication.profiles import Profile, make_environment
 
 
@@ -145,6 +145,7 @@ class Process:
         """Return the state that it has come to: the start at first, or that after the step.
 
         Raises:
+            UsageError: what it is to train does not exist.
             ReplicationError: the process has failed.
         """
         line = self._get(self._process.stdout).readline()
@@ -187,6 +188,8 @@ class Process:
         self._process.wait()
         self._errors.seek(0)
         *_, last = self._errors.read().splitlines() or ["it has said nothing"]
+        if self._process.returncode == MISUSED:
+            raise UsageError(last)
         raise ReplicationError(self._profile.name, last)
 
     @staticmethod

@@ -14,6 +14,9 @@ from offchain.programs.recipe import Recipe
 State = Mapping[str, Array]
 """The tensors of a state by their names."""
 
+MISUSED = 2
+"""The exit status of a worker whose order names what there is not."""
+
 
 @dataclass(frozen=True, slots=True)
 class Method:

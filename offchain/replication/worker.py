@@ -13,10 +13,12 @@ from functools import partial
 from itertools import count
 from pathlib import Path
 from time import perf_counter
+from traceback import extract_tb, print_exception
 
 import torch
 
 from offchain.arithmetic.table import find_arithmetic
+from offchain.errors import MootError, UsageError
 from offchain.execution.doubles import set_product
 from offchain.execution.executor import Executor
 from offchain.execution.kernels.threads import set_threads
@@ -26,7 +28,7 @@ from offchain.programs.load import load_recipe
 from offchain.programs.recipe import Recipe, get_batch
 from offchain.programs.tracing import get_initial_state, name_tensors
 from offchain.replication.methods import find_method
-from offchain.replication.orders import Answer, Order, Train, choose_start, decode
+from offchain.replication.orders import MISUSED, Answer, Order, Train, choose_start, decode
 from offchain.replication.profiles import PROFILES
 from offchain.replication.sums import make_product, multiply_arrays, summing
 from offchain.replication.timing import make_stock
@@ -100,5 +102,19 @@ def _train_by_executor(recipe: Recipe, order: Order) -> Iterator[Answer]:
         yield Answer(dict(zip(names, state, strict=True)), seconds)
 
 
+def _explain(error: Exception) -> str:
+    """Return the line that says why the process ends, of which the other one shows the last."""
+    said = " ".join(str(error).split())
+    if isinstance(error, MootError):
+        return said
+    *_, frame = extract_tb(error.__traceback__)
+    return f"{type(error).__name__}: {said} ({frame.filename}:{frame.lineno})"
+
+
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except Exception as error:  # noqa: BLE001 - it is reported, whatever it is
+        print_exception(error)
+        sys.stderr.write(_explain(error) + "\n")
+        sys.exit(MISUSED if isinstance(error, UsageError) else 1)

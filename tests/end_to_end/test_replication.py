@@ -162,8 +162,16 @@ def test_profiles_change_what_they_say(monkeypatch: pytest.MonkeyPatch) -> None:
     assert make_environment(PROFILES["threads"])["OMP_NUM_THREADS"] == "2"
 
 
-def test_a_process_that_fails_is_named() -> None:
-    """What a process says when it ends is in the error."""
-    setting = Setting("no-such-program", steps=1)
-    with pytest.raises(ReplicationError, match=r"profile native ended: .*no-such-program"):
-        list(compare(setting, PROFILES["native"], PROFILES["old"]))
+def test_a_program_that_is_unknown_is_misuse() -> None:
+    """It is refused by the line that any other command refuses it by."""
+    with pytest.raises(UsageError, match=r"^unknown example 'no-such-program'; choose one of"):
+        list(compare(Setting("no-such-program", steps=1), PROFILES["native"], PROFILES["old"]))
+
+
+def test_a_process_that_fails_is_named(tmp_path: Path) -> None:
+    """All that it said when it ended is in one line, and where that was."""
+    path = tmp_path / "broken.py"
+    path.write_text("def build(seed):\n    raise ValueError('no\\nluck')\n")
+    problem = rf"^the process of profile native ended: ValueError: no luck \({path}:2\)$"
+    with pytest.raises(ReplicationError, match=problem):
+        list(compare(Setting(f"{path}:build", steps=1), PROFILES["native"], PROFILES["old"]))
