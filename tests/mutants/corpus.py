@@ -15,7 +15,7 @@ from tests.mutants.replay import Story
 from tests.mutants.strange import tell_strange
 from tests.mutants.tape import Tape
 from tests.mutants.teller import Teller
-from tests.mutants.vectors import ask_chosen, ask_encodings, ask_leaves
+from tests.mutants.vectors import ask_chosen, ask_encodings, ask_leaves, ask_sums
 from tests.mutants.walks import take_walk
 
 DRAWN = 60
@@ -36,7 +36,8 @@ def tell_wide(arithmetic: Arithmetic) -> Iterator[Story]:
         table.begin()
         table.play()
         yield Story(table.tape.calls, is_planned=True)
-    yield Story(ask_encodings(), is_planned=True)
+    for calls in (ask_encodings(), ask_sums(arithmetic)):
+        yield Story(calls, is_planned=True)
     for calls in (*tell_operators(arithmetic), ask_leaves(arithmetic)):
         yield Story(calls)
     for seed in range(WALKS):

@@ -5,10 +5,14 @@ import random
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis.strategies import SearchStrategy
 
+from contracts.model.leaf import Context
+from contracts.model.types import ZERO
 from offchain.arithmetic.base import Arithmetic
-from offchain.arithmetic.functions import Function
+from offchain.arithmetic.functions import DType, Function
 from offchain.arithmetic.ordered import ORDERED
 from offchain.programs.encoding import encode_node
+from offchain.programs.graph import Kind, Node, immediate
+from tests.chain_arithmetic.test_exact_sums import SUM_BITS, draw_number, draw_sum
 from tests.mutants.replay import Call
 from tests.mutants.tape import CLIENT, Tape
 from tests.referee.chosen import list_forged, list_proven
@@ -21,6 +25,7 @@ SEARCHED = 200
 """Further functions: a search compares elements, an exact sum adds, as no other operator does."""
 SUMS = (Function.ADD, Function.FMA)
 WRONG = 5
+SUM_BITS_APART = 3
 
 
 def ask_leaves(arithmetic: Arithmetic = ORDERED) -> list[Call]:
@@ -34,6 +39,28 @@ def ask_leaves(arithmetic: Arithmetic = ORDERED) -> list[Call]:
         wrong = list(list_wrong(leaf))
         for evidence in (leaf.evidence, *rng.sample(wrong, min(WRONG, len(wrong)))):
             tape.note("compute", CLIENT, leaf.context, encoding, evidence)
+    return tape.calls
+
+
+def ask_sums(arithmetic: Arithmetic) -> list[Call]:
+    """Return calls that add a product of constants to sums of all sizes, and that round these."""
+    tape, rng = Tape(arithmetic), random.Random(7)
+    nothing = dict.fromkeys(("operators", "state_slots", "batch_slots", "step", "element"), 0)
+    for bits in range(1, SUM_BITS + 1, SUM_BITS_APART):
+        accumulator = draw_sum(rng, bits)
+        constants = (immediate(DType.FLOAT32, x) for x in (0, draw_number(rng), draw_number(rng)))
+        node = Node(Kind.CONTRACT, Function.FMA, DType.FLOAT32, (1,), tuple(constants), (2,))
+        for position in (1, 2):
+            context = Context(
+                trace_top=ZERO,
+                before=None,
+                data_top=ZERO,
+                steps=1,
+                position=position,
+                accumulator=accumulator,
+                **nothing,
+            )
+            tape.note("compute", CLIENT, context, encode_node(node), b"")
     return tape.calls
 
 
