@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from safetensors.torch import save_file
 
 from offchain.commitments.tree import Digest
-from offchain.errors import CommitmentError, LogError, ReplicationError, UsageError
+from offchain.errors import CommitmentError, LogError, UsageError
 from offchain.programs.examples import build
 from offchain.programs.recipe import Recipe, TrainingRecipe
 from offchain.replication.compare import Setting, Step
@@ -377,7 +377,7 @@ def test_a_process_says_what_it_refuses() -> None:
     setting = Setting("mlp", steps=1)
     with pytest.raises(UsageError, match="choose 23 to 32"):
         list(replicate(setting, NATIVE, OLD, Options(bits=5)))
-    with pytest.raises(ReplicationError, match="no-such-program"):
+    with pytest.raises(UsageError, match="no-such-program"):
         list(replicate(replace(setting, program="no-such-program"), NATIVE, OLD))
 
 

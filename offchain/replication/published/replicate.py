@@ -74,8 +74,8 @@ def replicate(
     plays no part: stock torch computes, in binary64.
 
     Raises:
-        ReplicationError: a process fails; its message says why, for example that a model computes
-            in another type than binary64.
+        UsageError: the model is unknown, or computes in another type than binary64.
+        ReplicationError: a process fails.
     """
     with tempfile.TemporaryDirectory(prefix="moot-") as directory:
         rule = Part(directory, True, options.bits, options.pivot, options.chosen)
