@@ -5,7 +5,7 @@ stock torch and in each arithmetic; FOLDER keeps the records, so that it goes on
 `--program` and `--way` choose among them; a program of full size is trained only if it is chosen.
 `drift` lets a pair train side by side and measures after every step how far their states are apart.
 `pairs FOLDER` compares all pairs of the records that there are. All results are kept in
-docs/replication.json, which `table` prints and `plot` draws.
+docs/replication.json, which `summary` and `table` print and `plot` draws.
 """
 
 import argparse
@@ -27,6 +27,8 @@ STEPS = 1000
 FULL_STEPS = 20
 PROGRAMS = (("mlp", "small"), ("resnet", "tiny"), ("gpt2", "tiny"))
 FULL = (("resnet", "full"), ("gpt2", "full"))
+LOSS_EVERY = 4
+"""Steps between two losses that are kept."""
 DRIFT_STEPS = 100
 DRIFT_PAIR = ("native", "old")
 WAYS: Mapping[str, str | None] = {
@@ -70,7 +72,8 @@ def compare_pairs(folder: Path) -> list[dict[str, Any]]:
         found = {
             way: find_records(make_setting(program, size, way), PROFILES, folder) for way in WAYS
         }
-        for pair in combinations(found["stock"], 2):
+        names = [name for name in PROFILES if any(name in records for records in found.values())]
+        for pair in combinations(names, 2):
             counts = {way: _summarize(records, pair) for way, records in found.items()}
             steps = make_setting(program, size, "stock").steps
             rows.append({"program": program, "size": size, "steps": steps, "pair": pair, **counts})
@@ -100,7 +103,7 @@ def list_losses(folder: Path) -> dict[str, dict[str, list[float]]]:
     """Return the losses of stock torch by program and profile."""
     return {
         program: {
-            name: [round(float(loss), 9) for loss in found.losses]
+            name: [float(f"{loss:.6g}") for loss in found.losses[::LOSS_EVERY]]
             for name, found in find_records(
                 make_setting(program, size, "stock"), PROFILES, folder
             ).items()
@@ -120,26 +123,57 @@ def keep(**found: Any) -> None:
     FILE.write_text(json.dumps(load() | found, separators=(",", ":")) + "\n")
 
 
+def summary() -> None:
+    """Print for each program in how many steps its pairs of profiles differ, in each way."""
+    print_row("program", "steps", *(f"pairs, and steps that differ: {way}" for way in WAYS))
+    print_row(*["---"] * (2 + len(WAYS)))
+    for (program, size), rows in group().items():
+        cells = [
+            describe([row[way]["differing_steps"] for row in rows if row[way]]) for way in WAYS
+        ]
+        print_row(f"{program} {size}", f"{rows[0]['steps']:,}", *cells)
+
+
+def describe(steps: Sequence[int]) -> str:
+    """Return how many pairs there are, and in how many steps they differ."""
+    if not steps:
+        return "not run"
+    low, high = min(steps), max(steps)
+    return f"{len(steps)}: {low:,}" + (f" to {high:,}" if high > low else "")
+
+
 def table() -> None:
-    """Print a row for each pair and program."""
-    heads = ["program", "profiles", "steps that differ", "from step", "elements at the end"]
-    heads += ["largest difference", *(f"steps in `{name}`" for name in list(WAYS)[1:])]
-    print(f"| {' | '.join(heads)} |\n|{'---|' * len(heads)}")
+    """Print for each pair of profiles how far stock torch's states part."""
+    programs, cells = group(), {}
+    for name, rows in programs.items():
+        for row in rows:
+            cells[name, tuple(row["pair"])] = show(row["stock"])
+    print_row("profiles", *(" ".join(name) for name in programs))
+    print_row(*["---"] * (1 + len(programs)))
+    for pair in dict.fromkeys(pair for _, pair in cells):
+        print_row(", ".join(pair), *(cells.get((name, pair), "not run") for name in programs))
+
+
+def show(stock: Mapping[str, Any]) -> str:
+    """Return how far two trainings have parted: steps, tensors, elements, largest difference."""
+    return (
+        f"{stock['differing_steps']:,}; {stock['tensors']} of {stock['all_tensors']}; "
+        f"{stock['elements'] / stock['all_elements']:.1%}; {stock['distance']:.0e}"
+    )
+
+
+def group() -> dict[tuple[str, str], list[dict[str, Any]]]:
+    """Return the rows that are kept, by program and size."""
+    found: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for row in load()["pairs"]:
-        stock = row["stock"]
-        cells = (
-            f"{row['program']} {row['size']}",
-            ", ".join(row["pair"]),
-            f"{stock['differing_steps']:,} of {row['steps']:,}",
-            str(stock["first_differing_step"]),
-            f"{stock['elements'] / stock['all_elements']:.1%} of {stock['all_elements']:,}",
-            f"{stock['distance']:.1e}",
-            *(
-                "not run" if row[w] is None else str(row[w]["differing_steps"])
-                for w in list(WAYS)[1:]
-            ),
-        )
-        print(f"| {' | '.join(cells)} |")
+        if row["stock"]:
+            found.setdefault((row["program"], row["size"]), []).append(row)
+    return found
+
+
+def print_row(*cells: str) -> None:
+    """Print a row of a table."""
+    print(f"| {' | '.join(cells)} |")
 
 
 def plot() -> None:
@@ -152,7 +186,8 @@ def plot() -> None:
         losses = kept["losses"][program]
         for name in sorted(losses.keys() - {"native"}):
             gaps = [abs(a - b) for a, b in zip(losses[name], losses["native"], strict=True)]
-            above.plot([max(gap, 1e-8) for gap in gaps], label=name, linewidth=0.8)
+            steps = range(0, STEPS, LOSS_EVERY)
+            above.plot(steps, [max(gap, 1e-8) for gap in gaps], label=name, linewidth=0.8)
         below.plot(kept["drift"].get(program, []), label=" and ".join(DRIFT_PAIR))
         below.set_visible(program in kept["drift"])
         above.set(title=f"{program} {size}", ylabel="loss, apart from native's", yscale="log")
@@ -165,8 +200,9 @@ def plot() -> None:
 
 def main() -> None:
     """Do what is asked."""
+    printing = {function.__name__: function for function in (summary, table, plot)}
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", choices=("record", "pairs", "drift", "table", "plot"))
+    parser.add_argument("what", choices=("record", "pairs", "drift", *printing))
     parser.add_argument("folder", nargs="?", type=Path, help="of the records")
     parser.add_argument("profiles", nargs="*", help="the profiles, all by default")
     names = {f"{program}-{size}": (program, size) for program, size in PROGRAMS + FULL}
@@ -182,10 +218,8 @@ def main() -> None:
         keep(steps=STEPS, pairs=compare_pairs(options.folder), losses=losses)
     if options.what == "drift":
         drift(DRIFT_PAIR)
-    if options.what == "table":
-        table()
-    if options.what == "plot":
-        plot()
+    if options.what in printing:
+        printing[options.what]()
 
 
 if __name__ == "__main__":
