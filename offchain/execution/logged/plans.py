@@ -143,14 +143,19 @@ class _Sum(Journaled):
     def _judge(self, elements: Integers, flats: Sequence[Array | None]) -> Judgement:
         reader = self._reader
 
-        def settle_part(part: Integers) -> Floats:
-            return self._settle(part, reader.read(part, flats), flats)
-
-        parts = [self._add(part, reader.read(part, flats), flats) for part in self._cut(elements)]
+        whole: Terms | None = None
+        parts = []
+        for part in self._cut(elements):
+            terms = reader.read(part, flats)
+            parts.append(self._add(part, terms, flats))
+            whole = terms if len(part) == len(elements) else None
         results, error, exact = map(np.concatenate, zip(*parts, strict=True))
 
         def settle(places: Integers) -> Floats:
-            found = [settle_part(part) for part in self._cut(elements[places])]
+            chosen = elements[places]
+            if whole is not None:
+                return self._settle(chosen, whole.take(places), flats)
+            found = [self._settle(p, reader.read(p, flats), flats) for p in self._cut(chosen)]
             return np.concatenate([np.zeros(0, np.float32), *found])
 
         def obey(element: int, up: bool) -> np.float32 | None:  # noqa: FBT001 - likewise

@@ -101,13 +101,18 @@ class _Access:
         self._rank = len(sizes) - len(fold)
         strided = find_strided(operand.rows, sizes)
         self._rows: Sequence[Row] = operand.rows
-        if strided is not None or self._is_constant:
-            offset, strides = strided or (0, ())
-            terms = tuple((v, stride) for v, stride in enumerate(strides) if stride)
-            self._rows = [Row(0, offset, terms, 0)]
+        if strided is not None:
+            terms = tuple((v, stride) for v, stride in enumerate(strided.strides) if stride)
+            self._rows = [Row(0, strided.offset, terms, 0)]
         self._is_safe = all(_is_safe(row, sizes) for row in self._rows)
         if self._is_safe:
             self._limits = np.array([(row.size, row.divisor) for row in self._rows], np.int64)
+            self._offsets = np.array([row.offset for row in self._rows], np.int64)
+            self._slopes = np.zeros((self._rank, len(self._rows)), np.int64)
+            for place, row in enumerate(self._rows):
+                for variable, coefficient in row.terms:
+                    if variable < self._rank:
+                        self._slopes[variable, place] = coefficient
             length = len(fold[0]) if fold else 1
             places = [_add_up(row, self._rank, fold, length) for row in self._rows]
             self._steps = np.array(places, np.int64).reshape(len(self._rows), length)
@@ -117,20 +122,16 @@ class _Access:
     ) -> None:
         """Multiply products, (P, K), by what the elements of these variables read."""
         is_constant = flat is None or self._is_constant
-        tensor = self._fill if is_constant else np.asarray(flat, np.float32).reshape(-1)
-        if not tensor.size:
+        tensor = np.asarray(self._fill if is_constant else flat, np.float32).reshape(-1)
+        if is_constant or not tensor.size:
             products *= self._fill
         elif self._is_safe and self._rows:
-            starts = [
-                row.offset + sum(c * variables[v] for v, c in row.terms if v < self._rank)
-                for row in self._rows
-            ]
-            shape = (len(products), len(self._rows))
-            table = np.empty(shape, np.int64)
-            for place, start in enumerate(starts):
-                table[:, place] = start
+            starts = np.empty((len(products), len(self._rows)), np.int64)
+            starts[...] = self._offsets
+            if self._rank:
+                starts += np.stack(variables, 1) @ self._slopes
             fill = np.float32(self._fill[0])
-            multiply_terms(tensor, fill, table, self._steps, self._limits, products)
+            multiply_terms(tensor, fill, starts, self._steps, self._limits, products)
         else:
             grid = [*(v[:, None] for v in variables), *(v[None] for v in self._fold)]
             indices, inside = locate(self._operand.rows, grid)
