@@ -14,6 +14,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from itertools import combinations
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -144,10 +145,12 @@ def describe(steps: Sequence[int]) -> str:
 
 def table() -> None:
     """Print for each pair of profiles how far stock torch's states part."""
-    programs, cells = group(), {}
-    for name, rows in programs.items():
-        for row in rows:
-            cells[name, tuple(row["pair"])] = show(row["stock"])
+    cells = {
+        (name, tuple(row["pair"])): show(row["stock"])
+        for name, rows in group().items()
+        for row in filter(itemgetter("stock"), rows)
+    }
+    programs = list(dict.fromkeys(name for name, _ in cells))
     print_row("profiles", *(" ".join(name) for name in programs))
     print_row(*["---"] * (1 + len(programs)))
     for pair in dict.fromkeys(pair for _, pair in cells):
@@ -166,7 +169,7 @@ def group() -> dict[tuple[str, str], list[dict[str, Any]]]:
     """Return the rows that are kept, by program and size."""
     found: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for row in load()["pairs"]:
-        if row["stock"]:
+        if any(row[way] for way in WAYS):
             found.setdefault((row["program"], row["size"]), []).append(row)
     return found
 

@@ -1,18 +1,21 @@
 """Encodings of operators, and leaves over drawn operands, right and wrong ones."""
 
 import random
+from collections.abc import Iterator
 
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis.strategies import SearchStrategy
 
 from contracts.model.leaf import Context
 from contracts.model.types import ZERO
+from offchain.arithmetic import float32
 from offchain.arithmetic.base import Arithmetic
+from offchain.arithmetic.exact import sums
 from offchain.arithmetic.functions import DType, Function
 from offchain.arithmetic.ordered import ORDERED
 from offchain.programs.encoding import encode_node
 from offchain.programs.graph import Kind, Node, immediate
-from tests.chain_arithmetic.test_exact_sums import SUM_BITS, draw_number, draw_sum
+from tests.chain_arithmetic.test_exact_sums import FLAGS, SUM_BITS, draw_number, draw_sum
 from tests.mutants.replay import Call
 from tests.mutants.tape import CLIENT, Tape
 from tests.referee.chosen import list_forged, list_proven
@@ -25,7 +28,6 @@ SEARCHED = 200
 """Further functions: a search compares elements, an exact sum adds, as no other operator does."""
 SUMS = (Function.ADD, Function.FMA)
 WRONG = 5
-SUM_BITS_APART = 3
 
 
 def ask_leaves(arithmetic: Arithmetic = ORDERED) -> list[Call]:
@@ -46,22 +48,42 @@ def ask_sums(arithmetic: Arithmetic) -> list[Call]:
     """Return calls that add a product of constants to sums of all sizes, and that round these."""
     tape, rng = Tape(arithmetic), random.Random(7)
     nothing = dict.fromkeys(("operators", "state_slots", "batch_slots", "step", "element"), 0)
-    for bits in range(1, SUM_BITS + 1, SUM_BITS_APART):
-        accumulator = draw_sum(rng, bits)
-        constants = (immediate(DType.FLOAT32, x) for x in (0, draw_number(rng), draw_number(rng)))
-        node = Node(Kind.CONTRACT, Function.FMA, DType.FLOAT32, (1,), tuple(constants), (2,))
-        for position in (1, 2):
-            context = Context(
-                trace_top=ZERO,
-                before=None,
-                data_top=ZERO,
-                steps=1,
-                position=position,
-                accumulator=accumulator,
-                **nothing,
-            )
-            tape.note("compute", CLIENT, context, encode_node(node), b"")
+    for bits in range(1, SUM_BITS + 1):
+        x, y = draw_number(rng), draw_number(rng)
+        for accumulator in _list_sums(rng, bits, x, y):
+            constants = (immediate(DType.FLOAT32, each) for each in (0, x, y))
+            node = Node(Kind.CONTRACT, Function.FMA, DType.FLOAT32, (1,), tuple(constants), (2,))
+            for position in (1, 2):
+                context = Context(
+                    trace_top=ZERO,
+                    before=None,
+                    data_top=ZERO,
+                    steps=1,
+                    position=position,
+                    accumulator=accumulator,
+                    **nothing,
+                )
+                tape.note("compute", CLIENT, context, encode_node(node), b"")
     return tape.calls
+
+
+def _list_sums(rng: random.Random, bits: int, x: int, y: int) -> Iterator[int]:
+    """Yield sums of a size, others that carry far, and what the product of two numbers cancels."""
+    other = 1 << SUM_BITS + FLAGS - 1
+    flags = rng.getrandbits(1) << SUM_BITS | other
+    drawn = draw_sum(rng, bits)
+    yield drawn & (1 << SUM_BITS) - 1 | flags
+    match bits % 4:
+        case 0:
+            yield drawn
+        case 1:
+            yield rng.getrandbits(bits) | flags
+        case 2:
+            yield (1 << bits) - 1 | flags
+        case _:
+            opposite = sums.advance(sums.begin(0), (float32.negate(x), y))
+            yield opposite
+            yield opposite ^ 1 << rng.randrange(SUM_BITS)
 
 
 def ask_chosen() -> list[Call]:
