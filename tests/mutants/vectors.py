@@ -28,6 +28,7 @@ SEARCHED = 200
 """Further functions: a search compares elements, an exact sum adds, as no other operator does."""
 SUMS = (Function.ADD, Function.FMA)
 WRONG = 5
+TIE_BITS = float32.SIGNIFICAND_BITS + 1
 
 
 def ask_leaves(arithmetic: Arithmetic = ORDERED) -> list[Call]:
@@ -73,6 +74,11 @@ def _list_sums(rng: random.Random, bits: int, x: int, y: int) -> Iterator[int]:
     flags = rng.getrandbits(1) << SUM_BITS | other
     drawn = draw_sum(rng, bits)
     yield drawn & (1 << SUM_BITS) - 1 | flags
+    if bits > TIE_BITS:
+        # Half way between two numbers, the lower one odd or even, and a little above that.
+        tie = (rng.getrandbits(TIE_BITS) | 1 << TIE_BITS - 1 | 1) << bits - TIE_BITS
+        yield tie | flags
+        yield tie | 1 << rng.randrange(bits - TIE_BITS) | flags
     match bits % 4:
         case 0:
             yield drawn
