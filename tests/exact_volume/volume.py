@@ -28,10 +28,10 @@ import numpy as np
 
 from offchain.execution.kernels import (
     bounded_sums,
-    doubtful_rows,
     doubts,
     exact_sums,
     norms,
+    row_sums,
     terms,
 )
 from offchain.execution.kernels.threads import set_threads
@@ -44,11 +44,11 @@ PIECE = 1 << 16
 
 def _list_modules(name: str) -> Sequence[ModuleType]:
     """Return the kernels that an operation's sums are made by."""
-    modules = [bounded_sums, exact_sums]
+    modules = [bounded_sums, exact_sums, row_sums]
     if name.endswith("product"):
         modules += [norms]
     if name.startswith("logged"):
-        modules += [doubts, doubtful_rows, terms, stock]
+        modules += [doubts, terms, stock]
     return modules
 
 

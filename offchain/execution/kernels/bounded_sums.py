@@ -7,7 +7,6 @@ to others. An interval that rounds to one zero lies on one side of zero, or it i
 that has a positive sign unless all terms are -0, which only an initial -0 permits.
 """
 
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,8 +16,15 @@ from numba.core import types
 
 from offchain.execution.kernels import vectors
 from offchain.execution.kernels.compiled import emitted, kernel, reads, subroutine, writes
+from offchain.execution.kernels.row_sums import (
+    ROWS,
+    read_rows,
+    run_on_rows,
+    sum_row,
+    sum_rows_across,
+)
 from offchain.execution.kernels.threads import share
-from offchain.execution.kernels.vectors import DOUBLE, FLOAT, INDEX, WORD
+from offchain.execution.kernels.vectors import INDEX
 
 Floats = npt.NDArray[np.float32]
 Doubles = npt.NDArray[np.float64]
@@ -28,13 +34,6 @@ UNIT = 2.0**-52
 """The greatest relative error of an operation in binary64, whichever way it rounds."""
 
 _GRAIN = 2**16
-_LANES = 8
-"""Terms of a row that are added up side by side."""
-
-_ROWS = 16
-"""Rows that lie side by side and are summed together: a line of the cache."""
-
-_FLOAT_BYTES, _DOUBLE_BYTES = 4, 8
 
 
 def compute_reach(additions: int, terms: int) -> float:
@@ -69,26 +68,16 @@ def round_sums(
     batch, height, width = sums.shape
     flat = sums.reshape(-1, width), rows.reshape(-1), columns
     results = out.reshape(-1, width), doubtful.reshape(-1, width)
-    start, step = _read_rows(init)
+    is_nothing = init.strides == (0, 0, 0) and init[0, 0, 0].view(np.uint32) == 0
+    start, step = read_rows(init)
 
     def work(first: int, stop: int) -> None:
-        if start is None:
+        if is_nothing:
             _round_sums(*flat, *results, height, first, stop)
         else:
             _round_started(*flat, start, step, *results, height, first, stop)
 
     share(work, batch * height, max(1, _GRAIN // max(1, width)))
-
-
-def _read_rows(init: Floats) -> tuple[Floats | None, int]:
-    """Return the rows of initial terms and their step, 0 for one row; None if all terms are 0."""
-    width = init.shape[2]
-    if init.strides == (0, 0, 0):
-        value = init[:1, :1, 0]
-        return (None, 0) if value.view(np.uint32) == 0 else (value.repeat(width, 1), 0)
-    if init.strides == (0, 0, init.itemsize):
-        return np.ascontiguousarray(init[0, :1]), 0
-    return np.ascontiguousarray(init).reshape(-1, width), 1
 
 
 def sum_rows(x: Floats, init: Floats, out: Floats, doubtful: Marks) -> None:
@@ -100,22 +89,9 @@ def sum_rows(x: Floats, init: Floats, out: Floats, doubtful: Marks) -> None:
         out: (M,) float32, contiguous: the rounded sums.
         doubtful: (M,) bool, contiguous: where the sum has to be made otherwise.
     """
-    rows, terms = x.shape
-    unit = x.itemsize
-    if unit not in x.strides or min(x.strides) < 0 or any(step % unit for step in x.strides):
-        x = np.ascontiguousarray(x)
-    row_step, step = (stride // unit for stride in x.strides)
-    size = 1 + (rows - 1) * row_step + (terms - 1) * step
-    flat = np.lib.stride_tricks.as_strided(x, (size,), (unit,), writeable=False)
+    terms = x.shape[1]
     reach = compute_reach(terms + 1, terms + 1)
-
-    def work(first: int, stop: int) -> None:
-        if step == 1:
-            _sum_rows(flat, row_step, terms, init, reach, out, doubtful, first, stop)
-        else:
-            _sum_columns(flat, step, terms, init, reach, out, doubtful, first, stop)
-
-    share(work, rows, _ROWS * max(1, _GRAIN // (_ROWS * max(1, terms))))
+    run_on_rows(x, _sum_rows, _sum_columns, init, reach, out, doubtful)
 
 
 @emitted(types.float64, *[types.float64] * 3)
@@ -232,73 +208,6 @@ _PARAMETERS = (
 )
 
 
-def _emit_sums(
-    builder: ir.IRBuilder, lanes: int, source: ir.Value, step: ir.Value, count: ir.Value
-) -> list[ir.Value]:
-    """Sum `count` vectors, at least one, that lie `step` bytes apart, each lane by itself.
-
-    Returns the sums, those of magnitudes, and the smallest magnitudes but zeros.
-    """
-    wide, narrow = (ir.VectorType(kind, lanes) for kind in (DOUBLE, FLOAT))
-    zeros, infinities = ir.Constant(narrow, None), ir.Constant(narrow, [float("inf")] * lanes)
-
-    def advance(index: ir.Value, values: list[ir.Value]) -> list[ir.Value]:
-        total, magnitude, smallest = values
-        terms = vectors.load(builder, narrow, builder.add(source, builder.mul(index, step)))
-        sizes = vectors.call(builder, "llvm.fabs", [terms])
-        others = builder.select(builder.fcmp_unordered("!=", terms, zeros), sizes, infinities)
-        return [
-            builder.fadd(total, builder.fpext(terms, wide)),
-            builder.fadd(magnitude, builder.fpext(sizes, wide)),
-            _emit_least(builder, others, smallest),
-        ]
-
-    begin = [ir.Constant(wide, None), ir.Constant(wide, None), infinities]
-    total, magnitude, smallest = vectors.repeat(builder, count, begin, advance)
-    return [total, magnitude, builder.fpext(smallest, wide)]
-
-
-def _emit_least(builder: ir.IRBuilder, a: ir.Value, b: ir.Value) -> ir.Value:
-    return builder.select(builder.fcmp_ordered("<", a, b), a, b)
-
-
-@emitted(types.void, *[types.intp] * 4)
-def _sum_lanes(
-    builder: ir.IRBuilder, source: ir.Value, step: ir.Value, count: ir.Value, target: ir.Value
-) -> None:
-    """Store three vectors: what `_emit_sums` returns."""
-    for place, vector in enumerate(_emit_sums(builder, _ROWS, source, step, count)):
-        vectors.store(builder, vector, target, _DOUBLE_BYTES * _ROWS * place)
-
-
-@emitted(types.void, *[types.intp] * 3)
-def _sum_all(builder: ir.IRBuilder, source: ir.Value, count: ir.Value, target: ir.Value) -> None:
-    """Store three numbers: what `_emit_sums` returns, over all lanes."""
-    step = WORD(_FLOAT_BYTES * _LANES)
-    found = _emit_sums(builder, _LANES, source, step, count)
-    for place, (vector, join) in enumerate(
-        zip(found, (builder.fadd, builder.fadd, partial(_emit_least, builder)), strict=True)
-    ):
-        while vector.type.count > 1:
-            half = vector.type.count // 2
-            low, high = (
-                vectors.shuffle(builder, vector, vector, list(range(first, first + half)))
-                for first in (0, half)
-            )
-            vector = join(low, high)  # noqa: PLW2901 - it is halved
-        vectors.store(builder, vector, target, _DOUBLE_BYTES * place)
-
-
-@subroutine
-def _advance(
-    total: float, magnitude: float, smallest: float, term: float
-) -> tuple[float, float, float]:
-    size = abs(term)
-    if 0 < size < smallest:
-        smallest = size
-    return total + term, magnitude + size, smallest
-
-
 @kernel(*_PARAMETERS)
 def _sum_rows(
     x: Floats,
@@ -312,15 +221,9 @@ def _sum_rows(
     stop: int,
 ) -> None:
     """Sum rows whose elements lie side by side."""
-    found, whole = np.empty(3), terms // _LANES
+    found = np.empty(3)
     for row in range(first, stop):
-        start = row * row_step
-        total, magnitude, smallest = 0.0, 0.0, np.inf
-        if whole:
-            _sum_all(x.ctypes.data + _FLOAT_BYTES * start, whole, found.ctypes.data)
-            total, magnitude, smallest = found
-        for k in range(start + whole * _LANES, start + terms):
-            total, magnitude, smallest = _advance(total, magnitude, smallest, np.float64(x[k]))
+        total, magnitude, smallest = sum_row(x, row * row_step, terms, found)
         out[row], doubtful[row] = _round(total, magnitude, smallest, init[row], reach)
 
 
@@ -337,22 +240,11 @@ def _sum_columns(
     stop: int,
 ) -> None:
     """Sum rows that lie side by side, several at a time."""
-    found = np.empty((3, _ROWS))
-    for start in range(first, stop, _ROWS):
-        count = min(_ROWS, stop - start)
-        if count == _ROWS:
-            source = x.ctypes.data + _FLOAT_BYTES * start
-            _sum_lanes(source, _FLOAT_BYTES * step, terms, found.ctypes.data)
-        else:
-            found[:2] = 0
-            found[2] = np.inf
-            for lane in range(count):
-                for k in range(terms):
-                    term = np.float64(x[start + lane + k * step])
-                    found[0, lane], found[1, lane], found[2, lane] = _advance(
-                        found[0, lane], found[1, lane], found[2, lane], term
-                    )
-        for lane in range(count):
-            out[start + lane], doubtful[start + lane] = _round(
-                found[0, lane], found[1, lane], found[2, lane], init[start + lane], reach
+    found = np.empty((3, ROWS))
+    for start in range(first, stop, ROWS):
+        count = min(ROWS, stop - start)
+        sum_rows_across(x, start, step, terms, count, found)
+        for row in range(count):
+            out[start + row], doubtful[start + row] = _round(
+                found[0, row], found[1, row], found[2, row], init[start + row], reach
             )

@@ -12,6 +12,13 @@ from numba.core import types
 
 from offchain.arithmetic.float32 import NEGATIVE_ZERO
 from offchain.execution.kernels.compiled import kernel, reads, subroutine, writes
+from offchain.execution.kernels.row_sums import (
+    ROWS,
+    read_rows,
+    run_on_rows,
+    sum_row,
+    sum_rows_across,
+)
 from offchain.execution.kernels.threads import share
 from offchain.execution.kernels.vectors import NAN
 
@@ -26,6 +33,10 @@ MARK = int(DOUBTFUL.view(np.uint32))
 
 SPARE = 2.0**-48
 """The share of a sum's size that is added to its reach, for the last operations on it."""
+
+EXACT_RATIO = 2.0**28
+"""Terms that add up to at most so many times the smallest of them are multiples of its last place,
+which is above 2^-24 of it, and so 2^52 such places hold every sum of some of them."""
 
 _GRAIN = 2**16
 
@@ -44,15 +55,11 @@ def round_products(
         out: (B, M, N) float32, contiguous.
     """
     batch, height, width = sums.shape
-    is_one = init.strides[:2] == (0, 0)
-    start = np.ascontiguousarray(init[:1, :1] if is_one else init).reshape(-1, width)
-    flat = sums.reshape(-1, width), rows.reshape(-1), columns, start
+    flat, (start, step) = (sums.reshape(-1, width), rows.reshape(-1), columns), read_rows(init)
     is_signed = bool((start.view(np.uint32) == NEGATIVE_ZERO).any())
 
     def work(first: int, stop: int) -> None:
-        _round_products(
-            *flat, int(not is_one), is_signed, out.reshape(-1, width), height, first, stop
-        )
+        _round_products(*flat, start, step, is_signed, out.reshape(-1, width), height, first, stop)
 
     share(work, batch * height, max(1, _GRAIN // max(1, width)))
 
@@ -68,8 +75,21 @@ def round_values(values: Doubles, share_of_each: float, out: Floats) -> None:
     _round_values(values, share_of_each, out)
 
 
+def sum_rows(x: Floats, init: Floats, reach: float, out: Floats) -> None:
+    """Round the sum of each row, or mark it where it is in doubt.
+
+    Args:
+        x: (M, K) float32, any strides.
+        init: (M,) float32, contiguous: the initial terms.
+        reach: how far from a boundary a sum is marked that binary64 does not hold exactly, as a
+            share of the sum of the terms' and of the initial term's magnitudes.
+        out: (M,) float32, contiguous.
+    """
+    run_on_rows(x, _sum_rows, _sum_columns, init, reach, out)
+
+
 @subroutine
-def round_or_mark(middle: float, reach: float, is_signed: bool) -> Any:  # noqa: FBT001 - of a kernel
+def _round_or_mark(middle: float, reach: float, is_signed: bool) -> Any:  # noqa: FBT001 - of a kernel
     """Return a number rounded, or the mark if its reach matters, or if zero may have a sign."""
     is_zero = (abs(middle) <= reach) & (is_signed | (reach != 0))
     is_open = (np.float32(middle - reach) != np.float32(middle + reach)) | is_zero
@@ -88,7 +108,7 @@ def _round_row(
 ) -> None:
     for n in range(columns.size):
         middle = sums[n] + np.float64(init[n])
-        out[n] = round_or_mark(middle, row * columns[n] + SPARE * abs(middle), is_signed)
+        out[n] = _round_or_mark(middle, row * columns[n] + SPARE * abs(middle), is_signed)
 
 
 @kernel(
@@ -120,4 +140,77 @@ def _round_products(
 @kernel(reads(types.float64, 1), types.float64, writes(types.float32, 1))
 def _round_values(values: Doubles, share_of_each: float, out: Floats) -> None:
     for n in range(values.size):
-        out[n] = round_or_mark(values[n], share_of_each * abs(values[n]), False)
+        out[n] = _round_or_mark(values[n], share_of_each * abs(values[n]), False)
+
+
+@subroutine
+def _finish(
+    total: float, magnitude: float, smallest: float, start: np.float32, reach: float
+) -> Any:
+    """Return the rounded sum or the mark.
+
+    Args:
+        total: the sum of the terms.
+        magnitude: the sum of their magnitudes.
+        smallest: the least of these but zeros.
+        start: the initial term.
+        reach: that of `sum_rows`.
+    """
+    first = np.float64(start)
+    size = abs(first)
+    whole = magnitude + size
+    if size != 0:
+        smallest = min(smallest, size)
+    slack = 0.0 if whole <= EXACT_RATIO * smallest else reach * whole
+    return _round_or_mark(total + first, slack, (size == 0) & (np.copysign(1.0, first) < 0))
+
+
+_PARAMETERS = (
+    reads(types.float32, 1),
+    types.int64,
+    types.int64,
+    reads(types.float32, 1),
+    types.float64,
+    writes(types.float32, 1),
+    *[types.int64] * 2,
+)
+
+
+@kernel(*_PARAMETERS)
+def _sum_rows(
+    x: Floats,
+    row_step: int,
+    terms: int,
+    init: Floats,
+    reach: float,
+    out: Floats,
+    first: int,
+    stop: int,
+) -> None:
+    """Sum rows whose terms lie side by side."""
+    found = np.empty(3)
+    for row in range(first, stop):
+        total, magnitude, smallest = sum_row(x, row * row_step, terms, found)
+        out[row] = _finish(total, magnitude, smallest, init[row], reach)
+
+
+@kernel(*_PARAMETERS)
+def _sum_columns(
+    x: Floats,
+    step: int,
+    terms: int,
+    init: Floats,
+    reach: float,
+    out: Floats,
+    first: int,
+    stop: int,
+) -> None:
+    """Sum rows that lie side by side, several at a time."""
+    found = np.empty((3, ROWS))
+    for start in range(first, stop, ROWS):
+        count = min(ROWS, stop - start)
+        sum_rows_across(x, start, step, terms, count, found)
+        for row in range(count):
+            out[start + row] = _finish(
+                found[0, row], found[1, row], found[2, row], init[start + row], reach
+            )

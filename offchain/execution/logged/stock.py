@@ -31,8 +31,7 @@ from offchain.execution import doubles, products
 from offchain.execution.doubles import Doubles
 from offchain.execution.indexing import Integers
 from offchain.execution.kernels.bounded_sums import compute_reach
-from offchain.execution.kernels.doubtful_rows import EXACT_RATIO, sum_rows
-from offchain.execution.kernels.doubts import DOUBTFUL, round_products
+from offchain.execution.kernels.doubts import DOUBTFUL, EXACT_RATIO, round_products, sum_rows
 from offchain.execution.products import Products
 
 Floats = npt.NDArray[np.float32]
