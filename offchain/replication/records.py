@@ -47,8 +47,8 @@ def record(
     profiles: Sequence[Profile],
     folder: Path,
     report: Callable[[str, int, int], None],
-) -> dict[str, Record]:
-    """Train under each profile that has no record yet, and return all records by profile.
+) -> None:
+    """Train under each profile that has no record yet, and keep it for `find_records`.
 
     Args:
         setting: what is trained.
@@ -67,7 +67,6 @@ def record(
             start = _keep_start(setting, profiles[0], folder)
             method = _find_method(setting, folder)
             _write(path, _train(setting, profile, start, method, report))
-    return find_records(setting, [profile.name for profile in profiles], folder)
 
 
 def find_records(setting: Setting, names: Iterable[str], folder: Path) -> dict[str, Record]:
@@ -111,7 +110,8 @@ def _find_method(setting: Setting, folder: Path) -> Method | None:
         return None
     logs = folder / f"{_name(setting)}.logs"
     logs.mkdir(exist_ok=True)
-    return make_method(logs, writes=not find_records(setting, PROFILES, folder))
+    is_first = not any(_find_path(setting, name, folder).exists() for name in PROFILES)
+    return make_method(logs, writes=is_first)
 
 
 def _train(

@@ -13,7 +13,7 @@ from offchain.errors import ReplicationError, UsageError
 from offchain.replication import profiles, proven, records
 from offchain.replication.compare import Setting, Step, compare, compare_states, summarize
 from offchain.replication.profiles import PROFILES, find_profile, make_environment
-from offchain.replication.records import Record, compare_records, record
+from offchain.replication.records import Record, compare_records, find_records, record
 from offchain.replication.replicate import METHODS, replicate
 
 STEPS = 3
@@ -117,12 +117,14 @@ def test_what_is_recorded_is_not_trained_again(
 ) -> None:
     """Records compare as processes side by side do, and a second call only reads them."""
     pair, setting = (PROFILES["native"], PROFILES["split"]), Setting("mlp", steps=3)
-    found = record(setting, pair, tmp_path, lambda *_: None)
+    record(setting, pair, tmp_path, lambda *_: None)
+    found = find_records(setting, PROFILES, tmp_path)
     assert compare_records(*found.values()) == summarize(
         [replace(step, trainer={}, auditor={}) for step in compare(setting, *pair)]
     )
     monkeypatch.setattr(records, "running", None)
-    again = record(setting, pair, tmp_path, lambda *_: None)
+    record(setting, pair, tmp_path, lambda *_: None)
+    again = find_records(setting, PROFILES, tmp_path)
     assert [x.digests.tolist() for x in again.values()] == [
         x.digests.tolist() for x in found.values()
     ]
@@ -133,9 +135,10 @@ def test_auditors_are_recorded_with_the_logs_of_one_trainer(tmp_path: Path) -> N
     """In `logged` whoever is recorded later repeats the first one's steps, and from its logs."""
     setting = Setting("mlp", steps=3, arithmetic="logged")
     trainer, auditor = PROFILES["native"], PROFILES["old"]
-    one = record(setting, [trainer], tmp_path, lambda *_: None)["native"]
-    found = record(setting, [trainer, auditor], tmp_path, lambda *_: None)
-    assert compare_records(one, found["old"]).differing_steps == 0
+    record(setting, [trainer], tmp_path, lambda *_: None)
+    record(setting, [trainer, auditor], tmp_path, lambda *_: None)
+    found = find_records(setting, PROFILES, tmp_path)
+    assert compare_records(found["native"], found["old"]).differing_steps == 0
     (logs,) = tmp_path.glob("*.logs")
     (logs / "step-1.log").unlink()
     with pytest.raises(ReplicationError, match=r"step-1\.log"):

@@ -528,15 +528,20 @@ class Lockstep(RuleBasedStateMachine):
         get_contract().machine.revert(self.mark)
 
 
-class TestLockstep(Lockstep.TestCase):  # type: ignore[misc,valid-type]  # made by Hypothesis
-    """Runs the machine, and counts."""
-
-    settings = settings(
-        max_examples=15,
+def make_settings(examples: int) -> settings:
+    """Return how many times the machine runs, and for how many steps."""
+    return settings(
+        max_examples=examples,
         stateful_step_count=40,
         deadline=None,
         suppress_health_check=list(HealthCheck),
     )
+
+
+class TestLockstep(Lockstep.TestCase):  # type: ignore[misc,valid-type]  # made by Hypothesis
+    """Runs the machine, and counts."""
+
+    settings = make_settings(15)
 
     def runTest(self) -> None:  # noqa: N802 - unittest's name
         """Model and contract agree after every call, of which enough are accepted."""
@@ -545,3 +550,10 @@ class TestLockstep(Lockstep.TestCase):  # type: ignore[misc,valid-type]  # made 
         share = Lockstep.calls["accepted"] / Lockstep.calls.total()
         print(f"{dict(Lockstep.calls)}, {share:.0%} accepted")  # noqa: T201 - the share is asked for
         assert share >= LEAST_SHARE
+
+
+@pytest.mark.slow
+class TestLongLockstep(TestLockstep):
+    """Runs it more often."""
+
+    settings = make_settings(60)
