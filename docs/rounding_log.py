@@ -9,6 +9,7 @@ import argparse
 import json
 import math
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -69,12 +70,12 @@ def record(name: str, steps: int) -> None:
     row = ROWS[name]
     setting = Setting(row.program, row.size, steps, timed=row.timed)
     pair, done = (find_profile("native"), find_profile(row.auditor)), []
-    train = proven.replicate(setting, *pair)
-    if not row.is_proven:
-        train = replicate(setting, *pair, Options(row.bits))
-    for step in train:
+    train, count = partial(replicate, options=Options(row.bits)), summarize
+    if row.is_proven:
+        train, count = proven.replicate, proven.summarize
+    for step in train(setting, *pair):
         done.append(step)
-        keep(name, asdict((proven.summarize if row.is_proven else summarize)(done)))
+        keep(name, asdict(count(done)))
 
 
 def keep(name: str, found: Any) -> None:
@@ -113,8 +114,6 @@ def table() -> None:
         "steps that differ",
     )
     for name, kept in sort(load()):
-        if ROWS[name].is_proven:
-            continue
         print_row(
             name,
             ROWS[name].auditor,
@@ -141,7 +140,7 @@ def seconds() -> None:
         "trainer / its binary32",
     )
     for name, kept in sort(load()):
-        if not ROWS[name].timed or ROWS[name].is_proven:
+        if not ROWS[name].timed:
             continue
         took = kept["seconds"]
         print_row(
@@ -169,9 +168,7 @@ def print_proven() -> None:
         "trainer / its binary64",
         "auditor / its binary64",
     )
-    for name, kept in sort(load()):
-        if not ROWS[name].is_proven:
-            continue
+    for name, kept in sort(load(), is_proven=True):
         took = kept["seconds"]
         print_row(
             name,
@@ -188,9 +185,10 @@ def print_proven() -> None:
         )
 
 
-def sort(kept: dict[str, Any]) -> list[tuple[str, Any]]:
-    """Return what is kept in the order of the rows."""
-    return [(name, kept[name]) for name in ROWS if name in kept]
+def sort(kept: dict[str, Any], *, is_proven: bool = False) -> list[tuple[str, Any]]:
+    """Return what is kept of the published method, or of the proven one, in the rows' order."""
+    rows = (name for name, row in ROWS.items() if row.is_proven == is_proven)
+    return [(name, kept[name]) for name in rows if name in kept]
 
 
 PAPER = (
