@@ -4,13 +4,15 @@
 
 prints a table. All sides take turns in one process, and the least time of each counts: on a machine
 that others use, too, that is what says most about the code. One thread's times are the processor's,
-which nobody else can take.
+which nobody else can take. An arithmetic with logs has two sides: a trainer that writes the step's
+log, and an auditor that reads it.
 """
 
 import argparse
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import count
 
 import torch
@@ -18,40 +20,68 @@ import torch
 from bench.models import make_stock_step
 from bench.timing import PAUSE_S, using_threads
 from offchain.arithmetic.base import Arithmetic
+from offchain.arithmetic.logged import LOGGED
 from offchain.arithmetic.table import ARITHMETICS
+from offchain.commitments.tensors import Array
 from offchain.execution.executor import Executor
+from offchain.execution.logged.journals import Reading, Writing
 from offchain.programs.capture import capture
 from offchain.programs.catalogue import NAMES, SIZES
 from offchain.programs.examples import build
 from offchain.programs.recipe import TrainingRecipe
+from offchain.programs.roots import ProgramTree
+from offchain.programs.rounding.entries import decode_log, encode_log
 
 STOCK, STOCK_64 = "stock binary32", "stock binary64"
 
 _WARM_STEPS = 2
 
+Step = Callable[[], object]
 
-def make_sides(recipe: TrainingRecipe) -> dict[str, Callable[[], object]]:
+
+def make_sides(recipe: TrainingRecipe, arithmetics: Sequence[str]) -> dict[str, Step]:
     """Return what makes a training step, by the name of the side."""
-    sides: dict[str, Callable[[], object]] = {}
+    sides: dict[str, Step] = {}
     for name, dtype in ((STOCK, torch.float32), (STOCK_64, torch.float64)):
-        step, numbers = make_stock_step(recipe, dtype), count()
-        sides[name] = lambda step=step, numbers=numbers: step(next(numbers))  # type: ignore[misc]  # lambdas with defaults
-    return sides | {f"`{name}`": _make_ours(recipe, each) for name, each in ARITHMETICS.items()}
+        sides[name] = partial(_count, make_stock_step(recipe, dtype), count())
+    for name in arithmetics:
+        sides |= _make_ours(recipe, ARITHMETICS[name])
+    return sides
 
 
-def _make_ours(recipe: TrainingRecipe, arithmetic: Arithmetic) -> Callable[[], object]:
+def _count(step: Callable[[int], object], numbers: Iterator[int]) -> object:
+    return step(next(numbers))
+
+
+def _make_ours(recipe: TrainingRecipe, arithmetic: Arithmetic) -> dict[str, Step]:
     captured = capture(recipe, trust=True, arithmetic=arithmetic)  # it is timed only
-    executor, state, numbers = Executor(captured.program), captured.initial_state, count()
+    program, root = captured.program, ProgramTree(captured.program).header.root
+    logs: dict[int, bytes] = {}
 
-    def step() -> None:
-        number = next(numbers)
-        executor.advance(state, captured.batch(number), number)
+    def make(advance: Callable[[Executor, list[Array], int], object]) -> Step:
+        executor, state = Executor(program), list(captured.initial_state)
+        return partial(_count, partial(advance, executor, state), count())
 
-    return step
+    def compute(executor: Executor, state: list[Array], step: int) -> None:
+        executor.advance(state, captured.batch(step), step)
+
+    def write(executor: Executor, state: list[Array], step: int) -> None:
+        journal = Writing()
+        executor.advance(state, captured.batch(step), step, journal=journal)
+        logs[step] = encode_log(journal.log, root, step)
+
+    def read(executor: Executor, state: list[Array], step: int) -> None:
+        journal = Reading(decode_log(logs.pop(step), program, root, step))
+        executor.advance(state, captured.batch(step), step, journal=journal)
+
+    if arithmetic != LOGGED:
+        return {f"`{arithmetic.name}`": make(compute)}
+    parties = {"trainer": write, "auditor": read}
+    return {f"`{arithmetic.name}`, {party}": make(advance) for party, advance in parties.items()}
 
 
 def measure_least(
-    sides: Mapping[str, Callable[[], object]], turns: int, clock: Callable[[], float]
+    sides: Mapping[str, Step], turns: int, clock: Callable[[], float]
 ) -> dict[str, float]:
     """Return the least seconds of one step of each side, by a clock."""
     found: dict[str, list[float]] = {name: [] for name in sides}
@@ -66,25 +96,32 @@ def measure_least(
 
 
 def list_rows(
-    programs: Sequence[str], size: str, threads: Sequence[int], turns: int
+    programs: Sequence[str],
+    size: str,
+    threads: Sequence[int],
+    turns: int,
+    arithmetics: Sequence[str] = tuple(ARITHMETICS),
 ) -> Iterator[str]:
-    """Yield the lines of the table."""
-    names = [STOCK, STOCK_64, *(f"`{name}`" for name in ARITHMETICS)]
-    ratios = [f"`exact` / {STOCK_64}", "`exact` / `ordered`"]
-    head = ["program", "threads", *(f"{name}, ms" for name in names), *ratios]
-    yield f"| {' | '.join(head)} |\n|{'---|' * len(head)}"
+    """Yield the lines of the table: milliseconds, and beside them the share of stock binary64's."""
+    head = ""
     for program in programs:
         recipe = build(program, size)
         assert isinstance(recipe, TrainingRecipe)
-        sides = make_sides(recipe)
+        sides = make_sides(recipe, arithmetics)
+        if not head:
+            head = _join("program", "threads", *(f"{name}, ms" for name in sides))
+            yield f"{head}\n|{'---|' * (2 + len(sides))}"
         for number in threads:
             clock = time.process_time if number == 1 else time.perf_counter
             with using_threads(number):
                 seconds = measure_least(sides, turns, clock)
-            exact = seconds["`exact`"]
-            shares = [exact / seconds[STOCK_64], exact / seconds["`ordered`"]]
-            cells = [*(f"{seconds[n] * 1e3:,.1f}" for n in names), *(f"{s:.2f}" for s in shares)]
-            yield f"| {program}, {size} | {number} | {' | '.join(cells)} |"
+            base = seconds[STOCK_64]
+            cells = (f"{found * 1e3:,.1f} ({found / base:.2f})" for found in seconds.values())
+            yield _join(f"{program}, {size}", str(number), *cells)
+
+
+def _join(*cells: str) -> str:
+    return f"| {' | '.join(cells)} |"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -94,8 +131,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--size", choices=SIZES, default="small")
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--turns", type=int, default=15)
+    parser.add_argument("--arithmetics", nargs="+", choices=ARITHMETICS, default=[*ARITHMETICS])
     asked = parser.parse_args(arguments)
-    for line in list_rows(asked.programs, asked.size, asked.threads, asked.turns):
+    rows = list_rows(asked.programs, asked.size, asked.threads, asked.turns, asked.arithmetics)
+    for line in rows:
         sys.stdout.write(f"{line}\n")
         sys.stdout.flush()
 

@@ -185,7 +185,8 @@ class Contraction:
             return sum(prod(len(ranges[v]) for v in nest) for nest in nests)
 
         roles = self._roles
-        last = (*roles.rows, *roles.columns) if self._keeps_folds else roles.fold
+        # Rows are one dimension of the matrices, in any part: only the outermost one can be cut.
+        last = roles.rows[:1] + roles.columns[:1] if self._keeps_folds else roles.fold
         order = [v for v in (*roles.batch, *last) if any(v in n for n in nests)]
         limit = _SLAB_BYTES // self._dtype.itemsize
         return list(iterate_slabs([range(size) for size in sizes], order, count_copied, limit))

@@ -29,6 +29,7 @@ SEARCHED = 200
 SUMS = (Function.ADD, Function.FMA)
 WRONG = 5
 TIE_BITS = float32.SIGNIFICAND_BITS + 1
+CUTS = [bit for cut in range(0, SUM_BITS, 64) for bit in (cut, cut + 63)]
 
 
 def ask_leaves(arithmetic: Arithmetic = ORDERED) -> list[Call]:
@@ -79,6 +80,10 @@ def _list_sums(rng: random.Random, bits: int, x: int, y: int) -> Iterator[int]:
         tie = (rng.getrandbits(TIE_BITS) | 1 << TIE_BITS - 1 | 1) << bits - TIE_BITS
         yield tie | flags
         yield tie | 1 << rng.randrange(bits - TIE_BITS) | flags
+        # What breaks a tie may be a sum's last bit alone, or one beside a cut through it.
+        cuts = [cut for cut in CUTS if cut < bits - TIE_BITS]
+        yield tie & ~(2 << bits - TIE_BITS) | 1 << rng.choice(cuts) | flags
+        yield tie & ~(2 << bits - TIE_BITS) | 1 | flags
     match bits % 4:
         case 0:
             yield drawn

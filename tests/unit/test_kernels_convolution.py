@@ -19,7 +19,12 @@ from hypothesis import strategies as st
 from offchain.arithmetic.functions import DType
 from offchain.arithmetic.ordered import ORDERED
 from offchain.commitments.tensors import encode_elements
-from offchain.execution import convolution_plans, convolutions, line_convolutions
+from offchain.execution import (
+    contractions,
+    convolution_plans,
+    convolutions,
+    line_convolutions,
+)
 from offchain.execution.contractions import Contraction
 from offchain.execution.convolution_plans import plan_convolution
 from offchain.execution.convolutions import Convolution
@@ -213,6 +218,22 @@ def test_large_convolutions_equal_the_general_way(geometry: Geometry, direction:
     for threads in (1, 2, 5):
         set_threads(threads)
         assert canonical(special.run([None, *factors], 0)) == expected
+
+
+@pytest.mark.parametrize("keeps_folds", [False, True])
+@pytest.mark.parametrize("direction", [FORWARD, TO_INPUT, TO_WEIGHT])
+@pytest.mark.parametrize("geometry", LARGE)
+def test_any_part_may_be_unfolded_at_once(
+    geometry: Geometry, direction: str, keeps_folds: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A convolution that is made in parts is the same, however large the copies for one may be."""
+    node = make_node(geometry, direction)
+    factors = draw_factors(node, 1, 0)
+    whole = canonical(Contraction(node).run([None, *factors], 0))
+    for power in range(8, 19):
+        monkeypatch.setattr(contractions, "_SLAB_BYTES", 1 << power)
+        parts = Contraction(node, keeps_folds=keeps_folds)
+        assert canonical(parts.run([None, *factors], 0)) == whole
 
 
 def test_few_columns_are_lines() -> None:
