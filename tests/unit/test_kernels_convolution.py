@@ -224,7 +224,7 @@ def test_large_convolutions_equal_the_general_way(geometry: Geometry, direction:
 @pytest.mark.parametrize("direction", [FORWARD, TO_INPUT, TO_WEIGHT])
 @pytest.mark.parametrize("geometry", LARGE)
 def test_any_part_may_be_unfolded_at_once(
-    geometry: Geometry, direction: str, keeps_folds: bool, monkeypatch: pytest.MonkeyPatch
+    geometry: Geometry, direction: str, *, keeps_folds: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A convolution that is made in parts is the same, however large the copies for one may be."""
     node = make_node(geometry, direction)
