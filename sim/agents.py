@@ -9,7 +9,7 @@ from typing import Protocol
 
 import numpy as np
 
-from offchain.disputes.game import Stakes
+from offchain.disputes.terms import Stakes
 from offchain.providers.behaviour import Behaviour
 from offchain.providers.catalogue import CHEATS, HONEST
 from offchain.providers.cheats import make_cheat

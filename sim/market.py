@@ -17,8 +17,9 @@ from contracts.model.types import ZERO
 from offchain.arithmetic.table import find_arithmetic
 from offchain.commitments.tree import Digest
 from offchain.disputes.evidence import rule_for
-from offchain.disputes.game import Game, Player, Stakes
+from offchain.disputes.game import Game, Player
 from offchain.disputes.session import Setting, make_task
+from offchain.disputes.terms import Stakes
 from offchain.errors import UsageError
 from offchain.providers.behaviour import Behaviour
 from offchain.providers.catalogue import HONEST

@@ -18,8 +18,9 @@ from offchain.arithmetic.ordered import ORDERED
 from offchain.commitments.tags import Tag
 from offchain.commitments.tensors import Array, compute_state_root
 from offchain.commitments.tree import Digest, Tree
-from offchain.disputes.game import Game, Player, Stakes
+from offchain.disputes.game import Game, Player
 from offchain.disputes.referee import Referee
+from offchain.disputes.terms import Stakes
 from offchain.execution.partials import pack_partials
 from offchain.programs.graph import Kind, Node, Operand, Origin, Program, Row, Slot, immediate
 from offchain.providers.behaviour import Behaviour

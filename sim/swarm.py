@@ -19,9 +19,10 @@ from offchain.chain.tester import Tester
 from offchain.commitments.tree import Digest
 from offchain.disputes.chain_referee import ChainReferee
 from offchain.disputes.crowds import count_calls
-from offchain.disputes.game import Game, Player, Stakes, look
+from offchain.disputes.game import Player, look
 from offchain.disputes.planner import Planned, Planner, View
 from offchain.disputes.referee import Call, ModelReferee, Outcome, open_store
+from offchain.disputes.terms import Stakes, make_terms
 from offchain.disputes.tournament import Tournament
 from offchain.errors import Reverted
 from sim.paper import FIRST_PRODUCT, SLOTS, Lie, PaperRun, PaperTask, Size, make_task
@@ -133,7 +134,7 @@ class Swarm:
     @cached_property
     def terms(self) -> Terms:
         """The terms of the job."""
-        return Game(self._witness, self.task, self.honest, (), self.stakes).terms
+        return make_terms(self.task, self.stakes)
 
     def play(self) -> Tally:
         """Play the job to its end."""

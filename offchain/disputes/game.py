@@ -13,7 +13,7 @@ from itertools import islice
 
 import numpy as np
 
-from contracts.model.types import NOBODY, ZERO, Address, Event, Terms
+from contracts.model.types import NOBODY, Address, Event, Terms
 from contracts.reasons import LeafMode, Reason, Standing, Status
 from contracts.reasons import Outcome as Ruling
 from offchain.chain import Receipt
@@ -21,6 +21,7 @@ from offchain.disputes.board import Board
 from offchain.disputes.crowds import count_calls
 from offchain.disputes.planner import Planned, Planner, View
 from offchain.disputes.referee import Call, Outcome, Referee, open_store
+from offchain.disputes.terms import Stakes, make_terms
 from offchain.disputes.tournament import Ended, Tournament
 from offchain.errors import ChainError, RefereeError, Reverted, TransactionLost
 from offchain.providers.run import Run
@@ -45,19 +46,6 @@ OVERTAKEN = frozenset(
 
 None of these is a reason to stop: whoever stops for one match has given up all others.
 """
-
-
-@dataclass(frozen=True, slots=True)
-class Stakes:
-    """A job's money and time: wei and blocks."""
-
-    bond_wei: int = 10**18
-    reward_wei: int = 10**17
-    commit_blocks: int = 16
-    reveal_blocks: int = 16
-    window_blocks: int = 16
-    clock_blocks: int = 64
-    increment_blocks: int = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,26 +146,7 @@ class Game:
     @cached_property
     def terms(self) -> Terms:
         """The terms of the job."""
-        header, data, stakes = self.task.commitment.header, self.task.data_tree, self.stakes
-        return Terms(
-            operators=header.operators,
-            state_slots=header.state_slots,
-            batch_slots=header.batch_slots,
-            layout=header.layout,
-            program_top=header.top,
-            start_root=self.task.start_root,
-            data_top=data.top if data else ZERO,
-            steps=self.task.steps,
-            checkpoint_every=self.task.checkpoint_every,
-            leaf_mode=self.leaf_mode,
-            verifier=self.verifier,
-            bond_wei=stakes.bond_wei,
-            commit_blocks=stakes.commit_blocks,
-            reveal_blocks=stakes.reveal_blocks,
-            window_blocks=stakes.window_blocks,
-            clock_blocks=stakes.clock_blocks,
-            increment_blocks=stakes.increment_blocks,
-        )
+        return make_terms(self.task, self.stakes, self.leaf_mode, self.verifier)
 
     @cached_property
     def _tournament(self) -> Tournament:

@@ -11,9 +11,9 @@ from contracts.reasons import Ending, Outcome, Phase
 from offchain.commitments.tags import Tag
 from offchain.commitments.tree import Digest, Tree
 from offchain.disputes.board import Board
-from offchain.disputes.game import Game, Stakes
 from offchain.disputes.openings import make_leaf
 from offchain.disputes.players import find_move
+from offchain.disputes.terms import Stakes, make_terms
 from offchain.disputes.tournament import Tournament
 from offchain.providers.run import Run
 from offchain.providers.task import Task
@@ -62,9 +62,7 @@ class Court:
         """Open the job."""
         accounts = self.referee.accounts
         self.client, self.members = accounts[0], list(accounts[1 : 1 + len(self.runs)])
-        self.terms: Terms = replace(
-            Game(self.referee, self.task, self.client, (), STAKES).terms, **self.changes
-        )
+        self.terms: Terms = replace(make_terms(self.task, STAKES), **self.changes)
         self.job_id = len(self.referee.store.jobs)
         self.referee.call("open_job", self.client, self.terms, value_wei=REWARD_WEI)
 

@@ -17,9 +17,10 @@ from offchain.arithmetic.ordered import ORDERED
 from offchain.disputes.accounts import count_burned
 from offchain.disputes.chain_referee import deploy
 from offchain.disputes.evidence import rule_for
-from offchain.disputes.game import Game, Player, Stakes
+from offchain.disputes.game import Game, Player
 from offchain.disputes.referee import ModelReferee, Referee
 from offchain.disputes.session import Setting, make_task
+from offchain.disputes.terms import Stakes
 from offchain.programs.graph import Kind
 from offchain.providers.behaviour import Behaviour
 from offchain.providers.catalogue import CHEATS

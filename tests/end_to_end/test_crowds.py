@@ -13,7 +13,8 @@ from contracts.model.types import MIN_BOND_WEI
 from contracts.reasons import Ending
 from offchain.chain import connect
 from offchain.disputes.chain_referee import ChainReferee
-from offchain.disputes.game import Game, Played, Stakes
+from offchain.disputes.game import Game, Played
+from offchain.disputes.terms import Stakes
 from sim.paper import Lie, Size, seat
 
 SIZE = Size(checkpoints=16, operators=8, rows=8, columns=16, terms=16)

@@ -26,8 +26,8 @@ from offchain.commitments.tags import Tag
 from offchain.commitments.tensors import EMPTY_TOP, Array, TensorTree, compute_state_root
 from offchain.commitments.tree import Digest, Tree
 from offchain.disputes.board import Board, get_pair, read_move
-from offchain.disputes.game import Game, Stakes
 from offchain.disputes.players import find_move
+from offchain.disputes.terms import Stakes, make_terms
 from offchain.programs.graph import Kind, Node, Operand, Origin, Program, Row, Slot, immediate
 from offchain.providers.behaviour import Behaviour
 from offchain.providers.run import Run
@@ -214,8 +214,7 @@ class Table:
     def __init__(self, task: Task, runs: Sequence[Run], **changes: Any) -> None:
         self.tape = Tape(task.program.arithmetic)
         self.seats = dict(zip(MEMBERS, runs, strict=False))
-        usual = Game(None, task, CLIENT, (), STAKES).terms  # type: ignore[arg-type] # its terms alone
-        self.terms: Terms = replace(usual, **changes)
+        self.terms: Terms = replace(make_terms(task, STAKES), **changes)
         self.boards: dict[Pair, Board] = {}
 
     def begin(self) -> None:

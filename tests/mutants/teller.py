@@ -15,8 +15,8 @@ from contracts.model.types import MIN_BOND_WEI, ZERO, Dive, Terms
 from contracts.model.words import hash_commitment
 from contracts.reasons import LeafMode, Phase, Status
 from offchain.disputes.board import Board
-from offchain.disputes.game import Game, Stakes
 from offchain.disputes.players import find_move
+from offchain.disputes.terms import Stakes, make_terms
 from offchain.disputes.tournament import Tournament
 from sim.paper import Lie, PaperRun, PaperTask, Size, make_task
 from tests.mutants.replay import Call
@@ -95,8 +95,7 @@ class Teller:
             increment_blocks=self._draw(1, 3),
         )
         mode = LeafMode.OPERATOR if self._chance(0.15) else LeafMode.SCALAR
-        game = Game(None, task, CLIENT, (), stakes, mode, VERIFIER)  # type: ignore[arg-type] # its terms alone
-        return game.terms
+        return make_terms(task, stakes, mode, VERIFIER)
 
     def _join(self, terms: Terms) -> None:
         bond, late = terms.bond_wei, self._draw(0, 1)

@@ -9,7 +9,8 @@ from contracts.model.types import Address
 from offchain.chain import Chain
 from offchain.chain.tester import Tester
 from offchain.disputes.chain_referee import ChainReferee
-from offchain.disputes.game import Game, Played, Stakes
+from offchain.disputes.game import Game, Played
+from offchain.disputes.terms import Stakes
 from sim.paper import Lie, Size, seat
 from tests.node.anvil import ACCOUNTS, MNEMONIC
 

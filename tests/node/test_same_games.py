@@ -10,7 +10,8 @@ from contracts.deployment import deploy_referee
 from contracts.reasons import LeafMode, Reason
 from offchain.chain import Address, Chain, Contract, connect
 from offchain.disputes.chain_referee import ChainReferee
-from offchain.disputes.game import Game, Stakes
+from offchain.disputes.game import Game
+from offchain.disputes.terms import Stakes
 from offchain.errors import Reverted
 from sim.paper import Lie
 from tests.end_to_end import courtroom

@@ -17,7 +17,7 @@ from offchain.disputes.crowds import (
     count_calls,
     count_withstood,
 )
-from offchain.disputes.game import Stakes
+from offchain.disputes.terms import Stakes
 
 ENDLESS = 10**9
 

@@ -14,7 +14,7 @@ from contracts.reasons import LeafMode
 from offchain.arithmetic.base import Arithmetic
 from offchain.arithmetic.ordered import ORDERED
 from offchain.commitments.tensors import Array
-from offchain.disputes.game import Game, Stakes
+from offchain.disputes.terms import Stakes, make_terms
 from offchain.execution.partials import pack_partials
 from offchain.providers.run import Run
 from sim.paper import FIRST_PRODUCT, SLOTS, Lie, PaperRun, PaperTask, Size, make_task
@@ -35,16 +35,7 @@ class Shape:
     def make_terms(self, client: Address, stakes: Stakes, arithmetic: Arithmetic) -> Terms:
         """Return the terms of a job; `client` rules, where a verifier is named."""
         verifier = client if self.leaf_mode is LeafMode.OPERATOR else NOBODY
-        game = Game(
-            None,  # type: ignore[arg-type] # only its terms are wanted
-            get_task(self, arithmetic),
-            client,
-            (),
-            stakes,
-            leaf_mode=self.leaf_mode,
-            verifier=verifier,
-        )
-        return game.terms
+        return make_terms(get_task(self, arithmetic), stakes, self.leaf_mode, verifier)
 
     @property
     def steps(self) -> int:

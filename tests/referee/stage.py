@@ -27,9 +27,8 @@ from contracts.reasons import LeafMode, Phase, Standing, Status
 from offchain.arithmetic.base import Arithmetic
 from offchain.arithmetic.ordered import ORDERED
 from offchain.disputes.board import Board, get_pair, read_move
-from offchain.disputes.game import Game, Stakes
 from offchain.disputes.players import find_move
-from offchain.disputes.referee import ModelReferee
+from offchain.disputes.terms import Stakes, make_terms
 from sim.paper import Lie, PaperRun, PaperTask, Size, make_task
 from tests.referee.search import SALT, Call, decide, list_detours
 from tests.referee.twins import Twins
@@ -147,9 +146,7 @@ class Stage:
         stakes = Stakes(
             commit_blocks=6, reveal_blocks=6, window_blocks=4, clock_blocks=9, increment_blocks=2
         )
-        terms = Game(
-            ModelReferee({}), get_task(size, self.twins.store.arithmetic), CLIENT, (), stakes
-        ).terms
+        terms = make_terms(get_task(size, self.twins.store.arithmetic), stakes)
         mode = self.pick((LeafMode.SCALAR, LeafMode.SCALAR, LeafMode.OPERATOR))
         terms = replace(terms, **({"leaf_mode": mode, "verifier": VERIFIER} | changes))
         cast = Cast(len(self.twins.store.jobs), size)

@@ -16,8 +16,7 @@ import pytest
 from contracts.model.invariants import get_match_bound, get_move_bound
 from contracts.model.types import Terms
 from contracts.reasons import LeafMode
-from offchain.disputes.game import Game, Stakes
-from offchain.disputes.referee import ModelReferee
+from offchain.disputes.terms import Stakes, make_terms
 from sim.paper import Lie, PaperRun, PaperTask, Size, make_task
 from tests.referee.search import Found, Search, Villain
 
@@ -84,8 +83,7 @@ def search(scene: Scene) -> tuple[Found, Terms]:
         clock_blocks=scene.clock,
         increment_blocks=scene.increment,
     )
-    terms = Game(ModelReferee({}), task, CLIENT, (), stakes).terms
-    terms = replace(terms, leaf_mode=scene.leaf_mode, verifier=VERIFIER)
+    terms = make_terms(task, stakes, scene.leaf_mode, VERIFIER)
     seats = [a for place, a in enumerate(ACCOUNTS) if place != scene.seat]
     on_time = len(scene.lies) - scene.late
     villains = [

@@ -19,9 +19,9 @@ from offchain.arithmetic.ordered import ORDERED
 from offchain.chain import Chain, Contract, connect
 from offchain.disputes import job_check
 from offchain.disputes.chain_referee import ChainReferee
-from offchain.disputes.game import Game, Stakes
 from offchain.disputes.job_check import Agreement, check_job
 from offchain.disputes.session import Setting, make_task
+from offchain.disputes.terms import make_terms
 from offchain.errors import UsageError
 from offchain.programs.encoding import encode_program
 from offchain.providers.publication import PROGRAM, START, publish, read_publication
@@ -62,9 +62,9 @@ class Office:
     def open(self, arithmetic: Arithmetic = ORDERED, **changes: Any) -> int:
         """Open a job with some of its terms changed, and return its number."""
         referee = ChainReferee(self.chain, self.contract, 0)
-        game = Game(referee, get_task(arithmetic), self.chain.accounts[0], (), Stakes())
-        terms: Terms = replace(game.terms, **changes)
-        opened = referee.transact("open_job", terms, sender=game.client, value_wei=10**17)
+        terms: Terms = replace(make_terms(get_task(arithmetic)), **changes)
+        client = self.chain.accounts[0]
+        opened = referee.transact("open_job", terms, sender=client, value_wei=10**17)
         return int(str(opened.events[0].args[0]))
 
     def find_problems(self, job_id: int, agreed: Agreement) -> dict[str, str]:

@@ -9,13 +9,14 @@ from hypothesis import strategies as st
 from contracts.model.types import Job
 from offchain.chain import Address, Receipt
 from offchain.disputes.accounts import calculate_burned, calculate_fees
-from offchain.disputes.game import Game, Played
+from offchain.disputes.game import Played
+from offchain.disputes.terms import make_terms
 from offchain.errors import ChainError
 from sim.ledger import Flows
-from tests.sim_helpers import make_task, open_referee
+from tests.sim_helpers import make_task
 
 ADDRESS = Address("0x" + "11" * 20)
-TERMS = Game(open_referee([]), make_task(), ADDRESS, []).terms
+TERMS = make_terms(make_task())
 
 amounts = st.integers(-(10**24), 10**24)
 bills = st.tuples(

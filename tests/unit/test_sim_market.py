@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from contracts.model.types import Address
-from offchain.disputes.game import Stakes
 from offchain.disputes.referee import Answer, Call, Referee, transact_each
+from offchain.disputes.terms import Stakes
 from offchain.errors import ChainError, UsageError
 from offchain.providers.catalogue import CHEATS
 from sim.agents import Provider, View, Work, check_providers, make_providers
