@@ -161,9 +161,10 @@ class _Scouting(Writing):
 
     def decide(self, operator: int, most: int, judgement: Judgement) -> Floats:
         """Note what may be turned, and return the rounded results."""
-        is_sure = judgement.has_band & judgement.is_within(OBEYED_WITHIN) & ~judgement.is_within(1)
+        found = judgement.boundaries
+        is_sure = found.has_band & found.is_within(OBEYED_WITHIN) & ~found.is_within(1)
         for place in np.flatnonzero(is_sure):
-            up = bool(judgement.nearest[place] == judgement.low[place])
+            up = bool(found.nearest[place] == found.low[place])
             self.turns.append((operator, int(judgement.elements[place]), up))
         return super().decide(operator, most, judgement)
 

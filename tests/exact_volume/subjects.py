@@ -183,13 +183,13 @@ def _run_logged(
     plan, noted = plan_logged(node), []
     assert isinstance(plan, Journaled)
 
-    def note(elements: Integers, results: Doubles, error: Doubles, exact: Any, *rest: Any) -> Any:
-        noted.append((len(elements), np.where(exact, np.nan, results), error))
-        return judge_results(elements, results, error, exact, *rest)
+    def note(results: Doubles, error: Doubles, exact: Any) -> Any:
+        noted.append((len(results), np.where(exact, np.nan, results), error))
+        return find_boundaries(results, error, exact)
 
-    judge_results = plans.judge
+    find_boundaries = plans.find_boundaries
     chunk = patch.object(stock, "CHUNK", int(rng.choice([3, 128])))
-    with np.errstate(all="ignore"), chunk, patch.object(plans, "judge", note):
+    with np.errstate(all="ignore"), chunk, patch.object(plans, "find_boundaries", note):
         tensors = [np.ascontiguousarray(flat) for flat in flats]
         out = plan.run(tensors, 0)
         doubtful = noted[0][0] if noted else 0

@@ -14,7 +14,7 @@ from offchain.arithmetic.logged import LOGGED, band
 from offchain.commitments.tensors import Array, encode_elements
 from offchain.execution import doubles
 from offchain.execution.engines import get_engine
-from offchain.execution.logged import stock
+from offchain.execution.logged import plans, stock
 from offchain.execution.logged.journals import Journal, Reading, Writing
 from offchain.execution.logged.plans import Journaled
 from offchain.execution.readable import from_bits, to_bits
@@ -182,6 +182,18 @@ def test_entries_of_sums_mean_what_is_defined(kind: Kind, steps: int) -> None:
         subject.check(log)
         effects.add(len(subject.list_void(log)) in (0, len(chosen)))
     assert False in effects  # there were void ones, and others
+
+
+@pytest.mark.parametrize(("kind", "steps"), CASES[1::2])
+def test_no_log_makes_an_auditor_slow(
+    kind: Kind, steps: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also next to a band's ends an auditor need not ask the definition, which is slow."""
+    rng = np.random.default_rng([kind, steps, 3])
+    monkeypatch.delattr(plans, "apply_entry")
+    for _ in range(3):
+        subject = make_sum(kind, *draw_sums(rng, kind, 24, steps))
+        subject.check(make_log((OPERATOR, e, bool(e & 1)) for e in subject.elements))
 
 
 @pytest.mark.parametrize(("kind", "steps"), CASES)

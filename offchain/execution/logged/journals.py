@@ -1,6 +1,5 @@
 """The two ways to use a step's log: a trainer writes it, an auditor reads it."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -54,18 +53,19 @@ class Writing:
 
     def decide(self, operator: int, most: int, judgement: Judgement) -> Floats:
         """Return the rounded results, and log the doubtful ones."""
-        doubtful = judgement.is_within(LOGGED_WITHIN)
-        written = doubtful & judgement.has_band
+        found = judgement.boundaries
+        doubtful = found.is_within(LOGGED_WITHIN)
+        written = doubtful & found.has_band
         written[np.flatnonzero(written)[most:]] = False
         left = doubtful & ~written
-        values = judgement.nearest.copy()
+        values = found.nearest.copy()
         if left.any():
             values[left] = judgement.settle(np.flatnonzero(left))
-        self.steerable += int(np.count_nonzero(judgement.has_band & judgement.is_within(REACH)))
+        self.steerable += int(np.count_nonzero(found.has_band & found.is_within(REACH)))
         self.settled += int(np.count_nonzero(left))
         if written.any():
             elements = judgement.elements[written].tolist()
-            ups = (values == judgement.high)[written].tolist()
+            ups = (values == found.high)[written].tolist()
             self.entries[operator] = tuple(zip(elements, ups, strict=True))
             self.logged += len(elements)
         return values
@@ -101,52 +101,29 @@ class Reading:
     def decide(self, operator: int, most: int, judgement: Judgement) -> Floats:
         """Return what the entries say, and elsewhere the correctly rounded values."""
         del most
-        values = judgement.nearest.copy()
+        values = judgement.boundaries.nearest.copy()
         obeyed = self._obey(operator, judgement, values)
-        left = ~obeyed & judgement.is_within(1)
+        left = ~obeyed & judgement.boundaries.is_within(1)
         values[left] = judgement.settle(np.flatnonzero(left))
         self.settled += int(np.count_nonzero(left))
         return values
 
     def _obey(self, operator: int, judgement: Judgement, values: Floats) -> Flags:
         """Write what entries say into the values, and return where they did."""
-        entries = self.log.operators.get(operator, ())
+        entries, found = self.log.operators.get(operator, ()), judgement.boundaries
         obeyed = np.zeros(len(values), np.bool_)
         if not entries:
             return obeyed
         places = np.searchsorted(judgement.elements, self.get_elements(operator))
-        ups = np.array([up for _, up in entries])
-        is_sure = (judgement.has_band & judgement.is_within(OBEYED_WITHIN))[places]
-        # Whoever writes a log must not be able to make its readers ask the definition often.
-        is_void = (judgement.lacks_band | ~judgement.is_within(REACH + 1))[places]
-        sure = places[is_sure]
-        values[sure] = np.where(ups[is_sure], judgement.high[sure], judgement.low[sure])
-        obeyed[sure] = True
-        self._ask(
-            operator,
-            judgement,
-            places[~is_sure & ~is_void],
-            ups[~is_sure & ~is_void],
-            values,
-            obeyed,
-        )
+        ups = np.zeros(len(values), np.bool_)
+        ups[places] = [up for _, up in entries]
+        is_sure = found.has_band & found.is_within(OBEYED_WITHIN)
+        is_void = found.lacks_band | ~found.is_within(REACH + 1)
+        sure, open_ = places[is_sure[places]], places[~(is_sure | is_void)[places]]
+        values[sure], obeyed[sure] = found.turn(ups)[sure], True
+        effects, counts = judgement.obey(open_, ups[open_])
+        values[open_[counts]], obeyed[open_[counts]] = effects[counts], True
         self.void += [(operator, int(judgement.elements[p])) for p in places if not obeyed[p]]
-        own = judgement.nearest.view(np.uint32) != values.view(np.uint32)
+        own = found.nearest.view(np.uint32) != values.view(np.uint32)
         self.corrections += int(np.count_nonzero(own & obeyed))
         return obeyed
-
-    def _ask(
-        self,
-        operator: int,
-        judgement: Judgement,
-        places: Integers,
-        ups: Sequence[bool] | Flags,
-        values: Floats,
-        obeyed: Flags,
-    ) -> None:
-        """Decide by definition about entries of which binary64 can't tell whether they count."""
-        del operator
-        for place, up in zip(places.tolist(), ups, strict=True):
-            value = judgement.obey(int(judgement.elements[place]), bool(up))
-            if value is not None:
-                values[place], obeyed[place] = value, True

@@ -10,17 +10,16 @@ from offchain.execution.doubles import Doubles
 from offchain.execution.indexing import Integers
 from offchain.execution.logged.stock import Flags, Floats
 
-_SLACK = 1.06
+SLACK = 1.06
 """More than what E' may be above E: so much wider, a band is too wide in truth, too. The boundaries
 beyond the nearest one are out of reach then: at a power of two they are three quarters of the
 larger distance apart, of which a band has a quarter."""
 
 
-class Judgement(NamedTuple):
-    """What binary64 says of some elements of an operator, and what can be asked besides.
+class Boundaries(NamedTuple):
+    """The boundaries that are nearest to some results, and what a bound says of them.
 
     Attributes:
-        elements: (P,) their linear indices, ascending.
         nearest: (P,) float32: the results, rounded.
         low: (P,) float32, and
         high: (P,) float32: the numbers on both sides of the nearest boundary.
@@ -29,11 +28,8 @@ class Judgement(NamedTuple):
         error: (P,) E', the bound.
         has_band: (P,) whether the boundary has a band, for certain.
         lacks_band: (P,) whether no boundary that the result may be near has one, for certain.
-        settle: (some of the elements, as places in P) -> their correctly rounded values.
-        obey: (an element, whether its entry goes up) -> by definition, the entry's effect.
     """
 
-    elements: Integers
     nearest: Floats
     low: Floats
     high: Floats
@@ -41,31 +37,43 @@ class Judgement(NamedTuple):
     error: Doubles
     has_band: Flags
     lacks_band: Flags
-    settle: Callable[[Integers], Floats]
-    obey: Callable[[int, bool], np.float32 | None]
 
     def is_within(self, reach: float) -> Flags:
         """Whether each boundary is nearer than so many times the bound."""
         return np.asarray(self.distance <= reach * self.error)
 
+    def turn(self, ups: Flags) -> Floats:
+        """Return the numbers beside the boundaries, the upper ones where it says so."""
+        return np.where(ups, self.high, self.low)
 
-def judge(
-    elements: Integers,
-    results: Doubles,
-    error: Doubles,
-    exact: Flags,
-    settle: Callable[[Integers], Floats],
-    obey: Callable[[int, bool], np.float32 | None],
-) -> Judgement:
-    """Judge some results.
+
+class Judgement(NamedTuple):
+    """What binary64 says of some elements of an operator, and what can be asked besides.
+
+    Attributes:
+        elements: (P,) their linear indices, ascending.
+        boundaries: what is near.
+        settle: (some of the elements, as places in P) -> their correctly rounded values.
+        obey: (such places, whether their entries go up) -> the entries' effects by definition, and
+            which of them have any.
+    """
+
+    elements: Integers
+    boundaries: Boundaries
+    settle: Callable[[Integers], Floats]
+    obey: Callable[[Integers, Flags], tuple[Floats, Flags]]
+
+
+def find_boundaries(
+    results: Doubles, error: Doubles, exact: Flags, slack: float = SLACK
+) -> Boundaries:
+    """Return the boundaries near some results.
 
     Args:
-        elements: (P,) their linear indices.
         results: (P,) in binary64.
-        error: (P,) their bounds.
+        error: (P,) their bounds, E'.
         exact: (P,) where they are what is to be rounded, or its rounding.
-        settle: see `Judgement`.
-        obey: likewise.
+        slack: by how much at most E' is above E.
     """
     nearest = results.astype(np.float32)
     ends = np.where(results < nearest, np.float32(-np.inf), np.float32(np.inf))
@@ -82,8 +90,7 @@ def judge(
     distance[is_settled], distance[unknown] = np.inf, 0
     is_plain &= ~unknown
     has_band = is_plain & (REACH * error * BAND_SHARE <= gap)
-    lacks_band = ~is_plain | (REACH * error * BAND_SHARE > _SLACK * gap)
+    lacks_band = ~is_plain | (REACH * error * BAND_SHARE > slack * gap)
     nearest[np.isnan(nearest)] = np.float32(np.nan)
     error = np.where(is_settled, 0, error)
-    bands = (has_band, lacks_band)
-    return Judgement(elements, nearest, low, high, distance, error, *bands, settle, obey)
+    return Boundaries(nearest, low, high, distance, error, has_band, lacks_band)

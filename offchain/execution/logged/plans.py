@@ -3,11 +3,13 @@
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from functools import cached_property, partial
+from itertools import count
+from math import fsum
 
 import numpy as np
 
 from offchain.arithmetic.functions import Function
-from offchain.arithmetic.logged.band import FUNCTION_EXPONENT, depth
+from offchain.arithmetic.logged.band import FUNCTION_EXPONENT, REACH, depth
 from offchain.commitments.tensors import Array, encode_elements
 from offchain.errors import ProgramError
 from offchain.execution.contractions import Contraction
@@ -22,9 +24,10 @@ from offchain.execution.kernels.exact_sums import settle_products
 from offchain.execution.kernels.terms import weigh_terms
 from offchain.execution.logged import stock
 from offchain.execution.logged.journals import Journal, Reading
-from offchain.execution.logged.judgement import Judgement, judge
+from offchain.execution.logged.judgement import Judgement, find_boundaries
 from offchain.execution.logged.stock import (
     FUNCTIONS,
+    UNIT,
     WIDEN,
     Flags,
     Floats,
@@ -41,6 +44,9 @@ from offchain.programs.rounding.entries import StepLog
 from offchain.programs.rounding.meaning import apply_entry, count_allowed, is_loggable
 
 _TERMS_AT_ONCE = 1 << 20
+
+_TIGHT = WIDEN * (1 + 2.0**-10)
+"""More than what E' may be above E where the terms' magnitudes have been added up."""
 
 _SHARE = WIDEN * 2.0**FUNCTION_EXPONENT
 """E' of a function, as a share of its result."""
@@ -113,8 +119,10 @@ class Journaled(ABC):
     def _judge(self, elements: Integers, flats: Sequence[Array | None]) -> Judgement:
         """Look at some elements again."""
 
-    def _obey(self, element: int, up: bool, flats: Sequence[Array | None]) -> np.float32 | None:  # noqa: FBT001 - an entry is (element, up)
-        """Return what an entry says, by definition."""
+    def _obey(
+        self, elements: Integers, ups: Flags, flats: Sequence[Array | None]
+    ) -> tuple[Floats, Flags]:
+        """Return what entries say, by definition, and which of them count."""
 
         def fetch(place: int, operand: Operand, index: int) -> int:
             del operand
@@ -123,8 +131,10 @@ class Journaled(ABC):
             found = encode_elements(tensor.reshape(-1)[index : index + 1])
             return int.from_bytes(found.tobytes(), "little")
 
-        bits = apply_entry(self._node, element, fetch, up=up)
-        return None if bits is None else np.uint32(bits).view(np.float32)
+        entries = zip(elements.tolist(), ups.tolist(), strict=True)
+        found = [apply_entry(self._node, element, fetch, up=up) for element, up in entries]
+        values = np.array([bits or 0 for bits in found], np.uint32).view(np.float32)
+        return values, np.array([bits is not None for bits in found], np.bool_)
 
 
 class _Sum(Journaled):
@@ -158,10 +168,39 @@ class _Sum(Journaled):
             found = [self._settle(p, reader.read(p, flats), flats) for p in self._cut(chosen)]
             return np.concatenate([np.zeros(0, np.float32), *found])
 
-        def obey(element: int, up: bool) -> np.float32 | None:  # noqa: FBT001 - likewise
-            return self._obey(element, up, flats)
+        def obey(places: Integers, ups: Flags) -> tuple[Floats, Flags]:
+            return self._obey(elements[places], ups, flats)
 
-        return judge(elements, results, error, exact, settle, obey)
+        return Judgement(elements, find_boundaries(results, error, exact), settle, obey)
+
+    def _obey(
+        self, elements: Integers, ups: Flags, flats: Sequence[Array | None]
+    ) -> tuple[Floats, Flags]:
+        """Decide by sums that are rounded once, and by definition where these cannot tell.
+
+        Whoever writes a log chooses its entries, and the definition takes each term by itself.
+        """
+        values, counts = np.empty(len(elements), np.float32), np.empty(len(elements), np.bool_)
+        for first, part in zip(count(0, self._count_at_once), self._cut(elements), strict=False):
+            place = slice(first, first + len(part))
+            values[place], counts[place], is_open = self._look(part, ups[place], flats)
+            left = np.flatnonzero(is_open) + first
+            values[left], counts[left] = super()._obey(elements[left], ups[left], flats)
+        return values, counts
+
+    def _look(
+        self, elements: Integers, ups: Flags, flats: Sequence[Array | None]
+    ) -> tuple[Floats, Flags, Flags]:
+        """Return what entries say, which of them count, and of which that is not known."""
+        terms = self._reader.read(elements, flats)
+        results, error, exact = self._add(elements, terms, flats)
+        for place in np.flatnonzero(np.isfinite(results)):
+            results[place] = fsum([*terms.products[place].tolist(), float(terms.initial[place])])
+        found, spare = find_boundaries(results, error, exact, _TIGHT), UNIT * np.abs(results)
+        is_near = found.distance + spare <= REACH * error / _TIGHT
+        is_far = found.distance - spare > REACH * error
+        counts, is_void = found.has_band & is_near, found.lacks_band | is_far
+        return found.turn(ups), counts, ~(counts | is_void)
 
     @cached_property
     def _reader(self) -> TermReader:
@@ -169,9 +208,12 @@ class _Sum(Journaled):
 
     def _cut(self, elements: Integers) -> Iterator[Integers]:
         """Yield elements of which the terms fit into memory at once."""
-        count = max(1, _TERMS_AT_ONCE // self._node.fold_length)
-        for start in range(0, len(elements), count):
-            yield elements[start : start + count]
+        for start in range(0, len(elements), self._count_at_once):
+            yield elements[start : start + self._count_at_once]
+
+    @property
+    def _count_at_once(self) -> int:
+        return max(1, _TERMS_AT_ONCE // self._node.fold_length)
 
     def _add(
         self, elements: Integers, terms: Terms, flats: Sequence[Array | None]
@@ -218,11 +260,11 @@ class _Function(Journaled):
             chosen = [x[places].astype(np.float32) for x in operands]
             return elementary.apply(function, *chosen) if len(places) else np.zeros(0, np.float32)
 
-        def obey(element: int, up: bool) -> np.float32 | None:  # noqa: FBT001 - likewise
-            return self._obey(element, up, flats)
+        def obey(places: Integers, ups: Flags) -> tuple[Floats, Flags]:
+            return self._obey(elements[places], ups, flats)
 
         none = np.zeros(len(elements), np.bool_)
-        return judge(elements, results, _bound(results), none, settle, obey)
+        return Judgement(elements, find_boundaries(results, _bound(results), none), settle, obey)
 
 
 def _bound(results: Doubles) -> Doubles:
