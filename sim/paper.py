@@ -24,9 +24,8 @@ from offchain.disputes.terms import Stakes
 from offchain.execution.partials import pack_partials
 from offchain.programs.graph import Kind, Node, Operand, Origin, Program, Row, Slot, immediate
 from offchain.providers.behaviour import Behaviour
-from offchain.providers.run import Run
 from offchain.providers.task import Task
-from sim.trees import EvenTensor, EvenTree
+from sim.trees import EvenTensor, EvenTree, read_operands
 
 F32 = DType.FLOAT32
 X_BITS, W_BITS = 0x3F8CCCCD, 0xBE99999A
@@ -163,7 +162,7 @@ class _Silent(Behaviour):
     plays = False
 
 
-class PaperRun(Run):
+class PaperRun:
     """One provider's run of a synthetic job, honest or not: whatever a dispute may ask of it.
 
     Args:
@@ -250,6 +249,10 @@ class PaperRun(Run):
         first_sink = self._paper.size.operators - SLOTS
         factors |= {first_sink + place: tensor for place, tensor in factors.items()}
         return factors.get(reference) or self._get_output(step, reference)
+
+    def operands(self, step: int, operator: int) -> list[Array | None]:
+        """Return the tensors that an operator reads, None for its constants."""
+        return read_operands(self, step, self.task.program.nodes[operator])
 
     def partials(self, step: int, operator: int, element: int) -> Array:
         """Return the claimed accumulators of one element of a product, the initial one first."""

@@ -16,7 +16,7 @@ from offchain.disputes.board import Board
 from offchain.disputes.players import find_move
 from offchain.disputes.referee import Call
 from offchain.disputes.tournament import Tournament
-from offchain.providers.run import Run
+from offchain.providers.testimony import Testimony
 from sim.witness import Witness
 
 
@@ -26,7 +26,7 @@ class Seat:
 
     name: str
     address: Address
-    run: Run
+    run: Testimony
     salt: Digest
 
 

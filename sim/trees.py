@@ -6,11 +6,16 @@ made, proven and disputed like any other.
 
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Protocol
+
+import numpy as np
 
 from offchain.arithmetic.functions import DType
 from offchain.commitments.tags import CHUNK_BYTES, Tag
 from offchain.commitments.tensors import (
     EMPTY_TOP,
+    NUMPY_TYPES,
+    Array,
     TensorTree,
     encode_header,
     get_chunk_count,
@@ -23,6 +28,7 @@ from offchain.commitments.tree import (
     get_width,
     hash_node,
 )
+from offchain.programs.graph import Node, Origin
 
 
 class EvenTree(Tree):
@@ -84,7 +90,7 @@ class EvenTensor(TensorTree):
     def __init__(self, dtype: DType, shape: Sequence[int], values: Mapping[int, int]) -> None:
         # As for the tree: `chunk` and `tree` are all that the base class builds on.
         self.header = encode_header(dtype, shape)
-        self._width = dtype.width
+        self._dtype, self._shape, self._width = dtype, tuple(shape), dtype.width
         self._elements = 1
         for size in shape:
             self._elements *= size
@@ -103,6 +109,14 @@ class EvenTensor(TensorTree):
         """The node over all chunks."""
         return self.tree.top if self.tree else EMPTY_TOP
 
+    @property
+    def array(self) -> Array:
+        """The tensor itself."""
+        ends = [*self._starts[1:], self._elements]
+        counts = [end - start for start, end in zip(self._starts, ends, strict=True)]
+        bits = np.array(self._values, f"u{self._width}")
+        return np.repeat(bits, counts).view(NUMPY_TYPES[self._dtype]).reshape(self._shape)
+
     def get_bits(self, element: int) -> int:
         """Return the bits of an element."""
         return self._values[bisect_right(self._starts, element) - 1]
@@ -112,3 +126,18 @@ class EvenTensor(TensorTree):
         size = CHUNK_BYTES // self._width
         elements = range(index * size, min((index + 1) * size, self._elements))
         return b"".join(self.get_bits(e).to_bytes(self._width, "little") for e in elements)
+
+
+class EvenRun(Protocol):
+    """A run whose tensors are even ones."""
+
+    def tensor(self, step: int, origin: Origin, reference: int) -> EvenTensor:
+        """Return an operator's output, or a slot of the state, with its tree."""
+
+
+def read_operands(run: EvenRun, step: int, node: Node) -> list[Array | None]:
+    """Return the tensors that an operator reads, None for its constants."""
+    return [
+        None if o.origin is Origin.IMMEDIATE else run.tensor(step, o.origin, o.reference).array
+        for o in node.operands
+    ]

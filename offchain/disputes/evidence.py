@@ -24,7 +24,7 @@ from offchain.errors import CommitmentError, UnprovenEvidence
 from offchain.programs.decoding import decode_node
 from offchain.programs.graph import Origin
 from offchain.programs.rounding.roots import LogTree, climb_log, get_slot_operand
-from offchain.providers.run import Run
+from offchain.providers.testimony import Testimony
 from offchain.verifier.bounds import DEFAULT, Bound
 from offchain.verifier.questions import Question
 from offchain.verifier.verifier import rule
@@ -73,7 +73,7 @@ class LogEvidence:
     slot_proof: tuple[Digest, ...]
 
 
-def collect(run: Run, place: Facts, side: int) -> Evidence:
+def collect(run: Testimony, place: Facts, side: int) -> Evidence:
     """Return a player's evidence about the disputed operator."""
     commitment = run.task.commitment
     node = run.task.program.nodes[place.operator]
@@ -94,7 +94,7 @@ def collect(run: Run, place: Facts, side: int) -> Evidence:
     )
 
 
-def _collect_log(run: Run, place: Facts) -> LogEvidence | None:
+def _collect_log(run: Testimony, place: Facts) -> LogEvidence | None:
     task = run.task
     if task.logs is None:
         return None

@@ -24,8 +24,8 @@ from offchain.disputes.referee import Call, Outcome, Referee, open_store
 from offchain.disputes.terms import Stakes, make_terms
 from offchain.disputes.tournament import Ended, Tournament
 from offchain.errors import ChainError, RefereeError, Reverted, TransactionLost
-from offchain.providers.run import Run
 from offchain.providers.task import Task
+from offchain.providers.testimony import Testimony
 
 LEFT = frozenset({Standing.REVEALED, Standing.LATE, Standing.PAID})
 """Where a member stands whose claim has not been defeated."""
@@ -54,7 +54,7 @@ class Player:
 
     name: str
     address: Address
-    run: Run
+    run: Testimony
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,14 +5,15 @@ from dataclasses import dataclass, replace
 from contracts.model.types import Facts
 from contracts.reasons import Phase
 from offchain.arithmetic.functions import Function
-from offchain.commitments.tensors import encode_elements
+from offchain.commitments.tags import CHUNK_BYTES
+from offchain.commitments.tensors import encode_elements, get_chunk_count
 from offchain.disputes.board import get_place
 from offchain.disputes.game import Game
 from offchain.disputes.openings import make_leaf
 from offchain.disputes.tournament import Ended
-from offchain.programs.graph import Kind
+from offchain.programs.graph import Kind, Origin
 from offchain.programs.semantics import finish
-from offchain.providers.run import Run
+from offchain.providers.testimony import Testimony
 
 _BEFORE_STEP = frozenset({Phase.HISTORY, Phase.INTERVAL})
 _AT_OPERATOR = frozenset({Phase.TENSOR, Phase.CHUNK, Phase.FOLD, Phase.LEAF, Phase.VERIFIER})
@@ -61,7 +62,7 @@ def locate(game: Game, ended: Ended, side: int) -> Located:
     return locate_scalar(place, rival.run, side, is_finished=phase is Phase.VERIFIER)
 
 
-def narrow(place: Facts, judge: Run, runs: tuple[Run, Run]) -> Facts | None:
+def narrow(place: Facts, judge: Testimony, runs: tuple[Testimony, Testimony]) -> Facts | None:
     """Carry a match that ended at a whole operator on to the first element that differs.
 
     None differs where a side has claimed a root that is not that of its own output.
@@ -72,15 +73,19 @@ def narrow(place: Facts, judge: Run, runs: tuple[Run, Run]) -> Facts | None:
         runs: those of the two sides.
     """
     node = judge.task.program.nodes[place.operator]
-    first, second = (_output(run, place) for run in runs)
-    size = node.dtype.width
-    pairs = zip(range(0, len(first), size), range(node.elements), strict=True)
-    differing = (e for i, e in pairs if first[i : i + size] != second[i : i + size])
-    element = next(differing, None)
-    if element is None:
+    tensors = [run.tensor(place.step, Origin.NODE, place.operator) for run in runs]
+    for index in range(get_chunk_count(node.dtype, node.elements)):
+        chunks = [tensor.chunk(index) for tensor in tensors]
+        if chunks[0] != chunks[1]:
+            break
+    else:
         return None
+    size = node.dtype.width
+    starts = range(0, len(chunks[0]), size)
+    at = next(i for i in starts if chunks[0][i : i + size] != chunks[1][i : i + size])
+    element = (index * CHUNK_BYTES + at) // size
+    bits = [int.from_bytes(chunk[at : at + size], "little") for chunk in chunks]
     low, low_bits = 0, 0
-    bits = [int.from_bytes(output[element * size :][:size], "little") for output in (first, second)]
     if node.kind.folds and node.fold_length:
         low = node.fold_length - 1
         partials = judge.partials(place.step, place.operator, element)
@@ -90,7 +95,7 @@ def narrow(place: Facts, judge: Run, runs: tuple[Run, Run]) -> Facts | None:
     )
 
 
-def locate_scalar(facts: Facts, judge: Run, side: int, *, is_finished: bool) -> Located:
+def locate_scalar(facts: Facts, judge: Testimony, side: int, *, is_finished: bool) -> Located:
     """Return the scalar operation of a match that has come down to one, and what a side claims.
 
     Claims are about the finished element, or about what the operation itself leaves.
@@ -111,8 +116,3 @@ def locate_scalar(facts: Facts, judge: Run, side: int, *, is_finished: bool) -> 
     )
     fold_index = facts.low if node.kind.folds else None
     return Located(facts.step, facts.operator, facts.element, fold_index, scalar)
-
-
-def _output(run: Run, place: Facts) -> bytes:
-    outputs = run.outputs(place.step, [place.operator])
-    return encode_elements(outputs[place.operator]).tobytes()

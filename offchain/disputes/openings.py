@@ -15,7 +15,7 @@ from offchain.programs.semantics import (
     read,
     unravel,
 )
-from offchain.providers.run import Run
+from offchain.providers.testimony import Testimony
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Leaf:
     result: int
 
 
-def make_leaf(run: Run, facts: Facts) -> Leaf:
+def make_leaf(run: Testimony, facts: Facts) -> Leaf:
     """Return the scalar operation that a match has come down to, as this provider computes it."""
     program = run.task.program
     node, arithmetic = program.nodes[facts.operator], program.arithmetic
@@ -63,7 +63,7 @@ def make_leaf(run: Run, facts: Facts) -> Leaf:
     return Leaf(before, proof, b"".join(openings.values()), tuple(arguments), result)
 
 
-def prove_before(run: Run, facts: Facts) -> tuple[Digest, tuple[Digest, ...]]:
+def prove_before(run: Testimony, facts: Facts) -> tuple[Digest, tuple[Digest, ...]]:
     """Return the agreed state before the disputed step, with its proof in the mover's tree.
 
     The job's start is in no tree, and has no proof.
@@ -98,7 +98,7 @@ def get_arguments(
     return [accumulator, read(1, node.operands[1], variables, fetch)]
 
 
-def _open(run: Run, step: int, operand: Operand, index: int) -> tuple[bytes, int]:
+def _open(run: Testimony, step: int, operand: Operand, index: int) -> tuple[bytes, int]:
     """Return the proof of an element in its tensor, and its bits."""
     tensor = run.tensor(step, operand.origin, operand.reference)
     place, start = divmod(index * operand.dtype.width, CHUNK_BYTES)
@@ -109,7 +109,9 @@ def _open(run: Run, step: int, operand: Operand, index: int) -> tuple[bytes, int
     return opening, int.from_bytes(chunk[start : start + operand.dtype.width], "little")
 
 
-def _link(run: Run, step: int, operand: Operand, known: dict[Origin, int]) -> tuple[Digest, ...]:
+def _link(
+    run: Testimony, step: int, operand: Operand, known: dict[Origin, int]
+) -> tuple[Digest, ...]:
     """Return the proof of an operand's tensor root, as far as the latest full one, if it meets it.
 
     `known` has the operand of that one, by the tree in which it lies; `contracts.model.leaf` says
@@ -124,13 +126,13 @@ def _link(run: Run, step: int, operand: Operand, known: dict[Origin, int]) -> tu
     return tuple(tree.proof(index))
 
 
-def prove_root(run: Run, step: int, operand: Operand) -> tuple[Digest, ...]:
+def prove_root(run: Testimony, step: int, operand: Operand) -> tuple[Digest, ...]:
     """Return the proof of an operand's tensor root in the tree of its origin."""
     tree, index = _find_root(run, step, operand)
     return tuple(tree.proof(index))
 
 
-def _find_root(run: Run, step: int, operand: Operand) -> tuple[Tree, int]:
+def _find_root(run: Testimony, step: int, operand: Operand) -> tuple[Tree, int]:
     """Return the tree in which an operand's tensor root lies, and its place there."""
     if operand.origin is Origin.NODE:
         return run.trace(step), operand.reference

@@ -19,7 +19,7 @@ from offchain.disputes.board import Board
 from offchain.disputes.dives import find_difference, make_dive, open_top
 from offchain.disputes.openings import make_leaf
 from offchain.programs.graph import Origin
-from offchain.providers.run import Run
+from offchain.providers.testimony import Testimony
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Move:
 class _Seat:
     """One side of a match, with everything that decides its next move."""
 
-    run: Run
+    run: Testimony
     terms: Terms
     board: Board
     side: int
@@ -45,7 +45,7 @@ class _Seat:
         return self.board.facts
 
 
-def find_move(run: Run, terms: Terms, board: Board, side: int) -> Move | None:
+def find_move(run: Testimony, terms: Terms, board: Board, side: int) -> Move | None:
     """Return the move that a side of a match makes now, if any."""
     position = board.position
     if not run.behaviour.plays:
@@ -60,7 +60,7 @@ def find_move(run: Run, terms: Terms, board: Board, side: int) -> Move | None:
     return _pick_segment(seat) if position.phase is Phase.FOLD else _pick_element(seat)
 
 
-def get_tree(run: Run, phase: Phase, facts: Facts) -> Tree | None:
+def get_tree(run: Testimony, phase: Phase, facts: Facts) -> Tree | None:
     """Return a provider's version of a tree; None for that of a tensor without elements."""
     match phase:
         case Phase.HISTORY:
@@ -185,7 +185,7 @@ def _split(values: bytes, width: int) -> list[bytes]:
     return [values[start : start + width] for start in range(0, len(values), width)]
 
 
-def _get_inner(run: Run, facts: Facts) -> bytes:
+def _get_inner(run: Testimony, facts: Facts) -> bytes:
     """Return a provider's accumulators at the inner boundaries of the segments."""
     if facts.high - facts.low <= 1:
         return b""

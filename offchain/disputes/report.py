@@ -19,12 +19,11 @@ from offchain.providers.catalogue import HONEST
 
 def make_report(session: Session) -> dict[str, Any]:
     """Return what `moot dispute --json` prints; amounts are wei, bit patterns hexadecimal."""
-    game = session.game
     located = get_located(session)
     gas = sum_stages(get_costs(session.moves))
     return {
         "verdict": _verdict(session),
-        "behaviours": {player.name: player.run.behaviour.describe() for player in game.players},
+        "behaviours": {name: run.behaviour.describe() for name, run in session.runs.items()},
         "arithmetic": str(session.task.program.arithmetic),
         "compared_with_torch": not session.setting.trust_capture,
         "located": _located(located, session.task.program),
@@ -36,8 +35,8 @@ def make_report(session: Session) -> dict[str, Any]:
             "program": session.task.commitment.header.root.hex(),
             "start": session.task.start_root.hex(),
             "data": session.task.data_root.hex(),
-            "claims": {player.name: player.run.history_root.hex() for player in game.players},
-            "final": {player.name: player.run.roots[-1].hex() for player in game.players},
+            "claims": {name: run.history_root.hex() for name, run in session.runs.items()},
+            "final": {name: run.roots[-1].hex() for name, run in session.runs.items()},
         },
         "seconds": {
             "run": round(session.run_seconds, 3),

@@ -1,7 +1,7 @@
 """The preparation of one dispute: capture the program, run the providers, open the chain."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -64,6 +64,7 @@ class Session:
         setting: what it is about.
         task: what is agreed.
         game: the game.
+        runs: what each player has run, by its name.
         run_seconds: time that the providers took for their runs.
         play_seconds: time that the game took.
         chain_seconds: how much of that was spent on the chain.
@@ -72,6 +73,7 @@ class Session:
     setting: Setting
     task: Task
     game: Game
+    runs: Mapping[str, Run]
     referee: "ChainReferee"
     run_seconds: float
     play_seconds: float = 0.0
@@ -191,7 +193,7 @@ def prepare(setting: Setting, directory: Path, report: Report) -> Session:
         ruler=rule_for,
         seed=setting.seed,
     )
-    return Session(setting, task, game, referee, run_seconds)
+    return Session(setting, task, game, runs, referee, run_seconds)
 
 
 def make_runs(setting: Setting, task: Task, directory: Path, report: Report) -> dict[str, Run]:

@@ -72,9 +72,9 @@ def _introduce(console: Console, session: "Session") -> None:
         f"{elements:,} numbers; program root {_short(header.root)}."
     )
     console.print(describe_capture(is_compared=not session.setting.trust_capture))
-    for player in session.game.players:
-        deed = player.run.behaviour.describe()
-        console.print(f"  {player.name:<16} claims {_short(player.run.history_root)}   ({deed})")
+    for name, run in session.runs.items():
+        deed = run.behaviour.describe()
+        console.print(f"  {name:<16} claims {_short(run.history_root)}   ({deed})")
     console.print()
 
 

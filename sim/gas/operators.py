@@ -18,9 +18,8 @@ from offchain.execution.partials import pack_partials
 from offchain.programs.graph import Kind, Node, Operand, Origin, Program, Row, Slot
 from offchain.programs.semantics import compute_element, compute_partials, finish
 from offchain.providers.behaviour import Behaviour
-from offchain.providers.run import Run
 from offchain.providers.task import Task
-from sim.trees import EvenTensor, EvenTree
+from sim.trees import EvenTensor, EvenTree, read_operands
 
 OPERATORS = 1 << 12
 PLACE = 0xAAA
@@ -146,7 +145,7 @@ class _WrongTensor(EvenTensor):
         return bytes(31) + b"\x01"
 
 
-class OperatorRun(Run):
+class OperatorRun:
     """One provider's run of such a job: whatever a dispute may ask of it.
 
     Args:
@@ -173,6 +172,11 @@ class OperatorRun(Run):
     def history(self) -> Tree:
         """The tree over the state after the step."""
         return Tree(Tag.HISTORY_NODE, [self._job.hash_state(self._output)])
+
+    def interval(self, first: int) -> Tree:
+        """Return the tree over the state after the only step."""
+        del first
+        return Tree(Tag.INTERVAL_NODE, [self._job.hash_state(self._output)])
 
     def trace(self, step: int) -> Tree:
         """Return the tree over the outputs of all operators, and the state after the step."""
@@ -202,6 +206,10 @@ class OperatorRun(Run):
         if origin is Origin.STATE and reference == len(self._job.inputs):
             return self._get_slot(step)
         return self._output if reference == PLACE else self._job.inputs[reference]
+
+    def operands(self, step: int, operator: int) -> list[Array | None]:
+        """Return the tensors that an operator reads, None for its constants."""
+        return read_operands(self, step, self.task.program.nodes[operator])
 
     def partials(self, step: int, operator: int, element: int) -> Array:
         """Return the claimed accumulators of the element in dispute, the initial one first."""

@@ -1,7 +1,7 @@
 """Plays scenarios on the chain in memory, each from the same beginning, and keeps the receipts."""
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -15,8 +15,8 @@ from offchain.chain.tester import Tester
 from offchain.disputes.chain_referee import ChainReferee
 from offchain.disputes.game import Game, Played, Player
 from offchain.disputes.session import Setting, make_runs, make_task
-from offchain.providers.run import Run
 from offchain.providers.task import Task
+from offchain.providers.testimony import Testimony
 from sim.gas.operators import OperatorRun
 from sim.gas.operators import make_task as make_operator_task
 from sim.gas.scenarios import Scenario
@@ -106,13 +106,13 @@ def seat(scenario: Scenario, referee: ChainReferee, folder: Path) -> Game:
     client, verifier, *accounts = referee.accounts
     names = [f"honest-{i + 1}" for i in range(scenario.honest)]
     names += [f"liar-{i + 1}" for i in range(len(liars))]
-    runs = [honest] * scenario.honest + liars
+    runs = [*[honest] * scenario.honest, *liars]
     members = zip(names, accounts, runs, strict=False)
     game = Game(referee, task, client, [Player(*member) for member in members])
     return _let_rule(game, verifier) if scenario.is_ruled else game
 
 
-def _make_runs(scenario: Scenario, folder: Path) -> tuple[Task, Run, list[Run]]:
+def _make_runs(scenario: Scenario, folder: Path) -> tuple[Task, Testimony, Sequence[Testimony]]:
     """Return the job, the true run of it and those of the liars."""
     arithmetic = find_arithmetic(scenario.arithmetic)
     if scenario.program:
