@@ -16,8 +16,9 @@ import numpy as np
 from contracts.model.types import ZERO
 from offchain.arithmetic.table import find_arithmetic
 from offchain.commitments.tree import Digest
+from offchain.disputes.actors import Player
 from offchain.disputes.evidence import rule_for
-from offchain.disputes.game import Game, Player
+from offchain.disputes.game import Game
 from offchain.disputes.session import Setting, make_task
 from offchain.disputes.terms import Stakes
 from offchain.errors import UsageError

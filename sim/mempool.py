@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from contracts.model.types import Address, Pair, Terms
+from offchain.disputes.actors import STAGES
 from offchain.disputes.game import Played
-from offchain.disputes.planner import STAGES
 from offchain.disputes.referee import Call, Outcome
 from offchain.disputes.tournament import Tournament
 from offchain.errors import RefereeError, Reverted

@@ -18,7 +18,8 @@ from offchain.arithmetic.ordered import ORDERED
 from offchain.commitments.tags import Tag
 from offchain.commitments.tensors import Array, compute_state_root
 from offchain.commitments.tree import Digest, Tree
-from offchain.disputes.game import Game, Player
+from offchain.disputes.actors import Player
+from offchain.disputes.game import Game
 from offchain.disputes.referee import Referee
 from offchain.disputes.terms import Stakes
 from offchain.execution.partials import pack_partials

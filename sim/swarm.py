@@ -17,10 +17,12 @@ from contracts.reasons import Status
 from offchain.chain import Chain
 from offchain.chain.tester import Tester
 from offchain.commitments.tree import Digest
+from offchain.disputes.actors import Client, Docket, Member, Planned, View
+from offchain.disputes.board import Board
 from offchain.disputes.chain_referee import ChainReferee
 from offchain.disputes.crowds import count_calls
-from offchain.disputes.game import Player, look
-from offchain.disputes.planner import Planned, Planner, View
+from offchain.disputes.game import look
+from offchain.disputes.planner import Planner
 from offchain.disputes.referee import Call, ModelReferee, Outcome, open_store
 from offchain.disputes.terms import Stakes, make_terms
 from offchain.disputes.tournament import Tournament
@@ -105,6 +107,14 @@ def draw_crowds(roots: int, members: int, seed: int, *, silent: bool = False) ->
     return [lie for lie in lies for _ in range(members)]
 
 
+class _Liar(Member):
+    """A liar that moves and calls nobody late: that, too, it leaves to the honest provider."""
+
+    def move(self, view: View, board: Board) -> Planned | None:
+        """Make the move that its side has."""
+        return None if view.block > board.position.deadline else super().move(view, board)
+
+
 @dataclass
 class Swarm:
     """A job with one honest provider and its liars.
@@ -157,23 +167,24 @@ class Swarm:
 
     def _make_planners(self) -> tuple[Planner, Planner]:
         """Return the honest provider's planner and the liars'."""
-        store = open_store(self.referee)
-        runs = [PaperRun(self.task), *(PaperRun(self.task, lie) for lie in self.lies)]
-        names = ["honest-1", *(f"liar-{n + 1}" for n in range(len(self.lies)))]
-        seats = zip(names, self.accounts, runs, strict=False)
-        players = [(Player(*seat), SALT) for seat in seats]
-        honest = Planner(store, 0, self.terms, players[:1], self.honest)
-        return honest, Planner(store, 0, self.terms, players[1:], self.honest)
+        docket = Docket(open_store(self.referee), 0, self.terms)
+        honest = Member(docket, "honest-1", self.honest, PaperRun(self.task), SALT)
+        liars = [
+            _Liar(docket, f"liar-{number}", account, PaperRun(self.task, lie), SALT)
+            for number, (account, lie) in enumerate(
+                zip(self.accounts[1:], self.lies, strict=False), 1
+            )
+        ]
+        client = Client(docket, "client", self.honest, lambda: {self._top})
+        return Planner([honest], [client]), Planner(liars)
 
     def _plan(self, planners: tuple[Planner, Planner], view: View) -> Iterator[Planned]:
-        """Yield what everybody does in the next block; liars only join and move."""
+        """Yield what everybody does in the next block."""
         share = count_calls(self._witness.block_gas())
         honest, liars = planners
-        if view.block <= view.job.reveal_deadline:
-            yield from liars.plan(view)
-        else:
-            moves = (move for move in liars.move_all(view) if move.call.name != "timeout")
-            yield from islice(moves, share)
+        yield from islice(
+            liars.plan(view), share if view.block > view.job.reveal_deadline else None
+        )
         yield from islice(honest.plan(view), share)
 
     def _send(self, calls: Sequence[Call]) -> None:

@@ -1,6 +1,6 @@
 """A whole game: a job is opened, providers join it, matches are played, and everybody is paid.
 
-A game looks at the chain, has a plan made (`planner.py`), sends what is most urgent of it, as much
+A game looks at the chain, has its actors plan (`planner.py`), sends what is most urgent of it, as much
 as fits into a block, and looks again; what is allowed is the referee's. It remembers nothing that
 the chain does not: one that is made anew with the number of the job goes on where the other was
 stopped. With some of a job's players it is their agent; with all of them, the whole table.
@@ -17,15 +17,25 @@ from contracts.model.types import NOBODY, Address, Event, Terms
 from contracts.reasons import LeafMode, Reason, Standing, Status
 from contracts.reasons import Outcome as Ruling
 from offchain.chain import Receipt
+from offchain.commitments.tree import Digest
+from offchain.disputes.actors import (
+    Actor,
+    Caller,
+    Client,
+    Docket,
+    Member,
+    Planned,
+    Player,
+    View,
+)
 from offchain.disputes.board import Board
 from offchain.disputes.crowds import count_calls
-from offchain.disputes.planner import Planned, Planner, View
+from offchain.disputes.planner import Planner
 from offchain.disputes.referee import Call, Outcome, Referee, open_store
 from offchain.disputes.terms import Stakes, make_terms
 from offchain.disputes.tournament import Ended, Tournament
 from offchain.errors import ChainError, RefereeError, Reverted, TransactionLost
 from offchain.providers.task import Task
-from offchain.providers.testimony import Testimony
 
 LEFT = frozenset({Standing.REVEALED, Standing.LATE, Standing.PAID})
 """Where a member stands whose claim has not been defeated."""
@@ -46,15 +56,6 @@ OVERTAKEN = frozenset(
 
 None of these is a reason to stop: whoever stops for one match has given up all others.
 """
-
-
-@dataclass(frozen=True, slots=True)
-class Player:
-    """A provider at the table: its name begins with its strategy."""
-
-    name: str
-    address: Address
-    run: Testimony
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,18 +154,31 @@ class Game:
         return Tournament(self.job_id, self.terms, self.referee.arithmetic)
 
     def _make_planner(self) -> Planner:
+        docket = Docket(open_store(self.referee), self.job_id, self.terms)
         spawned = np.random.SeedSequence(self.seed).spawn(len(self.players))
-        salts = [salt.generate_state(8).tobytes() for salt in spawned]
+        members = [
+            Member(
+                docket, player.name, player.address, player.run, salt.generate_state(8).tobytes()
+            )
+            for player, salt in zip(self.players, spawned, strict=True)
+        ]
+        return Planner(members, self._list_others(docket))
+
+    def _list_others(self, docket: Docket) -> list[Actor]:
+        """Return who rules, if somebody does, and the client."""
         ruler = self.ruler
-        return Planner(
-            store=open_store(self.referee),
-            job_id=self.job_id,
-            terms=self.terms,
-            players=list(zip(self.players, salts, strict=True)),
-            client=self.client,
-            verifier=self.verifier,
-            ruler=None if ruler is None else lambda board: ruler(self.terms, board, self),
-        )
+
+        def list_claims() -> set[Digest]:
+            return {player.run.history.top for player in self.players}
+
+        client = Client(docket, "client", self.client, list_claims)
+        if ruler is None:
+            return [client]
+
+        def rule(board: Board) -> Ruling:
+            return ruler(self.terms, board, self)
+
+        return [Caller(docket, "verifier", self.verifier, rule), client]
 
     def _look(self) -> Tournament:
         """Return the tournament as it stands on the chain."""

@@ -9,7 +9,8 @@ from offchain.disputes.accounts import (
     get_costs,
     sum_stages,
 )
-from offchain.disputes.game import Game, Played, Player
+from offchain.disputes.actors import Player
+from offchain.disputes.game import Game, Played
 from offchain.disputes.locate import Located, locate
 from offchain.disputes.session import Session
 from offchain.disputes.tournament import Ended

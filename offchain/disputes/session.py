@@ -12,7 +12,8 @@ from contracts.model.types import MIN_BOND_WEI
 from contracts.reasons import LeafMode
 from offchain.arithmetic.logged import LOGGED
 from offchain.arithmetic.table import find_arithmetic
-from offchain.disputes.game import Game, Played, Player
+from offchain.disputes.actors import Player
+from offchain.disputes.game import Game, Played
 from offchain.disputes.terms import Stakes
 from offchain.errors import UsageError
 from offchain.providers.behaviour import Behaviour

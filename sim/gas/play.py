@@ -12,8 +12,9 @@ from offchain.arithmetic.base import Arithmetic
 from offchain.arithmetic.table import find_arithmetic
 from offchain.chain import Chain, Contract
 from offchain.chain.tester import Tester
+from offchain.disputes.actors import Player
 from offchain.disputes.chain_referee import ChainReferee
-from offchain.disputes.game import Game, Played, Player
+from offchain.disputes.game import Game, Played
 from offchain.disputes.session import Setting, make_runs, make_task
 from offchain.providers.task import Task
 from offchain.providers.testimony import Testimony

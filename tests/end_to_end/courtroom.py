@@ -15,9 +15,10 @@ from contracts.reasons import LeafMode
 from offchain.arithmetic.base import Arithmetic
 from offchain.arithmetic.ordered import ORDERED
 from offchain.disputes.accounts import count_burned
+from offchain.disputes.actors import Player
 from offchain.disputes.chain_referee import deploy
 from offchain.disputes.evidence import rule_for
-from offchain.disputes.game import Game, Player
+from offchain.disputes.game import Game
 from offchain.disputes.referee import ModelReferee, Referee
 from offchain.disputes.session import Setting, make_task
 from offchain.disputes.terms import Stakes

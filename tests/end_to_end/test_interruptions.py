@@ -12,8 +12,9 @@ from contracts.model.types import Address
 from contracts.model.words import hash_facts, hash_position
 from contracts.reasons import Ending, Revert, Status
 from offchain.chain import connect
+from offchain.disputes.actors import Player
 from offchain.disputes.chain_referee import ChainReferee
-from offchain.disputes.game import LEFT, Game, Player
+from offchain.disputes.game import LEFT, Game
 from offchain.disputes.referee import Call, ModelReferee, transact_each
 from offchain.disputes.tournament import Tournament
 from offchain.providers.behaviour import Behaviour

@@ -9,7 +9,8 @@ import pytest
 from contracts.reasons import Ending, Phase, Standing
 from offchain.commitments.tags import Tag
 from offchain.commitments.tree import Digest, Tree, hash_root
-from offchain.disputes.game import Game, Player
+from offchain.disputes.actors import Player
+from offchain.disputes.game import Game
 from offchain.disputes.terms import Stakes
 from offchain.providers.behaviour import Behaviour
 from offchain.providers.run import Run

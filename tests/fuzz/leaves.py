@@ -10,7 +10,8 @@ from typing import Any
 from contracts.model.leaf import Context, compute_leaf
 from contracts.model.types import Address, Facts
 from contracts.reasons import Revert
-from offchain.disputes.game import Game, Player
+from offchain.disputes.actors import Player
+from offchain.disputes.game import Game
 from offchain.disputes.openings import make_leaf
 from offchain.disputes.referee import ModelReferee
 from offchain.programs.graph import Origin

@@ -9,8 +9,9 @@ from contracts.deployment import bind_referee
 from contracts.model.types import Address
 from offchain.chain import Address as ChainAddress
 from offchain.chain import Chain, Contract, connect
+from offchain.disputes.actors import Player
 from offchain.disputes.chain_referee import ChainReferee
-from offchain.disputes.game import Game, Player
+from offchain.disputes.game import Game
 from offchain.disputes.session import Setting
 from offchain.disputes.session import make_task as capture_task
 from offchain.providers.behaviour import Behaviour
