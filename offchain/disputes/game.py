@@ -1,9 +1,9 @@
 """A whole game: a job is opened, providers join it, matches are played, and everybody is paid.
 
-A game looks at the chain, has its actors plan (`planner.py`), sends what is most urgent of it, as much
-as fits into a block, and looks again; what is allowed is the referee's. It remembers nothing that
-the chain does not: one that is made anew with the number of the job goes on where the other was
-stopped. With some of a job's players it is their agent; with all of them, the whole table.
+A game looks at the chain, has its actors plan (`planner.py`), sends what is most urgent of that, as
+much as fits into a block, and looks again; what is allowed is the referee's. It remembers nothing
+that the chain does not: one that is made anew with the number of the job goes on where the other
+was stopped. With some of a job's players it is their agent; with all of them, the whole table.
 """
 
 from collections.abc import Callable, Iterator, Sequence
