@@ -16,11 +16,12 @@ import numpy as np
 from contracts.model.types import ZERO
 from offchain.arithmetic.table import find_arithmetic
 from offchain.commitments.tree import Digest
-from offchain.disputes.actors import Player
+from offchain.disputes.actors import Claimant, Docket, Player
 from offchain.disputes.evidence import rule_for
 from offchain.disputes.game import Game
+from offchain.disputes.referee import open_store
 from offchain.disputes.session import Setting, make_task
-from offchain.disputes.terms import Stakes
+from offchain.disputes.terms import Stakes, make_terms
 from offchain.errors import UsageError
 from offchain.providers.behaviour import Behaviour
 from offchain.providers.catalogue import HONEST
@@ -33,7 +34,6 @@ from sim.ledger import read_balances
 from sim.mempool import Mempool
 from sim.mix import Group
 from sim.results import Books, JobResult, Party, judge_job
-from sim.scheme import Seat
 from sim.scratch import open_scratch
 from sim.venue import Venue, open_venue
 from sim.witness import Witness
@@ -95,11 +95,13 @@ class _Booking:
 
     def play(self) -> JobResult:
         """Play the job, and judge it."""
-        venue, witness = self.market.venue, self.witness
-        parties = [self._seat(seat) for seat in self.draws.seats]
+        venue, witness, stakes = self.market.venue, self.witness, self.market.stakes
+        job_id = len(witness.store.jobs)
+        terms = make_terms(self.task, stakes, verifier=venue.verifier)
+        docket = Docket(open_store(witness), job_id, terms)
+        parties = [self._seat(seat, docket) for seat in self.draws.seats]
         shills = [party.seats[0].address for party in parties if party.work.is_client]
         players = [party for party in parties if party.work.scheme is None]
-        job_id = len(witness.store.jobs)
         honest = {s.address for p in parties if p.strategy == HONEST for s in p.seats}
         witness.watcher.honest[job_id] = frozenset(honest)
         game = Game(
@@ -107,13 +109,13 @@ class _Booking:
             task=self.task,
             client=(shills or [venue.client])[0],
             players=[Player(s.name, s.address, s.run) for p in players for s in p.seats],
-            stakes=self.market.stakes,
+            stakes=stakes,
             verifier=venue.verifier,
             ruler=rule_for,
             seed=self.draws.salt_seed,
         )
         schemes = [party.work.scheme(party.seats) for party in parties if party.work.scheme]
-        mempool = Mempool(witness, job_id, game.terms, schemes)
+        mempool = Mempool(witness, job_id, terms, schemes)
         if schemes:
             game.referee = mempool
         before = read_balances(witness, venue.addresses)
@@ -128,26 +130,32 @@ class _Booking:
             parties=parties,
             played=[*played, *mempool.played],
             refusals=mempool.refusals,
-            answer=run_provider(self.task, Behaviour(), self.folder / "reference").history.top,
+            answer=self._run(Behaviour(), "reference").history.top,
             deltas_wei={address: after[address] - before[address] for address in before},
             burned_wei=witness.store.burned_wei - burned_wei,
         )
         return judge_job(self.number, books)
 
-    def _seat(self, number: int) -> Party:
+    def _seat(self, number: int, docket: Docket) -> Party:
         """Let an agent decide what it does about the job, and run what its accounts run."""
         market, rng = self.market, self.draws.cheats[number]
         agent, addresses = market.agents[number], market.venue.providers[number]
         balance_wei = self.witness.balance(addresses[0])
         work = agent.act(View(self.number, self.task, market.stakes, balance_wei), rng)
         names = [agent.name, *(f"{agent.name}.{n + 2}" for n in range(len(addresses) - 1))]
+        make = work.scheme.member if work.scheme else Claimant
         seats = tuple(
-            Seat(name, address, run_provider(self.task, behaviour, self.folder / name), salt)
+            make(
+                docket, name, address, run_provider(self.task, behaviour, self.folder / name), salt
+            )
             for name, address, behaviour, salt in zip(
                 names, addresses, work.behaviours, draw_salts(rng, work), strict=True
             )
         )
         return Party(agent.strategy, work, seats)
+
+    def _run(self, behaviour: Behaviour, name: str) -> Run:
+        return run_provider(self.task, behaviour, self.folder / name)
 
 
 def draw_salts(rng: np.random.Generator, work: Work) -> list[Digest]:

@@ -8,17 +8,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from contracts.model.types import Address, Pair, Terms
-from offchain.disputes.actors import STAGES
+from contracts.model.types import Address, Terms
 from offchain.disputes.game import Played
+from offchain.disputes.planner import get_stage
 from offchain.disputes.referee import Call, Outcome
 from offchain.disputes.tournament import Tournament
 from offchain.errors import RefereeError, Reverted
 from sim.relay import Relay
-from sim.scheme import Scheme, Table
+from sim.scheme import LiveView, Scheme
 from sim.witness import Witness
-
-_JOINING = frozenset({"commit", "reveal", "join"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +48,7 @@ class Mempool(Relay):
     ) -> None:
         super().__init__(witness)
         self._schemes = schemes
-        self._table = Table(witness, terms, Tournament(job_id, terms, witness.arithmetic))
+        self._view = LiveView(witness, Tournament(job_id, terms, witness.arithmetic))
         self.played: list[Played] = []
         self.refusals: list[Refusal] = []
 
@@ -58,11 +56,11 @@ class Mempool(Relay):
         """Make a call, once the schemes let it through."""
         pending = Call(name, sender, args, value_wei)
         if name != "open_job":
-            blocks = sum(scheme.hold(self._table, pending) for scheme in self._schemes)
+            blocks = sum(scheme.hold(self._view, pending) for scheme in self._schemes)
             if blocks:
                 super().mine(blocks)
             for scheme in self._schemes:
-                self._make(scheme, scheme.precede(self._table, pending))
+                self._make(scheme, scheme.precede(self._view, pending))
         outcome = self._send(pending)
         self.act()
         return outcome
@@ -89,27 +87,18 @@ class Mempool(Relay):
 
     def act(self) -> bool:
         """Make the calls that each scheme wants to make now; return whether there was one."""
-        return sum(self._make(scheme, scheme.act(self._table)) for scheme in self._schemes) > 0
+        return sum(self._make(scheme, scheme.act(self._view)) for scheme in self._schemes) > 0
 
     def _make(self, scheme: Scheme, calls: Iterable[Call]) -> bool:
         """Make the calls of a scheme, as far as they are accepted; return whether one was."""
         has_made = False
-        names = {seat.address: seat.name for seat in scheme.seats}
+        names = {member.address: member.name for member in scheme.members}
         for call in calls:
             try:
                 outcome = self._send(call)
             except (RefereeError, Reverted):
                 continue
-            stage, owner = _get_stage(call), names[call.sender]
+            stage, owner = get_stage(call), names[call.sender]
             self.played.append(Played(stage, owner, call.name, outcome.events, outcome.receipt))
             has_made = True
         return has_made
-
-
-def _get_stage(call: Call) -> str:
-    """Return the stage of a dispute to which a call is counted."""
-    if isinstance(call.args[0], Pair):
-        return STAGES[call.args[1].phase]
-    if call.name == "start_match":
-        return "history"
-    return "joining" if call.name in _JOINING else "payout"

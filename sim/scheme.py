@@ -1,4 +1,4 @@
-"""A scheme: an actor that plays its accounts by itself, in its own time, and may answer others.
+"""A scheme: an actor with several accounts, which acts in its own time and may answer others.
 
 It knows what the chain shows, what it has itself run, and the calls of others that wait for a
 block. Whatever it does is a call of the referee, with its own money, and may be refused.
@@ -9,148 +9,127 @@ from dataclasses import dataclass
 
 from contracts.model.checks import get_member
 from contracts.model.ledger import calculate_debt
-from contracts.model.types import Address, Job, Member, Pair, Terms
+from contracts.model.types import Address, Job, Pair
 from contracts.reasons import Standing, Status
-from offchain.commitments.tree import Digest
+from offchain.disputes.actors import Claimant, View
 from offchain.disputes.board import Board
-from offchain.disputes.players import find_move
 from offchain.disputes.referee import Call
 from offchain.disputes.tournament import Tournament
-from offchain.providers.testimony import Testimony
 from sim.witness import Witness
 
 
-@dataclass(frozen=True, slots=True)
-class Seat:
-    """An account of a provider, with what it has run and the salt of its commitment."""
-
-    name: str
-    address: Address
-    run: Testimony
-    salt: Digest
-
-
 @dataclass
-class Table:
-    """The public view of a job.
+class LiveView:
+    """What the chain shows of a job whenever it is asked: a `View`.
 
     Attributes:
         witness: the referee; it is only read.
-        terms: the job's terms.
-        tournament: the state of the tournament, from the job's events.
+        known: the tournament, as far as the job's events have been read.
     """
 
     witness: Witness
-    terms: Terms
-    tournament: Tournament
-
-    @property
-    def job_id(self) -> int:
-        """The number of the job."""
-        return self.tournament.job_id
+    known: Tournament
 
     @property
     def job(self) -> Job:
         """The job as it stands."""
-        return self.witness.store.jobs[self.job_id]
+        return self.witness.store.jobs[self.known.job_id]
 
     @property
-    def following(self) -> int:
-        """The number of the first block that can have a call that is made now."""
+    def block(self) -> int:
+        """The first block that can have a call that is made now."""
         return self.witness.block_number() + 1
 
-    def look(self) -> Tournament:
-        """Return the tournament as it stands."""
-        self.tournament.read(self.witness.logs[self.job_id])
-        return self.tournament
+    @property
+    def tournament(self) -> Tournament:
+        """The tournament as it stands."""
+        self.known.read(self.witness.logs[self.known.job_id])
+        return self.known
 
-    def get_member(self, address: Address) -> Member:
-        """Return a member as it stands."""
-        return get_member(self.witness.store, self.job_id, address)
+    def get_standing(self, address: Address) -> Standing:
+        """Return where an account stands."""
+        return get_member(self.witness.store, self.known.job_id, address).standing
 
     def get_debt(self, address: Address) -> int:
         """Return what the job, which is closed, owes an account, in wei."""
-        return calculate_debt(self.witness.store, self.job_id, self.job, address)
+        return calculate_debt(self.witness.store, self.known.job_id, self.job, address)
 
 
 class Scheme:
     """Plays some accounts like honest ones do, each with its own run; tricks override what differs.
 
     Args:
-        seats: the accounts; the first is the one by which the provider is known.
+        members: the accounts; the first is the one by which the provider is known.
     """
 
-    def __init__(self, seats: Sequence[Seat]) -> None:
-        self.seats = tuple(seats)
+    member: type[Claimant] = Claimant
+    """What the accounts do by themselves."""
 
-    def act(self, table: Table) -> Iterator[Call]:
+    def __init__(self, members: Sequence[Claimant]) -> None:
+        self.members = tuple(members)
+        self.docket = members[0].docket
+
+    def act(self, view: View) -> Iterator[Call]:
         """Yield what there is to do now; every call has been made, or refused, before the next."""
-        job, block = table.job, table.following
+        job, block = view.job, view.block
         if job.status is not Status.OPEN:
-            yield from self.collect(table)
+            yield from self.collect(view)
         elif block <= job.commit_deadline:
-            yield from self.commit(table)
+            yield from self.commit(view)
         elif block <= job.reveal_deadline:
-            yield from self.reveal(table)
+            yield from self.reveal(view)
         else:
-            yield from self.dispute(table)
+            yield from self.dispute(view)
 
-    def precede(self, table: Table, pending: Call) -> Iterator[Call]:
+    def precede(self, view: View, pending: Call) -> Iterator[Call]:
         """Yield calls to be made before a call of somebody else that waits."""
-        del table, pending
+        del view, pending
         yield from ()
 
-    def hold(self, table: Table, pending: Call) -> int:
+    def hold(self, view: View, pending: Call) -> int:
         """Return for how many blocks a call of somebody else is kept out of the chain."""
-        del table, pending
+        del view, pending
         return 0
 
-    def list_standing(self, table: Table, standing: Standing) -> Iterator[Seat]:
-        """Yield the accounts that have this standing in the job."""
-        for seat in self.seats:
-            if table.get_member(seat.address).standing is standing:
-                yield seat
-
-    def get_claim(self, seat: Seat) -> Digest:
-        """Return the top of the history that an account claims."""
-        return seat.run.history.top
-
-    def commit(self, table: Table) -> Iterator[Call]:
+    def commit(self, view: View) -> Iterator[Call]:
         """Join with hidden claims."""
-        for seat in self.list_standing(table, Standing.NONE):
-            args = (seat.address, self.get_claim(seat), seat.salt)
-            digest = table.witness.commitment(table.job_id, *args)
-            yield Call("commit", seat.address, (table.job_id, digest), table.terms.bond_wei)
+        for member in self.members:
+            yield from member.commit(view)
 
-    def reveal(self, table: Table) -> Iterator[Call]:
+    def reveal(self, view: View) -> Iterator[Call]:
         """Show the claims."""
-        for seat in self.list_standing(table, Standing.COMMITTED):
-            yield Call("reveal", seat.address, (table.job_id, self.get_claim(seat), seat.salt))
+        for member in self.members:
+            yield from member.reveal(view)
 
-    def dispute(self, table: Table) -> Iterator[Call]:
+    def dispute(self, view: View) -> Iterator[Call]:
         """Make the moves that the accounts have in their matches."""
-        for pair in list(table.look().boards):
-            board = table.look().boards.get(pair)
+        for pair in list(view.tournament.boards):
+            board = view.tournament.boards.get(pair)
             if board is not None:
-                yield from self.move(table, board)
+                yield from self.move(view, board)
 
-    def move(self, table: Table, board: Board) -> Iterator[Call]:
+    def move(self, view: View, board: Board) -> Iterator[Call]:
         """Make the move that an account has in a match, if any, while there is time."""
-        if table.following > board.position.deadline:
+        if view.block > board.position.deadline:
             return
-        for side, seat in self.list_sides(board.pair):
-            move = find_move(seat.run, table.terms, board, side)
-            if move is not None:
-                yield Call(move.call, seat.address, (board.pair, board.position, *move.args))
+        for _, member in self.list_sides(board.pair):
+            call = member.move(view, board)
+            if call is not None:
+                yield call
                 return
 
-    def list_sides(self, pair: Pair) -> Iterator[tuple[int, Seat]]:
+    def list_sides(self, pair: Pair) -> Iterator[tuple[int, Claimant]]:
         """Yield the sides of a match that the scheme's accounts play, each with its account."""
         for side, address in enumerate((pair.first, pair.second)):
-            yield from ((side, seat) for seat in self.seats if seat.address == address)
+            yield from ((side, member) for member in self.members if member.address == address)
 
-    def collect(self, table: Table) -> Iterator[Call]:
+    def list_outsiders(self, view: View) -> Iterator[Claimant]:
+        """Yield the accounts that have not joined."""
+        for member in self.members:
+            if view.get_standing(member.address) is Standing.NONE:
+                yield member
+
+    def collect(self, view: View) -> Iterator[Call]:
         """Collect what the accounts are owed."""
-        for seat in self.seats:
-            if table.get_debt(seat.address):
-                yield Call("collect", seat.address, (table.job_id,))
+        for member in self.members:
+            yield from member.collect(view)

@@ -17,12 +17,12 @@ from contracts.reasons import Status
 from offchain.chain import Chain
 from offchain.chain.tester import Tester
 from offchain.commitments.tree import Digest
-from offchain.disputes.actors import Client, Docket, Member, Planned, View
+from offchain.disputes.actors import Claimant, Client, Docket, View
 from offchain.disputes.board import Board
 from offchain.disputes.chain_referee import ChainReferee
 from offchain.disputes.crowds import count_calls
 from offchain.disputes.game import look
-from offchain.disputes.planner import Planner
+from offchain.disputes.planner import Planned, Planner
 from offchain.disputes.referee import Call, ModelReferee, Outcome, open_store
 from offchain.disputes.terms import Stakes, make_terms
 from offchain.disputes.tournament import Tournament
@@ -107,10 +107,10 @@ def draw_crowds(roots: int, members: int, seed: int, *, silent: bool = False) ->
     return [lie for lie in lies for _ in range(members)]
 
 
-class _Liar(Member):
+class _Liar(Claimant):
     """A liar that moves and calls nobody late: that, too, it leaves to the honest provider."""
 
-    def move(self, view: View, board: Board) -> Planned | None:
+    def move(self, view: View, board: Board) -> Call | None:
         """Make the move that its side has."""
         return None if view.block > board.position.deadline else super().move(view, board)
 
@@ -168,7 +168,7 @@ class Swarm:
     def _make_planners(self) -> tuple[Planner, Planner]:
         """Return the honest provider's planner and the liars'."""
         docket = Docket(open_store(self.referee), 0, self.terms)
-        honest = Member(docket, "honest-1", self.honest, PaperRun(self.task), SALT)
+        honest = Claimant(docket, "honest-1", self.honest, PaperRun(self.task), SALT)
         liars = [
             _Liar(docket, f"liar-{number}", account, PaperRun(self.task, lie), SALT)
             for number, (account, lie) in enumerate(

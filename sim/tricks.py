@@ -4,7 +4,7 @@ They lie like the cheats, or work like the honest, and try to gain by how and wh
 one is an attack on some other dispute game. What is expected is that none of them pays.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -12,60 +12,67 @@ import numpy as np
 from contracts.model.types import ZERO, Pair, Position
 from contracts.reasons import Standing
 from offchain.commitments.tree import Digest
+from offchain.disputes.actors import Claimant, View
 from offchain.disputes.board import Board
 from offchain.disputes.referee import Call
 from offchain.providers.behaviour import Behaviour
 from offchain.providers.cheats import Lazy, make_cheat
 from offchain.providers.task import Task
 from sim.catalogue import ABOUT_TRICKS
-from sim.scheme import Scheme, Seat, Table
+from sim.scheme import Scheme
 
 
 class Hidden(Scheme):
     """Joins, looks at what the others show, and never shows its own claim."""
 
-    def reveal(self, table: Table) -> Iterator[Call]:
+    def reveal(self, view: View) -> Iterator[Call]:
         """Show nothing."""
-        del table
+        del view
         yield from ()
+
+
+class _ZeroClaimant(Claimant):
+    """A member that claims a history whose top is zero."""
+
+    @property
+    def claim(self) -> Digest:
+        """Zero."""
+        return ZERO
 
 
 class ZeroClaim(Scheme):
     """Claims a history whose top is zero, which nobody can open, and never moves."""
 
-    def get_claim(self, seat: Seat) -> Digest:
-        """Return zero."""
-        del seat
-        return ZERO
+    member = _ZeroClaimant
 
-    def move(self, table: Table, board: Board) -> Iterator[Call]:
+    def move(self, view: View, board: Board) -> Iterator[Call]:
         """Make no move."""
-        del table, board
+        del view, board
         yield from ()
 
 
 class LastBlock(Scheme):
     """Lies, and makes every move in the last block of its clock."""
 
-    def move(self, table: Table, board: Board) -> Iterator[Call]:
+    def move(self, view: View, board: Board) -> Iterator[Call]:
         """Wait until the clock's last block."""
-        if table.following >= board.position.deadline:
-            yield from super().move(table, board)
+        if view.block >= board.position.deadline:
+            yield from super().move(view, board)
 
 
 class LateLie(Scheme):
     """Joins with a lie in the last block in which a new claim may join, which prolongs the job."""
 
-    def commit(self, table: Table) -> Iterator[Call]:
+    def commit(self, view: View) -> Iterator[Call]:
         """Stay away."""
-        del table
+        del view
         yield from ()
 
-    def dispute(self, table: Table) -> Iterator[Call]:
+    def dispute(self, view: View) -> Iterator[Call]:
         """Join late, and defend the lie."""
-        if table.following == table.job.reveal_deadline + table.terms.window_blocks:
-            yield from join(table, self.list_standing(table, Standing.NONE), self.get_claim)
-        yield from super().dispute(table)
+        if view.block == view.job.reveal_deadline + self.docket.terms.window_blocks:
+            yield from join(self.list_outsiders(view), lambda member: member.claim)
+        yield from super().dispute(view)
 
 
 class Copy(Scheme):
@@ -73,54 +80,50 @@ class Copy(Scheme):
 
     commit = LateLie.commit
 
-    def dispute(self, table: Table) -> Iterator[Call]:
+    def dispute(self, view: View) -> Iterator[Call]:
         """Copy a claim."""
-        shown = list(table.look().get_claims())
+        shown = list(view.tournament.get_claims())
         if shown:
-            copiers = self.list_standing(table, Standing.NONE)
-            yield from join(table, copiers, lambda _: shown[0])
+            yield from join(self.list_outsiders(view), lambda _: shown[0])
 
 
 class Revenant(Scheme):
     """Lies, and joins the same claim from another account whenever an account is defeated."""
 
-    def commit(self, table: Table) -> Iterator[Call]:
+    def commit(self, view: View) -> Iterator[Call]:
         """Join with the first account."""
-        yield from (c for c in super().commit(table) if c.sender == self.seats[0].address)
+        yield from self.members[0].commit(view)
 
-    def dispute(self, table: Table) -> Iterator[Call]:
+    def dispute(self, view: View) -> Iterator[Call]:
         """Join again, against the claim that has won, while that is allowed."""
-        claim = self.get_claim(self.seats[0])
-        meeting = table.look().meetings.get(claim)
-        is_out = claim not in table.look().get_claims()
-        if meeting is not None and is_out and table.following <= meeting.window_end:
-            fresh = list(self.list_standing(table, Standing.NONE))[:1]
-            yield from join(table, fresh, self.get_claim)
-        yield from super().dispute(table)
+        claim = self.members[0].claim
+        meeting = view.tournament.meetings.get(claim)
+        is_out = claim not in view.tournament.get_claims()
+        if meeting is not None and is_out and view.block <= meeting.window_end:
+            fresh = list(self.list_outsiders(view))[:1]
+            yield from join(fresh, lambda member: member.claim)
+        yield from super().dispute(view)
 
 
-def join(
-    table: Table,
-    seats: Iterator[Seat] | Sequence[Seat],
-    claim: Callable[[Seat], Digest],
-) -> Iterator[Call]:
+def join(members: Iterable[Claimant], claim: Callable[[Claimant], Digest]) -> Iterator[Call]:
     """Yield the calls by which some accounts join late, each with its claim."""
-    for seat in seats:
-        args = (table.job_id, claim(seat))
-        yield Call("join", seat.address, args, table.terms.bond_wei)
+    for member in members:
+        docket = member.docket
+        args = (docket.job_id, claim(member))
+        yield Call("join", member.address, args, docket.terms.bond_wei)
 
 
 class FrontRunner(Scheme):
     """Computes nothing: makes all calls of the others from its own account, a block before them."""
 
-    def precede(self, table: Table, pending: Call) -> Iterator[Call]:
+    def precede(self, view: View, pending: Call) -> Iterator[Call]:
         """Copy a call."""
-        del table
-        yield Call(pending.name, self.seats[0].address, pending.args, pending.value_wei)
+        del view
+        yield Call(pending.name, self.members[0].address, pending.args, pending.value_wei)
 
-    def act(self, table: Table) -> Iterator[Call]:
+    def act(self, view: View) -> Iterator[Call]:
         """Make no call except copies."""
-        del table
+        del view
         yield from ()
 
 
@@ -129,12 +132,12 @@ class Censor(Scheme):
 
     spent_blocks = 0
 
-    def hold(self, table: Table, pending: Call) -> int:
+    def hold(self, view: View, pending: Call) -> int:
         """Keep out a rival's move while that is paid for."""
         match pending.args[:2]:
             case Pair() as pair, Position() as position if any(self.list_sides(pair)):
-                left = table.terms.clock_blocks // 2 - self.spent_blocks
-                blocks = max(0, min(left, position.deadline - table.following))
+                left = self.docket.terms.clock_blocks // 2 - self.spent_blocks
+                blocks = max(0, min(left, position.deadline - view.block))
                 self.spent_blocks += blocks
                 return blocks
         return 0
@@ -147,43 +150,43 @@ class Grabber(Scheme):
     and to show its claim again, and to repeat its last move; each once in each time of the job.
     """
 
-    def __init__(self, seats: Sequence[Seat]) -> None:
-        super().__init__(seats)
+    def __init__(self, members: Sequence[Claimant]) -> None:
+        super().__init__(members)
         self._tried: set[object] = set()
         self._last: Call | None = None
 
-    def act(self, table: Table) -> Iterator[Call]:
+    def act(self, view: View) -> Iterator[Call]:
         """Do as the others do, and grab."""
-        for call in super().act(table):
+        for call in super().act(view):
             self._last = call
             yield call
-        for call in self._list_grabs(table):
-            stage = table.job.status, table.following > table.job.reveal_deadline
+        for call in self._list_grabs(view):
+            stage = view.job.status, view.block > view.job.reveal_deadline
             attempt = (call.name, call.sender, stage)
             if attempt not in self._tried:
                 self._tried.add(attempt)
                 yield call
 
-    def _list_grabs(self, table: Table) -> Iterator[Call]:
+    def _list_grabs(self, view: View) -> Iterator[Call]:
         if self._last is not None:
             yield self._last
-        for seat in self.seats:
-            if table.get_member(seat.address).standing is not Standing.NONE:
-                yield from self._repeat(table, seat)
-        for board in list(table.look().boards.values()):
-            for side, seat in self.list_sides(board.pair):
-                yield Call("rule", seat.address, (board.pair, board.position, side))
+        for member in self.members:
+            if view.get_standing(member.address) is not Standing.NONE:
+                yield from self._repeat(member)
+        for board in list(view.tournament.boards.values()):
+            for side, member in self.list_sides(board.pair):
+                yield Call("rule", member.address, (board.pair, board.position, side))
                 if board.position.mover != side:
-                    yield Call("timeout", seat.address, (board.pair, board.position))
+                    yield Call("timeout", member.address, (board.pair, board.position))
 
-    def _repeat(self, table: Table, seat: Seat) -> Iterator[Call]:
+    def _repeat(self, member: Claimant) -> Iterator[Call]:
         """Yield calls that a member may make once only, or not yet."""
-        own, job_id, top = seat.address, table.job_id, self.get_claim(seat)
-        yield Call("commit", own, (job_id, top), table.terms.bond_wei)
-        yield Call("reveal", own, (job_id, top, seat.salt))
-        yield Call("join", own, (job_id, top), table.terms.bond_wei)
-        yield Call("settle", own, (job_id, top))
-        yield Call("collect", own, (job_id,))
+        own, top, docket = member.address, member.claim, member.docket
+        yield Call("commit", own, (docket.job_id, top), docket.terms.bond_wei)
+        yield Call("reveal", own, (docket.job_id, top, member.salt))
+        yield Call("join", own, (docket.job_id, top), docket.terms.bond_wei)
+        yield Call("settle", own, (docket.job_id, top))
+        yield Call("collect", own, (docket.job_id,))
 
 
 def draw_lie(task: Task, rng: np.random.Generator) -> Behaviour:

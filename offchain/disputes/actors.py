@@ -4,8 +4,9 @@ An actor asks no node, sends nothing and remembers nothing that the chain does n
 actor is a subclass that overrides what it does otherwise.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Protocol
 
 from contracts.model.types import ZERO, Address, Job, Store, Terms
 from contracts.model.words import hash_commitment
@@ -18,20 +19,6 @@ from offchain.disputes.referee import Call
 from offchain.disputes.tournament import Tournament
 from offchain.errors import VerifierError
 from offchain.providers.testimony import Testimony
-
-STAGES = {
-    Phase.HISTORY: "history",
-    Phase.INTERVAL: "history",
-    Phase.TRACE: "trace",
-    Phase.TENSOR: "tensor",
-    Phase.CHUNK: "tensor",
-    Phase.STATE: "tensor",
-    Phase.FOLD: "fold",
-    Phase.LEAF: "leaf",
-    Phase.SINK: "leaf",
-    Phase.VERIFIER: "leaf",
-}
-"""The stage of a dispute to which a move in each phase of the contract is counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,39 +45,26 @@ class Docket:
     terms: Terms
 
 
-@dataclass(frozen=True, slots=True)
-class View:
-    """The state of a job that the chain shows at one moment.
+class View(Protocol):
+    """What the chain shows of a job, at one moment or whenever it is asked."""
 
-    Attributes:
-        job: the job.
-        block: the first block in which a call can be.
-        tournament: claims and matches, from the job's events.
-        standings: where accounts stand, while the job is joined.
-        debts_wei: what accounts are owed, once it is closed.
-    """
+    @property
+    def job(self) -> Job:
+        """The job."""
 
-    job: Job
-    block: int
-    tournament: Tournament
-    standings: Mapping[Address, Standing]
-    debts_wei: Mapping[Address, int]
+    @property
+    def block(self) -> int:
+        """The first block in which a call can be."""
 
-    def count_idle_blocks(self) -> int:
-        """Return how many blocks pass until a clock has run out, or a window is over."""
-        job, tournament = self.job, self.tournament
-        ends = [board.position.deadline for board in tournament.boards.values()]
-        ends += [*tournament.list_windows(), job.commit_deadline, job.reveal_deadline]
-        return min(e for e in [*ends, job.window_end] if e >= self.block) + 1 - self.block
+    @property
+    def tournament(self) -> Tournament:
+        """Claims and matches, from the job's events."""
 
+    def get_standing(self, address: Address) -> Standing:
+        """Return where an account stands."""
 
-@dataclass(frozen=True, slots=True)
-class Planned:
-    """A planned call, with its stage and its player."""
-
-    stage: str
-    player: str
-    call: Call
+    def get_debt(self, address: Address) -> int:
+        """Return what a closed job owes an account, in wei."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,37 +81,37 @@ class Actor:
     name: str
     address: Address
 
-    def commit(self, view: View) -> Iterator[Planned]:
+    def commit(self, view: View) -> Iterator[Call]:
         """Yield what there is to do while claims are hidden."""
         del view
         yield from ()
 
-    def reveal(self, view: View) -> Iterator[Planned]:
+    def reveal(self, view: View) -> Iterator[Call]:
         """Yield what there is to do while claims are shown."""
         del view
         yield from ()
 
-    def move(self, view: View, board: Board) -> Planned | None:
+    def move(self, view: View, board: Board) -> Call | None:
         """Return the call that goes on with a match, if it is this actor's."""
         del view, board
         return None
 
-    def manage(self, view: View) -> Iterator[Planned]:
+    def manage(self, view: View) -> Iterator[Call]:
         """Yield what there is to do for the tournament, and for the job's end."""
         del view
         yield from ()
 
-    def collect(self, view: View) -> Iterator[Planned]:
+    def collect(self, view: View) -> Iterator[Call]:
         """Yield what there is to do once the job is closed."""
-        if view.debts_wei.get(self.address):
-            yield self._plan("payout", "collect", self.docket.job_id)
+        if view.get_debt(self.address):
+            yield self._call("collect", self.docket.job_id)
 
-    def _plan(self, stage: str, call: str, *args: object, value_wei: int = 0) -> Planned:
-        return Planned(stage, self.name, Call(call, self.address, args, value_wei))
+    def _call(self, name: str, *args: object, value_wei: int = 0) -> Call:
+        return Call(name, self.address, args, value_wei)
 
 
 @dataclass(frozen=True, slots=True)
-class Member(Actor):
+class Claimant(Actor):
     """A provider that joins with its claim, and defends it with every move that there is.
 
     Attributes:
@@ -148,32 +122,37 @@ class Member(Actor):
     run: Testimony
     salt: Digest
 
-    def commit(self, view: View) -> Iterator[Planned]:
+    @property
+    def claim(self) -> Digest:
+        """The top of the history that it claims."""
+        return self.run.history.top
+
+    def commit(self, view: View) -> Iterator[Call]:
         """Join with a hidden claim."""
         docket = self.docket
-        if view.standings[self.address] is Standing.NONE:
-            claim = (self.address, self.run.history.top, self.salt)
-            digest = hash_commitment(docket.store, docket.job_id, *claim)
+        if view.get_standing(self.address) is Standing.NONE:
+            hidden = (self.address, self.claim, self.salt)
+            digest = hash_commitment(docket.store, docket.job_id, *hidden)
             bond_wei = docket.terms.bond_wei
-            yield self._plan("joining", "commit", docket.job_id, digest, value_wei=bond_wei)
+            yield self._call("commit", docket.job_id, digest, value_wei=bond_wei)
 
-    def reveal(self, view: View) -> Iterator[Planned]:
+    def reveal(self, view: View) -> Iterator[Call]:
         """Show the claim."""
-        if view.standings[self.address] is Standing.COMMITTED:
-            args = (self.docket.job_id, self.run.history.top, self.salt)
-            yield self._plan("joining", "reveal", *args)
+        if view.get_standing(self.address) is Standing.COMMITTED:
+            args = (self.docket.job_id, self.claim, self.salt)
+            yield self._call("reveal", *args)
 
-    def move(self, view: View, board: Board) -> Planned | None:
+    def move(self, view: View, board: Board) -> Call | None:
         """Make the move that its side has, or say that the other side's time is over."""
         position, members = board.position, (board.pair.first, board.pair.second)
         side, place = members.index(self.address), (board.pair, position)
         if view.block > position.deadline:
             is_rival = side != position.mover
-            return self._plan(STAGES[position.phase], "timeout", *place) if is_rival else None
+            return self._call("timeout", *place) if is_rival else None
         move = find_move(self.run, self.docket.terms, board, side)
         if move is None:
             return None
-        return self._plan(STAGES[position.phase], move.call, *place, *move.args)
+        return self._call(move.call, *place, *move.args)
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,22 +165,22 @@ class Client(Actor):
 
     list_claims: Callable[[], set[Digest]]
 
-    def move(self, view: View, board: Board) -> Planned | None:
+    def move(self, view: View, board: Board) -> Call | None:
         """Say that a side's time is over."""
         position = board.position
         if view.block <= position.deadline:
             return None
-        return self._plan(STAGES[position.phase], "timeout", board.pair, position)
+        return self._call("timeout", board.pair, position)
 
-    def manage(self, view: View) -> Iterator[Planned]:
+    def manage(self, view: View) -> Iterator[Call]:
         """Begin matches; settle if no claim is left to be met."""
         tops = self.list_claims()
         own = tops.pop() if len(tops) == 1 else None
         for pair in choose_pairs(view.tournament, view.block, own):
-            yield self._plan("history", "start_match", *view.tournament.name_match(pair))
+            yield self._call("start_match", *view.tournament.name_match(pair))
         claims = list(view.tournament.get_claims())
         if len(claims) <= 1 and view.block > view.job.window_end:
-            yield self._plan("payout", "settle", self.docket.job_id, *(claims or [ZERO]))
+            yield self._call("settle", self.docket.job_id, *(claims or [ZERO]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +193,7 @@ class Caller(Actor):
 
     ruler: Callable[[Board], Outcome]
 
-    def move(self, view: View, board: Board) -> Planned | None:
+    def move(self, view: View, board: Board) -> Call | None:
         """Rule, if the match waits for it and the verifier can tell."""
         position = board.position
         if position.phase is not Phase.VERIFIER or view.block > position.deadline:
@@ -223,9 +202,9 @@ class Caller(Actor):
             outcome = self.ruler(board)
         except VerifierError:
             return None
-        return self._plan(STAGES[position.phase], "rule", board.pair, position, outcome)
+        return self._call("rule", board.pair, position, outcome)
 
-    def collect(self, view: View) -> Iterator[Planned]:
+    def collect(self, view: View) -> Iterator[Call]:
         """Collect nothing: rulings are not paid for."""
         del view
         yield from ()

@@ -6,14 +6,14 @@ that the chain does not: one that is made anew with the number of the job goes o
 was stopped. With some of a job's players it is their agent; with all of them, the whole table.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
 
 import numpy as np
 
-from contracts.model.types import NOBODY, Address, Event, Terms
+from contracts.model.types import NOBODY, Address, Event, Job, Terms
 from contracts.reasons import LeafMode, Reason, Standing, Status
 from contracts.reasons import Outcome as Ruling
 from offchain.chain import Receipt
@@ -21,16 +21,14 @@ from offchain.commitments.tree import Digest
 from offchain.disputes.actors import (
     Actor,
     Caller,
+    Claimant,
     Client,
     Docket,
-    Member,
-    Planned,
     Player,
-    View,
 )
 from offchain.disputes.board import Board
 from offchain.disputes.crowds import count_calls
-from offchain.disputes.planner import Planner
+from offchain.disputes.planner import Planned, Planner
 from offchain.disputes.referee import Call, Outcome, Referee, open_store
 from offchain.disputes.terms import Stakes, make_terms
 from offchain.disputes.tournament import Ended, Tournament
@@ -157,7 +155,7 @@ class Game:
         docket = Docket(open_store(self.referee), self.job_id, self.terms)
         spawned = np.random.SeedSequence(self.seed).spawn(len(self.players))
         members = [
-            Member(
+            Claimant(
                 docket, player.name, player.address, player.run, salt.generate_state(8).tobytes()
             )
             for player, salt in zip(self.players, spawned, strict=True)
@@ -185,7 +183,7 @@ class Game:
         self._tournament.read(self.referee.events(self.job_id))
         return self._tournament
 
-    def _look_around(self) -> View:
+    def _look_around(self) -> "Snapshot":
         members = [player.address for player in self.players]
         return look(self.referee, self._tournament, members, [self.client, *members])
 
@@ -219,12 +217,46 @@ class Game:
         return played
 
 
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The state of a job that the chain shows at one moment: a `View`.
+
+    Attributes:
+        job: the job.
+        block: the first block in which a call can be.
+        tournament: claims and matches, from the job's events.
+        standings: where accounts stand, while the job is joined.
+        debts_wei: what accounts are owed, once it is closed.
+    """
+
+    job: Job
+    block: int
+    tournament: Tournament
+    standings: Mapping[Address, Standing]
+    debts_wei: Mapping[Address, int]
+
+    def get_standing(self, address: Address) -> Standing:
+        """Return where an account stands."""
+        return self.standings[address]
+
+    def get_debt(self, address: Address) -> int:
+        """Return what the closed job owes an account, in wei."""
+        return self.debts_wei[address]
+
+    def count_idle_blocks(self) -> int:
+        """Return how many blocks pass until a clock has run out, or a window is over."""
+        job, tournament = self.job, self.tournament
+        ends = [board.position.deadline for board in tournament.boards.values()]
+        ends += [*tournament.list_windows(), job.commit_deadline, job.reveal_deadline]
+        return min(e for e in [*ends, job.window_end] if e >= self.block) + 1 - self.block
+
+
 def look(
     referee: Referee,
     tournament: Tournament,
     members: Sequence[Address],
     creditors: Sequence[Address] = (),
-) -> View:
+) -> Snapshot:
     """Return what a referee shows of a tournament's job now, and read the tournament on.
 
     Args:
@@ -238,7 +270,7 @@ def look(
     tournament.read(referee.events(job_id))
     is_open = job.status is Status.OPEN
     joining = members if is_open and block <= job.reveal_deadline else ()
-    return View(
+    return Snapshot(
         job=job,
         block=block,
         tournament=tournament,

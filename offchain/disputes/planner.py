@@ -7,11 +7,51 @@ sends them may stop anywhere, look at the chain again, and make a new plan.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from contracts.model.types import Address
+from contracts.model.types import Address, Pair
 from contracts.reasons import Phase, Status
-from offchain.disputes.actors import Actor, Member, Planned, View
+from offchain.disputes.actors import Actor, Claimant, View
 from offchain.disputes.board import Board
 from offchain.disputes.referee import Call
+
+_STAGES = {
+    Phase.HISTORY: "history",
+    Phase.INTERVAL: "history",
+    Phase.TRACE: "trace",
+    Phase.TENSOR: "tensor",
+    Phase.CHUNK: "tensor",
+    Phase.STATE: "tensor",
+    Phase.FOLD: "fold",
+    Phase.LEAF: "leaf",
+    Phase.SINK: "leaf",
+    Phase.VERIFIER: "leaf",
+}
+"""The stage of a dispute to which a move in each phase of the contract is counted."""
+
+_JOINING = frozenset({"commit", "reveal", "join"})
+
+
+def get_stage(call: Call) -> str:
+    """Return the stage of a dispute to which a call is counted."""
+    if isinstance(call.args[0], Pair):
+        return _STAGES[call.args[1].phase]
+    if call.name == "start_match":
+        return "history"
+    return "joining" if call.name in _JOINING | {"open_job"} else "payout"
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A planned call, with its stage and its player."""
+
+    stage: str
+    player: str
+    call: Call
+
+
+def plan_calls(actor: Actor, calls: Iterator[Call]) -> Iterator[Planned]:
+    """Yield an actor's calls with their stages."""
+    for call in calls:
+        yield Planned(get_stage(call), actor.name, call)
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,24 +63,24 @@ class Planner:
         others: those that act where no member does: who rules, and who begins, ends and settles.
     """
 
-    members: Sequence[Member]
+    members: Sequence[Claimant]
     others: Sequence[Actor] = ()
 
     def plan(self, view: View) -> Iterator[Planned]:
         """Yield the calls that there is a reason for, the most urgent first."""
         if view.job.status is not Status.OPEN:
             for actor in (*self.others, *self.members):
-                yield from actor.collect(view)
+                yield from plan_calls(actor, actor.collect(view))
         elif view.block <= view.job.commit_deadline:
             for actor in self.members:
-                yield from actor.commit(view)
+                yield from plan_calls(actor, actor.commit(view))
         elif view.block <= view.job.reveal_deadline:
             for actor in self.members:
-                yield from actor.reveal(view)
+                yield from plan_calls(actor, actor.reveal(view))
         else:
             yield from self._move_all(view)
             for actor in self.others:
-                yield from actor.manage(view)
+                yield from plan_calls(actor, actor.manage(view))
 
     def _move_all(self, view: View) -> Iterator[Planned]:
         """Go on with all matches, in the order in which one's own clocks run out.
@@ -56,12 +96,19 @@ class Planner:
         decided: set[Address] = set()
         for board in sorted(view.tournament.boards.values(), key=get_urgency):
             sides = (members[side] for side in _list_sides(board) if side in members)
-            calls = (actor.move(view, board) for actor in (*sides, *self.others))
-            planned = next(filter(None, calls), None)
+            planned = self._move(view, board, [*sides, *self.others])
             losers = _find_losers(board, planned.call) if planned else set()
             if planned is not None and decided.isdisjoint(losers):
                 decided |= losers
                 yield planned
+
+    def _move(self, view: View, board: Board, actors: Sequence[Actor]) -> Planned | None:
+        """Return the call of the first actor who has one about a match."""
+        for actor in actors:
+            call = actor.move(view, board)
+            if call is not None:
+                return Planned(get_stage(call), actor.name, call)
+        return None
 
 
 def _list_sides(board: Board) -> tuple[Address, Address]:
