@@ -248,12 +248,13 @@ class TransactionLost(ChainError):
 class Reverted(ChainError):
     """The contract rejected the call, so nothing changed but the gas that was spent."""
 
-    def __init__(self, reason: str, call: str, *, gas_used: int = 0) -> None:
-        """Give the decoded reason, and the gas that it cost (0 for a view)."""
+    def __init__(self, reason: str, call: str, *, gas_used: int = 0, price_wei: int = 0) -> None:
+        """Give the decoded reason, and the gas that it cost (0 for a view), with its price."""
         super().__init__(f"{call} reverted: {reason}")
         self.reason = reason
         self.call = call
         self.gas_used = gas_used
+        self.fee_wei = gas_used * price_wei
 
 
 class RefereeError(MootError):

@@ -119,7 +119,7 @@ class _Booking:
         if schemes:
             game.referee = mempool
         before = read_balances(witness, venue.addresses)
-        burned_wei = witness.store.burned_wei
+        burned_wei, refused = witness.store.burned_wei, len(witness.refusals)
         played = list(game.play())
         while mempool.act():
             continue
@@ -129,7 +129,7 @@ class _Booking:
             store=witness.store,
             parties=parties,
             played=[*played, *mempool.played],
-            refusals=mempool.refusals,
+            refusals=witness.refusals[refused:],
             answer=self._run(Behaviour(), "reference").history.top,
             deltas_wei={address: after[address] - before[address] for address in before},
             burned_wei=witness.store.burned_wei - burned_wei,

@@ -5,7 +5,6 @@ sender gas.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from contracts.model.types import Address, Terms
@@ -19,16 +18,6 @@ from sim.scheme import LiveView, Scheme
 from sim.witness import Witness
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
-    """A refused call: what it was to do, whose it was, and what it cost in gas and in wei."""
-
-    call: str
-    sender: Address
-    gas: int
-    fee_wei: int
-
-
 class Mempool(Relay):
     """The mempool of one job, between the players, the schemes and a witnessed referee.
 
@@ -40,7 +29,6 @@ class Mempool(Relay):
 
     Attributes:
         played: the schemes' accepted calls.
-        refusals: the refused calls, of the schemes and of players whom they have forestalled.
     """
 
     def __init__(
@@ -50,7 +38,6 @@ class Mempool(Relay):
         self._schemes = schemes
         self._view = LiveView(witness, Tournament(job_id, terms, witness.arithmetic))
         self.played: list[Played] = []
-        self.refusals: list[Refusal] = []
 
     def transact(self, name: str, *args: Any, sender: Address, value_wei: int = 0) -> Outcome:
         """Make a call, once the schemes let it through."""
@@ -66,17 +53,7 @@ class Mempool(Relay):
         return outcome
 
     def _send(self, call: Call) -> Outcome:
-        """Make a call; if it is refused, note what the refusal has cost."""
-        before_wei = self.balance(call.sender)
-        try:
-            return super().transact(
-                call.name, *call.args, sender=call.sender, value_wei=call.value_wei
-            )
-        except (RefereeError, Reverted) as refusal:
-            gas = refusal.gas_used if isinstance(refusal, Reverted) else 0
-            fee_wei = before_wei - self.balance(call.sender)
-            self.refusals.append(Refusal(call.name, call.sender, gas, fee_wei))
-            raise
+        return super().transact(call.name, *call.args, sender=call.sender, value_wei=call.value_wei)
 
     def mine(self, blocks: int) -> None:
         """Let time pass, up to the first block in which a scheme does something."""

@@ -14,7 +14,7 @@ from offchain.disputes.actors import Claimant
 from offchain.disputes.game import Game, Played
 from sim.agents import Work
 from sim.ledger import Flows
-from sim.mempool import Refusal
+from sim.witness import Refusal
 
 
 class Fate(StrEnum):

@@ -6,6 +6,7 @@ another model, is known to announce what it should, and never to break a rule un
 
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from contracts.model.invariants import BrokenInvariantError, Step, copy_store
@@ -14,7 +15,18 @@ from contracts.model.types import Address, Event, Message
 from contracts.model.watch import Watcher
 from contracts.reasons import Revert
 from offchain.disputes.referee import Answer, Call, Outcome, Referee, open_store
+from offchain.errors import RefereeError, Reverted
 from sim.relay import Relay
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A refused call: what it was to do, whose it was, and what it cost in gas and in wei."""
+
+    call: str
+    sender: Address
+    gas: int
+    fee_wei: int
 
 
 class Witness(Relay):
@@ -27,6 +39,7 @@ class Witness(Relay):
     Attributes:
         store: what the model remembers after the same calls.
         logs: what has been announced of each job.
+        refusals: the calls that were refused.
         watcher: checks the calls; whoever knows the honest members of a job tells it.
     """
 
@@ -35,6 +48,7 @@ class Witness(Relay):
         self._label = label
         self.store = open_store(referee)
         self.logs: dict[int, list[Event]] = defaultdict(list)
+        self.refusals: list[Refusal] = []
         self.watcher = Watcher()
 
     def transact(self, name: str, *args: Any, sender: Address, value_wei: int = 0) -> Outcome:
@@ -45,8 +59,13 @@ class Witness(Relay):
                 breaks an invariant.
         """
         following = self.referee.block_number() + 1
-        outcome = super().transact(name, *args, sender=sender, value_wei=value_wei)
-        self._note(Call(name, sender, args, value_wei), outcome, following)
+        made = Call(name, sender, args, value_wei)
+        try:
+            outcome = super().transact(name, *args, sender=sender, value_wei=value_wei)
+        except (RefereeError, Reverted) as refusal:
+            self._note_refusal(made, refusal)
+            raise
+        self._note(made, outcome, following)
         return outcome
 
     def transact_all(self, calls: Sequence[Call]) -> list[Answer]:
@@ -56,7 +75,14 @@ class Witness(Relay):
         for made, answer in zip(calls, answers, strict=True):
             if isinstance(answer, Outcome):
                 self._note(made, answer, following)
+            elif isinstance(answer, RefereeError | Reverted):
+                self._note_refusal(made, answer)
         return answers
+
+    def _note_refusal(self, made: Call, refusal: RefereeError | Reverted) -> None:
+        """Note what a refused call has cost; on a model that is nothing."""
+        spent = (refusal.gas_used, refusal.fee_wei) if isinstance(refusal, Reverted) else (0, 0)
+        self.refusals.append(Refusal(made.name, made.sender, *spent))
 
     def _note(self, made: Call, outcome: Outcome, following: int) -> None:
         """Make an accepted call on the model; without a receipt it was in the block `following`."""

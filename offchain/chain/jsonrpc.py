@@ -226,9 +226,11 @@ class JsonRpc:
             block = _parse_quantity(receipt["blockNumber"])
             if _parse_quantity(receipt["status"]) == 1:
                 return _parse_receipt(receipt)
+            price_wei = _parse_quantity(receipt["effectiveGasPrice"])
         is_out_of_gas = gas_used == int(sent.request["gas"], 16)
         reason = OUT_OF_GAS if is_out_of_gas else self._find_reason(sent.request, block)
-        return Reverted(reason, sent.transaction.call, gas_used=gas_used)
+        call = sent.transaction.call
+        return Reverted(reason, call, gas_used=gas_used, price_wei=price_wei)
 
     def _send_again(self, sent: _Sent, *, is_first: bool) -> None:
         """Send a transaction again that the node has dropped, or for a higher fee if it is first.

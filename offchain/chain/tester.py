@@ -156,7 +156,8 @@ class Tester:
             return refusal
         gas_used = receipt.gas_used - before
         if computation.is_error:
-            return Reverted(_explain(computation), transaction.call, gas_used=gas_used)
+            spent = {"gas_used": gas_used, "price_wei": signed.max_fee_per_gas}
+            return Reverted(_explain(computation), transaction.call, **spent)
         return Mined(
             transaction_hash="0x" + signed.hash.hex(),
             block=number,

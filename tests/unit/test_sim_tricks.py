@@ -104,7 +104,7 @@ def test_tricks_are_really_tried(trick: str, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(module, "Mempool", Noted)
     play_model_market(f"honest=2,lazy=1,{trick}=1", JOBS, SEED)
     made = Counter(played.call for pool in pools for played in pool.played)
-    refused = {refusal.call for pool in pools for refusal in pool.refusals}
+    refused = {refusal.call for pool in pools for refusal in pool.referee.refusals}
     assert made["commit"] + made["join"] >= JOBS // 2
     assert refused >= DIFFERENT.get(trick, set())
     assert trick in DIFFERENT or not refused

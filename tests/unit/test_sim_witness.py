@@ -6,15 +6,20 @@ from typing import Any
 
 import pytest
 
+from contracts.deployment import deploy_referee
 from contracts.model import ledger
 from contracts.model.invariants import BrokenInvariantError
-from contracts.model.types import Address, Event
+from contracts.model.types import ZERO, Address, Event
+from offchain.chain import Chain, tester
+from offchain.disputes.chain_referee import ChainReferee
 from offchain.disputes.referee import Answer, Call, ModelReferee, Outcome, transact_each
+from offchain.disputes.terms import make_terms
+from offchain.errors import Reverted
 from sim import market as module
 from sim.market import Market
 from sim.swarm import Swarm, draw_lies
 from sim.witness import Witness
-from tests.sim_helpers import open_model_market
+from tests.sim_helpers import make_task, open_model_market
 
 SEED = 3
 
@@ -118,3 +123,23 @@ def test_every_call_of_a_market_is_witnessed(monkeypatch: pytest.MonkeyPatch) ->
         assert len(witness.watcher.honest[job_id]) == 1
     names = ("jobs", "members", "claims", "matches", "balance_wei", "burned_wei")
     assert all(getattr(witness.store, name) == getattr(model.store, name) for name in names)
+
+
+def test_what_refused_calls_cost_is_noted() -> None:
+    """Also of calls that are sent at once, each with its gas, and with the fee that it paid."""
+    chain = Chain(tester.Tester(3), None)
+    contract = deploy_referee(chain, chain.accounts[0])
+    client, first, second = chain.accounts
+    witness = Witness(ChainReferee(chain, contract, 0), "a test")
+    opening = Call("open_job", client, (make_terms(make_task()),), 10**17)
+    early = [Call("settle", account, (0, ZERO)) for account in (first, second)]
+    before_wei = {account: witness.balance(account) for account in (first, second)}
+    answers = witness.transact_all([opening, *early])
+    assert isinstance(answers[0], Outcome)
+    with pytest.raises(Reverted):
+        witness.transact("settle", 0, ZERO, sender=second)
+    assert [refusal.sender for refusal in witness.refusals] == [first, second, second]
+    for account, wei in before_wei.items():
+        own = [refusal for refusal in witness.refusals if refusal.sender == account]
+        assert all(refusal.call == "settle" and refusal.gas > 21_000 for refusal in own)
+        assert sum(refusal.fee_wei for refusal in own) == wei - witness.balance(account)
