@@ -69,18 +69,26 @@ class Planner:
     def plan(self, view: View) -> Iterator[Planned]:
         """Yield the calls that there is a reason for, the most urgent first."""
         if view.job.status is not Status.OPEN:
-            for actor in (*self.others, *self.members):
-                yield from plan_calls(actor, actor.collect(view))
+            yield from self._collect(view)
         elif view.block <= view.job.commit_deadline:
-            for actor in self.members:
-                yield from plan_calls(actor, actor.commit(view))
+            for member in self.members:
+                yield from plan_calls(member, member.commit(view))
         elif view.block <= view.job.reveal_deadline:
-            for actor in self.members:
-                yield from plan_calls(actor, actor.reveal(view))
+            for member in self.members:
+                yield from plan_calls(member, member.reveal(view))
         else:
             yield from self._move_all(view)
             for actor in self.others:
                 yield from plan_calls(actor, actor.manage(view))
+
+    def _collect(self, view: View) -> Iterator[Planned]:
+        """Collect once for each account: a client may be a provider, too."""
+        paid: set[Address] = set()
+        for actor in (*self.others, *self.members):
+            for planned in plan_calls(actor, actor.collect(view)):
+                if planned.call.sender not in paid:
+                    paid.add(planned.call.sender)
+                    yield planned
 
     def _move_all(self, view: View) -> Iterator[Planned]:
         """Go on with all matches, in the order in which one's own clocks run out.

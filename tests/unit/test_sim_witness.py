@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from contracts.deployment import deploy_referee
@@ -15,8 +16,11 @@ from offchain.disputes.chain_referee import ChainReferee
 from offchain.disputes.referee import Answer, Call, ModelReferee, Outcome, transact_each
 from offchain.disputes.terms import make_terms
 from offchain.errors import Reverted
+from offchain.providers.behaviour import Behaviour
 from sim import market as module
+from sim.agents import View, Work
 from sim.market import Market
+from sim.results import Fate
 from sim.swarm import Swarm, draw_lies
 from sim.witness import Witness
 from tests.sim_helpers import make_task, open_model_market
@@ -143,3 +147,31 @@ def test_what_refused_calls_cost_is_noted() -> None:
         own = [refusal for refusal in witness.refusals if refusal.sender == account]
         assert all(refusal.call == "settle" and refusal.gas > 21_000 for refusal in own)
         assert sum(refusal.fee_wei for refusal in own) == wei - witness.balance(account)
+
+
+class Patron:
+    """An honest provider that opens the job itself."""
+
+    name, strategy, accounts = "shill-1", "shill", 1
+
+    def act(self, view: View, rng: np.random.Generator) -> Work:
+        """Work, and pay for it."""
+        del view, rng
+        return Work((Behaviour(),), is_client=True)
+
+
+def test_those_who_act_together_are_refused_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also a client that is a provider, too, collects once."""
+    witnesses: list[Witness] = []
+
+    class Noted(Witness):
+        def __init__(self, *args: Any) -> None:
+            super().__init__(*args)
+            witnesses.append(self)
+
+    monkeypatch.setattr(module, "Witness", Noted)
+    market = open_model_market("honest=1,shill=1", 1, SEED)
+    market = replace(market, agents=[market.agents[0], Patron()])
+    (result,) = market.play()
+    assert all(entry.fate is Fate.WON for entry in result.entries)
+    assert witnesses[0].refusals == []
