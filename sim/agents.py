@@ -11,12 +11,10 @@ import numpy as np
 
 from offchain.disputes.terms import Stakes
 from offchain.providers.behaviour import Behaviour
-from offchain.providers.catalogue import CHEATS, HONEST
-from offchain.providers.cheats import make_cheat
 from offchain.providers.task import Task
 from sim.mix import Group
 from sim.scheme import Scheme
-from sim.tricks import TRICKS
+from sim.strategies import STRATEGIES
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +63,7 @@ class Agent(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Provider:
-    """An agent that does the same in every job: its strategy is one of `mix.STRATEGIES`."""
+    """An agent that does the same in every job: its strategy is one of `STRATEGIES`."""
 
     name: str
     strategy: str
@@ -73,16 +71,12 @@ class Provider:
     @property
     def accounts(self) -> int:
         """The number of the provider's accounts."""
-        return TRICKS[self.strategy].accounts if self.strategy in TRICKS else 1
+        return STRATEGIES[self.strategy].accounts
 
     def act(self, view: View, rng: np.random.Generator) -> Work:
         """Take the job; the settings of cheats are drawn anew for every job."""
-        if self.strategy == HONEST:
-            return Work((Behaviour(),))
-        if self.strategy in TRICKS:
-            trick = TRICKS[self.strategy]
-            return Work(tuple(trick.draw(view.task, rng)), trick.scheme, trick.is_client)
-        return Work((make_cheat(self.strategy, view.task, rng),))
+        strategy = STRATEGIES[self.strategy]
+        return Work(tuple(strategy.draw(view.task, rng)), strategy.scheme, strategy.is_client)
 
 
 def make_providers(mix: Iterable[Group]) -> tuple[Provider, ...]:
@@ -95,6 +89,6 @@ def make_providers(mix: Iterable[Group]) -> tuple[Provider, ...]:
 
 
 def check_providers(providers: Iterable[Provider], task: Task) -> None:
-    """Raise UsageError when a provider's cheat is impossible with a task."""
-    for strategy in sorted({provider.strategy for provider in providers} & set(CHEATS)):
-        make_cheat(strategy, task, np.random.default_rng(0))
+    """Raise UsageError when a provider's strategy is impossible with a task."""
+    for strategy in sorted({provider.strategy for provider in providers}):
+        STRATEGIES[strategy].draw(task, np.random.default_rng(0))

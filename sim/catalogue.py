@@ -1,8 +1,10 @@
-"""The names of the tricks and what each does, in a module that imports nothing slow."""
+"""The names of the strategies and what each does, in a module that imports nothing slow."""
 
 from collections.abc import Mapping
 
-ABOUT_TRICKS: Mapping[str, str] = {
+from offchain.providers.catalogue import CHEATS, HONEST
+
+_TRICKS: Mapping[str, str] = {
     "hidden": "commits to a claim and never shows it",
     "zero-claim": "claims a history that nobody can open, and never moves",
     "last-block": "lies, and moves in the last block of its clock",
@@ -18,4 +20,15 @@ ABOUT_TRICKS: Mapping[str, str] = {
     "shill": "opens the job itself, and lies about it",
     "grabber": "tries every call that would pay it if the referee let it",
 }
-"""Each trick by its name; `tricks.py` plays them."""
+
+GROUPS: Mapping[str, Mapping[str, str]] = {
+    "Honest:": {HONEST: "does what is agreed"},
+    "Cheats (their settings are drawn):": {name: it.about for name, it in CHEATS.items()},
+    "Tricks:": _TRICKS,
+}
+"""What each strategy does, by its name, below a title for some of them."""
+
+STRATEGIES: Mapping[str, str] = {
+    name: about for group in GROUPS.values() for name, about in group.items()
+}
+"""What each strategy does, by its name; `strategies.py` plays them."""

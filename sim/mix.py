@@ -3,11 +3,7 @@
 from dataclasses import dataclass
 
 from offchain.errors import UsageError
-from offchain.providers.catalogue import CHEATS, HONEST
-from sim.catalogue import ABOUT_TRICKS
-
-STRATEGIES = (HONEST, *CHEATS, *ABOUT_TRICKS)
-"""A provider is honest, has one of the cheats, or plays one of the tricks."""
+from sim.catalogue import STRATEGIES
 
 MIN_PROVIDERS = 2
 """One provider alone is never checked."""

@@ -4,8 +4,7 @@ They lie like the cheats, or work like the honest, and try to gain by how and wh
 one is an attack on some other dispute game. What is expected is that none of them pays.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -18,8 +17,8 @@ from offchain.disputes.referee import Call
 from offchain.providers.behaviour import Behaviour
 from offchain.providers.cheats import Lazy, make_cheat
 from offchain.providers.task import Task
-from sim.catalogue import ABOUT_TRICKS
 from sim.scheme import Scheme
+from sim.strategy import Strategy
 
 
 class Hidden(Scheme):
@@ -194,6 +193,11 @@ def draw_lie(task: Task, rng: np.random.Generator) -> Behaviour:
     return make_cheat("wrong-output", task, rng)
 
 
+def draw_one(task: Task, rng: np.random.Generator) -> list[Behaviour]:
+    """Return one behaviour that lies."""
+    return [draw_lie(task, rng)]
+
+
 def draw_both(task: Task, rng: np.random.Generator) -> list[Behaviour]:
     """Return two behaviours, of which one lies and the other is honest."""
     return [draw_lie(task, rng), Behaviour()]
@@ -211,40 +215,20 @@ def draw_nothing(task: Task, rng: np.random.Generator) -> list[Behaviour]:
     return [Lazy(step=0)]
 
 
-@dataclass(frozen=True, slots=True)
-class Trick:
-    """A trick: the accounts that play it, what each of them runs, and by which scheme.
-
-    Attributes:
-        draw: returns the behaviour that each of the accounts runs.
-        accounts: the number of accounts.
-        scheme: plays the accounts; None lets them join in time and move at once, as the honest do.
-        is_client: whether the first account opens the job, and pays for it.
-    """
-
-    draw: Callable[[Task, np.random.Generator], Sequence[Behaviour]] = field(
-        default=lambda task, rng: [draw_lie(task, rng)]
-    )
-    accounts: int = 1
-    scheme: type[Scheme] | None = None
-    is_client: bool = False
-
-
-TRICKS: dict[str, Trick] = {
-    "hidden": Trick(scheme=Hidden),
-    "zero-claim": Trick(draw_nothing, scheme=ZeroClaim),
-    "last-block": Trick(scheme=LastBlock),
-    "censor": Trick(scheme=Censor),
-    "late-lie": Trick(scheme=LateLie),
-    "copy": Trick(draw_nothing, scheme=Copy),
-    "front-runner": Trick(draw_nothing, scheme=FrontRunner),
-    "revenant": Trick(lambda task, rng: [draw_lie(task, rng)] * 2, 2, Revenant),
-    "sybil": Trick(lambda task, rng: [draw_lie(task, rng) for _ in range(3)], 3),
-    "crowd": Trick(lambda task, rng: [draw_lie(task, rng)] * 2, 2),
-    "split": Trick(draw_truths, 3),
-    "self-play": Trick(draw_both, 2),
-    "shill": Trick(is_client=True),
-    "grabber": Trick(draw_both, 2, Grabber),
+TRICKS: Mapping[str, Strategy] = {
+    "hidden": Strategy(draw_one, scheme=Hidden),
+    "zero-claim": Strategy(draw_nothing, scheme=ZeroClaim),
+    "last-block": Strategy(draw_one, scheme=LastBlock),
+    "censor": Strategy(draw_one, scheme=Censor),
+    "late-lie": Strategy(draw_one, scheme=LateLie),
+    "copy": Strategy(draw_nothing, scheme=Copy),
+    "front-runner": Strategy(draw_nothing, scheme=FrontRunner),
+    "revenant": Strategy(lambda task, rng: [draw_lie(task, rng)] * 2, 2, Revenant),
+    "sybil": Strategy(lambda task, rng: [draw_lie(task, rng) for _ in range(3)], 3),
+    "crowd": Strategy(lambda task, rng: [draw_lie(task, rng)] * 2, 2),
+    "split": Strategy(draw_truths, 3),
+    "self-play": Strategy(draw_both, 2),
+    "shill": Strategy(draw_one, is_client=True),
+    "grabber": Strategy(draw_both, 2, Grabber),
 }
 """Each trick by its name."""
-assert tuple(TRICKS) == tuple(ABOUT_TRICKS)

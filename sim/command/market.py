@@ -10,8 +10,7 @@ import click
 from rich.table import Table
 
 from offchain.errors import UsageError
-from offchain.providers.catalogue import CHEATS
-from sim.catalogue import ABOUT_TRICKS
+from sim.catalogue import GROUPS
 from sim.command import options
 from sim.command.wording import describe_capture
 
@@ -28,11 +27,7 @@ WEI_DIGITS = 18
 
 @click.command(
     short_help="Run a market, every job for real.",
-    epilog=options.list_choices(
-        "Cheats (their settings are drawn):", {name: it.about for name, it in CHEATS.items()}
-    )
-    + "\n\n"
-    + options.list_choices("Tricks:", ABOUT_TRICKS),
+    epilog="\n\n".join(options.list_choices(title, group) for title, group in GROUPS.items()),
 )
 @click.option(
     "--providers", type=int, help="What the counts of the mix add up to.  [default: they do]"
@@ -42,7 +37,7 @@ WEI_DIGITS = 18
     "--mix",
     default=DEFAULT_MIX,
     show_default=True,
-    help="How many providers have each strategy: honest, or a cheat or trick below.",
+    help="How many providers have each strategy: one of those below.",
 )
 @options.program("mlp", "tiny")
 @options.length(STEPS, CHECKPOINT_EVERY)

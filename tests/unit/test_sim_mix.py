@@ -6,10 +6,11 @@ from hypothesis import strategies as st
 
 from offchain.errors import UsageError
 from offchain.providers.catalogue import CHEATS
-from sim.mix import STRATEGIES, Group, parse_mix
+from sim.catalogue import STRATEGIES
+from sim.mix import Group, parse_mix
 from sim.tricks import TRICKS
 
-mixes = st.dictionaries(st.sampled_from(STRATEGIES), st.integers(1, 9), min_size=2)
+mixes = st.dictionaries(st.sampled_from(list(STRATEGIES)), st.integers(1, 9), min_size=2)
 
 
 @given(mixes)
