@@ -28,7 +28,7 @@ from offchain.disputes.actors import (
 )
 from offchain.disputes.board import Board
 from offchain.disputes.crowds import count_calls
-from offchain.disputes.planner import Planned, Planner
+from offchain.disputes.planner import Planned, Planner, get_stage
 from offchain.disputes.referee import Call, Outcome, Referee, open_store
 from offchain.disputes.terms import Stakes, make_terms
 from offchain.disputes.tournament import Ended, Tournament
@@ -189,7 +189,7 @@ class Game:
 
     def _open(self) -> Played:
         call = Call("open_job", self.client, (self.terms,), self.stakes.reward_wei)
-        (opened,) = self._send([Planned("joining", "client", call)])
+        (opened,) = self._send([Planned(get_stage(call), "client", call)])
         self.job_id = int(str(opened.events[0].args[0]))
         return opened
 

@@ -27,7 +27,7 @@ _STAGES = {
 }
 """The stage of a dispute to which a move in each phase of the contract is counted."""
 
-_JOINING = frozenset({"commit", "reveal", "join"})
+_JOINING = frozenset({"open_job", "commit", "reveal", "join"})
 
 
 def get_stage(call: Call) -> str:
@@ -36,7 +36,7 @@ def get_stage(call: Call) -> str:
         return _STAGES[call.args[1].phase]
     if call.name == "start_match":
         return "history"
-    return "joining" if call.name in _JOINING | {"open_job"} else "payout"
+    return "joining" if call.name in _JOINING else "payout"
 
 
 @dataclass(frozen=True, slots=True)
