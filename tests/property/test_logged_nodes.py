@@ -2,11 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from unittest.mock import Mock
 
 import numpy as np
 import numpy.typing as npt
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from offchain.arithmetic.functions import DType, Function
@@ -14,9 +15,11 @@ from offchain.arithmetic.logged import LOGGED, band
 from offchain.commitments.tensors import Array, encode_elements
 from offchain.execution import doubles
 from offchain.execution.engines import get_engine
-from offchain.execution.logged import plans, stock
+from offchain.execution.kernels.terms import multiply_terms
+from offchain.execution.logged import plans, stock, terms
 from offchain.execution.logged.journals import Journal, Reading, Writing
 from offchain.execution.logged.plans import Journaled
+from offchain.execution.logged.terms import TermReader
 from offchain.execution.readable import from_bits, to_bits
 from offchain.programs.graph import Kind, Node, Operand, Origin, Row, immediate
 from offchain.programs.rounding.entries import StepLog, make_log
@@ -269,8 +272,18 @@ def test_sums_of_nothing_but_negative_zeros() -> None:
         assert_same(out, subject.define(StepLog()))
 
 
+@pytest.fixture(params=["usual", "least"])
+def _parts(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Look at elements again all at once, or at few, which share what they read."""
+    if request.param == "least":
+        monkeypatch.setattr(plans, "_TERMS_AT_ONCE", 20)
+        monkeypatch.setattr(terms, "_FAR", 2)
+        monkeypatch.setattr(terms, "_SHARERS", 1)
+
+
+@pytest.mark.usefixtures("_parts")
 @pytest.mark.parametrize("kind", ["map", "contract", "reduce", "scatter"])
-@settings(max_examples=40)
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_any_node_equals_its_definition(kind: str, data: st.DataObject) -> None:
     """Nodes of any accesses and any numbers mean what is defined, without a log and with any."""
@@ -278,6 +291,45 @@ def test_any_node_equals_its_definition(kind: str, data: st.DataObject) -> None:
     case.check(LOGGED)
     if is_loggable(case.node):
         _check_any_log(case, data)
+
+
+@given(case=KINDS["contract"] | KINDS["reduce"])
+def test_terms_that_elements_share_are_their_own(case: Case) -> None:
+    """Whether terms are read for each element, or once for all that share them, they are the same.
+
+    Elements are arranged so that those which share terms meet, and none is lost.
+    """
+    if not is_loggable(case.node):
+        return
+    reader, elements = TermReader(case.node), np.repeat(np.arange(case.node.elements), 2)
+    with pytest.MonkeyPatch.context() as patch, np.errstate(all="ignore"):
+        patch.setattr(terms, "_SHARERS", 1)
+        read = []
+        for far in (1, 1 << 60):
+            patch.setattr(terms, "_FAR", far)
+            read.append(reader.read(elements, case.flats))
+    np.testing.assert_array_equal(read[0].products, read[1].products)
+    assert sorted(reader.arrange(elements)) == list(range(len(elements)))
+
+
+def test_columns_are_read_once() -> None:
+    """The columns of a product's second factor are far apart, and elements of one column meet."""
+    a, b = np.arange(20.0, dtype=np.float32), np.arange(24.0, dtype=np.float32)
+    operands = (
+        immediate(FLOAT32, 0),
+        make_operand(0, (5, 4), (0, 2)),
+        make_operand(1, (4, 6), (2, 1)),
+    )
+    reader = TermReader(Node(Kind.CONTRACT, Function.FMA, FLOAT32, (5, 6), operands, (4,)))
+    elements = np.arange(30)
+    assert elements[reader.arrange(elements)].tolist() == elements.reshape(5, 6).T.ravel().tolist()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(terms, "_FAR", 6)
+        patch.setattr(terms, "multiply_terms", Mock(wraps=multiply_terms))
+        found = reader.read(elements, [None, a, b])
+        assert terms.multiply_terms.call_count == 1
+    expected = a.reshape(5, 1, 4) * b.reshape(4, 6).T
+    np.testing.assert_array_equal(found.products, expected.reshape(30, 4))
 
 
 def _check_any_log(case: Case, data: st.DataObject) -> None:

@@ -3,7 +3,6 @@
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from functools import cached_property, partial
-from itertools import count
 from math import fsum
 
 import numpy as np
@@ -43,7 +42,7 @@ from offchain.programs.graph import Kind, Node, Operand
 from offchain.programs.rounding.entries import StepLog
 from offchain.programs.rounding.meaning import apply_entry, count_allowed, is_loggable
 
-_TERMS_AT_ONCE = 1 << 20
+_TERMS_AT_ONCE = 1 << 22
 
 _TIGHT = WIDEN * (1 + 2.0**-10)
 """More than what E' may be above E where the terms' magnitudes have been added up."""
@@ -154,19 +153,22 @@ class _Sum(Journaled):
         reader = self._reader
 
         whole: Terms | None = None
-        parts = []
+        results, error = np.empty(len(elements)), np.empty(len(elements))
+        exact = np.empty(len(elements), np.bool_)
         for part in self._cut(elements):
-            terms = reader.read(part, flats)
-            parts.append(self._add(part, terms, flats))
+            terms = reader.read(elements[part], flats)
+            results[part], error[part], exact[part] = self._add(elements[part], terms, flats)
             whole = terms if len(part) == len(elements) else None
-        results, error, exact = map(np.concatenate, zip(*parts, strict=True))
 
         def settle(places: Integers) -> Floats:
             chosen = elements[places]
             if whole is not None:
                 return self._settle(chosen, whole.take(places), flats)
-            found = [self._settle(p, reader.read(p, flats), flats) for p in self._cut(chosen)]
-            return np.concatenate([np.zeros(0, np.float32), *found])
+            values = np.empty(len(chosen), np.float32)
+            for part in self._cut(chosen):
+                terms = reader.read(chosen[part], flats)
+                values[part] = self._settle(chosen[part], terms, flats)
+            return values
 
         def obey(places: Integers, ups: Flags) -> tuple[Floats, Flags]:
             return self._obey(elements[places], ups, flats)
@@ -181,10 +183,9 @@ class _Sum(Journaled):
         Whoever writes a log chooses its entries, and the definition takes each term by itself.
         """
         values, counts = np.empty(len(elements), np.float32), np.empty(len(elements), np.bool_)
-        for first, part in zip(count(0, self._count_at_once), self._cut(elements), strict=False):
-            place = slice(first, first + len(part))
-            values[place], counts[place], is_open = self._look(part, ups[place], flats)
-            left = np.flatnonzero(is_open) + first
+        for part in self._cut(elements):
+            values[part], counts[part], is_open = self._look(elements[part], ups[part], flats)
+            left = part[is_open]
             values[left], counts[left] = super()._obey(elements[left], ups[left], flats)
         return values, counts
 
@@ -207,13 +208,12 @@ class _Sum(Journaled):
         return TermReader(self._node)
 
     def _cut(self, elements: Integers) -> Iterator[Integers]:
-        """Yield elements of which the terms fit into memory at once."""
-        for start in range(0, len(elements), self._count_at_once):
-            yield elements[start : start + self._count_at_once]
-
-    @property
-    def _count_at_once(self) -> int:
-        return max(1, _TERMS_AT_ONCE // self._node.fold_length)
+        """Yield the places of elements of which the terms fit into memory at once."""
+        count = max(1, _TERMS_AT_ONCE // self._node.fold_length)
+        is_whole = len(elements) <= count
+        order = np.arange(len(elements)) if is_whole else self._reader.arrange(elements)
+        for start in range(0, len(elements), count):
+            yield order[start : start + count]
 
     def _add(
         self, elements: Integers, terms: Terms, flats: Sequence[Array | None]

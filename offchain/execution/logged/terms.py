@@ -18,6 +18,10 @@ from offchain.programs.graph import Kind, Node, Operand, Origin, Row
 Counts = npt.NDArray[np.int64]
 
 _SAFE_BITS = 62
+_FAR = 16
+"""Elements from one term to the next from which on each lies in a cache line of its own."""
+_SHARERS = 2
+"""Elements with the same terms from which on it pays to gather these but once."""
 
 
 class Terms(NamedTuple):
@@ -69,6 +73,12 @@ class TermReader:
             is_matching = _find_matching(node, variables, flats, products.shape)
             products, landed = np.where(is_matching, products, -0.0), is_matching.sum(1)
         return Terms(products, initial[:, 0].astype(np.float32), landed)
+
+    def arrange(self, elements: Integers) -> Integers:
+        """Return an order of some elements in which those that share what is far apart meet."""
+        variables = _unravel(elements, self._node)
+        far = max(self._factors, key=lambda access: access.stride)
+        return np.argsort(far.find_starts(variables, len(elements)), kind="stable")
 
     def list_terms(
         self, element: int, flats: Sequence[Array | None]
@@ -126,16 +136,35 @@ class _Access:
         if is_constant or not tensor.size:
             products *= self._fill
         elif self._is_safe and self._rows:
-            starts = np.empty((len(products), len(self._rows)), np.int64)
-            starts[...] = self._offsets
-            if self._rank:
-                starts += np.stack(variables, 1) @ self._slopes
-            fill = np.float32(self._fill[0])
+            starts, fill = self._locate(variables, len(products)), np.float32(self._fill[0])
+            if self.stride >= _FAR:
+                first, places = np.unique(starts[:, 0], return_inverse=True)
+                if _SHARERS * len(first) <= len(starts):
+                    products *= tensor[first[:, None] + self._steps[0]][places]
+                    return
             multiply_terms(tensor, fill, starts, self._steps, self._limits, products)
         else:
             grid = [*(v[:, None] for v in variables), *(v[None] for v in self._fold)]
             indices, inside = locate(self._operand.rows, grid)
             products *= np.where(inside, tensor[indices], self._fill)
+
+    @property
+    def stride(self) -> int:
+        """How far the second term of an element lies from the first, if no term is out of range."""
+        is_plain = self._is_safe and len(self._rows) == 1 and not self._limits[0, 1]
+        return int(abs(self._steps[0, :2] @ [-1, 1])) if is_plain and self._steps.size > 1 else 0
+
+    def find_starts(self, variables: Sequence[Integers], count: int) -> Integers:
+        """Return where the terms of elements begin, of which there are so many."""
+        return self._locate(variables, count)[:, 0] if self.stride else np.zeros(count, np.int64)
+
+    def _locate(self, variables: Sequence[Integers], count: int) -> Integers:
+        """Return the coordinates of the first term of each element."""
+        starts = np.empty((count, len(self._rows)), np.int64)
+        starts[...] = self._offsets
+        if self._rank:
+            starts += np.stack(variables, 1) @ self._slopes
+        return starts
 
 
 def _is_safe(row: Row, sizes: Sizes) -> bool:
