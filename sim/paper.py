@@ -21,7 +21,7 @@ from offchain.commitments.tree import Digest, Tree
 from offchain.disputes.actors import Player
 from offchain.disputes.game import Game
 from offchain.disputes.referee import Referee
-from offchain.disputes.terms import Stakes
+from offchain.disputes.terms import USUAL, Stakes
 from offchain.execution.partials import pack_partials
 from offchain.programs.graph import Kind, Node, Operand, Origin, Program, Row, Slot, immediate
 from offchain.providers.behaviour import Behaviour
@@ -269,7 +269,7 @@ def seat(
     size: Size,
     accounts: Sequence[Address],
     lies: Sequence[Lie],
-    stakes: Stakes | None = None,
+    stakes: Stakes = USUAL,
 ) -> Game:
     """Return a game between an honest provider and liars; `Game.play` plays it, call by call.
 
@@ -285,4 +285,4 @@ def seat(
     players = [Player("honest-1", honest, PaperRun(task))]
     for number, (account, lie) in enumerate(zip(others, lies, strict=True), 1):
         players.append(Player(f"liar-{number}", account, PaperRun(task, lie)))
-    return Game(referee, task, client, players, stakes or Stakes())
+    return Game(referee, task, client, players, stakes)

@@ -1,6 +1,6 @@
 """One step down a tree: the first difference in the other side's opening, and the answer to it."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from contracts.model.types import ZERO, Dive, Position
 from offchain.commitments.tree import Digest, Tree, get_width
@@ -31,10 +31,15 @@ def make_dive(tree: Tree, position: Position, theirs: Sequence[Digest]) -> Dive 
     return Dive(child, theirs[child], tuple(siblings), nodes)
 
 
-def find_difference(mine: Sequence[object], theirs: Sequence[object]) -> int | None:
+def find_difference(mine: Iterable[object], theirs: Iterable[object]) -> int | None:
     """Return the first place in which two sequences of one length differ."""
     pairs = zip(mine, theirs, strict=True)
     return next((place for place, (my, their) in enumerate(pairs) if my != their), None)
+
+
+def split(values: bytes, width: int) -> list[bytes]:
+    """Return the elements of so many bytes each that some bytes are."""
+    return [values[start : start + width] for start in range(0, len(values), width)]
 
 
 def _list_siblings(tree: Tree, opened: Tree, position: Position, child: int) -> list[Digest]:

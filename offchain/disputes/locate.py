@@ -8,6 +8,7 @@ from offchain.arithmetic.functions import Function
 from offchain.commitments.tags import CHUNK_BYTES
 from offchain.commitments.tensors import encode_elements, get_chunk_count
 from offchain.disputes.board import get_place
+from offchain.disputes.dives import find_difference, split
 from offchain.disputes.game import Game
 from offchain.disputes.openings import make_leaf
 from offchain.disputes.tournament import Ended
@@ -74,17 +75,16 @@ def narrow(place: Facts, judge: Testimony, runs: tuple[Testimony, Testimony]) ->
     """
     node = judge.task.program.nodes[place.operator]
     tensors = [run.tensor(place.step, Origin.NODE, place.operator) for run in runs]
-    for index in range(get_chunk_count(node.dtype, node.elements)):
-        chunks = [tensor.chunk(index) for tensor in tensors]
-        if chunks[0] != chunks[1]:
-            break
-    else:
+    chunks = range(get_chunk_count(node.dtype, node.elements))
+    index = find_difference(*(map(tensor.chunk, chunks) for tensor in tensors))
+    if index is None:
         return None
     size = node.dtype.width
-    starts = range(0, len(chunks[0]), size)
-    at = next(i for i in starts if chunks[0][i : i + size] != chunks[1][i : i + size])
-    element = (index * CHUNK_BYTES + at) // size
-    bits = [int.from_bytes(chunk[at : at + size], "little") for chunk in chunks]
+    values = [split(tensor.chunk(index), size) for tensor in tensors]
+    differing = find_difference(*values)
+    assert differing is not None, "the chunks differ"
+    element = index * (CHUNK_BYTES // size) + differing
+    bits = [int.from_bytes(each[differing], "little") for each in values]
     low, low_bits = 0, 0
     if node.kind.folds and node.fold_length:
         low = node.fold_length - 1

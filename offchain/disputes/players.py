@@ -16,7 +16,7 @@ from offchain.commitments.tags import CHUNK_BYTES, Tag
 from offchain.commitments.tensors import encode_elements
 from offchain.commitments.tree import Tree, hash_root
 from offchain.disputes.board import Board
-from offchain.disputes.dives import find_difference, make_dive, open_top
+from offchain.disputes.dives import find_difference, make_dive, open_top, split
 from offchain.disputes.openings import make_leaf
 from offchain.programs.graph import Origin
 from offchain.providers.testimony import Testimony
@@ -173,16 +173,12 @@ def _pick_element(seat: _Seat) -> Move | None:
     board, facts = seat.board, seat.facts
     chunk = _get_chunk(seat, board.position.index)
     size, theirs = facts.width, board.data
-    place = find_difference(_split(chunk, size), _split(theirs, size))
+    place = find_difference(split(chunk, size), split(theirs, size))
     if place is None:
         return None
     element = board.position.index * (CHUNK_BYTES // size) + place
     values = _get_inner(seat.run, replace(facts, element=element, high=facts.fold_length))
     return Move("pick_element", (facts, theirs, chunk, values))
-
-
-def _split(values: bytes, width: int) -> list[bytes]:
-    return [values[start : start + width] for start in range(0, len(values), width)]
 
 
 def _get_inner(run: Testimony, facts: Facts) -> bytes:
@@ -198,12 +194,12 @@ def _pick_segment(seat: _Seat) -> Move | None:
     facts, theirs = seat.facts, seat.board.data
     size, last = facts.bits_bytes, get_segments(facts) - 1
     mine = _get_inner(seat.run, facts)
-    segment = find_difference(_split(mine, size), _split(theirs, size))
+    segment = find_difference(split(mine, size), split(theirs, size))
     if segment is None:
         segment = last
     bits = facts.bits[seat.side]
     if segment < last:
-        bits = int.from_bytes(_split(mine, size)[segment], "little")
+        bits = int.from_bytes(split(mine, size)[segment], "little")
     low, high = get_boundary(facts, segment), get_boundary(facts, segment + 1)
     values = _get_inner(seat.run, replace(facts, low=low, high=high))
     return Move("pick_segment", (facts, theirs, segment, bits, values))
