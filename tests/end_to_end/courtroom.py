@@ -21,7 +21,7 @@ from offchain.disputes.evidence import rule_for
 from offchain.disputes.game import Game
 from offchain.disputes.referee import ModelReferee, Referee
 from offchain.disputes.session import Setting, make_task
-from offchain.disputes.terms import Stakes
+from offchain.disputes.terms import USUAL, Stakes
 from offchain.programs.graph import Kind
 from offchain.providers.behaviour import Behaviour
 from offchain.providers.catalogue import CHEATS
@@ -131,7 +131,7 @@ def make_game(
     players: dict[str, Run],
     leaf: LeafMode = LeafMode.SCALAR,
     seed: int = 0,
-    stakes: Stakes | None = None,
+    stakes: Stakes = USUAL,
 ) -> Game:
     """Return a game of these players, who get the court's accounts in a row."""
     client, verifier, *others = court.accounts
@@ -140,7 +140,7 @@ def make_game(
         task=case.task,
         client=client,
         players=[Player(n, a, r) for (n, r), a in zip(players.items(), others, strict=False)],
-        stakes=stakes or Stakes(),
+        stakes=stakes,
         leaf_mode=leaf,
         verifier=verifier,
         ruler=rule_for,

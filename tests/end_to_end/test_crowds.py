@@ -14,7 +14,7 @@ from contracts.reasons import Ending
 from offchain.chain import connect
 from offchain.disputes.chain_referee import ChainReferee
 from offchain.disputes.game import Game, Played
-from offchain.disputes.terms import Stakes
+from offchain.disputes.terms import USUAL, Stakes
 from sim.paper import Lie, Size, seat
 
 SIZE = Size(checkpoints=16, operators=8, rows=8, columns=16, terms=16)
@@ -22,7 +22,7 @@ LIE = Lie(step=6, operator=4, element=77, term=5)
 HONEST = "honest-1"
 
 
-def open_crowd(liars: int, *, is_silent: bool, stakes: Stakes | None = None) -> Game:
+def open_crowd(liars: int, *, is_silent: bool, stakes: Stakes = USUAL) -> Game:
     """Return the game of one honest provider and so many liars behind one claim, on a new chain."""
     chain = connect(accounts=liars + 2)
     referee = ChainReferee(chain, deploy_referee(chain, chain.accounts[0]), 0)
