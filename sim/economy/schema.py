@@ -1,0 +1,158 @@
+"""The tables that a simulated market leaves: their columns, types and units.
+
+Money is in gwei (10^-9 ETH), prices of gas in wei, time in blocks. `run` is a run's number in its
+folder: 0 for `moot market`, and one for each repetition of each setting for `moot sweep`.
+"""
+
+from collections.abc import Mapping
+
+import pyarrow as pa
+
+_INT, _TEXT, _BOOL, _FLOAT = pa.int64(), pa.string(), pa.bool_(), pa.float64()
+_NAME = pa.dictionary(pa.int32(), _TEXT)
+"""A text of which there are few."""
+
+STAGES = ("joining", "history", "trace", "tensor", "fold", "leaf", "payout")
+"""The stages of a game, in order; gas is counted to each of them."""
+
+
+def _columns(**types: pa.DataType) -> pa.Schema:
+    return pa.schema([pa.field("run", _INT), *(pa.field(n, t) for n, t in types.items())])
+
+
+JOBS = _columns(
+    job=_INT,  # the job's number, in the order of arrival
+    arrived=_INT,  # block
+    settled=_INT,  # block; that of arrival for a job that nobody served
+    client=_INT,  # agent
+    provider=_INT,  # agent: the first that was chosen; null if nobody served
+    strategy=_NAME,  # of that provider
+    conduct=_NAME,  # what it did in this job: a name in `sim/catalogue.py`; `forced-error`
+    seats=_INT,  # providers that ran the job
+    value_gwei=_INT,  # what a right answer is worth to the client
+    price_gwei=_INT,  # what it pays, to all providers together
+    bond_gwei=_INT,  # of each provider
+    is_cheated=_BOOL,  # whether a provider did something else than what is agreed
+    is_audited=_BOOL,  # whether a watcher was asked to check
+    watcher=_INT,  # agent that was asked; null if none
+    is_checked=_BOOL,  # whether it has recomputed the job
+    is_disputed=_BOOL,  # whether two claims met
+    outcome=_NAME,  # what the client got: right, wrong, void, unserved
+    blocks=_INT,  # from the first claim to the payout
+    gas=_INT,  # everybody's
+    fees_gwei=_INT,  # everybody's, for gas
+    burned_gwei=_INT,
+    client_gwei=_INT,  # change of the client's wealth, value of the answer included
+)
+"""One row for each job."""
+
+GAMES = _columns(
+    game=_INT,
+    job=_INT,
+    lineup=_TEXT,  # conducts of all that played, `+` between them
+    case=_INT,  # which of the lineup's cases
+    fidelity=_NAME,  # modelled or played
+    outcome=_NAME,  # right, wrong, void
+    moves=_INT,  # accepted calls
+    rounds=_INT,  # calls of matches
+    blocks=_INT,
+    **{f"gas_{stage}": _INT for stage in STAGES},
+    played_outcome=_NAME,  # of the same case on the contract; null if it was not played
+    **{f"played_gas_{stage}": _INT for stage in STAGES},
+    agrees=_BOOL,  # whether both have the same outcome and fates; null if it was not played
+)
+"""One row for each game in which claims met."""
+
+MOVES = _columns(
+    game=_INT,
+    move=_INT,  # number in its game
+    block=_INT,  # since the job was opened
+    stage=_NAME,
+    player=_TEXT,
+    call=_NAME,
+    gas=_INT,
+)
+"""One row for each call of the first games (`moves_of_games` says of how many)."""
+
+AGENTS = _columns(
+    agent=_INT,
+    name=_TEXT,
+    role=_NAME,  # client, provider, watcher
+    strategy=_NAME,
+    entered=_INT,  # block
+    left=_INT,  # block; null if it is still there
+    is_bankrupt=_BOOL,  # whether it left because it could no longer pay a bond
+    jobs=_INT,  # that it took, or checked
+    cheated=_INT,  # jobs in which it cheated
+    slashed=_INT,  # jobs in which it lost a bond
+    forfeits=_INT,  # decisions that its strategy forfeited: raised, took too long, overspent
+    capital_gwei=_INT,  # at entry
+    profit_gwei=_INT,  # change of its wealth, work and fees paid
+    work_gwei=_INT,  # what it paid for computing
+    fees_gwei=_INT,  # what it paid for gas
+    locked_gwei_blocks=_FLOAT,  # capital that was locked x blocks
+    reputation=_FLOAT,  # at the end
+)
+"""One row for each agent."""
+
+LEDGER = _columns(
+    block=_INT,
+    base_fee_wei=_INT,
+    free_gwei=_INT,  # of all agents
+    locked_gwei=_INT,  # bonds and payments of open jobs
+    burned_gwei=_INT,
+    fees_gwei=_INT,  # paid for gas
+    work_gwei=_INT,  # paid for computing
+    outside_gwei=_INT,  # what agents brought (negative) and took away, and censors paid
+    open_jobs=_INT,
+    providers=_INT,  # that are there
+)
+"""One row for each block in which something happened; the money in each adds up to 0."""
+
+EVENTS = _columns(
+    block=_INT,
+    kind=_NAME,  # entry, exit, bankruptcy, forfeit, forced-error, fraud-missed, fraud-caught
+    agent=_INT,
+    job=_INT,  # null if it is about none
+    detail=_TEXT,
+)
+"""One row for each thing that is worth a word."""
+
+TABLES: Mapping[str, pa.Schema] = {
+    "jobs": JOBS,
+    "games": GAMES,
+    "moves": MOVES,
+    "agents": AGENTS,
+    "ledger": LEDGER,
+    "events": EVENTS,
+}
+"""Each table by its name: `<name>.parquet` and `<name>.csv` of a results folder."""
+
+RUNS = _columns(
+    rep=_INT,  # repetition of the setting
+    seed=_INT,
+    status=_NAME,  # done, failed
+    error=_TEXT,  # one line; null if it is done
+    jobs=_INT,
+    right=_INT,
+    wrong=_INT,
+    void=_INT,
+    unserved=_INT,
+    cheated=_INT,
+    caught=_INT,  # jobs that were cheated in and whose cheat lost its bond
+    audited=_INT,
+    checked=_INT,
+    disputed=_INT,
+    played=_INT,
+    disagreements=_INT,
+    violations=_INT,  # of invariants
+    gas=_INT,
+    fees_gwei=_INT,
+    burned_gwei=_INT,
+    client_gwei=_INT,  # of all clients
+    honest_gwei=_INT,  # profit of the providers whose strategy is honest
+    cheat_gwei=_INT,  # of all others
+    watcher_gwei=_INT,
+    blocks=_INT,  # how long the run was
+)
+"""One row for each run; a sweep has a column more for each key that it varies, before `jobs`."""
