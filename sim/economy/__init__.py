@@ -1,1 +1,1 @@
-"""The market as an economy: agents with money and strategies, mechanisms, and a chain with prices."""
+"""The market as an economy: agents with money, their strategies, mechanisms, and prices of gas."""

@@ -1,0 +1,283 @@
+"""The configuration of a simulated market: a TOML file, read strictly.
+
+Every key has a default, so that a file says only what is different. Amounts are in ETH, times in
+blocks, rates per job unless a name says otherwise.
+"""
+
+import math
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, get_args, get_type_hints
+
+import msgspec
+from msgspec import Meta, Struct, field
+
+from offchain.errors import UsageError
+
+GWEI = 10**9
+"""The number of gwei in an ETH."""
+
+Amount = Annotated[float, Meta(ge=0, le=1e6)]
+Share = Annotated[float, Meta(ge=0, le=1)]
+Count = Annotated[int, Meta(ge=0, le=10**5)]
+Positive = Annotated[float, Meta(gt=0, le=1e6)]
+Mechanism = dict[str, str | int | float | bool]
+"""A mechanism's name, as `name`, and its parameters."""
+
+
+class Program(Struct, frozen=True, forbid_unknown_fields=True):
+    """The program that every job is about, and its length."""
+
+    name: str = "mlp"
+    size: str = "tiny"
+    steps: Annotated[int, Meta(ge=1, le=10**6)] = 6
+    checkpoint_every: Annotated[int, Meta(ge=1, le=10**6)] = 3
+    arithmetic: str = "ordered"
+
+
+class Chain(Struct, frozen=True, forbid_unknown_fields=True):
+    """The chain: what gas costs, and what it costs to keep a call out of it.
+
+    Attributes:
+        base_fee_gwei: the base fee (EIP-1559) at the start; demand is such that it stays near it.
+        tip_gwei: what everybody pays above it.
+        volatility: standard deviation of the logarithm of a block's demand.
+        spike_factor: how much higher demand is during a spike.
+        spike_every: blocks from the beginning of one spike to that of the next; 0 for none.
+        spike_blocks: how long a spike lasts.
+        censor_eth: what a builder asks for keeping a call out of one block.
+    """
+
+    base_fee_gwei: Annotated[float, Meta(gt=0, le=1e5)] = 20.0
+    tip_gwei: Annotated[float, Meta(ge=0, le=1e5)] = 1.0
+    volatility: Annotated[float, Meta(ge=0, le=5)] = 0.2
+    spike_factor: Annotated[float, Meta(ge=1, le=1000)] = 1.0
+    spike_every: Count = 0
+    spike_blocks: Count = 0
+    censor_eth: Amount = 0.1
+
+
+class Clients(Struct, frozen=True, forbid_unknown_fields=True):
+    """The clients: how many there are, how often they have a job, and what it is worth to them.
+
+    Attributes:
+        jobs_per_block: of all of them together; jobs arrive as a Poisson process.
+        value_eth: median of what a right answer is worth.
+        value_spread: standard deviation of its logarithm.
+        loss_share: what a wrong answer that is accepted costs, as a multiple of that.
+        gain_share: what it gives the provider that has placed it, likewise.
+    """
+
+    count: Annotated[int, Meta(ge=1, le=10**5)] = 10
+    capital_eth: Amount = 10_000.0
+    jobs_per_block: Positive = 0.5
+    value_eth: Positive = 0.5
+    value_spread: Annotated[float, Meta(ge=0, le=3)] = 0.3
+    loss_share: Annotated[float, Meta(ge=0, le=1000)] = 1.0
+    gain_share: Annotated[float, Meta(ge=0, le=1000)] = 0.0
+
+
+class Group(Struct, frozen=True, forbid_unknown_fields=True):
+    """A number of agents with one strategy.
+
+    Attributes:
+        strategy: a name of `moot market --help`, or `path/to/file.py:Class`.
+        capital_eth: what each brings.
+        work_eth: what it costs each to run a job as agreed, or to check one.
+        blocks: how long that takes.
+        slots: how many jobs each runs at once.
+        parameters: of the strategy.
+    """
+
+    strategy: str
+    count: Count = 1
+    capital_eth: Amount = 50.0
+    work_eth: Amount = 0.02
+    blocks: Annotated[int, Meta(ge=1, le=10**6)] = 50
+    slots: Annotated[int, Meta(ge=1, le=10**6)] = 8
+    parameters: dict[str, str | int | float | bool] = {}
+
+
+class Entry(Struct, frozen=True, forbid_unknown_fields=True):
+    """How providers come and go.
+
+    Attributes:
+        per_1000_blocks: how many new providers come, each like one of those of the beginning.
+        patience: jobs after which a provider that has lost money leaves; 0 for never.
+    """
+
+    per_1000_blocks: Annotated[float, Meta(ge=0, le=1e5)] = 0.0
+    patience: Count = 0
+
+
+class Config(Struct, frozen=True, forbid_unknown_fields=True):
+    """The configuration of a run.
+
+    Attributes:
+        seed: source of all that is drawn.
+        jobs: how many arrive.
+        fidelity: `modelled` takes what a dispute comes to from a table of cases, `played` plays
+            every job on a chain, `mixed` plays a sample of the modelled disputes, too, and fails
+            if one disagrees.
+        sample: which share of the disputes a mixed run plays.
+        cases: how many cases the table has of every lineup.
+        seats: how many providers run each job.
+        moves_of_games: of how many games each move is written down.
+    """
+
+    seed: Annotated[int, Meta(ge=0, le=2**63 - 1)] = 0
+    jobs: Annotated[int, Meta(ge=1, le=10**9)] = 10_000
+    fidelity: Literal["modelled", "played", "mixed"] = "modelled"
+    sample: Share = 0.1
+    cases: Annotated[int, Meta(ge=1, le=1000)] = 4
+    seats: Annotated[int, Meta(ge=1, le=8)] = 1
+    moves_of_games: Count = 20
+    program: Program = field(default_factory=Program)
+    chain: Chain = field(default_factory=Chain)
+    clients: Clients = field(default_factory=Clients)
+    entry: Entry = field(default_factory=Entry)
+    pricing: Mechanism = field(default_factory=lambda: {"name": "posted"})
+    matching: Mechanism = field(default_factory=lambda: {"name": "random"})
+    bond: Mechanism = field(default_factory=lambda: {"name": "constant"})
+    audit: Mechanism = field(default_factory=lambda: {"name": "constant"})
+    reputation: Mechanism = field(default_factory=lambda: {"name": "decaying"})
+    providers: tuple[Group, ...] = (Group("honest", 16), Group("lazy", 4))
+    watchers: tuple[Group, ...] = (Group("watcher", 2),)
+
+
+def parse_config(values: Mapping[str, Any], source: str) -> Config:
+    """Return the configuration with these values.
+
+    Args:
+        values: as a TOML file has them.
+        source: what an error begins with.
+
+    Raises:
+        UsageError: a key is unknown, or a value impossible.
+    """
+    _check_keys(values, Config, source, "")
+    try:
+        config = msgspec.convert(values, Config)
+    except msgspec.ValidationError as error:
+        what, _, where = str(error).partition(" - at `$")
+        key = where.strip("`").lstrip(".") or "the file"
+        raise UsageError(f"{source}: {key}: {what[0].lower()}{what[1:]}") from None
+    _check_sense(config, source)
+    return config
+
+
+def load_config(path: Path) -> Config:
+    """Return the configuration of a TOML file.
+
+    Raises:
+        UsageError: it can't be read, or is no configuration.
+    """
+    try:
+        values = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UsageError(f"cannot read {path}: {error.strerror}") from error
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise UsageError(f"{path} is not TOML: {error}") from error
+    return parse_config(values, str(path))
+
+
+def show_config(config: Config) -> dict[str, Any]:
+    """Return a configuration as plain values, defaults included."""
+    values: dict[str, Any] = msgspec.to_builtins(config)
+    return values
+
+
+def replace_key(config: Config, key: str, value: object) -> Config:
+    """Return a configuration with one value replaced.
+
+    Args:
+        config: the configuration.
+        key: such as `seed`, `bond.eth`, `chain.tip_gwei`, or `providers.lazy.count`: a key of the
+            group with that strategy, which is added if there is none.
+        value: the value.
+
+    Raises:
+        UsageError: there is no such key, or the value is impossible.
+    """
+    values = show_config(config)
+    first, *others = key.split(".")
+    if first in ("providers", "watchers") and len(others) >= 2:  # noqa: PLR2004 - name and key
+        strategy, place = ".".join(others[:-1]), others[-1]
+        groups = [dict(group) for group in values[first]]
+        chosen = [group for group in groups if group["strategy"] == strategy]
+        if not chosen:
+            chosen = [{"strategy": strategy}]
+            groups += chosen
+        for group in chosen:
+            if place in Group.__struct_fields__:
+                group[place] = value
+            else:
+                group["parameters"] = {**group.get("parameters", {}), place: value}
+        values[first] = groups
+    elif others:
+        if not isinstance(values.get(first), dict):
+            _refuse_key("--set", key, first)
+        values[first] = {**values[first], ".".join(others): value}
+    else:
+        values[first] = value
+    return parse_config(values, f"--set {key}")
+
+
+def _check_keys(values: object, kind: type[Struct], source: str, place: str) -> None:
+    """Refuse a key that does not exist, with the nearest that does."""
+    if not isinstance(values, Mapping):
+        return
+    hints = get_type_hints(kind)
+    for key, value in values.items():
+        if key not in hints:
+            raise UsageError.unknown(f"key in {source}", f"{place}{key}", [f"{place}{h}" for h in hints], "keys")
+        inner = _find_struct(hints[key])
+        several = value if isinstance(value, list | tuple) else [value]
+        for one in several if inner else ():
+            _check_keys(one, inner, source, f"{place}{key}.")
+
+
+def _find_struct(hint: object) -> type[Struct] | None:
+    for kind in (hint, *get_args(hint)):
+        if isinstance(kind, type) and issubclass(kind, Struct):
+            return kind
+    return None
+
+
+def _refuse_key(source: str, key: str, first: str) -> None:
+    tables = [name for name, it in show_config(Config()).items() if isinstance(it, dict)]
+    raise UsageError.unknown(f"key in {source}", key, [f"{t}.…" for t in tables] if first in tables else tables, "keys")
+
+
+def _check_sense(config: Config, source: str) -> None:
+    """Refuse what no market can be."""
+    for number in _list_numbers(show_config(config)):
+        if not math.isfinite(number):
+            raise UsageError(f"{source}: {number} is not a number that a market can have")
+    total = sum(group.count for group in config.providers)
+    if not total:
+        raise UsageError(f"{source}: the market has no providers; give a group a count")
+    if total < config.seats:
+        raise UsageError(
+            f"{source}: each job goes to {config.seats} providers, and there are {total}; "
+            "add providers or lower `seats`"
+        )
+    for groups, name in ((config.providers, "providers"), (config.watchers, "watchers")):
+        strategies = [group.strategy for group in groups]
+        for strategy in strategies:
+            if strategies.count(strategy) > 1:
+                raise UsageError(
+                    f"{source}: {name} has two groups of {strategy}; give one of them a count"
+                )
+    if config.chain.spike_blocks > config.chain.spike_every:
+        raise UsageError(f"{source}: a spike lasts longer than it is to the next one")
+
+
+def _list_numbers(values: object) -> list[float]:
+    if isinstance(values, dict):
+        return [n for it in values.values() for n in _list_numbers(it)]
+    if isinstance(values, list | tuple):
+        return [n for it in values for n in _list_numbers(it)]
+    is_number = isinstance(values, int | float) and not isinstance(values, bool)
+    return [float(values)] if is_number else []  # type: ignore[arg-type] - it is a number here
