@@ -47,6 +47,7 @@ class Chain(Struct, frozen=True, forbid_unknown_fields=True):
         spike_every: blocks from the beginning of one spike to that of the next; 0 for none.
         spike_blocks: how long a spike lasts.
         censor_eth: what a builder asks for keeping a call out of one block.
+        fee_cap: agents sign calls that pay at most so many times the price of the job's arrival.
     """
 
     base_fee_gwei: Annotated[float, Meta(gt=0, le=1e5)] = 20.0
@@ -56,6 +57,7 @@ class Chain(Struct, frozen=True, forbid_unknown_fields=True):
     spike_every: Count = 0
     spike_blocks: Count = 0
     censor_eth: Amount = 0.1
+    fee_cap: Annotated[float, Meta(ge=1, le=1000)] = 4.0
 
 
 class Clients(Struct, frozen=True, forbid_unknown_fields=True):
@@ -202,7 +204,7 @@ def replace_key(config: Config, key: str, value: object) -> Config:
     """
     values = show_config(config)
     first, *others = key.split(".")
-    if first in ("providers", "watchers") and len(others) >= 2:  # noqa: PLR2004 - name and key
+    if first in ("providers", "watchers") and len(others) >= 2:
         strategy, place = ".".join(others[:-1]), others[-1]
         groups = [dict(group) for group in values[first]]
         chosen = [group for group in groups if group["strategy"] == strategy]
@@ -231,11 +233,14 @@ def _check_keys(values: object, kind: type[Struct], source: str, place: str) -> 
     hints = get_type_hints(kind)
     for key, value in values.items():
         if key not in hints:
-            raise UsageError.unknown(f"key in {source}", f"{place}{key}", [f"{place}{h}" for h in hints], "keys")
+            raise UsageError.unknown(
+                f"key in {source}", f"{place}{key}", [f"{place}{h}" for h in hints], "keys"
+            )
         inner = _find_struct(hints[key])
         several = value if isinstance(value, list | tuple) else [value]
-        for one in several if inner else ():
-            _check_keys(one, inner, source, f"{place}{key}.")
+        if inner is not None:
+            for one in several:
+                _check_keys(one, inner, source, f"{place}{key}.")
 
 
 def _find_struct(hint: object) -> type[Struct] | None:
@@ -247,7 +252,9 @@ def _find_struct(hint: object) -> type[Struct] | None:
 
 def _refuse_key(source: str, key: str, first: str) -> None:
     tables = [name for name, it in show_config(Config()).items() if isinstance(it, dict)]
-    raise UsageError.unknown(f"key in {source}", key, [f"{t}.…" for t in tables] if first in tables else tables, "keys")
+    raise UsageError.unknown(
+        f"key in {source}", key, [f"{t}.…" for t in tables] if first in tables else tables, "keys"
+    )
 
 
 def _check_sense(config: Config, source: str) -> None:
@@ -279,5 +286,4 @@ def _list_numbers(values: object) -> list[float]:
         return [n for it in values.values() for n in _list_numbers(it)]
     if isinstance(values, list | tuple):
         return [n for it in values for n in _list_numbers(it)]
-    is_number = isinstance(values, int | float) and not isinstance(values, bool)
-    return [float(values)] if is_number else []  # type: ignore[arg-type] - it is a number here
+    return [values] if isinstance(values, float) else []

@@ -1,0 +1,210 @@
+"""A deal: a job that providers have taken, with the money that is locked for it until its end.
+
+All calls of a deal are paid at the price of the block in which it is settled, up to the cap that
+was signed when it was made.
+"""
+
+from dataclasses import dataclass, field
+
+from sim.economy.agents import Agent
+from sim.economy.cases import Case, Lineup, Seat, burn, pay_seat
+from sim.economy.config import GWEI, Chain
+from sim.economy.facts import Job
+from sim.economy.ledger import BrokenLedgerError, Ledger
+from sim.economy.strategies.base import WATCHER
+
+
+@dataclass(slots=True)
+class Part:
+    """What one agent has in a deal.
+
+    Attributes:
+        agent: whose it is.
+        conduct: what it does.
+        seat: what becomes of it before the referee; None for a watcher that need not go there.
+        locked_gwei: its bonds, and what its calls may cost.
+        worked_gwei: what it has paid for computing.
+        fee_gwei: what it is paid for a check, or for the forced error that it has found.
+        profit_gwei: the change of its wealth, once the deal is settled.
+        gas_gwei: what its calls have cost by then.
+    """
+
+    agent: Agent
+    conduct: str
+    seat: Seat | None = None
+    locked_gwei: int = 0
+    worked_gwei: int = 0
+    fee_gwei: int = 0
+    profit_gwei: int = 0
+    gas_gwei: int = 0
+
+
+@dataclass(slots=True)
+class Deal:
+    """A deal that is not settled yet.
+
+    Attributes:
+        job: what it is about.
+        client: who pays: the client, or a provider that has opened the job itself.
+        parts: of the providers, in the order of the lineup.
+        watcher: of the watcher that was shown the job and does something about it.
+        lineup: the conducts of all who go before the referee.
+        number: which of the lineup's cases it is.
+        case: what it comes to.
+        is_forced: whether the providers were told to make an error.
+        extra_gwei: what the client pays a watcher.
+        fund_gwei: what the fund pays a watcher.
+        price_wei: the price of gas when it was made.
+        client_locked_gwei: what the client has locked.
+        bonds_gwei: what all have locked.
+    """
+
+    job: Job
+    client: Agent
+    parts: list[Part]
+    watcher: Part | None
+    lineup: Lineup
+    number: int
+    case: Case
+    is_forced: bool
+    extra_gwei: int
+    fund_gwei: int
+    price_wei: int
+    everybody: list[Part] = field(default_factory=list)
+    client_locked_gwei: int = 0
+    bonds_gwei: int = 0
+
+    def lock(self, ledger: Ledger, chain: Chain) -> Agent | None:
+        """Lock all that the deal needs, and pay for the work; or change nothing.
+
+        Returns:
+            Whoever can't pay; None if all can.
+        """
+        self._reckon(chain)
+        free, locked, payer = ledger.free, ledger.locked, self.client
+        for part in self.everybody:
+            needed = part.locked_gwei + part.worked_gwei
+            if part.agent is payer:
+                needed += self.client_locked_gwei
+            if free[part.agent.number] < needed:
+                return part.agent
+        if free[payer.number] < self.client_locked_gwei:
+            return payer
+        for part in self.everybody:
+            number = part.agent.number
+            free[number] -= part.locked_gwei + part.worked_gwei
+            locked[number] += part.locked_gwei
+            ledger.work += part.worked_gwei
+            self.bonds_gwei += part.locked_gwei
+            part.agent.busy += 1
+        free[payer.number] -= self.client_locked_gwei
+        locked[payer.number] += self.client_locked_gwei
+        if self.fund_gwei and self.watcher is not None:
+            ledger.fund -= self.fund_gwei
+            locked[self.watcher.agent.number] += self.fund_gwei
+        self.bonds_gwei += self.client_locked_gwei + self.fund_gwei
+        ledger.bonds += self.bonds_gwei
+        return None
+
+    def _reckon(self, chain: Chain) -> None:
+        """Find out who has to lock how much, and what everybody's work costs."""
+        case, watcher, cap_wei = self.case, self.watcher, int(self.price_wei * chain.fee_cap)
+        self.everybody = self.parts
+        if watcher is not None:
+            self.everybody = [*self.parts, watcher]
+            watcher.fee_gwei = self.extra_gwei + self.fund_gwei
+            if watcher.conduct == WATCHER:
+                watcher.worked_gwei = watcher.agent.work_gwei
+        for part, seat in zip(self.everybody, case.seats, strict=False):
+            part.seat = seat
+            part.worked_gwei = round(part.agent.work_gwei * seat.work)
+            part.locked_gwei = self.job.bond_gwei * seat.accounts + _round_up(seat.gas, cap_wei)
+            if seat.held_blocks:
+                part.locked_gwei += _price_silence(part, seat, chain)
+            if seat.is_client:
+                self.client = part.agent
+        reward_gwei = self.job.price_gwei * len(self.parts)
+        gas_gwei = _round_up(case.client_gas, cap_wei)
+        self.client_locked_gwei = reward_gwei + self.extra_gwei + gas_gwei
+
+    def settle(self, ledger: Ledger, chain: Chain, price_wei: int, *, is_funding: bool) -> "Bill":
+        """Unlock everything, and pay whom the referee and the rules pay.
+
+        Args:
+            ledger: where the money is.
+            chain: what gas and silence cost.
+            price_wei: of gas, now.
+            is_funding: whether what is burned of lost bonds goes to the fund instead.
+
+        Raises:
+            BrokenLedgerError: more or less is paid out than was paid in.
+        """
+        price_wei = min(price_wei, int(self.price_wei * chain.fee_cap))
+        case, bond_gwei = self.case, self.job.bond_gwei
+        reward_gwei = self.job.price_gwei * len(self.parts)
+        free, locked = ledger.free, ledger.locked
+        burned_gwei = left_gwei = burn(case, bond_gwei, reward_gwei)
+        left_gwei -= reward_gwei
+        fees_gwei = 0
+        client = self.client.number
+        for part in self.everybody:
+            number, seat = part.agent.number, part.seat
+            paid_gwei, spent_gwei = part.fee_gwei, 0
+            if seat is not None:
+                bonds_gwei = bond_gwei * seat.accounts
+                back_gwei = pay_seat(seat, case, bond_gwei, reward_gwei)
+                left_gwei += back_gwei - bonds_gwei
+                part.gas_gwei = _round_up(seat.gas, price_wei)
+                spent_gwei = part.gas_gwei
+                if seat.held_blocks:
+                    silence_gwei = _price_silence(part, seat, chain)
+                    ledger.outside += silence_gwei
+                    spent_gwei += silence_gwei
+                paid_gwei += back_gwei - bonds_gwei
+            fees_gwei += part.gas_gwei
+            locked[number] -= part.locked_gwei
+            change_gwei = paid_gwei - spent_gwei
+            free[number] += part.locked_gwei + change_gwei
+            part.profit_gwei = change_gwei - part.worked_gwei
+            part.agent.busy -= 1
+        if self.fund_gwei and self.watcher is not None:
+            locked[self.watcher.agent.number] -= self.fund_gwei
+        client_gas_gwei = _round_up(case.client_gas, price_wei)
+        client_gwei = -self.extra_gwei - client_gas_gwei - reward_gwei
+        if not case.sharers and not any(part.seat and part.seat.is_client for part in self.parts):
+            client_gwei += reward_gwei
+            left_gwei += reward_gwei
+        locked[client] -= self.client_locked_gwei
+        free[client] += self.client_locked_gwei + client_gwei
+        fees_gwei += client_gas_gwei
+        if left_gwei:
+            raise BrokenLedgerError(f"job {self.job.number} pays {left_gwei} gwei too much")
+        if is_funding:
+            ledger.fund += burned_gwei
+        else:
+            ledger.burned += burned_gwei
+        ledger.fees += fees_gwei
+        ledger.bonds -= self.bonds_gwei
+        for part in self.parts:
+            if part.agent is self.client:
+                part.profit_gwei += client_gwei
+        return Bill(fees_gwei, burned_gwei, client_gwei)
+
+
+@dataclass(frozen=True, slots=True)
+class Bill:
+    """What a deal has come to: gas, what was lost to all, and the client's change."""
+
+    fees_gwei: int
+    burned_gwei: int
+    client_gwei: int
+
+
+def _round_up(gas: int, price_wei: int) -> int:
+    """Return what gas costs, in gwei, rounded up."""
+    return -(-gas * price_wei // GWEI)
+
+
+def _price_silence(part: Part, seat: Seat, chain: Chain) -> int:
+    """Return what it costs an agent to keep others out of so many blocks, in gwei."""
+    return round(seat.held_blocks * chain.censor_eth * part.agent.strategy.censor_share * GWEI)

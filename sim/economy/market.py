@@ -1,0 +1,282 @@
+"""The simulated market, event by event: jobs arrive, are sold, run, checked, disputed and settled.
+
+Simplified on purpose: what agents do about a job they decide when it arrives, from what they know
+then, and they hear of it when it is settled; a dispute begins when the slowest provider is ready.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+
+from sim.economy.agents import Agent
+from sim.economy.cases import Lineup
+from sim.economy.config import GWEI, Config
+from sim.economy.court_base import Court
+from sim.economy.deals import Deal, Part
+from sim.economy.facts import Job
+from sim.economy.ledger import Ledger
+from sim.economy.mechanisms.base import Audit, Bonding, Matching, Pricing, Reputing
+from sim.economy.mechanisms.table import make_mechanism
+from sim.economy.population import Population
+from sim.economy.prices import Prices
+from sim.economy.reporting import Clerk, Counts, Sink
+from sim.economy.strategies.base import FREE_RIDE, HONEST, WATCHER
+from sim.economy.streams import Stream
+
+TRIES = 32
+"""How many providers come up for each place before a job stays unserved."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """The mechanisms of a market."""
+
+    pricing: Pricing
+    matching: Matching
+    bonding: Bonding
+    audit: Audit
+    reputing: Reputing
+
+
+def make_rules(config: Config) -> Rules:
+    """Return the mechanisms that are configured; raises UsageError if one is impossible."""
+    return Rules(
+        make_mechanism("pricing", config.pricing),
+        make_mechanism("matching", config.matching),
+        make_mechanism("bond", config.bond),
+        make_mechanism("audit", config.audit),
+        make_mechanism("reputation", config.reputation),
+    )
+
+
+@dataclass
+class Market:
+    """A run of a simulated market.
+
+    Attributes:
+        config: what is configured.
+        court: says what jobs come to.
+        sink: takes the rows of the tables.
+        run: the run's number, the first value of each row.
+    """
+
+    config: Config
+    court: Court
+    sink: Sink
+    run: int = 0
+    _heap: list[tuple[int, int, Deal]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        config, seed = self.config, self.config.seed
+        self._rules = make_rules(config)
+        self._prices, self._ledger = Prices(config.chain, seed), Ledger()
+        self._clerk = Clerk(self.run, self.sink, self._prices, self._ledger, config)
+        names = ("arrivals", "values", "clients", "matching", "audits", "forced", "cases", "entry")
+        self._streams = {name: Stream(seed, name) for name in names}
+        self._people = Population(config, self._ledger, self._rules.reputing, self._clerk)
+        plain = self.court.judge((HONEST,) * config.seats, 0)
+        self._plain_gas = max(seat.gas for seat in plain.seats)
+        self._used_gas = 0
+
+    def play(self, progress: Callable[[int], None] | None = None) -> Counts:
+        """Play all jobs to their end.
+
+        Args:
+            progress: is called with the number of jobs that have arrived, now and then.
+
+        Raises:
+            BrokenLedgerError: an invariant does not hold.
+        """
+        config, heap, people = self.config, self._heap, self._people
+        arrivals, entry = self._streams["arrivals"], self._streams["entry"]
+        job_rate, entry_rate = config.clients.jobs_per_block, config.entry.per_1000_blocks / 1000
+        arriving = arrivals.draw_waiting(job_rate)
+        entering = entry.draw_waiting(entry_rate) if entry_rate else math.inf
+        number, jobs = 0, config.jobs
+        while number < jobs or heap:
+            coming = arriving if number < jobs else math.inf
+            if heap and heap[0][0] <= coming:
+                self._reach(heap[0][0])
+                self._settle(heappop(heap)[2])
+            elif entering < coming < math.inf:
+                self._reach(int(entering))
+                people.enter_anew(entry)
+                entering += entry.draw_waiting(entry_rate)
+            else:
+                self._reach(int(arriving))
+                self._arrive(number)
+                number += 1
+                arriving += arrivals.draw_waiting(job_rate)
+                if progress is not None and number % 1024 == 0:
+                    progress(number)
+        self._clerk.close_block(len(heap), len(people.providers))
+        return self._clerk.finish(people.everybody)
+
+    def _reach(self, block: int) -> None:
+        """Go on to a block; the one that is over is checked and written down."""
+        if block > self._prices.block:
+            self._clerk.close_block(len(self._heap), len(self._people.providers))
+            self._prices.go_on(block, self._used_gas)
+            self._used_gas = 0
+
+    def _arrive(self, number: int) -> None:
+        """Let a job arrive, sell it, and let everybody decide what to do about it."""
+        config, people, streams = self.config, self._people, self._streams
+        clients = config.clients
+        client = people.clients[streams["clients"].draw_index(len(people.clients))]
+        spread = clients.value_spread * streams["values"].draw_normal()
+        value_gwei = round(clients.value_eth * math.exp(spread) * GWEI)
+        # Every job takes the same number of draws, whatever becomes of it.
+        audited_at, watcher_at = streams["audits"].draw(), streams["audits"].draw()
+        forced_at, case_number = streams["forced"].draw(), streams["cases"].draw_index(config.cases)
+        asked = self._ask_around()
+        job = self._describe(number, value_gwei, asked)
+        parts = self._decide(job, asked)
+        if not parts:
+            self._clerk.refuse(job, client)
+            return
+        job = job._replace(price_gwei=parts[0].fee_gwei)
+        for part in parts:
+            part.fee_gwei = 0
+        watcher, audit = None, self._rules.audit
+        is_audited = audited_at < audit.choose_rate(parts[0].agent.reputation)
+        if is_audited and people.watchers:
+            watcher = self._show(job, people.watchers[int(watcher_at * len(people.watchers))])
+        deal = self._make(job, client, parts, watcher, case_number, forced_at)
+        poor = deal.lock(self._ledger, config.chain)
+        if poor is not None:
+            poor.forfeits += poor is not client
+            self._clerk.refuse(job, client)
+            return
+        blocks = max(part.agent.blocks for part in parts)
+        heappush(self._heap, (job.block + blocks + deal.case.blocks, number, deal))
+
+    def _ask_around(self) -> list[Agent]:
+        """Return the providers that are asked; nobody, if there are not enough."""
+        rules, people, ledger = self._rules, self._people, self._ledger
+        wanted, there = rules.pricing.count_bidders(self.config.seats), people.providers
+        if len(there) < wanted:
+            return []
+        stream, weigh = self._streams["matching"], rules.matching.weigh
+        free, locked = ledger.free, ledger.locked
+        asked: list[Agent] = []
+        for _ in range(TRIES * wanted):
+            agent, chance = there[stream.draw_index(len(there))], stream.draw()
+            if agent.busy < agent.slots and agent not in asked:
+                number = agent.number
+                if chance < weigh(agent.reputation, free[number] + locked[number]):
+                    asked.append(agent)
+                    if len(asked) == wanted:
+                        return asked
+        return []
+
+    def _describe(self, number: int, value_gwei: int, asked: list[Agent]) -> Job:
+        """Return what those who are asked see of a job."""
+        rules, prices = self._rules, self._prices
+        reputation = min([agent.reputation for agent in asked], default=0.0)
+        audit = rules.audit
+        return Job(
+            number,
+            prices.block,
+            value_gwei,
+            0,
+            rules.bonding.size(value_gwei, reputation),
+            self._plain_gas * prices.price_wei // GWEI,
+            audit.choose_rate(reputation) if audit.is_public else math.nan,
+            audit.choose_fee(asked[0].work_gwei) if asked else 0,
+            round(value_gwei * self.config.clients.gain_share),
+        )
+
+    def _decide(self, job: Job, asked: list[Agent]) -> list[Part] | None:
+        """Sell a job, and let those who run it decide how; None if nobody runs it.
+
+        The price stands in `fee_gwei` of each part.
+        """
+        if not asked:
+            return None
+        show = self._people.show
+        owns = [show(agent) for agent in asked]
+        bids = []
+        for agent, own in zip(asked, owns, strict=True):
+            bid = agent.bid(job, own)
+            if bid is None:
+                return None
+            bids.append(bid)
+        sold = self._rules.pricing.sell(bids, self.config.seats, job)
+        if sold is None:
+            return None
+        job = job._replace(price_gwei=sold.price_gwei)
+        names = [asked[index].name for index in sold.winners]
+        parts = []
+        for place, index in enumerate(sold.winners):
+            if len(names) > 1:
+                job = job._replace(rivals=(*names[:place], *names[place + 1 :]))
+            conduct = asked[index].decide(job, owns[index])
+            if conduct is None:
+                return None
+            parts.append(Part(asked[index], conduct, fee_gwei=sold.price_gwei))
+        if len(parts) > 1:
+            parts.sort(key=lambda part: part.conduct)
+        return parts
+
+    def _show(self, job: Job, agent: Agent) -> Part | None:
+        """Show a job to a watcher; return its part, if it does something."""
+        if agent.busy >= agent.slots:
+            return None
+        conduct = agent.look(job, self._people.show(agent))
+        return None if conduct is None else Part(agent, conduct)
+
+    def _make(
+        self,
+        job: Job,
+        client: Agent,
+        parts: list[Part],
+        watcher: Part | None,
+        number: int,
+        forced_at: float,
+    ) -> Deal:
+        """Return the deal about a job."""
+        audit, ledger = self._rules.audit, self._ledger
+        lineup: Lineup = tuple([part.conduct for part in parts])
+        is_honest = all(conduct == HONEST for conduct in lineup)
+        is_forced = is_honest and forced_at < audit.choose_forced_rate()
+        extra_gwei = fund_gwei = 0
+        if watcher is not None:
+            says = watcher.conduct
+            if says not in (FREE_RIDE, WATCHER) or (says == WATCHER and not is_honest):
+                lineup = (*lineup, says)
+            if says == WATCHER and is_forced:
+                extra_gwei = audit.choose_jackpot()
+            elif says in (FREE_RIDE, WATCHER):
+                is_rich = audit.is_paid_from_bonds and ledger.fund >= job.audit_gwei
+                extra_gwei, fund_gwei = (0, job.audit_gwei) if is_rich else (job.audit_gwei, 0)
+        return Deal(
+            job,
+            client,
+            parts,
+            watcher,
+            lineup,
+            number,
+            self.court.judge(lineup, number),
+            is_forced,
+            extra_gwei,
+            fund_gwei,
+            self._prices.price_wei,
+        )
+
+    def _settle(self, deal: Deal) -> None:
+        """Settle a deal: pay, tell everybody, and let go who has lost too much."""
+        config, people = self.config, self._people
+        audit = self._rules.audit
+        bill = deal.settle(
+            self._ledger,
+            config.chain,
+            self._prices.price_wei,
+            is_funding=audit.is_paid_from_bonds,
+        )
+        if deal.case.outcome == "wrong" and deal.job.gain_gwei:
+            people.pay_gain(deal)
+        played = self.court.verify(deal.lineup, deal.number) if deal.case.is_disputed else None
+        self._used_gas += self._clerk.settle(deal, bill, played)
+        people.tell(deal, self._prices.block)

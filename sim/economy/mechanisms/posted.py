@@ -1,0 +1,26 @@
+"""A posted price: the client pays what is written, to whoever is content with it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sim.economy.config import GWEI
+from sim.economy.facts import Job
+from sim.economy.mechanisms.base import Sold
+
+
+@dataclass(frozen=True, slots=True)
+class Posted:
+    """The rule that the price is `eth` for each provider, whatever they bid."""
+
+    eth: float = 0.08
+
+    def count_bidders(self, seats: int) -> int:
+        """Ask as many as shall run the job."""
+        return seats
+
+    def sell(self, bids: Sequence[int], seats: int, job: Job) -> Sold | None:
+        """Sell to all, if the price is enough for each and not more than the answer is worth."""
+        price_gwei = round(self.eth * GWEI)
+        if max(bids) > price_gwei or price_gwei * seats > job.value_gwei:
+            return None
+        return Sold(range(seats), price_gwei)

@@ -1,0 +1,86 @@
+"""Plugins: classes that are named by a row of a table, or by a user's `path/to/file.py:Class`.
+
+A plugin is a dataclass whose fields are its parameters.
+"""
+
+import sys
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from importlib import import_module
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from typing import Any, get_type_hints
+
+from offchain.errors import UsageError
+
+
+def make_plugin(
+    subject: str,
+    name: object,
+    table: Mapping[str, str],
+    parameters: Mapping[str, str | float | bool],
+) -> Any:
+    """Return an object of the class that is named, with its parameters.
+
+    Args:
+        subject: what it is, for errors.
+        name: a key of the table, or `path/to/file.py:Class`.
+        table: `module:Class` by name.
+        parameters: the values of its fields; those that are left out have their defaults.
+
+    Raises:
+        UsageError: there is no such class, or a parameter is unknown or impossible.
+    """
+    kind = load_class(subject, name, table)
+    hints = get_type_hints(kind)
+    known = {field.name: hints[field.name] for field in fields(kind) if field.init}
+    checked = {}
+    for key, value in parameters.items():
+        if key not in known:
+            raise UsageError.unknown(f"parameter of the {subject} {name}:", key, known)
+        checked[key] = _check_type(f"{subject} {name}: {key}", value, known[key])
+    return kind(**checked)
+
+
+def load_class(subject: str, name: object, table: Mapping[str, str]) -> Any:
+    """Return the class that a name stands for; raises as `make_plugin` does."""
+    if not isinstance(name, str):
+        raise UsageError(f"the {subject} has no name; choose one of {', '.join(sorted(table))}")
+    path, colon, last = name.rpartition(":")
+    if name in table:
+        module, _, attribute = table[name].rpartition(":")
+        return getattr(import_module(module), attribute)
+    if not colon or not path.endswith(".py"):
+        raise UsageError.unknown(subject, name, table, f"{subject}s")
+    found = getattr(_run_file(Path(path)), last, None)
+    if not isinstance(found, type) or not is_dataclass(found):
+        raise UsageError(f"{path} has no dataclass {last}; write @dataclass above class {last}")
+    return found
+
+
+def _run_file(path: Path) -> Any:
+    """Run a user's file as a module, once."""
+    name = f"moot_plugin_{path.resolve()}"
+    if name in sys.modules:
+        return sys.modules[name]
+    location = spec_from_file_location(name, path)
+    if location is None or location.loader is None or not path.is_file():
+        raise UsageError(f"there is no Python file {path}; write path/to/file.py:Class")
+    module = module_from_spec(location)
+    sys.modules[name] = module  # dataclasses look their own module up
+    try:
+        location.loader.exec_module(module)
+    except Exception as error:
+        del sys.modules[name]
+        raise UsageError(f"{path} can't be run: {type(error).__name__}: {error}") from error
+    return module
+
+
+def _check_type(where: str, value: str | float | bool, kind: object) -> object:  # noqa: FBT001 - a value of TOML
+    """Return a value as its field wants it; a whole number will do for any number."""
+    if kind is float and type(value) in (int, float):
+        return float(value)
+    if type(value) is not kind:
+        wanted = getattr(kind, "__name__", str(kind))
+        raise UsageError(f"{where} is {value!r}, and not a value of type {wanted}")
+    return value

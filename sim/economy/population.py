@@ -1,0 +1,186 @@
+"""The people of a simulated market: who is there, who comes, who goes, and what they are told."""
+
+from typing import Protocol
+
+from sim.economy.agents import Agent, make_agent
+from sim.economy.config import GWEI, Config, Group
+from sim.economy.deals import Deal, Part
+from sim.economy.facts import News, Own
+from sim.economy.ledger import Ledger
+from sim.economy.mechanisms.base import Reputing
+from sim.economy.prices import Prices
+from sim.economy.strategies.base import FREE_RIDE, HONEST, WATCHER, Strategy
+from sim.economy.strategies.table import make_strategy
+from sim.economy.streams import Stream
+
+
+class Diary(Protocol):
+    """Whatever notes who comes and goes, and knows the current block."""
+
+    prices: Prices
+
+    def note(self, kind: str, agent: Agent, job: int | None = None, detail: str = "") -> None:
+        """Note something about an agent."""
+
+
+class Population:
+    """All agents of a market.
+
+    Args:
+        config: the groups.
+        ledger: where they get accounts.
+        reputing: the rule of reputations.
+        diary: notes who comes and goes.
+
+    Attributes:
+        everybody: all who have ever been there, by the numbers of their accounts.
+        clients, providers, watchers: who is there.
+    """
+
+    def __init__(self, config: Config, ledger: Ledger, reputing: Reputing, diary: Diary) -> None:
+        self._config, self._ledger, self._reputing, self._diary = config, ledger, reputing, diary
+        self._ordinals: dict[tuple[str, str], int] = {}
+        self.everybody: list[Agent] = []
+        self.clients: list[Agent] = []
+        self.providers: list[Agent] = []
+        self.watchers: list[Agent] = []
+        for ordinal in range(config.clients.count):
+            self._enter_client(ordinal)
+        for role, groups in (("provider", config.providers), ("watcher", config.watchers)):
+            for group in groups:
+                for _ in range(group.count):
+                    self._enter(role, group)
+
+    def show(self, agent: Agent) -> Own:
+        """Return what an agent sees of itself."""
+        ledger, number = self._ledger, agent.number
+        return Own(
+            agent.name,
+            ledger.free[number],
+            ledger.locked[number],
+            agent.work_gwei,
+            agent.reputation,
+            agent.jobs,
+            agent.slashed,
+        )
+
+    def enter_anew(self, stream: Stream) -> None:
+        """Let a new provider in, like one of those of the beginning."""
+        groups = self._config.providers
+        index = stream.draw_index(sum(group.count for group in groups))
+        for group in groups:
+            if index < group.count:
+                self._diary.note("entry", self._enter("provider", group))
+                return
+            index -= group.count
+
+    def pay_gain(self, deal: Deal) -> None:
+        """Give those who have placed a wrong answer what it is worth to them, from outside."""
+        winners = [p for p in deal.parts if p.seat and p.seat.shares and not p.seat.is_right]
+        for part in winners:
+            gain_gwei = deal.job.gain_gwei // len(winners)
+            self._ledger.free[part.agent.number] += gain_gwei
+            self._ledger.outside -= gain_gwei
+            part.profit_gwei += gain_gwei
+
+    def tell(self, deal: Deal, block: int) -> None:
+        """Tell everybody who had a part in a deal what became of it."""
+        watcher = deal.watcher
+        is_said = watcher is not None and watcher.conduct in (WATCHER, FREE_RIDE)
+        is_known_wrong = deal.is_forced or deal.case.is_disputed
+        for part in deal.everybody:
+            agent, seat = part.agent, part.seat
+            is_slashed = seat is not None and seat.lost > 0
+            is_provider = part is not watcher
+            agent.jobs += 1
+            agent.slashed += is_slashed
+            agent.cheated += is_provider and part.conduct != HONEST
+            agent.worked_gwei += part.worked_gwei
+            agent.fees_gwei += part.gas_gwei
+            agent.earned_gwei += part.profit_gwei
+            agent.locked_gwei_blocks += part.locked_gwei * (block - deal.job.block)
+            if is_provider:
+                agent.reputation = self._reputing.update(
+                    agent.reputation, block - agent.rated, is_good=not is_slashed
+                )
+                agent.rated = block
+            is_checker = part.conduct == WATCHER
+            news = News(
+                deal.job.number,
+                block,
+                part.conduct,
+                part.conduct != HONEST,
+                is_said,
+                is_slashed,
+                deal.case.outcome,
+                part.profit_gwei,
+                is_known_wrong if is_provider or is_checker else deal.case.is_disputed,
+                part.profit_gwei + part.worked_gwei - deal.job.audit_gwei * is_checker
+                if is_checker and not deal.is_forced
+                else part.fee_gwei,
+            )
+            if agent.hear(news):
+                self._leave(agent, "exit")
+            elif self._is_ruined(agent, deal):
+                self._leave(agent, "bankruptcy")
+            elif self._is_tired(agent):
+                self._leave(agent, "exit")
+
+    def _is_ruined(self, agent: Agent, deal: Deal) -> bool:
+        """Whether an agent can no longer pay a bond like that of its last job."""
+        number = agent.number
+        wealth_gwei = self._ledger.free[number] + self._ledger.locked[number]
+        return agent.role == "provider" and wealth_gwei < deal.job.bond_gwei
+
+    def _is_tired(self, agent: Agent) -> bool:
+        patience = self._config.entry.patience
+        return bool(
+            patience
+            and agent.role == "provider"
+            and agent.jobs >= patience
+            and agent.earned_gwei < 0
+        )
+
+    def _enter_client(self, ordinal: int) -> None:
+        capital_gwei = round(self._config.clients.capital_eth * GWEI)
+        number = self._ledger.open(capital_gwei)
+        client = Agent(
+            number=number,
+            name=f"client-{ordinal + 1}",
+            role="client",
+            strategy_name="client",
+            strategy=Strategy(),
+            stream=Stream(self._config.seed, "client", number),
+            capital_gwei=capital_gwei,
+        )
+        self.everybody.append(client)
+        self.clients.append(client)
+
+    def _enter(self, role: str, group: Group) -> Agent:
+        there = self.providers if role == "provider" else self.watchers
+        ordinal = self._ordinals.get((role, group.strategy), 0) + 1
+        self._ordinals[role, group.strategy] = ordinal
+        strategy = make_strategy(f"{role}s", group.strategy, group.parameters)
+        number = self._ledger.open(round(group.capital_eth * GWEI))
+        agent = make_agent(number, ordinal, role, group, strategy, self._config.seed)
+        agent.entered = agent.rated = self._diary.prices.block
+        agent.reputation = self._reputing.begin()
+        agent.place = len(there)
+        there.append(agent)
+        self.everybody.append(agent)
+        return agent
+
+    def _leave(self, agent: Agent, kind: str) -> None:
+        if agent.left is not None:
+            return
+        there = self.providers if agent.role == "provider" else self.watchers
+        last = there.pop()
+        if last is not agent:
+            there[agent.place], last.place = last, agent.place
+        agent.left, agent.is_bankrupt = self._diary.prices.block, kind == "bankruptcy"
+        self._diary.note(kind, agent)
+
+
+def list_cheats(deal: Deal) -> list[Part]:
+    """Return the providers' parts that did something else than what is agreed."""
+    return [part for part in deal.parts if part.conduct != HONEST]

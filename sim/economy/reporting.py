@@ -1,0 +1,229 @@
+"""The clerk of a run: checks the ledger after every block, and writes the rows of all tables."""
+
+from collections.abc import Sequence
+from dataclasses import astuple, dataclass
+from typing import Protocol
+
+from sim.economy.agents import Agent
+from sim.economy.cases import Case, name_lineup
+from sim.economy.config import Config
+from sim.economy.deals import Bill, Deal
+from sim.economy.facts import Job
+from sim.economy.ledger import Ledger
+from sim.economy.prices import Prices
+from sim.economy.schema import STAGES
+from sim.economy.strategies.base import FREE_RIDE, HONEST, WATCHER
+
+
+class Sink(Protocol):
+    """Whatever takes the rows of tables."""
+
+    def add(self, table: str, row: tuple[object, ...]) -> None:
+        """Add a row to a table of `schema.TABLES`."""
+
+
+@dataclass
+class Counts:
+    """The counts of a run; names and order are those of `schema.RUNS`."""
+
+    jobs: int = 0
+    right: int = 0
+    wrong: int = 0
+    void: int = 0
+    unserved: int = 0
+    cheated: int = 0
+    caught: int = 0
+    audited: int = 0
+    checked: int = 0
+    disputed: int = 0
+    played: int = 0
+    disagreements: int = 0
+    violations: int = 0
+    gas: int = 0
+    fees_gwei: int = 0
+    burned_gwei: int = 0
+    client_gwei: int = 0
+    honest_gwei: int = 0
+    cheat_gwei: int = 0
+    watcher_gwei: int = 0
+    blocks: int = 0
+
+
+class Clerk:
+    """Whoever keeps the books of a run.
+
+    Args:
+        run: its number.
+        sink: takes the rows.
+        prices: the price of gas, and the current block.
+        ledger: the money.
+        config: what is configured.
+    """
+
+    def __init__(
+        self, run: int, sink: Sink, prices: Prices, ledger: Ledger, config: Config
+    ) -> None:
+        self._run, self._sink, self.prices, self._ledger = run, sink, prices, ledger
+        self._config = config
+        self._games = 0
+        self.counts = Counts()
+
+    def note(self, kind: str, agent: Agent, job: int | None = None, detail: str = "") -> None:
+        """Note something about an agent."""
+        self._sink.add("events", (self._run, self.prices.block, kind, agent.number, job, detail))
+
+    def close_block(self, open_jobs: int, providers: int) -> None:
+        """Check the ledger after a block, and write it down; raises BrokenLedgerError."""
+        ledger, prices = self._ledger, self.prices
+        free, locked = ledger.check(prices.block)
+        self._sink.add(
+            "ledger",
+            (
+                self._run,
+                prices.block,
+                prices.base_fee_wei,
+                free,
+                locked,
+                ledger.burned,
+                ledger.fees,
+                ledger.work,
+                ledger.outside + ledger.fund,
+                open_jobs,
+                providers,
+            ),
+        )
+
+    def refuse(self, job: Job, client: Agent) -> None:
+        """Write down a job that nobody served."""
+        counts = self.counts
+        counts.jobs += 1
+        counts.unserved += 1
+        begin = (self._run, job.number, job.block, job.block, client.number, None, None, None, 0)
+        offer = (job.value_gwei, 0, job.bond_gwei, False, False, None, False, False)
+        self._sink.add("jobs", (*begin, *offer, "unserved", 0, 0, 0, 0, 0))
+
+    def settle(self, deal: Deal, bill: Bill, played: Case | None) -> int:
+        """Write down a deal that is settled; return the gas that its calls have used.
+
+        Args:
+            deal: the deal.
+            bill: what it has come to.
+            played: the same case on a chain, if it was played there, too.
+        """
+        counts, case, job, watcher = self.counts, deal.case, deal.job, deal.watcher
+        outcome, is_cheated = case.outcome, False
+        for part in deal.parts:
+            if part.conduct != HONEST:
+                is_cheated = True
+                if part.seat is not None and part.seat.lost:
+                    counts.caught += 1
+                    break
+        is_checked = watcher is not None and watcher.conduct == WATCHER
+        is_audited = watcher is not None and watcher.conduct in (WATCHER, FREE_RIDE)
+        gas = case.client_gas + sum([seat.gas for seat in case.seats])
+        client_gwei = bill.client_gwei
+        if outcome == "right":
+            counts.right += 1
+            client_gwei += job.value_gwei
+        elif outcome == "wrong":
+            counts.wrong += 1
+            client_gwei -= round(job.value_gwei * self._config.clients.loss_share)
+        else:
+            counts.void += 1
+        counts.jobs += 1
+        counts.cheated += is_cheated
+        counts.audited += is_audited
+        counts.checked += is_checked
+        counts.disputed += case.is_disputed
+        counts.gas += gas
+        counts.fees_gwei += bill.fees_gwei
+        counts.burned_gwei += bill.burned_gwei
+        counts.client_gwei += client_gwei
+        lead = deal.parts[0]
+        self._sink.add(
+            "jobs",
+            (
+                self._run,
+                job.number,
+                job.block,
+                self.prices.block,
+                deal.client.number,
+                lead.agent.number,
+                lead.agent.strategy_name,
+                "forced-error" if deal.is_forced else lead.conduct,
+                len(deal.parts),
+                job.value_gwei,
+                job.price_gwei * len(deal.parts),
+                job.bond_gwei,
+                is_cheated,
+                is_audited,
+                None if watcher is None else watcher.agent.number,
+                is_checked,
+                case.is_disputed,
+                outcome,
+                case.blocks,
+                gas,
+                bill.fees_gwei,
+                bill.burned_gwei,
+                client_gwei,
+            ),
+        )
+        if case.is_disputed:
+            self._write_game(deal, played)
+        return gas
+
+    def _write_game(self, deal: Deal, played: Case | None) -> None:
+        """Write down a game in which claims met, and the moves of the first games."""
+        case, number = deal.case, self._games
+        self._games += 1
+        row: tuple[object, ...] = (self._run, number, deal.job.number, name_lineup(deal.lineup))
+        row += (deal.number, "modelled" if played is not case else "played", case.outcome)
+        row += (len(case.moves), case.rounds, case.blocks, *case.sum_stages())
+        if played is None:
+            row += (None,) * (len(STAGES) + 2)
+        else:
+            agrees = played.fates == case.fates
+            self.counts.played += 1
+            self.counts.disagreements += not agrees
+            row += (played.outcome, *played.sum_stages(), agrees)
+        self._sink.add("games", row)
+        if number < self._config.moves_of_games:
+            for index, move in enumerate(case.moves):
+                self._sink.add("moves", (self._run, number, index, *astuple(move)))
+
+    def finish(self, everybody: Sequence[Agent]) -> Counts:
+        """Write down the agents; return the counts of the run."""
+        counts = self.counts
+        counts.blocks = self.prices.block
+        for agent in everybody:
+            if agent.role == "watcher":
+                counts.watcher_gwei += agent.earned_gwei
+            elif agent.role == "provider" and agent.strategy_name == HONEST:
+                counts.honest_gwei += agent.earned_gwei
+            elif agent.role == "provider":
+                counts.cheat_gwei += agent.earned_gwei
+            wealth = self._ledger.free[agent.number] + self._ledger.locked[agent.number]
+            self._sink.add(
+                "agents",
+                (
+                    self._run,
+                    agent.number,
+                    agent.name,
+                    agent.role,
+                    agent.strategy_name,
+                    agent.entered,
+                    agent.left,
+                    agent.is_bankrupt,
+                    agent.jobs,
+                    agent.cheated,
+                    agent.slashed,
+                    agent.forfeits,
+                    agent.capital_gwei,
+                    wealth - agent.capital_gwei,
+                    agent.worked_gwei,
+                    agent.fees_gwei,
+                    float(agent.locked_gwei_blocks),
+                    agent.reputation,
+                ),
+            )
+        return counts

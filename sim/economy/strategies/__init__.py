@@ -1,0 +1,1 @@
+"""The strategies of agents, one in each file."""

@@ -1,0 +1,25 @@
+"""A conduct at a chosen rate: what every cheat and every trick is as a strategy."""
+
+from dataclasses import dataclass
+
+from offchain.errors import UsageError
+from sim.economy.facts import Job, Own
+from sim.economy.strategies.base import Strategy
+from sim.economy.streams import Stream
+
+
+@dataclass
+class AtRate(Strategy):
+    """The strategy of one `conduct` in a share `rate` of all jobs, and honesty in the others."""
+
+    conduct: str = "honest"
+    rate: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.rate <= 1:
+            raise UsageError(f"a rate of {self.rate} is none; choose 0 to 1")
+
+    def decide(self, job: Job, own: Own, stream: Stream) -> str | None:
+        """Draw."""
+        del job, own
+        return self.conduct if self.rate == 1 or stream.draw() < self.rate else "honest"

@@ -1,0 +1,50 @@
+"""The protocol of a strategy: what an agent does about a job, and what it learns of it.
+
+A strategy is a dataclass whose fields with defaults are its parameters; what it remembers is
+`field(init=False)`. It is shown facts that it can't change, and draws from its own stream alone.
+"""
+
+from dataclasses import dataclass, field
+
+from sim.economy.facts import Job, News, Own
+from sim.economy.streams import Stream
+
+HONEST = "honest"
+"""The conduct of whoever does what is agreed."""
+
+FREE_RIDE = "free-ride"
+"""The conduct of a watcher that says that it has checked, and has not."""
+
+WATCHER = "watcher"
+"""The conduct of a watcher that recomputes a job, and joins it if nobody claims what is right."""
+
+
+@dataclass
+class Strategy:
+    """A strategy that does what is agreed, as a provider, and looks at nothing, as a watcher."""
+
+    censor_share: float = field(init=False, repr=False, default=1.0)
+    """Which share it pays of the price of keeping a call out of a block."""
+
+    def bid(self, job: Job, own: Own) -> int:
+        """Return the least for which the agent would run a job, in gwei: its costs."""
+        return own.work_gwei + job.fee_gwei
+
+    def decide(self, job: Job, own: Own, stream: Stream) -> str | None:
+        """Return a provider's conduct in a job, a name of `sim/catalogue.py`; None to decline."""
+        del job, own, stream
+        return HONEST
+
+    def look(self, job: Job, own: Own, stream: Stream) -> str | None:
+        """Return the conduct of a watcher that is shown a job.
+
+        `watcher` to check it, `free-ride` to be paid and not check, a conduct that joins late, or
+        None to do nothing, which is not paid.
+        """
+        del job, own, stream
+        return None
+
+    def hear(self, news: News) -> bool:
+        """Learn what became of a job; return whether to leave the market."""
+        del news
+        return False

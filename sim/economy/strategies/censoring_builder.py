@@ -1,0 +1,26 @@
+"""A builder of blocks that is a provider, too: it keeps its rivals' moves out of its own blocks."""
+
+from dataclasses import dataclass
+
+from offchain.errors import UsageError
+from sim.economy.facts import Job, Own
+from sim.economy.strategies.base import Strategy
+from sim.economy.streams import Stream
+
+
+@dataclass
+class CensoringBuilder(Strategy):
+    """The strategy of whoever builds a share `power` of all blocks, and buys the others."""
+
+    power: float = 0.3
+    rate: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.power <= 1 or not 0 <= self.rate <= 1:
+            raise UsageError("power and rate are from 0 to 1")
+        self.censor_share = 1.0 - self.power
+
+    def decide(self, job: Job, own: Own, stream: Stream) -> str | None:
+        """Lie, and censor."""
+        del job, own
+        return "censor" if stream.draw() < self.rate else "honest"

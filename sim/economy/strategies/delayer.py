@@ -1,0 +1,22 @@
+"""A delayer: somebody with much capital, who makes every dispute last as long as it can."""
+
+from dataclasses import dataclass
+
+from sim.economy.facts import Job, Own
+from sim.economy.strategies.base import Strategy
+from sim.economy.streams import Stream
+
+
+@dataclass
+class Delayer(Strategy):
+    """The strategy of a lie whose every move is made in the last block of its clock.
+
+    It goes on as long as it has `reserve` bonds left, and is honest from then on.
+    """
+
+    reserve: float = 2.0
+
+    def decide(self, job: Job, own: Own, stream: Stream) -> str | None:
+        """Delay if that can be paid for."""
+        del stream
+        return "last-block" if own.free_gwei >= self.reserve * job.bond_gwei else "honest"

@@ -1,0 +1,24 @@
+"""A griefer: it joins honest jobs with a lie, so that others have to defend what is right."""
+
+from dataclasses import dataclass
+
+from offchain.errors import UsageError
+from sim.economy.facts import Job, Own
+from sim.economy.strategies.base import Strategy
+from sim.economy.streams import Stream
+
+
+@dataclass
+class Griefer(Strategy):
+    """The strategy of a watcher that joins a share `rate` of the jobs it is shown with a lie."""
+
+    rate: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.rate <= 1:
+            raise UsageError(f"a rate of {self.rate} is none; choose 0 to 1")
+
+    def look(self, job: Job, own: Own, stream: Stream) -> str | None:
+        """Join late, and lie."""
+        del job, own
+        return "late-lie" if stream.draw() < self.rate else None

@@ -1,0 +1,70 @@
+"""The table of strategies: a row for each; cheats and tricks have theirs in `sim/catalogue.py`."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from offchain.errors import UsageError
+from sim import catalogue
+from sim.economy.plugins import make_plugin
+from sim.economy.strategies.base import Strategy
+
+
+class Row(NamedTuple):
+    """A strategy: what it does, in a few words, and where it is."""
+
+    about: str
+    place: str
+
+
+def _row(about: str, name: str) -> Row:
+    module = name[0].lower() + "".join(f"_{c.lower()}" if c.isupper() else c for c in name[1:])
+    return Row(about, f"sim.economy.strategies.{module}:{name}")
+
+
+AGENTS: Mapping[str, Row] = {
+    "opportunist": _row("cheats when it believes that this pays", "Opportunist"),
+    "reputation-farmer": _row("is honest until its name is good", "ReputationFarmer"),
+    "colluding-majority": _row("cheats where none but its friends look", "ColludingMajority"),
+    "sybil-swarm": _row("lies with several claims from many names", "SybilSwarm"),
+    "censoring-builder": _row("lies, and builds some of the blocks", "CensoringBuilder"),
+    "delayer": _row("has much capital, and makes disputes last", "Delayer"),
+}
+"""Strategies of providers that choose what they do in each job."""
+
+WATCHERS: Mapping[str, Row] = {
+    "watcher": _row("checks whatever it is shown", "DiligentWatcher"),
+    "rational-watcher": _row("checks as long as that pays", "RationalWatcher"),
+    "free-riding-watcher": _row("says that all is well, and has not looked", "FreeRidingWatcher"),
+    "sleeping-watcher": _row("does nothing", "SleepingWatcher"),
+    "griefer": _row("joins honest jobs with a lie", "Griefer"),
+}
+"""Strategies of watchers."""
+
+_PLACES: Mapping[str, Mapping[str, str]] = {
+    "providers": {name: row.place for name, row in AGENTS.items()},
+    "watchers": {name: row.place for name, row in WATCHERS.items()},
+}
+_AT_RATE = "sim.economy.strategies.at_rate:AtRate"
+
+
+def make_strategy(role: str, name: str, parameters: Mapping[str, str | float | bool]) -> Strategy:
+    """Return a strategy.
+
+    Args:
+        role: `providers` or `watchers`.
+        name: of a row, or `path/to/file.py:Class`.
+        parameters: of the strategy.
+
+    Raises:
+        UsageError: there is no such strategy or parameter, or the parameter is impossible.
+    """
+    rows = dict(_PLACES[role])
+    if role == "providers":
+        rows |= dict.fromkeys(catalogue.STRATEGIES, _AT_RATE)
+    given = dict(parameters)
+    if rows.get(name) == _AT_RATE:
+        given["conduct"] = name
+    made = make_plugin(f"strategy of {role}", name, rows, given)
+    if not isinstance(made, Strategy):
+        raise UsageError(f"{name} is no strategy; write class {type(made).__name__}(Strategy)")
+    return made
