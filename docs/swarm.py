@@ -11,14 +11,12 @@ import argparse
 import csv
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from random import Random
 
 import numpy as np
 from numpy.typing import NDArray
 
-from offchain.disputes.referee import ModelReferee
 from sim.paper import Lie
-from sim.swarm import Swarm, Tally, draw_crowds, draw_lies, open_swarm
+from sim.swarm import Tally, draw_crowds, draw_lies, open_model_swarm, open_swarm
 
 HERE = Path(__file__).parent
 FAMILIES = {
@@ -48,13 +46,6 @@ def draw(family: str, liars: int, kind: str) -> list[Lie]:
     return draw_crowds(roots, liars // roots, liars, silent=silent)
 
 
-def open_on_model(lies: Sequence[Lie]) -> Swarm:
-    """Return a swarm on the model, whose accounts are in an order of their own."""
-    numbers = Random(len(lies)).sample(range(1, 1 << 30), len(lies) + 1)  # noqa: S311 - not a secret
-    accounts = [f"0x{number:040x}" for number in numbers]
-    return Swarm(ModelReferee(dict.fromkeys(accounts, 10**24)), accounts, lies)
-
-
 def sum_gas(tally: Tally, prices: Prices, *, of_honest: bool) -> int:
     """Return what the calls of one side cost at prices for each, if need be the other side's."""
     gas = 0.0
@@ -72,7 +63,7 @@ def measure() -> Iterator[Row]:
         for kind in KINDS:
             for liars in sizes:
                 lies, is_on_chain = draw(family, liars, kind), liars <= ON_CHAIN
-                tally = (open_swarm(lies) if is_on_chain else open_on_model(lies)).play()
+                tally = (open_swarm(lies) if is_on_chain else open_model_swarm(lies)).play()
                 if is_on_chain:
                     prices |= {use: gas / count for use, (count, gas) in tally.uses.items()}
                 honest, others = (sum_gas(tally, prices, of_honest=it) for it in (True, False))

@@ -44,6 +44,13 @@ def open_swarm(lies: Sequence[Lie], stakes: Stakes = STAKES) -> "Swarm":
     return Swarm(ChainReferee(chain, contract, 0), chain.accounts, lies, stakes)
 
 
+def open_model_swarm(lies: Sequence[Lie], stakes: Stakes = STAKES) -> "Swarm":
+    """Return a swarm on the model, whose accounts are in an order of their own."""
+    numbers = Random(len(lies)).sample(range(1, 1 << 30), len(lies) + 1)  # noqa: S311 - not a secret
+    accounts = [f"0x{number:040x}" for number in numbers]
+    return Swarm(ModelReferee(dict.fromkeys(accounts, 10**24)), accounts, lies, stakes)
+
+
 @dataclass(slots=True)
 class Tally:
     """The counts of a game between a swarm and one honest provider.
