@@ -16,12 +16,11 @@ import numpy as np
 from contracts.model.types import ZERO
 from offchain.arithmetic.table import find_arithmetic
 from offchain.commitments.tree import Digest
-from offchain.disputes.actors import Claimant, Docket, Player
+from offchain.disputes.actors import Player
 from offchain.disputes.evidence import rule_for
 from offchain.disputes.game import Game
-from offchain.disputes.referee import open_store
 from offchain.disputes.session import Setting, make_task
-from offchain.disputes.terms import Stakes, make_terms
+from offchain.disputes.terms import Stakes
 from offchain.errors import UsageError
 from offchain.providers.behaviour import Behaviour
 from offchain.providers.catalogue import HONEST
@@ -31,7 +30,6 @@ from offchain.providers.task import Task
 from sim.agents import Agent, View, Work, check_providers, make_providers
 from sim.draws import JobDraws, draw_jobs
 from sim.ledger import read_balances
-from sim.mempool import Mempool
 from sim.mix import Group
 from sim.results import Books, JobResult, Party, judge_job
 from sim.scratch import open_scratch
@@ -96,39 +94,30 @@ class _Booking:
     def play(self) -> JobResult:
         """Play the job, and judge it."""
         venue, witness, stakes = self.market.venue, self.witness, self.market.stakes
-        job_id = len(witness.store.jobs)
-        terms = make_terms(self.task, stakes, verifier=venue.verifier)
-        docket = Docket(open_store(witness), job_id, terms)
-        parties = [self._seat(seat, docket) for seat in self.draws.seats]
+        parties = [self._seat(seat) for seat in self.draws.seats]
         shills = [party.seats[0].address for party in parties if party.work.is_client]
-        players = [party for party in parties if party.work.scheme is None]
         honest = {s.address for p in parties if p.strategy == HONEST for s in p.seats}
-        witness.watcher.honest[job_id] = frozenset(honest)
+        witness.watcher.honest[len(witness.store.jobs)] = frozenset(honest)
         game = Game(
             referee=witness,
             task=self.task,
             client=(shills or [venue.client])[0],
-            players=[Player(s.name, s.address, s.run) for p in players for s in p.seats],
+            players=[seat for party in parties if not party.work.scheme for seat in party.seats],
             stakes=stakes,
             verifier=venue.verifier,
             ruler=rule_for,
+            watchers=[party.work.scheme(party.seats) for party in parties if party.work.scheme],
             seed=self.draws.salt_seed,
         )
-        schemes = [party.work.scheme(party.seats) for party in parties if party.work.scheme]
-        mempool = Mempool(witness, job_id, terms, schemes)
-        if schemes:
-            game.referee = mempool
         before = read_balances(witness, venue.addresses)
         burned_wei, refused = witness.store.burned_wei, len(witness.refusals)
         played = list(game.play())
-        while mempool.act():
-            continue
         after = read_balances(witness, venue.addresses)
         books = Books(
             game=game,
             store=witness.store,
             parties=parties,
-            played=[*played, *mempool.played],
+            played=played,
             refusals=witness.refusals[refused:],
             answer=self._run(Behaviour(), "reference").history.top,
             deltas_wei={address: after[address] - before[address] for address in before},
@@ -136,18 +125,16 @@ class _Booking:
         )
         return judge_job(self.number, books)
 
-    def _seat(self, number: int, docket: Docket) -> Party:
+    def _seat(self, number: int) -> Party:
         """Let an agent decide what it does about the job, and run what its accounts run."""
         market, rng = self.market, self.draws.cheats[number]
         agent, addresses = market.agents[number], market.venue.providers[number]
         balance_wei = self.witness.balance(addresses[0])
         work = agent.act(View(self.number, self.task, market.stakes, balance_wei), rng)
         names = [agent.name, *(f"{agent.name}.{n + 2}" for n in range(len(addresses) - 1))]
-        make = work.scheme.member if work.scheme else Claimant
+        make = work.scheme.player if work.scheme else Player
         seats = tuple(
-            make(
-                docket, name, address, run_provider(self.task, behaviour, self.folder / name), salt
-            )
+            make(name, address, self._run(behaviour, name), salt)
             for name, address, behaviour, salt in zip(
                 names, addresses, work.behaviours, draw_salts(rng, work), strict=True
             )
@@ -155,19 +142,15 @@ class _Booking:
         return Party(agent.strategy, work, seats)
 
     def _run(self, behaviour: Behaviour, name: str) -> Run:
-        return run_provider(self.task, behaviour, self.folder / name)
+        """Run the task under a behaviour, with the store in a folder of this name."""
+        run = Run(self.task, behaviour, Disk(self.folder / name))
+        run.compute()
+        return run
 
 
 def draw_salts(rng: np.random.Generator, work: Work) -> list[Digest]:
     """Return the salts of a provider's commitments; the game draws those of its players."""
     return [rng.bytes(32) if work.scheme else ZERO for _ in work.behaviours]
-
-
-def run_provider(task: Task, behaviour: Behaviour, folder: Path) -> Run:
-    """Run a task under a behaviour, with the store in a folder."""
-    run = Run(task, behaviour, Disk(folder))
-    run.compute()
-    return run
 
 
 def open_market(setting: Setting, groups: Sequence[Group], jobs: int) -> Market:

@@ -6,7 +6,7 @@ from typing import Any
 from contracts.model.types import Address, Claim, Event, Job, Member, Pair
 from offchain.arithmetic.base import Arithmetic
 from offchain.commitments.tree import Digest
-from offchain.disputes.referee import Answer, Call, Outcome, Referee, transact_each
+from offchain.disputes.referee import Answer, Call, Outcome, Referee
 
 
 class Relay:
@@ -39,8 +39,8 @@ class Relay:
         return self.referee.transact(name, *args, sender=sender, value_wei=value_wei)
 
     def transact_all(self, calls: Sequence[Call]) -> list[Answer]:
-        """Make calls one after the other, so that whatever stands in the way sees each of them."""
-        return transact_each(self, calls)
+        """Make calls at once."""
+        return self.referee.transact_all(calls)
 
     def block_gas(self) -> int:
         """Return how much gas a block has room for."""

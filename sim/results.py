@@ -10,7 +10,7 @@ from contracts.model.words import hash_top
 from contracts.reasons import Standing, Status
 from offchain.commitments.tree import Digest
 from offchain.disputes.accounts import Cost, calculate_fees, get_costs
-from offchain.disputes.actors import Claimant
+from offchain.disputes.actors import Player
 from offchain.disputes.game import Game, Played
 from sim.agents import Work
 from sim.ledger import Flows
@@ -91,7 +91,7 @@ class Party:
 
     strategy: str
     work: Work
-    seats: tuple[Claimant, ...]
+    seats: tuple[Player, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +150,7 @@ def judge_job(number: int, books: Books) -> JobResult:
     )
 
 
-def _judge_seat(books: Books, strategy: str, seat: Claimant) -> Entry:
+def _judge_seat(books: Books, strategy: str, seat: Player) -> Entry:
     names = {seat.name} | ({"client"} if seat.address == books.game.client else set())
     own = [move for move in books.played if move.player in names]
     refused = [refusal for refusal in books.refusals if refusal.sender == seat.address]

@@ -5,25 +5,22 @@ honest provider begins the matches that are needed, also those of liars with lia
 that nobody plays: that is what the swarm can make it pay for, and its prizes are what it gets.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import islice
 from random import Random
 
 from contracts.deployment import deploy_referee
 from contracts.model.types import Address, Terms
-from contracts.reasons import Status
 from offchain.chain import Chain
 from offchain.chain.tester import Tester
 from offchain.commitments.tree import Digest
-from offchain.disputes.actors import Claimant, Client, Docket, View
+from offchain.disputes.actors import Client, Player, View
+from offchain.disputes.arena import Arena, ChainView, Made
 from offchain.disputes.board import Board
 from offchain.disputes.chain_referee import ChainReferee
-from offchain.disputes.crowds import count_calls
-from offchain.disputes.game import look
-from offchain.disputes.planner import Planned, Planner
-from offchain.disputes.referee import Call, ModelReferee, Outcome, open_store
+from offchain.disputes.party import Party
+from offchain.disputes.referee import Call, ModelReferee, Outcome
 from offchain.disputes.terms import Stakes, make_terms
 from offchain.disputes.tournament import Tournament
 from offchain.errors import Reverted
@@ -114,7 +111,7 @@ def draw_crowds(roots: int, members: int, seed: int, *, silent: bool = False) ->
     return [lie for lie in lies for _ in range(members)]
 
 
-class _Liar(Claimant):
+class _Liar(Player):
     """A liar that moves and calls nobody late: that, too, it leaves to the honest provider."""
 
     def move(self, view: View, board: Board) -> Call | None:
@@ -155,59 +152,48 @@ class Swarm:
 
     def play(self) -> Tally:
         """Play the job to its end."""
-        reward_wei = self.stakes.reward_wei
-        self._send([Call("open_job", self.honest, (self.terms,), reward_wei)])
-        planners, tournament, begun = self._make_planners(), Tournament(0, self.terms), 0
-        while (view := look(self._witness, tournament, self.accounts)).job.status is Status.OPEN:
-            if not begun and view.block > view.job.reveal_deadline:
-                begun = view.block - 1
-            calls = [planned.call for planned in self._plan(planners, view)]
-            if calls:
-                self._send(calls)
-            else:
-                self._witness.mine(view.count_idle_blocks())
-        member = self._witness.member(0, self.honest)
-        self.tally.blocks = self._witness.block_number() - begun
-        self.tally.has_won, self.tally.prizes = member.is_contender, member.prizes
-        self._send([Call("collect", self.honest, (0,))])
+        opening = Call("open_job", self.honest, (self.terms,), self.stakes.reward_wei)
+        (opened,) = self._witness.transact_all([opening])
+        self._count(Made(opening, opened))
+        view = ChainView(self._witness, Tournament(0, self.terms))
+        for turn in Arena(view, self._make_parties()).play():
+            for made in turn:
+                self._count(made)
         return self.tally
 
-    def _make_planners(self) -> tuple[Planner, Planner]:
-        """Return the honest provider's planner and the liars'."""
-        docket = Docket(open_store(self.referee), 0, self.terms)
-        honest = Claimant(docket, "honest-1", self.honest, PaperRun(self.task), SALT)
+    def _make_parties(self) -> tuple[Party, Party]:
+        """Return the liars, who come first, and the honest provider."""
+        honest = Player("honest-1", self.honest, PaperRun(self.task), SALT)
         liars = [
-            _Liar(docket, f"liar-{number}", account, PaperRun(self.task, lie), SALT)
+            _Liar(f"liar-{number}", account, PaperRun(self.task, lie), SALT)
             for number, (account, lie) in enumerate(
                 zip(self.accounts[1:], self.lies, strict=False), 1
             )
         ]
-        client = Client(docket, "client", self.honest, lambda: {self._top})
-        return Planner([honest], [client]), Planner(liars)
+        client = Client("client", self.honest, [honest])
+        return Party(liars, joins_at_once=True), Party([honest], [client])
 
-    def _plan(self, planners: tuple[Planner, Planner], view: View) -> Iterator[Planned]:
-        """Yield what everybody does in the next block."""
-        share = count_calls(self._witness.block_gas())
-        honest, liars = planners
-        yield from islice(
-            liars.plan(view), share if view.block > view.job.reveal_deadline else None
-        )
-        yield from islice(honest.plan(view), share)
+    def _count(self, made: Made) -> None:
+        call, answer, tally = made.call, made.answer, self.tally
+        gas = answer.gas_used if isinstance(answer, Reverted) else 0
+        if isinstance(answer, Outcome):
+            gas = answer.receipt.gas_used if answer.receipt else 0
+            if call.name == "start_match":
+                tally.matches += 1
+                self._note_meeting(call.args[3])
+            elif call.name == "settle":
+                self._note_end()
+        tally.gas[call.sender] = tally.gas.get(call.sender, 0) + gas
+        tally.calls[call.sender] = tally.calls.get(call.sender, 0) + 1
+        use = (call.name, call.sender == self.honest)
+        count, spent = tally.uses.get(use, (0, 0))
+        tally.uses[use] = (count + 1, spent + gas)
 
-    def _send(self, calls: Sequence[Call]) -> None:
-        tally = self.tally
-        for call, answer in zip(calls, self._witness.transact_all(calls), strict=True):
-            gas = answer.gas_used if isinstance(answer, Reverted) else 0
-            if isinstance(answer, Outcome):
-                gas = answer.receipt.gas_used if answer.receipt else 0
-                if call.name == "start_match":
-                    tally.matches += 1
-                    self._note_meeting(call.args[3])
-            tally.gas[call.sender] = tally.gas.get(call.sender, 0) + gas
-            tally.calls[call.sender] = tally.calls.get(call.sender, 0) + 1
-            use = (call.name, call.sender == self.honest)
-            count, spent = tally.uses.get(use, (0, 0))
-            tally.uses[use] = (count + 1, spent + gas)
+    def _note_end(self) -> None:
+        """Note how the honest provider stands when the job is closed, before it is paid."""
+        member, job = self._witness.member(0, self.honest), self._witness.job(0)
+        self.tally.blocks = self._witness.block_number() - job.reveal_deadline
+        self.tally.has_won, self.tally.prizes = member.is_contender, member.prizes
 
     def _note_meeting(self, tops: tuple[Digest, Digest]) -> None:
         """Count the claims that the honest one has met."""

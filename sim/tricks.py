@@ -4,14 +4,16 @@ They lie like the cheats, or work like the honest, and try to gain by how and wh
 one is an attack on some other dispute game. What is expected is that none of them pays.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import islice
 
 import numpy as np
 
 from contracts.model.types import ZERO, Pair, Position
 from contracts.reasons import Standing
 from offchain.commitments.tree import Digest
-from offchain.disputes.actors import Claimant, View
+from offchain.disputes.actors import Player, View
 from offchain.disputes.board import Board
 from offchain.disputes.referee import Call
 from offchain.providers.behaviour import Behaviour
@@ -30,7 +32,7 @@ class Hidden(Scheme):
         yield from ()
 
 
-class _ZeroClaimant(Claimant):
+class _ZeroPlayer(Player):
     """A member that claims a history whose top is zero."""
 
     @property
@@ -42,7 +44,7 @@ class _ZeroClaimant(Claimant):
 class ZeroClaim(Scheme):
     """Claims a history whose top is zero, which nobody can open, and never moves."""
 
-    member = _ZeroClaimant
+    player = _ZeroPlayer
 
     def move(self, view: View, board: Board) -> Iterator[Call]:
         """Make no move."""
@@ -67,11 +69,11 @@ class LateLie(Scheme):
         del view
         yield from ()
 
-    def dispute(self, view: View) -> Iterator[Call]:
-        """Join late, and defend the lie."""
-        if view.block == view.job.reveal_deadline + self.docket.terms.window_blocks:
-            yield from join(self.list_outsiders(view), lambda member: member.claim)
-        yield from super().dispute(view)
+    def enter(self, view: View) -> Iterator[Call]:
+        """Join late."""
+        if view.block == view.job.reveal_deadline + view.job.terms.window_blocks:
+            for member in self.list_outsiders(view):
+                yield member.join(view, member.claim)
 
 
 class Copy(Scheme):
@@ -79,11 +81,16 @@ class Copy(Scheme):
 
     commit = LateLie.commit
 
-    def dispute(self, view: View) -> Iterator[Call]:
+    def enter(self, view: View) -> Iterator[Call]:
         """Copy a claim."""
-        shown = list(view.tournament.get_claims())
-        if shown:
-            yield from join(self.list_outsiders(view), lambda _: shown[0])
+        for top in islice(view.tournament.get_claims(), 1):
+            for member in self.list_outsiders(view):
+                yield member.join(view, top)
+
+    def dispute(self, view: View) -> Iterator[Call]:
+        """Make no move."""
+        del view
+        yield from ()
 
 
 class Revenant(Scheme):
@@ -93,23 +100,14 @@ class Revenant(Scheme):
         """Join with the first account."""
         yield from self.members[0].commit(view)
 
-    def dispute(self, view: View) -> Iterator[Call]:
+    def enter(self, view: View) -> Iterator[Call]:
         """Join again, against the claim that has won, while that is allowed."""
         claim = self.members[0].claim
         meeting = view.tournament.meetings.get(claim)
         is_out = claim not in view.tournament.get_claims()
         if meeting is not None and is_out and view.block <= meeting.window_end:
-            fresh = list(self.list_outsiders(view))[:1]
-            yield from join(fresh, lambda member: member.claim)
-        yield from super().dispute(view)
-
-
-def join(members: Iterable[Claimant], claim: Callable[[Claimant], Digest]) -> Iterator[Call]:
-    """Yield the calls by which some accounts join late, each with its claim."""
-    for member in members:
-        docket = member.docket
-        args = (docket.job_id, claim(member))
-        yield Call("join", member.address, args, docket.terms.bond_wei)
+            for member in islice(self.list_outsiders(view), 1):
+                yield member.join(view, claim)
 
 
 class FrontRunner(Scheme):
@@ -118,7 +116,7 @@ class FrontRunner(Scheme):
     def precede(self, view: View, pending: Call) -> Iterator[Call]:
         """Copy a call."""
         del view
-        yield Call(pending.name, self.members[0].address, pending.args, pending.value_wei)
+        yield self.members[0].call(pending.name, *pending.args, value_wei=pending.value_wei)
 
     def act(self, view: View) -> Iterator[Call]:
         """Make no call except copies."""
@@ -135,13 +133,14 @@ class Censor(Scheme):
         """Keep out a rival's move while that is paid for."""
         match pending.args[:2]:
             case Pair() as pair, Position() as position if any(self.list_sides(pair)):
-                left = self.docket.terms.clock_blocks // 2 - self.spent_blocks
+                left = view.job.terms.clock_blocks // 2 - self.spent_blocks
                 blocks = max(0, min(left, position.deadline - view.block))
                 self.spent_blocks += blocks
                 return blocks
         return 0
 
 
+@dataclass
 class Grabber(Scheme):
     """Lies and tells the truth, and tries every call that would pay it if the referee let it.
 
@@ -149,10 +148,8 @@ class Grabber(Scheme):
     and to show its claim again, and to repeat its last move; each once in each time of the job.
     """
 
-    def __init__(self, members: Sequence[Claimant]) -> None:
-        super().__init__(members)
-        self._tried: set[object] = set()
-        self._last: Call | None = None
+    _tried: set[object] = field(default_factory=set)
+    _last: Call | None = None
 
     def act(self, view: View) -> Iterator[Call]:
         """Do as the others do, and grab."""
@@ -171,21 +168,21 @@ class Grabber(Scheme):
             yield self._last
         for member in self.members:
             if view.get_standing(member.address) is not Standing.NONE:
-                yield from self._repeat(member)
+                yield from self._repeat(view, member)
         for board in list(view.tournament.boards.values()):
             for side, member in self.list_sides(board.pair):
-                yield Call("rule", member.address, (board.pair, board.position, side))
+                yield member.call("rule", board.pair, board.position, side)
                 if board.position.mover != side:
-                    yield Call("timeout", member.address, (board.pair, board.position))
+                    yield member.call("timeout", board.pair, board.position)
 
-    def _repeat(self, member: Claimant) -> Iterator[Call]:
+    def _repeat(self, view: View, member: Player) -> Iterator[Call]:
         """Yield calls that a member may make once only, or not yet."""
-        own, top, docket = member.address, member.claim, member.docket
-        yield Call("commit", own, (docket.job_id, top), docket.terms.bond_wei)
-        yield Call("reveal", own, (docket.job_id, top, member.salt))
-        yield Call("join", own, (docket.job_id, top), docket.terms.bond_wei)
-        yield Call("settle", own, (docket.job_id, top))
-        yield Call("collect", own, (docket.job_id,))
+        job_id, bond_wei, top = view.tournament.job_id, view.job.terms.bond_wei, member.claim
+        yield member.call("commit", job_id, top, value_wei=bond_wei)
+        yield member.call("reveal", job_id, top, member.salt)
+        yield member.join(view, top)
+        yield member.call("settle", job_id, top)
+        yield member.call("collect", job_id)
 
 
 def draw_lie(task: Task, rng: np.random.Generator) -> Behaviour:

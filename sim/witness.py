@@ -71,7 +71,7 @@ class Witness(Relay):
     def transact_all(self, calls: Sequence[Call]) -> list[Answer]:
         """Make calls at once, and on the model one after the other; raises as `transact` does."""
         following = self.referee.block_number() + 1
-        answers = self.referee.transact_all(calls)
+        answers = super().transact_all(calls)
         for made, answer in zip(calls, answers, strict=True):
             if isinstance(answer, Outcome):
                 self._note(made, answer, following)

@@ -7,7 +7,8 @@ import numpy as np
 from contracts.model.types import Address
 from offchain.arithmetic.functions import DType, Function
 from offchain.commitments.tensors import Array
-from offchain.disputes.referee import ModelReferee
+from offchain.disputes.referee import Answer, Call, ModelReferee, Referee
+from offchain.errors import RefereeError, Reverted
 from offchain.programs.graph import Kind, Node, Operand, Origin, Program, Row, Slot, immediate
 from offchain.providers.task import Task
 from sim.agents import make_providers
@@ -108,3 +109,18 @@ def open_model_market(mix: str, jobs: int, seed: int) -> Market:
 def play_model_market(mix: str, jobs: int, seed: int) -> list[JobResult]:
     """Return the results of a market on the model."""
     return list(open_model_market(mix, jobs, seed).play())
+
+
+def transact_each(referee: Referee, calls: Sequence[Call]) -> list[Answer]:
+    """Make calls one after the other, each in a block of its own, by `transact`."""
+    answers: list[Answer] = []
+    for made in calls:
+        try:
+            outcome = referee.transact(
+                made.name, *made.args, sender=made.sender, value_wei=made.value_wei
+            )
+        except (RefereeError, Reverted) as refusal:
+            answers.append(refusal)
+        else:
+            answers.append(outcome)
+    return answers

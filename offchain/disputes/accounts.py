@@ -6,9 +6,7 @@ from dataclasses import dataclass
 from contracts.model.types import Job
 from contracts.reasons import Status
 from offchain.disputes.game import Game, Played
-
-STAGE_ORDER = ("joining", "history", "trace", "tensor", "fold", "leaf", "payout")
-"""The stages in the order of a game."""
+from offchain.disputes.stages import STAGE_ORDER
 
 
 @dataclass(frozen=True, slots=True)

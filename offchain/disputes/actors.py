@@ -4,12 +4,11 @@ An actor asks no node, sends nothing and remembers nothing that the chain does n
 actor is a subclass that overrides what it does otherwise.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from contracts.model.types import ZERO, Address, Job, Store, Terms
-from contracts.model.words import hash_commitment
+from contracts.model.types import ZERO, Address, Job
 from contracts.reasons import Outcome, Phase, Standing
 from offchain.commitments.tree import Digest
 from offchain.disputes.board import Board
@@ -21,32 +20,8 @@ from offchain.errors import VerifierError
 from offchain.providers.testimony import Testimony
 
 
-@dataclass(frozen=True, slots=True)
-class Player:
-    """A provider at the table: its name begins with its strategy."""
-
-    name: str
-    address: Address
-    run: Testimony
-
-
-@dataclass(frozen=True, slots=True)
-class Docket:
-    """What all actors of a job know of it.
-
-    Attributes:
-        store: an empty one of the referee's, which binds commitments to it.
-        job_id: the number of the job.
-        terms: its terms.
-    """
-
-    store: Store
-    job_id: int
-    terms: Terms
-
-
 class View(Protocol):
-    """What the chain shows of a job, at one moment or whenever it is asked."""
+    """What the chain shows of a job to its actors, who can only read it."""
 
     @property
     def job(self) -> Job:
@@ -58,7 +33,7 @@ class View(Protocol):
 
     @property
     def tournament(self) -> Tournament:
-        """Claims and matches, from the job's events."""
+        """The job's number and terms; its claims and matches, from its events."""
 
     def get_standing(self, address: Address) -> Standing:
         """Return where an account stands."""
@@ -66,18 +41,19 @@ class View(Protocol):
     def get_debt(self, address: Address) -> int:
         """Return what a closed job owes an account, in wei."""
 
+    def hide(self, sender: Address, top: Digest, salt: Digest) -> Digest:
+        """Return the digest with which an account commits to a claim."""
+
 
 @dataclass(frozen=True, slots=True)
 class Actor:
     """An actor that does nothing: what others do is a method of the job's time for it.
 
     Attributes:
-        docket: the job.
         name: whose calls they are.
         address: the account that sends them.
     """
 
-    docket: Docket
     name: str
     address: Address
 
@@ -88,6 +64,11 @@ class Actor:
 
     def reveal(self, view: View) -> Iterator[Call]:
         """Yield what there is to do while claims are shown."""
+        del view
+        yield from ()
+
+    def enter(self, view: View) -> Iterator[Call]:
+        """Yield the call that joins late, after claims were shown, if this is the time for it."""
         del view
         yield from ()
 
@@ -104,23 +85,26 @@ class Actor:
     def collect(self, view: View) -> Iterator[Call]:
         """Yield what there is to do once the job is closed."""
         if view.get_debt(self.address):
-            yield self._call("collect", self.docket.job_id)
+            yield self.call("collect", view.tournament.job_id)
 
-    def _call(self, name: str, *args: object, value_wei: int = 0) -> Call:
-        return Call(name, self.address, args, value_wei)
+    def call(self, name: str, *args: object, value_wei: int = 0) -> Call:
+        """Return a call from the actor's account."""
+        return Call(name, self.address, args, value_wei, self.name)
 
 
 @dataclass(frozen=True, slots=True)
-class Claimant(Actor):
+class Player(Actor):
     """A provider that joins with its claim, and defends it with every move that there is.
+
+    The name of a player begins with its strategy.
 
     Attributes:
         run: what it has run.
-        salt: hides its claim.
+        salt: hides its claim; a game deals out salts of its own.
     """
 
     run: Testimony
-    salt: Digest
+    salt: Digest = ZERO
 
     @property
     def claim(self) -> Digest:
@@ -129,18 +113,20 @@ class Claimant(Actor):
 
     def commit(self, view: View) -> Iterator[Call]:
         """Join with a hidden claim."""
-        docket = self.docket
         if view.get_standing(self.address) is Standing.NONE:
-            hidden = (self.address, self.claim, self.salt)
-            digest = hash_commitment(docket.store, docket.job_id, *hidden)
-            bond_wei = docket.terms.bond_wei
-            yield self._call("commit", docket.job_id, digest, value_wei=bond_wei)
+            digest = view.hide(self.address, self.claim, self.salt)
+            known = view.tournament
+            yield self.call("commit", known.job_id, digest, value_wei=known.terms.bond_wei)
 
     def reveal(self, view: View) -> Iterator[Call]:
         """Show the claim."""
         if view.get_standing(self.address) is Standing.COMMITTED:
-            args = (self.docket.job_id, self.claim, self.salt)
-            yield self._call("reveal", *args)
+            yield self.call("reveal", view.tournament.job_id, self.claim, self.salt)
+
+    def join(self, view: View, top: Digest) -> Call:
+        """Return the call that joins late with a claim."""
+        known = view.tournament
+        return self.call("join", known.job_id, top, value_wei=known.terms.bond_wei)
 
     def move(self, view: View, board: Board) -> Call | None:
         """Make the move that its side has, or say that the other side's time is over."""
@@ -148,11 +134,11 @@ class Claimant(Actor):
         side, place = members.index(self.address), (board.pair, position)
         if view.block > position.deadline:
             is_rival = side != position.mover
-            return self._call("timeout", *place) if is_rival else None
-        move = find_move(self.run, self.docket.terms, board, side)
+            return self.call("timeout", *place) if is_rival else None
+        move = find_move(self.run, view.tournament.terms, board, side)
         if move is None:
             return None
-        return self._call(move.call, *place, *move.args)
+        return self.call(move.call, *place, *move.args)
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,27 +146,27 @@ class Client(Actor):
     """Whoever begins the matches that are needed, ends those that nobody plays, and settles.
 
     Attributes:
-        list_claims: returns the tops of the claims that it defends, if any.
+        players: the players for whom it acts, if any.
     """
 
-    list_claims: Callable[[], set[Digest]]
+    players: Sequence[Player]
 
     def move(self, view: View, board: Board) -> Call | None:
         """Say that a side's time is over."""
         position = board.position
         if view.block <= position.deadline:
             return None
-        return self._call("timeout", board.pair, position)
+        return self.call("timeout", board.pair, position)
 
     def manage(self, view: View) -> Iterator[Call]:
         """Begin matches; settle if no claim is left to be met."""
-        tops = self.list_claims()
+        tops = {player.claim for player in self.players}
         own = tops.pop() if len(tops) == 1 else None
         for pair in choose_pairs(view.tournament, view.block, own):
-            yield self._call("start_match", *view.tournament.name_match(pair))
+            yield self.call("start_match", *view.tournament.name_match(pair))
         claims = list(view.tournament.get_claims())
         if len(claims) <= 1 and view.block > view.job.window_end:
-            yield self._call("settle", self.docket.job_id, *(claims or [ZERO]))
+            yield self.call("settle", view.tournament.job_id, *(claims or [ZERO]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +188,7 @@ class Caller(Actor):
             outcome = self.ruler(board)
         except VerifierError:
             return None
-        return self._call("rule", board.pair, position, outcome)
+        return self.call("rule", board.pair, position, outcome)
 
     def collect(self, view: View) -> Iterator[Call]:
         """Collect nothing: rulings are not paid for."""

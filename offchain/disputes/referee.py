@@ -25,17 +25,21 @@ from offchain.arithmetic.base import Arithmetic
 from offchain.arithmetic.ordered import ORDERED
 from offchain.chain import Receipt
 from offchain.commitments.tree import Digest
-from offchain.errors import ChainError, MootError, RefereeError, Reverted
+from offchain.errors import ChainError, MootError, RefereeError
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A call of the referee before it is made: by whom, and with what value in wei."""
+    """A call of the referee before it is made: by whom, and with what value in wei.
+
+    `player` is a name for the sender, which one account may have more than one of.
+    """
 
     name: str
     sender: Address
     args: tuple[Any, ...]
     value_wei: int = 0
+    player: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,21 +115,6 @@ class Referee(Protocol):
 def open_store(referee: Referee) -> Store:
     """Return a store of the model that stands for a referee, and remembers nothing yet."""
     return Store(referee.chain_id, referee.address, arithmetic=referee.arithmetic)
-
-
-def transact_each(referee: Referee, calls: Sequence[Call]) -> list[Answer]:
-    """Make calls one after the other, each in a block of its own."""
-    answers: list[Answer] = []
-    for made in calls:
-        try:
-            outcome = referee.transact(
-                made.name, *made.args, sender=made.sender, value_wei=made.value_wei
-            )
-        except (RefereeError, Reverted) as refusal:
-            answers.append(refusal)
-        else:
-            answers.append(outcome)
-    return answers
 
 
 class ModelReferee:

@@ -7,14 +7,15 @@ from pathlib import Path
 from typing import Any
 
 from contracts.model.types import Address
-from contracts.reasons import LeafMode, Outcome
+from contracts.reasons import LeafMode, Outcome, Standing
 from offchain.arithmetic.base import Arithmetic
 from offchain.arithmetic.table import find_arithmetic
 from offchain.chain import Chain, Contract
 from offchain.chain.tester import Tester
-from offchain.disputes.actors import Player
+from offchain.disputes.actors import Player, View
 from offchain.disputes.chain_referee import ChainReferee
 from offchain.disputes.game import Game, Played
+from offchain.disputes.referee import Call
 from offchain.disputes.session import Setting, make_runs, make_task
 from offchain.providers.task import Task
 from offchain.providers.testimony import Testimony
@@ -63,7 +64,7 @@ class Stage:
             referee = ChainReferee(self._chain, contract, block, arithmetic)
             with tempfile.TemporaryDirectory(prefix="moot-") as folder:
                 game = seat(scenario, referee, Path(folder))
-                return Measured(scenario, deployments, tuple(_play(scenario, game)))
+                return Measured(scenario, deployments, tuple(game.play()))
 
     def _get_referee(
         self, arity_log2: int, arithmetic: Arithmetic
@@ -76,23 +77,18 @@ class Stage:
         return self._referees[form]
 
 
-def _play(scenario: Scenario, game: Game) -> Iterator[Played]:
-    late = game.players[scenario.honest - 1]
-    if scenario.is_late:
-        game.players = [player for player in game.players if player is not late]
-    for played in game.play():
-        yield played
-        if played.call == "start_match" and late not in game.players:
-            yield _join(game, late)
+class _Latecomer(Player):
+    """A member that joins its claim once the first match has begun."""
 
+    def commit(self, view: View) -> Iterator[Call]:
+        """Stay away."""
+        del view
+        yield from ()
 
-def _join(game: Game, late: Player) -> Played:
-    """Let a player join the others of its claim."""
-    args = (game.job_id, late.run.history.top)
-    bond = game.stakes.bond_wei
-    outcome = game.referee.transact("join", *args, sender=late.address, value_wei=bond)
-    game.players = [*game.players, late]
-    return Played("joining", late.name, "join", outcome.events, outcome.receipt)
+    def enter(self, view: View) -> Iterator[Call]:
+        """Join late."""
+        if view.tournament.meetings and view.get_standing(self.address) is Standing.NONE:
+            yield self.join(view, self.claim)
 
 
 def seat(scenario: Scenario, referee: ChainReferee, folder: Path) -> Game:
@@ -108,8 +104,11 @@ def seat(scenario: Scenario, referee: ChainReferee, folder: Path) -> Game:
     names = [f"honest-{i + 1}" for i in range(scenario.honest)]
     names += [f"liar-{i + 1}" for i in range(len(liars))]
     runs = [*[honest] * scenario.honest, *liars]
-    members = zip(names, accounts, runs, strict=False)
-    game = Game(referee, task, client, [Player(*member) for member in members])
+    members = [Player(*member) for member in zip(names, accounts, runs, strict=False)]
+    if scenario.is_late:
+        late = members.pop(scenario.honest - 1)
+        members.append(_Latecomer(late.name, late.address, late.run))
+    game = Game(referee, task, client, members)
     return _let_rule(game, verifier) if scenario.is_ruled else game
 
 

@@ -6,8 +6,9 @@ from statistics import median_low
 from typing import Self
 
 from contracts.model.referee import CALLS
-from offchain.disputes.accounts import STAGE_ORDER, Cost, get_costs
+from offchain.disputes.accounts import Cost, get_costs
 from offchain.disputes.game import Played
+from offchain.disputes.stages import STAGE_ORDER
 
 
 @dataclass(frozen=True, slots=True)

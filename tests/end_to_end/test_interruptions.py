@@ -15,7 +15,7 @@ from offchain.chain import connect
 from offchain.disputes.actors import Player
 from offchain.disputes.chain_referee import ChainReferee
 from offchain.disputes.game import LEFT, Game
-from offchain.disputes.referee import Call, ModelReferee, transact_each
+from offchain.disputes.referee import Call, ModelReferee
 from offchain.disputes.tournament import Tournament
 from offchain.providers.behaviour import Behaviour
 from offchain.providers.run import Run
@@ -28,6 +28,7 @@ from tests.end_to_end.courtroom import (
     make_game,
     open_model_court,
 )
+from tests.sim_helpers import transact_each
 
 
 def check_reading(game: Game) -> None:

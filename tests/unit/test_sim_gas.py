@@ -5,8 +5,9 @@ from hypothesis import strategies as st
 
 from offchain.chain import Address, Receipt
 from offchain.chain.gas import TRANSACTION_GAS
-from offchain.disputes.accounts import STAGE_ORDER, get_costs, sum_stages
+from offchain.disputes.accounts import get_costs, sum_stages
 from offchain.disputes.game import Played
+from offchain.disputes.stages import STAGE_ORDER
 from sim.gas import GasRow, Spread, summarise
 
 CALLS = ("commit", "descend", "enter_claimed", "leaf", "collect")

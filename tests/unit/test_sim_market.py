@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from contracts.model.types import Address
-from offchain.disputes.referee import Answer, Call, Referee, transact_each
+from offchain.disputes.referee import Answer, Call, Referee
 from offchain.disputes.terms import Stakes
 from offchain.errors import ChainError, UsageError
 from offchain.providers.catalogue import CHEATS
@@ -22,7 +22,7 @@ from sim.mix import Group
 from sim.results import Fate, JobResult, Outcome
 from sim.tables import make_job_record, make_object, summarise_market
 from sim.tricks import TRICKS
-from tests.sim_helpers import make_task, open_model_market, play_model_market
+from tests.sim_helpers import make_task, open_model_market, play_model_market, transact_each
 
 MIX = "honest=3,lazy=1,wrong-output=1,silent=1"
 CROWD = "honest=4," + ",".join(f"{name}=1" for name in CHEATS if name != "stale-optimizer")

@@ -2,15 +2,13 @@
 
 from collections import Counter
 from functools import cache
-from typing import Any
 
 import pytest
 
 from sim import market as module
-from sim.mempool import Mempool
-from sim.results import Fate, JobResult, Outcome
+from sim.results import Books, Fate, JobResult, Outcome, judge_job
 from sim.tricks import TRICKS
-from tests.sim_helpers import play_model_market
+from tests.sim_helpers import open_model_market, play_model_market
 
 JOBS, SEED = 8, 2
 REWARD_WEI = module.STAKES.reward_wei
@@ -94,17 +92,17 @@ def test_shares_go_by_accounts() -> None:
 @pytest.mark.parametrize("trick", [name for name, it in TRICKS.items() if it.scheme])
 def test_tricks_are_really_tried(trick: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Schemes make calls of their own, and are refused what they should be, and nothing else."""
-    pools: list[Mempool] = []
+    made: Counter[str] = Counter()
+    refused: set[str] = set()
 
-    class Noted(Mempool):
-        def __init__(self, *args: Any) -> None:
-            super().__init__(*args)
-            pools.append(self)
+    def note(number: int, books: Books) -> JobResult:
+        own = {seat.name for p in books.parties if p.strategy == trick for seat in p.seats}
+        made.update(played.call for played in books.played if played.player in own)
+        refused.update(refusal.call for refusal in books.refusals)
+        return judge_job(number, books)
 
-    monkeypatch.setattr(module, "Mempool", Noted)
+    monkeypatch.setattr(module, "judge_job", note)
     play_model_market(f"honest=2,lazy=1,{trick}=1", JOBS, SEED)
-    made = Counter(played.call for pool in pools for played in pool.played)
-    refused = {refusal.call for pool in pools for refusal in pool.referee.refusals}
     assert made["commit"] + made["join"] >= JOBS // 2
     assert refused >= DIFFERENT.get(trick, set())
     assert trick in DIFFERENT or not refused
@@ -113,22 +111,15 @@ def test_tricks_are_really_tried(trick: str, monkeypatch: pytest.MonkeyPatch) ->
     assert (made["reveal"] == 0) == (trick in {"hidden", "late-lie", "copy", "front-runner"})
 
 
-def measure_blocks(trick: str, monkeypatch: pytest.MonkeyPatch) -> int:
+def measure_blocks(trick: str) -> int:
     """Return how many blocks a market with a trick takes."""
-    blocks = []
-
-    class Noted(Mempool):
-        def act(self) -> bool:
-            blocks.append(self.block_number())
-            return super().act()
-
-    monkeypatch.setattr(module, "Mempool", Noted)
-    play_model_market(f"honest=2,{trick}=1", JOBS, SEED)
-    return max(blocks)
+    market = open_model_market(f"honest=2,{trick}=1", JOBS, SEED)
+    assert list(market.play())
+    return market.venue.referee.block_number()
 
 
-def test_some_tricks_take_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_some_tricks_take_time() -> None:
     """Moving late, censoring, coming late and coming back make jobs longer, as is intended."""
-    usual = measure_blocks("hidden", monkeypatch)
+    usual = measure_blocks("hidden")
     for trick in ("last-block", "censor", "late-lie", "revenant"):
-        assert measure_blocks(trick, monkeypatch) > usual
+        assert measure_blocks(trick) > usual

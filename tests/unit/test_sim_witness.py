@@ -13,7 +13,7 @@ from contracts.model.invariants import BrokenInvariantError
 from contracts.model.types import ZERO, Address, Event
 from offchain.chain import Chain, tester
 from offchain.disputes.chain_referee import ChainReferee
-from offchain.disputes.referee import Answer, Call, ModelReferee, Outcome, transact_each
+from offchain.disputes.referee import Answer, Call, ModelReferee, Outcome
 from offchain.disputes.terms import make_terms
 from offchain.errors import Reverted
 from offchain.providers.behaviour import Behaviour
@@ -23,7 +23,7 @@ from sim.market import Market
 from sim.results import Fate
 from sim.swarm import Swarm, draw_lies
 from sim.witness import Witness
-from tests.sim_helpers import make_task, open_model_market
+from tests.sim_helpers import make_task, open_model_market, transact_each
 
 SEED = 3
 
