@@ -167,9 +167,18 @@ class ChainReferee:
         """Return what has been announced of a job, in order, as far as the chain holds it now."""
         with self._clock():
             if job_id not in self._logs:
-                place = (self._chain, self._contract, job_id, self._first_block)
-                self._logs[job_id] = JobLog(*place, self._reader)
+                self._logs[job_id] = JobLog(
+                    self._chain,
+                    self._contract,
+                    job_id,
+                    lambda: max(self._first_block, self._find_opening(job_id)),
+                    self._reader,
+                )
             return self._logs[job_id].read()
+
+    def _find_opening(self, job_id: int) -> int:
+        """Return the block in which a job was opened; 0 if there is no such job."""
+        return unpack_job(self._contract.call("jobs", job_id)).opened_block
 
     def block_number(self) -> int:
         """Return the number of the latest block."""

@@ -1,6 +1,6 @@
 """The log of one job's events, which follows the chain through reorganisations."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from contracts.model.abi import EventReader
 from contracts.model.types import Event
@@ -28,17 +28,23 @@ class JobLog:
         chain: the chain.
         contract: the referee.
         job_id: the job.
-        first_block: the block in which the job was opened, or any before.
+        find_first: returns the block in which the job was opened, or any before; that may change
+            as long as nothing was read of blocks that the chain still has.
         reader: reads the contract's events.
     """
 
     def __init__(
-        self, chain: Chain, contract: Contract, job_id: int, first_block: int, reader: EventReader
+        self,
+        chain: Chain,
+        contract: Contract,
+        job_id: int,
+        find_first: Callable[[], int],
+        reader: EventReader,
     ) -> None:
         self._chain = chain
         self._contract = contract
         self._job_key = job_id.to_bytes(32, "big")
-        self._before = first_block - 1
+        self._find_first = find_first
         self._reader = reader
         self._marks: list[tuple[int, Digest]] = []
         self._events: list[tuple[int, Event]] = []
@@ -50,7 +56,7 @@ class JobLog:
             head = self._chain.block_number()
             digest = self._chain.block_hash(head)
             self._forget_replaced()
-            known = self._marks[-1][0] if self._marks else self._before
+            known = self._marks[-1][0] if self._marks else self._find_first() - 1
             found = list(self._fetch(known + 1, head)) if head > known else []
             # What was read while blocks were being replaced may be of both chains.
             if digest is not None and self._chain.block_hash(head) == digest:
@@ -66,7 +72,7 @@ class JobLog:
         while self._marks and self._chain.block_hash(self._marks[-1][0]) != self._marks[-1][1]:
             self._marks.pop()
         if len(self._marks) < count:
-            known = self._marks[-1][0] if self._marks else self._before
+            known = self._marks[-1][0] if self._marks else -1
             self._events = [(block, event) for block, event in self._events if block <= known]
 
     def _fetch(self, first: int, last: int) -> Iterator[tuple[int, Event]]:
