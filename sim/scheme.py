@@ -21,6 +21,9 @@ class Scheme(Party):
     The first of its members is the account by which the provider is known.
     """
 
+    held_blocks = 0
+    """For how many blocks it has kept calls of others out of the chain."""
+
     player: ClassVar[type[Player]] = Player
     """What the accounts do by themselves."""
 

@@ -76,6 +76,19 @@ class LateLie(Scheme):
                 yield member.join(view, member.claim)
 
 
+class Watcher(Scheme):
+    """Computes what is agreed, and joins late if nobody has shown the right claim."""
+
+    commit = LateLie.commit
+
+    def enter(self, view: View) -> Iterator[Call]:
+        """Join if the claims that are shown are all wrong."""
+        shown = set(view.tournament.get_claims())
+        for member in self.list_outsiders(view):
+            if shown and member.claim not in shown:
+                yield member.join(view, member.claim)
+
+
 class Copy(Scheme):
     """Computes nothing: joins late, with the first claim that somebody has shown, and is silent."""
 
@@ -127,15 +140,13 @@ class FrontRunner(Scheme):
 class Censor(Scheme):
     """Lies, and fills the blocks when its rivals want to move, for half a clock in all."""
 
-    spent_blocks = 0
-
     def hold(self, view: View, pending: Call) -> int:
         """Keep out a rival's move while that is paid for."""
         match pending.args[:2]:
             case Pair() as pair, Position() as position if any(self.list_sides(pair)):
-                left = view.job.terms.clock_blocks // 2 - self.spent_blocks
+                left = view.job.terms.clock_blocks // 2 - self.held_blocks
                 blocks = max(0, min(left, position.deadline - view.block))
-                self.spent_blocks += blocks
+                self.held_blocks += blocks
                 return blocks
         return 0
 
@@ -200,6 +211,12 @@ def draw_both(task: Task, rng: np.random.Generator) -> list[Behaviour]:
     return [draw_lie(task, rng), Behaviour()]
 
 
+def draw_truth(task: Task, rng: np.random.Generator) -> list[Behaviour]:
+    """Return one honest behaviour."""
+    del task, rng
+    return [Behaviour()]
+
+
 def draw_truths(task: Task, rng: np.random.Generator) -> list[Behaviour]:
     """Return three honest behaviours."""
     del task, rng
@@ -218,6 +235,7 @@ TRICKS: Mapping[str, Strategy] = {
     "last-block": Strategy(draw_one, scheme=LastBlock),
     "censor": Strategy(draw_one, scheme=Censor),
     "late-lie": Strategy(draw_one, scheme=LateLie),
+    "watcher": Strategy(draw_truth, scheme=Watcher),
     "copy": Strategy(draw_nothing, scheme=Copy),
     "front-runner": Strategy(draw_nothing, scheme=FrontRunner),
     "revenant": Strategy(lambda task, rng: [draw_lie(task, rng)] * 2, 2, Revenant),

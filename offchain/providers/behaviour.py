@@ -70,6 +70,11 @@ class Behaviour:
         del step, operator, element
         return partials
 
+    def count_steps(self, steps: int, checkpoint_every: int) -> int:
+        """Return how many of a task's steps have to be run for what is claimed."""
+        del checkpoint_every
+        return steps
+
     def describe(self) -> str:
         """Return the behaviour with its settings, in the form that `--cheat` takes."""
         known = getattr(self, "__dataclass_fields__", {})

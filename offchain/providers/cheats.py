@@ -84,6 +84,11 @@ class SkippedStep(Behaviour):
         """Whether a step is left out."""
         return step == self.step
 
+    def count_steps(self, steps: int, checkpoint_every: int) -> int:
+        """Return how many steps are not left out."""
+        del checkpoint_every
+        return sum(not self.skips(step) for step in range(steps))
+
     def patch(self, step: int, state: Sequence[Array]) -> Patch | None:
         """Let every sink give back the old tensor."""
         if not self.skips(step):
@@ -228,6 +233,10 @@ class GarbageRoot(Behaviour):
     name = "garbage-root"
     root: Digest
 
+    def count_steps(self, steps: int, checkpoint_every: int) -> int:
+        """Return how many steps there are up to the last checkpoint but one."""
+        return (steps - 1) // checkpoint_every * checkpoint_every
+
     def alter_history(self, roots: Sequence[Digest]) -> Sequence[Digest]:
         """Replace the last state's root."""
         return [*roots[:-1], self.root]
@@ -239,6 +248,11 @@ class Silent(GarbageRoot):
 
     name = "silent"
     plays = False
+
+    def count_steps(self, steps: int, checkpoint_every: int) -> int:
+        """Return 0: what is never shown need not be known."""
+        del steps, checkpoint_every
+        return 0
 
 
 @dataclass(eq=False)

@@ -34,6 +34,7 @@ class Agent:
         reputation: from 0 to 1.
         rated: the block in which that was updated.
         is_guarded: whether its strategy is a user's, which may raise, or never answer.
+        complain: is told why an answer is a forfeit.
     """
 
     number: int
@@ -48,6 +49,7 @@ class Agent:
     blocks: int = 0
     slots: int = 0
     capital_gwei: int = 0
+    complain: Callable[[str], None] = lambda _: None
     is_guarded: bool = False
     rated: int = 0
     busy: int = 0
@@ -68,7 +70,10 @@ class Agent:
         if not self.is_guarded:
             return self.strategy.bid(job, own)
         bid = self._ask(lambda: self.strategy.bid(job, own))
-        return bid if type(bid) is int and bid >= 0 else None
+        if bid is None or (type(bid) is int and bid >= 0):
+            return bid
+        self.forfeit(f"bids {bid!r}, and not a whole number of gwei")
+        return None
 
     def decide(self, job: Job, own: Own) -> str | None:
         """Return its conduct as a provider."""
@@ -90,9 +95,9 @@ class Agent:
 
     def _check(self, conduct: object) -> str | None:
         """Return a conduct that there is; anything else is a forfeit."""
-        if conduct is None or conduct in CONDUCTS:
-            return str(conduct) if conduct else None
-        self.forfeits += 1
+        if conduct is None or (isinstance(conduct, str) and conduct in CONDUCTS):
+            return conduct
+        self.forfeit(f"answers {conduct!r}, which is no conduct")
         return None
 
     def _ask(self, question: Callable[[], object]) -> object:
@@ -100,9 +105,17 @@ class Agent:
         try:
             with _limiting(PATIENCE_SECONDS):
                 return question()
-        except Exception:  # noqa: BLE001 - a user's strategy may raise anything
-            self.forfeits += 1
+        except TimeoutError:
+            self.forfeit(f"takes longer than {PATIENCE_SECONDS} s for an answer")
             return None
+        except Exception as error:  # noqa: BLE001 - a user's strategy may raise anything
+            self.forfeit(f"raises {type(error).__name__}: {error}")
+            return None
+
+    def forfeit(self, why: str) -> None:
+        """Count an answer that is none, or that it can't pay for, and say why."""
+        self.forfeits += 1
+        self.complain(why)
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from heapq import heappop, heappush
 from sim.economy.agents import Agent
 from sim.economy.cases import Lineup
 from sim.economy.config import GWEI, Config
-from sim.economy.court_base import Court
+from sim.economy.court import Court
 from sim.economy.deals import Deal, Part
 from sim.economy.facts import Job
 from sim.economy.ledger import Ledger
@@ -130,6 +130,8 @@ class Market:
         # Every job takes the same number of draws, whatever becomes of it.
         audited_at, watcher_at = streams["audits"].draw(), streams["audits"].draw()
         forced_at, case_number = streams["forced"].draw(), streams["cases"].draw_index(config.cases)
+        if config.fidelity == "played":
+            case_number = number
         asked = self._ask_around()
         job = self._describe(number, value_gwei, asked)
         parts = self._decide(job, asked)
@@ -146,7 +148,8 @@ class Market:
         deal = self._make(job, client, parts, watcher, case_number, forced_at)
         poor = deal.lock(self._ledger, config.chain)
         if poor is not None:
-            poor.forfeits += poor is not client
+            if poor is not client:
+                poor.forfeit("can't pay for what it has chosen")
             self._clerk.refuse(job, client)
             return
         blocks = max(part.agent.blocks for part in parts)
@@ -277,6 +280,8 @@ class Market:
         )
         if deal.case.outcome == "wrong" and deal.job.gain_gwei:
             people.pay_gain(deal)
-        played = self.court.verify(deal.lineup, deal.number) if deal.case.is_disputed else None
+        played = None
+        if deal.case.is_disputed:
+            played = self.court.verify(deal.lineup, deal.number, deal.case)
         self._used_gas += self._clerk.settle(deal, bill, played)
         people.tell(deal, self._prices.block)

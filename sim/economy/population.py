@@ -1,5 +1,6 @@
 """The people of a simulated market: who is there, who comes, who goes, and what they are told."""
 
+from functools import partial
 from typing import Protocol
 
 from sim.economy.agents import Agent, make_agent
@@ -166,6 +167,7 @@ class Population:
         agent.entered = agent.rated = self._diary.prices.block
         agent.reputation = self._reputing.begin()
         agent.place = len(there)
+        agent.complain = partial(self._diary.note, "forfeit", agent, None)
         there.append(agent)
         self.everybody.append(agent)
         return agent

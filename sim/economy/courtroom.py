@@ -1,0 +1,393 @@
+"""The courtroom in which cases are heard: real programs, real runs, on the model or on a chain.
+
+Case n of a lineup trains on the n-th stretch of the program's data, and what each conduct draws
+depends on (conduct, n) and its place among its like alone: two lineups have the same liars.
+"""
+
+import hashlib
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+import numpy as np
+from offchain.disputes.stages import get_stage
+
+import sim
+from contracts.compiler import compile_contract
+from contracts.model.checks import get_member
+from contracts.model.invariants import copy_store
+from contracts.model.types import Address, Job, Member, Store
+from contracts.model.words import hash_top
+from contracts.reasons import Standing, Status
+from offchain.arithmetic.base import Arithmetic
+from offchain.arithmetic.table import find_arithmetic
+from offchain.disputes.actors import Player
+from offchain.disputes.evidence import rule_for
+from offchain.disputes.game import Game
+from offchain.disputes.referee import Answer, Call, ModelReferee, Outcome
+from offchain.disputes.session import Setting, make_task
+from offchain.errors import Reverted, UsageError
+from offchain.providers.behaviour import Behaviour
+from offchain.providers.run import Run
+from offchain.providers.store import Store as Disk
+from offchain.providers.task import Task
+from sim.catalogue import STRATEGIES as CONDUCTS
+from sim.economy.cases import Case, Lineup, Move, Seat
+from sim.economy.config import Program
+from sim.economy.gas import GasTable, Kind, classify, measure
+from sim.economy.shelf import Shelf
+from sim.economy.strategies.base import HONEST, WATCHER
+from sim.market import STAKES, take_stretch
+from sim.relay import Relay
+from sim.scheme import Scheme
+from sim.scratch import open_scratch
+from sim.strategies import STRATEGIES
+from sim.witness import Witness
+
+if TYPE_CHECKING:
+    from offchain.disputes.chain_referee import ChainReferee
+
+ACCOUNTS = 2 + 9 * 3
+"""The client, the verifier, and up to three accounts for each of eight providers and a watcher."""
+
+RUNS = 64
+"""About so many different runs are kept at the same time."""
+
+MEASURED = 1
+"""How many cases of each conduct against an honest provider the table of gas is measured with."""
+
+Progress = Callable[[str, int, int], None]
+"""Is called during long work: its name, how much is done, and how much there is."""
+
+
+@dataclass
+class Courtroom:
+    """The courtroom for the jobs of one program.
+
+    Attributes:
+        program: what every case is about.
+        chain: `tester`, or the URL of a node.
+        progress: is told what takes long.
+    """
+
+    program: Program
+    chain: str = "tester"
+    progress: Progress = lambda *_: None
+    _runs: dict[tuple[str, int], Run] = field(default_factory=dict)
+    _stack: ExitStack = field(default_factory=ExitStack)
+
+    def __post_init__(self) -> None:
+        if not self.arithmetic.ends_on_chain:
+            raise UsageError(
+                f"disputes of a market end at a scalar operation, and no contract computes those "
+                f"of `{self.arithmetic.name}`; choose ordered or exact"
+            )
+
+    @cached_property
+    def arithmetic(self) -> Arithmetic:
+        """The arithmetic of the program."""
+        return find_arithmetic(self.program.arithmetic)
+
+    @cached_property
+    def task(self) -> Task:
+        """What is agreed in case 0."""
+        program = self.program
+        return make_task(
+            Setting(
+                program=program.name,
+                size=program.size,
+                steps=program.steps,
+                checkpoint_every=program.checkpoint_every,
+                arithmetic=program.arithmetic,
+            )
+        )
+
+    @cached_property
+    def shelf(self) -> Shelf:
+        """Where cases of this program are kept."""
+        task, program = self.task, self.program
+        return Shelf(
+            {
+                "program": program.name,
+                "size": program.size,
+                "root": task.commitment.header.root.hex(),
+                "start": task.start_root.hex(),
+                "data": task.data_root.hex(),
+                "steps": task.steps,
+                "checkpoint_every": task.checkpoint_every,
+                "arithmetic": f"{self.arithmetic.name} {self.arithmetic.version}",
+                "stakes": asdict(STAKES),
+                "contracts": compile_contract(
+                    "referee", arithmetic=self.arithmetic.name
+                ).source_digest,
+                "code": _digest_code(),
+            }
+        )
+
+    @cached_property
+    def gas(self) -> GasTable:
+        """The gas of calls, measured once for a provenance."""
+        kept = self.shelf.read("gas.json")
+        if kept is not None:
+            try:
+                return msgspec.json.decode(kept, type=GasTable)
+            except msgspec.MsgspecError:
+                pass  # it is measured again
+        lineups = [
+            (lineup, number)
+            for conduct in CONDUCTS
+            for lineup in ((conduct,), (conduct, HONEST), (conduct, HONEST, HONEST))
+            for number in range(MEASURED)
+        ]
+        calls: list[tuple[Kind, int]] = []
+        for done, (lineup, number) in enumerate(lineups):
+            self.progress("games that measure gas", done, len(lineups))
+            hearing = self._hear(self._witness, self._referee.accounts, lineup, number)
+            calls += zip(hearing.classify(), hearing.read_gas(), strict=True)
+        table = measure(calls)
+        self.shelf.write("gas.json", msgspec.json.encode(table).decode())
+        return table
+
+    def model(self, lineup: Lineup, number: int) -> Case:
+        """Hear a case on the model of the referee, with the gas of the table."""
+        table = self.gas
+        accounts = [f"0x{index + 1:040x}" for index in range(ACCOUNTS)]
+        referee = ModelReferee(dict.fromkeys(accounts, 10**24), arithmetic=self.arithmetic)
+        hearing = self._hear(Witness(referee, "a modelled case"), accounts, lineup, number)
+        return hearing.judge([table.estimate(kind) for kind in hearing.classify()])
+
+    def play(self, lineup: Lineup, number: int) -> Case:
+        """Hear a case on a chain, with the gas of its receipts."""
+        hearing = self._hear(self._witness, self._referee.accounts, lineup, number)
+        return hearing.judge(hearing.read_gas())
+
+    @cached_property
+    def _referee(self) -> "ChainReferee":
+        from offchain.disputes.chain_referee import deploy  # noqa: PLC0415 - imports the chain
+
+        referee = deploy(self.chain, self.arithmetic)
+        if len(referee.accounts) < ACCOUNTS:
+            raise UsageError(
+                f"the chain has {len(referee.accounts)} accounts, and a market needs {ACCOUNTS}"
+            )
+        return referee
+
+    @cached_property
+    def _witness(self) -> Witness:
+        return Witness(self._referee, "a played case")
+
+    def _hear(
+        self, witness: Witness, accounts: Sequence[Address], lineup: Lineup, number: int
+    ) -> "_Hearing":
+        """Play a case to its end."""
+        recorder = _Recorder(witness, len(witness.store.jobs))
+        client, verifier, *others = accounts
+        free, places = iter(others), Counter[str]()
+        parties = []
+        for conduct in lineup:
+            parties.append(self._seat(conduct, places[conduct], number, free))
+            places[conduct] += 1
+        shills = [party.players[0].address for party in parties if party.is_client]
+        honest = [p.address for party in parties if party.is_honest for p in party.players]
+        witness.watcher.honest[recorder.job_id] = frozenset(honest)
+        game = Game(
+            referee=recorder,
+            task=take_stretch(self.task, number),
+            client=(shills or [client])[0],
+            players=[p for party in parties if party.scheme is None for p in party.players],
+            stakes=STAKES,
+            verifier=verifier,
+            ruler=rule_for,
+            watchers=[party.scheme for party in parties if party.scheme is not None],
+            seed=number,
+        )
+        for _ in game.play():
+            continue
+        answer = hash_top(self._run(Behaviour(), number).history.top)
+        return _Hearing(parties, recorder, len(game.ended), answer)
+
+    def _seat(self, conduct: str, place: int, number: int, free: Iterator[Address]) -> "_Party":
+        """Return who takes part under a conduct, with what all its accounts have run."""
+        strategy = STRATEGIES[conduct]
+        words = [zlib.crc32(conduct.encode()), place, number]
+        rng = np.random.default_rng(np.random.SeedSequence(words))
+        task = take_stretch(self.task, number)
+        behaviours = tuple(strategy.draw(task, rng))
+        make = strategy.scheme.player if strategy.scheme else Player
+        players = tuple(
+            make(f"{conduct}-{place + 1}.{account + 1}", next(free), run, rng.bytes(32))
+            for account, run in enumerate(self._run(each, number) for each in behaviours)
+        )
+        steps = sum(each.count_steps(task.steps, task.checkpoint_every) for each in behaviours)
+        scheme = strategy.scheme(players) if strategy.scheme else None
+        return _Party(conduct, players, scheme, strategy.is_client, steps / task.steps)
+
+    def _run(self, behaviour: Behaviour, number: int) -> Run:
+        """Return what somebody has run in a case; it is run once, whoever else is there."""
+        key = (behaviour.describe(), number)
+        if key not in self._runs:
+            task = take_stretch(self.task, number)
+            run = Run(task, behaviour, Disk(self._folder / f"{len(self._runs)}"))
+            run.compute()
+            self._runs[key] = run
+        return self._runs[key]
+
+    @cached_property
+    def _folder(self) -> Path:
+        """Where runs are kept until this process ends."""
+        return Path(self._stack.enter_context(open_scratch(self.task, RUNS)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Party:
+    """Who takes part in a case under one conduct, and which share of the steps its claims need."""
+
+    conduct: str
+    players: tuple[Player, ...]
+    scheme: Scheme | None
+    is_client: bool
+    work: float
+
+    @property
+    def is_honest(self) -> bool:
+        """Whether the referee must never take anything from it."""
+        return self.conduct in (HONEST, WATCHER)
+
+
+class _Recorder(Relay):
+    """A relay that writes down every call, and how a job stands when it is closed.
+
+    Args:
+        witness: the referee.
+        job_id: the job that will be played next.
+
+    Attributes:
+        made: all calls, with the blocks that they were in and what came of them.
+        closed: what the referee remembered when the job was closed, and nobody paid yet.
+    """
+
+    def __init__(self, witness: Witness, job_id: int) -> None:
+        super().__init__(witness)
+        self._witness = witness
+        self.job_id = job_id
+        self.made: list[tuple[int, Call, Answer]] = []
+        self.closed: Store | None = None
+
+    def transact_all(self, calls: Sequence[Call]) -> list[Answer]:
+        """Make calls, and write them down."""
+        answers = self.referee.transact_all(calls)
+        block, store = self.referee.block_number(), self._witness.store
+        self.made += [(block, *each) for each in zip(calls, answers, strict=True)]
+        if self.closed is None and store.jobs[self.job_id].status is not Status.OPEN:
+            self.closed = copy_store(store)
+        return answers
+
+
+@dataclass(frozen=True, slots=True)
+class _Hearing:
+    """A case that was played to its end.
+
+    Attributes:
+        parties: who took part, in the order of the lineup.
+        recorder: all calls, and the referee's memory.
+        matches: how many there were.
+        answer: the key of the claim of an honest run.
+    """
+
+    parties: Sequence[_Party]
+    recorder: _Recorder
+    matches: int
+    answer: bytes
+
+    def classify(self) -> Iterator[Kind]:
+        """Yield the kind of each call."""
+        made = self.recorder.made
+        yield from classify((call, not isinstance(answer, Outcome)) for _, call, answer in made)
+
+    def read_gas(self) -> list[int]:
+        """Return the gas of each call, from its receipt."""
+        return [_read_gas(answer) for _, _, answer in self.recorder.made]
+
+    def judge(self, gases: Sequence[int]) -> Case:
+        """Return what the case has come to, if its calls have used so much gas each."""
+        store, job_id, made = self.recorder.closed, self.recorder.job_id, self.recorder.made
+        assert store is not None, "a game ends when its job is closed"
+        job = store.jobs[job_id]
+        spent: Counter[Address] = Counter()
+        for (_, call, _), gas in zip(made, gases, strict=True):
+            spent[call.sender] += gas
+        seats = tuple(self._judge_party(party, store, job, spent) for party in self.parties)
+        members = [
+            get_member(store, job_id, p.address) for party in self.parties for p in party.players
+        ]
+        winners = [it for it in members if job.status is Status.WON and it.is_contender]
+        sharers = sum(seat.shares for seat in seats)
+        is_void = job.status is Status.VOID
+        first, last = made[0][0], made[-1][0]
+        return Case(
+            seats=seats,
+            outcome=self._name_outcome(winners),
+            sharers=sharers,
+            defeated=0 if is_void else job.defeated,
+            forfeits=0 if is_void else job.forfeits,
+            hidden=0 if is_void else job.hidden,
+            is_disputed=self.matches > 0,
+            blocks=last - first + 1,
+            client_gas=spent.total() - sum(seat.gas for seat in seats),
+            moves=tuple(
+                Move(block - first, get_stage(call), call.player, call.name, gas)
+                for (block, call, answer), gas in zip(made, gases, strict=True)
+                if isinstance(answer, Outcome)
+            ),
+        )
+
+    def _name_outcome(self, winners: Sequence[Member]) -> str:
+        if not winners:
+            return "void"
+        return "right" if winners[0].key == self.answer else "wrong"
+
+    def _judge_party(
+        self, party: _Party, store: Store, job: Job, spent: Mapping[Address, int]
+    ) -> Seat:
+        """Return what a party's accounts have come to together."""
+        members = [get_member(store, self.recorder.job_id, p.address) for p in party.players]
+        joined = [member for member in members if member.standing is not Standing.NONE]
+        kept = [member for member in joined if member.keeps_bond(job.status)]
+        is_paid = job.status is Status.WON and not job.is_client_owed
+        shown = {Standing.NONE, Standing.COMMITTED}
+        return Seat(
+            conduct=party.conduct,
+            accounts=len(members),
+            lost=len(joined) - len(kept),
+            prizes=0 if job.status is Status.VOID else sum(member.prizes for member in kept),
+            shares=sum(is_paid and member.standing is Standing.REVEALED for member in kept),
+            is_client=party.is_client,
+            is_right=members[0].standing not in shown and members[0].key == self.answer,
+            work=party.work,
+            gas=sum(spent[player.address] for player in party.players),
+            held_blocks=party.scheme.held_blocks if party.scheme else 0,
+        )
+
+
+def _read_gas(answer: Answer) -> int:
+    if isinstance(answer, Outcome):
+        return answer.receipt.gas_used if answer.receipt else 0
+    return answer.gas_used if isinstance(answer, Reverted) else 0
+
+
+def _digest_code() -> str:
+    """Return the digest of all our code that a case depends on."""
+    root = Path(sim.__file__).parents[1]
+    places = [*root.glob("contracts/**/*.py"), *root.glob("offchain/**/*.py")]
+    places += [*root.glob("sim/*.py"), *root.glob("sim/tricks/*.py")]
+    places += [root / "sim" / "economy" / name for name in ("cases.py", "courtroom.py", "gas.py")]
+    digest = hashlib.sha256()
+    for place in sorted(places):
+        digest.update(place.read_bytes())
+    return digest.hexdigest()

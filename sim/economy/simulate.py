@@ -1,0 +1,51 @@
+"""One run of a simulated market, from its configuration to its counts."""
+
+from collections.abc import Callable
+from functools import lru_cache
+
+from sim.economy.config import Config, Program
+from sim.economy.court import Court, MixedCourt, ModelledCourt, PlayedCourt
+from sim.economy.courtroom import Courtroom
+from sim.economy.market import Market
+from sim.economy.reporting import Counts, Sink
+from sim.economy.streams import Stream
+
+Progress = Callable[[str, int, int], None]
+"""Is called during long work: its name, how much is done, and how much there is."""
+
+
+def simulate(
+    config: Config, sink: Sink, run: int = 0, progress: Progress = lambda *_: None
+) -> Counts:
+    """Run a market.
+
+    Args:
+        config: what is configured.
+        sink: takes the rows of its tables.
+        run: the run's number, the first value of every row.
+        progress: is told how far the work is.
+
+    Raises:
+        UsageError: something that is configured is impossible.
+        BrokenLedgerError: the money does not add up.
+    """
+    court = make_court(config, progress)
+    market = Market(config, court, sink, run)
+    return market.play(lambda done: progress("jobs", done, config.jobs))
+
+
+def make_court(config: Config, progress: Progress = lambda *_: None) -> Court:
+    """Return the court that is configured; courts of one process share what they know."""
+    courtroom = _open_courtroom(config.program)
+    courtroom.progress = progress
+    if config.fidelity == "played":
+        return PlayedCourt(courtroom)
+    if config.fidelity == "modelled":
+        return ModelledCourt(courtroom)
+    stream = Stream(config.seed, "sample")
+    return MixedCourt(courtroom, share=config.sample, stream=stream)
+
+
+@lru_cache(maxsize=4)
+def _open_courtroom(program: Program) -> Courtroom:
+    return Courtroom(program)
