@@ -10,7 +10,6 @@ _TRICKS: Mapping[str, str] = {
     "last-block": "lies, and moves in the last block of its clock",
     "censor": "lies, and fills the blocks when its rivals want to move",
     "late-lie": "joins with a lie in the last block in which it may",
-    "watcher": "joins with the truth, late, where nobody has told it",
     "copy": "joins late with the first claim that it sees",
     "front-runner": "sends the others' calls from its own account first",
     "revenant": "lies, and comes back from another account when it is out",
@@ -23,7 +22,10 @@ _TRICKS: Mapping[str, str] = {
 }
 
 GROUPS: Mapping[str, Mapping[str, str]] = {
-    "Honest:": {HONEST: "does what is agreed"},
+    "Honest:": {
+        HONEST: "does what is agreed",
+        "watcher": "joins with the truth, late, where nobody has told it",
+    },
     "Cheats (their settings are drawn):": {name: it.about for name, it in CHEATS.items()},
     "Tricks:": _TRICKS,
 }

@@ -11,7 +11,7 @@ from offchain.providers.cheats import make_cheat
 from offchain.providers.task import Task
 from sim import catalogue
 from sim.strategy import Strategy
-from sim.tricks import TRICKS
+from sim.tricks import TRICKS, Watcher
 
 
 def _draw_honest(task: Task, rng: np.random.Generator) -> Sequence[Behaviour]:
@@ -25,6 +25,7 @@ def _draw_cheat(name: str, task: Task, rng: np.random.Generator) -> Sequence[Beh
 
 STRATEGIES: Mapping[str, Strategy] = {
     HONEST: Strategy(_draw_honest),
+    "watcher": Strategy(_draw_honest, scheme=Watcher),
     **{name: Strategy(partial(_draw_cheat, name)) for name in CHEATS},
     **TRICKS,
 }

@@ -211,12 +211,6 @@ def draw_both(task: Task, rng: np.random.Generator) -> list[Behaviour]:
     return [draw_lie(task, rng), Behaviour()]
 
 
-def draw_truth(task: Task, rng: np.random.Generator) -> list[Behaviour]:
-    """Return one honest behaviour."""
-    del task, rng
-    return [Behaviour()]
-
-
 def draw_truths(task: Task, rng: np.random.Generator) -> list[Behaviour]:
     """Return three honest behaviours."""
     del task, rng
@@ -235,7 +229,6 @@ TRICKS: Mapping[str, Strategy] = {
     "last-block": Strategy(draw_one, scheme=LastBlock),
     "censor": Strategy(draw_one, scheme=Censor),
     "late-lie": Strategy(draw_one, scheme=LateLie),
-    "watcher": Strategy(draw_truth, scheme=Watcher),
     "copy": Strategy(draw_nothing, scheme=Copy),
     "front-runner": Strategy(draw_nothing, scheme=FrontRunner),
     "revenant": Strategy(lambda task, rng: [draw_lie(task, rng)] * 2, 2, Revenant),
