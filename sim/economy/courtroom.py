@@ -59,9 +59,6 @@ ACCOUNTS = 2 + 9 * 3
 RUNS = 64
 """About so many different runs are kept at the same time."""
 
-MEASURED = 1
-"""How many cases of each conduct against an honest provider the table of gas is measured with."""
-
 Progress = Callable[[str, int, int], None]
 """Is called during long work: its name, how much is done, and how much there is."""
 
@@ -139,16 +136,16 @@ class Courtroom:
                 return msgspec.json.decode(kept, type=GasTable)
             except msgspec.MsgspecError:
                 pass  # it is measured again
-        lineups = [
-            (lineup, number)
+        several = [
+            lineup
             for conduct in CONDUCTS
-            for lineup in ((conduct,), (conduct, HONEST), (conduct, HONEST, HONEST))
-            for number in range(MEASURED)
+            for lineup in ((conduct, conduct), (conduct, HONEST), (conduct, HONEST, HONEST))
         ]
+        lineups: list[Lineup] = [(HONEST,), *several]
         calls: list[tuple[Kind, int]] = []
-        for done, (lineup, number) in enumerate(lineups):
+        for done, lineup in enumerate(lineups):
             self.progress("games that measure gas", done, len(lineups))
-            hearing = self._hear(self._witness, self._referee.accounts, lineup, number)
+            hearing = self._hear(self._witness, self._referee.accounts, lineup, 0)
             calls += zip(hearing.classify(), hearing.read_gas(), strict=True)
         table = measure(calls)
         self.shelf.write("gas.json", msgspec.json.encode(table).decode())
