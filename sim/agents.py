@@ -3,6 +3,7 @@
 An agent never touches the chain or anybody's store: the market carries out its action.
 """
 
+import pkgutil
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol
@@ -11,10 +12,12 @@ import numpy as np
 
 from offchain.disputes.terms import Stakes
 from offchain.providers.behaviour import Behaviour
+from offchain.providers.catalogue import HONEST
+from offchain.providers.cheats import make_cheat
 from offchain.providers.task import Task
 from sim.mix import Group
 from sim.scheme import Scheme
-from sim.strategies import STRATEGIES
+from sim.strategies import STRATEGIES, Strategy
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +78,21 @@ class Provider:
 
     def act(self, view: View, rng: np.random.Generator) -> Work:
         """Take the job; the settings of cheats are drawn anew for every job."""
-        strategy = STRATEGIES[self.strategy]
-        return Work(tuple(strategy.draw(view.task, rng)), strategy.scheme, strategy.is_client)
+        row = STRATEGIES[self.strategy]
+        scheme = pkgutil.resolve_name(row.scheme) if row.scheme else None
+        return Work(draw_behaviours(row, view.task, rng), scheme, row.is_client)
+
+
+def draw_behaviours(
+    strategy: Strategy, task: Task, rng: np.random.Generator
+) -> tuple[Behaviour, ...]:
+    """Return the behaviour of each account of a strategy in a job.
+
+    Raises:
+        UsageError: the strategy is impossible with the task.
+    """
+    drawn = [Behaviour() if it == HONEST else make_cheat(it, task, rng) for it in strategy.runs]
+    return tuple(behaviour for behaviour in drawn for _ in range(strategy.copies))
 
 
 def make_providers(mix: Iterable[Group]) -> tuple[Provider, ...]:
@@ -91,4 +107,4 @@ def make_providers(mix: Iterable[Group]) -> tuple[Provider, ...]:
 def check_providers(providers: Iterable[Provider], task: Task) -> None:
     """Raise UsageError when a provider's strategy is impossible with a task."""
     for strategy in sorted({provider.strategy for provider in providers}):
-        STRATEGIES[strategy].draw(task, np.random.default_rng(0))
+        draw_behaviours(STRATEGIES[strategy], task, np.random.default_rng(0))

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from offchain.errors import UsageError
-from sim.catalogue import STRATEGIES
+from sim.strategies import STRATEGIES
 
 MIN_PROVIDERS = 2
 """One provider alone is never checked."""

@@ -1,33 +1,109 @@
-"""All strategies; `catalogue.py` has their names and what each does."""
+"""The table of the strategies that a provider of a market can have; it imports nothing slow.
 
-from collections.abc import Mapping, Sequence
-from functools import partial
+A strategy is a row of this table, and a module of a class if its accounts call otherwise than
+honest ones: `moot market` has it, and its help says what it does.
+"""
 
-import numpy as np
+from collections.abc import Mapping
+from dataclasses import dataclass
 
-from offchain.providers.behaviour import Behaviour
 from offchain.providers.catalogue import CHEATS, HONEST
-from offchain.providers.cheats import make_cheat
-from offchain.providers.task import Task
-from sim import catalogue
-from sim.strategy import Strategy
-from sim.tricks import TRICKS, Watcher
+
+_LIE, _NOTHING = "wrong-output", "lazy"
 
 
-def _draw_honest(task: Task, rng: np.random.Generator) -> Sequence[Behaviour]:
-    del task, rng
-    return [Behaviour()]
+@dataclass(frozen=True, slots=True)
+class Strategy:
+    """A strategy: what the accounts of a provider run, and how they call.
+
+    Attributes:
+        about: what it does, in a few words.
+        runs: the behaviours that are drawn for a job: honest, or a cheat by its name.
+        copies: how many accounts have each of these behaviours.
+        scheme: `module:class` of the scheme that plays the accounts; without one they join in time
+            and move at once, as the honest do.
+        is_client: whether the first account opens the job, and pays for it.
+    """
+
+    about: str
+    runs: tuple[str, ...]
+    copies: int = 1
+    scheme: str = ""
+    is_client: bool = False
+
+    @property
+    def accounts(self) -> int:
+        """The number of accounts."""
+        return len(self.runs) * self.copies
 
 
-def _draw_cheat(name: str, task: Task, rng: np.random.Generator) -> Sequence[Behaviour]:
-    return [make_cheat(name, task, rng)]
+TRICKS: Mapping[str, Strategy] = {
+    "hidden": Strategy(
+        "commits to a claim and never shows it", (_LIE,), scheme="sim.tricks.hidden:Hidden"
+    ),
+    "zero-claim": Strategy(
+        "claims a history that nobody can open, and never moves",
+        (_NOTHING,),
+        scheme="sim.tricks.zero_claim:ZeroClaim",
+    ),
+    "last-block": Strategy(
+        "lies, and moves in the last block of its clock",
+        (_LIE,),
+        scheme="sim.tricks.last_block:LastBlock",
+    ),
+    "censor": Strategy(
+        "lies, and fills the blocks when its rivals want to move",
+        (_LIE,),
+        scheme="sim.tricks.censor:Censor",
+    ),
+    "late-lie": Strategy(
+        "joins with a lie in the last block in which it may",
+        (_LIE,),
+        scheme="sim.tricks.late_lie:LateLie",
+    ),
+    "copy": Strategy(
+        "joins late with the first claim that it sees", (_NOTHING,), scheme="sim.tricks.copy:Copy"
+    ),
+    "front-runner": Strategy(
+        "sends the others' calls from its own account first",
+        (_NOTHING,),
+        scheme="sim.tricks.front_runner:FrontRunner",
+    ),
+    "revenant": Strategy(
+        "lies, and comes back from another account when it is out",
+        (_LIE,),
+        copies=2,
+        scheme="sim.tricks.revenant:Revenant",
+    ),
+    "sybil": Strategy("tells three lies from three accounts", (_LIE, _LIE, _LIE)),
+    "crowd": Strategy("tells one lie from two accounts", (_LIE,), copies=2),
+    "split": Strategy("joins an honest claim with three accounts", (HONEST, HONEST, HONEST)),
+    "self-play": Strategy("lies with one account and is honest with another", (_LIE, HONEST)),
+    "shill": Strategy("opens the job itself, and lies about it", (_LIE,), is_client=True),
+    "grabber": Strategy(
+        "tries every call that would pay it if the referee let it",
+        (_LIE, HONEST),
+        scheme="sim.tricks.grabber:Grabber",
+    ),
+}
 
+GROUPS: Mapping[str, Mapping[str, Strategy]] = {
+    "Honest:": {
+        HONEST: Strategy("does what is agreed", (HONEST,)),
+        "watcher": Strategy(
+            "joins late with the truth where nobody has told it",
+            (HONEST,),
+            scheme="sim.tricks.watcher:Watcher",
+        ),
+    },
+    "Cheats (their settings are drawn):": {
+        name: Strategy(it.about, (name,)) for name, it in CHEATS.items()
+    },
+    "Tricks:": TRICKS,
+}
+"""Each strategy by its name, below a title for some of them."""
 
 STRATEGIES: Mapping[str, Strategy] = {
-    HONEST: Strategy(_draw_honest),
-    "watcher": Strategy(_draw_honest, scheme=Watcher),
-    **{name: Strategy(partial(_draw_cheat, name)) for name in CHEATS},
-    **TRICKS,
+    name: strategy for group in GROUPS.values() for name, strategy in group.items()
 }
 """Each strategy by its name."""
-assert tuple(STRATEGIES) == tuple(catalogue.STRATEGIES)

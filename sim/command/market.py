@@ -10,9 +10,9 @@ import click
 from rich.table import Table
 
 from offchain.errors import UsageError
-from sim.catalogue import GROUPS
 from sim.command import options
 from sim.command.wording import describe_capture
+from sim.strategies import GROUPS
 
 if TYPE_CHECKING:
     from sim.files import Folder
@@ -27,7 +27,10 @@ WEI_DIGITS = 18
 
 @click.command(
     short_help="Run a market, every job for real.",
-    epilog="\n\n".join(options.list_choices(title, group) for title, group in GROUPS.items()),
+    epilog="\n\n".join(
+        options.list_choices(title, {name: it.about for name, it in group.items()})
+        for title, group in GROUPS.items()
+    ),
 )
 @click.option(
     "--providers", type=int, help="What the counts of the mix add up to.  [default: they do]"

@@ -6,11 +6,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from types import FrameType
 
-from sim.catalogue import STRATEGIES
 from sim.economy.config import GWEI, Group
 from sim.economy.facts import Job, News, Own
 from sim.economy.strategies.base import FREE_RIDE, WATCHER, Strategy
 from sim.economy.streams import Stream
+from sim.strategies import STRATEGIES
 
 CONDUCTS = frozenset({*STRATEGIES, FREE_RIDE, WATCHER})
 """All that an agent can do about a job."""

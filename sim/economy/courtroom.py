@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
-from offchain.disputes.stages import get_stage
 
 import sim
 from contracts.compiler import compile_contract
@@ -32,12 +31,13 @@ from offchain.disputes.evidence import rule_for
 from offchain.disputes.game import Game
 from offchain.disputes.referee import Answer, Call, ModelReferee, Outcome
 from offchain.disputes.session import Setting, make_task
+from offchain.disputes.stages import get_stage
 from offchain.errors import Reverted, UsageError
 from offchain.providers.behaviour import Behaviour
 from offchain.providers.run import Run
 from offchain.providers.store import Store as Disk
 from offchain.providers.task import Task
-from sim.catalogue import STRATEGIES as CONDUCTS
+from sim.agents import Provider, View
 from sim.economy.cases import Case, Lineup, Move, Seat
 from sim.economy.config import Program
 from sim.economy.gas import GasTable, Kind, classify, measure
@@ -138,7 +138,7 @@ class Courtroom:
                 pass  # it is measured again
         several = [
             lineup
-            for conduct in CONDUCTS
+            for conduct in STRATEGIES
             for lineup in ((conduct, conduct), (conduct, HONEST), (conduct, HONEST, HONEST))
         ]
         lineups: list[Lineup] = [(HONEST,), *several]
@@ -211,19 +211,19 @@ class Courtroom:
 
     def _seat(self, conduct: str, place: int, number: int, free: Iterator[Address]) -> "_Party":
         """Return who takes part under a conduct, with what all its accounts have run."""
-        strategy = STRATEGIES[conduct]
         words = [zlib.crc32(conduct.encode()), place, number]
         rng = np.random.default_rng(np.random.SeedSequence(words))
         task = take_stretch(self.task, number)
-        behaviours = tuple(strategy.draw(task, rng))
-        make = strategy.scheme.player if strategy.scheme else Player
+        work = Provider(conduct, conduct).act(View(number, task, STAKES, 0), rng)
+        make = work.scheme.player if work.scheme else Player
         players = tuple(
             make(f"{conduct}-{place + 1}.{account + 1}", next(free), run, rng.bytes(32))
-            for account, run in enumerate(self._run(each, number) for each in behaviours)
+            for account, run in enumerate(self._run(each, number) for each in work.behaviours)
         )
-        steps = sum(each.count_steps(task.steps, task.checkpoint_every) for each in behaviours)
-        scheme = strategy.scheme(players) if strategy.scheme else None
-        return _Party(conduct, players, scheme, strategy.is_client, steps / task.steps)
+        every = task.checkpoint_every
+        steps = sum(each.count_steps(task.steps, every) for each in work.behaviours)
+        scheme = work.scheme(players) if work.scheme else None
+        return _Party(conduct, players, scheme, work.is_client, steps / task.steps)
 
     def _run(self, behaviour: Behaviour, number: int) -> Run:
         """Return what somebody has run in a case; it is run once, whoever else is there."""

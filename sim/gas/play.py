@@ -77,7 +77,7 @@ class Stage:
         return self._referees[form]
 
 
-class _Latecomer(Player):
+class Latecomer(Player):
     """A member that joins its claim once the first match has begun."""
 
     def commit(self, view: View) -> Iterator[Call]:
@@ -107,7 +107,7 @@ def seat(scenario: Scenario, referee: ChainReferee, folder: Path) -> Game:
     members = [Player(*member) for member in zip(names, accounts, runs, strict=False)]
     if scenario.is_late:
         late = members.pop(scenario.honest - 1)
-        members.append(_Latecomer(late.name, late.address, late.run))
+        members.append(Latecomer(late.name, late.address, late.run))
     game = Game(referee, task, client, members)
     return _let_rule(game, verifier) if scenario.is_ruled else game
 

@@ -8,7 +8,7 @@ import pytest
 from offchain.programs.catalogue import NAMES, SIZES
 from offchain.providers.catalogue import CHEATS
 from sim.gas.results import ABOUT
-from sim.tricks import TRICKS
+from sim.strategies import TRICKS
 from tests.end_to_end.command import moot
 
 GROUPS = ((), ("bench",), ("gas",), ("program",))

@@ -11,7 +11,7 @@ import pytest
 
 from offchain.chain.gas import TRANSACTION_GAS
 from offchain.providers.catalogue import CHEATS
-from sim.tricks import TRICKS
+from sim.strategies import TRICKS
 from tests.end_to_end.command import moot
 
 JOBS = 4

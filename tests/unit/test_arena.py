@@ -13,6 +13,7 @@ from offchain.disputes.game import Game
 from offchain.disputes.party import Party
 from offchain.disputes.referee import Call, ModelReferee, Outcome
 from offchain.disputes.tournament import Tournament
+from sim.gas.play import Latecomer
 from sim.paper import Lie, Size, seat
 from tests.sim_helpers import open_referee
 
@@ -88,20 +89,6 @@ def test_watchers_see_what_waits_before_it_is_made() -> None:
     assert after[1] == start + 3 + 1
     assert referee.member(game.job_id, copier.address).standing is Standing.COMMITTED
     assert game.get_winners() == ["honest-1"]
-
-
-class Latecomer(Player):
-    """A member that stays away at first, and joins when a match has begun."""
-
-    def commit(self, view: View) -> Iterator[Call]:
-        """Stay away."""
-        del view
-        yield from ()
-
-    def enter(self, view: View) -> Iterator[Call]:
-        """Join late."""
-        if view.tournament.meetings and view.get_standing(self.address) is Standing.NONE:
-            yield self.join(view, self.claim)
 
 
 def test_who_joins_late_joins_alone() -> None:

@@ -15,13 +15,12 @@ from offchain.disputes.terms import Stakes
 from offchain.errors import ChainError, UsageError
 from offchain.providers.catalogue import CHEATS
 from sim.agents import Provider, View, Work, check_providers, make_providers
-from sim.catalogue import STRATEGIES
 from sim.files import Folder
 from sim.market import Market, take_stretch
 from sim.mix import Group
 from sim.results import Fate, JobResult, Outcome
+from sim.strategies import STRATEGIES, TRICKS
 from sim.tables import make_job_record, make_object, summarise_market
-from sim.tricks import TRICKS
 from tests.sim_helpers import make_task, open_model_market, play_model_market, transact_each
 
 MIX = "honest=3,lazy=1,wrong-output=1,silent=1"

@@ -6,9 +6,8 @@ from hypothesis import strategies as st
 
 from offchain.errors import UsageError
 from offchain.providers.catalogue import CHEATS
-from sim.catalogue import STRATEGIES
 from sim.mix import Group, parse_mix
-from sim.tricks import TRICKS
+from sim.strategies import STRATEGIES, TRICKS
 
 mixes = st.dictionaries(st.sampled_from(list(STRATEGIES)), st.integers(1, 9), min_size=2)
 

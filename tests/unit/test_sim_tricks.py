@@ -7,7 +7,7 @@ import pytest
 
 from sim import market as module
 from sim.results import Books, Fate, JobResult, Outcome, judge_job
-from sim.tricks import TRICKS
+from sim.strategies import TRICKS
 from tests.sim_helpers import open_model_market, play_model_market
 
 JOBS, SEED = 8, 2

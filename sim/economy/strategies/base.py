@@ -31,7 +31,7 @@ class Strategy:
         return own.work_gwei + job.fee_gwei
 
     def decide(self, job: Job, own: Own, stream: Stream) -> str | None:
-        """Return a provider's conduct in a job, a name of `sim/catalogue.py`; None to decline."""
+        """Return a provider's conduct in a job, a name of `sim/strategies.py`; None to decline."""
         del job, own, stream
         return HONEST
 

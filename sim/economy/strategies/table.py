@@ -1,12 +1,12 @@
-"""The table of strategies: a row for each; cheats and tricks have theirs in `sim/catalogue.py`."""
+"""The table of strategies: a row for each; cheats and tricks have theirs in `sim/strategies.py`."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
 
 from offchain.errors import UsageError
-from sim import catalogue
 from sim.economy.plugins import make_plugin
 from sim.economy.strategies.base import Strategy
+from sim.strategies import STRATEGIES
 
 
 class Row(NamedTuple):
@@ -60,7 +60,7 @@ def make_strategy(role: str, name: str, parameters: Mapping[str, str | float | b
     """
     rows = dict(_PLACES[role])
     if role == "providers":
-        rows |= dict.fromkeys(catalogue.STRATEGIES, _AT_RATE)
+        rows |= dict.fromkeys(STRATEGIES, _AT_RATE)
     given = dict(parameters)
     if rows.get(name) == _AT_RATE:
         given["conduct"] = name

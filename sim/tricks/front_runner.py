@@ -1,0 +1,21 @@
+"""A trick that overtakes the calls of others."""
+
+from collections.abc import Iterator
+
+from offchain.disputes.actors import View
+from offchain.disputes.referee import Call
+from sim.scheme import Scheme
+
+
+class FrontRunner(Scheme):
+    """Computes nothing: makes all calls of the others from its own account, a block before them."""
+
+    def precede(self, view: View, pending: Call) -> Iterator[Call]:
+        """Copy a call."""
+        del view
+        yield self.members[0].call(pending.name, *pending.args, value_wei=pending.value_wei)
+
+    def act(self, view: View) -> Iterator[Call]:
+        """Make no call except copies."""
+        del view
+        yield from ()

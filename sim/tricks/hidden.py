@@ -1,0 +1,16 @@
+"""A trick that never shows its claim."""
+
+from collections.abc import Iterator
+
+from offchain.disputes.actors import View
+from offchain.disputes.referee import Call
+from sim.scheme import Scheme
+
+
+class Hidden(Scheme):
+    """Joins, looks at what the others show, and never shows its own claim."""
+
+    def reveal(self, view: View) -> Iterator[Call]:
+        """Show nothing."""
+        del view
+        yield from ()

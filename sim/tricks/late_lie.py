@@ -1,0 +1,22 @@
+"""A trick that makes a job as long as it can."""
+
+from collections.abc import Iterator
+
+from offchain.disputes.actors import View
+from offchain.disputes.referee import Call
+from sim.scheme import Scheme
+
+
+class LateLie(Scheme):
+    """Joins with a lie in the last block in which a new claim may join, which prolongs the job."""
+
+    def commit(self, view: View) -> Iterator[Call]:
+        """Stay away."""
+        del view
+        yield from ()
+
+    def enter(self, view: View) -> Iterator[Call]:
+        """Join late."""
+        if view.block == view.job.reveal_deadline + view.job.terms.window_blocks:
+            for member in self.list_outsiders(view):
+                yield member.join(view, member.claim)

@@ -1,0 +1,25 @@
+"""A trick that does not stay defeated."""
+
+from collections.abc import Iterator
+from itertools import islice
+
+from offchain.disputes.actors import View
+from offchain.disputes.referee import Call
+from sim.scheme import Scheme
+
+
+class Revenant(Scheme):
+    """Lies, and joins the same claim from another account whenever an account is defeated."""
+
+    def commit(self, view: View) -> Iterator[Call]:
+        """Join with the first account."""
+        yield from self.members[0].commit(view)
+
+    def enter(self, view: View) -> Iterator[Call]:
+        """Join again, against the claim that has won, while that is allowed."""
+        claim = self.members[0].claim
+        meeting = view.tournament.meetings.get(claim)
+        is_out = claim not in view.tournament.get_claims()
+        if meeting is not None and is_out and view.block <= meeting.window_end:
+            for member in islice(self.list_outsiders(view), 1):
+                yield member.join(view, claim)

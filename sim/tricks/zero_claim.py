@@ -1,0 +1,30 @@
+"""A trick with a claim that nobody can open."""
+
+from collections.abc import Iterator
+
+from contracts.model.types import ZERO
+from offchain.commitments.tree import Digest
+from offchain.disputes.actors import Player, View
+from offchain.disputes.board import Board
+from offchain.disputes.referee import Call
+from sim.scheme import Scheme
+
+
+class _ZeroPlayer(Player):
+    """A member that claims a history whose top is zero."""
+
+    @property
+    def claim(self) -> Digest:
+        """Zero."""
+        return ZERO
+
+
+class ZeroClaim(Scheme):
+    """Claims a history whose top is zero, which nobody can open, and never moves."""
+
+    player = _ZeroPlayer
+
+    def move(self, view: View, board: Board) -> Iterator[Call]:
+        """Make no move."""
+        del view, board
+        yield from ()

@@ -1,0 +1,75 @@
+"""The table of strategies: a row, and a module if it calls otherwise, is all that one takes."""
+
+import pkgutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from sim.mix import parse_mix
+from sim.results import Fate, Outcome
+from sim.scheme import Scheme
+from sim.strategies import STRATEGIES, TRICKS, Strategy
+from tests.sim_helpers import play_model_market
+
+SCHEME = '''
+"""A trick that repeats itself."""
+
+from collections.abc import Iterator
+
+from offchain.disputes.actors import View
+from offchain.disputes.referee import Call
+from sim.scheme import Scheme
+
+
+class Stutterer(Scheme):
+    """Lies, and shows its claims twice."""
+
+    def reveal(self, view: View) -> Iterator[Call]:
+        """Show each claim, and show it again."""
+        for call in super().reveal(view):
+            yield call
+            yield call
+'''
+
+
+def test_a_strategy_is_one_file_and_one_row(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A new row with a new module is played in a market, by the accounts and runs that it says."""
+    (tmp_path / "stuttering_trick.py").write_text(SCHEME)
+    monkeypatch.syspath_prepend(tmp_path)
+    row = Strategy(
+        "lies twice", ("wrong-output", "honest"), copies=2, scheme="stuttering_trick:Stutterer"
+    )
+    monkeypatch.setitem(STRATEGIES, "stutterer", row)  # type: ignore[arg-type] # it is a dict
+    assert parse_mix("honest=1,stutterer=1")[1].strategy == "stutterer"
+    results = play_model_market("honest=1,stutterer=1", 2, 1)
+    for result in results:
+        own = [entry for entry in result.entries if entry.strategy == "stutterer"]
+        kinds = [entry.behaviour.partition(":")[0] for entry in own]
+        assert kinds == ["wrong-output", "wrong-output", "honest", "honest"]
+        assert own[0].behaviour == own[1].behaviour
+        assert result.outcome is Outcome.RIGHT
+        assert [entry.fate for entry in own[2:]] == [Fate.WON, Fate.WON]
+
+
+@pytest.mark.parametrize("name", [name for name, it in TRICKS.items() if it.scheme])
+def test_rows_name_schemes(name: str) -> None:
+    """What a row names is a scheme, in a module called as the strategy is."""
+    module, _, _ = TRICKS[name].scheme.partition(":")
+    assert module == f"sim.tricks.{name.replace('-', '_')}"
+    assert issubclass(pkgutil.resolve_name(TRICKS[name].scheme), Scheme)
+
+
+def test_the_table_is_read_in_no_time() -> None:
+    """The help of the command needs the table, which imports neither numpy nor any scheme."""
+    code = (
+        "import sim.strategies, sys; "
+        "print(*sorted({'numpy', 'torch', 'web3', 'sim.scheme'} & set(sys.modules)))"
+    )
+    done = subprocess.run(  # noqa: S603 - our own interpreter on our own code
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == []
