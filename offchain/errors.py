@@ -2,6 +2,7 @@
 
     MootError
     ├── UsageError                  the user asked for something that does not exist
+    │   └── CannotWrite             a file that the user has named can't be written
     ├── CaptureError                the model does something a program cannot express
     ├── ProgramError                a program is malformed or breaks a rule
     ├── CommitmentError             a proof or an archive does not fit its root
@@ -103,6 +104,10 @@ class UsageError(MootError):
         """
         several = plural or f"{subject.partition(' ')[0]}s"
         return cls(f"unknown {subject} {name!r}; {suggest(name, choices, several, lister)}")
+
+
+class CannotWrite(UsageError):
+    """The operating system refuses to write a file that the user has named."""
 
 
 class CaptureError(MootError):

@@ -4,14 +4,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from offchain.errors import UsageError
+from offchain.errors import CannotWrite
 
 
 def write_whole(path: Path, text: str) -> None:
     """Write a file aside, and give it its name when it is complete; a device is written as it is.
 
     Raises:
-        UsageError: the operating system refuses. The file is then as it was before.
+        CannotWrite: the operating system refuses. The file is then as it was before.
     """
     aside = path.with_name(f".{path.name}.aside")
     with reporting(path):
@@ -31,6 +31,6 @@ def reporting(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise UsageError(f"cannot write {path}: {error.strerror}; choose another place") from error
+        raise CannotWrite(f"cannot write {path}: {error.strerror}; choose another place") from error
     except UnicodeError as error:
-        raise UsageError(f"cannot write {path}: its text is not Unicode") from error
+        raise CannotWrite(f"cannot write {path}: its text is not Unicode") from error

@@ -1,0 +1,1 @@
+"""Experiments: many runs of a simulated market, one for each setting and repetition."""

@@ -1,0 +1,154 @@
+"""The engine that plays runs on Ray: on this machine, or on a cluster that is already there.
+
+Parts come back as bytes, so that machines need no folder in common.
+"""
+
+import logging
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from importlib.util import find_spec
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from offchain.errors import UsageError
+from sim.experiments.engines import AHEAD, SweepError
+from sim.experiments.parts import Ended, Play, Progress, play_part
+from sim.experiments.plan import Run
+from sim.experiments.provenance import describe_versions
+from sim.writing import reporting
+
+PATIENCE_SECONDS = 10.0
+"""How long an address may take to answer as a Ray cluster does."""
+
+_Files = dict[str, bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class Ray:
+    """The engine that plays runs on Ray.
+
+    Attributes:
+        count: how many runs are played at once on this machine; a cluster plays as many as it has
+            processors.
+        address: `host:port` of a cluster's head, this machine being part of the cluster; `auto`
+            for the cluster of which this machine is part; None for one of its own.
+    """
+
+    count: int
+    address: str | None = None
+
+    def play(
+        self, play: Play, runs: Iterable[Run], parts: Path, progress: Progress
+    ) -> Iterator[Ended]:
+        """Play runs; see `Engine`.
+
+        Raises:
+            UsageError: Ray is not installed, or no cluster is at the address.
+            CannotWrite: the operating system refuses to write a part.
+            SweepError: a cluster's machine has another version of ours, or a process ended.
+        """
+        del progress
+        with _connect(self.address, self.count) as ray:
+            count = int(ray.cluster_resources().get("CPU", self.count))
+            remote = ray.remote(max_retries=0)(play_elsewhere)
+            versions = describe_versions()
+            coming, waiting = iter(runs), []
+            while True:
+                for run in islice(coming, count * AHEAD - len(waiting)):
+                    waiting.append(remote.remote(play, run, versions))
+                if not waiting:
+                    return
+                done, waiting = ray.wait(waiting)
+                try:
+                    ended, files = ray.get(done[0])
+                except ray.exceptions.RayTaskError as error:
+                    raise error.cause from None
+                except ray.exceptions.RayError as error:
+                    raise SweepError(
+                        f"Ray lost a run ({type(error).__name__}); give the command again to go on"
+                    ) from None
+                _unpack(files, parts, ended.number)
+                yield ended
+
+
+def play_elsewhere(play: Play, run: Run, versions: dict[str, str]) -> tuple[Ended, _Files]:
+    """Play a run on a machine of the cluster; return its end and the files of its part.
+
+    Raises:
+        SweepError: this machine has other versions.
+    """
+    found = describe_versions()
+    if different := [name for name in versions if found.get(name) != versions[name]]:
+        raise SweepError(
+            f"{socket.gethostname()} has another version of {different[0]}; "
+            "install the same on all machines of the cluster"
+        )
+    with tempfile.TemporaryDirectory(prefix="moot-") as folder:
+        ended = play_part(play, run, Path(folder))
+        part = Path(folder) / str(run.number)
+        return ended, {path.name: path.read_bytes() for path in sorted(part.iterdir())}
+
+
+def _unpack(files: _Files, parts: Path, number: int) -> None:
+    """Write a part's files aside, and give their folder its name."""
+    with reporting(parts):
+        aside = Path(tempfile.mkdtemp(prefix=".", dir=parts))
+        try:
+            for name, content in files.items():
+                (aside / name).write_bytes(content)
+            aside.rename(parts / str(number))
+        finally:
+            shutil.rmtree(aside, ignore_errors=True)
+
+
+@contextmanager
+def _connect(address: str | None, count: int) -> Iterator[Any]:
+    """Connect with Ray, silently; leave it again at the end."""
+    if find_spec("ray") is None:
+        raise UsageError("Ray is not installed; pip install 'moot[ray]', or --engine processes")
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # it would report to its makers
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # it would warn about this
+    if address not in (None, "auto"):
+        _check_address(str(address))
+    import ray  # noqa: PLC0415 - an extra, and slow
+
+    options: dict[str, Any] = {"address": address}
+    if address is None:
+        options = {"address": "local", "num_cpus": count, "include_dashboard": False}
+    try:
+        ray.init(**options, log_to_driver=False, logging_level=logging.CRITICAL)
+    except (ConnectionError, RuntimeError, ValueError, OSError) as error:
+        says = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise UsageError(f"cannot use Ray at {address or 'this machine'}: {says}") from None
+    try:
+        yield ray
+    finally:
+        with suppress(Exception):  # it may be gone already
+            ray.shutdown()
+
+
+def _check_address(address: str) -> None:
+    """Refuse an address where no cluster answers; Ray itself would try for minutes, and noisily.
+
+    Ray's own check runs in a process of its own, because it can't be stopped otherwise.
+    """
+    host, colon, port = address.rpartition(":")
+    if not colon or not host or not port.isdecimal():
+        raise UsageError(f"--address {address} is none; write host:port of the cluster, or auto")
+    refusal = f"no Ray cluster answers at {address}; start one by `ray start --head`, or correct it"
+    try:
+        socket.create_connection((host, int(port)), timeout=PATIENCE_SECONDS).close()
+        command = (sys.executable, "-m", "ray.scripts.scripts", "health-check", "--address")
+        subprocess.run(  # noqa: S603 - Ray's own command
+            [*command, address], timeout=PATIENCE_SECONDS, check=True, capture_output=True
+        )
+    except (OSError, OverflowError, subprocess.SubprocessError):
+        raise UsageError(refusal) from None
