@@ -50,11 +50,12 @@ class ResultsFolder:
 
     def __init__(self, path: Path, plan: Plan) -> None:
         self.path, self.parts, self._plan = path, path / "parts", plan
-        self._lock = -1
+        self._lock, self._is_new = -1, False
         self._made = [place for place in (path, *path.parents) if not place.exists()]
         try:
             with reporting(path):
                 path.mkdir(parents=True, exist_ok=True)
+                self._check_foreign()
                 self._lock = os.open(path / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
             self._hold()
             self._begin()
@@ -81,7 +82,7 @@ class ResultsFolder:
     def list_missing(self) -> Iterator[Run]:
         """Yield the runs that have left no part, in the order of their numbers."""
         if not self.is_complete:
-            there = set(os.listdir(self.parts))
+            there = self._list_parts()
             yield from (run for run in self._plan.list_runs() if str(run.number) not in there)
 
     def finish(self) -> None:
@@ -99,15 +100,31 @@ class ResultsFolder:
         shutil.rmtree(self.parts, ignore_errors=True)
 
     def close(self) -> None:
-        """Let others into the folder; one that was made here and holds nothing goes away."""
+        """Let others into the folder; what was begun here and has come to nothing goes away."""
+        if self._is_new and not self.is_complete and not self._list_parts():
+            shutil.rmtree(self.parts, ignore_errors=True)
+            for name in (PROVENANCE, _LOCK):
+                (self.path / name).unlink(missing_ok=True)
         if self._lock >= 0:
-            if not (self.path / PROVENANCE).exists() and self._made:
-                (self.path / _LOCK).unlink(missing_ok=True)
             os.close(self._lock)
             self._lock = -1
         for place in self._made:
             with suppress(OSError):  # it holds something
                 place.rmdir()
+
+    def _list_parts(self) -> set[str]:
+        """Return the names of finished parts."""
+        if not self.parts.is_dir():
+            return set()
+        return {name for name in os.listdir(self.parts) if not name.startswith(".")}
+
+    def _check_foreign(self) -> None:
+        """Refuse a folder that holds anything, and is no results folder."""
+        names = sorted(name for name in os.listdir(self.path) if not name.startswith("."))
+        if names and PROVENANCE not in names:
+            raise UsageError(
+                f"{self.path} holds {names[0]} and no {PROVENANCE}; choose an empty or new folder"
+            )
 
     def _hold(self) -> None:
         try:
@@ -123,11 +140,8 @@ class ResultsFolder:
         told = format_provenance(self._plan)
         if written.exists():
             self._compare(written, told)
-        elif foreign := sorted(name for name in os.listdir(self.path) if name[0] != "."):
-            raise UsageError(
-                f"{self.path} holds {foreign[0]} and no {PROVENANCE}; choose an empty or new folder"
-            )
         else:
+            self._is_new = True
             write_whole(written, told)
         with reporting(self.parts):
             self.parts.mkdir(exist_ok=True)
