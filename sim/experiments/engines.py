@@ -10,8 +10,9 @@ import threading
 from collections.abc import Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from multiprocessing.connection import wait as wait_for
 from pathlib import Path
@@ -29,10 +30,10 @@ class SweepError(MootError):
     """A process that plays runs ended before its time."""
 
 
-class Engine(Protocol):
-    """Whatever plays runs."""
+class Player(Protocol):
+    """A function that plays runs."""
 
-    def play(
+    def __call__(
         self, play: Play, runs: Iterable[Run], parts: Path, progress: Progress
     ) -> Iterator[Ended]:
         """Play runs, and yield each one's end as it comes, in any order.
@@ -49,16 +50,29 @@ class Engine(Protocol):
         """
 
 
+class Engine(Protocol):
+    """Whatever plays runs."""
+
+    def open(self) -> AbstractContextManager[Player]:
+        """Make ready to play, for as long as the context lasts; raises UsageError if it can't."""
+
+
 @dataclass(frozen=True, slots=True)
 class Here:
     """The engine that plays runs in this process, one after the other."""
 
-    def play(
-        self, play: Play, runs: Iterable[Run], parts: Path, progress: Progress
-    ) -> Iterator[Ended]:
-        """Play runs; see `Engine`."""
-        for run in runs:
-            yield play_part(play, run, parts, progress)
+    @contextmanager
+    def open(self) -> Iterator[Player]:
+        """Make ready to play; see `Engine`."""
+        yield play_here
+
+
+def play_here(
+    play: Play, runs: Iterable[Run], parts: Path, progress: Progress
+) -> Iterator[Ended]:
+    """Play runs one after the other; see `Player`."""
+    for run in runs:
+        yield play_part(play, run, parts, progress)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,27 +86,38 @@ class Processes:
 
     count: int
 
-    def play(
-        self, play: Play, runs: Iterable[Run], parts: Path, progress: Progress
-    ) -> Iterator[Ended]:
-        """Play runs; see `Engine`."""
-        del progress
-        coming = iter(runs)
+    @contextmanager
+    def open(self) -> Iterator[Player]:
+        """Make ready to play; see `Engine`."""
         with _open_pool(self.count) as pool:
-            waiting: set[Future[Ended]] = set()
-            while True:
-                for run in islice(coming, self.count * AHEAD - len(waiting)):
-                    waiting.add(pool.submit(play_part, play, run, parts))
-                if not waiting:
-                    return
-                done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
-                try:
-                    yield from [future.result() for future in done]
-                except BrokenProcessPool:
-                    raise SweepError(
-                        "a process that plays runs was ended, perhaps for want of memory; "
-                        "give the command again to go on, with fewer processes (-j)"
-                    ) from None
+            yield partial(_play_in_pool, pool, self.count * AHEAD)
+
+
+def _play_in_pool(
+    pool: ProcessPoolExecutor,
+    ahead: int,
+    play: Play,
+    runs: Iterable[Run],
+    parts: Path,
+    progress: Progress,
+) -> Iterator[Ended]:
+    """Play runs in a pool that has been given so many at once; see `Player`."""
+    del progress
+    coming = iter(runs)
+    waiting: set[Future[Ended]] = set()
+    while True:
+        for run in islice(coming, ahead - len(waiting)):
+            waiting.add(pool.submit(play_part, play, run, parts))
+        if not waiting:
+            return
+        done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
+        try:
+            yield from [future.result() for future in done]
+        except BrokenProcessPool:
+            raise SweepError(
+                "a process that plays runs was ended, perhaps for want of memory; "
+                "give the command again to go on, with fewer processes (-j)"
+            ) from None
 
 
 @contextmanager

@@ -13,13 +13,14 @@ import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from offchain.errors import UsageError
-from sim.experiments.engines import AHEAD, SweepError
+from sim.experiments.engines import AHEAD, Player, SweepError
 from sim.experiments.parts import Ended, Play, Progress, play_part
 from sim.experiments.plan import Run
 from sim.experiments.provenance import describe_versions
@@ -45,38 +46,42 @@ class Ray:
     count: int
     address: str | None = None
 
-    def play(
-        self, play: Play, runs: Iterable[Run], parts: Path, progress: Progress
-    ) -> Iterator[Ended]:
-        """Play runs; see `Engine`.
+    @contextmanager
+    def open(self) -> Iterator[Player]:
+        """Make ready to play; see `Engine`.
 
         Raises:
             UsageError: Ray is not installed, or no cluster is at the address.
-            CannotWrite: the operating system refuses to write a part.
-            SweepError: a cluster's machine has another version of ours, or a process ended.
         """
-        del progress
         with _connect(self.address, self.count) as ray:
             count = int(ray.cluster_resources().get("CPU", self.count))
-            remote = ray.remote(max_retries=0)(play_elsewhere)
-            versions = describe_versions()
-            coming, waiting = iter(runs), []
-            while True:
-                for run in islice(coming, count * AHEAD - len(waiting)):
-                    waiting.append(remote.remote(play, run, versions))
-                if not waiting:
-                    return
-                done, waiting = ray.wait(waiting)
-                try:
-                    ended, files = ray.get(done[0])
-                except ray.exceptions.RayTaskError as error:
-                    raise error.cause from None
-                except ray.exceptions.RayError as error:
-                    raise SweepError(
-                        f"Ray lost a run ({type(error).__name__}); give the command again to go on"
-                    ) from None
-                _unpack(files, parts, ended.number)
-                yield ended
+            yield partial(_play_on, ray, count * AHEAD)
+
+
+def _play_on(
+    ray: Any, ahead: int, play: Play, runs: Iterable[Run], parts: Path, progress: Progress
+) -> Iterator[Ended]:
+    """Play runs on a cluster that has been given so many at once; see `Player`."""
+    del progress
+    remote = ray.remote(max_retries=0)(play_elsewhere)
+    versions = describe_versions()
+    coming, waiting = iter(runs), []
+    while True:
+        for run in islice(coming, ahead - len(waiting)):
+            waiting.append(remote.remote(play, run, versions))
+        if not waiting:
+            return
+        done, waiting = ray.wait(waiting)
+        try:
+            ended, files = ray.get(done[0])
+        except ray.exceptions.RayTaskError as error:
+            raise error.cause from None
+        except ray.exceptions.RayError as error:
+            raise SweepError(
+                f"Ray lost a run ({type(error).__name__}); give the command again to go on"
+            ) from None
+        _unpack(files, parts, ended.number)
+        yield ended
 
 
 def play_elsewhere(play: Play, run: Run, versions: dict[str, str]) -> tuple[Ended, _Files]:

@@ -1,6 +1,7 @@
 """A sweep: plays the runs of a plan that are still to be played, and joins what they leave."""
 
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from sim.economy.strategies.base import HONEST, WATCHER
-from sim.experiments.engines import Engine
+from sim.experiments.engines import Engine, play_here
 from sim.experiments.folder import ResultsFolder
 from sim.experiments.parts import Ended, Play, Progress, ignore
 from sim.experiments.peak import measure_peak
@@ -53,8 +54,8 @@ def run_sweep(
         missing = list(folder.list_missing())
         done = plan.size - len(missing)
         progress("runs", done, plan.size)
-        if missing:
-            for ended in engine.play(play, missing, folder.parts, progress):
+        with engine.open() if missing else nullcontext(play_here) as player:
+            for ended in player(play, missing, folder.parts, progress):
                 played += 1
                 peak_mib = max(peak_mib, ended.peak_mib)
                 if ended.error is not None and on_failure is not None:
