@@ -25,6 +25,7 @@ TRACEBACK = "MOOT_TRACEBACK"
 """The environment variable that asks for the tracebacks of errors."""
 
 _VERBS = {
+    "answers": "Ask what attacks on a simulated market bring, and what stops them.",
     "bench": "Measure ours beside stock torch: operators, training steps, hashing.",
     "demo": "Watch a dispute, move by move, with a cheat somewhere inside a training step.",
     "dispute": "Play one dispute and print what was found, what it cost and who was paid.",

@@ -45,9 +45,7 @@ class TableFile:
     def _open(self, *, with_csv: bool) -> None:
         with reporting(self._path):
             self._files.append(self._path.open("wb"))
-            self._writer = pq.ParquetWriter(
-                self._files[0], self._schema, compression=COMPRESSION
-            )
+            self._writer = pq.ParquetWriter(self._files[0], self._schema, compression=COMPRESSION)
         if with_csv:
             with reporting(self._path.with_suffix(".csv")):
                 self._files.append(self._path.with_suffix(".csv").open("wb"))

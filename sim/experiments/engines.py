@@ -67,9 +67,7 @@ class Here:
         yield play_here
 
 
-def play_here(
-    play: Play, runs: Iterable[Run], parts: Path, progress: Progress
-) -> Iterator[Ended]:
+def play_here(play: Play, runs: Iterable[Run], parts: Path, progress: Progress) -> Iterator[Ended]:
     """Play runs one after the other; see `Player`."""
     for run in runs:
         yield play_part(play, run, parts, progress)

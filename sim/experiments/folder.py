@@ -1,5 +1,7 @@
 """The results folder of a sweep: parts of runs, and in the end the tables of them all.
 
+It holds:
+
     run.json                    where the tables come from; a folder belongs to one sweep
     parts/<run>/                what a finished run has left, until all are finished
     <table>.parquet, .csv       the rows of all runs, in the order of runs
@@ -116,11 +118,11 @@ class ResultsFolder:
         """Return the names of finished parts."""
         if not self.parts.is_dir():
             return set()
-        return {name for name in os.listdir(self.parts) if not name.startswith(".")}
+        return {part.name for part in self.parts.iterdir() if not part.name.startswith(".")}
 
     def _check_foreign(self) -> None:
         """Refuse a folder that holds anything, and is no results folder."""
-        names = sorted(name for name in os.listdir(self.path) if not name.startswith("."))
+        names = sorted(it.name for it in self.path.iterdir() if not it.name.startswith("."))
         if names and PROVENANCE not in names:
             raise UsageError(
                 f"{self.path} holds {names[0]} and no {PROVENANCE}; choose an empty or new folder"
@@ -135,7 +137,7 @@ class ResultsFolder:
             ) from None
 
     def _begin(self) -> None:
-        """Check that the folder is that of this sweep, or make it so; clear away what is half done."""
+        """Check that the folder is this sweep's, or make it so; clear away what is half done."""
         written = self.path / PROVENANCE
         told = format_provenance(self._plan)
         if written.exists():

@@ -37,9 +37,7 @@ def ignore(what: str, done: int, total: int) -> None:
 class Play(Protocol):
     """A function that plays one run; other processes import it by its name."""
 
-    def __call__(
-        self, config: Config, sink: Sink, run: int, progress: Progress
-    ) -> Counts:
+    def __call__(self, config: Config, sink: Sink, run: int, progress: Progress) -> Counts:
         """Play a run and write the rows of its tables; the first value of a row is `run`."""
 
 

@@ -28,15 +28,13 @@ def describe_plan(plan: Plan) -> dict[str, Any]:
         values of each varied key; `reps`; `versions`, in which `code` stands for all that decides
         results; and `files`: a digest of each file of the user's that the configuration names.
     """
+    files = sorted({name for _, config in plan.settings for name in _find_files(config)})
     return {
         "config": show_config(plan.base),
         "keys": {one.key: list(one.values) for one in plan.varied},
         "reps": plan.reps,
         "versions": describe_versions(),
-        "files": {
-            name: _digest([Path(name)])
-            for name in sorted({name for _, config in plan.settings for name in _find_files(config)})
-        },
+        "files": {name: _digest([Path(name)]) for name in files},
     }
 
 

@@ -65,10 +65,11 @@ def _play_on(
     del progress
     remote = ray.remote(max_retries=0)(play_elsewhere)
     versions = describe_versions()
-    coming, waiting = iter(runs), []
+    coming = iter(runs)
+    waiting: list[Any] = []
     while True:
-        for run in islice(coming, ahead - len(waiting)):
-            waiting.append(remote.remote(play, run, versions))
+        some = islice(coming, ahead - len(waiting))
+        waiting.extend(remote.remote(play, run, versions) for run in some)
         if not waiting:
             return
         done, waiting = ray.wait(waiting)

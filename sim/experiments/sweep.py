@@ -16,6 +16,7 @@ from sim.experiments.parts import Ended, Play, Progress, ignore
 from sim.experiments.peak import measure_peak
 from sim.experiments.plan import Plan
 
+
 @dataclass(frozen=True, slots=True)
 class Swept:
     """What a command has done of a sweep: how many runs it has played, and its largest process."""

@@ -1,4 +1,4 @@
-"""Values of a varied key, as a user writes them: `bond.eth=0.2:2:0.2` or `audit.rate=0,0.05,0.1`."""
+"""Values of a varied key, as users write them: `bond.eth=0.2:2:0.2`, `audit.rate=0,0.05,0.1`."""
 
 import re
 from collections.abc import Iterable

@@ -1,0 +1,83 @@
+"""Best response: what a provider that may do anything would do in a market, and what it brings."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from offchain.errors import UsageError
+from sim import catalogue
+from sim.analysis.estimates import Estimate, estimate_mean
+from sim.analysis.trials import Laboratory
+from sim.analysis.twins import Contest, try_pairs
+from sim.economy.config import Config, Group
+from sim.economy.strategies.base import HONEST
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """A conduct at a rate, and what it brings beyond honesty, in ETH for each job."""
+
+    conduct: str
+    rate: float
+    gain: Estimate
+
+
+def list_conducts() -> tuple[str, ...]:
+    """Return all conducts that are not honest."""
+    return tuple(name for name in catalogue.STRATEGIES if name != HONEST)
+
+
+def find_best_responses(
+    laboratory: Laboratory,
+    config: Config,
+    conducts: Sequence[str],
+    rates: Sequence[float],
+    reps: int,
+) -> list[Response]:
+    """Return what each conduct at each rate brings to one provider that joins a market.
+
+    The provider is like those of the first group, and comes last. All others do what is
+    configured. Its honest twin is the same provider, being honest, with the same random numbers.
+
+    Args:
+        laboratory: where markets are played.
+        config: the market.
+        conducts: names of `sim/catalogue.py`.
+        rates: in which shares of its jobs it behaves so.
+        reps: repetitions of each.
+
+    Returns:
+        The best first. Honesty brings 0 and is not among them.
+
+    Raises:
+        UsageError: there is no such conduct, or a rate is none.
+        TrialError: a run failed.
+    """
+    for conduct in conducts:
+        if conduct not in list_conducts():
+            raise UsageError.unknown("conduct", conduct, list_conducts())
+    for rate in rates:
+        if not 0 < rate <= 1:
+            raise UsageError(f"--rate {rate} is no share of jobs; choose more than 0, and up to 1")
+    grid = [(conduct, rate) for conduct in conducts for rate in rates]
+    contests = [_admit(config, conduct, rate) for conduct, rate in grid]
+    tried = try_pairs(laboratory, contests, reps)
+    found = [
+        Response(conduct, rate, estimate_mean([pair.gain_eth_per_job for pair in pairs]))
+        for (conduct, rate), pairs in zip(grid, tried, strict=True)
+    ]
+    return sorted(found, key=lambda response: -response.gain.value)
+
+
+def _admit(config: Config, conduct: str, rate: float) -> Contest:
+    """Return a market with one provider more, and the same with that provider being honest."""
+    like = config.providers[0]
+    honest = msgspec.structs.replace(like, strategy=HONEST, count=1, parameters={})
+    cheat = msgspec.structs.replace(honest, strategy=conduct, parameters={"rate": rate})
+    number = config.clients.count + sum(group.count for group in config.providers)
+
+    def add(newcomer: Group) -> Config:
+        return msgspec.structs.replace(config, providers=(*config.providers, newcomer))
+
+    return Contest(add(cheat), add(honest), lambda _: (number,))

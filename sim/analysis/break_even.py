@@ -1,0 +1,145 @@
+"""Break-even: the value of a key at which an attack begins, or ceases, to pay."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+import numpy as np
+
+from offchain.errors import UsageError
+from sim.analysis.estimates import Estimate, Floats, estimate
+from sim.analysis.trials import Laboratory
+from sim.analysis.twins import make_contest, try_pairs
+from sim.economy.config import Config, replace_key
+from sim.experiments.plan import check_names
+
+HALVINGS = 10
+"""How often the range is halved: the place is known to a thousandth of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """The range of a key in which a break-even is looked for."""
+
+    key: str
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A value of the key, and the attackers' gain there, in ETH for each job, by repetition."""
+
+    value: float
+    gains: tuple[float, ...]
+
+    @property
+    def mean(self) -> float:
+        """The mean gain, in ETH for each job."""
+        return sum(self.gains) / len(self.gains)
+
+
+@dataclass(frozen=True, slots=True)
+class BreakEven:
+    """The place where an attack breaks even.
+
+    Attributes:
+        key: what was varied.
+        value: where the mean gain is 0, with its interval; None if it has one sign at both ends.
+        points: all values that were tried, in their order.
+    """
+
+    key: str
+    value: Estimate | None
+    points: tuple[Point, ...]
+
+
+def parse_range(text: str) -> Range:
+    """Return the range that `KEY=LOW:HIGH` says.
+
+    Raises:
+        UsageError: it is no such text, or the range is empty.
+    """
+    key, _, bounds = text.partition("=")
+    try:
+        low, high = (Decimal(bound) for bound in bounds.split(":"))
+    except (ValueError, InvalidOperation):
+        low = high = Decimal("NaN")
+    if not key or not (low.is_finite() and high.is_finite()):
+        raise UsageError(f"{text} is no range of a key; write KEY=LOW:HIGH, as in bond.eth=0.01:5")
+    if low >= high:
+        raise UsageError(f"{text}: the range ends at {high}, and begins at {low}; turn it around")
+    return Range(key, float(low), float(high))
+
+
+def find_break_even(
+    laboratory: Laboratory, config: Config, place: Range, strategy: str, reps: int
+) -> BreakEven:
+    """Return where a strategy's gain over its honest twin crosses 0, by bisection on the mean.
+
+    All values are tried with the same random numbers, so that the mean has no noise of its own
+    from one value to the next. If the gain crosses 0 more than once, one of the places is found.
+
+    Args:
+        laboratory: where markets are played.
+        config: the market.
+        place: the key and its range.
+        strategy: whose gain it is.
+        reps: repetitions at each value.
+
+    Raises:
+        UsageError: the key is unknown, or can't have the values at the ends.
+        TrialError: a run failed.
+    """
+
+    def try_values(values: Sequence[float]) -> list[Point]:
+        configs = [replace_key(config, place.key, value) for value in values]
+        for one in configs:
+            check_names(one)
+        contests = [make_contest(one, (strategy,)) for one in configs]
+        tried = try_pairs(laboratory, contests, reps)
+        gains = [tuple(pair.gain_eth_per_job for pair in pairs) for pairs in tried]
+        return [Point(value, one) for value, one in zip(values, gains, strict=True)]
+
+    low, high = try_values((place.low, place.high))
+    points = [low, high]
+    pays_first = low.mean > 0
+    if pays_first == (high.mean > 0):
+        return BreakEven(place.key, None, tuple(points))
+    for _ in range(HALVINGS):
+        (middle,) = try_values([(low.value + high.value) / 2])
+        points.append(middle)
+        if (middle.mean > 0) == pays_first:
+            low = middle
+        else:
+            high = middle
+    points.sort(key=lambda point: point.value)
+    values = np.array([point.value for point in points])
+    gains = np.array([point.gains for point in points])
+
+    def locate(chosen: Any) -> float:
+        return find_crossing(values, gains[:, chosen].mean(axis=1), pays_first=pays_first)
+
+    found = estimate(reps, locate)
+    return BreakEven(place.key, found, tuple(points))
+
+
+def find_crossing(values: Floats, gains: Floats, *, pays_first: bool) -> float:
+    """Return where a line through points crosses 0 first.
+
+    Args:
+        values: of the key, ascending.
+        gains: at these values.
+        pays_first: whether the attack pays below the place that is looked for, and not above it.
+
+    Returns:
+        The place; where the line does not cross 0, the end beyond which it must be.
+    """
+    is_paying = gains > 0
+    changes = np.flatnonzero(is_paying[1:] != is_paying[:-1])
+    if not len(changes):
+        return float(values[-1] if bool(is_paying[0]) == pays_first else values[0])
+    left = int(changes[0])
+    rise = gains[left + 1] - gains[left]
+    return float(values[left] - gains[left] * (values[left + 1] - values[left]) / rise)

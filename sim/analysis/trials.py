@@ -1,0 +1,111 @@
+"""Trials: runs that are played to answer a question, and what of them the answers need."""
+
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from offchain.errors import MootError
+from sim.economy.config import Config
+from sim.experiments.engines import Player
+from sim.experiments.parts import FAILED, Play, Progress, read_result
+from sim.experiments.plan import Run
+
+GWEI = 10**9
+
+
+class TrialError(MootError):
+    """A run that an answer needs has failed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """What one run came to.
+
+    Attributes:
+        profits_eth: of each agent, by its number: the change of its wealth.
+        jobs: of each agent, by its number: how many it took.
+        roles: of each agent, likewise: client, provider or watcher.
+        strategies: of each agent, likewise.
+        clients_eth: what clients gained, the value of answers included.
+        bonds_eth: what all providers of all jobs have put up, together.
+        burned_eth: what was burned.
+        locked_eth_blocks: capital that was locked x blocks, of all agents.
+        blocks: of each job that was served: from the first claim to the payout.
+    """
+
+    profits_eth: np.ndarray[Any, np.dtype[np.float64]]
+    jobs: np.ndarray[Any, np.dtype[np.float64]]
+    roles: tuple[str, ...]
+    strategies: tuple[str, ...]
+    clients_eth: float
+    bonds_eth: float
+    burned_eth: float
+    locked_eth_blocks: float
+    blocks: np.ndarray[Any, np.dtype[np.float64]]
+
+
+@dataclass(frozen=True, slots=True)
+class Laboratory:
+    """A place where trials are played.
+
+    Attributes:
+        player: plays runs.
+        play: plays one run.
+        folder: an existing folder for what the runs leave until it has been read.
+        progress: is told how many trials are done.
+    """
+
+    player: Player
+    play: Play
+    folder: Path
+    progress: Progress
+
+    def try_all(self, configs: Sequence[Config]) -> list[Trial]:
+        """Play a run of each configuration; return what they came to, in the same order.
+
+        Raises:
+            TrialError: a run failed.
+        """
+        runs = [Run(number, 0, (), config) for number, config in enumerate(configs)]
+        trials: dict[int, Trial] = {}
+        self.progress("runs", 0, len(runs))
+        for ended in self.player(self.play, runs, self.folder, self.progress):
+            part = self.folder / str(ended.number)
+            trials[ended.number] = read_trial(part)
+            shutil.rmtree(part)
+            self.progress("runs", len(trials), len(runs))
+        return [trials[run.number] for run in runs]
+
+
+def read_trial(part: Path) -> Trial:
+    """Return what the run of a part came to; raises TrialError if it failed."""
+    told = read_result(part)
+    if told["status"] == FAILED:
+        raise TrialError(f"a run that the answer needs has failed: {told['error']}")
+    agents = pq.read_table(part / "agents.parquet")
+    jobs = pq.read_table(part / "jobs.parquet", columns=["outcome", "blocks", "bond_gwei", "seats"])
+    served = jobs.filter(pc.not_equal(jobs["outcome"].cast(pa.string()), "unserved"))
+    bonds = pc.multiply(served["bond_gwei"], served["seats"])
+    return Trial(
+        profits_eth=_to_floats(agents["profit_gwei"]) / GWEI,
+        jobs=_to_floats(agents["jobs"]),
+        roles=tuple(agents["role"].to_pylist()),
+        strategies=tuple(agents["strategy"].to_pylist()),
+        clients_eth=told["client_gwei"] / GWEI,
+        bonds_eth=(pc.sum(bonds).as_py() or 0) / GWEI,
+        burned_eth=told["burned_gwei"] / GWEI,
+        locked_eth_blocks=float(_to_floats(agents["locked_gwei_blocks"]).sum()) / GWEI,
+        blocks=_to_floats(served["blocks"]),
+    )
+
+
+def _to_floats(column: pa.ChunkedArray) -> np.ndarray[Any, np.dtype[np.float64]]:
+    floats: np.ndarray[Any, np.dtype[np.float64]] = column.to_numpy().astype(np.float64)
+    return floats
