@@ -6,12 +6,12 @@ from dataclasses import dataclass
 import msgspec
 
 from offchain.errors import UsageError
-from sim import catalogue
 from sim.analysis.estimates import Estimate, estimate_mean
 from sim.analysis.trials import Laboratory
 from sim.analysis.twins import Contest, try_pairs
 from sim.economy.config import Config, Group
 from sim.economy.strategies.base import HONEST
+from sim.strategies import STRATEGIES
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class Response:
 
 def list_conducts() -> tuple[str, ...]:
     """Return all conducts that are not honest."""
-    return tuple(name for name in catalogue.STRATEGIES if name != HONEST)
+    return tuple(name for name in STRATEGIES if name != HONEST)
 
 
 def find_best_responses(
@@ -43,7 +43,7 @@ def find_best_responses(
     Args:
         laboratory: where markets are played.
         config: the market.
-        conducts: names of `sim/catalogue.py`.
+        conducts: names of `sim/strategies.py`.
         rates: in which shares of its jobs it behaves so.
         reps: repetitions of each.
 

@@ -11,8 +11,10 @@ from rich.table import Table
 
 from offchain.errors import UsageError
 from sim.command import options
+from sim.command.simulated import simulate_market
 from sim.command.wording import describe_capture
-from sim.strategies import GROUPS
+from sim.economy.strategies.table import LISTED
+from sim.experiments.presets import list_presets
 
 if TYPE_CHECKING:
     from sim.files import Folder
@@ -26,11 +28,21 @@ WEI_DIGITS = 18
 
 
 @click.command(
-    short_help="Run a market, every job for real.",
+    short_help="Run a market: every job for real, or as CONFIG.toml says.",
     epilog="\n\n".join(
         options.list_choices(title, {name: it.about for name, it in group.items()})
-        for title, group in GROUPS.items()
-    ),
+        for title, group in LISTED.items()
+    )
+    + "\n\n"
+    + options.list_choices("Presets of CONFIG:", list_presets()),
+)
+@click.argument("config", metavar="[CONFIG.toml|PRESET]", required=False)
+@click.option(
+    "--set",
+    "settings",
+    metavar="KEY=VALUE",
+    multiple=True,
+    help="Change a key of CONFIG, such as --set bond.eth=0.5 or --set fidelity=mixed.",
 )
 @click.option(
     "--providers", type=int, help="What the counts of the mix add up to.  [default: they do]"
@@ -54,7 +66,11 @@ WEI_DIGITS = 18
     help="Directory for strategies.csv and gas.csv, and for jobs.csv as the jobs are settled.",
 )
 @options.as_json
+@click.pass_context
 def market(
+    context: click.Context,
+    config: str | None,
+    settings: tuple[str, ...],
     providers: int | None,
     jobs: int,
     mix: str,
@@ -73,6 +89,11 @@ def market(
 ) -> None:
     """Run a market of honest and dishonest providers.
 
+    With CONFIG.toml, or the name of a preset, it is a simulated economy: clients, providers and
+    watchers with money and strategies, and prices of gas; --set, --jobs, --seed, -o and --json are
+    its options, and `moot sweep` runs it for many settings. Without, the other options say what is
+    played:
+
     Some of the dishonest ones cheat in what they compute, others play tricks: with how and when
     they call, and with several accounts if it helps.
 
@@ -86,6 +107,11 @@ def market(
     from sim.mix import parse_mix  # noqa: PLC0415 - likewise
     from sim.tables import make_object, summarise_market  # noqa: PLC0415 - likewise
 
+    if config is not None:
+        simulate_market(context, config, settings, output, as_json=as_json)
+        return
+    if settings:
+        raise UsageError("--set changes a key of CONFIG; name a file or a preset")
     steps = options.check_steps(steps, inference=inference)
     setting = Setting(
         program=program,

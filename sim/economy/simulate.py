@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from functools import lru_cache
 
+from offchain.errors import MootError
 from sim.economy.config import Config, Program
 from sim.economy.court import Court, MixedCourt, ModelledCourt, PlayedCourt
 from sim.economy.courtroom import Courtroom
@@ -12,6 +13,10 @@ from sim.economy.streams import Stream
 
 Progress = Callable[[str, int, int], None]
 """Is called during long work: its name, how much is done, and how much there is."""
+
+
+class DisagreementError(MootError):
+    """A dispute ends otherwise on the chain than the table of cases has it."""
 
 
 def simulate(
@@ -28,10 +33,17 @@ def simulate(
     Raises:
         UsageError: something that is configured is impossible.
         BrokenLedgerError: the money does not add up.
+        DisagreementError: a dispute that was modelled ended otherwise on the chain.
     """
     court = make_court(config, progress)
     market = Market(config, court, sink, run)
-    return market.play(lambda done: progress("jobs", done, config.jobs))
+    counts = market.play(lambda done: progress("jobs", done, config.jobs))
+    if counts.disagreements:
+        raise DisagreementError(
+            f"{counts.disagreements} of {counts.played} disputes end otherwise on the chain than in "
+            'the table; run it again with fidelity = "played" and compare `games`'
+        )
+    return counts
 
 
 def make_court(config: Config, progress: Progress = lambda *_: None) -> Court:

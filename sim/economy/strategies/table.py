@@ -1,12 +1,14 @@
 """The table of strategies: a row for each; cheats and tricks have theirs in `sim/strategies.py`."""
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from offchain.errors import UsageError
 from sim.economy.plugins import make_plugin
-from sim.economy.strategies.base import Strategy
-from sim.strategies import STRATEGIES
+from sim.strategies import GROUPS, STRATEGIES
+
+if TYPE_CHECKING:
+    from sim.economy.strategies.base import Strategy
 
 
 class Row(NamedTuple):
@@ -40,6 +42,13 @@ WATCHERS: Mapping[str, Row] = {
 }
 """Strategies of watchers."""
 
+LISTED: Mapping[str, Mapping[str, Any]] = {
+    **GROUPS,
+    "Only in a CONFIG, providers that choose what they do in each job:": AGENTS,
+    "Only in a CONFIG, watchers:": WATCHERS,
+}
+"""All strategies by their names, below titles; each has an `about`."""
+
 _PLACES: Mapping[str, Mapping[str, str]] = {
     "providers": {name: row.place for name, row in AGENTS.items()},
     "watchers": {name: row.place for name, row in WATCHERS.items()},
@@ -47,7 +56,7 @@ _PLACES: Mapping[str, Mapping[str, str]] = {
 _AT_RATE = "sim.economy.strategies.at_rate:AtRate"
 
 
-def make_strategy(role: str, name: str, parameters: Mapping[str, str | float | bool]) -> Strategy:
+def make_strategy(role: str, name: str, parameters: Mapping[str, str | float | bool]) -> "Strategy":
     """Return a strategy.
 
     Args:
@@ -58,6 +67,8 @@ def make_strategy(role: str, name: str, parameters: Mapping[str, str | float | b
     Raises:
         UsageError: there is no such strategy or parameter, or the parameter is impossible.
     """
+    from sim.economy.strategies.base import Strategy  # noqa: PLC0415 - imports numpy
+
     rows = dict(_PLACES[role])
     if role == "providers":
         rows |= dict.fromkeys(STRATEGIES, _AT_RATE)
