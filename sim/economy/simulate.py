@@ -40,8 +40,8 @@ def simulate(
     counts = market.play(lambda done: progress("jobs", done, config.jobs))
     if counts.disagreements:
         raise DisagreementError(
-            f"{counts.disagreements} of {counts.played} disputes end otherwise on the chain than in "
-            'the table; run it again with fidelity = "played" and compare `games`'
+            f"{counts.disagreements} of {counts.played} disputes end otherwise on the chain than "
+            'in the table; run it again with fidelity = "played" and compare `games`'
         )
     return counts
 
