@@ -3,7 +3,7 @@
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import FrameType
 
 from sim.economy.config import GWEI, Group
@@ -35,6 +35,8 @@ class Agent:
         rated: the block in which that was updated.
         is_guarded: whether its strategy is a user's, which may raise, or never answer.
         complain: is told why an answer is a forfeit.
+        bids: whether it has to be asked for its bid, which is its costs if not.
+        hears: whether it wants to know what became of its jobs.
     """
 
     number: int
@@ -64,6 +66,13 @@ class Agent:
     left: int | None = None
     is_bankrupt: bool = False
     place: int = -1
+    bids: bool = field(init=False)
+    hears: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        kind = type(self.strategy)
+        self.bids = self.is_guarded or kind.bid is not Strategy.bid
+        self.hears = self.is_guarded or kind.hear is not Strategy.hear
 
     def bid(self, job: Job, own: Own) -> int | None:
         """Return its bid for a job; None if its strategy has forfeited."""

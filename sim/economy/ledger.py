@@ -3,8 +3,6 @@
 All amounts are whole gwei. What agents bring comes from outside, so that all of it adds up to 0.
 """
 
-from array import array
-
 import numpy as np
 
 from offchain.errors import MootError
@@ -29,24 +27,25 @@ class Ledger:
     """
 
     def __init__(self) -> None:
-        self.free: array[int] = array("q")
-        self.locked: array[int] = array("q")
+        self._count = 0
+        self._amounts = np.zeros((2, 64), np.int64)
+        self._share_out()
         self.burned = self.fees = self.work = self.outside = self.fund = self.bonds = 0
+
+    def _share_out(self) -> None:
+        """Let rows of numbers be read and written one by one, without numpy's own integers."""
+        self.free, self.locked = (row.data for row in self._amounts)
 
     def open(self, capital_gwei: int) -> int:
         """Open an account for somebody who brings so much; return its number."""
-        self.free.append(capital_gwei)
-        self.locked.append(0)
+        number = self._count
+        if number == self._amounts.shape[1]:
+            self._amounts = np.concatenate([self._amounts, np.zeros_like(self._amounts)], axis=1)
+            self._share_out()
+        self.free[number] = capital_gwei
         self.outside -= capital_gwei
-        return len(self.free) - 1
-
-    def sum_free(self) -> int:
-        """Return what all agents have that is not locked."""
-        return int(np.frombuffer(self.free, np.int64).sum())
-
-    def sum_locked(self) -> int:
-        """Return what all agents have locked."""
-        return int(np.frombuffer(self.locked, np.int64).sum())
+        self._count += 1
+        return number
 
     def check(self, block: int) -> tuple[int, int]:
         """Check all that holds of the money after every block; return what is free and locked.
@@ -55,13 +54,13 @@ class Ledger:
             BrokenLedgerError: it does not add up, somebody has less than nothing, or the locked
                 money is not that of the open jobs.
         """
-        free, locked = np.frombuffer(self.free, np.int64), np.frombuffer(self.locked, np.int64)
-        sums = int(free.sum()), int(locked.sum())
+        amounts = self._amounts[:, : self._count]
+        free, locked = np.add.reduce(amounts, axis=1).tolist()
         sinks = self.burned + self.fees + self.work + self.outside + self.fund
-        if sum(sums) + sinks:
-            raise BrokenLedgerError(f"block {block}: {sum(sums) + sinks} gwei too much")
-        if sums[1] != self.bonds:
-            raise BrokenLedgerError(f"block {block}: {sums[1]} gwei are locked, not {self.bonds}")
-        if free.min() < 0 or locked.min() < 0 or self.fund < 0:
+        if free + locked + sinks:
+            raise BrokenLedgerError(f"block {block}: {free + locked + sinks} gwei too much")
+        if locked != self.bonds:
+            raise BrokenLedgerError(f"block {block}: {locked} gwei are locked, not {self.bonds}")
+        if amounts.min() < 0 or self.fund < 0:
             raise BrokenLedgerError(f"block {block}: somebody has less than nothing")
-        return sums
+        return free, locked

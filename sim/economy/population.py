@@ -88,7 +88,6 @@ class Population:
         """Tell everybody who had a part in a deal what became of it."""
         watcher = deal.watcher
         is_said = watcher is not None and watcher.conduct in (WATCHER, FREE_RIDE)
-        is_known_wrong = deal.is_forced or deal.case.is_disputed
         for part in deal.everybody:
             agent, seat = part.agent, part.seat
             is_slashed = seat is not None and seat.lost > 0
@@ -105,27 +104,33 @@ class Population:
                     agent.reputation, block - agent.rated, is_good=not is_slashed
                 )
                 agent.rated = block
-            is_checker = part.conduct == WATCHER
-            news = News(
-                deal.job.number,
-                block,
-                part.conduct,
-                part.conduct != HONEST,
-                is_said,
-                is_slashed,
-                deal.case.outcome,
-                part.profit_gwei,
-                is_known_wrong if is_provider or is_checker else deal.case.is_disputed,
-                part.profit_gwei + part.worked_gwei - deal.job.audit_gwei * is_checker
-                if is_checker and not deal.is_forced
-                else part.fee_gwei,
-            )
-            if agent.hear(news):
+            if agent.hears and agent.hear(self._make_news(deal, part, block, is_said=is_said)):
                 self._leave(agent, "exit")
             elif self._is_ruined(agent, deal):
                 self._leave(agent, "bankruptcy")
             elif self._is_tired(agent):
                 self._leave(agent, "exit")
+
+    def _make_news(self, deal: Deal, part: Part, block: int, *, is_said: bool) -> News:
+        """Return what an agent hears of a deal that is settled."""
+        is_checker = part.conduct == WATCHER
+        is_wrong = deal.case.is_disputed or (deal.is_forced and part.conduct != FREE_RIDE)
+        found_gwei = 0
+        if is_checker:
+            fee_gwei = 0 if deal.is_forced else deal.extra_gwei + deal.fund_gwei
+            found_gwei = part.profit_gwei + part.worked_gwei - fee_gwei
+        return News(
+            deal.job.number,
+            block,
+            part.conduct,
+            part.conduct not in (HONEST, WATCHER),
+            is_said,
+            part.seat is not None and part.seat.lost > 0,
+            deal.case.outcome,
+            part.profit_gwei,
+            is_wrong,
+            found_gwei,
+        )
 
     def _is_ruined(self, agent: Agent, deal: Deal) -> bool:
         """Whether an agent can no longer pay a bond like that of its last job."""

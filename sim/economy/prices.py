@@ -1,9 +1,7 @@
 """The price of gas, block by block: a base fee that follows demand (EIP-1559), and spikes of it."""
 
-import math
-
 from sim.economy.config import Chain
-from sim.economy.streams import Stream
+from sim.economy.streams import draw_factors
 
 _DENOMINATOR = 8
 """A full block raises the base fee by an eighth, an empty one lowers it by as much."""
@@ -12,6 +10,9 @@ _TARGET_GAS = 18_000_000
 """Half of a block's limit of 36 million gas."""
 
 _LIMIT_GAS = 2 * _TARGET_GAS
+
+_LEAST_WEI = 8
+"""A base fee below 8 would never rise again."""
 
 
 class Prices:
@@ -28,7 +29,7 @@ class Prices:
 
     def __init__(self, chain: Chain, seed: int) -> None:
         self._chain = chain
-        self._stream = Stream(seed, "demand")
+        self._factors = draw_factors(seed, "demand", chain.volatility)
         self._start_wei = self.base_fee_wei = round(chain.base_fee_gwei * 10**9)
         self._tip_wei = round(chain.tip_gwei * 10**9)
         self.block = 0
@@ -45,16 +46,14 @@ class Prices:
             block: its number.
             used_gas: what this market has used in the block that was current until now.
         """
-        chain, start_wei, stream = self._chain, self._start_wei, self._stream
-        fee_wei, volatility = self.base_fee_wei, chain.volatility
+        chain, start_wei, factors = self._chain, self._start_wei, self._factors
+        fee_wei, spike_every = self.base_fee_wei, chain.spike_every
         for number in range(self.block, block):
-            demand = _TARGET_GAS * start_wei / fee_wei
-            if volatility:
-                demand *= math.exp(volatility * stream.draw_normal())
-            if chain.spike_every and number % chain.spike_every < chain.spike_blocks:
+            demand = _TARGET_GAS * start_wei / fee_wei * next(factors)
+            if spike_every and number % spike_every < chain.spike_blocks:
                 demand *= chain.spike_factor
             used = min(_LIMIT_GAS, int(demand) + used_gas)
             used_gas = 0
             fee_wei += fee_wei * (used - _TARGET_GAS) // _TARGET_GAS // _DENOMINATOR
-            fee_wei = max(fee_wei, 7)
+            fee_wei = max(fee_wei, _LEAST_WEI)
         self.base_fee_wei, self.block = fee_wei, block

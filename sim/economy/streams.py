@@ -6,10 +6,23 @@ is what lets an attack be compared with its honest twin.
 
 import math
 import zlib
+from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 
+from sim.economy.config import GWEI, Config
+
 _CHUNK = 256
+
+_MANY = 4096
+"""Jobs and blocks that are drawn ahead at once."""
+
+
+def open_generator(seed: int, purpose: str, number: int = 0) -> np.random.Generator:
+    """Return the generator of a stream."""
+    words = [seed, zlib.crc32(purpose.encode()), number]
+    return np.random.Generator(np.random.PCG64(np.random.SeedSequence(words)))
 
 
 class Stream:
@@ -24,8 +37,7 @@ class Stream:
     __slots__ = ("_ahead", "_rng")
 
     def __init__(self, seed: int, purpose: str, number: int = 0) -> None:
-        words = [seed, zlib.crc32(purpose.encode()), number]
-        self._rng = np.random.Generator(np.random.PCG64(np.random.SeedSequence(words)))
+        self._rng = open_generator(seed, purpose, number)
         self._ahead: list[float] = []
 
     def draw(self) -> float:
@@ -42,7 +54,55 @@ class Stream:
         """Return the time to the next of events that happen `rate` times in a unit of time."""
         return -math.log1p(-self.draw()) / rate
 
-    def draw_normal(self) -> float:
-        """Return a number with mean 0 and variance 1, normally distributed."""
-        radius = math.sqrt(-2.0 * math.log1p(-self.draw()))
-        return radius * math.cos(2.0 * math.pi * self.draw())
+
+class Arrival(NamedTuple):
+    """What chance decides about a job, whatever becomes of it.
+
+    Attributes:
+        waiting: blocks since the job before.
+        client: whose it is, by index.
+        value_gwei: what a right answer is worth.
+        ticket: 62 bits, from which it is drawn who is asked.
+        audited: the job is audited if this is below the rate.
+        watcher: where between the first and the last watcher the one is that is asked.
+        forced: an error is forced if this is below the rate.
+        case: which case it is.
+    """
+
+    waiting: float
+    client: int
+    value_gwei: int
+    ticket: int
+    audited: float
+    watcher: float
+    forced: float
+    case: int
+
+
+def draw_arrivals(config: Config) -> Iterator[Arrival]:
+    """Yield what chance decides about one job after the other, each purpose from its own stream."""
+    clients = config.clients
+    names = ("arrivals", "clients", "values", "matching", "audits", "watchers", "forced", "cases")
+    waiting, who, values, tickets, audits, watchers, forced, cases = (
+        open_generator(config.seed, name) for name in names
+    )
+    while True:
+        amounts = clients.value_eth * np.exp(clients.value_spread * values.standard_normal(_MANY))
+        columns = (
+            waiting.exponential(1.0 / clients.jobs_per_block, _MANY),
+            who.integers(0, clients.count, _MANY),
+            np.rint(amounts * GWEI).astype(np.int64),
+            tickets.integers(0, 1 << 62, _MANY),
+            audits.random(_MANY),
+            watchers.random(_MANY),
+            forced.random(_MANY),
+            cases.integers(0, config.cases, _MANY),
+        )
+        yield from map(Arrival._make, zip(*(column.tolist() for column in columns), strict=True))
+
+
+def draw_factors(seed: int, purpose: str, volatility: float) -> Iterator[float]:
+    """Yield factors whose logarithms are normal, with mean 0 and this standard deviation."""
+    rng = open_generator(seed, purpose)
+    while True:
+        yield from np.exp(volatility * rng.standard_normal(_MANY)).tolist()
