@@ -1,22 +1,12 @@
 """The agents of a simulated market: who they are, what they can do, and what they have done."""
 
-import signal
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from types import FrameType
 
 from sim.economy.config import GWEI, Group
-from sim.economy.facts import Job, News, Own
-from sim.economy.strategies.base import FREE_RIDE, WATCHER, Strategy
+from sim.economy.guard import Guard
+from sim.economy.strategies.base import Strategy
 from sim.economy.streams import Stream
-from sim.strategies import STRATEGIES
-
-CONDUCTS = frozenset({*STRATEGIES, FREE_RIDE, WATCHER})
-"""All that an agent can do about a job."""
-
-PATIENCE_SECONDS = 0.25
-"""How long a user's strategy may think about one question."""
 
 
 @dataclass(slots=True)
@@ -70,78 +60,15 @@ class Agent:
     hears: bool = field(init=False)
 
     def __post_init__(self) -> None:
+        if self.is_guarded:
+            self.strategy = Guard(self.strategy, self.forfeit)
         kind = type(self.strategy)
-        self.bids = self.is_guarded or kind.bid is not Strategy.bid
-        self.hears = self.is_guarded or kind.hear is not Strategy.hear
-
-    def bid(self, job: Job, own: Own) -> int | None:
-        """Return its bid for a job; None if its strategy has forfeited."""
-        if not self.is_guarded:
-            return self.strategy.bid(job, own)
-        bid = self._ask(lambda: self.strategy.bid(job, own))
-        if bid is None or (type(bid) is int and bid >= 0):
-            return bid
-        self.forfeit(f"bids {bid!r}, and not a whole number of gwei")
-        return None
-
-    def decide(self, job: Job, own: Own) -> str | None:
-        """Return its conduct as a provider."""
-        if not self.is_guarded:
-            return self.strategy.decide(job, own, self.stream)
-        return self._check(self._ask(lambda: self.strategy.decide(job, own, self.stream)))
-
-    def look(self, job: Job, own: Own) -> str | None:
-        """Return its conduct as a watcher."""
-        if not self.is_guarded:
-            return self.strategy.look(job, own, self.stream)
-        return self._check(self._ask(lambda: self.strategy.look(job, own, self.stream)))
-
-    def hear(self, news: News) -> bool:
-        """Tell it what became of a job; return whether it leaves."""
-        if not self.is_guarded:
-            return self.strategy.hear(news)
-        return self._ask(lambda: self.strategy.hear(news)) is True
-
-    def _check(self, conduct: object) -> str | None:
-        """Return a conduct that there is; anything else is a forfeit."""
-        if conduct is None or (isinstance(conduct, str) and conduct in CONDUCTS):
-            return conduct
-        self.forfeit(f"answers {conduct!r}, which is no conduct")
-        return None
-
-    def _ask(self, question: Callable[[], object]) -> object:
-        """Ask a user's strategy; whatever it raises, and too long a silence, is a forfeit."""
-        try:
-            with _limiting(PATIENCE_SECONDS):
-                return question()
-        except TimeoutError:
-            self.forfeit(f"takes longer than {PATIENCE_SECONDS} s for an answer")
-            return None
-        except Exception as error:  # noqa: BLE001 - a user's strategy may raise anything
-            self.forfeit(f"raises {type(error).__name__}: {error}")
-            return None
+        self.bids, self.hears = kind.bid is not Strategy.bid, kind.hear is not Strategy.hear
 
     def forfeit(self, why: str) -> None:
         """Count an answer that is none, or that it can't pay for, and say why."""
         self.forfeits += 1
         self.complain(why)
-
-
-@contextmanager
-def _limiting(seconds: float) -> Iterator[None]:
-    """Raise TimeoutError in whatever takes longer."""
-
-    def stop(number: int, frame: FrameType | None) -> None:
-        del number, frame
-        raise TimeoutError
-
-    before = signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
 
 
 def make_agent(

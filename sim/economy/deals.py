@@ -80,51 +80,57 @@ class Deal:
         Returns:
             Whoever can't pay; None if all can.
         """
-        self._reckon(chain)
+        cap_wei = int(self.price_wei * chain.fee_cap)
+        self._reckon(chain, cap_wei)
         free, locked, payer = ledger.free, ledger.locked, self.client
+        client_gwei = self.client_locked_gwei
         for part in self.everybody:
             needed = part.locked_gwei + part.worked_gwei
             if part.agent is payer:
-                needed += self.client_locked_gwei
+                needed += client_gwei
             if free[part.agent.number] < needed:
                 return part.agent
-        if free[payer.number] < self.client_locked_gwei:
+        if free[payer.number] < client_gwei:
             return payer
+        bonds_gwei = client_gwei
         for part in self.everybody:
-            number = part.agent.number
-            free[number] -= part.locked_gwei + part.worked_gwei
-            locked[number] += part.locked_gwei
+            agent, part_gwei = part.agent, part.locked_gwei
+            number = agent.number
+            free[number] -= part_gwei + part.worked_gwei
+            locked[number] += part_gwei
             ledger.work += part.worked_gwei
-            self.bonds_gwei += part.locked_gwei
-            part.agent.busy += 1
-        free[payer.number] -= self.client_locked_gwei
-        locked[payer.number] += self.client_locked_gwei
+            bonds_gwei += part_gwei
+            agent.busy += 1
+        free[payer.number] -= client_gwei
+        locked[payer.number] += client_gwei
         if self.fund_gwei and self.watcher is not None:
             ledger.fund -= self.fund_gwei
             locked[self.watcher.agent.number] += self.fund_gwei
-        self.bonds_gwei += self.client_locked_gwei + self.fund_gwei
-        ledger.bonds += self.bonds_gwei
+            bonds_gwei += self.fund_gwei
+        self.bonds_gwei = bonds_gwei
+        ledger.bonds += bonds_gwei
         return None
 
-    def _reckon(self, chain: Chain) -> None:
+    def _reckon(self, chain: Chain, cap_wei: int) -> None:
         """Find out who has to lock how much, and what everybody's work costs."""
-        case, watcher, cap_wei = self.case, self.watcher, int(self.price_wei * chain.fee_cap)
-        self.everybody = self.parts
+        case, watcher, job = self.case, self.watcher, self.job
+        everybody = self.parts
         if watcher is not None:
-            self.everybody = [*self.parts, watcher]
+            everybody = [*everybody, watcher]
             watcher.fee_gwei = self.extra_gwei + self.fund_gwei
             if watcher.conduct == WATCHER:
                 watcher.worked_gwei = watcher.agent.work_gwei
-        for part, seat in zip(self.everybody, case.seats, strict=False):
+        self.everybody = everybody
+        for part, seat in zip(everybody, case.seats, strict=False):
             part.seat = seat
             part.worked_gwei = round(part.agent.work_gwei * seat.work)
-            part.locked_gwei = self.job.bond_gwei * seat.accounts + _round_up(seat.gas, cap_wei)
+            part.locked_gwei = job.bond_gwei * seat.accounts + _round_up(seat.gas, cap_wei)
             if seat.held_blocks:
                 part.locked_gwei += _price_silence(part, seat, chain)
             if seat.is_client:
                 self.client = part.agent
-        reward_gwei = self.job.price_gwei * len(self.parts)
-        gas_gwei = _round_up(case.client_gas, cap_wei)
+        reward_gwei = job.price_gwei * len(self.parts)
+        gas_gwei = -(-case.client_gas * cap_wei // GWEI)
         self.client_locked_gwei = reward_gwei + self.extra_gwei + gas_gwei
 
     def settle(self, ledger: Ledger, chain: Chain, price_wei: int, *, is_funding: bool) -> "Bill":

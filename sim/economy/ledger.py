@@ -27,24 +27,19 @@ class Ledger:
     """
 
     def __init__(self) -> None:
-        self._count = 0
-        self._amounts = np.zeros((2, 64), np.int64)
-        self._share_out()
-        self.burned = self.fees = self.work = self.outside = self.fund = self.bonds = 0
-
-    def _share_out(self) -> None:
-        """Let rows of numbers be read and written one by one, without numpy's own integers."""
+        self._amounts = np.zeros((2, 0), np.int64)
         self.free, self.locked = (row.data for row in self._amounts)
+        self.burned = self.fees = self.work = self.outside = self.fund = self.bonds = 0
 
     def open(self, capital_gwei: int) -> int:
         """Open an account for somebody who brings so much; return its number."""
-        number = self._count
-        if number == self._amounts.shape[1]:
-            self._amounts = np.concatenate([self._amounts, np.zeros_like(self._amounts)], axis=1)
-            self._share_out()
-        self.free[number] = capital_gwei
+        number = len(self.free)
+        account = np.array([[capital_gwei], [0]], np.int64)
+        # All amounts lie side by side, so that one look is enough for all of them; rows are read
+        # and written one by one through their buffers, without numpy's own integers.
+        self._amounts = np.concatenate([self._amounts, account], axis=1)
+        self.free, self.locked = (row.data for row in self._amounts)
         self.outside -= capital_gwei
-        self._count += 1
         return number
 
     def check(self, block: int) -> tuple[int, int]:
@@ -54,13 +49,15 @@ class Ledger:
             BrokenLedgerError: it does not add up, somebody has less than nothing, or the locked
                 money is not that of the open jobs.
         """
-        amounts = self._amounts[:, : self._count]
-        free, locked = np.add.reduce(amounts, axis=1).tolist()
+        everything = self._amounts.reshape(-1)
+        locked = int(np.add.reduce(self._amounts[1]))
+        free = int(np.add.reduce(everything)) - locked
         sinks = self.burned + self.fees + self.work + self.outside + self.fund
         if free + locked + sinks:
             raise BrokenLedgerError(f"block {block}: {free + locked + sinks} gwei too much")
         if locked != self.bonds:
             raise BrokenLedgerError(f"block {block}: {locked} gwei are locked, not {self.bonds}")
-        if amounts.min() < 0 or self.fund < 0:
+        # The sign of numbers that are joined bit by bit is that of any of them.
+        if np.bitwise_or.reduce(everything) < 0 or self.fund < 0:
             raise BrokenLedgerError(f"block {block}: somebody has less than nothing")
         return free, locked

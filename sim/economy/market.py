@@ -55,9 +55,8 @@ def make_rules(config: Config) -> Rules:
     )
 
 
-def _sell_for(job: Job, price_gwei: int, rivals: tuple[str, ...] = ()) -> Job:
-    """Return a job at a price, with others that run it; in half the time of `_replace`."""
-    return Job(job[0], job[1], job[2], price_gwei, job[4], job[5], job[6], job[7], job[8], rivals)
+def _get_conduct(part: Part) -> str:
+    return part.conduct
 
 
 @dataclass
@@ -86,6 +85,7 @@ class Market:
         plain = self.court.judge((HONEST,) * config.seats, 0)
         self._plain_gas = max(seat.gas for seat in plain.seats)
         self._used_gas = 0
+        self._gain_share = config.clients.gain_share
 
     def play(self, progress: Callable[[int], None] | None = None) -> Counts:
         """Play all jobs to their end.
@@ -132,19 +132,21 @@ class Market:
 
     def _arrive(self, number: int, arrival: Arrival) -> None:
         """Let a job arrive, sell it, and let everybody decide what to do about it."""
-        config, people, audit = self.config, self._people, self._rules.audit
+        config, people = self.config, self._people
         client = people.clients[arrival.client]
         asked = self._ask_around(arrival.ticket)
-        job = self._describe(number, arrival.value_gwei, asked)
-        parts = self._decide(job, asked) if asked else None
-        if not parts:
+        rate = 0.0
+        if asked:
+            reputation = min([agent.reputation for agent in asked])
+            rate = self._rules.audit.choose_rate(reputation)
+            job, parts = self._sell(number, arrival.value_gwei, asked, reputation, rate)
+        else:
+            job, parts = self._offer(number, arrival.value_gwei, 0, 0.0, 0.0, 0), None
+        if parts is None:
             self._clerk.refuse(job, client)
             return
-        job = _sell_for(job, parts[0].fee_gwei)
-        for part in parts:
-            part.fee_gwei = 0
         watcher = None
-        if arrival.audited < audit.choose_rate(parts[0].agent.reputation) and people.watchers:
+        if arrival.audited < rate and people.watchers:
             index = int(arrival.watcher * len(people.watchers))
             watcher = self._show(job, people.watchers[index])
         case = number if config.fidelity == "played" else arrival.case
@@ -157,7 +159,7 @@ class Market:
             return
         blocks = parts[0].agent.blocks
         if len(parts) > 1:
-            blocks = max(part.agent.blocks for part in parts)
+            blocks = max([part.agent.blocks for part in parts])
         heappush(self._heap, (job.block + blocks + deal.case.blocks, number, deal))
 
     def _ask_around(self, ticket: int) -> list[Agent]:
@@ -183,57 +185,65 @@ class Market:
                     return asked
         return []
 
-    def _describe(self, number: int, value_gwei: int, asked: list[Agent]) -> Job:
+    def _offer(
+        self,
+        number: int,
+        value_gwei: int,
+        price_gwei: int,
+        reputation: float,
+        rate: float,
+        work_gwei: int,
+    ) -> Job:
         """Return what those who are asked see of a job."""
-        rules, prices, audit = self._rules, self._prices, self._rules.audit
-        reputation = min([agent.reputation for agent in asked], default=0.0)
+        rules, prices = self._rules, self._prices
         return Job(
             number,
             prices.block,
             value_gwei,
-            0,
+            price_gwei,
             rules.bonding.size(value_gwei, reputation),
             self._plain_gas * prices.price_wei // GWEI,
-            audit.choose_rate(reputation) if audit.is_public else math.nan,
-            audit.choose_fee(asked[0].work_gwei) if asked else 0,
-            round(value_gwei * self.config.clients.gain_share),
+            rate if rules.audit.is_public else math.nan,
+            rules.audit.choose_fee(work_gwei),
+            round(value_gwei * self._gain_share) if self._gain_share else 0,
         )
 
-    def _decide(self, job: Job, asked: list[Agent]) -> list[Part] | None:
-        """Sell a job, and let those who run it decide how; None if nobody runs it.
-
-        The price stands in `fee_gwei` of each part.
-        """
-        show, seats = self._people.show, self.config.seats
-        bids = []
-        for agent in asked:
-            bid = agent.bid(job, show(agent)) if agent.bids else agent.work_gwei + job.fee_gwei
-            if bid is None:
-                return None
-            bids.append(bid)
-        sold = self._rules.pricing.sell(bids, seats, job)
+    def _sell(
+        self, number: int, value_gwei: int, asked: list[Agent], reputation: float, rate: float
+    ) -> tuple[Job, list[Part] | None]:
+        """Sell a job, and let those who run it decide how; nobody has a part if it is not sold."""
+        show, seats, work_gwei = self._people.show, self.config.seats, asked[0].work_gwei
+        job = self._offer(number, value_gwei, 0, reputation, rate, work_gwei)
+        bids = [
+            agent.strategy.bid(job, show(agent)) if agent.bids else agent.work_gwei + job.fee_gwei
+            for agent in asked
+        ]
+        sold = None
+        if min(bids) >= 0:
+            sold = self._rules.pricing.sell(bids, seats, value_gwei)
         if sold is None:
-            return None
+            return job, None
         chosen = [asked[index] for index in sold.winners]
-        offer = _sell_for(job, sold.price_gwei)
+        job = self._offer(number, value_gwei, sold.price_gwei, reputation, rate, work_gwei)
         parts = []
         for agent in chosen:
+            offer = job
             if seats > 1:
                 rivals = tuple([other.name for other in chosen if other is not agent])
-                offer = _sell_for(job, sold.price_gwei, rivals)
-            conduct = agent.decide(offer, show(agent))
+                offer = Job(*job[:-1], rivals)
+            conduct = agent.strategy.decide(offer, show(agent), agent.stream)
             if conduct is None:
-                return None
-            parts.append(Part(agent, conduct, fee_gwei=sold.price_gwei))
+                return job, None
+            parts.append(Part(agent, conduct))
         if seats > 1:
-            parts.sort(key=lambda part: part.conduct)
-        return parts
+            parts.sort(key=_get_conduct)
+        return job, parts
 
     def _show(self, job: Job, agent: Agent) -> Part | None:
         """Show a job to a watcher; return its part, if it does something."""
         if agent.busy >= agent.slots:
             return None
-        conduct = agent.look(job, self._people.show(agent))
+        conduct = agent.strategy.look(job, self._people.show(agent), agent.stream)
         return None if conduct is None else Part(agent, conduct)
 
     def _make(
@@ -248,7 +258,7 @@ class Market:
         """Return the deal about a job."""
         audit, ledger = self._rules.audit, self._ledger
         lineup: Lineup = tuple([part.conduct for part in parts])
-        is_honest = all(conduct == HONEST for conduct in lineup)
+        is_honest = lineup.count(HONEST) == len(lineup)
         is_forced = is_honest and forced_at < audit.choose_forced_rate()
         extra_gwei = fund_gwei = 0
         if watcher is not None:

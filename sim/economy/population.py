@@ -86,7 +86,7 @@ class Population:
 
     def tell(self, deal: Deal, block: int) -> None:
         """Tell everybody who had a part in a deal what became of it."""
-        watcher = deal.watcher
+        watcher, patience = deal.watcher, self._config.entry.patience
         is_said = watcher is not None and watcher.conduct in (WATCHER, FREE_RIDE)
         for part in deal.everybody:
             agent, seat = part.agent, part.seat
@@ -104,11 +104,13 @@ class Population:
                     agent.reputation, block - agent.rated, is_good=not is_slashed
                 )
                 agent.rated = block
-            if agent.hears and agent.hear(self._make_news(deal, part, block, is_said=is_said)):
+            if agent.hears and agent.strategy.hear(
+                self._make_news(deal, part, block, is_said=is_said)
+            ):
                 self._leave(agent, "exit")
-            elif self._is_ruined(agent, deal):
+            elif is_provider and self._is_ruined(agent, deal.job.bond_gwei):
                 self._leave(agent, "bankruptcy")
-            elif self._is_tired(agent):
+            elif patience and is_provider and agent.jobs >= patience and agent.earned_gwei < 0:
                 self._leave(agent, "exit")
 
     def _make_news(self, deal: Deal, part: Part, block: int, *, is_said: bool) -> News:
@@ -132,20 +134,10 @@ class Population:
             found_gwei,
         )
 
-    def _is_ruined(self, agent: Agent, deal: Deal) -> bool:
+    def _is_ruined(self, agent: Agent, bond_gwei: int) -> bool:
         """Whether an agent can no longer pay a bond like that of its last job."""
-        number = agent.number
-        wealth_gwei = self._ledger.free[number] + self._ledger.locked[number]
-        return agent.role == "provider" and wealth_gwei < deal.job.bond_gwei
-
-    def _is_tired(self, agent: Agent) -> bool:
-        patience = self._config.entry.patience
-        return bool(
-            patience
-            and agent.role == "provider"
-            and agent.jobs >= patience
-            and agent.earned_gwei < 0
-        )
+        ledger, number = self._ledger, agent.number
+        return ledger.free[number] + ledger.locked[number] < bond_gwei
 
     def _enter_client(self, ordinal: int) -> None:
         capital_gwei = round(self._config.clients.capital_eth * GWEI)

@@ -25,6 +25,11 @@ class Prices:
     Args:
         chain: what is configured.
         seed: of the run.
+
+    Attributes:
+        block: the current block.
+        base_fee_wei: what a unit of gas costs in it.
+        price_wei: the same with the tip.
     """
 
     def __init__(self, chain: Chain, seed: int) -> None:
@@ -32,12 +37,8 @@ class Prices:
         self._factors = draw_factors(seed, "demand", chain.volatility)
         self._start_wei = self.base_fee_wei = round(chain.base_fee_gwei * 10**9)
         self._tip_wei = round(chain.tip_gwei * 10**9)
+        self.price_wei = self.base_fee_wei + self._tip_wei
         self.block = 0
-
-    @property
-    def price_wei(self) -> int:
-        """What a unit of gas costs in the current block, with the tip."""
-        return self.base_fee_wei + self._tip_wei
 
     def go_on(self, block: int, used_gas: int) -> None:
         """Go on to a later block.
@@ -57,3 +58,4 @@ class Prices:
             fee_wei += fee_wei * (used - _TARGET_GAS) // _TARGET_GAS // _DENOMINATOR
             fee_wei = max(fee_wei, _LEAST_WEI)
         self.base_fee_wei, self.block = fee_wei, block
+        self.price_wei = fee_wei + self._tip_wei

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 from offchain.errors import UsageError
-from sim.economy.facts import Job
 
 
 class Sold(NamedTuple):
@@ -24,13 +23,13 @@ class Pricing(Protocol):
     def count_bidders(self, seats: int) -> int:
         """Return how many providers are asked for a job that so many of them shall run."""
 
-    def sell(self, bids: Sequence[int], seats: int, job: Job) -> Sold | None:
+    def sell(self, bids: Sequence[int], seats: int, value_gwei: int) -> Sold | None:
         """Return who gets a job; None if the price is too high for the client.
 
         Args:
             bids: the least that each bidder would run the job for, in gwei.
             seats: how many shall run it.
-            job: the job, without a price.
+            value_gwei: what a right answer is worth to the client.
         """
 
 

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sim.economy.config import GWEI
-from sim.economy.facts import Job
 from sim.economy.mechanisms.base import Sold
 
 
@@ -18,9 +17,9 @@ class Posted:
         """Ask as many as shall run the job."""
         return seats
 
-    def sell(self, bids: Sequence[int], seats: int, job: Job) -> Sold | None:
+    def sell(self, bids: Sequence[int], seats: int, value_gwei: int) -> Sold | None:
         """Sell to all, if the price is enough for each and not more than the answer is worth."""
         price_gwei = round(self.eth * GWEI)
-        if max(bids) > price_gwei or price_gwei * seats > job.value_gwei:
+        if max(bids) > price_gwei or price_gwei * seats > value_gwei:
             return None
         return Sold(range(seats), price_gwei)

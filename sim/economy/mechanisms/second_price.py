@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from offchain.errors import UsageError
-from sim.economy.facts import Job
 from sim.economy.mechanisms.base import Sold
 
 
@@ -27,8 +26,8 @@ class SecondPrice:
         """Ask more than are needed."""
         return seats + self.bidders
 
-    def sell(self, bids: Sequence[int], seats: int, job: Job) -> Sold | None:
+    def sell(self, bids: Sequence[int], seats: int, value_gwei: int) -> Sold | None:
         """Sell to the lowest bidders, unless their price is more than the answer is worth."""
         order = sorted(range(len(bids)), key=lambda index: (bids[index], index))
         price_gwei = bids[order[seats]]
-        return None if price_gwei * seats > job.value_gwei else Sold(order[:seats], price_gwei)
+        return None if price_gwei * seats > value_gwei else Sold(order[:seats], price_gwei)
