@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -33,6 +34,7 @@ from offchain.disputes.referee import Answer, Call, ModelReferee, Outcome
 from offchain.disputes.session import Setting, make_task
 from offchain.disputes.stages import get_stage
 from offchain.errors import Reverted, UsageError
+from offchain.programs.catalogue import NAMES as EXAMPLES
 from offchain.providers.behaviour import Behaviour
 from offchain.providers.run import Run
 from offchain.providers.store import Store as Disk
@@ -108,16 +110,12 @@ class Courtroom:
     @cached_property
     def shelf(self) -> Shelf:
         """Where cases of this program are kept."""
-        task, program = self.task, self.program
+        program = self.program
         return Shelf(
             {
-                "program": program.name,
-                "size": program.size,
-                "root": task.commitment.header.root.hex(),
-                "start": task.start_root.hex(),
-                "data": task.data_root.hex(),
-                "steps": task.steps,
-                "checkpoint_every": task.checkpoint_every,
+                "program": msgspec.to_builtins(program),
+                "root": None if program.name in EXAMPLES else self._describe_task(),
+                "torch": version("torch"),
                 "arithmetic": f"{self.arithmetic.name} {self.arithmetic.version}",
                 "stakes": asdict(STAKES),
                 "contracts": compile_contract(
@@ -150,6 +148,15 @@ class Courtroom:
         table = measure(calls)
         self.shelf.write("gas.json", msgspec.json.encode(table).decode())
         return table
+
+    def _describe_task(self) -> str:
+        """Return the digests of all that is agreed about a user's program.
+
+        An example is known by its name and by our code; it need not be captured to be known.
+        """
+        task = self.task
+        roots = (task.commitment.header.root, task.start_root, task.data_root)
+        return " ".join(root.hex() for root in roots)
 
     def model(self, lineup: Lineup, number: int) -> Case:
         """Hear a case on the model of the referee, with the gas of the table."""
