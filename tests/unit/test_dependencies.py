@@ -28,9 +28,10 @@ def imported() -> dict[str, str]:
 
 
 def declared() -> set[str]:
-    """Return the distributions that a user installs: the requirements, and those of examples."""
+    """Return the distributions that a user installs: the requirements, and those of examples and of Ray."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    wanted = (*project["dependencies"], *project["optional-dependencies"]["examples"])
+    extras = project["optional-dependencies"]
+    wanted = (*project["dependencies"], *extras["examples"], *extras["ray"])
     return {normalise(re.split(r"[^\w.-]", requirement)[0]) for requirement in wanted}
 
 
