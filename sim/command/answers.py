@@ -96,7 +96,7 @@ def twins(
     attackers = (strategy,) if strategy is not None else analysis.list_attackers(market)
     if not attackers:
         raise UsageError(f"all providers of {config} are honest; there is no attack to look at")
-    with _open_laboratory(engine, processes, address, quiet=as_json) as laboratory:
+    with _open_laboratory(market, engine, processes, address, quiet=as_json) as laboratory:
         contest = analysis.make_contest(market, attackers)
         (pairs,) = analysis.try_pairs(laboratory, [contest], reps)
     found = analysis.compare_twins(pairs)
@@ -137,7 +137,7 @@ def break_even(
 
     market, bounds = _open(config, settings), parse_range(place)
     check_strategy(market, strategy)
-    with _open_laboratory(engine, processes, address, quiet=as_json) as laboratory:
+    with _open_laboratory(market, engine, processes, address, quiet=as_json) as laboratory:
         found = find_break_even(laboratory, market, bounds, strategy, reps)
     if as_json:
         told = asdict(found) | {"strategy": strategy, "reps": reps}
@@ -183,7 +183,7 @@ def best_response(
     market = _open(config, settings)
     names = [name.strip() for name in conducts.split(",")] if conducts else list_conducts()
     shares = [_check_number(value) for value in parse_values(rates, "--rate")]
-    with _open_laboratory(engine, processes, address, quiet=as_json) as laboratory:
+    with _open_laboratory(market, engine, processes, address, quiet=as_json) as laboratory:
         found = find_best_responses(laboratory, market, names, shares, reps)
     if as_json:
         told = [asdict(response) for response in found]
@@ -230,17 +230,18 @@ def _open(config: str, settings: Sequence[str]) -> "Config":
 
 @contextmanager
 def _open_laboratory(
-    engine: str, processes: int | None, address: str | None, *, quiet: bool
+    market: "Config", engine: str, processes: int | None, address: str | None, *, quiet: bool
 ) -> "Iterator[Laboratory]":
-    """Make ready to play markets."""
+    """Make ready to play a market and others that are like it."""
     from sim.analysis.trials import Laboratory  # noqa: PLC0415 - imports pyarrow
-    from sim.economy.simulate import simulate  # noqa: PLC0415 - imports torch
+    from sim.economy.simulate import prepare, simulate  # noqa: PLC0415 - imports torch
 
     with (
+        options.progress(quiet=quiet) as progress,
         choose_engine(engine, processes, address).open() as player,
         tempfile.TemporaryDirectory(prefix="moot-") as folder,
-        options.progress(quiet=quiet) as progress,
     ):
+        prepare(market, progress)
         yield Laboratory(player, simulate, Path(folder), progress)
 
 

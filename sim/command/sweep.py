@@ -108,7 +108,7 @@ def sweep(
     the same command is given again. A run that fails is a row with its error, and the command then
     exits with 1.
     """
-    from sim.economy.simulate import simulate  # noqa: PLC0415 - imports torch
+    from sim.economy.simulate import prepare, simulate  # noqa: PLC0415 - imports torch
     from sim.experiments.plan import make_plan  # noqa: PLC0415 - imports numpy
     from sim.experiments.presets import open_config  # noqa: PLC0415 - likewise
     from sim.experiments.sweep import run_sweep, summarise_results  # noqa: PLC0415 - pyarrow
@@ -119,7 +119,13 @@ def sweep(
     plan = make_plan(open_config(config), parse_varied(settings), reps)
     with options.progress(quiet=as_json) as progress:
         swept = run_sweep(
-            plan, output, chosen, simulate, progress, lambda ended: tell_failure(plan, ended)
+            plan,
+            output,
+            chosen,
+            simulate,
+            progress,
+            lambda ended: tell_failure(plan, ended),
+            prepare,
         )
     counts = summarise_results(output)
     if as_json:

@@ -6,9 +6,9 @@ from dataclasses import fields, is_dataclass
 from typing import NamedTuple
 
 import msgspec
-from offchain.disputes.stages import get_stage
 
 from offchain.disputes.referee import Call
+from offchain.disputes.stages import get_stage
 
 REFUSED = "refused"
 """The stage of a refused call, in the table."""

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import astuple, dataclass
 from typing import Protocol
 
+from offchain.errors import MootError
 from sim.economy.agents import Agent
 from sim.economy.cases import Case, name_lineup
 from sim.economy.config import Config
@@ -47,6 +48,15 @@ class Counts:
     cheat_gwei: int = 0
     watcher_gwei: int = 0
     blocks: int = 0
+
+
+class InvalidRunError(MootError):
+    """A run has come to its end, and its results do not hold."""
+
+    def __init__(self, message: str, counts: Counts) -> None:
+        """Say why, and give the run's counts."""
+        super().__init__(message)
+        self.counts = counts
 
 
 class Clerk:

@@ -5,19 +5,18 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 
-from offchain.errors import MootError
 from sim.economy.config import Config, Program
 from sim.economy.court import Court, MixedCourt, ModelledCourt, PlayedCourt
 from sim.economy.courtroom import Courtroom
 from sim.economy.market import Market
-from sim.economy.reporting import Counts, Sink
+from sim.economy.reporting import Counts, InvalidRunError, Sink
 from sim.economy.streams import Stream
 
 Progress = Callable[[str, int, int], None]
 """Is called during long work: its name, how much is done, and how much there is."""
 
 
-class DisagreementError(MootError):
+class DisagreementError(InvalidRunError):
     """A dispute ends otherwise on the chain than the table of cases has it."""
 
 
@@ -44,7 +43,8 @@ def simulate(
     if counts.disagreements:
         raise DisagreementError(
             f"{counts.disagreements} of {counts.played} disputes end otherwise on the chain than "
-            'in the table; run it again with fidelity = "played" and compare `games`'
+            'in the table; run it again with fidelity = "played" and compare `games`',
+            counts,
         )
     return counts
 
@@ -75,6 +75,17 @@ def make_court(config: Config, progress: Progress = lambda *_: None) -> Court:
         return ModelledCourt(courtroom)
     stream = Stream(config.seed, "sample")
     return MixedCourt(courtroom, share=config.sample, stream=stream)
+
+
+def prepare(config: Config, progress: Progress = lambda *_: None) -> None:
+    """Measure on this machine what runs of a configuration need, unless that is in the cache.
+
+    Every process would do so itself otherwise, all of them at the same time.
+    """
+    if config.fidelity != "played":
+        courtroom = _open_courtroom(config.program)
+        courtroom.progress = progress
+        _ = courtroom.gas
 
 
 @lru_cache(maxsize=4)

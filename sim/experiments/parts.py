@@ -12,7 +12,7 @@ from offchain.errors import CannotWrite, MootError
 from sim.economy.config import Config
 from sim.economy.ledger import BrokenLedgerError
 from sim.economy.records import Tables
-from sim.economy.reporting import Counts, Sink
+from sim.economy.reporting import Counts, InvalidRunError, Sink
 from sim.experiments.peak import measure_peak
 from sim.experiments.plan import Run
 from sim.writing import reporting
@@ -76,28 +76,32 @@ def play_part(play: Play, run: Run, parts: Path, progress: Progress = ignore) ->
 
 
 def _fill(play: Play, run: Run, aside: Path, progress: Progress) -> Ended:
-    error, violations, counts = None, 0, None
+    told: dict[str, Any] = {"status": DONE, "error": None}
     try:
         with Tables(aside) as tables:
-            counts = play(run.config, tables, run.number, progress)
+            told |= asdict(play(run.config, tables, run.number, progress))
     except CannotWrite:
         raise
     except Exception as failure:  # noqa: BLE001 - whatever a run raises is its result
-        error, violations = _say(failure), int(isinstance(failure, BrokenLedgerError))
+        told = {"status": FAILED, "error": _say(failure), **_count(failure)}
         for path in aside.iterdir():
             path.unlink()
-    told = {"status": FAILED, "error": error, "violations": violations}
-    if counts is not None:
-        told = {"status": DONE, "error": None, **asdict(counts)}
     with reporting(aside / RESULT):
         (aside / RESULT).write_text(json.dumps(told) + "\n", encoding="utf-8")
-    return Ended(run.number, error, measure_peak())
+    return Ended(run.number, told["error"], measure_peak())
 
 
 def read_result(part: Path) -> dict[str, Any]:
     """Return how a part's run has ended: the columns of `runs` that the run itself knows."""
     told: dict[str, Any] = json.loads((part / RESULT).read_text(encoding="utf-8"))
     return told
+
+
+def _count(error: Exception) -> dict[str, int]:
+    """Return the counts of a run that has failed, as far as they are known."""
+    if isinstance(error, InvalidRunError):
+        return asdict(error.counts)
+    return {"violations": int(isinstance(error, BrokenLedgerError))}
 
 
 def _say(error: Exception) -> str:

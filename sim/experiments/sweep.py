@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from sim.economy.config import Config
 from sim.economy.strategies.base import HONEST, WATCHER
 from sim.experiments.engines import Engine, play_here
 from sim.experiments.folder import ResultsFolder
@@ -32,6 +33,7 @@ def run_sweep(
     play: Play,
     progress: Progress = ignore,
     on_failure: Callable[[Ended], None] | None = None,
+    prepare: Callable[[Config, Progress], None] | None = None,
 ) -> Swept:
     """Play all runs of a plan that have not been played, and write the tables of all.
 
@@ -45,6 +47,7 @@ def run_sweep(
         play: plays one run.
         progress: is told how many runs are done, and how far the current one is.
         on_failure: is told of each run that fails, as it does.
+        prepare: makes ready, in this process, what runs of a configuration have in common.
 
     Raises:
         UsageError: the folder can't be used, or written.
@@ -55,6 +58,9 @@ def run_sweep(
         missing = list(folder.list_missing())
         done = plan.size - len(missing)
         progress("runs", done, plan.size)
+        programs = {run.config.program: run.config for run in missing}
+        for config in programs.values() if prepare is not None else ():
+            prepare(config, progress)
         with engine.open() if missing else nullcontext(play_here) as player:
             for ended in player(play, missing, folder.parts, progress):
                 played += 1
