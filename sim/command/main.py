@@ -34,6 +34,7 @@ _VERBS = {
     "program": "Look at programs: what is captured, and how it is committed to.",
     "provider": "Check a job before joining it.",
     "replicate": "Train under two profiles, as on unlike hardware, and compare the bits.",
+    "report": "Make one HTML file with plots of a market's results.",
     "sweep": "Run a simulated market for many settings, in processes or on Ray.",
 }
 

@@ -52,20 +52,20 @@ def load_class(subject: str, name: object, table: Mapping[str, str]) -> Any:
         return getattr(import_module(module), attribute)
     if not colon or not path.endswith(".py"):
         raise UsageError.unknown(subject, name, table, f"{subject}s")
-    found = getattr(_run_file(Path(path)), last, None)
+    found = getattr(run_file(Path(path)), last, None)
     if not isinstance(found, type) or not is_dataclass(found):
         raise UsageError(f"{path} has no dataclass {last}; write @dataclass above class {last}")
     return found
 
 
-def _run_file(path: Path) -> Any:
+def run_file(path: Path) -> Any:
     """Run a user's file as a module, once."""
     name = f"moot_plugin_{path.resolve()}"
     if name in sys.modules:
         return sys.modules[name]
     location = spec_from_file_location(name, path)
     if location is None or location.loader is None or not path.is_file():
-        raise UsageError(f"there is no Python file {path}; write path/to/file.py:Class")
+        raise UsageError(f"there is no Python file {path}; name one that ends in .py")
     module = module_from_spec(location)
     sys.modules[name] = module  # dataclasses look their own module up
     try:

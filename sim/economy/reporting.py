@@ -197,6 +197,12 @@ class Clerk:
             self.counts.disagreements += not agrees
             row += (played.outcome, *played.sum_stages(), agrees)
         self._sink.add("games", row)
+        for part in deal.everybody:
+            if (seat := part.seat) is not None:
+                whose = (self._run, number, part.agent.number, part.agent.strategy_name)
+                did = (part.conduct, seat.is_right, seat.gas, part.gas_gwei)
+                lost_gwei = seat.lost * deal.job.bond_gwei
+                self._sink.add("parties", (*whose, *did, lost_gwei, part.profit_gwei))
         if number < self._config.moves_of_games:
             for index, move in enumerate(case.moves):
                 self._sink.add("moves", (self._run, number, index, *astuple(move)))

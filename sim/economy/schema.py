@@ -63,6 +63,19 @@ GAMES = _columns(
 )
 """One row for each game in which claims met."""
 
+PARTIES = _columns(
+    game=_INT,
+    agent=_INT,
+    strategy=_NAME,
+    conduct=_NAME,  # what it did
+    is_right=_BOOL,  # whether its first account has claimed what an honest run does
+    gas=_INT,  # of its calls
+    fees_gwei=_INT,  # what it paid for that
+    lost_gwei=_INT,  # of its bonds
+    profit_gwei=_INT,  # change of its wealth by the job
+)
+"""One row for each party of each game: the providers, and a watcher that was ready to join."""
+
 MOVES = _columns(
     game=_INT,
     move=_INT,  # number in its game
@@ -121,6 +134,7 @@ EVENTS = _columns(
 TABLES: Mapping[str, pa.Schema] = {
     "jobs": JOBS,
     "games": GAMES,
+    "parties": PARTIES,
     "moves": MOVES,
     "agents": AGENTS,
     "ledger": LEDGER,

@@ -1,0 +1,60 @@
+"""The games of a results folder whose moves were written down, for the page to show one by one."""
+
+from typing import Any
+
+import pyarrow.compute as pc
+
+from sim.report.results import Results
+from sim.report.text import clean
+
+MOST = 200
+"""Games that a report holds, the first ones; each is some tens of moves."""
+MOVE = ("move", "block", "stage", "player", "call", "gas")
+"""The columns of a move, as the page has them."""
+
+
+def collect_games(results: Results) -> tuple[list[dict[str, Any]], int]:
+    """Return the games that a report shows, and how many have their moves in the folder.
+
+    A game is an object of what is known of it (`run`, `game`, `job`, `lineup`, `fidelity`,
+    `outcome`) and its `moves`, each a list of the values of `MOVE`.
+    """
+    if not results.count_rows("moves") or not results.count_rows("games"):
+        return [], 0
+    moves = results.read("moves", ["game", *MOVE])
+    keys = moves.select(["run", "game"]).group_by(["run", "game"], use_threads=False).aggregate([])
+    keys = keys.sort_by([("run", "ascending"), ("game", "ascending")])
+    shown = [(row["run"], row["game"]) for row in keys.slice(0, MOST).to_pylist()]
+    if not shown:
+        return [], 0
+    last_run = shown[-1][0]
+    moves = moves.filter(pc.less_equal(moves["run"], last_run))
+    by_game: dict[tuple[int, int], list[list[Any]]] = {key: [] for key in shown}
+    for row in moves.to_pylist():
+        if (row["run"], row["game"]) in by_game:
+            by_game[row["run"], row["game"]].append([_clean(row[name]) for name in MOVE])
+    games = _read_heads(results, set(by_game), last_run)
+    found = [
+        games[key] | {"moves": sorted(rows, key=lambda move: move[0])}
+        for key, rows in by_game.items()
+        if key in games
+    ]
+    return found, keys.num_rows
+
+
+def _read_heads(
+    results: Results, wanted: set[tuple[int, int]], last_run: int
+) -> dict[tuple[int, int], dict[str, Any]]:
+    """Return what is known of games besides their moves."""
+    columns = ["game", "job", "lineup", "fidelity", "outcome"]
+    games = results.read("games", columns)
+    games = games.filter(pc.less_equal(games["run"], last_run))
+    return {
+        (row["run"], row["game"]): {name: _clean(value) for name, value in row.items()}
+        for row in games.to_pylist()
+        if (row["run"], row["game"]) in wanted
+    }
+
+
+def _clean(value: object) -> object:
+    return clean(value) if isinstance(value, str) else value

@@ -1,0 +1,87 @@
+"""The profit of each strategy against the bond, with the line at which it breaks even."""
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from statistics import fmean
+
+import plotly.graph_objects as go
+
+from sim.report.drawing import GREY, GWEI, add_means, choose_looks, make_figure
+from sim.report.plot import Drawn, Lack, Plot
+from sim.report.results import Results
+
+KEYS = ("bond.eth", "bond.*")
+
+
+def draw(results: Results) -> Drawn | Lack:
+    """Draw the mean profit of a provider of each strategy, a mean of the runs with each bond."""
+    key = results.find_key(*KEYS)
+    assert key is not None, "the plot is not made without it"
+    curves = measure_profits(results, key)
+    if not curves:
+        return Lack("there were no providers")
+    figure = make_figure(
+        f"{key} (ETH)" if key.endswith("eth") else key, "profit of a provider (ETH)"
+    )
+    looks = choose_looks(curves)
+    crossings = []
+    for name, curve in curves.items():
+        add_means(figure, name, looks[name], curve)
+        points = [(x, fmean(profits)) for x, profits in curve.items()]
+        crossings += [f"{name} at {key} = {x:.3g}" for x in find_crossings(points)]
+    values = {x for curve in curves.values() for x in curve}
+    figure.add_trace(
+        go.Scatter(
+            x=[min(values), max(values)],
+            y=[0, 0],
+            name="break-even",
+            mode="lines",
+            line={"color": GREY, "dash": "dot", "width": 3},
+            hoverinfo="skip",
+        )
+    )
+    where = f"Strategies cross the line of break-even: {', '.join(crossings)}."
+    where = where if crossings else "No strategy crosses the line of break-even."
+    return Drawn(
+        figure,
+        "What a provider of each strategy has won or lost by the end of a run, as a mean of the "
+        f"runs with each bond, with its 95% interval. {where}",
+    )
+
+
+def measure_profits(results: Results, key: str) -> Mapping[str, Mapping[float, list[float]]]:
+    """Return a provider's mean profit in ETH in each run, by strategy and by a key's value.
+
+    Strategies and values ascend.
+    """
+    agents = results.read("agents", ["role", "strategy", "profit_gwei"], [key]).to_pydict()
+    runs: dict[tuple[str, float, int], list[float]] = {}
+    columns = (agents[name] for name in ("role", "strategy", key, "run", "profit_gwei"))
+    for role, strategy, value, run, profit in zip(*columns, strict=True):
+        if role == "provider" and value is not None:
+            runs.setdefault((strategy, value, run), []).append(profit / GWEI)
+    found: dict[str, dict[float, list[float]]] = {}
+    for (strategy, value, _), profits in sorted(runs.items()):
+        found.setdefault(strategy, {}).setdefault(value, []).append(fmean(profits))
+    return found
+
+
+def find_crossings(points: Sequence[tuple[float, float]]) -> list[float]:
+    """Return where a line through points, by ascending x, goes through 0."""
+    found = []
+    for (x, y), (next_x, next_y) in pairwise(points):
+        if y * next_y < 0:
+            found.append(x + (next_x - x) * y / (y - next_y))
+        elif y == 0 != next_y:
+            found.append(x)
+    return found
+
+
+PLOT = Plot(
+    name="profit",
+    title="Profit by strategy against the bond",
+    draw=draw,
+    tables=("agents",),
+    key=" ".join(KEYS),
+    command="moot sweep baseline --set bond.eth=0.1:2:0.1 --reps 8 -o DIR",
+)

@@ -1,0 +1,15 @@
+"""The table of plots, in the order of the page."""
+
+from sim.report.plot import Plot
+from sim.report.plots import audits, costs, griefing, heat, phases, profit, survival, sybils
+
+PLOTS: tuple[Plot, ...] = (
+    profit.PLOT,
+    audits.PLOT,
+    heat.PLOT,
+    survival.PLOT,
+    griefing.PLOT,
+    sybils.PLOT,
+    costs.PLOT,
+    phases.PLOT,
+)

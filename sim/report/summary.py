@@ -1,0 +1,98 @@
+"""The summary of a results folder: a row for each setting, and what one ought to know first."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow.compute as pc
+
+from sim.report.results import Results
+from sim.report.text import clean
+
+MOST = 200
+"""Settings that are listed."""
+FAILURES = 10
+"""Failed runs whose errors are listed."""
+SUMS = ("jobs", "right", "wrong", "void", "unserved", "cheated", "caught", "disputed", "played")
+HEADS = ("runs", *SUMS, "gas (millions)", "fees (ETH)", "blocks (mean)")
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What a report begins with.
+
+    Attributes:
+        heads: of the table's columns.
+        rows: a row of texts for each setting, in the order of the values of the keys.
+        left_out: how many settings are not listed.
+        notices: sentences about what went wrong.
+    """
+
+    heads: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    left_out: int
+    notices: Sequence[str]
+
+
+def summarise(results: Results) -> Summary:
+    """Return the summary: counts are sums over the runs of a setting."""
+    keys = list(results.keys)
+    sums = [(name, "sum") for name in (*SUMS, "gas", "fees_gwei")]
+    table = results.runs.group_by(keys, use_threads=False).aggregate(
+        [*sums, ("blocks", "mean"), ("run", "count")]
+    )
+    if keys and table.num_rows:
+        table = table.sort_by([(key, "ascending") for key in keys])
+    rows = []
+    for row in table.slice(0, MOST).to_pylist() if results.runs.num_rows else ():
+        counts = [f"{row[f'{name}_sum'] or 0:,}" for name in SUMS]
+        gas, fees = (row["gas_sum"] or 0) / 1e6, (row["fees_gwei_sum"] or 0) / 1e9
+        amounts = [f"{gas:,.1f}", f"{fees:,.4f}", f"{row['blocks_mean'] or 0:,.0f}"]
+        rows.append(
+            [*(_show(row[key]) for key in keys), f"{row['run_count']:,}", *counts, *amounts]
+        )
+    heads = [*map(clean, keys), *HEADS]
+    return Summary(heads, rows, max(0, table.num_rows - MOST), _list_notices(results))
+
+
+def _show(value: object) -> str:
+    return f"{value:g}" if isinstance(value, float) else clean(str(value))
+
+
+def _list_notices(results: Results) -> list[str]:
+    """Return what went wrong, a sentence each."""
+    found = [
+        f"Run {failure.run} failed: {clean(failure.error)}"
+        for failure in results.failures[:FAILURES]
+    ]
+    if len(results.failures) > FAILURES:
+        found.append(f"{len(results.failures) - FAILURES} further runs failed.")
+    for column, words in {
+        "violations": "invariants were violated",
+        "disagreements": "modelled disputes came out differently when they were played",
+    }.items():
+        count = pc.sum(results.runs[column]).as_py()
+        if count:
+            found.append(f"{count:,} {words}.")
+    return found + _list_forfeits(results)
+
+
+def _list_forfeits(results: Results) -> list[str]:
+    """Return for each strategy that has forfeited decisions how many, and the commonest reason."""
+    if not results.count_rows("agents") or not results.count_rows("events"):
+        return []
+    agents = results.read("agents", ["agent", "strategy"]).to_pylist()
+    strategies = {(row["run"], row["agent"]): row["strategy"] for row in agents}
+    events = results.read("events", ["kind", "agent", "detail"])
+    reasons: dict[str, Counter[str]] = {}
+    for row in events.filter(pc.equal(events["kind"], "forfeit")).to_pylist():
+        strategy = strategies.get((row["run"], row["agent"]), "unknown")
+        reasons.setdefault(strategy, Counter())[row["detail"]] += 1
+    found = []
+    for strategy, counts in sorted(reasons.items()):
+        total, reason = counts.total(), counts.most_common(1)[0][0]
+        found.append(
+            f"The strategy {clean(strategy)} forfeited {total:,} decision{'s' * (total > 1)}; the "
+            f"{'commonest ' * (len(counts) > 1)}reason: {clean(reason)}."
+        )
+    return found

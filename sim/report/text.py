@@ -1,0 +1,32 @@
+"""Text from a results folder, made fit to be shown: it may be anybody's, and of any kind."""
+
+from html import escape
+from typing import Any
+
+LONGEST = 120
+"""Characters of a text that are shown."""
+
+_DATA = frozenset({"bdata", "source"})
+"""Keys of a figure under which there is encoded data, and no text."""
+
+
+def clean(text: str) -> str:
+    """Return a text on one line, without what can't be seen, and shortened."""
+    shown = " ".join("".join(c if c.isprintable() else " " for c in text).split())
+    return shown if len(shown) <= LONGEST else shown[: LONGEST - 1] + "…"
+
+
+def neutralise(value: Any, key: str = "") -> Any:
+    """Return a figure's values, in which no text is taken for markup by the plots' library.
+
+    Args:
+        value: a figure as plain values, or a part of one.
+        key: under which the part stands; templates of hover texts keep their line breaks.
+    """
+    if isinstance(value, dict):
+        return {name: neutralise(part, str(name)) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [neutralise(part, key) for part in value]
+    if isinstance(value, str) and key not in _DATA and not key.endswith("template"):
+        return escape(clean(value), quote=False)
+    return value

@@ -1,0 +1,38 @@
+"""Pages in a real browser, and what they do besides showing themselves."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from playwright.sync_api import Browser, Page
+
+
+@dataclass
+class Seen:
+    """What was seen of a page.
+
+    Attributes:
+        page: the page.
+        requests: the addresses that it asked for.
+        console: what it said there, errors that nobody caught among it.
+    """
+
+    page: Page
+    requests: list[str] = field(default_factory=list)
+    console: list[str] = field(default_factory=list)
+
+
+@contextmanager
+def open_file(browser: Browser, path: Path) -> Iterator[Seen]:
+    """Open a file in a new page, and watch it as long as the context lasts."""
+    page = browser.new_page(viewport={"width": 1160, "height": 900}, reduced_motion="reduce")
+    seen = Seen(page)
+    page.on("request", lambda request: seen.requests.append(request.url))
+    page.on("console", lambda message: seen.console.append(message.text))
+    page.on("pageerror", lambda error: seen.console.append(str(error)))
+    try:
+        page.goto(path.as_uri())
+        yield seen
+    finally:
+        page.close()
