@@ -58,9 +58,9 @@ def run_sweep(
         missing = list(folder.list_missing())
         done = plan.size - len(missing)
         progress("runs", done, plan.size)
-        programs = {run.config.program: run.config for run in missing}
-        for config in programs.values() if prepare is not None else ():
-            prepare(config, progress)
+        if prepare is not None:
+            for config in {run.config.program: run.config for run in missing}.values():
+                prepare(config, progress)
         with engine.open() if missing else nullcontext(play_here) as player:
             for ended in player(play, missing, folder.parts, progress):
                 played += 1

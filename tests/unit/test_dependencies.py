@@ -28,7 +28,7 @@ def imported() -> dict[str, str]:
 
 
 def declared() -> set[str]:
-    """Return the distributions that a user installs: the requirements, and those of examples and of Ray."""
+    """Return the distributions that a user installs: requirements, and those of two extras."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]
     wanted = (*project["dependencies"], *extras["examples"], *extras["ray"])
