@@ -134,7 +134,7 @@ class Market:
         """Let a job arrive, sell it, and let everybody decide what to do about it."""
         config, people = self.config, self._people
         client = people.clients[arrival.client]
-        asked = self._ask_around(arrival.ticket)
+        asked = self._ask_around(arrival.ticket, arrival.value_gwei)
         rate = 0.0
         if asked:
             reputation = min([agent.reputation for agent in asked])
@@ -162,19 +162,22 @@ class Market:
             blocks = max([part.agent.blocks for part in parts])
         heappush(self._heap, (job.block + blocks + deal.case.blocks, number, deal))
 
-    def _ask_around(self, ticket: int) -> list[Agent]:
-        """Return the providers that are asked; nobody, if there are not enough."""
+    def _ask_around(self, ticket: int, value_gwei: int) -> list[Agent]:
+        """Return the providers that are asked; nobody, if not enough are free and can bond."""
         rules, ledger, there = self._rules, self._ledger, self._people.providers
         wanted, count = rules.pricing.count_bidders(self.config.seats), len(there)
         if count < wanted:
             return []
         weigh, free, locked = rules.matching.weigh, ledger.free, ledger.locked
+        size = rules.bonding.size
         asked: list[Agent] = []
         for _ in range(TRIES * wanted):
             ticket = (ticket * _FACTOR + 1) & _MASK
             agent = there[(ticket >> _SHIFT) * count >> _SHIFT]
             if agent.busy < agent.slots and agent not in asked:
                 number = agent.number
+                if free[number] < size(value_gwei, agent.reputation):
+                    continue
                 chance = weigh(agent.reputation, free[number] + locked[number])
                 if chance < 1.0:
                     ticket = (ticket * _FACTOR + 1) & _MASK
