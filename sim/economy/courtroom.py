@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
@@ -43,6 +43,7 @@ from sim.agents import Provider, View
 from sim.economy.cases import Case, Lineup, Move, Seat
 from sim.economy.config import Program
 from sim.economy.gas import GasTable, Kind, classify, measure
+from sim.economy.gas_tables import find_shipped, read_table
 from sim.economy.shelf import Shelf
 from sim.economy.strategies.base import HONEST, WATCHER
 from sim.market import STAKES, take_stretch
@@ -110,30 +111,24 @@ class Courtroom:
     @cached_property
     def shelf(self) -> Shelf:
         """Where cases of this program are kept."""
-        program = self.program
-        return Shelf(
-            {
-                "program": msgspec.to_builtins(program),
-                "root": None if program.name in EXAMPLES else self._describe_task(),
-                "torch": version("torch"),
-                "arithmetic": f"{self.arithmetic.name} {self.arithmetic.version}",
-                "stakes": asdict(STAKES),
-                "contracts": compile_contract(
-                    "referee", arithmetic=self.arithmetic.name
-                ).source_digest,
-                "code": _digest_code(),
-            }
-        )
+        about = {"torch": version("torch"), "code": _digest_code()}
+        return Shelf(self.describe_game() | about)
 
     @cached_property
     def gas(self) -> GasTable:
-        """The gas of calls, measured once for a provenance."""
-        kept = self.shelf.read("gas.json")
-        if kept is not None:
-            try:
-                return msgspec.json.decode(kept, type=GasTable)
-            except msgspec.MsgspecError:
-                pass  # it is measured again
+        """The gas of calls: as it came with us, as it was kept, or measured and kept now."""
+        about = self.describe_game()
+        table = find_shipped(about)
+        if table is None:
+            shelf = Shelf({"gas of": about})
+            table = read_table(shelf.read("gas.json"))
+            if table is None:
+                table = self.measure_gas()
+                shelf.write("gas.json", msgspec.json.encode(table).decode())
+        return table
+
+    def measure_gas(self) -> GasTable:
+        """Return the gas of calls in games of every conduct with itself and with honest ones."""
         several = [
             lineup
             for conduct in STRATEGIES
@@ -145,9 +140,19 @@ class Courtroom:
             self.progress("games that measure gas", done, len(lineups))
             hearing = self._hear(self._witness, self._referee.accounts, lineup, 0)
             calls += zip(hearing.classify(), hearing.read_gas(), strict=True)
-        table = measure(calls)
-        self.shelf.write("gas.json", msgspec.json.encode(table).decode())
-        return table
+        return measure(calls)
+
+    def describe_game(self) -> dict[str, Any]:
+        """Return what the gas of calls depends on, as plain values."""
+        program, arithmetic = self.program, self.arithmetic
+        return {
+            "program": msgspec.to_builtins(program),
+            "root": None if program.name in EXAMPLES else self._describe_task(),
+            "arithmetic": f"{arithmetic.name} {arithmetic.version}",
+            "stakes": asdict(STAKES),
+            "conducts": list(STRATEGIES),
+            "contracts": compile_contract("referee", arithmetic=arithmetic.contracts).source_digest,
+        }
 
     def _describe_task(self) -> str:
         """Return the digests of all that is agreed about a user's program.
@@ -390,7 +395,10 @@ def _digest_code() -> str:
     root = Path(sim.__file__).parents[1]
     places = [*root.glob("contracts/**/*.py"), *root.glob("offchain/**/*.py")]
     places += [*root.glob("sim/*.py"), *root.glob("sim/tricks/*.py")]
-    places += [root / "sim" / "economy" / name for name in ("cases.py", "courtroom.py", "gas.py")]
+    places += [
+        root / "sim" / "economy" / name
+        for name in ("cases.py", "courtroom.py", "gas.py", "gas_tables.json")
+    ]
     digest = hashlib.sha256()
     for place in sorted(places):
         digest.update(place.read_bytes())
