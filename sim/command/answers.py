@@ -212,18 +212,16 @@ def _conclude(best: "Response") -> str:
 
 def _open(config: str, settings: Sequence[str]) -> "Config":
     """Return a configuration with some values replaced."""
-    from sim.economy.config import replace_key  # noqa: PLC0415 - imports msgspec
+    from sim.economy.config import replace_keys  # noqa: PLC0415 - imports msgspec
     from sim.experiments.plan import check_names  # noqa: PLC0415 - imports numpy
     from sim.experiments.presets import open_config  # noqa: PLC0415 - likewise
     from sim.experiments.values import parse_varied  # noqa: PLC0415 - likewise
 
-    market = open_config(config)
-    for varied in parse_varied(settings):
-        if len(varied.values) > 1:
-            raise UsageError(
-                f"--set {varied.key} has several values here; `moot sweep` varies keys"
-            )
-        market = replace_key(market, varied.key, varied.values[0])
+    varied = parse_varied(settings)
+    for one in varied:
+        if len(one.values) > 1:
+            raise UsageError(f"--set {one.key} has several values here; `moot sweep` varies keys")
+    market = replace_keys(open_config(config), {one.key: one.values[0] for one in varied})
     check_names(market)
     return market
 

@@ -83,17 +83,18 @@ def _run(
 
 def _replace_keys(context: click.Context, config: Any, settings: Sequence[str]) -> Any:
     """Return a configuration with the keys replaced that options say."""
-    from sim.economy.config import replace_key  # noqa: PLC0415 - imports msgspec
+    from sim.economy.config import replace_keys  # noqa: PLC0415 - imports msgspec
     from sim.experiments.values import parse_varied  # noqa: PLC0415 - imports pyarrow
 
+    values = {}
     for varied in parse_varied(tuple(settings)):
         if len(varied.values) > 1:
             raise UsageError(f"--set {varied.key} has several values; `moot sweep` runs them all")
-        config = replace_key(config, varied.key, varied.values[0])
+        values[varied.key] = varied.values[0]
     for key in ("jobs", "seed"):
         if context.get_parameter_source(key) is ParameterSource.COMMANDLINE:
-            config = replace_key(config, key, context.params[key])
-    return config
+            values[key] = context.params[key]
+    return replace_keys(config, values)
 
 
 def _read(output: Path, table: str) -> list[dict[str, Any]]:

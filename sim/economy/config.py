@@ -25,6 +25,9 @@ Positive = Annotated[float, Meta(gt=0, le=1e6)]
 Mechanism = dict[str, str | int | float | bool]
 """A mechanism's name, as `name`, and its parameters."""
 
+RULES = ("pricing", "matching", "bond", "audit", "reputation")
+"""The keys of the mechanisms."""
+
 
 class Program(Struct, frozen=True, forbid_unknown_fields=True):
     """The program that every job is about, and its length."""
@@ -193,6 +196,9 @@ def show_config(config: Config) -> dict[str, Any]:
 def replace_key(config: Config, key: str, value: object) -> Config:
     """Return a configuration with one value replaced.
 
+    A rule with another name begins with its own defaults: the parameters of the rule that it
+    replaces are dropped.
+
     Args:
         config: the configuration.
         key: such as `seed`, `bond.eth`, `chain.tip_gwei`, or `providers.lazy.count`: a key of the
@@ -220,10 +226,30 @@ def replace_key(config: Config, key: str, value: object) -> Config:
     elif others:
         if not isinstance(values.get(first), dict):
             _refuse_key("--set", key, first)
-        values[first] = {**values[first], ".".join(others): value}
+        inner = ".".join(others)
+        is_renamed = _is_name_of_rule(key) and value != values[first].get("name")
+        values[first] = {**({} if is_renamed else values[first]), inner: value}
     else:
         values[first] = value
     return parse_config(values, f"--set {key}")
+
+
+def replace_keys(config: Config, values: Mapping[str, object]) -> Config:
+    """Return a configuration with several values replaced, those of names of rules first.
+
+    So a new rule has the parameters that are given for it, in whichever order they are given.
+
+    Raises:
+        UsageError: there is no such key, or a value is impossible.
+    """
+    for key, value in sorted(values.items(), key=lambda item: not _is_name_of_rule(item[0])):
+        config = replace_key(config, key, value)
+    return config
+
+
+def _is_name_of_rule(key: str) -> bool:
+    first, _, rest = key.partition(".")
+    return first in RULES and rest == "name"
 
 
 def _check_keys(values: object, kind: type[Struct], source: str, place: str) -> None:

@@ -152,6 +152,10 @@ class Market:
         case = number if config.fidelity == "played" else arrival.case
         deal = self._make(job, client, parts, watcher, case, arrival.forced)
         poor = deal.lock(self._ledger, config.chain)
+        if watcher is not None and poor is watcher.agent:
+            poor.forfeit("can't pay for what it has chosen")
+            deal = self._make(job, client, parts, None, case, arrival.forced)
+            poor = deal.lock(self._ledger, config.chain)
         if poor is not None:
             if poor is not client:
                 poor.forfeit("can't pay for what it has chosen")

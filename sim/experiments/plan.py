@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 
 from offchain.errors import UsageError
-from sim.economy.config import Config, replace_key
+from sim.economy.config import Config, replace_key, replace_keys
 from sim.economy.market import make_rules
 from sim.economy.strategies.table import make_strategy
 from sim.experiments.values import Value, Varied
@@ -99,9 +99,7 @@ def make_plan(base: Config, varied: Sequence[Varied] = (), reps: int = 1) -> Pla
     keys = [one.key for one in varied]
     settings = []
     for setting in product(*(one.values for one in varied)):
-        config = base
-        for key, value in zip(keys, setting, strict=True):
-            config = replace_key(config, key, value)
+        config = replace_keys(base, dict(zip(keys, setting, strict=True)))
         check_names(config)
         settings.append((setting, config))
     return Plan(base, tuple(varied), reps, tuple(settings))
