@@ -108,7 +108,6 @@ def sweep(
     the same command is given again. A run that fails is a row with its error, and the command then
     exits with 1.
     """
-    from sim.economy.simulate import prepare, simulate  # noqa: PLC0415 - imports torch
     from sim.experiments.plan import make_plan  # noqa: PLC0415 - imports numpy
     from sim.experiments.presets import open_config  # noqa: PLC0415 - likewise
     from sim.experiments.sweep import run_sweep, summarise_results  # noqa: PLC0415 - pyarrow
@@ -117,6 +116,8 @@ def sweep(
     began = time.monotonic()
     chosen = choose_engine(engine, processes, address)
     plan = make_plan(open_config(config), parse_varied(settings), reps)
+    from sim.economy.simulate import prepare, simulate  # noqa: PLC0415 - imports torch
+
     with options.progress(quiet=as_json) as progress:
         swept = run_sweep(
             plan,

@@ -6,6 +6,7 @@ Whatever plays it, a run leaves the same part, so that results do not depend on 
 import multiprocessing
 import os
 import signal
+import sys
 import threading
 from collections.abc import Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
@@ -118,9 +119,15 @@ def _play_in_pool(
             ) from None
 
 
+_QUIETLY = "ignore:resource_tracker"
+"""What keeps Python's tracker from warning of the locks of processes that were ended."""
+
+
 @contextmanager
 def _open_pool(count: int) -> Iterator[ProcessPoolExecutor]:
     """Open a pool of processes; if something goes wrong, they end at once."""
+    if _QUIETLY not in sys.warnoptions:
+        sys.warnoptions.append(_QUIETLY)  # the tracker is started with these options
     before = set(multiprocessing.active_children())
     context = multiprocessing.get_context("spawn")
     pool = ProcessPoolExecutor(count, context, initializer=_prepare_process)
