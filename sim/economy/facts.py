@@ -16,6 +16,8 @@ class Job(NamedTuple):
         fee_gwei: what the calls of a provider cost that nobody disputes, at today's price of gas.
         audit_rate: how often such a job is audited; NaN where the mechanism keeps that to itself.
         audit_gwei: what a watcher is paid that is asked to check.
+        bait_gwei: what a check brings on average by errors that are forced, as the rule says:
+            their rate times the jackpot.
         gain_gwei: what a wrong answer that is accepted is worth to whoever has placed it.
         rivals: the names of the others that run it, too; empty before they are chosen.
     """
@@ -28,6 +30,7 @@ class Job(NamedTuple):
     fee_gwei: int
     audit_rate: float
     audit_gwei: int
+    bait_gwei: int
     gain_gwei: int
     rivals: tuple[str, ...] = ()
 
@@ -62,8 +65,8 @@ class News(NamedTuple):
         block: the block in which it was settled.
         conduct: what the agent did.
         is_cheating: whether that was something else than what is agreed.
-        was_checked: whether a watcher is known to have recomputed the job: it has been paid for
-            that, or it has joined.
+        was_checked: whether a watcher says that it has recomputed the job; a free rider that is
+            paid for that says so, too.
         was_slashed: whether the agent has lost a bond.
         outcome: what the client got: `right`, `wrong` or `void`.
         profit_gwei: the change of the agent's wealth by this job.

@@ -86,6 +86,8 @@ class Market:
         self._plain_gas = max(seat.gas for seat in plain.seats)
         self._used_gas = 0
         self._gain_share = config.clients.gain_share
+        audit = self._rules.audit
+        self._bait_gwei = round(audit.choose_forced_rate() * audit.choose_jackpot())
 
     def play(self, progress: Callable[[int], None] | None = None) -> Counts:
         """Play all jobs to their end.
@@ -212,6 +214,7 @@ class Market:
             self._plain_gas * prices.price_wei // GWEI,
             rate if rules.audit.is_public else math.nan,
             rules.audit.choose_fee(work_gwei),
+            self._bait_gwei,
             round(value_gwei * self._gain_share) if self._gain_share else 0,
         )
 

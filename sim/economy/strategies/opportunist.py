@@ -12,8 +12,9 @@ class Opportunist(Strategy):
     """The strategy of whoever compares what a lie saves and gains with the bond that it may cost.
 
     It believes at first that a share `prior` of all jobs is checked, as firmly as if it had seen
-    `weight` jobs, and learns from what it hears. In a share `curiosity` of jobs it does the other
-    thing.
+    `weight` jobs, and learns from what it hears. Each lie of its own that was said to be checked
+    and got through takes something from its belief in what is said. In a share `curiosity` of jobs
+    it does the other thing.
     """
 
     conduct: str = "lazy"
@@ -22,10 +23,13 @@ class Opportunist(Strategy):
     curiosity: float = 0.01
     _checked: float = field(init=False, repr=False, default=0.0)
     _seen: float = field(init=False, repr=False, default=0.0)
+    _tested: int = field(init=False, repr=False, default=0)
+    _caught: int = field(init=False, repr=False, default=0)
 
     def estimate(self) -> float:
-        """Return how often it believes that a job is checked."""
-        return (self.prior * self.weight + self._checked) / (self.weight + self._seen)
+        """Return how often it believes that a lie is found."""
+        said = (self.prior * self.weight + self._checked) / (self.weight + self._seen)
+        return said * (1 + self._caught) / (1 + self._tested)
 
     def decide(self, job: Job, own: Own, stream: Stream) -> str | None:
         """Compare."""
@@ -38,7 +42,10 @@ class Opportunist(Strategy):
         return self.conduct if is_worth_it else "honest"
 
     def hear(self, news: News) -> bool:
-        """Count what was checked."""
+        """Count what was said to be checked, and which of these lies were found."""
+        is_said = news.was_checked or news.was_slashed
         self._seen += 1
-        self._checked += news.was_checked or news.was_slashed
+        self._checked += is_said
+        self._tested += news.is_cheating and is_said
+        self._caught += news.is_cheating and news.was_slashed
         return False

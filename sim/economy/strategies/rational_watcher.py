@@ -9,9 +9,10 @@ from sim.economy.streams import Stream
 
 @dataclass
 class RationalWatcher(Strategy):
-    """The strategy of whoever learns what a check brings on average, and compares it with its cost.
+    """The strategy of whoever knows or learns what a check brings, and compares it with its cost.
 
-    It believes at first that a check brings `prior_eth`, fee and cost apart, as firmly as if it had
+    What errors that are forced bring on average it knows: the rule says it. What lies bring it
+    learns. It believes at first that a check brings `prior_eth`, fee and cost apart, as firmly as if it had
     made `weight` of them; what is older than some `memory` checks is forgotten. In a share
     `curiosity` of jobs it checks in any case. What it is paid for looking it is paid without
     looking, too, so that only what it finds counts.
@@ -31,7 +32,8 @@ class RationalWatcher(Strategy):
 
     def look(self, job: Job, own: Own, stream: Stream) -> str | None:
         """Compare."""
-        is_worth_it = self.estimate() > own.work_gwei or stream.draw() < self.curiosity
+        brings_gwei = max(self.estimate(), job.bait_gwei)
+        is_worth_it = brings_gwei > own.work_gwei or stream.draw() < self.curiosity
         if is_worth_it:
             return WATCHER
         return FREE_RIDE if job.audit_gwei else None
