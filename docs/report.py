@@ -32,17 +32,17 @@ def run(*words: str) -> str:
 
 def take_pictures(page: Page) -> None:
     """Write the pictures of some plots, one below the other, and of a game."""
-    page.set_viewport_size({"width": WIDTH, "height": 800})
     kept = ", ".join(f"#{name}" for name in PLOTS)
     page.add_style_tag(content="section { margin-bottom: 12px !important; }")
     page.evaluate(
         f"document.querySelectorAll('main > section:not({kept})').forEach(s => s.hidden = true)"
     )
-    page.locator("main").screenshot(path=HERE / "report-plots.png")
+    main = page.locator("main")
+    main.screenshot(path=HERE / "report-plots.png")
     page.evaluate(
         "document.querySelectorAll('main > section').forEach(s => s.hidden = s.id != 'games')"
     )
-    page.locator("main").screenshot(path=HERE / "report-game.png")
+    main.screenshot(path=HERE / "report-game.png")
 
 
 def main() -> None:
@@ -60,7 +60,8 @@ def main() -> None:
             str(results),
         )
         print(run("report", str(results)).replace(f"{folder}/", ""), end="")
-        with run_chromium() as browser, open_file(browser, results / "report.html") as seen:
+        path = results / "report.html"
+        with run_chromium() as browser, open_file(browser, path, WIDTH) as seen:
             take_pictures(seen.page)
 
 

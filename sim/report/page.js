@@ -6,6 +6,8 @@
 
   for (const place of document.querySelectorAll(".plot")) {
     const figure = JSON.parse(place.parentElement.querySelector("script.figure").textContent);
+    const { height } = figure.layout;
+    if (height) place.style.height = `${height}px`; // stays so when the page gets narrower
     Plotly.newPlot(place, figure.data, figure.layout, CONFIG);
   }
 

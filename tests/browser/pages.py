@@ -24,9 +24,15 @@ class Seen:
 
 
 @contextmanager
-def open_file(browser: Browser, path: Path) -> Iterator[Seen]:
-    """Open a file in a new page, and watch it as long as the context lasts."""
-    page = browser.new_page(viewport={"width": 1160, "height": 900}, reduced_motion="reduce")
+def open_file(browser: Browser, path: Path, width: int = 1160) -> Iterator[Seen]:
+    """Open a file in a new page, and watch it as long as the context lasts.
+
+    Args:
+        browser: where.
+        path: of the file.
+        width: of the window, in pixels.
+    """
+    page = browser.new_page(viewport={"width": width, "height": 900}, reduced_motion="reduce")
     seen = Seen(page)
     page.on("request", lambda request: seen.requests.append(request.url))
     page.on("console", lambda message: seen.console.append(message.text))

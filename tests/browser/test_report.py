@@ -69,6 +69,19 @@ def test_the_network_is_not_asked_and_the_console_stays_empty(
         assert any("Content Security Policy" in line for line in seen.console)
 
 
+@pytest.mark.parametrize("width", [1160, 1000, 420])
+def test_nothing_hides_a_caption(browser: Browser, report: Path, width: int) -> None:
+    """However wide the window becomes, a picture ends above its caption, and inside the page."""
+    with open_file(browser, report) as seen:
+        seen.page.set_viewport_size({"width": width, "height": 800})
+        for figure in seen.page.locator("figure").all():
+            caption = figure.locator("figcaption").bounding_box()
+            figure.locator(f"svg.main-svg[width='{round(caption['width'])}']").first.wait_for()
+            picture = figure.locator("svg.main-svg").first.bounding_box()
+            assert picture["y"] + picture["height"] <= caption["y"]
+            assert picture["x"] + picture["width"] <= width
+
+
 def read_moves(page: Page) -> list[list[str]]:
     """Return the texts of the table of moves."""
     cells = "rows => rows.map(row => [...row.cells].map(cell => cell.innerText))"
