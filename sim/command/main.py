@@ -27,6 +27,7 @@ TRACEBACK = "MOOT_TRACEBACK"
 _VERBS = {
     "answers": "Ask what attacks on a simulated market bring, and what stops them.",
     "bench": "Measure ours beside stock torch: operators, training steps, hashing.",
+    "check-strategy": "Try a strategy of your own for simulated markets before you use it.",
     "demo": "Watch a dispute, move by move, with a cheat somewhere inside a training step.",
     "dispute": "Play one dispute and print what was found, what it cost and who was paid.",
     "gas": "Measure what every call of a dispute costs, and what has changed.",
@@ -52,8 +53,8 @@ class _LazyGroup(Group):
         del ctx
         if cmd_name not in _VERBS:
             return None
-        module = import_module(f"sim.command.{cmd_name}")
-        command: click.Command = getattr(module, cmd_name)
+        name = cmd_name.replace("-", "_")
+        command: click.Command = getattr(import_module(f"sim.command.{name}"), name)
         limit_integers(command)
         return command
 

@@ -30,7 +30,15 @@ RULES = ("pricing", "matching", "bond", "audit", "reputation")
 
 
 class Program(Struct, frozen=True, forbid_unknown_fields=True):
-    """The program that every job is about, and its length."""
+    """The program that every job is about, and its length.
+
+    Attributes:
+        name: an example such as `gpt2`, or `path/to/file.py:function`.
+        size: `tiny`, `small` or `full`, of an example.
+        steps: how many a job has.
+        checkpoint_every: steps from one committed state to the next.
+        arithmetic: `ordered`, `exact` or `logged`.
+    """
 
     name: str = "mlp"
     size: str = "tiny"
@@ -67,6 +75,8 @@ class Clients(Struct, frozen=True, forbid_unknown_fields=True):
     """The clients: how many there are, how often they have a job, and what it is worth to them.
 
     Attributes:
+        count: how many there are.
+        capital_eth: what each brings.
         jobs_per_block: of all of them together; jobs arrive as a Poisson process.
         value_eth: median of what a right answer is worth.
         value_spread: standard deviation of its logarithm.
@@ -88,6 +98,7 @@ class Group(Struct, frozen=True, forbid_unknown_fields=True):
 
     Attributes:
         strategy: a name of `moot market --help`, or `path/to/file.py:Class`.
+        count: how many agents there are of it at the beginning.
         capital_eth: what each brings.
         work_eth: what it costs each to run a job as agreed, or to check one.
         blocks: how long that takes.
@@ -129,6 +140,17 @@ class Config(Struct, frozen=True, forbid_unknown_fields=True):
         cases: how many cases the table has of every lineup.
         seats: how many providers run each job.
         moves_of_games: of how many games each move is written down.
+        program: what every job is about.
+        chain: what gas costs, and silence.
+        clients: who have the jobs.
+        entry: how providers come and go.
+        pricing: who of those who are asked gets a job, and what it is paid.
+        matching: who is asked.
+        bond: how much a provider locks for each account.
+        audit: how often a watcher is asked to check, and who pays for it.
+        reputation: how a provider's name changes.
+        providers: groups of providers.
+        watchers: groups of watchers.
     """
 
     seed: Annotated[int, Meta(ge=0, le=2**63 - 1)] = 0

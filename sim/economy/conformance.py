@@ -66,7 +66,7 @@ def check_strategy(
             return
         runs.append(rows)
     yield Finding("the money adds up", True, f"after every block of {len(SEEDS)} markets")
-    yield _find_forfeits(runs)
+    yield _find_forfeits(runs, name)
     yield _find_work(runs, name)
     again = _Rows()
     Market(configs[0], make_court(configs[0], progress), again).play()
@@ -98,14 +98,21 @@ def _make_config(name: str, role: str, seed: int) -> Config:
     return parse_config({"seed": seed, "jobs": JOBS, **tables, **others}, "the kit")
 
 
-def _find_forfeits(runs: Sequence[_Rows]) -> Finding:
+def _list_agents(run: _Rows, name: str) -> dict[object, tuple[object, ...]]:
+    """Return the rows of the agents that have the strategy, by their numbers."""
+    return {row[1]: row for table, row in run.rows if table == "agents" and row[4] == name}
+
+
+def _find_forfeits(runs: Sequence[_Rows], name: str) -> Finding:
     """Say whether the strategy has raised, answered what is no answer, or overspent."""
-    details = [
-        str(row[-1])
-        for run in runs
-        for table, row in run.rows
-        if table == "events" and row[2] == "forfeit"
-    ]
+    details = []
+    for run in runs:
+        own = _list_agents(run, name)
+        details += [
+            str(row[-1])
+            for table, row in run.rows
+            if table == "events" and row[2] == "forfeit" and row[3] in own
+        ]
     seen = "it has never raised, been silent for too long, or overspent"
     return Finding(
         "it answers what it is asked",
@@ -116,8 +123,8 @@ def _find_forfeits(runs: Sequence[_Rows]) -> Finding:
 
 def _find_work(runs: Sequence[_Rows], name: str) -> Finding:
     """Say whether the strategy has ever done anything."""
-    agents = [row for run in runs for table, row in run.rows if table == "agents"]
-    jobs = sum(int(str(row[8])) for row in agents if row[4] == name)
+    agents = [row for run in runs for row in _list_agents(run, name).values()]
+    jobs = sum(int(str(row[8])) for row in agents)
     return Finding("it takes part", jobs > 0, f"in {jobs} jobs")
 
 
