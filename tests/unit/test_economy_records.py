@@ -1,6 +1,7 @@
 """Tables on disk: their bytes depend on their rows alone, and a disk may refuse them."""
 
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 
 import pyarrow as pa
@@ -34,15 +35,20 @@ def make_rows(count: int) -> list[Row]:
     ]
 
 
+def write_rows(folder: Path, rows: Sequence[Row]) -> None:
+    """Write rows to the tables of a folder."""
+    with Tables(folder) as tables:
+        for row in rows:
+            tables.add("events", row)
+
+
 def write_parts(folder: Path, parts: Sequence[Sequence[Row]]) -> list[Path]:
     """Write the rows of several parts; return their files."""
     files = []
     for number, rows in enumerate(parts):
         part = folder / str(number)
         part.mkdir(parents=True)
-        with Tables(part) as tables:
-            for row in rows:
-                tables.add("events", row)
+        write_rows(part, rows)
         files.append(part / "events.parquet")
     return files
 
@@ -61,7 +67,7 @@ def test_bytes_do_not_depend_on_parts(cuts: Sequence[int], tmp_path: Path) -> No
     """However rows are divided among parts, the joined table has the same bytes."""
     rows = make_rows(300)
     bounds = [0, *cuts, len(rows)]
-    parts = [rows[a:b] for a, b in zip(bounds, bounds[1:], strict=False)]
+    parts = [rows[a:b] for a, b in pairwise(bounds)]
     assert join(tmp_path / "cut", parts) == join(tmp_path / "whole", [rows])
 
 
@@ -106,9 +112,8 @@ def test_rows_that_do_not_fit(row: Row, tmp_path: Path) -> None:
 def test_a_disk_that_is_full(count: int, tmp_path: Path) -> None:
     """A disk that refuses is one line of error, whether early or at the end."""
     (tmp_path / "events.parquet").symlink_to("/dev/full")
-    with pytest.raises(CannotWrite, match="No space left on device"), Tables(tmp_path) as tables:
-        for row in make_rows(count):
-            tables.add("events", row)
+    with pytest.raises(CannotWrite, match="No space left on device"):
+        write_rows(tmp_path, make_rows(count))
 
 
 @pytest.mark.parametrize("suffix", [".parquet", ".csv"])
