@@ -12,9 +12,9 @@ class RationalWatcher(Strategy):
     """The strategy of whoever knows or learns what a check brings, and compares it with its cost.
 
     What errors that are forced bring on average it knows: the rule says it. What lies bring it
-    learns. It believes at first that a check brings `prior_eth`, fee and cost apart, as firmly as if it had
-    made `weight` of them; what is older than some `memory` checks is forgotten. In a share
-    `curiosity` of jobs it checks in any case. What it is paid for looking it is paid without
+    learns. It believes at first that a check brings `prior_eth`, fee and cost apart, as firmly as
+    if it had made `weight` of them; what is older than some `memory` checks is forgotten. In a
+    share `curiosity` of jobs it checks in any case. What it is paid for looking it is paid without
     looking, too, so that only what it finds counts.
     """
 
