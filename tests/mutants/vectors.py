@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Iterator
+from itertools import product
 
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis.strategies import SearchStrategy
@@ -29,6 +30,9 @@ SEARCHED = 200
 SUMS = (Function.ADD, Function.FMA)
 WRONG = 5
 TIE_BITS = float32.SIGNIFICAND_BITS + 1
+SPECIAL = (0, 1, 0x3F800000, 0x7F7FFFFF, float32.INFINITY, float32.INFINITY + 1)
+SPECIAL += tuple(float32.negate(each) for each in SPECIAL)
+"""Nothing, the least and the greatest number, one, infinity and no number, of either sign."""
 CUTS = [bit for cut in range(0, SUM_BITS, 64) for bit in (cut, cut + 63)]
 
 
@@ -49,24 +53,31 @@ def ask_leaves(arithmetic: Arithmetic = ORDERED) -> list[Call]:
 def ask_sums(arithmetic: Arithmetic) -> list[Call]:
     """Return calls that add a product of constants to sums of all sizes, and that round these."""
     tape, rng = Tape(arithmetic), random.Random(7)
-    nothing = dict.fromkeys(("operators", "state_slots", "batch_slots", "step", "element"), 0)
+    for x, y in product(SPECIAL, repeat=2):
+        _ask_sum(tape, sums.begin(0), x, y)
     for bits in range(1, SUM_BITS + 1):
         x, y = draw_number(rng), draw_number(rng)
         for accumulator in _list_sums(rng, bits, x, y):
-            constants = (immediate(DType.FLOAT32, each) for each in (0, x, y))
-            node = Node(Kind.CONTRACT, Function.FMA, DType.FLOAT32, (1,), tuple(constants), (2,))
-            for position in (1, 2):
-                context = Context(
-                    trace_top=ZERO,
-                    before=None,
-                    data_top=ZERO,
-                    steps=1,
-                    position=position,
-                    accumulator=accumulator,
-                    **nothing,
-                )
-                tape.note("compute", CLIENT, context, encode_node(node), b"")
+            _ask_sum(tape, accumulator, x, y)
     return tape.calls
+
+
+def _ask_sum(tape: Tape, accumulator: int, x: int, y: int) -> None:
+    """Note calls that add a product to a sum, and that round the sum."""
+    nothing = dict.fromkeys(("operators", "state_slots", "batch_slots", "step", "element"), 0)
+    constants = (immediate(DType.FLOAT32, each) for each in (0, x, y))
+    node = Node(Kind.CONTRACT, Function.FMA, DType.FLOAT32, (1,), tuple(constants), (2,))
+    for position in (1, 2):
+        context = Context(
+            trace_top=ZERO,
+            before=None,
+            data_top=ZERO,
+            steps=1,
+            position=position,
+            accumulator=accumulator,
+            **nothing,
+        )
+        tape.note("compute", CLIENT, context, encode_node(node), b"")
 
 
 def _list_sums(rng: random.Random, bits: int, x: int, y: int) -> Iterator[int]:
