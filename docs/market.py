@@ -52,9 +52,8 @@ def read_attributes(kind: type) -> dict[str, str]:
 
 
 def read_meaning(kind: type) -> str:
-    """Return a class's docstring on one line, without its sections and the word that names it."""
-    text = " ".join(inspect.cleandoc(kind.__doc__ or "").partition("\nAttributes:")[0].split())
-    return re.sub(r"^The (rule|strategy) (that|of) ", "", text).rstrip(".")
+    """Return a class's docstring on one line."""
+    return " ".join(inspect.cleandoc(kind.__doc__ or "").split())
 
 
 def show(value: object) -> str:
@@ -78,7 +77,7 @@ def list_keys(kind: type, place: str) -> Iterator[tuple[str, str, str, str]]:
                 yield from list_keys(inner.item_type.cls, "….")
         elif field.name in RULES:
             default = field.default_factory()["name"]
-            yield f"{name}.name", show(default), " ".join(MECHANISMS[name]), told[field.name]
+            yield f"[{name}]", show(default), " ".join(MECHANISMS[name]), told[field.name]
         else:
             default = "" if field.required else show_default(field)
             yield name, default, show_bounds(inner), told[field.name]
@@ -162,17 +161,16 @@ def read_columns() -> dict[str, list[tuple[str, str]]]:
 
 def tabulate_tables() -> Iterator[Table]:
     """Yield the columns of all tables."""
-    schemas = {**schema.TABLES, "runs": schema.RUNS}
+    table = make_table("tables", "table", "column", "type", "meaning")
     comments = read_columns()
-    for name, columns in schemas.items():
-        table = Table(title=f"{name}.parquet, {name}.csv", title_justify="left", min_width=40)
-        for heading in ("column", "type", "meaning"):
-            table.add_column(heading)
+    for name, columns in {**schema.TABLES, "runs": schema.RUNS}.items():
+        table.add_section()
         told = dict(comments[name])
-        for column in columns:
+        for place, column in enumerate(columns):
             kind = "text" if str(column.type).startswith("dictionary") else str(column.type)
-            table.add_row(column.name, kind.replace("string", "text"), explain(column.name, told))
-        yield table
+            cells = (column.name, kind.replace("string", "text"), explain(column.name, told))
+            table.add_row("" if place else name, *cells)
+    yield table
 
 
 def explain(column: str, told: Mapping[str, str]) -> str:

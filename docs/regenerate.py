@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-NAMES = ("arithmetic", "economics", "gas", "replication", "report", "rounding-log")
+NAMES = ("arithmetic", "economics", "gas", "market", "replication", "report", "rounding-log")
 PAGES = (ROOT / "README.md", *(ROOT / "docs" / f"{name}.md" for name in NAMES))
 BLOCK = re.compile(r"(<!-- output of: (?P<command>.+?) -->\n```text\n).*?(```)", re.DOTALL)
 

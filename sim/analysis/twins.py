@@ -117,7 +117,7 @@ def check_strategy(config: Config, strategy: str) -> None:
 
 
 def try_pairs(laboratory: Laboratory, contests: Sequence[Contest], reps: int) -> list[list[Pair]]:
-    """Play markets and their honest twins.
+    """Play markets and their honest twins; what several have in common is played once.
 
     Args:
         laboratory: where they are played.
@@ -131,13 +131,15 @@ def try_pairs(laboratory: Laboratory, contests: Sequence[Contest], reps: int) ->
         TrialError: a run failed.
     """
     repeated = [(contest, rep) for contest in contests for rep in range(reps)]
-    trials = laboratory.try_all(
-        [
-            msgspec.structs.replace(config, seed=spawn_seed(config.seed, rep))
-            for contest, rep in repeated
-            for config in (contest.attack, contest.twin)
-        ]
-    )
+    configs = [
+        msgspec.structs.replace(config, seed=spawn_seed(config.seed, rep))
+        for contest, rep in repeated
+        for config in (contest.attack, contest.twin)
+    ]
+    names = [msgspec.json.encode(config) for config in configs]
+    distinct = dict(zip(names, configs, strict=True))
+    found = dict(zip(distinct, laboratory.try_all(tuple(distinct.values())), strict=True))
+    trials = [found[name] for name in names]
     pairs = [
         Pair(attack, twin, contest.find(attack))
         for (contest, _), attack, twin in zip(repeated, trials[::2], trials[1::2], strict=True)

@@ -148,9 +148,13 @@ def _show(output: Path) -> None:
         f"right, {run['wrong']:,} wrong, {run['void']:,} void, {run['unserved']:,} jobs unserved"
     )
     console.print(
-        f"{run['cheated']:,} jobs were cheated in, {run['caught']:,} of them caught; "
-        f"{run['audited']:,} were audited, {run['disputed']:,} disputed, {run['played']:,} of "
-        f"these played on a chain, {run['disagreements']:,} of which disagree"
+        f"{run['cheated']:,} jobs were cheated in, {run['caught']:,} of the cheats lost a bond; "
+        f"{run['audited']:,} jobs were audited, {run['disputed']:,} disputed"
+        + (f", {run['played']:,} of these played on a chain" if run["played"] else "")
+    )
+    console.print(
+        f"clients: {run['client_gwei'] / _GWEI:+,.3f} ETH, what right answers are worth less what "
+        "was paid and wrong answers cost"
     )
     table = Table(title="by strategy", box=None, pad_edge=False, title_justify="left")
     for header in ("role", "strategy"):
@@ -158,6 +162,8 @@ def _show(output: Path) -> None:
     for header in ("agents", "gone", "jobs", "cheated", "slashed", "forfeits", "profit in ETH"):
         table.add_column(header, justify="right", no_wrap=True)
     for row in _sum_strategies(output):
+        if row["role"] == "client":
+            continue
         counts = [row[name] for name in ("agents", "gone", "jobs", "cheated", "slashed")]
         numbers = [f"{count:,}" for count in (*counts, row["forfeits"])]
         profit = f"{row['profit_gwei'] / _GWEI:+,.3f}"

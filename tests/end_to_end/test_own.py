@@ -1,0 +1,97 @@
+"""A strategy and a rule of a user's own: each is one file, shown in docs/market.md, and used."""
+
+import json
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from sim.economy.config import GWEI
+from tests.end_to_end.command import complaint, moot
+
+ROOT = Path(__file__).parents[2]
+STRATEGY = "docs/own_strategy.py:OnceBitten"
+RULE = "docs/own_mechanism.py:BreakEvenBond"
+
+BROKEN = """
+from dataclasses import dataclass
+from sim.economy.strategies.base import Strategy
+
+@dataclass
+class Speechless(Strategy):
+    def decide(self, job, own, stream):
+        return "lzay"
+"""
+
+
+@pytest.fixture(autouse=True)
+def _at_root(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Name files as the page does."""
+    monkeypatch.chdir(ROOT)
+
+
+@pytest.mark.parametrize("name", [STRATEGY, RULE])
+def test_the_page_shows_the_files(name: str) -> None:
+    """What docs/market.md shows is what is run here, to the letter."""
+    text = (ROOT / name.partition(":")[0]).read_text()
+    assert f"```python\n{text}```" in (ROOT / "docs" / "market.md").read_text()
+
+
+def test_own_strategy_is_a_key_of_a_configuration(tmp_path: Path) -> None:
+    """Agents of a user's strategy take part, and do what their parameter says."""
+    where = f"providers.{STRATEGY}"
+    words = ("--jobs", "300", "--set", f"{where}.count=4", "--set", f"{where}.rate=0.5")
+    done = moot("market", "baseline", *words, "-o", str(tmp_path / "out"), "--json")
+    assert done.status == 0, done.stderr
+    (row,) = (row for row in json.loads(done.stdout)["strategies"] if row["strategy"] == STRATEGY)
+    assert row["agents"] == 4
+    assert row["forfeits"] == 0
+    assert 0 < row["slashed"] <= 4  # once bitten, it lies no more
+    assert row["slashed"] <= row["cheated"] < row["jobs"]
+    assert (
+        STRATEGY.partition(":")[0]
+        in json.loads((tmp_path / "out" / "run.json").read_text())["files"]
+    )
+
+
+def test_own_rule_is_a_value_of_a_configuration(tmp_path: Path) -> None:
+    """Every job has the bond that a user's rule asks for; the old rule's parameters are gone."""
+    words = ("--jobs", "50", "--set", "bond.margin=3", "--set", f"bond.name={RULE}")
+    done = moot("market", "baseline", *words, "-o", str(tmp_path / "out"), "--json")
+    assert done.status == 0, done.stderr
+    bonds = pq.read_table(tmp_path / "out" / "jobs.parquet")["bond_gwei"].to_pylist()
+    assert set(bonds) == {round(3 * 0.02 / 0.1 * GWEI)}
+
+
+def test_own_strategy_passes_the_kit() -> None:
+    """The strategy of the page does all that is asked, and the command says so in both forms."""
+    plain, told = moot("check-strategy", STRATEGY), moot("check-strategy", STRATEGY, "--json")
+    findings = json.loads(told.stdout)["findings"]
+    assert (plain.status, told.status) == (0, 0)
+    assert all(finding["is_met"] for finding in findings)
+    for finding in findings:
+        assert f"yes  {finding['check']}" in plain.stdout
+
+
+def test_broken_strategy_is_found_out(tmp_path: Path) -> None:
+    """A strategy that answers what is no conduct fails the kit, and is told what it answered."""
+    file = tmp_path / "broken.py"
+    file.write_text(BROKEN)
+    done = moot("check-strategy", f"{file}:Speechless")
+    assert done.status == 1
+    assert "no   it answers what it is asked" in done.stdout
+    assert "'lzay', which is no conduct" in " ".join(done.stdout.split())
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("docs/own_strategy.py",), "write path/to/file.py:Class"),
+        (("docs/own_strategy.py:Once",), "has no dataclass Once"),
+        (("docs/nowhere.py:Once",), "there is no Python file docs/nowhere.py"),
+        ((RULE,), "is no strategy"),
+    ],
+)
+def test_no_strategy_is_refused_in_a_line(words: tuple[str, ...], says: str) -> None:
+    """What is no file, no class or no strategy is refused in one line."""
+    assert says in complaint(moot("check-strategy", *words), status=2)
