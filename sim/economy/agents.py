@@ -9,7 +9,7 @@ from sim.economy.strategies.base import Strategy
 from sim.economy.streams import Stream
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Agent:
     """An agent, and the counts of what it has done.
 
@@ -82,7 +82,8 @@ def make_agent(
         role: provider or watcher.
         group: its group.
         strategy: its own.
-        seed: of the run; its stream depends on that, its role and its number alone.
+        seed: of the run; its stream depends on that, its role, its strategy and its ordinal alone,
+            whoever else is there.
     """
     short = group.strategy.rpartition("/")[2].replace(".py:", "-")
     return Agent(
@@ -91,7 +92,7 @@ def make_agent(
         role=role,
         strategy_name=group.strategy,
         strategy=strategy,
-        stream=Stream(seed, role, number),
+        stream=Stream(seed, f"{role} {group.strategy}", ordinal),
         work_gwei=round(group.work_eth * GWEI),
         blocks=group.blocks,
         slots=group.slots,

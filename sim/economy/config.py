@@ -22,6 +22,8 @@ Amount = Annotated[float, Meta(ge=0, le=1e6)]
 Share = Annotated[float, Meta(ge=0, le=1)]
 Count = Annotated[int, Meta(ge=0, le=10**5)]
 Positive = Annotated[float, Meta(gt=0, le=1e6)]
+MOST_BLOCKS = 10**8
+"""How long a run may be: four decades."""
 Mechanism = dict[str, str | int | float | bool]
 """A mechanism's name, as `name`, and its parameters."""
 
@@ -61,7 +63,7 @@ class Chain(Struct, frozen=True, forbid_unknown_fields=True):
         fee_cap: agents sign calls that pay at most so many times the price of the job's arrival.
     """
 
-    base_fee_gwei: Annotated[float, Meta(gt=0, le=1e5)] = 20.0
+    base_fee_gwei: Annotated[float, Meta(ge=1e-6, le=1e5)] = 20.0
     tip_gwei: Annotated[float, Meta(ge=0, le=1e5)] = 1.0
     volatility: Annotated[float, Meta(ge=0, le=5)] = 0.2
     spike_factor: Annotated[float, Meta(ge=1, le=1000)] = 1.0
@@ -325,6 +327,12 @@ def _check_sense(config: Config, source: str) -> None:
                 raise UsageError(
                     f"{source}: {name} has two groups of {strategy}; give one of them a count"
                 )
+    blocks = config.jobs / config.clients.jobs_per_block
+    if blocks > MOST_BLOCKS:
+        raise UsageError(
+            f"{source}: {config.jobs:,} jobs at {config.clients.jobs_per_block:g} per block take "
+            f"{blocks:.3g} blocks; at most {MOST_BLOCKS:,} will do"
+        )
     if config.chain.spike_blocks > config.chain.spike_every:
         raise UsageError(f"{source}: a spike lasts longer than it is to the next one")
 

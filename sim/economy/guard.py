@@ -1,21 +1,15 @@
 """The guard of a user's strategy, which may raise, never answer, or answer what is no answer."""
 
-import signal
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
-from types import FrameType
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TypeVar
 
 from sim.economy.facts import Job, News, Own
-from sim.economy.strategies.base import FREE_RIDE, WATCHER, Strategy
+from sim.economy.limit import Faulted, ask, show
+from sim.economy.strategies.base import PROVIDER_CONDUCTS, WATCHER_CONDUCTS, Strategy
 from sim.economy.streams import Stream
-from sim.strategies import STRATEGIES
 
-CONDUCTS = frozenset({*STRATEGIES, FREE_RIDE, WATCHER})
-"""All that an agent can do about a job."""
-
-PATIENCE_SECONDS = 0.25
-"""How long a user's strategy may think about one question."""
+AnswerT = TypeVar("AnswerT")
 
 DECLINES = -1
 """The bid of a strategy that has forfeited it."""
@@ -28,64 +22,66 @@ class Guard(Strategy):
     Attributes:
         guarded: a user's strategy.
         forfeit: is told why an answer is a forfeit.
+        silences: how often it did not answer in time.
     """
 
     guarded: Strategy
     forfeit: Callable[[str], None]
+    silences: int = field(init=False, default=0)
+    _problem: str = field(init=False, repr=False, default="")
 
     def __post_init__(self) -> None:
         self.censor_share = self.guarded.censor_share
 
     def bid(self, job: Job, own: Own) -> int:
         """Return its bid; `DECLINES` for a forfeit."""
-        bid = self._ask(lambda: self.guarded.bid(job, own))
-        if type(bid) is int and bid >= 0:
-            return bid
-        if bid is not None:
-            self.forfeit(f"bids {bid!r}, and not a whole number of gwei")
-        return DECLINES
+
+        def question() -> int:
+            bid = self.guarded.bid(job, own)
+            if type(bid) is int and bid >= 0:
+                return bid
+            self._problem = f"bids {show(bid)}, and not a whole number of gwei"
+            return DECLINES
+
+        return self._ask(question, DECLINES)
 
     def decide(self, job: Job, own: Own, stream: Stream) -> str | None:
         """Return its conduct as a provider; None for a forfeit."""
-        return self._check(self._ask(lambda: self.guarded.decide(job, own, stream)))
+        return self._choose(lambda: self.guarded.decide(job, own, stream), PROVIDER_CONDUCTS)
 
     def look(self, job: Job, own: Own, stream: Stream) -> str | None:
         """Return its conduct as a watcher; None for a forfeit."""
-        return self._check(self._ask(lambda: self.guarded.look(job, own, stream)))
+        return self._choose(lambda: self.guarded.look(job, own, stream), WATCHER_CONDUCTS)
 
     def hear(self, news: News) -> bool:
         """Tell it; return whether it leaves."""
-        return self._ask(lambda: self.guarded.hear(news)) is True
 
-    def _check(self, conduct: object) -> str | None:
-        if conduct is None or (isinstance(conduct, str) and conduct in CONDUCTS):
-            return conduct
-        self.forfeit(f"answers {conduct!r}, which is no conduct")
-        return None
+        def question() -> bool:
+            leaves: object = self.guarded.hear(news)
+            if leaves is not None and type(leaves) is not bool:
+                self._problem = f"hears of a job and answers {show(leaves)}, not True or False"
+            return leaves is True
 
-    def _ask(self, question: Callable[[], object]) -> object:
+        return self._ask(question, False)
+
+    def _choose(self, decide: Callable[[], object], conducts: frozenset[str]) -> str | None:
+        def question() -> str | None:
+            conduct = decide()
+            if conduct is None or (type(conduct) is str and conduct in conducts):
+                return conduct
+            self._problem = f"answers {show(conduct)}, which is no conduct of its role"
+            return None
+
+        return self._ask(question, None)
+
+    def _ask(self, question: Callable[[], AnswerT], forfeited: AnswerT) -> AnswerT:
+        """Ask; return what is there instead of an answer for one that is a forfeit."""
+        self._problem = ""
         try:
-            with _limiting(PATIENCE_SECONDS):
-                return question()
-        except TimeoutError:
-            self.forfeit(f"takes longer than {PATIENCE_SECONDS} s for an answer")
-        except Exception as error:  # noqa: BLE001 - a user's strategy may raise anything
-            self.forfeit(f"raises {type(error).__name__}: {error}")
-        return None
-
-
-@contextmanager
-def _limiting(seconds: float) -> Iterator[None]:
-    """Raise TimeoutError in whatever takes longer."""
-
-    def stop(number: int, frame: FrameType | None) -> None:
-        del number, frame
-        raise TimeoutError
-
-    before = signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+            answer = ask(question)
+        except Faulted as fault:
+            self._problem, answer = str(fault), forfeited
+            self.silences += fault.is_silence
+        if self._problem:
+            self.forfeit(self._problem)
+        return answer

@@ -5,7 +5,10 @@ All amounts are whole gwei. What agents bring comes from outside, so that all of
 
 import numpy as np
 
-from offchain.errors import MootError
+from offchain.errors import MootError, UsageError
+
+MOST_GWEI = 4 * 10**18
+"""What may come from outside: sums of it fit into 64 bits."""
 
 
 class BrokenLedgerError(MootError):
@@ -39,8 +42,17 @@ class Ledger:
         # and written one by one through their buffers, without numpy's own integers.
         self._amounts = np.concatenate([self._amounts, account], axis=1)
         self.free, self.locked = (row.data for row in self._amounts)
-        self.outside -= capital_gwei
+        self.bring(capital_gwei)
         return number
+
+    def bring(self, amount_gwei: int) -> None:
+        """Count what comes from outside; raises UsageError if that is more than can be counted."""
+        self.outside -= amount_gwei
+        if -self.outside > MOST_GWEI:
+            raise UsageError(
+                f"agents bring and gain more than {MOST_GWEI // 10**9:,} ETH, and there is a 30th "
+                "of that; lower what they have, or what jobs are worth"
+            )
 
     def check(self, block: int) -> tuple[int, int]:
         """Check all that holds of the money after every block; return what is free and locked.

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
+from offchain.errors import UsageError
 from sim.economy.agents import Agent
 from sim.economy.cases import Lineup
 from sim.economy.config import GWEI, Config
@@ -32,6 +33,8 @@ _FACTOR, _MASK = 6364136223846793005, (1 << 62) - 1
 
 _SHIFT, _SCALE = 31, 1 << 31
 
+_OVERSPENDS = "can't pay for what it has chosen"
+
 
 @dataclass(frozen=True, slots=True)
 class Rules:
@@ -53,6 +56,24 @@ def make_rules(config: Config) -> Rules:
         make_mechanism("audit", config.audit),
         make_mechanism("reputation", config.reputation),
     )
+
+
+def _check_rules(rules: Rules, config: Config) -> None:
+    """Refuse rules under which no provider could ever run a job."""
+    groups = [group for group in config.providers if group.count]
+    richest_eth = max(group.capital_eth for group in groups)
+    bond_eth = rules.bonding.size(0, 1.0) / GWEI
+    if bond_eth > richest_eth:
+        raise UsageError(
+            f"a bond is {bond_eth:g} ETH at least, and no provider has more than "
+            f"{richest_eth:g} ETH; lower the bond, or raise `capital_eth`"
+        )
+    total, wanted = sum(g.count for g in groups), rules.pricing.count_bidders(config.seats)
+    if wanted > total and not config.entry.per_1000_blocks:
+        raise UsageError(
+            f"each job is offered to {wanted} providers, and there are {total}; add providers, "
+            "or ask fewer"
+        )
 
 
 def _get_conduct(part: Part) -> str:
@@ -79,6 +100,7 @@ class Market:
     def __post_init__(self) -> None:
         config, seed = self.config, self.config.seed
         self._rules = make_rules(config)
+        _check_rules(self._rules, config)
         self._prices, self._ledger = Prices(config.chain, seed), Ledger()
         self._clerk = Clerk(self.run, self.sink, self._prices, self._ledger, config)
         self._people = Population(config, self._ledger, self._rules.reputing, self._clerk)
@@ -106,11 +128,11 @@ class Market:
         entering = entry.draw_waiting(entry_rate) if entry_rate else math.inf
         number, jobs = 0, config.jobs
         while number < jobs or heap:
-            coming = arriving if number < jobs else math.inf
+            coming = min(arriving, entering) if number < jobs else math.inf
             if heap and heap[0][0] <= coming:
                 self._reach(heap[0][0])
                 self._settle(heappop(heap)[2])
-            elif entering < coming < math.inf:
+            elif entering < arriving:
                 self._reach(int(entering))
                 people.enter_anew(entry)
                 entering += entry.draw_waiting(entry_rate)
@@ -155,13 +177,13 @@ class Market:
         deal = self._make(job, client, parts, watcher, case, arrival.forced)
         poor = deal.lock(self._ledger, config.chain)
         if watcher is not None and poor is watcher.agent:
-            poor.forfeit("can't pay for what it has chosen")
+            poor.forfeit(_OVERSPENDS)
             deal = self._make(job, client, parts, None, case, arrival.forced)
             poor = deal.lock(self._ledger, config.chain)
         if poor is not None:
-            if poor is not client:
-                poor.forfeit("can't pay for what it has chosen")
             self._clerk.refuse(job, client)
+            if poor is not client:
+                poor.forfeit(_OVERSPENDS)
             return
         blocks = parts[0].agent.blocks
         if len(parts) > 1:

@@ -3,6 +3,7 @@
 A plugin is a dataclass whose fields are its parameters.
 """
 
+import hashlib
 import sys
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
@@ -11,7 +12,10 @@ from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any, get_type_hints
 
-from offchain.errors import UsageError
+from offchain.errors import MootError, UsageError
+
+_PREFIX = "moot_plugin_"
+"""What the names of modules begin with that are users' files."""
 
 
 def make_plugin(
@@ -32,6 +36,20 @@ def make_plugin(
         UsageError: there is no such class, or a parameter is unknown or impossible.
     """
     kind = load_class(subject, name, table)
+    if name in table:
+        return _make(subject, name, kind, parameters)
+    try:
+        return _make(subject, name, kind, parameters)
+    except MootError:
+        raise
+    except (Exception, SystemExit) as error:
+        what = f"{type(error).__name__}: {error}"
+        raise UsageError(f"{name} can't be made: {' '.join(what.split())}") from error
+
+
+def _make(
+    subject: str, name: object, kind: Any, parameters: Mapping[str, str | float | bool]
+) -> Any:
     hints = get_type_hints(kind)
     known = {field.name: hints[field.name] for field in fields(kind) if field.init}
     checked = {}
@@ -40,6 +58,15 @@ def make_plugin(
             raise UsageError.unknown(f"parameter of the {subject} {name}:", key, known)
         checked[key] = _check_type(f"{subject} {name}: {key}", value, known[key])
     return kind(**checked)
+
+
+def forget_files() -> None:
+    """Forget the users' files that were run: the next run begins with them as they are on disk.
+
+    What a file remembers outside its objects lasts for one run, and not from one to the next.
+    """
+    for name in [name for name in sys.modules if name.startswith(_PREFIX)]:
+        del sys.modules[name]
 
 
 def load_class(subject: str, name: object, table: Mapping[str, str]) -> Any:
@@ -59,8 +86,8 @@ def load_class(subject: str, name: object, table: Mapping[str, str]) -> Any:
 
 
 def run_file(path: Path) -> Any:
-    """Run a user's file as a module, once."""
-    name = f"moot_plugin_{path.resolve()}"
+    """Run a user's file as a module, once for a run."""
+    name = f"{_PREFIX}{hashlib.sha256(bytes(path.resolve())).hexdigest()}"
     if name in sys.modules:
         return sys.modules[name]
     location = spec_from_file_location(name, path)
@@ -70,16 +97,20 @@ def run_file(path: Path) -> Any:
     sys.modules[name] = module  # dataclasses look their own module up
     try:
         location.loader.exec_module(module)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         del sys.modules[name]
-        raise UsageError(f"{path} can't be run: {type(error).__name__}: {error}") from error
+        what = f"{type(error).__name__}: {error}"
+        raise UsageError(f"{path} can't be run: {' '.join(what.split())}") from error
     return module
 
 
 def _check_type(where: str, value: str | float | bool, kind: object) -> object:  # noqa: FBT001 - a value of TOML
     """Return a value as its field wants it; a whole number will do for any number."""
     if kind is float and type(value) in (int, float):
-        return float(value)
+        try:
+            return float(value)
+        except OverflowError:
+            raise UsageError(f"{where} is too large a number") from None
     if type(value) is not kind:
         wanted = getattr(kind, "__name__", str(kind))
         raise UsageError(f"{where} is {value!r}, and not a value of type {wanted}")

@@ -7,12 +7,16 @@ from sim.economy.agents import Agent, make_agent
 from sim.economy.config import GWEI, Config, Group
 from sim.economy.deals import Deal, Part
 from sim.economy.facts import News, Own
+from sim.economy.guard import Guard
 from sim.economy.ledger import Ledger
 from sim.economy.mechanisms.base import Reputing
 from sim.economy.prices import Prices
 from sim.economy.strategies.base import FREE_RIDE, HONEST, WATCHER, Strategy
 from sim.economy.strategies.table import make_strategy
 from sim.economy.streams import Stream
+
+MOST_SILENCES = 8
+"""How often an agent may be silent before it has to leave: each time takes as long as patience."""
 
 
 class Diary(Protocol):
@@ -80,8 +84,8 @@ class Population:
         winners = [p for p in deal.parts if p.seat and p.seat.shares and not p.seat.is_right]
         for part in winners:
             gain_gwei = deal.job.gain_gwei // len(winners)
+            self._ledger.bring(gain_gwei)
             self._ledger.free[part.agent.number] += gain_gwei
-            self._ledger.outside -= gain_gwei
             part.profit_gwei += gain_gwei
 
     def tell(self, deal: Deal, block: int) -> None:
@@ -164,10 +168,16 @@ class Population:
         agent.entered = agent.rated = self._diary.prices.block
         agent.reputation = self._reputing.begin()
         agent.place = len(there)
-        agent.complain = partial(self._diary.note, "forfeit", agent, None)
+        agent.complain = partial(self._note_forfeit, agent)
         there.append(agent)
         self.everybody.append(agent)
         return agent
+
+    def _note_forfeit(self, agent: Agent, why: str) -> None:
+        """Note a forfeit; whoever never answers is not asked for ever."""
+        self._diary.note("forfeit", agent, None, why)
+        if isinstance(agent.strategy, Guard) and agent.strategy.silences >= MOST_SILENCES:
+            self._leave(agent, "exit")
 
     def _leave(self, agent: Agent, kind: str) -> None:
         if agent.left is not None:

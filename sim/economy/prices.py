@@ -11,9 +11,6 @@ _TARGET_GAS = 18_000_000
 
 _LIMIT_GAS = 2 * _TARGET_GAS
 
-_LEAST_WEI = 8
-"""A base fee below 8 would never rise again."""
-
 
 class Prices:
     """The price of gas in every block.
@@ -53,9 +50,11 @@ class Prices:
             demand = _TARGET_GAS * start_wei / fee_wei * next(factors)
             if spike_every and number % spike_every < chain.spike_blocks:
                 demand *= chain.spike_factor
-            used = min(_LIMIT_GAS, int(demand) + used_gas)
+            surplus = min(_LIMIT_GAS, int(demand) + used_gas) - _TARGET_GAS
             used_gas = 0
-            fee_wei += fee_wei * (used - _TARGET_GAS) // _TARGET_GAS // _DENOMINATOR
-            fee_wei = max(fee_wei, _LEAST_WEI)
+            if surplus > 0:
+                fee_wei += max(fee_wei * surplus // _TARGET_GAS // _DENOMINATOR, 1)
+            else:
+                fee_wei -= fee_wei * -surplus // _TARGET_GAS // _DENOMINATOR
         self.base_fee_wei, self.block = fee_wei, block
         self.price_wei = fee_wei + self._tip_wei

@@ -132,14 +132,12 @@ class Clerk:
         is_audited = watcher is not None and watcher.conduct in (WATCHER, FREE_RIDE)
         gas = case.client_gas + sum([seat.gas for seat in case.seats])
         client_gwei = bill.client_gwei
-        if outcome == "right":
-            counts.right += 1
-            client_gwei += job.value_gwei
-        elif outcome == "wrong":
-            counts.wrong += 1
-            client_gwei -= round(job.value_gwei * self._config.clients.loss_share)
-        else:
-            counts.void += 1
+        if deal.client.role == "client":
+            client_gwei += self._appraise(job.value_gwei, outcome)
+            counts.client_gwei += client_gwei
+        counts.right += outcome == "right"
+        counts.wrong += outcome == "wrong"
+        counts.void += outcome == "void"
         counts.jobs += 1
         counts.cheated += is_cheated
         counts.audited += is_audited
@@ -148,7 +146,6 @@ class Clerk:
         counts.gas += gas
         counts.fees_gwei += bill.fees_gwei
         counts.burned_gwei += bill.burned_gwei
-        counts.client_gwei += client_gwei
         lead = deal.parts[0]
         self._sink.add(
             "jobs",
@@ -181,6 +178,14 @@ class Clerk:
         if case.is_disputed:
             self._write_game(deal, played)
         return gas
+
+    def _appraise(self, value_gwei: int, outcome: str) -> int:
+        """Return what an answer is worth to a client; to a provider that has asked itself, none."""
+        if outcome == "right":
+            return value_gwei
+        if outcome == "wrong":
+            return -round(value_gwei * self._config.clients.loss_share)
+        return 0
 
     def _write_game(self, deal: Deal, played: Case | None) -> None:
         """Write down a game in which claims met, and the moves of the first games."""

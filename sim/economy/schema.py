@@ -24,7 +24,7 @@ JOBS = _columns(
     job=_INT,  # the job's number, in the order of arrival
     arrived=_INT,  # block
     settled=_INT,  # block; that of arrival for a job that nobody served
-    client=_INT,  # agent
+    client=_INT,  # agent; a provider that has opened the job itself, if that is its trick
     provider=_INT,  # agent: the first that was chosen; null if nobody served
     strategy=_NAME,  # of that provider
     conduct=_NAME,  # what it did in this job: a name in `sim/strategies.py`; `forced-error`
@@ -42,7 +42,7 @@ JOBS = _columns(
     gas=_INT,  # everybody's
     fees_gwei=_INT,  # everybody's, for gas
     burned_gwei=_INT,
-    client_gwei=_INT,  # change of the client's wealth, value of the answer included
+    client_gwei=_INT,  # change of its wealth; a client's with the value of the answer
 )
 """One row for each job."""
 

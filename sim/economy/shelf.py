@@ -1,8 +1,8 @@
 """The shelf of cases: a folder in the cache, with a file for each case, found by its provenance.
 
 The name of the folder is the digest of all that a case depends on, which stands beside the cases:
-whatever differs, a contract, a program, a rule of the game, has a folder of its own. Reading one
-back gives the very case that was kept, or nothing.
+whatever differs, a contract, a program, a rule of the game, has a folder of its own. A file begins
+with its digest: reading one back gives the very case that was kept, or nothing.
 """
 
 import hashlib
@@ -35,7 +35,7 @@ class Shelf:
         self._provenance = text
 
     def find(self, lineup: Lineup, number: int) -> Case | None:
-        """Return a case that was kept; None if there is none, or if it can't be read."""
+        """Return a case that was kept; None if there is none, or if it is not what was kept."""
         kept = self.read(_name(lineup, number))
         if kept is None:
             return None
@@ -49,11 +49,12 @@ class Shelf:
         self.write(_name(lineup, number), msgspec.json.encode(case).decode())
 
     def read(self, name: str) -> bytes | None:
-        """Return what was written under a name; None if there is nothing."""
+        """Return what was written under a name; None if there is nothing, or something else."""
         try:
-            return (self.path / name).read_bytes()
+            digest, _, kept = (self.path / name).read_bytes().partition(b"\n")
         except OSError:
             return None
+        return kept if digest == _digest(kept) else None
 
     def write(self, name: str, text: str) -> None:
         """Write something beside the cases."""
@@ -61,7 +62,11 @@ class Shelf:
             if not (self.path / "provenance.json").exists():
                 self.path.mkdir(parents=True, exist_ok=True)
                 write_whole(self.path / "provenance.json", self._provenance)
-            write_whole(self.path / name, text)
+            write_whole(self.path / name, f"{_digest(text.encode()).decode()}\n{text}")
+
+
+def _digest(text: bytes) -> bytes:
+    return hashlib.sha256(text).hexdigest().encode()
 
 
 def _name(lineup: Lineup, number: int) -> str:

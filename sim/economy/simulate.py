@@ -9,6 +9,7 @@ from sim.economy.config import Config, Program
 from sim.economy.court import Court, MixedCourt, ModelledCourt, PlayedCourt
 from sim.economy.courtroom import Courtroom
 from sim.economy.market import Market
+from sim.economy.plugins import forget_files
 from sim.economy.reporting import Counts, InvalidRunError, Sink
 from sim.economy.streams import Stream
 
@@ -36,6 +37,7 @@ def simulate(
         BrokenLedgerError: the money does not add up.
         DisagreementError: a dispute that was modelled ended otherwise on the chain.
     """
+    forget_files()
     court = make_court(config, progress)
     market = Market(config, court, sink, run)
     with _resting(config):

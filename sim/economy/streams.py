@@ -15,6 +15,9 @@ from sim.economy.config import GWEI, Config
 
 _CHUNK = 256
 
+_MOST_ETH = 1e6
+"""No job is worth more."""
+
 _MANY = 4096
 """Jobs and blocks that are drawn ahead at once."""
 
@@ -88,6 +91,7 @@ def draw_arrivals(config: Config) -> Iterator[Arrival]:
     )
     while True:
         amounts = clients.value_eth * np.exp(clients.value_spread * values.standard_normal(_MANY))
+        np.minimum(amounts, _MOST_ETH, out=amounts)
         columns = (
             waiting.exponential(1.0 / clients.jobs_per_block, _MANY),
             who.integers(0, clients.count, _MANY),

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from offchain.errors import UsageError
 from sim.economy.config import GWEI
 from sim.economy.mechanisms.base import Sold
 
@@ -12,6 +13,10 @@ class Posted:
     """The rule that the price is `eth` for each provider, whatever they bid."""
 
     eth: float = 0.08
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.eth <= 1e6:
+            raise UsageError(f"a price of {self.eth} ETH is none; choose 0 to 1,000,000")
 
     def count_bidders(self, seats: int) -> int:
         """Ask as many as shall run the job."""

@@ -18,8 +18,10 @@ class ProportionalBond:
     least_eth: float = 0.2
 
     def __post_init__(self) -> None:
-        if self.multiple < 0 or not 0 <= self.discount <= 1 or self.least_eth < 0:
-            raise UsageError("multiple and least_eth are 0 or more, and discount is from 0 to 1")
+        if not 0 <= self.multiple <= 1000 or not 0 <= self.discount <= 1:
+            raise UsageError("multiple is from 0 to 1,000, and discount from 0 to 1")
+        if not 0 <= self.least_eth <= 1e6:
+            raise UsageError(f"a bond of {self.least_eth} ETH is none; choose 0 to 1,000,000")
 
     def size(self, value_gwei: int, reputation: float) -> int:
         """Return the bond."""

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from sim.economy.mechanisms.checked import Checked
 from sim.economy.plugins import make_plugin
 
 MECHANISMS: Mapping[str, Mapping[str, str]] = {
@@ -43,4 +44,5 @@ def make_mechanism(kind: str, values: Mapping[str, str | float | bool]) -> Any:
     """
     parameters = dict(values)
     name = parameters.pop("name", None)
-    return make_plugin(f"{kind} rule", name, MECHANISMS[kind], parameters)
+    rule = make_plugin(f"{kind} rule", name, MECHANISMS[kind], parameters)
+    return rule if name in MECHANISMS[kind] else Checked(kind, str(name), rule)

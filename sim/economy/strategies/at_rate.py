@@ -2,9 +2,8 @@
 
 from dataclasses import dataclass
 
-from offchain.errors import UsageError
 from sim.economy.facts import Job, Own
-from sim.economy.strategies.base import Strategy
+from sim.economy.strategies.base import Strategy, check_conduct, check_shares
 from sim.economy.streams import Stream
 
 
@@ -16,8 +15,8 @@ class AtRate(Strategy):
     rate: float = 1.0
 
     def __post_init__(self) -> None:
-        if not 0 <= self.rate <= 1:
-            raise UsageError(f"a rate of {self.rate} is none; choose 0 to 1")
+        check_conduct(self.conduct)
+        check_shares(rate=self.rate)
 
     def decide(self, job: Job, own: Own, stream: Stream) -> str | None:
         """Draw."""

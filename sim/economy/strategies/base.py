@@ -6,8 +6,10 @@ A strategy is a dataclass whose fields with defaults are its parameters; what it
 
 from dataclasses import dataclass, field
 
+from offchain.errors import UsageError
 from sim.economy.facts import Job, News, Own
 from sim.economy.streams import Stream
+from sim.strategies import STRATEGIES
 
 HONEST = "honest"
 """The conduct of whoever does what is agreed."""
@@ -17,6 +19,27 @@ FREE_RIDE = "free-ride"
 
 WATCHER = "watcher"
 """The conduct of a watcher that recomputes a job, and joins it if nobody claims what is right."""
+
+PROVIDER_CONDUCTS = frozenset(STRATEGIES)
+"""All that a provider can do about a job."""
+
+WATCHER_CONDUCTS = frozenset(
+    {FREE_RIDE, *(name for name, it in STRATEGIES.items() if not it.is_client)}
+)
+"""All that a watcher can do about a job, which somebody else has opened."""
+
+
+def check_conduct(conduct: str) -> None:
+    """Refuse what is no conduct of a provider."""
+    if conduct not in PROVIDER_CONDUCTS:
+        raise UsageError.unknown("conduct", conduct, PROVIDER_CONDUCTS)
+
+
+def check_shares(**shares: float) -> None:
+    """Refuse what is not between 0 and 1."""
+    for name, share in shares.items():
+        if not 0 <= share <= 1:
+            raise UsageError(f"{name} is {share}, and not from 0 to 1")
 
 
 @dataclass

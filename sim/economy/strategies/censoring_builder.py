@@ -2,9 +2,8 @@
 
 from dataclasses import dataclass
 
-from offchain.errors import UsageError
 from sim.economy.facts import Job, Own
-from sim.economy.strategies.base import Strategy
+from sim.economy.strategies.base import Strategy, check_shares
 from sim.economy.streams import Stream
 
 
@@ -16,8 +15,7 @@ class CensoringBuilder(Strategy):
     rate: float = 1.0
 
     def __post_init__(self) -> None:
-        if not 0 <= self.power <= 1 or not 0 <= self.rate <= 1:
-            raise UsageError("power and rate are from 0 to 1")
+        check_shares(power=self.power, rate=self.rate)
         self.censor_share = 1.0 - self.power
 
     def decide(self, job: Job, own: Own, stream: Stream) -> str | None:

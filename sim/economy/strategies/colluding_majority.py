@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from sim.economy.facts import Job, Own
-from sim.economy.strategies.base import Strategy
+from sim.economy.strategies.base import Strategy, check_conduct
 from sim.economy.streams import Stream
 
 
@@ -17,6 +17,9 @@ class ColludingMajority(Strategy):
     """
 
     conduct: str = "lazy"
+
+    def __post_init__(self) -> None:
+        check_conduct(self.conduct)
 
     def decide(self, job: Job, own: Own, stream: Stream) -> str | None:
         """Look who is there."""

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from offchain.errors import UsageError
 from sim.economy.facts import Job, Own
 from sim.economy.strategies.base import Strategy
 from sim.economy.streams import Stream
@@ -15,6 +16,10 @@ class Delayer(Strategy):
     """
 
     reserve: float = 2.0
+
+    def __post_init__(self) -> None:
+        if self.reserve < 0:
+            raise UsageError(f"reserve is {self.reserve}, and not 0 or more")
 
     def decide(self, job: Job, own: Own, stream: Stream) -> str | None:
         """Delay if that can be paid for."""

@@ -2,8 +2,9 @@
 
 from dataclasses import dataclass, field
 
+from offchain.errors import UsageError
 from sim.economy.facts import Job, News, Own
-from sim.economy.strategies.base import Strategy
+from sim.economy.strategies.base import Strategy, check_conduct, check_shares
 from sim.economy.streams import Stream
 
 
@@ -25,6 +26,12 @@ class Opportunist(Strategy):
     _seen: float = field(init=False, repr=False, default=0.0)
     _tested: int = field(init=False, repr=False, default=0)
     _caught: int = field(init=False, repr=False, default=0)
+
+    def __post_init__(self) -> None:
+        check_conduct(self.conduct)
+        check_shares(prior=self.prior, curiosity=self.curiosity)
+        if not self.weight > 0:
+            raise UsageError(f"weight is {self.weight}, and not more than 0")
 
     def estimate(self) -> float:
         """Return how often it believes that a lie is found."""

@@ -2,8 +2,9 @@
 
 from dataclasses import dataclass, field
 
+from offchain.errors import UsageError
 from sim.economy.facts import Job, News, Own
-from sim.economy.strategies.base import FREE_RIDE, WATCHER, Strategy
+from sim.economy.strategies.base import FREE_RIDE, WATCHER, Strategy, check_shares
 from sim.economy.streams import Stream
 
 
@@ -24,6 +25,11 @@ class RationalWatcher(Strategy):
     curiosity: float = 0.01
     _brought: float = field(init=False, repr=False, default=0.0)
     _checks: float = field(init=False, repr=False, default=0.0)
+
+    def __post_init__(self) -> None:
+        check_shares(curiosity=self.curiosity)
+        if not self.weight > 0 or not self.memory >= 1:
+            raise UsageError("weight is more than 0, and memory at least 1")
 
     def estimate(self) -> float:
         """Return what it believes that a check brings, in gwei."""

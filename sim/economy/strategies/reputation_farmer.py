@@ -2,8 +2,9 @@
 
 from dataclasses import dataclass, field
 
+from offchain.errors import UsageError
 from sim.economy.facts import Job, News, Own
-from sim.economy.strategies.base import Strategy
+from sim.economy.strategies.base import Strategy, check_conduct
 from sim.economy.streams import Stream
 
 
@@ -16,6 +17,11 @@ class ReputationFarmer(Strategy):
     scams: int = 20
     _is_ripe: bool = field(init=False, repr=False, default=False)
     _done: int = field(init=False, repr=False, default=0)
+
+    def __post_init__(self) -> None:
+        check_conduct(self.conduct)
+        if self.scams < 1:
+            raise UsageError(f"scams is {self.scams}, and not at least 1")
 
     def decide(self, job: Job, own: Own, stream: Stream) -> str | None:
         """Cheat if the time has come."""

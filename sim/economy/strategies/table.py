@@ -78,4 +78,7 @@ def make_strategy(role: str, name: str, parameters: Mapping[str, str | float | b
     made = make_plugin(f"strategy of {role}", name, rows, given)
     if not isinstance(made, Strategy):
         raise UsageError(f"{name} is no strategy; write class {type(made).__name__}(Strategy)")
+    share: object = made.censor_share
+    if type(share) not in (int, float) or not 0 <= made.censor_share <= 1:
+        raise UsageError(f"{name}: censor_share is {share!r}, and not a number from 0 to 1")
     return made
