@@ -13,7 +13,7 @@ from sim.economy.cases import Seat
 from sim.economy.config import GWEI, Config
 from sim.economy.strategies.table import AGENTS, WATCHERS
 from sim.strategies import STRATEGIES
-from tests.economy_helpers import DrawnCourt, Kept, Row, make_config, make_group, play
+from tests.economy_helpers import DrawnCourt, Row, make_config, make_group, play
 
 SHARE = st.floats(0, 1, allow_subnormal=False)
 MECHANISMS = {

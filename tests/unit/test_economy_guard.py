@@ -23,7 +23,7 @@ from tests.economy_helpers import make_config, make_group, play
 
 JOB = Job(0, 5, 10**9, 10**8, 10**9, 10**6, 0.1, 10**7, 0, 0)
 OWN = Own("me-1", 10**10, 0, 10**7, 0.5, 0, 0)
-NEWS = News(0, 9, "honest", False, False, False, "right", 5, False, 0)  # noqa: FBT003 - facts
+NEWS = News(0, 9, "honest", False, False, False, "right", 5, False, 0)
 
 HEAD = """
 from dataclasses import dataclass, field
@@ -48,10 +48,8 @@ def loop() -> NoReturn:
 def loop_and_catch() -> NoReturn:
     """Never answer, and catch whatever is raised."""
     while True:
-        try:
+        with contextlib.suppress(BaseException):
             sum(range(100))
-        except:  # noqa: E722 - that is the point
-            pass
 
 
 def sleep_and_catch() -> NoReturn:

@@ -115,7 +115,7 @@ def test_the_same_seed_gives_the_same_rows_whatever_the_hashes() -> None:
         "print(hashlib.sha256(repr(sorted(one.items())).encode()).hexdigest())\n"
     )
     told = {
-        subprocess.run(
+        subprocess.run(  # noqa: S603 - our own code
             [sys.executable, "-c", code],
             env={**os.environ, "PYTHONHASHSEED": seed},
             capture_output=True,

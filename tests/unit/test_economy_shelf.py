@@ -50,6 +50,7 @@ def test_a_case_that_was_edited_is_none(shelf: Shelf) -> None:
     assert shelf.find(LINEUP, 3) is None
 
 
-def test_another_provenance_is_another_shelf(tmp_path: Path, shelf: Shelf) -> None:
+@pytest.mark.usefixtures("shelf")
+def test_another_provenance_is_another_shelf(tmp_path: Path) -> None:
     """What depends on something else is not found."""
     assert Shelf({"what": "another test"}, tmp_path).find(LINEUP, 3) is None
