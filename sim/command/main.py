@@ -31,7 +31,7 @@ _VERBS = {
     "demo": "Watch a dispute, move by move, with a cheat somewhere inside a training step.",
     "dispute": "Play one dispute and print what was found, what it cost and who was paid.",
     "gas": "Measure what every call of a dispute costs, and what has changed.",
-    "market": "Run a market of honest and dishonest providers, every job for real.",
+    "market": "Run a market: a simulated economy, or a small one with every job for real.",
     "program": "Look at programs: what is captured, and how it is committed to.",
     "provider": "Check a job before joining it.",
     "replicate": "Train under two profiles, as on unlike hardware, and compare the bits.",
@@ -75,6 +75,7 @@ def cli() -> None:
     \b
     Begin with:   moot demo
     Then try:     moot dispute --program gpt2 --cheat wrong-output:step=3 --json
+    And markets:  moot market baseline
     """  # noqa: D301 - \b is click's mark for lines that stay as they are
 
 

@@ -47,7 +47,12 @@ WEI_DIGITS = 18
 @click.option(
     "--providers", type=int, help="What the counts of the mix add up to.  [default: they do]"
 )
-@click.option("--jobs", default=20, show_default=True, help="Each goes to two or three providers.")
+@click.option(
+    "--jobs",
+    default=20,
+    show_default="20, or what CONFIG says",
+    help="Without CONFIG each goes to two or three providers.",
+)
 @click.option(
     "--mix",
     default=DEFAULT_MIX,
@@ -63,7 +68,8 @@ WEI_DIGITS = 18
     "-o",
     "--output",
     type=click.Path(path_type=Path),
-    help="Directory for strategies.csv and gas.csv, and for jobs.csv as the jobs are settled.",
+    help="Directory for the tables: those of docs/market.md with CONFIG; strategies.csv, gas.csv "
+    "and, as jobs are settled, jobs.csv without.",
 )
 @options.as_json
 @click.pass_context
@@ -89,10 +95,15 @@ def market(
 ) -> None:
     """Run a market of honest and dishonest providers.
 
+    \b
+      moot market baseline                                a simulated economy: seconds
+      moot market my.toml --set bond.eth=0.5 -o results   your own, and its tables
+      moot market --jobs 5                                every job for real: a minute
+
     With CONFIG.toml, or the name of a preset, it is a simulated economy: clients, providers and
-    watchers with money and strategies, and prices of gas; --set, --jobs, --seed, -o and --json are
-    its options, and `moot sweep` runs it for many settings. Without, the other options say what is
-    played:
+    watchers with money and strategies, and prices of gas. Only --set, --jobs, --seed, -o and
+    --json go with it; docs/market.md has every key, `moot sweep` runs it for many settings, and
+    `moot answers` asks what pays. Without CONFIG the other options say what is played:
 
     Some of the dishonest ones cheat in what they compute, others play tricks: with how and when
     they call, and with several accounts if it helps.
@@ -100,7 +111,7 @@ def market(
     Every job is really run by two or three of them, committed to, agreed upon or disputed, and
     paid on a chain. Prints what became of each strategy, and what each call costs. The same
     options give the same results, byte for byte.
-    """
+    """  # noqa: D301 - \b is click's mark for lines that stay as they are
     from offchain.disputes.session import Setting  # noqa: PLC0415 - imports numpy
     from sim.files import Folder  # noqa: PLC0415 - likewise
     from sim.market import open_market  # noqa: PLC0415 - likewise

@@ -17,6 +17,8 @@ from sim.command import options
 
 _OPTIONS = frozenset({"context", "config", "settings", "jobs", "seed", "output", "as_json"})
 _GWEI = 10**9
+_COUNTS = ("agents", "gone", "jobs", "cheated", "slashed", "forfeits")
+"""What is shown of a strategy's agents together."""
 
 
 def simulate_market(
@@ -159,15 +161,15 @@ def _show(output: Path) -> None:
     table = Table(title="by strategy", box=None, pad_edge=False, title_justify="left")
     for header in ("role", "strategy"):
         table.add_column(header, no_wrap=True)
-    for header in ("agents", "gone", "jobs", "cheated", "slashed", "forfeits", "profit in ETH"):
+    for header in (*_COUNTS, "ETH earned", "mETH a job"):
         table.add_column(header, justify="right", no_wrap=True)
     for row in _sum_strategies(output):
         if row["role"] == "client":
             continue
-        counts = [row[name] for name in ("agents", "gone", "jobs", "cheated", "slashed")]
-        numbers = [f"{count:,}" for count in (*counts, row["forfeits"])]
-        profit = f"{row['profit_gwei'] / _GWEI:+,.3f}"
-        table.add_row(row["role"], row["strategy"], *numbers, profit)
+        counts = [f"{row[name]:,}" for name in _COUNTS]
+        earned_eth, jobs = row["profit_gwei"] / _GWEI, row["jobs"]
+        each = f"{1000 * earned_eth / jobs:+,.1f}" if jobs else "-"
+        table.add_row(row["role"], row["strategy"], *counts, f"{earned_eth:+,.3f}", each)
     console.print(table)
     gas = _sum_gas(output)
     if gas:

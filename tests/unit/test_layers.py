@@ -28,6 +28,10 @@ LAYERS = (
     "offchain.disputes",
     "bench",
     "sim",
+    "sim.economy",
+    "sim.experiments",
+    "sim.analysis",
+    "sim.report",
     "sim.command",
 )
 """From the lowest to the highest; a module imports from its own layer and from lower ones."""
