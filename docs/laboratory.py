@@ -36,14 +36,27 @@ from sim.strategies import STRATEGIES
 from sim.theory.fraud import Equilibrium, solve_fraud_game
 
 WIDTH = 132
-REPS = 8
-JOBS = 3_000
+REPS, JOBS = 16, 3_000
+"""Repetitions of each setting of the fraud game, and the jobs of each."""
+
+FEW = 8
+"""Repetitions of what takes long."""
+
 BONDS_ETH = (0.5, 1.0, 2.0)
 MULTIPLES = (0.5, 0.75, 1.0, 1.25, 1.5, 2.0)
 """Audit rates, as multiples of v*."""
 
-LIARS = {"opportunist.count": 8, "opportunist.slots": 20, "opportunist.weight": 1.0}
-"""Providers who may all cheat, and believe little before they have seen something."""
+LAZY = {"providers.lazy.count": 20, "providers.honest.count": 0}
+"""Providers who all lie: nothing else is measured."""
+
+LIARS: Mapping[str, float] = {
+    "providers.opportunist.count": 8,
+    "providers.opportunist.slots": 20,
+    "providers.opportunist.weight": 1.0,
+    "providers.honest.count": 0,
+    "providers.lazy.count": 0,
+}
+"""Providers who all may lie, and believe little before they have seen something."""
 
 RULES: Sequence[tuple[str, Mapping[str, str | float]]] = (
     ("volunteers", {}),
@@ -122,18 +135,17 @@ def tabulate_fraud() -> Iterator[Table]:
     with open_laboratory() as laboratory:
         for bond, game in games.items():
             rate = solve(game).audit_rate
-            found = find_indifference(laboratory, game, (rate / 2, rate * 3 / 2))
+            market = replace_keys(game, LAZY)
+            found = find_indifference(laboratory, market, (rate / 2, rate * 3 / 2))
             table.add_row(f"{bond:g}", f"{rate:.4f}", show(found))
     yield table
     columns = [f"{multiple:g} v*" for multiple in MULTIPLES]
     title = "Share of jobs in which opportunists cheat, by the audit rate"
     table = make_table(title, "fraud", "bond, ETH", *columns)
-    only = {f"providers.{key}": value for key, value in LIARS.items()}
-    only |= {"providers.honest.count": 0, "providers.lazy.count": 0}
     for bond, game in games.items():
         rate = solve(game).audit_rate
         rates = Varied("audit.rate", tuple(multiple * rate for multiple in MULTIPLES))
-        by_rate = sweep(replace_keys(game, only), rates, REPS)
+        by_rate = sweep(replace_keys(game, LIARS), rates, REPS)
         table.add_row(f"{bond:g}", *(show(share(rows, "cheated"), 2) for rows in by_rate))
     yield table
 
@@ -170,7 +182,7 @@ def tabulate_dilemma() -> Iterator[Table]:
     )
     for name, changed in RULES:
         given = {"audit.rate": 0.1} | {f"audit.{key}": value for key, value in changed.items()}
-        (rows,) = sweep(replace_keys(market, given), Varied("audit.name", (name,)), REPS)
+        (rows,) = sweep(replace_keys(market, given), Varied("audit.name", (name,)), FEW)
         words = [f"{key} = {value}" for key, value in changed.items()]
         money = [
             show(estimate_mean([row[key] / row["jobs"] / scale for row in rows]), digits)
@@ -223,12 +235,12 @@ def tabulate_attacks() -> Iterator[Table]:
     """Yield what each strategy brings and costs in the baseline, beside its honest twin."""
     market = replace_keys(open_config("baseline"), {"jobs": JOBS})
     headings = [heading for heading, _, _ in ATTACK_COLUMNS.values()]
-    title = f"Strategies in the baseline, {JOBS:,} jobs, means of {REPS} runs"
+    title = f"Strategies in the baseline, {JOBS:,} jobs, means of {FEW} runs"
     table = make_table(title, "attacks", "strategy", *headings)
     attacks = dict(list_attacks(market))
     contests = [make_contest(config, (name,)) for name, config in attacks.items()]
     with open_laboratory() as laboratory:
-        tried = dict(zip(attacks, try_pairs(laboratory, contests, REPS), strict=True))
+        tried = dict(zip(attacks, try_pairs(laboratory, contests, FEW), strict=True))
     for name in sorted(tried, key=lambda it: -fmean(p.gain_eth_per_job for p in tried[it])):
         cells = []
         for measure, (_, unit, digits) in ATTACK_COLUMNS.items():
