@@ -58,12 +58,8 @@ from sim.economy.mechanisms.base import Audit
 class Broken(Audit):
     \"\"\"The rule that fails while a market runs.\"\"\"
 
-    at: float = 0.5
-
     def choose_rate(self, reputation):
-        if reputation > self.at:
-            raise ValueError("<i>broken</i>\\nbeyond repair")
-        return 0.5
+        raise ValueError("<i>broken</i>\\nbeyond repair")
 """
 
 _FILE = Path("<b>a<", "script><script>hacked=1<", "script><img src=x onerror=hacked=1>.py")
