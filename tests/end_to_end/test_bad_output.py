@@ -93,4 +93,5 @@ def test_the_command_is_importable_by_name() -> None:
     """Every verb that the help lists is there."""
     context = click.Context(cli)
     for name in cli.list_commands(context):
-        assert hasattr(import_module(f"sim.command.{name}"), name)
+        module = name.replace("-", "_")
+        assert hasattr(import_module(f"sim.command.{module}"), module)

@@ -177,7 +177,7 @@ def test_failures_and_forfeits_are_said(tmp_path: Path, swept: Path) -> None:
     folder = make_broken(tmp_path)
     assert moot("report", str(folder)).status == 0
     page = (folder / "report.html").read_text()
-    assert re.search(r"Run 1 failed: \S+: choose_rate raises ValueError: &lt;i&gt;", page)
+    assert re.search(r"Run 1 failed: \S+broken.py:Broken", page)
     assert "<i>" not in page.partition("<script>")[0]
     assert moot("report", str(swept), "-o", str(tmp_path / "whole.html")).status == 0
     forfeits = sum(row["kind"] == "forfeit" for row in read_rows(swept, "events"))

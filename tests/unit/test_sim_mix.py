@@ -22,8 +22,8 @@ def test_a_mix_is_read_as_written(counts: dict[str, int]) -> None:
 
 def test_every_cheat_and_every_trick_is_a_strategy() -> None:
     """All cheats that a provider can have, and all tricks, can be in a market, by other names."""
-    assert set(STRATEGIES) == {"honest", *CHEATS, *TRICKS}
-    assert len(STRATEGIES) == 1 + len(CHEATS) + len(TRICKS)
+    assert set(STRATEGIES) == {"honest", "watcher", *CHEATS, *TRICKS}
+    assert len(STRATEGIES) == 2 + len(CHEATS) + len(TRICKS)
 
 
 @pytest.mark.parametrize(
