@@ -1,5 +1,6 @@
 """The limit of a user's code: a question that it never answers is given up."""
 
+import gc
 import signal
 import sys
 import threading
@@ -51,8 +52,10 @@ class Limit:
         self.is_over = self.is_interrupted = False
         self._before: dict[signal.Signals, Any] = {}
         self._tracer = sys.gettrace()
+        self._collects = gc.isenabled()
 
     def __enter__(self) -> Self:
+        gc.disable()  # it looks at all of the process, which is not the time of who is asked
         if threading.current_thread() is threading.main_thread():
             for number in (signal.SIGPROF, signal.SIGALRM):
                 self._before[number] = signal.signal(number, self._stop)
@@ -70,6 +73,8 @@ class Limit:
             sys.settrace(self._tracer)
         for number, handler in self._before.items():
             signal.signal(number, handler)
+        if self._collects:
+            gc.enable()
 
     def _stop(self, number: int, frame: FrameType | None) -> None:
         """Stop the code here, and once more in the next line, should that handle everything."""
