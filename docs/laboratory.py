@@ -2,7 +2,7 @@
 
 `python docs/laboratory.py fraud` plays the fraud game, `dilemma` the verifier's dilemma under
 several rules of audits, `attacks` every strategy beside its honest twin. All is computed when it is
-printed; intervals are of 95%, by bootstrap over runs with other seeds.
+printed; ± is half an interval of 95%, by bootstrap over runs with other seeds.
 """
 
 import argparse
@@ -35,7 +35,7 @@ from sim.experiments.values import Varied
 from sim.strategies import STRATEGIES
 from sim.theory.fraud import Equilibrium, solve_fraud_game
 
-WIDTH = 132
+WIDTH = 150
 REPS, JOBS = 16, 3_000
 """Repetitions of each setting of the fraud game, and the jobs of each."""
 
@@ -111,13 +111,14 @@ def make_table(title: str, section: str, *columns: str, words: int = 1) -> Table
     """Return an empty table; all but the first columns are of numbers."""
     table = Table(title=title, caption=f"python docs/laboratory.py {section}", min_width=40)
     for place, name in enumerate(columns):
-        table.add_column(name, justify="left" if place < words else "right")
+        is_text = place < words
+        table.add_column(name, justify="left" if is_text else "right", no_wrap=is_text)
     return table
 
 
 def show(found: Estimate, digits: int = 4) -> str:
-    """Return an estimate and its interval as text."""
-    return f"{found.value:.{digits}f} ({found.low:.{digits}f} to {found.high:.{digits}f})"
+    """Return an estimate and half the width of its interval as text."""
+    return f"{found.value:.{digits}f} ± {(found.high - found.low) / 2:.{digits}f}"
 
 
 def share(rows: Sequence[Mapping[str, Any]], part: str, whole: str = "jobs") -> Estimate:
@@ -181,7 +182,7 @@ def tabulate_dilemma() -> Iterator[Table]:
         *("watchers", "burned, mETH a job"),
     )
     for name, changed in RULES:
-        given = {"audit.rate": 0.1} | {f"audit.{key}": value for key, value in changed.items()}
+        given = {"audit.name": name} | {f"audit.{key}": value for key, value in changed.items()}
         (rows,) = sweep(replace_keys(market, given), Varied("audit.name", (name,)), FEW)
         words = [f"{key} = {value}" for key, value in changed.items()]
         money = [
