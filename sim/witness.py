@@ -5,7 +5,7 @@ another model, is known to announce what it should, and never to break a rule un
 """
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,6 +41,7 @@ class Witness(Relay):
         logs: what has been announced of each job.
         refusals: the calls that were refused.
         watcher: checks the calls; whoever knows the honest members of a job tells it.
+        on_step: is shown every accepted call while the stores are as it left them.
     """
 
     def __init__(self, referee: Referee, label: str) -> None:
@@ -50,6 +51,7 @@ class Witness(Relay):
         self.logs: dict[int, list[Event]] = defaultdict(list)
         self.refusals: list[Refusal] = []
         self.watcher = Watcher()
+        self.on_step: Callable[[Step], None] = lambda _: None
 
     def transact(self, name: str, *args: Any, sender: Address, value_wei: int = 0) -> Outcome:
         """Make a call, on the model as well.
@@ -108,4 +110,6 @@ class Witness(Relay):
         if events != announced:
             reason = f"what_is_announced_is_true: {announced} instead of {events}"
             raise BrokenInvariantError(reason)
-        self.watcher.watch(Step(before, name, message, args, self.store, events))
+        step = Step(before, name, message, args, self.store, events)
+        self.watcher.watch(step)
+        self.on_step(step)

@@ -249,7 +249,7 @@ def replace_key(config: Config, key: str, value: object) -> Config:
         values[first] = groups
     elif others:
         if not isinstance(values.get(first), dict):
-            _refuse_key("--set", key, first)
+            _refuse_table("--set", first)
         inner = ".".join(others)
         is_renamed = _is_name_of_rule(key) and value != values[first].get("name")
         values[first] = {**({} if is_renamed else values[first]), inner: value}
@@ -300,11 +300,9 @@ def _find_struct(hint: object) -> type[Struct] | None:
     return None
 
 
-def _refuse_key(source: str, key: str, first: str) -> None:
+def _refuse_table(source: str, name: str) -> None:
     tables = [name for name, it in show_config(Config()).items() if isinstance(it, dict)]
-    raise UsageError.unknown(
-        f"key in {source}", key, [f"{t}.…" for t in tables] if first in tables else tables, "keys"
-    )
+    raise UsageError.unknown(f"table in {source}", name, tables, "tables")
 
 
 def _check_sense(config: Config, source: str) -> None:

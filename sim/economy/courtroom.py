@@ -42,7 +42,7 @@ from offchain.providers.task import Task
 from sim.agents import Provider, View
 from sim.economy.cases import Case, Lineup, Move, Seat
 from sim.economy.config import Program
-from sim.economy.gas import GasTable, Kind, classify, measure
+from sim.economy.gas import Effect, GasTable, Kind, classify, find_effect, measure
 from sim.economy.gas_tables import find_shipped, read_table
 from sim.economy.shelf import Shelf
 from sim.economy.strategies.base import HONEST, WATCHER
@@ -139,7 +139,7 @@ class Courtroom:
         for done, lineup in enumerate(lineups):
             self.progress("games that measure gas", done, len(lineups))
             hearing = self._hear(self._witness, self._referee.accounts, lineup, 0)
-            calls += zip(hearing.classify(), hearing.read_gas(), strict=True)
+            calls += zip(hearing.recorder.kinds, hearing.read_gas(), strict=True)
         return measure(calls)
 
     def describe_game(self) -> dict[str, Any]:
@@ -169,7 +169,7 @@ class Courtroom:
         accounts = [f"0x{index + 1:040x}" for index in range(ACCOUNTS)]
         referee = ModelReferee(dict.fromkeys(accounts, 10**24), arithmetic=self.arithmetic)
         hearing = self._hear(Witness(referee, "a modelled case"), accounts, lineup, number)
-        return hearing.judge([table.estimate(kind) for kind in hearing.classify()])
+        return hearing.judge([table.estimate(kind) for kind in hearing.recorder.kinds])
 
     def play(self, lineup: Lineup, number: int) -> Case:
         """Hear a case on a chain, with the gas of its receipts."""
@@ -194,9 +194,13 @@ class Courtroom:
     def _hear(
         self, witness: Witness, accounts: Sequence[Address], lineup: Lineup, number: int
     ) -> "_Hearing":
-        """Play a case to its end."""
+        """Play a case to its end.
+
+        Accounts are given away in the order of their addresses, on which it depends who of two
+        moves first: a case ends the same whatever the addresses are.
+        """
         recorder = _Recorder(witness, len(witness.store.jobs))
-        client, verifier, *others = accounts
+        client, verifier, *others = sorted(accounts, key=lambda address: int(address, 16))
         free, places = iter(others), Counter[str]()
         parties = []
         for conduct in lineup:
@@ -278,6 +282,7 @@ class _Recorder(Relay):
 
     Attributes:
         made: all calls, with the blocks that they were in and what came of them.
+        kinds: the kind of each, as the table of gas knows it.
         closed: what the referee remembered when the job was closed, and nobody paid yet.
     """
 
@@ -286,13 +291,19 @@ class _Recorder(Relay):
         self._witness = witness
         self.job_id = job_id
         self.made: list[tuple[int, Call, Answer]] = []
+        self.kinds: list[Kind] = []
         self.closed: Store | None = None
 
     def transact_all(self, calls: Sequence[Call]) -> list[Answer]:
         """Make calls, and write them down."""
+        effects: list[Effect] = []
+        self._witness.on_step = lambda step: effects.append(find_effect(step))
         answers = self.referee.transact_all(calls)
         block, store = self.referee.block_number(), self._witness.store
-        self.made += [(block, *each) for each in zip(calls, answers, strict=True)]
+        accepted = iter(effects)
+        for call, answer in zip(calls, answers, strict=True):
+            self.made.append((block, call, answer))
+            self.kinds.append(classify(call, next(accepted) if _is_accepted(answer) else None))
         if self.closed is None and store.jobs[self.job_id].status is not Status.OPEN:
             self.closed = copy_store(store)
         return answers
@@ -313,11 +324,6 @@ class _Hearing:
     recorder: _Recorder
     matches: int
     answer: bytes
-
-    def classify(self) -> Iterator[Kind]:
-        """Yield the kind of each call."""
-        made = self.recorder.made
-        yield from classify((call, not isinstance(answer, Outcome)) for _, call, answer in made)
 
     def read_gas(self) -> list[int]:
         """Return the gas of each call, from its receipt."""
@@ -352,7 +358,7 @@ class _Hearing:
             moves=tuple(
                 Move(block - first, get_stage(call), call.player, call.name, gas)
                 for (block, call, answer), gas in zip(made, gases, strict=True)
-                if isinstance(answer, Outcome)
+                if _is_accepted(answer)
             ),
         )
 
@@ -382,6 +388,10 @@ class _Hearing:
             gas=sum(spent[player.address] for player in party.players),
             held_blocks=party.scheme.held_blocks if party.scheme else 0,
         )
+
+
+def _is_accepted(answer: Answer) -> bool:
+    return isinstance(answer, Outcome)
 
 
 def _read_gas(answer: Answer) -> int:

@@ -1,17 +1,50 @@
 """The gas of calls, as played games have measured it: what the model of the referee can't tell."""
 
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from dataclasses import fields, is_dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
+from contracts.model.invariants import Step
+from contracts.model.types import Store
 from offchain.disputes.referee import Call
 from offchain.disputes.stages import get_stage
 
 REFUSED = "refused"
 """The stage of a refused call, in the table."""
+
+
+class Effect(NamedTuple):
+    """What an accepted call did to the referee's memory: storage is most of what a call pays for.
+
+    Attributes:
+        created: how many members, claims and matches it has entered.
+        changed: how many it has written again.
+        cleared: how many it has removed.
+        pays: whether money has left the referee.
+    """
+
+    created: int
+    changed: int
+    cleared: int
+    pays: bool
+
+
+def find_effect(step: Step) -> Effect:
+    """Return what an accepted call did to the referee's memory."""
+    created = changed = cleared = 0
+    for old, new in zip(_list_tables(step.before), _list_tables(step.after), strict=True):
+        created += len(new.keys() - old.keys())
+        cleared += len(old.keys() - new.keys())
+        changed += sum(key in new and new[key] != value for key, value in old.items())
+    pays = step.before.balance_wei + step.message.value_wei > step.after.balance_wei
+    return Effect(created, changed, cleared, pays)
+
+
+def _list_tables(store: Store) -> tuple[dict[Any, Any], ...]:
+    return store.members, store.claims, store.matches
 
 
 class Kind(NamedTuple):
@@ -20,21 +53,17 @@ class Kind(NamedTuple):
     Attributes:
         stage: of the dispute, or `REFUSED`.
         name: of the function that is called.
-        ordinal: which call of that name it is in its game, counted up to `MANY`: the first one
-            pays for new storage, the last one is paid for clearing it.
-        is_disputed: whether a match has begun before.
+        effect: on the referee's memory; a refused call has none.
         words: about how many words of calldata it has.
     """
 
     stage: str
     name: str
-    ordinal: int
-    is_disputed: bool
+    effect: Effect
     words: int
 
 
-MANY = 3
-"""What the third call of a name and all later ones are."""
+NO_EFFECT = Effect(0, 0, 0, pays=False)
 
 
 class GasTable(msgspec.Struct, frozen=True):
@@ -49,20 +78,14 @@ class GasTable(msgspec.Struct, frozen=True):
     def estimate(self, kind: Kind) -> int:
         """Return what a call of a kind uses: what those use that are most like it.
 
-        Of calls of the same name and stage, if there are any, those count first that agree in
-        whether there was a dispute, then in the ordinal, then the nearest in size. A name that was
-        never measured uses nothing.
+        Of calls of the same name and stage, if there are any, those count first whose effect is
+        nearest, then the nearest in size. A name that was never measured uses nothing.
         """
 
         def differ(row: tuple[Kind, int, int]) -> tuple[object, ...]:
             other = row[0]
-            return (
-                other.stage != kind.stage,
-                other.is_disputed != kind.is_disputed,
-                abs(other.ordinal - kind.ordinal),
-                abs(other.words - kind.words),
-                other,
-            )
+            distance = sum(abs(a - b) for a, b in zip(other.effect, kind.effect, strict=True))
+            return other.stage != kind.stage, distance, abs(other.words - kind.words), other
 
         alike = [row for row in self.rows if row[0].name == kind.name]
         return min(alike, key=differ)[1] if alike else 0
@@ -81,15 +104,12 @@ def measure(calls: Iterable[tuple[Kind, int]]) -> GasTable:
     )
 
 
-def classify(calls: Iterable[tuple[Call, bool]]) -> Iterator[Kind]:
-    """Yield the kinds of a game's calls, given in order, each with whether it was refused."""
-    ordinals: Counter[str] = Counter()
-    for call, is_refused in calls:
-        stage = REFUSED if is_refused else get_stage(call)
-        is_disputed = ordinals["start_match"] > 0
-        ordinals[call.name] += not is_refused
-        ordinal = min(ordinals[call.name], MANY)
-        yield Kind(stage, call.name, ordinal, is_disputed, count_words(call.args))
+def classify(call: Call, effect: Effect | None) -> Kind:
+    """Return the kind of a call; without an effect it was refused."""
+    words = count_words(call.args)
+    if effect is None:
+        return Kind(REFUSED, call.name, NO_EFFECT, words)
+    return Kind(get_stage(call), call.name, effect, words)
 
 
 def count_words(value: object) -> int:

@@ -1,0 +1,81 @@
+"""A mixed market: what the table of cases says of a dispute is what the contract says of it."""
+
+from collections import Counter
+
+import pytest
+
+from sim.economy.cases import Lineup
+from sim.economy.config import Config, Program
+from sim.economy.courtroom import Courtroom
+from sim.economy.schema import STAGES
+from sim.economy.simulate import simulate
+from sim.economy.strategies.table import AGENTS, WATCHERS
+from sim.strategies import STRATEGIES
+from tests.economy_helpers import Kept, make_config, make_group
+
+DISPUTES = 500
+"""The number of sampled disputes that must agree."""
+
+TOLERANCE = 0.02
+"""How far the gas of a stage may be from what was measured."""
+
+ROOMS = {name: Courtroom(Program(arithmetic=name)) for name in ("ordered", "exact")}
+
+
+def make_mixed(jobs: int) -> Config:
+    """Return a market of every strategy, each with an honest neighbour as often as not."""
+    liars = [make_group(name) for name in (*STRATEGIES, *AGENTS) if name != "honest"]
+    return make_config(
+        seed=16,
+        jobs=jobs,
+        fidelity="mixed",
+        sample=1.0,
+        seats=2,
+        providers=[*liars, make_group("honest", count=14)],
+        watchers=[make_group(name, count=2) for name in WATCHERS],
+        audit={"name": "constant", "rate": 0.3},
+        pricing={"name": "posted", "eth": 0.1},
+    )
+
+
+def compare_gas(kept: Kept) -> tuple[Counter[str], Counter[str]]:
+    """Return the gas of each stage of all sampled disputes: of the table, and of the contract."""
+    modelled, played = Counter[str](), Counter[str]()
+    for game in kept.read("games"):
+        if game["agrees"] is not None:
+            modelled.update({stage: game[f"gas_{stage}"] for stage in STAGES})
+            played.update({stage: game[f"played_gas_{stage}"] for stage in STAGES})
+    return modelled, played
+
+
+@pytest.mark.slow
+def test_every_strategy_ends_on_the_contract_as_in_the_table() -> None:
+    """Not one of 500 disputes ends otherwise, and the gas of each stage is within two percent."""
+    kept = Kept()
+    counts = simulate(make_mixed(jobs=800), kept)
+    assert counts.played >= DISPUTES
+    assert counts.disagreements == 0
+    seen = {name for game in kept.read("games") for name in game["lineup"].split("+")}
+    missing = set(STRATEGIES) - seen
+    assert missing <= {"split"}, "nothing is ever disputed that only honest accounts claim"
+    modelled, played = compare_gas(kept)
+    for stage in STAGES:
+        assert modelled[stage] == pytest.approx(played[stage], rel=TOLERANCE), stage
+
+
+@pytest.mark.parametrize(
+    "lineup", [("lazy", "honest"), ("silent", "zero-claim"), ("crowd", "revenant", "watcher")]
+)
+@pytest.mark.parametrize("arithmetic", ["ordered", "exact"])
+def test_a_case_of_the_table_is_that_of_the_contract(lineup: Lineup, arithmetic: str) -> None:
+    """A case that no game of the measurement was about: the same moves, and nearly the same gas.
+
+    Who of two that never move loses depends on whose address is lower.
+    """
+    room = ROOMS[arithmetic]
+    room.play(("honest",), 0)  # the first job of a contract pays for the counter of jobs
+    modelled, played = room.model(lineup, 3), room.play(lineup, 3)
+    assert modelled.fates == played.fates
+    assert [move.call for move in modelled.moves] == [move.call for move in played.moves]
+    told, used = (sum(case.sum_stages()) for case in (modelled, played))
+    assert told == pytest.approx(used, rel=TOLERANCE)
