@@ -61,15 +61,14 @@ class Ledger:
             BrokenLedgerError: it does not add up, somebody has less than nothing, or the locked
                 money is not that of the open jobs.
         """
-        everything = self._amounts.reshape(-1)
-        locked = int(np.add.reduce(self._amounts[1]))
-        free = int(np.add.reduce(everything)) - locked
+        # As few calls of numpy as will do: each costs as much as adding up all accounts.
+        free, locked = np.add.reduce(self._amounts, 1).tolist()
         sinks = self.burned + self.fees + self.work + self.outside + self.fund
         if free + locked + sinks:
             raise BrokenLedgerError(f"block {block}: {free + locked + sinks} gwei too much")
         if locked != self.bonds:
             raise BrokenLedgerError(f"block {block}: {locked} gwei are locked, not {self.bonds}")
         # The sign of numbers that are joined bit by bit is that of any of them.
-        if np.bitwise_or.reduce(everything) < 0 or self.fund < 0:
+        if np.bitwise_or.reduce(self._amounts.reshape(-1)) < 0 or self.fund < 0:
             raise BrokenLedgerError(f"block {block}: somebody has less than nothing")
         return free, locked
