@@ -1,7 +1,9 @@
 """`moot check-strategy`: tries a user's strategy before anybody relies on its results."""
 
 import json
+import sys
 from collections.abc import Sequence
+from contextlib import redirect_stdout
 from typing import TYPE_CHECKING
 
 import click
@@ -64,7 +66,8 @@ def check_strategy(
 
     if ".py:" not in name:
         raise UsageError(f"{name} is not a file and a class; write path/to/file.py:Class")
-    with options.progress(quiet=as_json) as progress:
+    # What the strategy prints is not the result.
+    with options.progress(quiet=as_json) as progress, redirect_stdout(sys.stderr):
         findings = list(conformance.check_strategy(name, role, progress))
     if as_json:
         told = [finding._asdict() for finding in findings]

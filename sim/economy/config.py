@@ -191,7 +191,12 @@ def parse_config(values: Mapping[str, Any], source: str) -> Config:
     except msgspec.ValidationError as error:
         what, _, where = str(error).partition(" - at `$")
         key = where.strip("`").lstrip(".") or "the file"
-        raise UsageError(f"{source}: {key}: {what[0].lower()}{what[1:]}") from None
+        what = f"{what[0].lower()}{what[1:]}".replace("`", "")
+        if what.startswith("invalid enum value"):
+            choices = get_args(get_type_hints(Config).get(key))
+            what += f"; choose one of {', '.join(map(str, choices))}"
+        place = source if source.endswith(f" {key}") else f"{source}: {key}"
+        raise UsageError(f"{place}: {what}") from None
     _check_sense(config, source)
     return config
 
@@ -218,35 +223,43 @@ def show_config(config: Config) -> dict[str, Any]:
 
 
 def replace_key(config: Config, key: str, value: object) -> Config:
-    """Return a configuration with one value replaced.
+    """Return a configuration with one value replaced; as `replace_keys` does."""
+    return replace_keys(config, {key: value})
+
+
+def replace_keys(config: Config, values: Mapping[str, object]) -> Config:
+    """Return a configuration with several values replaced, in whichever order they are given.
 
     A rule with another name begins with its own defaults: the parameters of the rule that it
-    replaces are dropped.
+    replaces are dropped, and those that are given for it are taken.
 
     Args:
         config: the configuration.
-        key: such as `seed`, `bond.eth`, `chain.tip_gwei`, or `providers.lazy.count`: a key of the
-            group with that strategy, which is added if there is none.
-        value: the value.
+        values: by keys such as `seed`, `bond.eth`, `chain.tip_gwei`, or `providers.lazy.count`: a
+            key of the group with that strategy, which is added if there is none.
 
     Raises:
-        UsageError: there is no such key, or the value is impossible.
+        UsageError: there is no such key, or the values are impossible together.
     """
-    values = show_config(config)
+    if not values:
+        return config
+    plain = show_config(config)
+    for key, value in sorted(values.items(), key=lambda item: not _is_name_of_rule(item[0])):
+        _put(plain, key, value)
+    return parse_config(plain, f"--set {', '.join(values)}")
+
+
+def _put(values: dict[str, Any], key: str, value: object) -> None:
+    """Replace one value of a configuration as plain values."""
     first, *others = key.split(".")
-    if first in ("providers", "watchers") and len(others) >= 2:
-        strategy, place = ".".join(others[:-1]), others[-1]
-        groups = [dict(group) for group in values[first]]
-        chosen = [group for group in groups if group["strategy"] == strategy]
-        if not chosen:
-            chosen = [{"strategy": strategy}]
-            groups += chosen
-        for group in chosen:
-            if place in Group.__struct_fields__:
-                group[place] = value
-            else:
-                group["parameters"] = {**group.get("parameters", {}), place: value}
-        values[first] = groups
+    if first in ("providers", "watchers"):
+        if len(others) < 2:
+            raise UsageError(
+                f"--set {key} does not say of which group; write {first}.STRATEGY.KEY, such as "
+                f"{first}.{values[first][0]['strategy'] if values[first] else 'honest'}.count"
+            )
+        values[first] = [dict(group) for group in values[first]]
+        _put_in_groups(values[first], ".".join(others[:-1]), others[-1], value)
     elif others:
         if not isinstance(values.get(first), dict):
             _refuse_table("--set", first)
@@ -255,20 +268,19 @@ def replace_key(config: Config, key: str, value: object) -> Config:
         values[first] = {**({} if is_renamed else values[first]), inner: value}
     else:
         values[first] = value
-    return parse_config(values, f"--set {key}")
 
 
-def replace_keys(config: Config, values: Mapping[str, object]) -> Config:
-    """Return a configuration with several values replaced, those of names of rules first.
-
-    So a new rule has the parameters that are given for it, in whichever order they are given.
-
-    Raises:
-        UsageError: there is no such key, or a value is impossible.
-    """
-    for key, value in sorted(values.items(), key=lambda item: not _is_name_of_rule(item[0])):
-        config = replace_key(config, key, value)
-    return config
+def _put_in_groups(groups: list[Any], strategy: str, place: str, value: object) -> None:
+    """Replace one value of the group with a strategy, which is added if there is none."""
+    chosen = [group for group in groups if group["strategy"] == strategy]
+    if not chosen:
+        chosen = [{"strategy": strategy}]
+        groups += chosen
+    for group in chosen:
+        if place in Group.__struct_fields__:
+            group[place] = value
+        else:
+            group["parameters"] = {**group.get("parameters", {}), place: value}
 
 
 def _is_name_of_rule(key: str) -> bool:

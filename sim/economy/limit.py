@@ -14,7 +14,7 @@ BUSY_SECONDS = 0.25
 """How long a user's code may compute for an answer: of the processor's time, so that a machine
 that is busy with other things does not count against it."""
 
-IDLE_SECONDS = 5.0
+IDLE_SECONDS = 1.0
 """How long it may take for an answer in any case, should it sleep."""
 
 _AGAIN_SECONDS = 0.01

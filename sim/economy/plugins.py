@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 from offchain.errors import MootError, UsageError
+from sim.economy.limit import Faulted, ask
 
 _PREFIX = "moot_plugin_"
 """What the names of modules begin with that are users' files."""
@@ -38,13 +39,21 @@ def make_plugin(
     kind = load_class(subject, name, table)
     if name in table:
         return _make(subject, name, kind, parameters)
+    refusals: list[MootError] = []
+
+    def make() -> Any:
+        try:
+            return _make(subject, name, kind, parameters)
+        except MootError as refusal:
+            refusals.append(refusal)
+
     try:
-        return _make(subject, name, kind, parameters)
-    except MootError:
-        raise
-    except (Exception, SystemExit) as error:
-        what = f"{type(error).__name__}: {error}"
-        raise UsageError(f"{name} can't be made: {' '.join(what.split())}") from error
+        made = ask(make)
+    except Faulted as fault:
+        raise UsageError(f"{name} can't be made: it {fault}") from fault
+    if refusals:
+        raise refusals[0]
+    return made
 
 
 def _make(
@@ -78,7 +87,9 @@ def load_class(subject: str, name: object, table: Mapping[str, str]) -> Any:
         module, _, attribute = table[name].rpartition(":")
         return getattr(import_module(module), attribute)
     if not colon or not path.endswith(".py"):
-        raise UsageError.unknown(subject, name, table, f"{subject}s")
+        if name.endswith(".py"):
+            raise UsageError(f"{name} is a file; name a class in it, too: {name}:Class")
+        raise UsageError.unknown(subject, name, table, "names")
     found = getattr(run_file(Path(path)), last, None)
     if not isinstance(found, type) or not is_dataclass(found):
         raise UsageError(f"{path} has no dataclass {last}; write @dataclass above class {last}")

@@ -1,8 +1,9 @@
 """One run of a simulated market, from its configuration to its counts."""
 
 import gc
+import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from functools import lru_cache
 
 from sim.economy.config import Config, Program
@@ -40,7 +41,8 @@ def simulate(
     forget_files()
     court = make_court(config, progress)
     market = Market(config, court, sink, run)
-    with _resting(config):
+    # What a user's code prints is not the result.
+    with _resting(config), redirect_stdout(sys.stderr):
         counts = market.play(lambda done: progress("jobs", done, config.jobs))
     if counts.disagreements:
         raise DisagreementError(

@@ -1,5 +1,7 @@
 """The games of a results folder whose moves were written down, for the page to show one by one."""
 
+from collections import defaultdict
+from collections.abc import Mapping
 from typing import Any
 
 import pyarrow.compute as pc
@@ -17,7 +19,7 @@ def collect_games(results: Results) -> tuple[list[dict[str, Any]], int]:
     """Return the games that a report shows, and how many have their moves in the folder.
 
     A game is an object of what is known of it (`run`, `game`, `job`, `lineup`, `fidelity`,
-    `outcome`) and its `moves`, each a list of the values of `MOVE`.
+    `outcome`, `strategies`) and its `moves`, each a list of the values of `MOVE`.
     """
     if not results.count_rows("moves") or not results.count_rows("games"):
         return [], 0
@@ -49,11 +51,26 @@ def _read_heads(
     columns = ["game", "job", "lineup", "fidelity", "outcome"]
     games = results.read("games", columns)
     games = games.filter(pc.less_equal(games["run"], last_run))
+    strategies = _read_strategies(results, wanted, last_run)
     return {
         (row["run"], row["game"]): {name: _clean(value) for name, value in row.items()}
+        | {"strategies": _clean("+".join(strategies[row["run"], row["game"]]))}
         for row in games.to_pylist()
         if (row["run"], row["game"]) in wanted
     }
+
+
+def _read_strategies(
+    results: Results, wanted: set[tuple[int, int]], last_run: int
+) -> Mapping[tuple[int, int], list[str]]:
+    """Return whose conducts met in each game: the strategies, in the order of the lineup."""
+    found: dict[tuple[int, int], list[str]] = defaultdict(list)
+    if results.count_rows("parties"):
+        parties = results.read("parties", ["game", "strategy"])
+        for row in parties.filter(pc.less_equal(parties["run"], last_run)).to_pylist():
+            if (row["run"], row["game"]) in wanted:
+                found[row["run"], row["game"]].append(row["strategy"])
+    return found
 
 
 def _clean(value: object) -> object:

@@ -68,7 +68,7 @@
     const moves = game.moves.map((move) => Object.fromEntries(columns.map((c, i) => [c, move[i]])));
     document.getElementById("title").textContent =
       `Run ${game.run}, game ${game.game} (job ${game.job}), ${game.fidelity}: ` +
-      `${game.lineup} → ${game.outcome}, ${moves.length} moves`;
+      `${game.lineup} by ${game.strategies} → ${game.outcome}, ${moves.length} moves`;
     select.value = String(number);
     before.disabled = number === 0;
     after.disabled = number === games.length - 1;

@@ -29,7 +29,8 @@ def describe(results: Results) -> str:
     ]
     for key in results.keys:
         values = sorted(set(results.runs[key].drop_null().to_pylist()))
-        parts.append(f"{key} varied: {_show_values(values)}")
+        is_varied = " varied:" if len(values) > 1 else ""
+        parts.append(f"{key.removeprefix('set.')}{is_varied} {_show_values(values)}")
     return " · ".join(clean(part) for part in parts)
 
 

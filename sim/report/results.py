@@ -87,16 +87,20 @@ class Results:
             return rows
 
     def find_key(self, *patterns: str) -> str | None:
-        """Return the first varied key that has numbers and fits a pattern, earlier ones first.
+        """Return the first key with several numbers that fits a pattern, earlier ones first.
 
         Args:
             patterns: as of a shell, such as `bond.eth` or `providers.*.count`.
         """
         for pattern in patterns:
             for key in self.keys:
-                if fnmatchcase(key, pattern) and is_number(self.runs.schema.field(key).type):
+                if fnmatchcase(key, pattern) and self._is_varied_number(key):
                     return key
         return None
+
+    def _is_varied_number(self, key: str) -> bool:
+        values = self.runs[key].drop_null()
+        return is_number(values.type) and len(values.unique()) > 1
 
     def read(self, name: str, columns: Sequence[str], keys: Sequence[str] = ()) -> pa.Table:
         """Return columns of a table, in the order of its rows; names are plain text in it.

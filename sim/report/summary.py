@@ -14,6 +14,8 @@ MOST = 200
 FAILURES = 10
 """Failed runs whose errors are listed."""
 SUMS = ("jobs", "right", "wrong", "void", "unserved", "cheated", "caught", "disputed", "played")
+AGENT_SUMS = ("jobs", "cheated", "slashed", "forfeits")
+STRATEGY_HEADS = ("role", "strategy", "agents", *AGENT_SUMS, "profit of an agent (ETH, mean)")
 HEADS = ("runs", *SUMS, "gas (millions)", "fees (ETH)", "blocks (mean)")
 
 
@@ -25,12 +27,16 @@ class Summary:
         heads: of the table's columns.
         rows: a row of texts for each setting, in the order of the values of the keys.
         left_out: how many settings are not listed.
+        strategy_heads: of the columns of the table of strategies.
+        strategies: a row of texts for each role and strategy, over all runs.
         notices: sentences about what went wrong.
     """
 
     heads: Sequence[str]
     rows: Sequence[Sequence[str]]
     left_out: int
+    strategy_heads: Sequence[str]
+    strategies: Sequence[Sequence[str]]
     notices: Sequence[str]
 
 
@@ -51,8 +57,31 @@ def summarise(results: Results) -> Summary:
         rows.append(
             [*(_show(row[key]) for key in keys), f"{row['run_count']:,}", *counts, *amounts]
         )
-    heads = [*map(clean, keys), *HEADS]
-    return Summary(heads, rows, max(0, table.num_rows - MOST), _list_notices(results))
+    heads = [*(clean(key.removeprefix("set.")) for key in keys), *HEADS]
+    left_out = max(0, table.num_rows - MOST)
+    strategies = _list_strategies(results)
+    return Summary(heads, rows, left_out, STRATEGY_HEADS, strategies, _list_notices(results))
+
+
+def _list_strategies(results: Results) -> list[list[str]]:
+    """Return what became of each strategy, over all runs."""
+    if not results.runs.num_rows or not results.count_rows("agents"):
+        return []
+    agents = results.read("agents", ["role", "strategy", *AGENT_SUMS, "profit_gwei"])
+    table = agents.group_by(["role", "strategy"], use_threads=False).aggregate(
+        [("run", "count"), *((name, "sum") for name in AGENT_SUMS), ("profit_gwei", "mean")]
+    )
+    table = table.sort_by([("role", "ascending"), ("profit_gwei_mean", "descending")])
+    return [
+        [
+            clean(row["role"]),
+            clean(row["strategy"]),
+            f"{row['run_count']:,}",
+            *(f"{row[f'{name}_sum']:,}" for name in AGENT_SUMS),
+            f"{row['profit_gwei_mean'] / 1e9:+,.4f}",
+        ]
+        for row in table.to_pylist()
+    ]
 
 
 def _show(value: object) -> str:

@@ -95,3 +95,26 @@ def test_broken_strategy_is_found_out(tmp_path: Path) -> None:
 def test_no_strategy_is_refused_in_a_line(words: tuple[str, ...], says: str) -> None:
     """What is no file, no class or no strategy is refused in one line."""
     assert says in complaint(moot("check-strategy", *words), status=2)
+
+
+def test_what_a_strategy_prints_is_not_the_result(tmp_path: Path) -> None:
+    """A strategy may print what it likes: the JSON stays JSON, and its words are beside it."""
+    path = tmp_path / "loud.py"
+    path.write_text(
+        "from dataclasses import dataclass\n"
+        "from sim.economy.strategies.base import Strategy\n"
+        "@dataclass\n"
+        "class Loud(Strategy):\n"
+        "    def decide(self, job, own, stream):\n"
+        "        print('listen')\n"
+        "        return 'honest'\n"
+    )
+    setting = f"providers.{path}:Loud.count=2"
+    for words in (
+        ("market", "baseline", "--jobs", "40", "--set", setting, "--json"),
+        ("check-strategy", f"{path}:Loud", "--json"),
+    ):
+        done = moot(*words)
+        assert done.status == 0
+        assert isinstance(json.loads(done.stdout), dict)
+        assert "listen" in done.stderr

@@ -62,6 +62,27 @@ def test_a_report_has_every_plot_and_is_the_same_again(swept: Path, tmp_path: Pa
     assert sorted(path.name for path in tmp_path.iterdir()) == ["one.html", "two.html"]
 
 
+def test_the_page_has_every_strategy_and_whose_games_they_are(swept: Path, tmp_path: Path) -> None:
+    """A row for each strategy with its mean profit, and games under the names of strategies."""
+    assert moot("report", str(swept), "-o", str(tmp_path / "page.html")).status == 0
+    page = (tmp_path / "page.html").read_text()
+    profits: dict[str, list[int]] = defaultdict(list)
+    for row in read_rows(swept, "agents"):
+        profits[f"<td>{row['role']}</td><td>{row['strategy']}</td>"].append(int(row["profit_gwei"]))
+    for cells, amounts in profits.items():
+        (line,) = (line for line in page.splitlines() if cells in line)
+        assert f"<td>{fmean(amounts) / GWEI:+,.4f}</td>" in line
+        assert f"<td>{len(amounts):,}</td>" in line
+    (data,) = re.findall(r'id="data">(.*?)</script>', page)
+    parties = defaultdict(list)
+    for row in read_rows(swept, "parties"):
+        parties[int(row["run"]), int(row["game"])].append(row["strategy"])
+    games = json.loads(data)["games"]
+    assert games
+    for game in games:
+        assert game["strategies"] == "+".join(parties[game["run"], game["game"]])
+
+
 def test_profits_are_those_of_the_agents(swept: Path) -> None:
     """A point of the profit plot is the mean over runs of the mean over a strategy's providers."""
     bonds = {row["run"]: float(row["bond.eth"]) for row in read_rows(swept, "runs")}

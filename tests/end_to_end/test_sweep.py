@@ -361,7 +361,7 @@ def test_a_disk_that_is_full_when_parts_are_joined(
 
 def list_refusals() -> Iterator[tuple[tuple[str, ...], str]]:
     """Yield options that are refused, and what is said."""
-    yield ("--set", "bnod.eth=1"), "unknown key"
+    yield ("--set", "bnod.eth=1"), "unknown table"
     yield ("--set", "bond.ethh=1"), "did you mean 'eth'"
     yield ("--set", "sede=1"), "did you mean 'seed'"
     yield ("--set", "providers.lzy.count=1"), "did you mean 'lazy'"

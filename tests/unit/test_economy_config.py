@@ -1,5 +1,6 @@
 """The configuration of a market: anything else than a market is one line that says why."""
 
+from itertools import permutations
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from offchain.errors import UsageError
-from sim.economy.config import Config, load_config, parse_config, replace_key, show_config
+from sim.economy.config import (
+    Config,
+    load_config,
+    parse_config,
+    replace_key,
+    replace_keys,
+    show_config,
+)
+from sim.economy.strategies.table import make_strategy
 from tests.economy_helpers import make_config, make_group, play
 
 KEYS = [
@@ -116,3 +125,34 @@ def test_a_file_that_is_no_toml_is_refused(tmp_path: Path, text: bytes) -> None:
         load_config(tmp_path / "c.toml")
     with pytest.raises(UsageError, match="cannot read"):
         load_config(tmp_path)
+
+
+def test_keys_may_be_set_in_any_order() -> None:
+    """What is impossible halfway is not refused if it makes sense in the end."""
+    market = {"providers.honest.count": 0, "providers.lazy.count": 0, "providers.sybil.count": 3}
+    found = [replace_keys(Config(), dict(order)) for order in permutations(market.items())]
+    counts = [{group.strategy: group.count for group in config.providers} for config in found]
+    assert counts == [{"honest": 0, "lazy": 0, "sybil": 3}] * len(found)
+    with pytest.raises(UsageError, match="goes to 8 providers, and there are 3; "):
+        replace_keys(Config(), {"seats": 8} | market)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "why"),
+    [
+        ("bnod.eth", 1, "unknown table in --set 'bnod'; did you mean 'bond'"),
+        ("providers.count", 1, "write providers.STRATEGY.KEY"),
+        ("providers.mine.py.count", 1, "name a class in it, too: mine.py:Class"),
+        ("fidelity", "playd", "choose one of modelled, played, mixed"),
+        ("jobs", 0, "^--set jobs: expected int >= 1$"),
+    ],
+)
+def test_what_cannot_be_set_is_one_clear_line(key: str, value: Any, why: str) -> None:
+    """The line says which key it is, once, and what there is instead."""
+
+    def use() -> None:
+        config = replace_key(Config(), key, value)
+        make_strategy("providers", config.providers[-1].strategy, {})
+
+    with pytest.raises(UsageError, match=why):
+        use()

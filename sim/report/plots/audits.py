@@ -4,7 +4,8 @@ from sim.report.drawing import Look, add_means, make_figure
 from sim.report.plot import Drawn, Lack, Plot
 from sim.report.results import Results
 
-KEYS = ("audit.rate", "audit.*")
+KEYS = ("audit.rate", "audit.*", "*")
+"""Where audits were not varied they are drawn against what was."""
 SHARES = {
     "jobs cheated in": ("cheated", "jobs", Look("#D55E00", "solid", "circle")),
     "cheated jobs that were caught": ("caught", "cheated", Look("#0072B2", "dash", "square")),
@@ -18,7 +19,7 @@ def draw(results: Results) -> Drawn | Lack:
     key = results.find_key(*KEYS)
     assert key is not None, "the plot is not made without it"
     runs = results.runs.to_pydict()
-    figure = make_figure(f"{key} (share of jobs)", "share")
+    figure = make_figure(f"{key} (share of jobs)" if key == KEYS[0] else key, "share")
     for name, (part, whole, look) in SHARES.items():
         shares: dict[float, list[float]] = {}
         for value, some, count in zip(runs[key], runs[part], runs[whole], strict=True):
@@ -29,14 +30,14 @@ def draw(results: Results) -> Drawn | Lack:
     return Drawn(
         figure,
         "How often providers cheat, how often a cheat loses its bond, and how often the client is "
-        "left with a wrong answer, as means of the runs with each rate of audits, with their 95% "
+        f"left with a wrong answer, as means of the runs with each {key}, with their 95% "
         "intervals.",
     )
 
 
 PLOT = Plot(
     name="audits",
-    title="Fraud and detection against the rate of audits",
+    title="Fraud and detection against the rate of audits, or what was varied",
     draw=draw,
     tables=("runs",),
     key=" ".join(KEYS),

@@ -1,4 +1,7 @@
-"""The profit of each strategy against the bond, with the line at which it breaks even."""
+"""The profit of each strategy against the bond, with the line at which it breaks even.
+
+Where bonds were not varied it is drawn against what was.
+"""
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
@@ -10,11 +13,11 @@ from sim.report.drawing import GREY, GWEI, add_means, choose_looks, make_figure
 from sim.report.plot import Drawn, Lack, Plot
 from sim.report.results import Results
 
-KEYS = ("bond.eth", "bond.*")
+KEYS = ("bond.eth", "bond.*", "providers.*", "*")
 
 
 def draw(results: Results) -> Drawn | Lack:
-    """Draw the mean profit of a provider of each strategy, a mean of the runs with each bond."""
+    """Draw the mean profit of a provider of each strategy, a mean of the runs with each value."""
     key = results.find_key(*KEYS)
     assert key is not None, "the plot is not made without it"
     curves = measure_profits(results, key)
@@ -45,7 +48,7 @@ def draw(results: Results) -> Drawn | Lack:
     return Drawn(
         figure,
         "What a provider of each strategy has won or lost by the end of a run, as a mean of the "
-        f"runs with each bond, with its 95% interval. {where}",
+        f"runs with each {key}, with its 95% interval. {where}",
     )
 
 
@@ -79,7 +82,7 @@ def find_crossings(points: Sequence[tuple[float, float]]) -> list[float]:
 
 PLOT = Plot(
     name="profit",
-    title="Profit by strategy against the bond",
+    title="Profit by strategy against the bond, or what was varied",
     draw=draw,
     tables=("agents",),
     key=" ".join(KEYS),
