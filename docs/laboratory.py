@@ -2,17 +2,20 @@
 
 `python docs/laboratory.py fraud` plays the fraud game, `dilemma` the verifier's dilemma under
 several rules of audits, `attacks` every strategy beside its honest twin. All is computed when it is
-printed; ± is half an interval of 95%, by bootstrap over runs with other seeds.
+printed; ± is half an interval of 95%, by bootstrap over runs with other seeds. `invariants` says
+which share of a run's time the check of all money after every block is.
 """
 
 import argparse
 import os
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from statistics import fmean
 from tempfile import TemporaryDirectory
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -23,6 +26,7 @@ from sim.analysis.estimates import Estimate, estimate, estimate_mean
 from sim.analysis.trials import Laboratory
 from sim.analysis.twins import MEASURES, make_contest, try_pairs
 from sim.economy.config import GWEI, Config, replace_keys
+from sim.economy.ledger import Ledger
 from sim.economy.simulate import make_court, simulate
 from sim.economy.strategies.base import HONEST, WATCHER
 from sim.economy.strategies.table import AGENTS, WATCHERS
@@ -57,6 +61,16 @@ LIARS: Mapping[str, float] = {
     "providers.lazy.count": 0,
 }
 """Providers who all may lie, and believe little before they have seen something."""
+
+TURNS = 4
+CROWD_RATES = (25.0, 5.0, 0.5)
+CROWD: Mapping[str, float] = {
+    "jobs": 100_000,
+    "providers.honest.count": 800,
+    "providers.lazy.count": 200,
+    "watchers.watcher.count": 100,
+}
+"""A thousand providers: checks are of all of them, after every block."""
 
 RULES: Sequence[tuple[str, Mapping[str, str | float]]] = (
     ("volunteers", {}),
@@ -253,10 +267,48 @@ def tabulate_attacks() -> Iterator[Table]:
     yield table
 
 
+def tabulate_invariants() -> Iterator[Table]:
+    """Yield how long a job takes with the ledger's checks and without them, by turns.
+
+    Times are the processor's, the least of each side; no tables are written, beside which the
+    checks would look cheaper.
+    """
+    base = replace_keys(open_config("baseline"), CROWD)
+    columns = ("jobs a block", "us a job", "without checks", "share of the checks")
+    table = make_table("The check of all money after every block", "invariants", *columns)
+    for rate in CROWD_RATES:
+        config = replace_keys(base, {"clients.jobs_per_block": rate})
+        time_run(config)
+        checked, unchecked = [], []
+        for _ in range(TURNS):
+            checked.append(time_run(config))
+            with patch.object(Ledger, "check", lambda *_: (0, 0)):
+                unchecked.append(time_run(config))
+        least = min(checked), min(unchecked)
+        micros = (f"{seconds / config.jobs * 1e6:.1f}" for seconds in least)
+        table.add_row(f"{rate:g}", *micros, f"{1 - least[1] / least[0]:.1%}")
+    yield table
+
+
+def time_run(config: Config) -> float:
+    """Return the seconds of a processor that a run takes."""
+    start = time.process_time()
+    simulate(config, Nothing())
+    return time.process_time() - start
+
+
+class Nothing:
+    """A sink that keeps no rows."""
+
+    def add(self, table: str, row: tuple[object, ...]) -> None:
+        """Keep nothing."""
+
+
 SECTIONS: Mapping[str, Callable[[], Iterator[Table]]] = {
     "fraud": tabulate_fraud,
     "dilemma": tabulate_dilemma,
     "attacks": tabulate_attacks,
+    "invariants": tabulate_invariants,
 }
 
 

@@ -96,16 +96,20 @@ class TensorTree:
 
 def compute_tensor_root(array: Array) -> Digest:
     """Return the root of a tensor, without keeping its tree."""
+    return hash_tensor(encode_header(dtype_of(array), array.shape), compute_tensor_top(array))
+
+
+def compute_tensor_top(array: Array) -> Digest:
+    """Return the node over all chunks of a tensor: tensors with the same elements share it."""
     flat = np.ascontiguousarray(array).reshape(-1)
-    header = encode_header(dtype_of(array), array.shape)
     if not flat.size:
-        return hash_tensor(header, EMPTY_TOP)
+        return EMPTY_TOP
 
     def encode(part: NDArray[np.uint8]) -> NDArray[np.uint8]:
         return encode_elements(part.view(flat.dtype))
 
     nodes = hash_subtrees(flat.view(np.uint8), CHUNK_BYTES, Tag.CHUNK, Tag.TENSOR_NODE, encode)
-    return hash_tensor(header, Tree(Tag.TENSOR_NODE, nodes).top)
+    return Tree(Tag.TENSOR_NODE, nodes).top
 
 
 def compute_state_root(tensor_roots: Sequence[Digest]) -> Digest:

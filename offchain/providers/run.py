@@ -4,6 +4,7 @@ The run hashes and stores the start and the states at checkpoints only. Interval
 tensors are made again, from the latest of these before them, when somebody disputes.
 """
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, lru_cache
 
@@ -14,13 +15,17 @@ from offchain.commitments.tensors import (
     compute_history_root,
     compute_state_root,
     compute_tensor_root,
+    compute_tensor_top,
+    dtype_of,
+    encode_header,
+    hash_tensor,
 )
 from offchain.commitments.tree import Digest, Tree
 from offchain.errors import StoreError
 from offchain.execution.engines import get_engine
-from offchain.execution.executor import Executor
+from offchain.execution.executor import Executor, Patch
 from offchain.execution.logged.journals import Reading
-from offchain.execution.order import find_storages
+from offchain.execution.order import Storage, find_storages
 from offchain.programs.graph import Origin, Program
 from offchain.providers.behaviour import Behaviour
 from offchain.providers.store import Store
@@ -30,6 +35,9 @@ Progress = Callable[[int], None]
 """Called with the number of steps that are done."""
 
 NOTES = "run"
+
+REMEMBERED = 64
+"""The number of states whose tensors' roots are remembered."""
 
 
 class Run:
@@ -55,6 +63,8 @@ class Run:
         self._roots: list[Digest] = []
         self._tensor_roots = _TensorRoots(self._executor.program)
         self._recent: tuple[int, Sequence[Array]] | None = None
+        self._latest: tuple[int, dict[int, Array]] | None = None
+        self._state_roots: dict[int, Sequence[Digest]] = {}
         self._tensors = lru_cache(maxsize=8)(self._make_tensor)
         self._traces = lru_cache(maxsize=8)(self._make_trace)
         self._states = lru_cache(maxsize=8)(self._make_state_tree)
@@ -70,21 +80,34 @@ class Run:
             )
         self._roots = [bytes.fromhex(root) for root in notes["roots"]]
         if not self._roots:
-            self._put(self.task.initial_state)
+            self._put(0, self.task.initial_state)
             self._note()
         done = max(self._kept)
-        state = list(self.state(done))
-        self._recent = None  # so that the tensors may die as the run goes on
+        # Read anew, so that the tensors are nobody else's and may die as the run goes on.
+        self._recent = None
+        state = list(self._store.get_state(self._kept[done]))
         for step in range(done, self.task.steps):
             self._replace(step, state)
             if step + 1 in self.task.checkpoints:
-                self._roots.append(self._put(state))
+                self._roots.append(self._put(step + 1, state))
                 self._note()
             if progress is not None:
                 progress(step + 1)
 
-    def _put(self, state: Sequence[Array]) -> Digest:
-        return self._store.put_state(state, self._tensor_roots.hash(state))
+    def _put(self, step: int, state: Sequence[Array]) -> Digest:
+        return self._store.put_state(state, self._remember(step, self._tensor_roots.hash(state)))
+
+    def _remember(self, step: int, roots: Sequence[Digest]) -> Sequence[Digest]:
+        """Remember the roots of the tensors of the state before a step, for a while."""
+        self._state_roots[step] = roots
+        if len(self._state_roots) > REMEMBERED:
+            del self._state_roots[next(iter(self._state_roots))]
+        return roots
+
+    def _hash_state(self, step: int) -> Sequence[Digest]:
+        """Return the roots of the tensors of the state before a step."""
+        known = self._state_roots.get(step)
+        return known or self._remember(step, [*map(compute_tensor_root, self.state(step))])
 
     def _note(self) -> None:
         roots = [root.hex() for root in self._roots]
@@ -156,7 +179,9 @@ class Run:
             return self._recent[1]
         kept = self._kept
         start = max(before for before in kept if before <= step)
-        state: Sequence[Array] = self._store.get_state(kept[start])
+        state: Sequence[Array] = (
+            self._store.get_state(kept[start]) if start else self.task.initial_state
+        )
         for before in range(start, step):
             state = self._advance(before, state)
         self._recent = step, state
@@ -174,7 +199,7 @@ class Run:
             if not self._is_plain(step, state):
                 hashed.forget()
             state = self._advance(step, state)
-            roots.append(compute_state_root(hashed.hash(state)))
+            roots.append(compute_state_root(self._remember(step + 1, hashed.hash(state))))
         return Tree(Tag.INTERVAL_NODE, roots)
 
     def trace(self, step: int) -> Tree:
@@ -183,15 +208,21 @@ class Run:
 
     def _make_trace(self, step: int) -> Tree:
         leaves: list[Digest] = []
+        before = self.state(step)
+        state = self.behaviour.alter_state(step, before)
+        patch = self.behaviour.patch(step, state)
+        slots = self._hash_state(step) if state is before else []
+        hashed = _OutputRoots(self._executor.program, patch, slots)
 
         def observe(index: int, output: Array) -> None:
             assert index == len(leaves)
-            leaves.append(compute_tensor_root(output))
+            leaves.append(hashed.hash(index, output))
 
-        state = self.behaviour.alter_state(step, self.state(step))
-        patch = self.behaviour.patch(step, state)
-        self._executor.run(state, self._batch(step), step, observe, patch, self._journal(step))
-        leaves.append(compute_state_root(leaves[self.task.program.first_sink :]))
+        self._executor.run(
+            state, self._batch(step), step, observe, patch and hashed.patch, self._journal(step)
+        )
+        after = self._remember(step + 1, leaves[self.task.program.first_sink :])
+        leaves.append(compute_state_root(after))
         return Tree(Tag.TRACE_NODE, self.behaviour.alter_trace(step, leaves))
 
     def state_tree(self, step: int) -> Tree:
@@ -199,10 +230,25 @@ class Run:
         return self._states(step)
 
     def _make_state_tree(self, step: int) -> Tree:
-        return Tree(Tag.STATE_NODE, [compute_tensor_root(array) for array in self.state(step)])
+        return Tree(Tag.STATE_NODE, self._hash_state(step))
 
     def outputs(self, step: int, operators: Sequence[int]) -> dict[int, Array]:
-        """Return the outputs of some operators of a step."""
+        """Return the outputs of some operators of a step.
+
+        Whoever asks for an operator's output asks next for what it reads: one execution answers
+        both, and the latest one is remembered.
+        """
+        if self._latest is not None and self._latest[0] == step:
+            outputs = self._latest[1]
+            if outputs.keys() >= set(operators):
+                return {operator: outputs[operator] for operator in operators}
+        nodes = self.task.program.nodes
+        wanted = {*operators, *(i for operator in operators for i in nodes[operator].inputs)}
+        self._latest = None  # so that its tensors may die
+        self._latest = step, self._execute(step, sorted(wanted))
+        return {operator: self._latest[1][operator] for operator in operators}
+
+    def _execute(self, step: int, operators: Sequence[int]) -> dict[int, Array]:
         state = self.behaviour.alter_state(step, self.state(step))
         patch = self.behaviour.patch(step, state)
         journal = self._journal(step)
@@ -240,6 +286,50 @@ class Run:
         operands = self.operands(step, operator)
         claimed = list_partials(program.nodes[operator], element, operands)
         return self.behaviour.alter_partials(step, operator, element, claimed)
+
+
+class _OutputRoots:
+    """The roots of a step's outputs; elements that several of them share are hashed once.
+
+    The output of an operator that only names a tensor anew, as a view does, has that tensor's
+    elements, unless the patch has replaced it.
+
+    Args:
+        program: the program that is run.
+        patch: replaces outputs, if any are.
+        slots: the roots of the tensors of the state, if they are known.
+    """
+
+    def __init__(self, program: Program, patch: Patch | None, slots: Sequence[Digest] = ()) -> None:
+        self._patch = patch
+        self._slots = {
+            ((Origin.STATE, slot), program.state[slot].shape): root
+            for slot, root in enumerate(slots)
+        }
+        self._storages = find_storages(program)
+        self._replaced: set[Storage] = set()
+        self._readers = Counter(self._storages)
+        self._tops: dict[Storage, Digest] = {}
+
+    def patch(self, index: int, output: Array) -> Array:
+        """Replace an output; from then on nothing is known of its storage."""
+        assert self._patch is not None
+        patched = self._patch(index, output)
+        if patched is not output:
+            self._replaced.add(self._storages[index])
+        return patched
+
+    def hash(self, index: int, output: Array) -> Digest:
+        """Return the root of an operator's output, told in the order of operators."""
+        storage = self._storages[index]
+        if storage not in self._replaced and (storage, output.shape) in self._slots:
+            return self._slots[storage, output.shape]
+        if storage in self._replaced or self._readers[storage] == 1:
+            return compute_tensor_root(output)
+        top = self._tops.get(storage)
+        if top is None:
+            top = self._tops[storage] = compute_tensor_top(output)
+        return hash_tensor(encode_header(dtype_of(output), output.shape), top)
 
 
 class _TensorRoots:

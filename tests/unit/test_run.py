@@ -1,6 +1,7 @@
 """A provider's run: the tensors that it hashes, and that hashing fewer changes no root."""
 
 from collections.abc import Callable, Sequence
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -9,9 +10,12 @@ import torch
 
 from offchain.commitments.tensors import Array, compute_state_root, compute_tensor_root
 from offchain.execution.executor import Executor
+from offchain.execution.order import find_storages
 from offchain.programs.capture import capture
+from offchain.programs.graph import Origin
 from offchain.programs.optimizers import SGD
 from offchain.programs.recipe import TrainingRecipe
+from offchain.providers import cheats
 from offchain.providers import run as run_module
 from offchain.providers.behaviour import Behaviour, Patch
 from offchain.providers.run import Run
@@ -164,3 +168,105 @@ def test_a_frozen_parameter_that_changes_is_hashed_again(tmp_path: Path, kind: t
     coarse.compute()
     tree = coarse.interval(0)
     assert [tree.node(0, index) for index in range(tree.count)] == wanted[1:]
+
+
+class Tamper(Behaviour):
+    """Flips the first bit of one operator's output."""
+
+    def __init__(self, operator: int) -> None:
+        self.operator = operator
+
+    def patch(self, step: int, state: Sequence[Array]) -> Patch | None:
+        """Return what replaces outputs."""
+        del step, state
+
+        def tamper(index: int, output: Array) -> Array:
+            if index != self.operator or not output.size:
+                return output
+            changed = output.copy()
+            changed.reshape(-1).view(np.uint8)[0] ^= 1
+            return changed
+
+        return tamper
+
+
+def test_a_trace_is_of_all_outputs_whoever_shares_their_elements(tmp_path: Path) -> None:
+    """Outputs that are only named anew are hashed once, and replaced ones for themselves."""
+    task = make_task()
+    nodes = task.program.nodes
+    assert len(set(find_storages(task.program))) < len(nodes)
+    others = [
+        cheats.WrongStart(slot=0, element=0, bit=1),
+        cheats.PoisonedBatch(step=0, slot=0, element=0, bit=1),
+    ]
+    for number, behaviour in enumerate([*map(Tamper, range(-1, len(nodes))), *others]):
+        run = Run(task, behaviour, Store(tmp_path / str(number)))
+        run.compute()
+        for step in (0, STEPS - 1):
+            leaves: list[bytes] = []
+            started = behaviour.alter_state(step, run.state(step))
+            Executor(task.program).run(
+                started,
+                behaviour.alter_batch(step, task.batch(step)),
+                step,
+                lambda _, output, leaves=leaves: leaves.append(compute_tensor_root(output)),
+                behaviour.patch(step, started),
+            )
+            leaves.append(compute_state_root(leaves[task.program.first_sink :]))
+            assert [run.trace(step).node(0, i) for i in range(len(leaves))] == leaves
+
+
+@pytest.mark.parametrize(
+    "behaviour",
+    [
+        Behaviour(),
+        Tamper(5),
+        cheats.WrongStart(slot=0, element=0, bit=1),
+        cheats.SkippedStep(step=1),
+        cheats.StaleOptimizer(step=1),
+        cheats.PoisonedBatch(step=1, slot=0, element=0, bit=1),
+    ],
+    ids=lambda behaviour: behaviour.name,
+)
+@pytest.mark.parametrize("every", [1, 4])
+def test_state_trees_are_of_the_states(tmp_path: Path, behaviour: Behaviour, every: int) -> None:
+    """What was hashed for a claim, an interval or a trace is the state that is asked for later."""
+    run = Run(make_task(every), behaviour, Store(tmp_path))
+    run.compute()
+    run.interval(0)
+    for step in (1, 0, 3, 2):
+        run.trace(step)
+        for place in (step + 1, step):
+            tree = run.state_tree(place)
+            roots = [compute_tensor_root(array) for array in run.state(place)]
+            assert [tree.node(0, i) for i in range(len(roots))] == roots
+
+
+def test_one_execution_answers_for_an_operator_and_what_it_reads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its output, and each tensor that it reads, are those of a step that is run for each alone."""
+    task = make_task()
+    run = Run(task, Behaviour(), Store(tmp_path))
+    run.compute()
+    executor = Executor(task.program)
+    counted: list[Sequence[int]] = []
+    alone = Executor.outputs
+    for (index, node), step in product(enumerate(task.program.nodes), (1, 2)):
+        wanted = [index, *node.inputs]
+        told = alone(executor, run.state(step), task.batch(step), step, wanted)
+        with monkeypatch.context() as patch:
+            patch.setattr(
+                Executor, "outputs", lambda *args: counted.append(args[4]) or alone(*args)
+            )
+            output = run.tensor(step, Origin.NODE, index).root
+            operands = run.operands(step, index)
+            inputs = [run.tensor(step, Origin.NODE, i).root for i in node.inputs]
+        assert output == compute_tensor_root(told[index])
+        for operand, found in zip(node.operands, operands, strict=True):
+            if operand.origin is Origin.NODE:
+                assert found is not None
+                np.testing.assert_array_equal(found, told[operand.reference])
+        for i, root in zip(node.inputs, inputs, strict=True):
+            assert root == compute_tensor_root(told[i])
+    assert len(counted) <= 2 * len(task.program.nodes)
