@@ -4,7 +4,6 @@ The run hashes and stores the start and the states at checkpoints only. Interval
 tensors are made again, from the latest of these before them, when somebody disputes.
 """
 
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, lru_cache
 
@@ -297,10 +296,10 @@ class _OutputRoots:
     Args:
         program: the program that is run.
         patch: replaces outputs, if any are.
-        slots: the roots of the tensors of the state, if they are known.
+        slots: the roots of the tensors of the state; none if they are not known.
     """
 
-    def __init__(self, program: Program, patch: Patch | None, slots: Sequence[Digest] = ()) -> None:
+    def __init__(self, program: Program, patch: Patch | None, slots: Sequence[Digest]) -> None:
         self._patch = patch
         self._slots = {
             ((Origin.STATE, slot), program.state[slot].shape): root
@@ -308,7 +307,6 @@ class _OutputRoots:
         }
         self._storages = find_storages(program)
         self._replaced: set[Storage] = set()
-        self._readers = Counter(self._storages)
         self._tops: dict[Storage, Digest] = {}
 
     def patch(self, index: int, output: Array) -> Array:
@@ -322,14 +320,13 @@ class _OutputRoots:
     def hash(self, index: int, output: Array) -> Digest:
         """Return the root of an operator's output, told in the order of operators."""
         storage = self._storages[index]
-        if storage not in self._replaced and (storage, output.shape) in self._slots:
-            return self._slots[storage, output.shape]
-        if storage in self._replaced or self._readers[storage] == 1:
+        if storage in self._replaced:
             return compute_tensor_root(output)
-        top = self._tops.get(storage)
-        if top is None:
-            top = self._tops[storage] = compute_tensor_top(output)
-        return hash_tensor(encode_header(dtype_of(output), output.shape), top)
+        if (storage, output.shape) in self._slots:
+            return self._slots[storage, output.shape]
+        if storage not in self._tops:
+            self._tops[storage] = compute_tensor_top(output)
+        return hash_tensor(encode_header(dtype_of(output), output.shape), self._tops[storage])
 
 
 class _TensorRoots:

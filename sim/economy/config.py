@@ -262,7 +262,8 @@ def _put(values: dict[str, Any], key: str, value: object) -> None:
         _put_in_groups(values[first], ".".join(others[:-1]), others[-1], value)
     elif others:
         if not isinstance(values.get(first), dict):
-            _refuse_table("--set", first)
+            tables = [name for name, it in values.items() if isinstance(it, dict)]
+            raise UsageError.unknown("table in --set", first, tables, "tables")
         inner = ".".join(others)
         is_renamed = _is_name_of_rule(key) and value != values[first].get("name")
         values[first] = {**({} if is_renamed else values[first]), inner: value}
@@ -310,11 +311,6 @@ def _find_struct(hint: object) -> type[Struct] | None:
         if isinstance(kind, type) and issubclass(kind, Struct):
             return kind
     return None
-
-
-def _refuse_table(source: str, name: str) -> None:
-    tables = [name for name, it in show_config(Config()).items() if isinstance(it, dict)]
-    raise UsageError.unknown(f"table in {source}", name, tables, "tables")
 
 
 def _check_sense(config: Config, source: str) -> None:

@@ -6,6 +6,7 @@ A plugin is a dataclass whose fields are its parameters.
 import hashlib
 import sys
 from collections.abc import Mapping
+from contextlib import redirect_stdout
 from dataclasses import fields, is_dataclass
 from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
@@ -107,7 +108,8 @@ def run_file(path: Path) -> Any:
     module = module_from_spec(location)
     sys.modules[name] = module  # dataclasses look their own module up
     try:
-        location.loader.exec_module(module)
+        with redirect_stdout(sys.stderr):  # what a user's code prints is not our result
+            location.loader.exec_module(module)
     except (Exception, SystemExit) as error:
         del sys.modules[name]
         what = f"{type(error).__name__}: {error}"

@@ -40,9 +40,9 @@ def simulate(
     """
     forget_files()
     court = make_court(config, progress)
-    market = Market(config, court, sink, run)
     # What a user's code prints is not the result.
     with _resting(config), redirect_stdout(sys.stderr):
+        market = Market(config, court, sink, run)
         counts = market.play(lambda done: progress("jobs", done, config.jobs))
     if counts.disagreements:
         raise DisagreementError(

@@ -17,7 +17,7 @@ from sim.report.plot import Drawn, Plot
 from sim.report.provenance import describe
 from sim.report.results import Results
 from sim.report.summary import summarise
-from sim.report.text import clean, neutralise
+from sim.report.text import clean, name_key, neutralise
 
 HERE = Path(__file__).parent
 
@@ -92,7 +92,7 @@ def make_section(results: Results, plot: Plot) -> Section:
 def _describe_rest(results: Results, plot: Plot) -> str:
     """Return the sentence about the varied keys that a plot against one of them runs over."""
     own = results.find_key(*plot.key.split())
-    others = [clean(key) for key in results.keys if key != own]
+    others = [name_key(key) for key in results.keys if key != own]
     if own is None or not others:
         return ""
     return f" Runs with all values of {', '.join(others)} are in each mean."

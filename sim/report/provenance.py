@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from sim.report.results import Results
-from sim.report.text import clean
+from sim.report.text import clean, name_key
 
 UNKNOWN = "unknown"
 SHOWN = 4
@@ -30,7 +30,7 @@ def describe(results: Results) -> str:
     for key in results.keys:
         values = sorted(set(results.runs[key].drop_null().to_pylist()))
         is_varied = " varied:" if len(values) > 1 else ""
-        parts.append(f"{key.removeprefix('set.')}{is_varied} {_show_values(values)}")
+        parts.append(f"{name_key(key)}{is_varied} {_show_values(values)}")
     return " · ".join(clean(part) for part in parts)
 
 

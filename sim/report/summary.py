@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pyarrow.compute as pc
 
 from sim.report.results import Results
-from sim.report.text import clean
+from sim.report.text import clean, name_key
 
 MOST = 200
 """Settings that are listed."""
@@ -57,7 +57,7 @@ def summarise(results: Results) -> Summary:
         rows.append(
             [*(_show(row[key]) for key in keys), f"{row['run_count']:,}", *counts, *amounts]
         )
-    heads = [*(clean(key.removeprefix("set.")) for key in keys), *HEADS]
+    heads = [*map(name_key, keys), *HEADS]
     left_out = max(0, table.num_rows - MOST)
     strategies = _list_strategies(results)
     return Summary(heads, rows, left_out, STRATEGY_HEADS, strategies, _list_notices(results))

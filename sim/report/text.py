@@ -30,3 +30,8 @@ def neutralise(value: Any, key: str = "") -> Any:
     if isinstance(value, str) and key not in _DATA and not key.endswith("template"):
         return escape(clean(value), quote=False)
     return value
+
+
+def name_key(key: str) -> str:
+    """Return the column of a varied key as the key that the user has set."""
+    return clean(key.removeprefix("set."))
