@@ -97,9 +97,10 @@ def check_semantics(captured: Captured, each: int = 3) -> None:
     """
     program, draws = captured.program, Random(7)
     state, batch = captured.initial_state, captured.batch(0)
-    outputs: list[Array] = []
+    found: dict[int, Array] = {}
     executor = Executor(program)
-    final = executor.run(state, batch, 0, lambda _, output: outputs.append(output.copy()))
+    final = executor.run(state, batch, 0, lambda i, output: found.update({i: output.copy()}))
+    outputs = [found[index] for index in range(len(program.nodes))]
     pools = {Origin.NODE: outputs, Origin.STATE: state, Origin.BATCH: batch}
 
     def fetch(_: int, operand: Operand, index: int) -> int:

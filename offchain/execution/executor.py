@@ -14,14 +14,13 @@ from offchain.execution.kernels.threads import get_threads, set_threads
 from offchain.execution.logged.journals import Journal
 from offchain.execution.memory import check_memory
 from offchain.execution.preparation import Preparation, Ready
-from offchain.execution.schedule import find_ancestors
 from offchain.programs.graph import Origin, Program, Slot
 
 Observe = Callable[[int, Array], None]
 """(index of an operator, its output): may keep the output, must not write to it."""
 
-Patch = Callable[[int, Array], Array]
-"""(index of an operator, its output) -> a tensor in its place; must not write to the output."""
+Patch = Mapping[int, Callable[[Array], Array]]
+"""Index of an operator: (its output) -> a tensor in its place; must not write to the output."""
 
 Watch = Callable[[Sequence[int], float], None]
 """(indices of operators that run together, the seconds that they took)."""
@@ -63,7 +62,7 @@ class Executor:
             state: the tensors of the state's slots.
             batch: the tensors of the batch's slots.
             step: number of the step, which random operators depend on.
-            observe: is shown the output of every operator, in order.
+            observe: is shown the output of every operator, after those of what the operator reads.
             patch: replaces outputs before they are observed and read.
             journal: reads or writes the step's log, if the arithmetic has logs.
 
@@ -75,8 +74,11 @@ class Executor:
             NotEnoughMemory: the step does not fit into memory; nothing was computed.
             UnsuitableEnvironment: something changed how the thread rounds during the run.
         """
-        is_seen, sinks = observe is not None or patch is not None, self._prepared.sinks
-        ready = self._prepared.separate if is_seen else self._prepared.fused
+        prepared, sinks = self._prepared, self._prepared.sinks
+        if observe is None:
+            ready = prepared.prepare(sinks, patch) if patch else prepared.fused
+        else:
+            ready = prepared.show(patch) if patch else prepared.shown
         outputs = self._execute(ready, state, batch, step, sinks, observe, patch, journal)
         return [outputs[index] for index in sinks]
 
@@ -114,8 +116,7 @@ class Executor:
 
         Arguments and errors are those of `run`; `patch` sees only operators that run.
         """
-        needed = find_ancestors(self.program, wanted)
-        ready = self._prepared.prepare(needed, wanted, is_fused=patch is None)
+        ready = self._prepared.prepare(wanted, patch or ())
         return self._execute(ready, state, batch, step, wanted, None, patch, journal)
 
     def _execute(
@@ -152,7 +153,8 @@ class Executor:
                 if watch is not None:
                     watch(task.members, time.perf_counter() - begun)
                 for index, output in zip(task.kept, outputs, strict=True):
-                    values[index] = output if patch is None else self._replace(index, output, patch)
+                    replace = patch and patch.get(index)
+                    values[index] = self._fit(index, replace(output)) if replace else output
                     if observe is not None:
                         observe(index, values[index])
                 for index in task.dead:
@@ -161,8 +163,7 @@ class Executor:
                     del tensors[slot]
         return {index: values[index] for index in wanted}
 
-    def _replace(self, index: int, output: Array, patch: Patch) -> Array:
-        patched = patch(index, output)
+    def _fit(self, index: int, patched: Array) -> Array:
         node = self.program.nodes[index]
         assert (patched.dtype, patched.shape) == (NUMPY_TYPES[node.dtype], node.shape)
         return np.asarray(patched, order="C")

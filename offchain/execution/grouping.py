@@ -1,6 +1,6 @@
 """The grouping of operators: connected ones that fit on one matrix run together."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from offchain.execution.kernels.fused import emit
 from offchain.execution.maps import is_identity
@@ -48,7 +48,7 @@ def group(
     program: Program,
     needed: Sequence[int],
     wanted: Collection[int],
-    is_fusible: Callable[[Node], bool],
+    alone: Collection[int],
 ) -> list[Unit]:
     """Return an order of these operators in which those that fit together are together.
 
@@ -59,9 +59,8 @@ def group(
         program: the program.
         needed: indices of the operators, ascending.
         wanted: those whose outputs are wanted, whoever reads them.
-        is_fusible: whether an operator may be computed together with others.
+        alone: those that are not computed together with others.
     """
-    alone = {index for index in needed if not is_fusible(program.nodes[index])}
     fusible = [index for index in needed if index not in alone]
     candidates = {index: _as_candidate(program.nodes[index]) for index in fusible}
     nodes = {index: node for index, node in candidates.items() if node is not None}

@@ -71,15 +71,14 @@ class Preparation:
             raise ProgramError(f"operator {name} ({line}): {error}") from error
 
     @cached_property
-    def separate(self) -> Ready:
-        """Every operator by itself, in order."""
-        return self.prepare(range(len(self.program.nodes)), self.sinks, is_fused=False)
-
-    @cached_property
     def fused(self) -> Ready:
         """Those operators that the sinks need, in regions."""
-        needed = find_ancestors(self.program, self.sinks)
-        return self.prepare(needed, self.sinks, is_fused=True)
+        return self.prepare(self.sinks)
+
+    @cached_property
+    def shown(self) -> Ready:
+        """All operators, in regions after which the output of every member is there."""
+        return self.show()
 
     @cached_property
     def replacing(self) -> Ready:
@@ -90,13 +89,30 @@ class Preparation:
         last_reads = find_last_reads(self.program, [task.members for task in tasks], self.sinks)
         return self._make_ready(tasks, last_reads)
 
-    def prepare(self, needed: Sequence[int], wanted: Collection[int], *, is_fused: bool) -> Ready:
-        """Return the tasks that run some operators, and keep the outputs of some of these."""
-        order: Sequence[Unit] = needed
-        if is_fused:
-            order = group(self.program, needed, wanted, self._engine.is_fusible)
+    def prepare(self, wanted: Collection[int], alone: Collection[int] = ()) -> Ready:
+        """Return the tasks that compute the outputs of some operators.
+
+        Args:
+            wanted: the operators whose outputs are kept.
+            alone: operators that run by themselves, so that others read what becomes of them.
+        """
+        order = self._group(find_ancestors(self.program, wanted), wanted, alone)
         tasks = schedule(self.program, order, wanted)
         return self._make_ready(tasks, [()] * len(tasks))
+
+    def show(self, alone: Collection[int] = ()) -> Ready:
+        """Return the tasks that compute all outputs, each of which is there after its task."""
+        every = range(len(self.program.nodes))
+        order = self._group(every, every, alone)
+        tasks = schedule(self.program, order, self.sinks, shows_all=True)
+        return self._make_ready(tasks, [()] * len(tasks))
+
+    def _group(
+        self, needed: Sequence[int], wanted: Collection[int], alone: Collection[int]
+    ) -> Sequence[Unit]:
+        nodes = self.program.nodes
+        single = {i for i in needed if i in alone or not self._engine.is_fusible(nodes[i])}
+        return group(self.program, needed, wanted, single)
 
     def _make_ready(self, tasks: Sequence[Task], dead_slots: Sequence[Sequence[int]]) -> Ready:
         jobs = [self._make_job(task, dead) for task, dead in zip(tasks, dead_slots, strict=True)]

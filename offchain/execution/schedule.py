@@ -37,8 +37,17 @@ def list_members(unit: Unit) -> tuple[int, ...]:
     return (unit,) if isinstance(unit, int) else unit.indices
 
 
-def schedule(program: Program, order: Sequence[Unit], wanted: Collection[int]) -> list[Task]:
-    """Return the tasks for groups and operators in this order; the wanted outputs never die."""
+def schedule(
+    program: Program, order: Sequence[Unit], wanted: Collection[int], *, shows_all: bool = False
+) -> list[Task]:
+    """Return the tasks for groups and operators in this order; the wanted outputs never die.
+
+    Args:
+        program: the program.
+        order: groups and operators.
+        wanted: the operators whose outputs are needed in the end.
+        shows_all: whether every output is there after its task, if only to die at once.
+    """
     tasks = [list_members(unit) for unit in order]
     last: dict[int, int] = {}
     for place, members in enumerate(tasks):
@@ -50,7 +59,12 @@ def schedule(program: Program, order: Sequence[Unit], wanted: Collection[int]) -
         if index not in wanted:
             dead[place].append(index)
     return [
-        _make_task(unit, members, [m for m in members if m in wanted or last[m] > place], ends)
+        _make_task(
+            unit,
+            members,
+            [m for m in members if shows_all or m in wanted or last[m] > place],
+            ends,
+        )
         for place, (unit, members, ends) in enumerate(zip(order, tasks, dead, strict=True))
     ]
 

@@ -8,7 +8,7 @@ import linecache
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from types import FrameType
 from typing import Any, Self
@@ -31,8 +31,13 @@ _MODES = {
 }
 """Files of torch that stand between a call and the modes that see it."""
 
-_MACHINERY = Path(__file__).with_name("tracing.py")
-_BETWEEN = {Path(__file__).with_name("escapes.py")}
+_MACHINERY = str(Path(__file__).with_name("tracing.py"))
+_BETWEEN = {str(Path(__file__).with_name("escapes.py"))}
+
+
+@cache
+def _is_of_torch(path: str) -> bool:
+    return _TORCH in Path(path).parents
 
 
 class LineTracker(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's is untyped
@@ -131,12 +136,12 @@ class LineTracker(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch'
         """Return the innermost line outside torch that the traced model is at, or nothing."""
         frame = sys._getframe(1).f_back  # noqa: SLF001 - looks without copying the whole stack
         while frame is not None:
-            path = Path(frame.f_code.co_filename)
-            if path == _MACHINERY:
+            name = frame.f_code.co_filename
+            if name == _MACHINERY:
                 break
-            if _TORCH not in path.parents and path not in _BETWEEN:
-                code = linecache.getline(str(path), frame.f_lineno).strip()
-                return f"{self._modules[-1]} {path.name}:{frame.f_lineno} {code}"
+            if not _is_of_torch(name) and name not in _BETWEEN:
+                code = linecache.getline(name, frame.f_lineno).strip()
+                return f"{self._modules[-1]} {Path(name).name}:{frame.f_lineno} {code}"
             frame = frame.f_back
         return ""
 
@@ -145,9 +150,9 @@ def _walk_stack(frame: FrameType) -> Iterator[FrameType]:
     """Yield the frames of the model from here outwards: torch's own are only where it begins."""
     found: FrameType | None = frame
     is_first = True
-    while found is not None and found.f_code.co_filename != str(_MACHINERY):
+    while found is not None and found.f_code.co_filename != _MACHINERY:
         path = found.f_code.co_filename
-        if path not in _MODES and (is_first or _TORCH not in Path(path).parents):
+        if path not in _MODES and (is_first or not _is_of_torch(path)):
             yield found
             is_first = False
         found = found.f_back

@@ -74,17 +74,20 @@ class Record(NamedTuple):
     gradients: tuple[str, ...]
     tracer: Any
 
-    def describe(self) -> list[str]:
-        """Return the operators in order, with the contents of constants; equal for equal steps."""
-        lines = []
+    def is_same(self, other: "Record") -> bool:
+        """Return whether another step has the same operators, on constants of the same content."""
+        lines, constants = self._describe()
+        other_lines, other_constants = other._describe()  # noqa: SLF001 - of the same class
+        return lines == other_lines and all(map(_is_equal, constants, other_constants))
+
+    def _describe(self) -> tuple[list[str], list[torch.Tensor]]:
+        """Return the operators in order, and the constants that they read, in order."""
+        lines, constants = [], []
         for node in self.graph.graph.nodes:
-            text = f"{node.op} {node.name} {node.target} {node.args} {node.kwargs}"
+            lines.append(f"{node.op} {node.name} {node.target} {node.args} {node.kwargs}")
             if node.op == "get_attr":
-                tensor = attrgetter(str(node.target))(self.graph)
-                with no_dispatch():
-                    text += repr((tensor.dtype, tensor.detach().numpy().tobytes()))
-            lines.append(text)
-        return lines
+                constants.append(attrgetter(str(node.target))(self.graph))
+        return lines, constants
 
     def depends_on_inputs(self, tensor: torch.Tensor) -> bool:
         """Return whether a tensor that the step has made depends on its state or its batch."""
@@ -100,6 +103,15 @@ class Record(NamedTuple):
                 seen.add(node)
                 pending += node.all_input_nodes
         return False
+
+
+def _is_equal(a: torch.Tensor, b: torch.Tensor) -> bool:
+    """Return whether two tensors are one, or have the same type, shape and bytes."""
+    if a is b:
+        return True
+    with no_dispatch():
+        x, y = (tensor.detach().numpy() for tensor in (a, b))
+    return (x.dtype, x.shape) == (y.dtype, y.shape) and x.tobytes() == y.tobytes()
 
 
 class Traced(NamedTuple):

@@ -4,7 +4,7 @@ A dishonest provider is the same worker with some of these hooks replaced, so th
 really played: with real tensors, real traces and real moves.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from offchain.commitments.tensors import Array
 from offchain.commitments.tree import Digest
@@ -12,8 +12,8 @@ from offchain.programs.graph import Program
 from offchain.programs.rounding.entries import StepLog
 from offchain.providers.catalogue import HONEST
 
-Patch = Callable[[int, Array], Array]
-"""Takes a node's index and output, returns the output that the provider goes on with."""
+Patch = Mapping[int, Callable[[Array], Array]]
+"""For the index of a node: takes its output, returns the one that the provider goes on with."""
 
 
 class Behaviour:

@@ -31,6 +31,11 @@ def flip_bit(array: Array, element: int, bit: int) -> Array:
     return raw.view(changed.dtype).reshape(changed.shape)
 
 
+def _keep(old: Array) -> Callable[[Array], Array]:
+    """Return what gives an old tensor in the place of an output."""
+    return lambda _: old
+
+
 @dataclass(eq=False)
 class WrongOutput(Behaviour):
     """Flips one bit of one element of one operator's output, in one step.
@@ -51,12 +56,7 @@ class WrongOutput(Behaviour):
         del state
         if step != self.step:
             return None
-
-        def tamper(index: int, output: Array) -> Array:
-            is_target = index == self.operator
-            return flip_bit(output, self.element, self.bit) if is_target else output
-
-        return tamper
+        return {self.operator: lambda output: flip_bit(output, self.element, self.bit)}
 
     def alter_partials(self, step: int, operator: int, element: int, partials: Array) -> Array:
         """Jump from the honest accumulators to the claimed one."""
@@ -93,11 +93,7 @@ class SkippedStep(Behaviour):
         """Let every sink give back the old tensor."""
         if not self.skips(step):
             return None
-
-        def keep(index: int, output: Array) -> Array:
-            return state[index - self.first_sink] if index >= self.first_sink else output
-
-        return keep
+        return {self.first_sink + slot: _keep(old) for slot, old in enumerate(state)}
 
 
 @dataclass(eq=False)
@@ -128,13 +124,11 @@ class StaleOptimizer(Behaviour):
         program = self.program
         if step != self.step or program is None:
             return None
-
-        def keep(index: int, output: Array) -> Array:
-            slot = index - program.first_sink
-            is_optimizer = slot >= 0 and program.state[slot].name.startswith("optimizer.")
-            return state[slot] if is_optimizer else output
-
-        return keep
+        return {
+            program.first_sink + slot: _keep(state[slot])
+            for slot, each in enumerate(program.state)
+            if each.name.startswith("optimizer.")
+        }
 
 
 @dataclass(eq=False)

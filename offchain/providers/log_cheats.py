@@ -122,16 +122,14 @@ class SteeredLog(_LogCheat):
         if step != self.step:
             return None
 
-        def steer(index: int, output: Array) -> Array:
-            if index != self.operator:
-                return output
+        def steer(output: Array) -> Array:
             steered = np.array(output, np.float32)
             end = np.float32(np.inf if self.up else -np.inf)
             flat = steered.reshape(-1)
             flat[self.element] = np.nextafter(flat[self.element], end)
             return steered
 
-        return steer
+        return {self.operator: steer}
 
 
 def add_entry(log: StepLog, turn: Turn) -> StepLog:

@@ -1,10 +1,12 @@
 """A provider's run: the states that it keeps, and the trees and tensors that disputes ask for.
 
-The run hashes and stores the start and the states at checkpoints only. Intervals, traces and
-tensors are made again, from the latest of these before them, when somebody disputes.
+The run hashes and stores the states at checkpoints only; the start is what everybody agrees on.
+Intervals, traces and tensors are made again, from the latest of these before them, when somebody
+disputes. A state is written while the next steps run.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cached_property, lru_cache
 
 from offchain.commitments.tags import Tag
@@ -60,10 +62,10 @@ class Run:
         agreed = task.preparation if program is task.program else program
         self._executor = Executor(agreed, threads)
         self._roots: list[Digest] = []
-        self._tensor_roots = _TensorRoots(self._executor.program)
+        self._tensor_roots = _TensorRoots(self._executor.program, task.start_roots)
         self._recent: tuple[int, Sequence[Array]] | None = None
         self._latest: tuple[int, dict[int, Array]] | None = None
-        self._state_roots: dict[int, Sequence[Digest]] = {}
+        self._state_roots: dict[int, Sequence[Digest]] = {0: task.start_roots}
         self._tensors = lru_cache(maxsize=8)(self._make_tensor)
         self._traces = lru_cache(maxsize=8)(self._make_trace)
         self._states = lru_cache(maxsize=8)(self._make_state_tree)
@@ -78,23 +80,33 @@ class Run:
                 "choose another directory, or empty this one"
             )
         self._roots = [bytes.fromhex(root) for root in notes["roots"]]
-        if not self._roots:
-            self._put(0, self.task.initial_state)
-            self._note()
         done = max(self._kept)
-        # Read anew, so that the tensors are nobody else's and may die as the run goes on.
-        self._recent = None
-        state = list(self._store.get_state(self._kept[done]))
-        for step in range(done, self.task.steps):
-            self._replace(step, state)
-            if step + 1 in self.task.checkpoints:
-                self._roots.append(self._put(step + 1, state))
-                self._note()
-            if progress is not None:
-                progress(step + 1)
+        if done:
+            self._tensor_roots.forget()
+        self._recent = None  # so that its tensors may die
+        state = list(self._get_kept(done))
+        written: Future[None] | None = None
+        with ThreadPoolExecutor(1) as writer:
+            for step in range(done, self.task.steps):
+                self._replace(step, state)
+                if step + 1 in self.task.checkpoints:
+                    roots = self._remember(step + 1, self._tensor_roots.hash(state))
+                    self._roots.append(compute_state_root(roots))
+                    if written is not None:
+                        written.result()  # so that one state waits for the disk and no more
+                    written = writer.submit(self._keep, list(state), roots, list(self._roots))
+                if progress is not None:
+                    progress(step + 1)
+        if written is not None:
+            written.result()
 
-    def _put(self, step: int, state: Sequence[Array]) -> Digest:
-        return self._store.put_state(state, self._remember(step, self._tensor_roots.hash(state)))
+    def _keep(
+        self, state: Sequence[Array], tensor_roots: Sequence[Digest], roots: Sequence[Digest]
+    ) -> None:
+        """Write the state of the latest checkpoint, and then that there are so many."""
+        self._store.put_state(state, tensor_roots)
+        noted = [root.hex() for root in roots]
+        self._store.put_json(NOTES, {"run": self._identity, "roots": noted})
 
     def _remember(self, step: int, roots: Sequence[Digest]) -> Sequence[Digest]:
         """Remember the roots of the tensors of the state before a step, for a while."""
@@ -107,10 +119,6 @@ class Run:
         """Return the roots of the tensors of the state before a step."""
         known = self._state_roots.get(step)
         return known or self._remember(step, [*map(compute_tensor_root, self.state(step))])
-
-    def _note(self) -> None:
-        roots = [root.hex() for root in self._roots]
-        self._store.put_json(NOTES, {"run": self._identity, "roots": roots})
 
     @cached_property
     def _identity(self) -> str:
@@ -168,7 +176,7 @@ class Run:
 
     @property
     def _kept(self) -> dict[int, Digest]:
-        """The roots of the states in the store, by the number of steps that are done in them."""
+        """The roots of the start and of the states in the store, by how many steps are done."""
         done = zip(self.task.checkpoints, self._roots, strict=False)
         return {0: self.task.start_root} | dict(done)
 
@@ -176,15 +184,16 @@ class Run:
         """Return the state before a step (after the last one, for the number of steps)."""
         if self._recent is not None and self._recent[0] == step:
             return self._recent[1]
-        kept = self._kept
-        start = max(before for before in kept if before <= step)
-        state: Sequence[Array] = (
-            self._store.get_state(kept[start]) if start else self.task.initial_state
-        )
+        start = max(before for before in self._kept if before <= step)
+        state = self._get_kept(start)
         for before in range(start, step):
             state = self._advance(before, state)
         self._recent = step, state
         return state
+
+    def _get_kept(self, step: int) -> Sequence[Array]:
+        """Return the state of a checkpoint, or the start."""
+        return self._store.get_state(self._kept[step]) if step else self.task.initial_state
 
     def interval(self, first: int) -> Tree:
         """Return the tree over the states after the steps of the interval from `first` on."""
@@ -192,7 +201,7 @@ class Run:
 
     def _make_interval(self, first: int) -> Tree:
         state = self.state(first)
-        hashed = _TensorRoots(self._executor.program)
+        hashed = _TensorRoots(self._executor.program, self._state_roots.get(first, ()))
         roots = []
         for step in range(first, min(first + self.task.checkpoint_every, self.task.steps)):
             if not self._is_plain(step, state):
@@ -206,22 +215,20 @@ class Run:
         return self._traces(step)
 
     def _make_trace(self, step: int) -> Tree:
-        leaves: list[Digest] = []
         before = self.state(step)
         state = self.behaviour.alter_state(step, before)
         patch = self.behaviour.patch(step, state)
-        slots = self._hash_state(step) if state is before else []
-        hashed = _OutputRoots(self._executor.program, patch, slots)
+        program = self._executor.program
+        old = self._hash_state(step) if state is before else []
+        hashed = _OutputRoots(program, patch or {}, old, self._state_roots.get(step + 1, []))
+        found: dict[int, Digest] = {}
 
         def observe(index: int, output: Array) -> None:
-            assert index == len(leaves)
-            leaves.append(hashed.hash(index, output))
+            found[index] = hashed.hash(index, output)
 
-        self._executor.run(
-            state, self._batch(step), step, observe, patch and hashed.patch, self._journal(step)
-        )
-        after = self._remember(step + 1, leaves[self.task.program.first_sink :])
-        leaves.append(compute_state_root(after))
+        self._executor.run(state, self._batch(step), step, observe, patch, self._journal(step))
+        leaves = [found[index] for index in range(len(program.nodes))]
+        leaves.append(compute_state_root(self._remember(step + 1, leaves[program.first_sink :])))
         return Tree(Tag.TRACE_NODE, self.behaviour.alter_trace(step, leaves))
 
     def state_tree(self, step: int) -> Tree:
@@ -291,39 +298,35 @@ class _OutputRoots:
     """The roots of a step's outputs; elements that several of them share are hashed once.
 
     The output of an operator that only names a tensor anew, as a view does, has that tensor's
-    elements, unless the patch has replaced it.
+    elements, unless a patch replaces some output on the way.
 
     Args:
         program: the program that is run.
-        patch: replaces outputs, if any are.
-        slots: the roots of the tensors of the state; none if they are not known.
+        patch: the outputs that are replaced.
+        before: the roots of the tensors of the state before the step; none if they are not known.
+        after: those of the state after it, likewise.
     """
 
-    def __init__(self, program: Program, patch: Patch | None, slots: Sequence[Digest]) -> None:
-        self._patch = patch
-        self._slots = {
-            ((Origin.STATE, slot), program.state[slot].shape): root
-            for slot, root in enumerate(slots)
-        }
+    def __init__(
+        self, program: Program, patch: Patch, before: Sequence[Digest], after: Sequence[Digest]
+    ) -> None:
         self._storages = find_storages(program)
-        self._replaced: set[Storage] = set()
+        self._replaced = {self._storages[index] for index in patch}
+        sinks = self._storages[program.first_sink :]
+        known = [
+            *(((Origin.STATE, slot), slot, root) for slot, root in enumerate(before)),
+            *((sinks[slot], slot, root) for slot, root in enumerate(after)),
+        ]
+        self._known = {(storage, program.state[slot].shape): root for storage, slot, root in known}
         self._tops: dict[Storage, Digest] = {}
 
-    def patch(self, index: int, output: Array) -> Array:
-        """Replace an output; from then on nothing is known of its storage."""
-        assert self._patch is not None
-        patched = self._patch(index, output)
-        if patched is not output:
-            self._replaced.add(self._storages[index])
-        return patched
-
     def hash(self, index: int, output: Array) -> Digest:
-        """Return the root of an operator's output, told in the order of operators."""
+        """Return the root of an operator's output."""
         storage = self._storages[index]
         if storage in self._replaced:
             return compute_tensor_root(output)
-        if (storage, output.shape) in self._slots:
-            return self._slots[storage, output.shape]
+        if (storage, output.shape) in self._known:
+            return self._known[storage, output.shape]
         if storage not in self._tops:
             self._tops[storage] = compute_tensor_top(output)
         return hash_tensor(encode_header(dtype_of(output), output.shape), self._tops[storage])
@@ -337,12 +340,13 @@ class _TensorRoots:
 
     Args:
         program: the program that is run.
+        known: the roots of the state before the first step; none if they are not known.
     """
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, known: Sequence[Digest] = ()) -> None:
         sinks = find_storages(program)[program.first_sink :]
         self._kept = [slot for slot, sink in enumerate(sinks) if sink == (Origin.STATE, slot)]
-        self._known: dict[int, Digest] = {}
+        self._known = {slot: known[slot] for slot in self._kept if known}
 
     def hash(self, state: Sequence[Array]) -> list[Digest]:
         """Return the roots of the state's tensors."""

@@ -19,6 +19,7 @@ import shutil
 import tempfile
 import weakref
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -37,6 +38,9 @@ from offchain.errors import StoreError
 
 _TENSOR = "tensor"
 _FOLDERS = ("tensors", "states", "notes", "aside")
+_WRITERS = 2
+"""The threads that write a state: while one waits for the disk, another fills its file."""
+
 _NOTE_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*")
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
@@ -87,9 +91,10 @@ class Store:
             arrays: at least one tensor.
             roots: the roots of all the tensors, where they are known already.
         """
-        known = [None] * len(arrays) if roots is None else roots
-        pairs = zip(arrays, known, strict=True)
-        roots = [self._put_tensor(array, root) for array, root in pairs]
+        roots = [*map(compute_tensor_root, arrays)] if roots is None else roots
+        tensors = dict(zip(roots, arrays, strict=True))
+        with ThreadPoolExecutor(_WRITERS) as writers:
+            list(writers.map(self._put_tensor, tensors.values(), tensors))
         self._settle("tensors")
         state_root = compute_state_root(roots)
         manifest = {"tensors": [root.hex() for root in roots]}

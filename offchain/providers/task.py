@@ -59,9 +59,14 @@ class Task:
         return Preparation(self.program)
 
     @cached_property
+    def start_roots(self) -> Sequence[Digest]:
+        """The roots of the tensors of the start state."""
+        return [*map(compute_tensor_root, self.initial_state)]
+
+    @property
     def start_root(self) -> Digest:
         """The root of the start state."""
-        return compute_state_root([compute_tensor_root(array) for array in self.initial_state])
+        return compute_state_root(self.start_roots)
 
     @cached_property
     def data_tree(self) -> Tree | None:

@@ -126,13 +126,15 @@ def _check_runs(case: Case, defined: Sequence[Array], mode: Mode, rng: Random) -
     executor = Executor(program, mode.threads)
     last = range(program.first_sink, len(program.nodes))
     expected = {i: defined[i] for i in last}
-    observed: dict[int, Array] = {}
+    alone = dict.fromkeys(range(len(program.nodes)), lambda output: output)
+    for name, replaced in (("one by one", alone), ("shown", None)):
+        observed: dict[int, Array] = {}
 
-    def observe(index: int, output: Array) -> None:
-        observed[index] = output.copy()
+        def observe(index: int, output: Array, observed: dict[int, Array] = observed) -> None:
+            observed[index] = output.copy()
 
-    executor.run(state, batch, step, observe=observe)
-    _compare("one by one", observed, dict(enumerate(defined)))
+        executor.run(state, batch, step, observe=observe, patch=replaced)
+        _compare(name, observed, dict(enumerate(defined)))
     is_advancing = rng.random() < 0.5
     if mode.is_fused or not is_advancing:
         _compare("run", dict(zip(last, executor.run(state, batch, step), strict=True)), expected)

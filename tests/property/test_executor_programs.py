@@ -67,16 +67,20 @@ def encode(arrays: Sequence[Array]) -> list[bytes]:
     return [encode_elements(array).tobytes() for array in arrays]
 
 
-def observed(executor: Executor, state: Sequence[Array], batch: Sequence[Array]) -> list[Array]:
-    """Return the outputs of all operators of one step."""
-    outputs: list[Array] = []
+def observed(
+    executor: Executor, state: Sequence[Array], batch: Sequence[Array], *, alone: bool = False
+) -> list[Array]:
+    """Return the outputs of all operators of one step, computed in groups or one by one."""
+    outputs: dict[int, Array] = {}
 
     def observe(index: int, output: Array) -> None:
-        assert index == len(outputs)
-        outputs.append(output.copy())
+        assert index not in outputs
+        outputs[index] = output.copy()
 
-    executor.run(state, batch, STEP, observe=observe)
-    return outputs
+    nodes = range(len(executor.program.nodes))
+    patch = dict.fromkeys(nodes, lambda output: output) if alone else None
+    executor.run(state, batch, STEP, observe=observe, patch=patch)
+    return [outputs[index] for index in nodes]
 
 
 @settings(max_examples=100, deadline=None)
@@ -97,7 +101,8 @@ def test_program_equals_readable(
         patch.setattr(regions, "_GRAIN_BYTES", 1)
         executor = Executor(program, threads)
         assert encode(executor.run(state, (), STEP)) == encode(defined[-2:])
-        assert encode(observed(executor, state, ())) == encode(defined)
+        for alone in (True, False):
+            assert encode(observed(executor, state, (), alone=alone)) == encode(defined)
         wanted = data.draw(st.sets(st.integers(0, len(program.nodes) - 1), max_size=3))
         outputs = executor.outputs(state, (), STEP, wanted)
         assert {i: encode([x]) for i, x in outputs.items()} == {
@@ -120,9 +125,7 @@ def test_patch_replaces_an_output_for_all_that_follows(
     nodes[target] = Node(Kind.MOVE, Function.COPY, FLOAT32, nodes[target].shape, (seven,))
     changed = Executor(Program(program.state, (), tuple(nodes), program.names, program.lines))
 
-    def patch(index: int, output: Array) -> Array:
-        return np.full_like(output, 7) if index == target else output
-
+    patch = {target: lambda output: np.full_like(output, 7)}
     expected = encode(changed.run(state, (), STEP))
     assert encode(executor.run(state, (), STEP, patch=patch)) == expected
     sinks = range(program.first_sink, len(program.nodes))

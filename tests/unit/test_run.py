@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from offchain.commitments.tensors import Array, compute_state_root, compute_tensor_root
+from offchain.errors import StoreError
 from offchain.execution.executor import Executor
 from offchain.execution.order import find_storages
 from offchain.programs.capture import capture
@@ -67,17 +68,17 @@ def compute_roots(task: Task, alter: Callable[[int, list[Array]], None]) -> list
 
 
 def test_what_is_frozen_is_hashed_once(tmp_path: Path, hashed: list[tuple[int, ...]]) -> None:
-    """A frozen parameter is hashed at the start only, a trained one always; the roots are right."""
+    """A frozen parameter is hashed with the task only, a trained one always; roots are right."""
     task = make_task()
     run = Run(task, Behaviour(), Store(tmp_path))
     run.compute()
-    assert hashed.count((4, 3)) == 1
-    assert hashed.count((2, 4)) == STEPS + 1
+    assert hashed.count((4, 3)) == 0
+    assert hashed.count((2, 4)) == STEPS
     assert list(run.roots) == compute_roots(task, lambda _, __: None)[1:]
 
 
 @pytest.mark.parametrize(("every", "checkpoints"), [(1, (1, 2, 3, 4)), (3, (3, 4)), (4, (4,))])
-def test_a_run_keeps_its_start_and_claims_what_follows(
+def test_a_run_claims_and_keeps_what_follows_its_start(
     tmp_path: Path, every: int, checkpoints: tuple[int, ...]
 ) -> None:
     """A claim has a root for each interval, that of the state after it; the start is the task's."""
@@ -92,7 +93,55 @@ def test_a_run_keeps_its_start_and_claims_what_follows(
     assert resumed.history.count == len(checkpoints)
     for step, root in enumerate(roots):
         assert compute_state_root([compute_tensor_root(a) for a in resumed.state(step)]) == root
-    assert store.has_state(task.start_root)
+    assert not store.has_state(task.start_root)
+    assert all(store.has_state(roots[done]) for done in checkpoints)
+
+
+def test_a_resumed_run_hashes_what_is_frozen_again(
+    tmp_path: Path, hashed: list[tuple[int, ...]]
+) -> None:
+    """Whoever goes on from a checkpoint does not know that the start's roots are still right."""
+    behaviour = Thaw(slot=[s.name for s in make_task().program.state].index(FROZEN))
+    task = make_task()
+
+    def stop(done: int) -> None:
+        if done == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        Run(task, behaviour, Store(tmp_path)).compute(stop)
+    hashed.clear()
+    run = Run(task, behaviour, Store(tmp_path))
+    run.compute()
+    assert hashed.count((4, 3)) == 1
+    whole = Run(task, behaviour, Store(tmp_path / "whole"))
+    whole.compute()
+    assert list(run.roots) == list(whole.roots)
+
+
+def test_a_full_disk_stops_the_run_that_it_holds_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What goes wrong while a state is written, as steps go on, is told; the rest is kept."""
+    task, store = make_task(), Store(tmp_path)
+    put, counted = store.put_state, []
+
+    def fail(*state: Sequence[Array]) -> bytes:
+        counted.append(len(counted))
+        if len(counted) == 3:
+            raise StoreError("there is no room")
+        return put(*state)
+
+    monkeypatch.setattr(store, "put_state", fail)
+    with pytest.raises(StoreError, match="no room"):
+        Run(task, Behaviour(), store).compute()
+    assert len(counted) == 3
+    monkeypatch.undo()
+    done: list[int] = []
+    run = Run(task, Behaviour(), store)
+    run.compute(done.append)
+    assert done == [3, 4]
+    assert list(run.roots) == compute_roots(task, lambda _, __: None)[1:]
 
 
 def test_an_interval_hashes_what_is_frozen_once(
@@ -105,7 +154,7 @@ def test_an_interval_hashes_what_is_frozen_once(
     hashed.clear()
     tree = run.interval(0)
     found = [tree.node(0, index) for index in range(tree.count)]
-    assert hashed.count((4, 3)) == 1
+    assert hashed.count((4, 3)) == 0
     assert hashed.count((2, 4)) == STEPS
     assert found == compute_roots(task, lambda _, __: None)[1:]
 
@@ -142,10 +191,7 @@ class Forge(Thaw):
         del state
         sink = self.first_sink + self.slot
 
-        def tamper(index: int, output: Array) -> Array:
-            return np.add(output, np.float32(1)) if index == sink else output
-
-        return tamper if step == 1 else None
+        return {sink: lambda output: np.add(output, np.float32(1))} if step == 1 else None
 
     first_sink = 0
 
@@ -180,14 +226,12 @@ class Tamper(Behaviour):
         """Return what replaces outputs."""
         del step, state
 
-        def tamper(index: int, output: Array) -> Array:
-            if index != self.operator or not output.size:
-                return output
+        def tamper(output: Array) -> Array:
             changed = output.copy()
-            changed.reshape(-1).view(np.uint8)[0] ^= 1
+            changed.reshape(-1).view(np.uint8)[:1] ^= 1
             return changed
 
-        return tamper
+        return {self.operator: tamper}
 
 
 def test_a_trace_is_of_all_outputs_whoever_shares_their_elements(tmp_path: Path) -> None:
@@ -203,15 +247,16 @@ def test_a_trace_is_of_all_outputs_whoever_shares_their_elements(tmp_path: Path)
         run = Run(task, behaviour, Store(tmp_path / str(number)))
         run.compute()
         for step in (0, STEPS - 1):
-            leaves: list[bytes] = []
+            found: dict[int, bytes] = {}
             started = behaviour.alter_state(step, run.state(step))
             Executor(task.program).run(
                 started,
                 behaviour.alter_batch(step, task.batch(step)),
                 step,
-                lambda _, output, leaves=leaves: leaves.append(compute_tensor_root(output)),
+                lambda i, output, found=found: found.update({i: compute_tensor_root(output)}),
                 behaviour.patch(step, started),
             )
+            leaves = [found[index] for index in range(len(nodes))]
             leaves.append(compute_state_root(leaves[task.program.first_sink :]))
             assert [run.trace(step).node(0, i) for i in range(len(leaves))] == leaves
 

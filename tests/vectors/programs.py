@@ -33,16 +33,17 @@ def trace(
     run: Run, initial: Sequence[Array], batches: Sequence[Sequence[Array]], *, whole: bool
 ) -> dict[str, Any]:
     """Return the roots of a run: its data, its states, its history and the trace of its step 0."""
-    outputs: list[bytes] = []
+    found: dict[int, bytes] = {}
 
-    def observe(_: int, output: Array) -> None:
-        outputs.append(compute_tensor_root(output))
+    def observe(index: int, output: Array) -> None:
+        found[index] = compute_tensor_root(output)
 
     states = [compute_state_root([compute_tensor_root(array) for array in initial])]
     state = list(initial)
     for step, batch in enumerate(batches):
         state = run(state, batch, step, None if step else observe)
         states.append(compute_state_root([compute_tensor_root(array) for array in state]))
+    outputs = [found[index] for index in sorted(found)]
     data = [compute_tensor_root(array) for batch in batches for array in batch]
     roots = {"trace_leaves": [root.hex() for root in outputs]} if whole else {}
     return roots | {

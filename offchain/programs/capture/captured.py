@@ -1,6 +1,8 @@
 """Capture: a program, the state that it starts from, and the batches that it learns from."""
 
-from collections.abc import Callable
+import gc
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from offchain.arithmetic.base import Arithmetic
@@ -17,6 +19,18 @@ from offchain.programs.environment import standard_torch
 from offchain.programs.graph import Program
 from offchain.programs.recipe import Recipe, get_batch
 from offchain.programs.tracing import get_initial_state, record
+
+
+@contextmanager
+def _without_collection() -> Iterator[None]:
+    """Put the collector of cycles off: tracing makes millions of objects, which it walks often."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +51,7 @@ class Captured:
 
 
 @standard_torch()
+@_without_collection()
 def capture(recipe: Recipe, *, trust: bool = False, arithmetic: Arithmetic = ORDERED) -> Captured:
     """Return the program of one step of a recipe; the recipe's model is left as it is.
 
@@ -95,5 +110,5 @@ def _rehearse(
     changes = settled.list_changes()
     settled.restore_tensors()
     second = record(recipe, get_initial_state(recipe), as_tensors(batch(1)), {})
-    if first.describe() != second.describe():
+    if not first.is_same(second):
         raise explain(changes)

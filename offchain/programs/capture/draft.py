@@ -62,6 +62,7 @@ class Draft:
         draws: the results of draws, by their number, and of the traced operators that draw, by
             name, likewise.
         record: the step's graph as it was traced.
+        state: the tensors of the recipe's state by name, whose memory `initial_state` shares.
         errors: how far each operator of the traced step may be off, in units of 2^-24.
     """
 
@@ -73,6 +74,7 @@ class Draft:
     draws: Mapping[int | str, Mapping[int, View]]
     errors: Mapping[str, OwnError]
     record: Record
+    state: Mapping[str, torch.Tensor]
 
 
 def check_recipe(recipe: Recipe) -> None:
@@ -139,6 +141,7 @@ def make_draft(recipe: Recipe, batch: Sequence[torch.Tensor], arithmetic: Arithm
         {draw: _follow(dict(enumerate(views)), number) for draw, views in lowering.draws.items()},
         {name: _measure(builder.nodes[a:b]) for name, (a, b) in lowering.spans.items()},
         traced.record,
+        state,
     )
 
 

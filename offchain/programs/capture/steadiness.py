@@ -11,7 +11,7 @@ from offchain.programs.capture.draft import Draft
 from offchain.programs.capture.keeping import Change, Memory
 from offchain.programs.lowering.graph import refusal
 from offchain.programs.recipe import Recipe
-from offchain.programs.tracing import get_initial_state, record
+from offchain.programs.tracing import record
 
 GENERATORS = ("Python's random", "numpy's random")
 
@@ -43,8 +43,8 @@ def find_hidden_state(
     stale = {id(t): path for change in changes for path, t in _list_tensors(change)}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # they were heard at the first tracing
-        again = record(recipe, get_initial_state(recipe), batch, stale)
-    return None if again.describe() == draft.record.describe() else changes
+        again = record(recipe, draft.state, batch, stale)
+    return None if again.is_same(draft.record) else changes
 
 
 def _list_tensors(change: Change) -> Iterator[tuple[str, FakeTensor]]:

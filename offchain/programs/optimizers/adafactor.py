@@ -14,6 +14,7 @@ from offchain.programs.optimizers.base import (
     decay,
     make_clock,
     tick,
+    zeros_like,
 )
 from offchain.programs.schedules import Rate, require_number, require_rate
 
@@ -49,7 +50,7 @@ class Adafactor:
     def make_moments(self, parameter: Tensor) -> Tensors:
         """Return the running mean of the squared gradient, or those of its rows and columns."""
         if parameter.ndim < 2:
-            return {"second_moment": torch.zeros_like(parameter)}
+            return {"second_moment": zeros_like(parameter)}
         return {
             name: torch.zeros_like(parameter.sum(dim, keepdim=True))
             for name, dim in _FACTORS.items()

@@ -14,6 +14,7 @@ from offchain.programs.optimizers.base import (
     make_clock,
     regularize,
     tick,
+    zeros_like,
 )
 from offchain.programs.schedules import Rate, require_number, require_rate
 
@@ -37,7 +38,7 @@ class Moments:
 
     def make_moments(self, parameter: Tensor) -> Tensors:
         """Return the running means of the gradient and of its square."""
-        return {name: torch.zeros_like(parameter) for name in ("first_moment", "second_moment")}
+        return {name: zeros_like(parameter) for name in ("first_moment", "second_moment")}
 
     def make_counters(self) -> Tensors:
         """Return the betas to the power of the number of steps, and a schedule's counter."""
@@ -76,7 +77,7 @@ class Adam(Moments):
 
     def make_moments(self, parameter: Tensor) -> Tensors:
         """Return the running means, and the largest second moment where that is used."""
-        largest = {"largest_moment": torch.zeros_like(parameter)} if self.amsgrad else {}
+        largest = {"largest_moment": zeros_like(parameter)} if self.amsgrad else {}
         return {**Moments.make_moments(self, parameter), **largest}
 
     def update(

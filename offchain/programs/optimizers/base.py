@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -46,6 +47,12 @@ class Group:
 
     matches: Callable[[str], bool]
     optimizer: Optimizer
+
+
+def zeros_like(parameter: Tensor) -> Tensor:
+    """Return zeros of a parameter's shape and type, whose memory is taken when it is written to."""
+    kind = torch.empty((), dtype=parameter.dtype).numpy().dtype
+    return torch.from_numpy(np.zeros(tuple(parameter.shape), kind))
 
 
 def everything(name: str) -> bool:

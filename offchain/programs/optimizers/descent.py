@@ -13,6 +13,7 @@ from offchain.programs.optimizers.base import (
     make_clock,
     regularize,
     tick,
+    zeros_like,
 )
 from offchain.programs.schedules import Rate, require_number, require_rate
 
@@ -36,7 +37,7 @@ class SGD:
 
     def make_moments(self, parameter: Tensor) -> Tensors:
         """Return the momentum, where there is one."""
-        return {"momentum": torch.zeros_like(parameter)} if self.momentum else {}
+        return {"momentum": zeros_like(parameter)} if self.momentum else {}
 
     def make_counters(self) -> Tensors:
         """Return a schedule's counter, and whether a first step was made, which is not damped."""

@@ -2,10 +2,16 @@
 
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor
 
-from offchain.programs.optimizers.base import Numbers, Scheduled, Tensors, Updated, decay
+from offchain.programs.optimizers.base import (
+    Numbers,
+    Scheduled,
+    Tensors,
+    Updated,
+    decay,
+    zeros_like,
+)
 from offchain.programs.schedules import Rate, require_number, require_rate
 
 
@@ -26,7 +32,7 @@ class Lion(Scheduled):
 
     def make_moments(self, parameter: Tensor) -> Tensors:
         """Return the running mean of the gradient."""
-        return {"momentum": torch.zeros_like(parameter)}
+        return {"momentum": zeros_like(parameter)}
 
     def update(
         self, parameter: Tensor, gradient: Tensor, moments: Tensors, numbers: Numbers

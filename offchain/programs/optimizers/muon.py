@@ -3,11 +3,17 @@
 from dataclasses import dataclass
 from math import sqrt
 
-import torch
 from torch import Tensor
 
 from offchain.errors import UsageError
-from offchain.programs.optimizers.base import Numbers, Scheduled, Tensors, Updated, decay
+from offchain.programs.optimizers.base import (
+    Numbers,
+    Scheduled,
+    Tensors,
+    Updated,
+    decay,
+    zeros_like,
+)
 from offchain.programs.schedules import Rate, require_number, require_rate
 
 ADJUSTMENTS = ("original", "match_rms_adamw")
@@ -52,7 +58,7 @@ class Muon(Scheduled):
         if parameter.ndim != 2:
             shape = tuple(parameter.shape)
             raise UsageError(f"Muon takes matrices, not shape {shape}; give it to another group")
-        return {"momentum": torch.zeros_like(parameter)}
+        return {"momentum": zeros_like(parameter)}
 
     def update(
         self, parameter: Tensor, gradient: Tensor, moments: Tensors, numbers: Numbers

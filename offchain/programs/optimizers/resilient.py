@@ -5,7 +5,14 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from offchain.programs.optimizers.base import Numbers, Tensors, Updated, as_tensor, regularize
+from offchain.programs.optimizers.base import (
+    Numbers,
+    Tensors,
+    Updated,
+    as_tensor,
+    regularize,
+    zeros_like,
+)
 from offchain.programs.schedules import require_number
 
 
@@ -34,7 +41,7 @@ class Rprop:
     def make_moments(self, parameter: Tensor) -> Tensors:
         """Return the last gradient and the steps."""
         step = torch.full_like(parameter, self.learning_rate)
-        return {"before": torch.zeros_like(parameter), "step": step}
+        return {"before": zeros_like(parameter), "step": step}
 
     def make_counters(self) -> Tensors:
         """Return nothing."""
@@ -81,7 +88,7 @@ class ASGD:
 
     def make_moments(self, parameter: Tensor) -> Tensors:
         """Return the average."""
-        return {"average": torch.zeros_like(parameter)}
+        return {"average": zeros_like(parameter)}
 
     def make_counters(self) -> Tensors:
         """Return the number of updates."""

@@ -14,6 +14,7 @@ from offchain.programs.optimizers.base import (
     make_clock,
     regularize,
     tick,
+    zeros_like,
 )
 from offchain.programs.schedules import Rate, require_number, require_rate
 
@@ -48,7 +49,7 @@ class RMSprop(Scheduled):
     def make_moments(self, parameter: Tensor) -> Tensors:
         """Return the mean square, and where they are used the mean and the sum of steps."""
         names = ["square"] + ["mean"] * self.centered + ["momentum"] * bool(self.momentum)
-        return {name: torch.zeros_like(parameter) for name in names}
+        return {name: zeros_like(parameter) for name in names}
 
     def update(
         self, parameter: Tensor, gradient: Tensor, moments: Tensors, numbers: Numbers
@@ -135,7 +136,7 @@ class Adadelta(Scheduled):
 
     def make_moments(self, parameter: Tensor) -> Tensors:
         """Return the mean squares of gradients and of steps."""
-        return {name: torch.zeros_like(parameter) for name in ("square", "step_square")}
+        return {name: zeros_like(parameter) for name in ("square", "step_square")}
 
     def update(
         self, parameter: Tensor, gradient: Tensor, moments: Tensors, numbers: Numbers

@@ -16,6 +16,7 @@ from offchain.programs.optimizers.base import (
     make_clock,
     regularize,
     tick,
+    zeros_like,
 )
 from offchain.programs.schedules import Rate
 
@@ -138,7 +139,7 @@ class Adamax(Moments):
 
     def make_moments(self, parameter: Tensor) -> Tensors:
         """Return the running mean of the gradient, and its largest size so far."""
-        return {name: torch.zeros_like(parameter) for name in ("first_moment", "largest")}
+        return {name: zeros_like(parameter) for name in ("first_moment", "largest")}
 
     def make_counters(self) -> Tensors:
         """Return the first beta to the power of the number of steps, and a schedule's counter."""
