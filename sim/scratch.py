@@ -22,7 +22,7 @@ SPARE = 4
 def open_scratch(task: Task, stores: int) -> Iterator[Path]:
     """Give a new directory with room for so many stores of a task, and clear it away afterwards."""
     state_bytes = sum(slot.elements * slot.dtype.width for slot in task.program.state)
-    needed_bytes = stores * (1 + len(task.checkpoints)) * state_bytes
+    needed_bytes = stores * len(task.checkpoints) * state_bytes
     with open_room(SPARE * needed_bytes) as directory:
         yield directory
 

@@ -28,6 +28,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
 from offchain.commitments.tensors import (
+    NUMPY_TYPES,
     Array,
     compute_state_root,
     compute_tensor_root,
@@ -38,8 +39,8 @@ from offchain.errors import StoreError
 
 _TENSOR = "tensor"
 _FOLDERS = ("tensors", "states", "notes", "aside")
-_WRITERS = 2
-"""The threads that write a state: while one waits for the disk, another fills its file."""
+_THREADS = 2
+"""The threads that write or read a state: one waits for the disk, the other is in memory."""
 
 _NOTE_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*")
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
@@ -72,17 +73,7 @@ class Store:
 
     def get_tensor(self, root: Digest) -> Array:
         """Return the tensor of this root."""
-        path = self._tensor_path(root)
-        try:
-            array: Array = load_file(path)[_TENSOR]
-            damaged = compute_tensor_root(array) != root
-        except (KeyError, SafetensorError):
-            damaged = True
-        except OSError as error:
-            raise _unreadable(path, error) from error
-        if damaged:
-            raise _damaged(path)
-        return array
+        return self._check(self._load(root), root)
 
     def put_state(self, arrays: Sequence[Array], roots: Sequence[Digest] | None = None) -> Digest:
         """Keep a state, given its tensors in the order of the layout, and return its root.
@@ -93,7 +84,7 @@ class Store:
         """
         roots = [*map(compute_tensor_root, arrays)] if roots is None else roots
         tensors = dict(zip(roots, arrays, strict=True))
-        with ThreadPoolExecutor(_WRITERS) as writers:
+        with ThreadPoolExecutor(_THREADS) as writers:
             list(writers.map(self._put_tensor, tensors.values(), tensors))
         self._settle("tensors")
         state_root = compute_state_root(roots)
@@ -103,7 +94,9 @@ class Store:
 
     def get_state(self, root: Digest) -> list[Array]:
         """Return the tensors of the state of this root, in the order of the layout."""
-        return [self.get_tensor(tensor_root) for tensor_root in self._get_manifest(root)]
+        roots = self._get_manifest(root)
+        with ThreadPoolExecutor(_THREADS) as readers:
+            return [*map(self._check, readers.map(self._load, roots), roots)]
 
     def has_state(self, root: Digest) -> bool:
         """Whether the state of this root is here, with all its tensors."""
@@ -155,6 +148,24 @@ class Store:
         self._write(path, lambda aside: save_file({_TENSOR: canonical}, aside))
         return root
 
+    def _load(self, root: Digest) -> Array:
+        """Return what the file of a tensor holds, whatever that is."""
+        path = self._tensor_path(root)
+        try:
+            array: Array = load_file(path)[_TENSOR]
+        except (KeyError, SafetensorError) as error:
+            raise _damaged(path) from error
+        except OSError as error:
+            raise _unreadable(path, error) from error
+        return array
+
+    def _check(self, array: Array, root: Digest) -> Array:
+        """Return a tensor that has the root under which it was found."""
+        is_known = array.dtype in NUMPY_TYPES.values()
+        if not is_known or compute_tensor_root(array) != root:
+            raise _damaged(self._tensor_path(root))
+        return array
+
     def _put_json(self, path: Path, value: Any) -> None:
         text = json.dumps(value, allow_nan=False, indent=1) + "\n"
         self._write(path, lambda aside: aside.write_text(text, encoding="utf-8"))
@@ -193,6 +204,9 @@ def _flush(path: Path, flags: int) -> None:
     descriptor = os.open(path, flags)
     try:
         os.fsync(descriptor)
+        if hasattr(os, "posix_fadvise"):
+            # Nobody reads a state but in a dispute: the next one is written in the same memory.
+            os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
     finally:
         os.close(descriptor)
 

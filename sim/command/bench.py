@@ -133,6 +133,69 @@ def hash_(
     options.make_console().print(table)
 
 
+@bench.command()
+@click.option(
+    "--program", "programs", multiple=True, help="gpt2, llama, resnet, bert or t5; all of them."
+)
+@click.option(
+    "--size", default="full", show_default=True, help=f"{options.SIZE_HELP} --tiny comes before it."
+)
+@click.option(
+    "--steps", type=click.IntRange(min=1), default=3, show_default=True, help="Steps of the run."
+)
+@click.option(
+    "--checkpoint-every",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    help="Steps between two checkpoints.",
+)
+@_shared
+def dispute(
+    programs: tuple[str, ...],
+    size: str,
+    steps: int,
+    checkpoint_every: int,
+    threads: list[int],
+    repeats: int,
+    tiny: bool,  # noqa: FBT001 - click passes it
+    as_json: bool,  # noqa: FBT001 - likewise
+) -> None:
+    """Measure what honesty costs a provider, and what a challenge does.
+
+    Honesty: steps, hashing, writing; the run over its bare steps. A challenge: the states between
+    two checkpoints, the trace of a step, and the answers about an operator, in steps.
+    """
+    from bench import dispute as measured  # noqa: PLC0415 - imports torch
+
+    chosen = _choose("program", programs, measured.PROGRAMS)
+    rows = []
+    with options.progress(quiet=as_json) as report:
+        report("dispute", 0, len(chosen) * len(threads))
+        for row in measured.measure_disputes(
+            chosen, "tiny" if tiny else size, steps, checkpoint_every, threads, repeats
+        ):
+            rows.append(row)
+            report("dispute", len(rows), len(chosen) * len(threads))
+    if as_json:
+        click.echo(json.dumps({"rows": rows}, indent=2))
+    else:
+        _print_costs(rows)
+
+
+def _print_costs(rows: Sequence[dict[str, Any]]) -> None:
+    """Print what honesty costs, and what a challenge does."""
+    console = options.make_console()
+    for title, columns in (
+        ("honesty", (*_PROGRAM_COLUMNS, *_HONESTY_COLUMNS)),
+        ("a challenge", (*_PROGRAM_COLUMNS, *_CHALLENGE_COLUMNS)),
+    ):
+        table = Table(*(column.title for column in columns), title=title)
+        for row in rows:
+            table.add_row(*(column.show(row[column.key]) for column in columns))
+        console.print(table)
+
+
 def _choose(subject: str, asked: Sequence[str], known: Sequence[str]) -> Sequence[str]:
     """Return the names that were asked for, or else all."""
     for name in asked:
@@ -186,6 +249,39 @@ def _as_ratio(ratio: float) -> str:
     return f"{ratio:.2f}"
 
 
+def _in_s(seconds: float) -> str:
+    return f"{seconds:,.2f}"
+
+
+def _in_gb(count: int) -> str:
+    return f"{count / 1e9:.2f}"
+
+
+_PROGRAM_COLUMNS = (
+    _Column("program", "program"),
+    _Column("threads", "threads"),
+    _Column("step_s", "step, s", _in_s),
+)
+_HONESTY_COLUMNS = (
+    _Column("first_step_s", "first step, s", _in_s),
+    _Column("state_bytes", "state, GB", _in_gb),
+    _Column("hash_s", "hash, s", _in_s),
+    _Column("hash_gb_per_s", "GB/s", _as_ratio),
+    _Column("write_s", "write, s", _in_s),
+    _Column("write_gb_per_s", "GB/s", _as_ratio),
+    _Column("steps", "steps"),
+    _Column("run_s", "run, s", _in_s),
+    _Column("run_over_steps", "run/steps", _as_ratio),
+)
+_CHALLENGE_COLUMNS = (
+    _Column("interval_steps", "interval, steps", _as_ratio),
+    _Column("trace_s", "trace, s", _in_s),
+    _Column("trace_steps", "trace, steps", _as_ratio),
+    _Column("answers_s", "answers, s", _in_s),
+    _Column("answers_steps", "answers, steps", _as_ratio),
+    _Column("most_answers_steps", "at most", _as_ratio),
+    _Column("capture_s", "capture, s", _in_s),
+)
 _COLUMNS = (
     _Column("name", "name"),
     _Column("shape", "shape"),

@@ -84,7 +84,24 @@ def test_hashing_is_measured_at_both_chunk_sizes() -> None:
     assert ["commitments" in row["name"] for row in rows] == [True, True, False, False]
 
 
-@pytest.mark.parametrize("arguments", [("ops", "--only", "other"), ("hash",)])
+def test_disputes_cost_steps() -> None:
+    """Honesty is told over bare steps, and a challenge in steps, of a run with an interval."""
+    (row,) = measure(
+        "dispute", "--program", "gpt2", "--tiny", "--repeats", "1", "--threads", "2",
+        "--steps", "5", "--checkpoint-every", "3",
+    )["rows"]  # fmt: skip
+    assert (row["program"], row["size"], row["steps"], row["threads"]) == ("gpt2", "tiny", 5, 2)
+    assert isclose(row["run_over_steps"], row["run_s"] / (5 * row["step_s"]))
+    assert isclose(row["trace_steps"], row["trace_s"] / row["step_s"])
+    assert isclose(row["hash_gb_per_s"], row["state_bytes"] / row["hash_s"] / 1e9)
+    assert 0 < row["answers_s"] <= row["most_answers_s"]
+    assert row["interval_s"] > 0
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("ops", "--only", "other"), ("hash",), ("dispute", "--program", "resnet", "--steps", "1")],
+)
 def test_people_get_a_table(arguments: Sequence[str]) -> None:
     """Without --json a table is printed."""
     done = moot("bench", *arguments, *SHORT)
@@ -98,6 +115,8 @@ def test_people_get_a_table(arguments: Sequence[str]) -> None:
     [
         ("ops", "--model", "gpt3"),
         ("step", "--model", "vit"),
+        ("dispute", "--program", "mlp"),
+        ("dispute", "--steps", "2", "--checkpoint-every", "3", "--tiny"),
         ("ops", "--only", "matmuls"),
         ("hash", "--threads", "0"),
         ("hash", "--threads", "one"),
