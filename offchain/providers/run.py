@@ -83,6 +83,7 @@ class Run:
         done = max(self._kept)
         if done:
             self._tensor_roots.forget()
+        self._require_room(sum(checkpoint > done for checkpoint in self.task.checkpoints))
         self._recent = None  # so that its tensors may die
         state = list(self._get_kept(done))
         written: Future[None] | None = None
@@ -99,6 +100,13 @@ class Run:
                     progress(step + 1)
         if written is not None:
             written.result()
+
+    def _require_room(self, checkpoints: int) -> None:
+        """Refuse to run if so many more checkpoints do not fit on the disk."""
+        sizes = [slot.elements * slot.dtype.width for slot in self.task.program.state]
+        changing = sum(sizes) - sum(sizes[slot] for slot in self._tensor_roots.kept)
+        needed_bytes = sum(sizes) + (checkpoints - 1) * changing if checkpoints else 0
+        self._store.require_room(checkpoints, needed_bytes)
 
     def _keep(
         self, state: Sequence[Array], tensor_roots: Sequence[Digest], roots: Sequence[Digest]
@@ -341,19 +349,22 @@ class _TensorRoots:
     Args:
         program: the program that is run.
         known: the roots of the state before the first step; none if they are not known.
+
+    Attributes:
+        kept: the slots of the tensors that every step of the program leaves as they are.
     """
 
     def __init__(self, program: Program, known: Sequence[Digest] = ()) -> None:
         sinks = find_storages(program)[program.first_sink :]
-        self._kept = [slot for slot, sink in enumerate(sinks) if sink == (Origin.STATE, slot)]
-        self._known = {slot: known[slot] for slot in self._kept if known}
+        self.kept = [slot for slot, sink in enumerate(sinks) if sink == (Origin.STATE, slot)]
+        self._known = {slot: known[slot] for slot in self.kept if known}
 
     def hash(self, state: Sequence[Array]) -> list[Digest]:
         """Return the roots of the state's tensors."""
         roots = [
             self._known.get(slot) or compute_tensor_root(array) for slot, array in enumerate(state)
         ]
-        self._known = {slot: roots[slot] for slot in self._kept}
+        self._known = {slot: roots[slot] for slot in self.kept}
         return roots
 
     def forget(self) -> None:

@@ -98,6 +98,16 @@ class Store:
         with ThreadPoolExecutor(_THREADS) as readers:
             return [*map(self._check, readers.map(self._load, roots), roots)]
 
+    def require_room(self, states: int, needed_bytes: int) -> None:
+        """Refuse, before anything is run, to keep so many states that take so many bytes."""
+        with _reporting(self.path):
+            free = shutil.disk_usage(self.path).free
+        if needed_bytes > free:
+            raise StoreError(
+                f"{states} checkpoints take {needed_bytes / 1e9:.2f} GB, and {free / 1e9:.2f} GB "
+                f"are free at {self.path}; free some, choose another directory, or keep fewer"
+            )
+
     def has_state(self, root: Digest) -> bool:
         """Whether the state of this root is here, with all its tensors."""
         if not _get_size(self._state_path(root)):

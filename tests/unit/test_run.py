@@ -1,5 +1,6 @@
 """A provider's run: the tensors that it hashes, and that hashing fewer changes no root."""
 
+import shutil
 from collections.abc import Callable, Sequence
 from itertools import product
 from pathlib import Path
@@ -117,6 +118,36 @@ def test_a_resumed_run_hashes_what_is_frozen_again(
     whole = Run(task, behaviour, Store(tmp_path / "whole"))
     whole.compute()
     assert list(run.roots) == list(whole.roots)
+
+
+def test_checkpoints_that_do_not_fit_are_refused_before_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What will be kept is counted first: what is frozen once, and what a resumed run has not."""
+    task, store, steps = make_task(), Store(tmp_path), list[int]()
+    sizes = {slot.name: 4 * slot.elements for slot in task.program.state}
+    whole, frozen = sum(sizes.values()), sizes[FROZEN]
+    frozen += sum(size for name, size in sizes.items() if name == "parameter.0.bias")
+
+    def leave(free: int) -> None:
+        usage = shutil.disk_usage(tmp_path)._replace(free=free)
+        monkeypatch.setattr(shutil, "disk_usage", lambda _: usage)
+
+    def stop(done: int) -> None:
+        steps.append(done)
+        if done == 2:
+            raise KeyboardInterrupt
+
+    leave(STEPS * whole - (STEPS - 1) * frozen - 1)
+    with pytest.raises(StoreError, match=r"4 checkpoints take .* are free at .*keep fewer"):
+        Run(task, Behaviour(), store).compute(stop)
+    assert not steps
+    leave(STEPS * whole - (STEPS - 1) * frozen)
+    with pytest.raises(KeyboardInterrupt):
+        Run(task, Behaviour(), store).compute(stop)
+    leave(2 * whole - frozen)
+    Run(task, Behaviour(), store).compute(steps.append)
+    assert steps == [1, 2, 3, 4]
 
 
 def test_a_full_disk_stops_the_run_that_it_holds_up(
