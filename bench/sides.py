@@ -59,13 +59,13 @@ def compare(comparison: Comparison, threads: Sequence[int], repeats: int) -> Ite
         with using_threads(count):
             spent = dict(zip(sides, measure(list(sides.values()), repeats), strict=True))
         ours_s, stock_s = spent.pop("ours"), spent["stock"]
-        extra = _compare_best(spent, ours_s) if comparison.libraries else {}
+        extra = compare_best(spent, ours_s) if comparison.libraries else {}
         yield Row(
             comparison.group, comparison.name, comparison.shape, count, ours_s, stock_s, extra
         )
 
 
-def _compare_best(spent: Mapping[str, float], ours_s: float) -> dict[str, object]:
+def compare_best(spent: Mapping[str, float], ours_s: float) -> dict[str, object]:
     """Return which library is the best on this machine, stock torch among them."""
     best = min(spent, key=lambda name: spent[name])
     return {

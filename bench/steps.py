@@ -6,11 +6,11 @@ A state is committed to every ten steps, so a step of ours counts a tenth of a c
 from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import count
 
-from bench.memory import OURS, SIDES, STOCK, measure_peak
-from bench.models import SHAPES, make_recipe, make_stock_step
+from bench.memory import OURS, SIDES, STOCK, keep_memory, measure_peak
+from bench.models import SHAPES, Stock, list_best, make_recipe, make_stock_step
 from bench.rows import Row
-from bench.sides import check_close, to_arrays
-from bench.timing import measure, using_threads
+from bench.sides import check_close, compare_best, to_arrays
+from bench.timing import Side, measure, using_threads
 from offchain.commitments.tensors import Array, compute_state_root, compute_tensor_root
 from offchain.execution.executor import Executor, Watch
 from offchain.programs.capture import capture
@@ -54,30 +54,56 @@ class OurTraining:
 
 
 def measure_steps(
-    models: Collection[str], threads: Sequence[int], repeats: int, *, is_tiny: bool
+    models: Collection[str],
+    threads: Sequence[int],
+    repeats: int,
+    *,
+    is_tiny: bool,
+    with_best: bool = False,
 ) -> Iterator[Row]:
-    """Yield a row for each model, some of `MODELS`, and number of threads."""
+    """Yield a row for each model, some of `MODELS`, and number of threads.
+
+    Args:
+        models: the models.
+        threads: the numbers of threads.
+        repeats: turns of each side.
+        is_tiny: whether sizes are used that say nothing.
+        with_best: whether stock torch at its best is measured too, all with an allocator that keeps
+            its memory.
+    """
+    if with_best:
+        keep_memory()
     for model in models:
         peaks = {side: measure_peak(model, side, max(threads), is_tiny=is_tiny) for side in SIDES}
-        ours, stock = _prepare(make_recipe(model, is_tiny=is_tiny))
-        first = [to_arrays(side()) for side in (ours.advance, stock)]
-        check_close(f"the loss of {model}", first[0], first[1], LOSS_TOLERANCE)
+        recipe = make_recipe(model, is_tiny=is_tiny)
+        ours = OurTraining(recipe, _BATCHES)
+        ways = {STOCK: Stock()} | (list_best(recipe) if with_best else {})
+        stocks = {name: _take_turns(recipe, way) for name, way in ways.items()}
+        loss = to_arrays(ours.advance())
+        for name, side in stocks.items():
+            check_close(f"the loss of {model}, {name}", loss, to_arrays(side()), LOSS_TOLERANCE)
         ours.commit()
         for number in threads:
+            sides: list[Side] = [ours.advance, ours.commit, *stocks.values()]
             with using_threads(number):
-                step_s, commitment_s, stock_s = measure([ours.advance, ours.commit, stock], repeats)
-            extra = {
+                for run in sides:
+                    run()  # compiled kernels are those of a number of threads
+                step_s, commitment_s, *stocks_s = measure(sides, repeats)
+            ours_s = step_s + commitment_s / STEPS_PER_COMMITMENT
+            extra: dict[str, object] = {
                 "step_s": step_s,
                 "commitment_s": commitment_s,
                 "ours_peak_bytes": peaks[OURS],
                 "stock_peak_bytes": peaks[STOCK],
                 "memory_ratio": peaks[OURS] / peaks[STOCK],
             }
-            ours_s = step_s + commitment_s / STEPS_PER_COMMITMENT
+            spent = dict(zip(stocks, stocks_s, strict=True))
+            if with_best:
+                extra |= compare_best(spent, ours_s)
             shape = "tiny" if is_tiny else SHAPES[model]
-            yield Row(GROUP, model, shape, number, ours_s, stock_s, extra)
+            yield Row(GROUP, model, shape, number, ours_s, spent[STOCK], extra)
 
 
-def _prepare(recipe: TrainingRecipe) -> tuple[OurTraining, Callable[[], float]]:
-    numbers, train = count(), make_stock_step(recipe)
-    return OurTraining(recipe, _BATCHES), lambda: train(next(numbers) % _BATCHES)
+def _take_turns(recipe: TrainingRecipe, way: Stock) -> Callable[[], float]:
+    numbers, train = count(), make_stock_step(recipe, stock=way)
+    return lambda: train(next(numbers) % _BATCHES)

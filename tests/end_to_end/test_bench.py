@@ -77,6 +77,19 @@ def test_steps_count_commitments_and_memory() -> None:
         assert min(row["ours_peak_bytes"], row["stock_peak_bytes"]) > 1 << 26
 
 
+@pytest.mark.slow
+def test_steps_are_measured_beside_stock_at_its_best() -> None:
+    """The best of stock torch is the fastest of all its ways, channels last only for images."""
+    told = measure("step", "--model", "resnet", "--model", "bert", "--best", *SHORT)
+    check_rows(told, ("step",))
+    for row in told["rows"]:
+        ways = {"stock", "fused", "compiled"}
+        images = {"channels last", "compiled, channels last"} if row["name"] == "resnet" else set()
+        assert set(row["libraries_s"]) == ways | images
+        assert row["libraries_s"]["stock"] == row["stock_s"]
+        assert row["best_s"] == row["libraries_s"][row["best"]] == min(row["libraries_s"].values())
+
+
 def test_hashing_is_measured_at_both_chunk_sizes() -> None:
     """Hashing is told in GB/s, at the commitments' chunk size and at 1 KiB."""
     rows = measure("hash", *SHORT)["rows"]
