@@ -23,6 +23,10 @@ from offchain.programs.graph import Operand, Program
 from offchain.programs.legality import check_program
 
 
+_LARGE_BYTES = 1 << 25
+"""Bytes of an output beyond which to fill fresh memory costs more than to read it once more."""
+
+
 class Job(NamedTuple):
     """A task ready to run: its operands, and (tensors, step, journal) -> outputs of `task.kept`.
 
@@ -101,9 +105,14 @@ class Preparation:
         return self._make_ready(tasks, [()] * len(tasks))
 
     def show(self, alone: Collection[int] = ()) -> Ready:
-        """Return the tasks that compute all outputs, each of which is there after its task."""
-        every = range(len(self.program.nodes))
-        order = self._group(every, every, alone)
+        """Return the tasks that compute all outputs, each of which is there after its task.
+
+        Large outputs are computed one by one, since those of a region are all there at once.
+        """
+        nodes = self.program.nodes
+        every = range(len(nodes))
+        large = {i for i in every if nodes[i].elements * nodes[i].dtype.width > _LARGE_BYTES}
+        order = self._group(every, every, large.union(alone))
         tasks = schedule(self.program, order, self.sinks, shows_all=True)
         return self._make_ready(tasks, [()] * len(tasks))
 
