@@ -22,7 +22,6 @@ from offchain.execution.vertical import Vertical, VerticalReduction
 from offchain.programs.graph import Operand, Program
 from offchain.programs.legality import check_program
 
-
 _LARGE_BYTES = 1 << 25
 """Bytes of an output beyond which to fill fresh memory costs more than to read it once more."""
 
