@@ -82,7 +82,7 @@ class FusedRegion:
         pairs = zip(self._readers, flats, strict=True)
         inputs = [reader.buffer(flat) for reader, flat in pairs]
         outputs = [buffers.empty(shape, dtype) for shape, dtype in self._outputs]
-        addresses = self._pointers(*(_get_address(a) for a in (*inputs, *outputs)))
+        addresses = self._pointers(*map(buffers.get_address, inputs + outputs))
         pointers, kernel = ctypes.addressof(addresses), self._kernel
 
         if isinstance(kernel, WideKernel):
@@ -98,7 +98,7 @@ class FusedRegion:
     def _run_wide(self, kernel: WideKernel, pointers: int) -> None:
         """Compute row by row, pass by pass."""
         scratch = buffers.empty((kernel.scratch_bytes,), np.uint8)
-        address = _get_address(scratch)
+        address = buffers.get_address(scratch)
         for row, (stage, parts) in product(range(self._rows), enumerate(kernel.parts)):
             if parts:
                 work = partial(kernel.run_columns, pointers, address, row, stage)
@@ -112,11 +112,6 @@ def _choose_block(row_bytes: int) -> int:
     return 1 << max(few, _BLOCK_BYTES // row_bytes).bit_length() - 1
 
 
-def _get_address(array: Array) -> int:
-    address: int = array.__array_interface__["data"][0]
-    return address
-
-
 class _Memory(threading.local):
     """A thread's scratch memory, which is kept between calls."""
 
@@ -128,7 +123,7 @@ class _Memory(threading.local):
         """Return the aligned address of so many bytes."""
         if self._size < size:
             self._bytes, self._size = np.zeros(size + _ALIGNMENT, np.uint8), size
-            self._address = -(-_get_address(self._bytes) // _ALIGNMENT) * _ALIGNMENT
+            self._address = -(-buffers.get_address(self._bytes) // _ALIGNMENT) * _ALIGNMENT
         return self._address
 
 
