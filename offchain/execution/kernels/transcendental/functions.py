@@ -140,8 +140,9 @@ def _tanh(x: Lanes) -> Lanes:
 
 def _sigmoid(x: Lanes) -> Lanes:
     wide = x.at_least(_LOWEST).at_most(_SIGMOID_IS_1).widened()
-    value = 1 / (1 + exp_wide(-wide))
-    return _sigmoid_near_0(wide).where(abs(wide).holds("<", 2.0**-10), value).rounded()
+    value = (1 / (1 + exp_wide(-wide))).rounded()
+    is_far = abs(x).holds(">=", 2.0**-10)
+    return choose(value, is_far, lambda: _sigmoid_near_0(wide).rounded())
 
 
 def _sigmoid_near_0(x: Lanes) -> Lanes:
