@@ -13,7 +13,7 @@ from offchain.execution.scalars import Apply, get_function
 from offchain.execution.views import Reader, view
 from offchain.programs.graph import Node, Operand, Origin
 
-_BLOCK_ELEMENTS = 1 << 14
+_BLOCK_ELEMENTS = 1 << 16
 _GRAIN_ELEMENTS = 1 << 18
 """Elements that make another thread worth its start."""
 
