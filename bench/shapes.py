@@ -172,3 +172,20 @@ class OperatorSizes:
 
 
 TINY_OPERATORS = OperatorSizes(rows=6, width=8, inner=12, vocabulary=10, scores=(1, 2, 4, 4))
+
+
+@dataclass(frozen=True, slots=True)
+class PointwiseSizes:
+    """Sizes of maps, of reductions of everything, and of products of a matrix and a vector."""
+
+    small: tuple[tuple[int, ...], ...] = ((64,), (64, 64))
+    rows: int = 1024
+    columns: int = 3072
+    scores: tuple[int, int] = (4096, 256)
+    long: tuple[int, ...] = (1_000_000, 16_000_000)
+    matrices: tuple[tuple[int, int], ...] = ((4096, 4096), (768, 50257))
+
+
+TINY_POINTWISE = PointwiseSizes(
+    small=((2,),), rows=6, columns=12, scores=(4, 5), long=(40,), matrices=((5, 7),)
+)

@@ -11,14 +11,14 @@ x86, FPCR on aarch64. That it did is then seen in what the thread computes.
 
 import ctypes
 import struct
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ContextDecorator
 
 from offchain.errors import UnsuitableEnvironment
 
 _C = ctypes.PyDLL(None)
+_get_environment, _set_environment = _C.fegetenv, _C.fesetenv
 
-_WORDS = 64
+_Environment = ctypes.c_uint64 * 64
 """Room for a `fenv_t`, in words of 8 bytes; the largest that is known takes 4."""
 
 _DEFAULT_SYMBOLS = ("_FE_DFL_ENV", "__fe_dfl_env")
@@ -70,7 +70,7 @@ def require_rounding() -> None:
 
 def set_standard_environment() -> None:
     """Give the calling thread the default environment for good."""
-    _C.fesetenv(_DEFAULT)
+    _set_environment(_DEFAULT)
 
 
 def require_standard() -> None:
@@ -87,18 +87,29 @@ def require_standard() -> None:
         )
 
 
-@contextmanager
-def standard_environment() -> Iterator[None]:
+class standard_environment(ContextDecorator):  # noqa: N801 - it is used as a function is
     """Give the calling thread the default environment, and its own back at the end.
+
+    A context manager, for one `with` statement, or a decorator.
 
     Raises:
         UnsuitableEnvironment: something changed it in between, so that no result can be trusted.
     """
-    before = (ctypes.c_uint64 * _WORDS)()
-    _C.fegetenv(before)
-    try:
-        set_standard_environment()
-        yield
-        require_standard()
-    finally:
-        _C.fesetenv(before)
+
+    def __init__(self) -> None:
+        self._before = _Environment()
+
+    def _recreate_cm(self) -> "standard_environment":
+        """Return what one call of a decorated function enters: threads may call it at once."""
+        return standard_environment()
+
+    def __enter__(self) -> None:
+        _get_environment(self._before)
+        _set_environment(_DEFAULT)
+
+    def __exit__(self, error: type[BaseException] | None, *_: object) -> None:
+        try:
+            if error is None:
+                require_standard()
+        finally:
+            _set_environment(self._before)

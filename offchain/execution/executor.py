@@ -1,8 +1,8 @@
 """The fast executor: runs a program's operators, bit for bit as `programs/semantics.py` says."""
 
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import cast
 
 import numpy as np
 
@@ -14,7 +14,9 @@ from offchain.execution.kernels.threads import get_threads, set_threads
 from offchain.execution.logged.journals import Journal
 from offchain.execution.memory import check_memory
 from offchain.execution.preparation import Preparation, Ready
-from offchain.programs.graph import Origin, Program, Slot
+from offchain.programs.graph import Program, Slot
+
+_BOOL = NUMPY_TYPES[DType.BOOL]
 
 Observe = Callable[[int, Array], None]
 """(index of an operator, its output): may keep the output, must not write to it."""
@@ -133,35 +135,47 @@ class Executor:
         watch: Watch | None = None,
     ) -> dict[int, Array]:
         """Run tasks; `given` is a list of the state's tensors to empty, so that they may die."""
-        values: dict[int, Array] = {}
-        tensors = dict(enumerate(admit(state, self.program.state)))
-        pools: dict[Origin, Mapping[int, Array]] = {
-            Origin.IMMEDIATE: {},
-            Origin.NODE: values,
-            Origin.STATE: tensors,
-            Origin.BATCH: dict(enumerate(admit(batch, self.program.batch))),
-        }
+        program = self.program
+        tensors: list[Array | None] = [
+            None,
+            *admit(state, program.state),
+            *admit(batch, program.batch),
+        ]
+        tensors += [None] * len(program.nodes)
         check_memory(ready.needed_bytes)
         if given is not None:
             given.clear()
         with _using(self._threads), np.errstate(all="ignore"):
-            for task, dead_slots, operands, run in ready.jobs:
-                flats = [pools[operand.origin].get(operand.reference) for operand in operands]
-                begun = time.perf_counter()
-                outputs = run(flats, step, journal)
-                require_standard()
+            for task, reads, writes, ends, run in ready.jobs:
+                begun = time.perf_counter() if watch is not None else 0.0
+                if run is not None:
+                    outputs = run([tensors[place] for place in reads], step, journal)
+                    require_standard()
+                    if patch is not None or observe is not None:
+                        outputs = self._show(task.kept, outputs, observe, patch)
+                    for place, output in zip(writes, outputs, strict=True):
+                        tensors[place] = output
                 if watch is not None:
                     watch(task.members, time.perf_counter() - begun)
-                for index, output in zip(task.kept, outputs, strict=True):
-                    replace = patch and patch.get(index)
-                    values[index] = self._fit(index, replace(output)) if replace else output
-                    if observe is not None:
-                        observe(index, values[index])
-                for index in task.dead:
-                    del values[index]
-                for slot in dead_slots:
-                    del tensors[slot]
-        return {index: values[index] for index in wanted}
+                for place in ends:
+                    tensors[place] = None
+        return {index: cast("Array", tensors[ready.places[index]]) for index in wanted}
+
+    def _show(
+        self,
+        indices: Sequence[int],
+        outputs: Sequence[Array],
+        observe: Observe | None,
+        patch: Patch | None,
+    ) -> list[Array]:
+        """Return the outputs of a task as they are replaced, after they have been observed."""
+        shown = []
+        for index, output in zip(indices, outputs, strict=True):
+            replace = patch and patch.get(index)
+            shown.append(self._fit(index, replace(output)) if replace else output)
+            if observe is not None:
+                observe(index, shown[-1])
+        return shown
 
     def _fit(self, index: int, patched: Array) -> Array:
         node = self.program.nodes[index]
@@ -169,14 +183,19 @@ class Executor:
         return np.asarray(patched, order="C")
 
 
-@contextmanager
-def _using(threads: int | None) -> Iterator[None]:
-    before = get_threads()
-    set_threads(threads or before)
-    try:
-        yield
-    finally:
-        set_threads(before)
+class _using:  # noqa: N801 - it is used as a function is
+    """Let kernels use some threads, None for those that they use already."""
+
+    def __init__(self, threads: int | None) -> None:
+        self._before = get_threads()
+        self._threads = threads
+
+    def __enter__(self) -> None:
+        if self._threads is not None:
+            set_threads(self._threads)
+
+    def __exit__(self, *_: object) -> None:
+        set_threads(self._before)
 
 
 def admit(arrays: Sequence[Array], slots: Sequence[Slot]) -> list[Array]:
@@ -188,11 +207,12 @@ def admit(arrays: Sequence[Array], slots: Sequence[Slot]) -> list[Array]:
     if len(arrays) != len(slots):
         raise ProgramError(f"{len(arrays)} tensors were given for {len(slots)} slots")
     for array, slot in zip(arrays, slots, strict=True):
-        if (array.dtype, array.shape) != (NUMPY_TYPES[slot.dtype], slot.shape):
+        wanted = NUMPY_TYPES[slot.dtype]
+        if array.dtype != wanted or array.shape != slot.shape:
             raise ProgramError(
                 f"slot {slot.name} is {slot.dtype.name} {slot.shape}, "
                 f"but the tensor given for it is {array.dtype} {array.shape}"
             )
-        if slot.dtype is DType.BOOL and array.view(np.uint8).max(initial=0) > 1:
+        if wanted is _BOOL and array.view(np.uint8).max(initial=0) > 1:
             raise ProgramError(f"slot {slot.name} is BOOL, but has bytes that are neither 0 nor 1")
     return [np.asarray(array, order="C") for array in arrays]

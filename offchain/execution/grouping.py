@@ -6,6 +6,8 @@ from offchain.execution.kernels.fused import emit
 from offchain.execution.maps import is_identity
 from offchain.execution.plans import as_map
 from offchain.execution.roles import (
+    FEW_ROWS,
+    SMALL_ELEMENTS,
     Folded,
     Group,
     Member,
@@ -26,7 +28,7 @@ _WINDOW = 96
 """The greatest distance of a member behind the first member of its group, in operators."""
 
 _LEAST_ELEMENTS = 1 << 10
-"""Elements, of all members, that are worth a kernel of their own."""
+"""Elements of all members, and steps of their folds, that are worth a kernel of their own."""
 
 _SMALL_OPERATOR = 16
 """Elements times fold steps of an operator that may be computed early, so that others fuse."""
@@ -35,9 +37,7 @@ _MAX_EARLY = 16
 """The greatest number of operators that are computed early for a group."""
 
 _MAX_COLUMNS = 1 << 17
-_FEW_ROWS = 16
-_SMALL_ELEMENTS = 1 << 16
-"""A matrix of few rows is folded by one thread, which only small ones deserve."""
+"""Columns that are folded at once, and not in lanes: a row of them is kept."""
 
 
 Unit = Group | Vertical | Segmented | int
@@ -269,9 +269,10 @@ class _Growing:
         if self._columns is not None or producer is not None:
             is_full = producer is None or producer.role is Role.FULL
             return is_full and self._columns in {None, folded.columns}
-        has_many_rows = folded.elements >= _FEW_ROWS * folded.columns
-        is_small = folded.elements <= _SMALL_ELEMENTS
-        return not self.members and folded.columns <= _MAX_COLUMNS and (has_many_rows or is_small)
+        has_many_rows = folded.elements >= FEW_ROWS * folded.columns
+        is_small = folded.elements <= SMALL_ELEMENTS
+        is_kept = folded.columns <= _MAX_COLUMNS and (has_many_rows or is_small)
+        return not self.members and (folded.lanes is not None or is_kept)
 
     def finish(self) -> Group | None:
         """Return the members that are connected with the first by reading one another."""
@@ -284,7 +285,7 @@ class _Growing:
         is_plain = all(m.role is Role.FULL and m.node.kind is Kind.MAP for m in members)
         columns = None if is_plain else self._columns
         cuts = [find_cuts(m.role, m.node.shape, columns) for m in members]
-        is_worth = sum(member.node.elements for member in members) >= _LEAST_ELEMENTS
+        is_worth = sum(m.node.elements * m.node.fold_length for m in members) >= _LEAST_ELEMENTS
         return Group(members, columns, frozenset().union(*cuts)) if is_worth else None
 
 

@@ -13,7 +13,7 @@ from offchain.execution.scalars import Apply, get_function
 from offchain.execution.views import Reader, view
 from offchain.programs.graph import Node, Operand, Origin
 
-_BLOCK_ELEMENTS = 1 << 14
+_BLOCK_ELEMENTS = 1 << 16
 _GRAIN_ELEMENTS = 1 << 18
 """Elements that make another thread worth its start."""
 
@@ -25,6 +25,12 @@ def is_identity(operand: Operand, sizes: Sizes) -> bool:
         return False
     strides = zip(sizes, reader.strided.strides, row_major(sizes), strict=True)
     return reader.strided.offset == 0 and all(a == b for size, a, b in strides if size > 1)
+
+
+def is_whole(operand: Operand, sizes: Sizes) -> bool:
+    """Whether an access reads all of a tensor, element by element."""
+    is_of_all = prod(row.size for row in operand.rows) == prod(sizes)
+    return is_of_all and is_identity(operand, sizes)
 
 
 class Map:
@@ -43,19 +49,25 @@ class Map:
         layouts = [row_major(node.shape), *(r.strided.strides for r in self._readers)]
         self._nested, (_, *strides) = coalesce(node.shape, layouts)
         self._views = [
-            Strided(reader.strided.offset, own)
-            for reader, own in zip(self._readers, strides, strict=True)
+            None if is_whole(operand, node.shape) else Strided(reader.strided.offset, own)
+            for operand, reader, own in zip(node.operands, self._readers, strides, strict=True)
         ]
         self._blocks = _Blocks(self._nested)
 
     def run(self, flats: Sequence[Array | None], _step: int) -> Array:
         """Return the output, given the tensors of the operands (None for constants), or more."""
         operands = [
-            view(reader.buffer(flat), self._nested, strided)
+            reader.buffer(flat).reshape(self._nested)
+            if strided is None
+            else view(reader.buffer(flat), self._nested, strided)
             for reader, flat, strided in zip(self._readers, flats, self._views, strict=False)
         ]
         output = buffers.empty(self._shape, self._dtype)
         wholes = [output.reshape(self._nested), *operands]
+        if self._blocks.count == 1:
+            with np.errstate(all="ignore"):
+                self._apply(*wholes)
+            return output
         grain = max(1, _GRAIN_ELEMENTS // self._blocks.elements)
         share(lambda *blocks: self._compute(wholes, range(*blocks)), self._blocks.count, grain)
         return output

@@ -7,7 +7,7 @@ from math import gcd, prod
 from offchain.commitments.tensors import NUMPY_TYPES, Array
 from offchain.execution.accesses import Box
 from offchain.execution.kernels import buffers
-from offchain.execution.maps import is_identity
+from offchain.execution.maps import is_whole
 from offchain.execution.views import Filler, make_constant
 from offchain.programs.graph import Node, Origin
 
@@ -16,10 +16,7 @@ _MAX_COMPARED = 16
 
 def is_alias(node: Node) -> bool:
     """Whether a move copies a whole tensor element by element, so that it need not be copied."""
-    operand = node.operands[0]
-    if operand.origin is Origin.IMMEDIATE or prod(r.size for r in operand.rows) != node.elements:
-        return False
-    return is_identity(operand, node.shape)
+    return is_whole(node.operands[0], node.shape)
 
 
 class Alias:

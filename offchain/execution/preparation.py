@@ -1,6 +1,7 @@
 """The plans of a program's operators and regions, made once for all who run the program."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property, partial
 from typing import NamedTuple
 
@@ -12,6 +13,7 @@ from offchain.execution.grouping import Unit, group
 from offchain.execution.logged.journals import Journal
 from offchain.execution.logged.plans import Journaled
 from offchain.execution.memory import estimate_peak
+from offchain.execution.moves import Alias
 from offchain.execution.order import find_last_reads, reorder
 from offchain.execution.plans import Plan
 from offchain.execution.regions import FusedRegion
@@ -19,7 +21,7 @@ from offchain.execution.roles import Group
 from offchain.execution.schedule import Task, find_ancestors, schedule
 from offchain.execution.segments import Segmented, SegmentedReduction
 from offchain.execution.vertical import Vertical, VerticalReduction
-from offchain.programs.graph import Operand, Program
+from offchain.programs.graph import Operand, Origin, Program
 from offchain.programs.legality import check_program
 
 _LARGE_BYTES = 1 << 25
@@ -27,22 +29,33 @@ _LARGE_BYTES = 1 << 25
 
 
 class Job(NamedTuple):
-    """A task ready to run: its operands, and (tensors, step, journal) -> outputs of `task.kept`.
+    """A task ready to run: (tensors, step, journal) -> outputs of `task.kept`.
 
-    Nobody reads `dead_slots` of the state after it, and the run may let them die. The journal is
-    what a log of roundings is read from, or written to; None where there is no log.
+    A run keeps all tensors in one list, in which each has its place: constants the first, which is
+    empty, then those of the state, of the batch, and outputs. The journal is what a log of
+    roundings is read from, or written to; None where there is no log.
+
+    Attributes:
+        task: the task.
+        reads: the places of its operands.
+        writes: the places of its outputs.
+        ends: the places of the tensors that nobody reads after it, so that the run may let them
+            die.
+        run: computes its outputs; None for an alias that has the place of its operand.
     """
 
     task: Task
-    dead_slots: Sequence[int]
-    operands: tuple[Operand, ...]
-    run: Callable[[Sequence[Array | None], int, Journal | None], Sequence[Array]]
+    reads: tuple[int, ...]
+    writes: tuple[int, ...]
+    ends: tuple[int, ...]
+    run: Callable[[Sequence[Array | None], int, Journal | None], Sequence[Array]] | None
 
 
 class Ready(NamedTuple):
-    """All tasks of a run, and the memory that their outputs take."""
+    """All tasks of a run, where what it is for will be, and the memory that their outputs take."""
 
     jobs: Sequence[Job]
+    places: Mapping[int, int]
     needed_bytes: int
 
 
@@ -64,6 +77,8 @@ class Preparation:
         self.program = program
         self.sinks = range(program.first_sink, len(program.nodes))
         self._engine = get_engine(program.arithmetic)
+        slots = len(program.state), len(program.batch)
+        self._starts = {Origin.STATE: 1, Origin.BATCH: 1 + slots[0], Origin.NODE: 1 + sum(slots)}
         self._plans = [self._plan(index) for index in range(len(program.nodes))]
 
     def _plan(self, index: int) -> Plan:
@@ -101,7 +116,7 @@ class Preparation:
         """
         order = self._group(find_ancestors(self.program, wanted), wanted, alone)
         tasks = schedule(self.program, order, wanted)
-        return self._make_ready(tasks, [()] * len(tasks))
+        return self._make_ready(tasks, [()] * len(tasks), is_seen=bool(alone))
 
     def show(self, alone: Collection[int] = ()) -> Ready:
         """Return the tasks that compute all outputs, each of which is there after its task.
@@ -113,7 +128,7 @@ class Preparation:
         large = {i for i in every if nodes[i].elements * nodes[i].dtype.width > _LARGE_BYTES}
         order = self._group(every, every, large.union(alone))
         tasks = schedule(self.program, order, self.sinks, shows_all=True)
-        return self._make_ready(tasks, [()] * len(tasks))
+        return self._make_ready(tasks, [()] * len(tasks), is_seen=True)
 
     def _group(
         self, needed: Sequence[int], wanted: Collection[int], alone: Collection[int]
@@ -122,17 +137,62 @@ class Preparation:
         single = {i for i in needed if i in alone or not self._engine.is_fusible(nodes[i])}
         return group(self.program, needed, wanted, single)
 
-    def _make_ready(self, tasks: Sequence[Task], dead_slots: Sequence[Sequence[int]]) -> Ready:
-        jobs = [self._make_job(task, dead) for task, dead in zip(tasks, dead_slots, strict=True)]
-        return Ready(jobs, estimate_peak(self.program, tasks, dead_slots))
+    def _make_ready(
+        self, tasks: Sequence[Task], dead_slots: Sequence[Sequence[int]], *, is_seen: bool = False
+    ) -> Ready:
+        places = self._find_places(tasks, is_seen=is_seen)
+        held = Counter(places.values())
+        held.update(range(1, self._starts[Origin.NODE]))
+        jobs = []
+        for task, slots in zip(tasks, dead_slots, strict=True):
+            dead = [places[index] for index in task.dead]
+            dead += [self._starts[Origin.STATE] + slot for slot in slots]
+            held.subtract(dead)
+            ends = tuple(place for place in dict.fromkeys(dead) if not held[place])
+            jobs.append(self._make_job(task, places, ends))
+        return Ready(jobs, places, estimate_peak(self.program, tasks, dead_slots))
 
-    def _make_job(self, task: Task, dead_slots: Sequence[int]) -> Job:
+    def _find_places(self, tasks: Sequence[Task], *, is_seen: bool) -> dict[int, int]:
+        """Return the place of each output that is kept.
+
+        Where nobody looks on, an alias of a whole tensor has that tensor's place, if its shape does
+        not matter or is that tensor's.
+        """
+        first = self._starts[Origin.NODE]
+        places: dict[int, int] = {}
+        shapes = [(), *(slot.shape for slot in (*self.program.state, *self.program.batch))]
+        shapes += [node.shape for node in self.program.nodes]
+        dying = {index for task in tasks for index in task.dead}
+        for task in tasks:
+            places.update((index, first + index) for index in task.kept)
+            if not is_seen and isinstance(task.unit, int):
+                node = self.program.nodes[task.unit]
+                place = self._find_place(node.operands[0], places) if node.operands else 0
+                is_free = task.unit in dying or node.shape == shapes[place]
+                if isinstance(self._plans[task.unit], Alias) and is_free:
+                    places[task.unit] = place
+        return places
+
+    def _find_place(self, operand: Operand, places: Mapping[int, int]) -> int:
+        """Return the place of a tensor: constants at 0, then the state, the batch and outputs."""
+        if operand.origin is Origin.IMMEDIATE:
+            return 0
+        if operand.origin is Origin.NODE:
+            return places[operand.reference]
+        return self._starts[operand.origin] + operand.reference
+
+    def _make_job(self, task: Task, places: Mapping[int, int], ends: tuple[int, ...]) -> Job:
+        run: Callable[..., Sequence[Array]] | None = None
+        writes = tuple(places[index] for index in task.kept)
         if isinstance(task.unit, int):
-            plan = self._plans[task.unit]
             operands = self.program.nodes[task.unit].operands
-            return Job(task, dead_slots, operands, partial(_run_plan, plan, task.unit))
-        fused = _plan_unit(task.unit, task.kept)
-        return Job(task, dead_slots, fused.operands, lambda flats, *_: fused.run(flats))
+            if writes == (self._starts[Origin.NODE] + task.unit,):
+                run = partial(_run_plan, self._plans[task.unit], task.unit)
+        else:
+            fused = _plan_unit(task.unit, task.kept)
+            operands, run = fused.operands, partial(_run_fused, fused)
+        reads = tuple(self._find_place(operand, places) for operand in operands)
+        return Job(task, reads, writes, ends, run)
 
 
 def _run_plan(
@@ -143,9 +203,16 @@ def _run_plan(
     return (plan.run(flats, step),)
 
 
-def _plan_unit(
-    unit: Group | Vertical | Segmented, kept: Sequence[int]
-) -> FusedRegion | VerticalReduction | SegmentedReduction:
+_Fused = FusedRegion | VerticalReduction | SegmentedReduction
+
+
+def _run_fused(
+    fused: _Fused, flats: Sequence[Array | None], _step: int, _journal: Journal | None
+) -> Sequence[Array]:
+    return fused.run(flats)
+
+
+def _plan_unit(unit: Group | Vertical | Segmented, kept: Sequence[int]) -> _Fused:
     """Return the plan of operators that one kernel computes."""
     if isinstance(unit, Vertical):
         return VerticalReduction(unit)

@@ -3,7 +3,8 @@
 import ctypes
 import threading
 from collections.abc import Collection, Sequence
-from functools import cached_property
+from functools import cached_property, partial
+from itertools import product
 from math import prod
 
 import numpy as np
@@ -11,7 +12,7 @@ import numpy as np
 from offchain.commitments.tensors import NUMPY_TYPES, Array
 from offchain.execution.assembly import Assembly
 from offchain.execution.kernels import buffers
-from offchain.execution.kernels.fused.generate import Kernel, compile_region
+from offchain.execution.kernels.fused.generate import Kernel, WideKernel, compile_region
 from offchain.execution.kernels.fused.region import Region
 from offchain.execution.kernels.threads import share
 from offchain.execution.roles import Group
@@ -56,22 +57,24 @@ class FusedRegion:
         self._rows = prod(assembly.rows)
         row_bytes = assembly.count_row_bytes([value for value, _ in stores])
         block = self._rows if group.columns is None else _choose_block(row_bytes)
+        block = 1 if group.is_wide else min(block, self._rows)
         self._region = Region(
             assembly.rows,
             assembly.columns,
             assembly.last_columns,
-            min(block, self._rows),
+            block,
             tuple(assembly.values),
             stores,
+            group.is_wide,
         )
         functions = [m.node.function.is_transcendental for m in group.members]
-        row_work = row_bytes + assembly.columns * sum(functions) * _TRANSCENDENTAL_BYTES
-        self._grain = -(-_GRAIN_BYTES // row_work)
+        self._row_work = row_bytes + assembly.columns * sum(functions) * _TRANSCENDENTAL_BYTES
+        self._grain = -(-_GRAIN_BYTES // self._row_work)
         if group.columns is not None:
             self._grain = -(-self._grain // self._region.block) * self._region.block
 
     @cached_property
-    def _kernel(self) -> Kernel:
+    def _kernel(self) -> Kernel | WideKernel:
         return compile_region(self._region)
 
     def run(self, flats: Sequence[Array | None]) -> list[Array]:
@@ -79,8 +82,12 @@ class FusedRegion:
         pairs = zip(self._readers, flats, strict=True)
         inputs = [reader.buffer(flat) for reader, flat in pairs]
         outputs = [buffers.empty(shape, dtype) for shape, dtype in self._outputs]
-        addresses = self._pointers(*(_get_address(a) for a in (*inputs, *outputs)))
+        addresses = self._pointers(*map(buffers.get_address, inputs + outputs))
         pointers, kernel = ctypes.addressof(addresses), self._kernel
+
+        if isinstance(kernel, WideKernel):
+            self._run_wide(kernel, pointers)
+            return outputs
 
         def compute(first: int, stop: int) -> None:
             kernel.run(pointers, first, stop, _memory.reserve(kernel.scratch_bytes))
@@ -88,16 +95,21 @@ class FusedRegion:
         share(compute, self._rows, self._grain)
         return outputs
 
+    def _run_wide(self, kernel: WideKernel, pointers: int) -> None:
+        """Compute row by row, pass by pass."""
+        scratch = buffers.empty((kernel.scratch_bytes,), np.uint8)
+        address = buffers.get_address(scratch)
+        for row, (stage, parts) in product(range(self._rows), enumerate(kernel.parts)):
+            if parts:
+                work = partial(kernel.run_columns, pointers, address, row, stage)
+                share(work, parts, -(-_GRAIN_BYTES * parts // self._row_work))
+            kernel.run_row(pointers, address, row, stage)
+
 
 def _choose_block(row_bytes: int) -> int:
     """Return how many rows to compute together: a power of two, as caches allow."""
     few = max(1, min(_FEW_ROWS, _MAX_BLOCK_BYTES // row_bytes))
     return 1 << max(few, _BLOCK_BYTES // row_bytes).bit_length() - 1
-
-
-def _get_address(array: Array) -> int:
-    address: int = array.__array_interface__["data"][0]
-    return address
 
 
 class _Memory(threading.local):
@@ -111,7 +123,7 @@ class _Memory(threading.local):
         """Return the aligned address of so many bytes."""
         if self._size < size:
             self._bytes, self._size = np.zeros(size + _ALIGNMENT, np.uint8), size
-            self._address = -(-_get_address(self._bytes) // _ALIGNMENT) * _ALIGNMENT
+            self._address = -(-buffers.get_address(self._bytes) // _ALIGNMENT) * _ALIGNMENT
         return self._address
 
 

@@ -21,6 +21,10 @@ from offchain.programs.graph import Kind, Node, Operand, Origin, Row
 
 _POSITIONS = frozenset({Function.ARGMAX, Function.ARGMIN})
 
+FEW_ROWS = 16
+SMALL_ELEMENTS = 1 << 16
+"""A matrix of few rows is computed row by row if it is not small."""
+
 
 class Role(Enum):
     """The role of an operator in a region."""
@@ -156,6 +160,13 @@ class Group(NamedTuple):
     def indices(self) -> tuple[int, ...]:
         """The indices of the members."""
         return tuple(member.index for member in self.members)
+
+    @property
+    def is_wide(self) -> bool:
+        """Whether the rows are so few and so long that each is worth several threads."""
+        elements = max(self.cuts)
+        is_large = elements > SMALL_ELEMENTS
+        return self.columns is not None and is_large and elements < FEW_ROWS * self.columns
 
 
 def as_picked(node: Node) -> Folded | None:

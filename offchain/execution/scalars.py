@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 import numpy as np
+import numpy.typing as npt
 
 from offchain.arithmetic.evaluate import check_types
 from offchain.arithmetic.functions import DType, Function
@@ -52,8 +53,16 @@ def _where(out: Array, condition: Array, x: Array, y: Array) -> None:
 
 
 def _transcendental(function: Function, out: Array, *operands: Array) -> None:
-    whole = [np.asarray(np.broadcast_to(x, out.shape), np.float32, order="C") for x in operands]
-    out[...] = elementary.apply(function, *whole)
+    first, *others = operands
+    x = _spread(first, out.shape)
+    exponents = [_spread(y, out.shape if any(y.strides) else (1,) * out.ndim) for y in others]
+    out[...] = elementary.apply(function, x, *exponents)
+
+
+def _spread(operand: Array, shape: tuple[int, ...]) -> npt.NDArray[np.float32]:
+    """Return a contiguous array of a shape, of what broadcasts to it or is the same everywhere."""
+    part = operand[tuple(slice(0, size) for size in shape)] if operand.ndim else operand
+    return np.asarray(np.broadcast_to(part, shape), np.float32, order="C")
 
 
 def _extremum(ufunc: np.ufunc, of_zeros: np.ufunc) -> Apply:

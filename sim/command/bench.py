@@ -16,7 +16,7 @@ from sim.command.groups import Group
 if TYPE_CHECKING:
     from bench.rows import Row
 
-_GROUPS = ("matmul", "convolution", "other")
+_GROUPS = ("matmul", "convolution", "other", "pointwise")
 _VECTOR_BITS = "MOOT_VECTOR_BITS"
 
 
@@ -71,7 +71,7 @@ def bench() -> None:
 
 
 @bench.command()
-@click.option("--only", multiple=True, help="A group: matmul, convolution or other.")
+@click.option("--only", multiple=True, help=f"A group: {', '.join(_GROUPS[:-1])} or {_GROUPS[-1]}.")
 @click.option("--model", "models", multiple=True, help="For matmul: gpt2, llama, bert or vit.")
 @_shared
 def ops(
@@ -82,7 +82,7 @@ def ops(
     tiny: bool,  # noqa: FBT001 - click passes it
     as_json: bool,  # noqa: FBT001 - likewise
 ) -> None:
-    """Measure operators: matrix products, convolutions and others."""
+    """Measure operators: matrix products, convolutions, others, and maps of elements."""
     from bench import products, suite  # noqa: PLC0415 - imports torch
 
     groups = _choose("group", only, _GROUPS)

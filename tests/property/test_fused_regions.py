@@ -18,7 +18,7 @@ from offchain.arithmetic.evaluate import (
 )
 from offchain.arithmetic.functions import DType, Function
 from offchain.commitments.tensors import NUMPY_TYPES, Array, encode_elements
-from offchain.execution import assembly, grouping, regions, segments, vertical
+from offchain.execution import assembly, grouping, regions, roles, segments, vertical
 from offchain.execution.executor import Executor
 from offchain.execution.kernels.fused import emit, frame, generate
 from offchain.execution.kernels.fused import segments as kernels_segments
@@ -308,11 +308,12 @@ def draw_state(program: Program, seed: int) -> list[Array]:
     lanes=st.sampled_from([16, 16, 8, 4, 1]),
     block=st.sampled_from([1, 300, 1 << 18]),
     threads=st.integers(1, 2),
+    is_wide=st.booleans(),
 )
 def test_regions_equal_definition(
-    program: Program, seed: int, lanes: int, block: int, threads: int
+    program: Program, seed: int, lanes: int, block: int, threads: int, *, is_wide: bool
 ) -> None:
-    """Fused or not, for any width of vectors, blocks and threads: outputs are the definition's."""
+    """Fused or not, for any vectors, blocks, threads and parts: outputs are the definition's."""
     state = draw_state(program, seed)
     with np.errstate(all="ignore"):
         defined = encode(run_step(program, state, (), 0))
@@ -323,6 +324,9 @@ def test_regions_equal_definition(
         patch.setattr(assembly, "_PART_COLUMNS", 24)
         patch.setattr(regions, "_BLOCK_BYTES", block)
         patch.setattr(regions, "_MAX_BLOCK_BYTES", block)
+        if is_wide:
+            patch.setattr(roles, "SMALL_ELEMENTS", 0)
+            patch.setattr(roles, "FEW_ROWS", 99)
         patch.setattr(regions, "_GRAIN_BYTES", 1)
         generate.compile_region.cache_clear()
         kernels_vertical.compile_fold.cache_clear()
@@ -338,9 +342,10 @@ def test_regions_equal_definition(
     st.sampled_from([(Function.ADD, 0), (Function.MUL, 0x3F800000), (Function.MAX, 0xFF800000)]),
     st.sampled_from([16, 8, 2]),
     st.integers(0, 99),
+    st.sampled_from([1 << 16, 0]),
 )
 def test_folds_of_transcendental_values_equal_definition(
-    columns: int, in_lanes: int, fold: tuple[Function, int], lanes: int, seed: int
+    columns: int, in_lanes: int, fold: tuple[Function, int], lanes: int, seed: int, small: int
 ) -> None:
     """A vector with the columns of several steps is folded step by step, and fills the last one."""
     matrix = Matrix((5,), columns, in_lanes)
@@ -353,6 +358,7 @@ def test_folds_of_transcendental_values_equal_definition(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(frame, "LANES", lanes)
         patch.setattr(grouping, "_LEAST_ELEMENTS", 0)
+        patch.setattr(roles, "SMALL_ELEMENTS", small)
         generate.compile_region.cache_clear()
         assert encode(Executor(program).run(state, (), 0)) == defined
     generate.compile_region.cache_clear()

@@ -117,14 +117,28 @@ def test_powers_of_special_operands_follow_the_definition(x: int) -> None:
     assert [raise_one(x, y) for y in SPECIALS] == [define(Function.POW, x, y) for y in SPECIALS]
 
 
+@pytest.mark.parametrize("y", SPECIALS)
+def test_one_exponent_serves_all(y: int) -> None:
+    """One exponent gives what as many equal ones give, in an array of any size."""
+    rng = np.random.default_rng(y)
+    exponent = np.array([y], np.uint32).view(np.float32)
+    for size in (0, 1, 2, 15, 33, 70):
+        x = rng.choice(np.array(SPECIALS, np.uint32), size).view(np.float32)
+        x = np.where(rng.random(size) < 0.5, np.abs(rng.normal(0, 9, size)), x).astype(np.float32)
+        wanted = apply(Function.POW, x, np.repeat(exponent, size)).view(np.uint32)
+        assert apply(Function.POW, x, exponent).view(np.uint32).tolist() == wanted.tolist()
+
+
 @emitted(types.void, types.intp, types.intp, types.intp)
 def emit_magnitude(
     builder: ir.IRBuilder, base: ir.Value, exponent: ir.Value, target: ir.Value
 ) -> None:
     """Compute one vector of powers in float64."""
     kind = ir.VectorType(ir.DoubleType(), LANES)
-    operands = [Lanes(builder, vectors.load(builder, kind, place)) for place in (base, exponent)]
-    vectors.store(builder, power._magnitude(*operands).value, target)
+    base_lanes, exponent_lanes = (
+        Lanes(builder, vectors.load(builder, kind, place)) for place in (base, exponent)
+    )
+    vectors.store(builder, power._magnitude(exponent_lanes, *power._log2(base_lanes)).value, target)
 
 
 @numba.njit(error_model="numpy")

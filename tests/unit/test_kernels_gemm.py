@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from offchain.arithmetic.float32 import fma
 from offchain.arithmetic.functions import CANONICAL_NAN
 from offchain.execution.kernels.contraction import gemm as gemm_module
+from offchain.execution.kernels.contraction import thin
 from offchain.execution.kernels.contraction.gemm import fold_partials, gemm
 from offchain.execution.kernels.threads import get_threads, set_threads
 
@@ -100,7 +101,7 @@ def test_partials_follow_the_definition(terms: list[tuple[int, int]], init: int)
 @given(
     st.integers(0, 3),
     st.integers(0, 40) | st.integers(1, 4),
-    st.integers(0, 80),
+    st.integers(0, 80) | st.integers(1, 4),
     st.integers(0, 40) | st.sampled_from([511, 512, 513, 1030]),
     st.sampled_from([0, 0.001, 0.1]),
     st.sampled_from([1, 2]),
@@ -139,6 +140,21 @@ def test_blocks_and_threads_change_nothing(m: int, n: int, k: int) -> None:
     by_column = fold_each(a, b[:, :, some_columns], init[:, :, some_columns])
     assert np.array_equal(bits(product[:, some_rows]), bits(by_row))
     assert np.array_equal(bits(product[:, :, some_columns]), bits(by_column))
+
+
+@pytest.mark.parametrize(("m", "n"), [(1, 1), (2, 3), (1, 8), (4, 2)])
+def test_elements_are_shared_out_to_threads(
+    m: int, n: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Products of a few elements are the same folds, however many and whoever computes them."""
+    monkeypatch.setattr(thin, "_STEPS", 1)
+    rng = np.random.default_rng(0)
+    for batch in (1, 7):
+        a, b = draw_view(rng, (batch, m, 33), 0.01), draw_view(rng, (batch, 33, n), 0.01)
+        init = draw_view(rng, (batch, m, n), 0.1)
+        for count in (1, 3):
+            set_threads(count)
+            assert np.array_equal(bits(gemm(a, b, init)), bits(fold_each(a, b, init)))
 
 
 @pytest.mark.parametrize("name", ["_DEPTH", "_GROUP_BYTES", "_BLOCK", "_PART", "_GRAIN"])

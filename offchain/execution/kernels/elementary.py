@@ -37,7 +37,7 @@ def apply(function: Function, x: Floats, y: Floats | None = None) -> Floats:
     Args:
         function: one of those for which `is_transcendental` holds.
         x: operands, float32, contiguous, of any shape.
-        y: second operands, shaped like `x`, for POW only.
+        y: second operands, shaped like `x`, or one for all, for POW only.
 
     Returns:
         float32 results, shaped like `x`.
@@ -48,7 +48,7 @@ def apply(function: Function, x: Floats, y: Floats | None = None) -> Floats:
         compute = _unary(function)
         share(lambda *range_: compute(first, results, *range_), first.size, _GRAIN)
     else:
-        _raise(first, _at_least_a_vector(y), results)
+        _raise(first, y.reshape(-1), results)
     return results[: x.size].reshape(x.shape)
 
 
@@ -58,11 +58,14 @@ def _at_least_a_vector(operand: Floats) -> Floats:
 
 
 def _raise(x: Floats, y: Floats, results: Floats) -> None:
-    doubtful = np.empty(x.size, np.bool_)
-    share(lambda *range_: _power(x, y, results, doubtful, *range_), x.size, _GRAIN)
+    doubtful, is_same = np.empty(x.size, np.bool_), y.size == 1
+    exponents = np.full(LANES, y[0]) if is_same else _at_least_a_vector(y)
+    step = 0 if is_same else _FLOAT_BYTES
+    share(lambda *range_: _power(x, exponents, step, results, doubtful, *range_), x.size, _GRAIN)
     places = np.flatnonzero(doubtful)
     if places.size:
-        results[places] = _define(Function.POW, [x[places], y[places]])
+        chosen = np.broadcast_to(y, x.shape) if is_same else exponents
+        results[places] = _define(Function.POW, [x[places], chosen[places]])
 
 
 def _define(function: Function, operands: Sequence[Floats]) -> Floats:
@@ -131,18 +134,20 @@ def _unary(function: Function) -> Kernel:
     return compute
 
 
-@emitted(types.void, *[types.intp] * 6)
+@emitted(types.void, *[types.intp] * 7)
 def _transform_powers(
     builder: ir.IRBuilder,
     base: ir.Value,
     exponent: ir.Value,
+    step: ir.Value,
     target: ir.Value,
     flags: ir.Value,
     first: ir.Value,
     stop: ir.Value,
 ) -> None:
     def transform_vector(place: ir.Value) -> None:
-        x, y = _load(builder, base, place), _load(builder, exponent, place)
+        x = _load(builder, base, place)
+        y = vectors.load(builder, _VECTOR, builder.add(exponent, builder.mul(place, step)))
         value, is_doubtful = emit_power(builder, x, y)
         _store(builder, value, target, place)
         flag = builder.zext(is_doubtful, ir.VectorType(BYTE, LANES))
@@ -154,12 +159,15 @@ def _transform_powers(
 @kernel(
     reads(types.float32, 1),
     reads(types.float32, 1),
+    types.int64,
     writes(types.float32, 1),
     writes(types.boolean, 1),
     types.int64,
     types.int64,
 )
-def _power(x: Floats, y: Floats, results: Floats, doubtful: Flags, first: int, stop: int) -> None:
+def _power(
+    x: Floats, y: Floats, step: int, results: Floats, doubtful: Flags, first: int, stop: int
+) -> None:
     _transform_powers(
-        x.ctypes.data, y.ctypes.data, results.ctypes.data, doubtful.ctypes.data, first, stop
+        x.ctypes.data, y.ctypes.data, step, results.ctypes.data, doubtful.ctypes.data, first, stop
     )

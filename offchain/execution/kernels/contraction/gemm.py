@@ -82,6 +82,9 @@ def gemm(a: Floats, b: Floats, init: Floats, out: Floats | None = None) -> Float
         raise ValueError("the rows of the result have to be contiguous")
     if not a.shape[2]:
         out[...] = np.where(np.isnan(init), NAN, init)
+    elif m * n <= thin.MOST_ELEMENTS:
+        out[...] = init
+        thin.multiply_elements(a, b, out)
     elif _is_better_turned(m, n, b.strides):
         turned = gemm(b.swapaxes(1, 2), a.swapaxes(1, 2), init.swapaxes(1, 2))
         out[...] = turned.swapaxes(1, 2)

@@ -1,7 +1,8 @@
 """Products of few rows, where packing an operand would cost more than multiplying it.
 
 Each square of b is loaded once, turned if its columns are what lies side by side, and multiplied
-with all rows of a; the sums stay where the result goes.
+with all rows of a; the sums stay where the result goes. Products of a few elements are computed
+element by element.
 """
 
 import numpy as np
@@ -9,16 +10,20 @@ import numpy.typing as npt
 from llvmlite import ir
 from numba.core import types
 
+from offchain.arithmetic.functions import CANONICAL_NAN
 from offchain.execution.kernels import vectors
 from offchain.execution.kernels.compiled import emitted, kernel, reads, writes
 from offchain.execution.kernels.threads import get_threads, share
-from offchain.execution.kernels.vectors import FLOAT, LANES, NAN, WORD
+from offchain.execution.kernels.vectors import FLOAT, INDEX, LANES, NAN, WORD
 
 Floats = npt.NDArray[np.float32]
 
 MOST_ROWS = 4
 MOST_ROWS_IF_TURNED = 8
 """Rows of a up to which this is faster than the blocked product, by how b lies in memory."""
+
+MOST_ELEMENTS = 8
+"""Elements of a product up to which it is faster to compute each by itself."""
 
 SIDE = LANES
 """Steps of k and columns are multiples of this."""
@@ -33,6 +38,12 @@ _BLOCKS_PER_THREAD = 2
 
 _GRAIN = 2**20
 """Elements of b that are worth another thread."""
+
+_CHAINS = 4
+"""Elements that are computed in turn: as many as a multiply-add takes cycles, or about that."""
+
+_STEPS = 2**17
+"""Steps of chains that are worth another thread."""
 
 
 def multiply_thin(a: Floats, b: Floats, out: Floats) -> None:
@@ -124,3 +135,66 @@ def _multiply_square(
             multiply(vectors.load_columns(builder, _VECTOR, b, b_column_step, WORD(SIDE)))
         with otherwise:
             multiply(vectors.load_rows(builder, _VECTOR, b, b_step))
+
+
+def multiply_elements(a: Floats, b: Floats, out: Floats) -> None:
+    """Add a[z] @ b[z] to out[z] in place, each sum in ascending order.
+
+    Args:
+        a: (B, M, K) float32, any strides.
+        b: (B, K, N) float32, any strides.
+        out: (B, M, N) float32, any strides.
+    """
+    grain = _CHAINS * max(1, _STEPS // (_CHAINS * b.shape[1]))
+    share(lambda *range_: _multiply_elements(a, b, out, *range_), out.size, grain)
+
+
+@kernel(
+    reads(types.float32, 3, "A"),
+    reads(types.float32, 3, "A"),
+    writes(types.float32, 3, "A"),
+    *[types.int64] * 2,
+)
+def _multiply_elements(a: Floats, b: Floats, out: Floats, first: int, stop: int) -> None:
+    """Compute the elements from `first` to `stop`, of which the last may be computed repeatedly."""
+    _, m, n = out.shape
+    places = np.empty((_CHAINS, 3), np.int64)
+    for start in range(first, stop, _CHAINS):
+        for chain in range(_CHAINS):
+            element = min(start + chain, stop - 1)
+            z, i, j = element // (m * n), element // n % m, element % n
+            places[chain, 0] = a.ctypes.data + z * a.strides[0] + i * a.strides[1]
+            places[chain, 1] = b.ctypes.data + z * b.strides[0] + j * b.strides[2]
+            places[chain, 2] = (
+                out.ctypes.data + z * out.strides[0] + i * out.strides[1] + j * out.strides[2]
+            )
+        _fold_chains(places.ctypes.data, a.shape[2], a.strides[2], b.strides[1])
+
+
+@emitted(types.void, *[types.intp] * 4)
+def _fold_chains(
+    builder: ir.IRBuilder, places: ir.Value, count: ir.Value, a_step: ir.Value, b_step: ir.Value
+) -> None:
+    """Fold the products of some pairs of vectors into elements; all three by their addresses."""
+    chains = [
+        [vectors.load(builder, WORD, places, 8 * (3 * chain + i)) for i in range(3)]
+        for chain in range(_CHAINS)
+    ]
+
+    def fold_step(k: ir.Value, before: list[ir.Value]) -> list[ir.Value]:
+        steps = builder.mul(k, a_step), builder.mul(k, b_step)
+        after = []
+        for total, (*factors, _) in zip(before, chains, strict=True):
+            pair = [
+                vectors.load(builder, FLOAT, builder.add(start, step))
+                for start, step in zip(factors, steps, strict=True)
+            ]
+            after.append(vectors.call(builder, "llvm.fma", [*pair, total]))
+        return after
+
+    starts = [vectors.load(builder, FLOAT, target) for *_, target in chains]
+    totals = vectors.repeat(builder, count, starts, fold_step)
+    for total, (*_, target) in zip(totals, chains, strict=True):
+        bits = builder.bitcast(total, INDEX)
+        is_nan = builder.fcmp_unordered("uno", total, total)
+        vectors.store(builder, builder.select(is_nan, INDEX(CANONICAL_NAN), bits), target)

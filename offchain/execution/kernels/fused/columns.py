@@ -22,6 +22,9 @@ from offchain.execution.kernels.vectors import INDEX, WORD
 _UNROLLED_COST = 48
 """Instructions in the body of a loop whose accumulators stay in registers."""
 
+_STEPS_AT_ONCE = 4
+"""Steps of a lane between a load of its accumulator from memory and the next, if they are short."""
+
 _SIDE_BY_SIDE = 2
 """The processor's vectors that make up one where there are transcendental functions."""
 
@@ -55,6 +58,14 @@ class ColumnPass:
         for index in self._pass.reached:
             self._prepare(index)
 
+    @property
+    def parts(self) -> int:
+        """In how many parts a row is computed apart: vectors of lanes, or else of columns."""
+        if not self._folds and not self._pass.written:
+            return 0
+        length = self._lanes if self._folds else self._frame.region.columns
+        return -(-length // self._width)
+
     def _choose_width(self) -> int:
         """Return the lanes of the pass's vectors.
 
@@ -63,8 +74,9 @@ class ColumnPass:
         """
         reached = [self._values[index] for index in self._pass.reached]
         has_chains = any(isinstance(v, Apply) and v.function.is_transcendental for v in reached)
-        wide = _SIDE_BY_SIDE * self._frame.width
-        is_worth = has_chains and self._frame.region.columns >= 2 * wide
+        wide, region = _SIDE_BY_SIDE * self._frame.width, self._frame.region
+        fits = not region.is_wide or all(fold.lanes >= wide for fold in self._folds.values())
+        is_worth = has_chains and fits and region.columns >= 2 * wide
         return wide if is_worth else self._frame.width
 
     def _prepare(self, index: int) -> None:
@@ -89,11 +101,10 @@ class ColumnPass:
 
     def emit(self) -> None:
         """Write the pass."""
-        for index in self._pass.picked:
-            self._pick(index)
+        self.emit_picks()
         if not self._folds:
             if self._pass.written:
-                self._emit_loop()
+                self._emit_loop(WORD(0), self._count_columns())
             return
         parts = self._lanes // self._part
         cost = self._frame.plan.cost(self._pass.reached)
@@ -102,16 +113,33 @@ class ColumnPass:
         else:
             self._fold_in_memory(parts)
 
-    def _emit_loop(self) -> None:
-        """Compute all columns; the last vector overlaps the one before, and repeats its work."""
+    def emit_picks(self) -> None:
+        """Write what the pass picks from full values."""
+        for index in self._pass.picked:
+            self._pick(index)
+
+    def emit_parts(self, first: ir.Value, stop: ir.Value) -> None:
+        """Write the computation of some of the parts, without what is picked."""
+        builder, width = self._builder, WORD(self._width)
+        first, stop = builder.mul(first, width), builder.mul(stop, width)
+        if self._folds:
+            self._fold_lanes(first, stop)
+        else:
+            self._emit_loop(first, stop)
+
+    def _count_columns(self) -> ir.Value:
         region, builder = self._frame.region, self._builder
-        is_ragged = region.last_columns != region.columns
         count: ir.Value = WORD(region.columns)
-        if is_ragged:
+        if region.last_columns != region.columns:
             is_last = builder.icmp_signed("==", self._indices[-1], WORD(region.rows[-1] - 1))
             count = builder.select(is_last, WORD(region.last_columns), count)
-        last = builder.sub(count, WORD(self._width))
-        with self._frame.counting(WORD(0), count, WORD(self._width)) as column:
+        return count
+
+    def _emit_loop(self, first: ir.Value, stop: ir.Value) -> None:
+        """Compute columns; the row's last vector overlaps the one before, and repeats its work."""
+        builder = self._builder
+        last = builder.sub(self._count_columns(), WORD(self._width))
+        with self._frame.counting(first, stop, WORD(self._width)) as column:
             is_past = builder.icmp_signed("<", last, column)
             self._compute(builder.select(is_past, last, column))
 
@@ -224,12 +252,51 @@ class ColumnPass:
                 inside = columns % lanes - lane
                 self._fold_into(WORD(lane), self._compute_last(inside))
 
-    def _fold_into(self, lane: ir.Value, operands: Sequence[ir.Value]) -> None:
-        before = [
+    def _fold_lanes(self, first: ir.Value, stop: ir.Value) -> None:
+        """Fold into some of the lanes, whose accumulators are in scratch, several steps at once."""
+        frame, builder, width, lanes = self._frame, self._builder, self._width, self._lanes
+        with frame.counting(first, stop, WORD(width)) as lane:
+            self._store(lane, self._start())
+        steps, rest = divmod(frame.region.columns, lanes)
+        cost = max(1, frame.plan.cost(self._pass.reached))
+        together = max(1, min(_STEPS_AT_ONCE, _UNROLLED_COST // cost))
+        whole = steps // together * together
+        for begin, end, count in ((0, whole, together), (whole, steps, 1)):
+            steps_here = (WORD(begin * lanes), WORD(end * lanes), WORD(count * lanes))
+            lanes_here = (first, stop, WORD(width))
+            with frame.counting(*steps_here) as at, frame.counting(*lanes_here) as lane:
+                columns = [
+                    builder.add(builder.add(at, lane), WORD(i * lanes)) for i in range(count)
+                ]
+                self._fold_into(lane, *(self._compute_operands(column) for column in columns))
+        if rest:
+            self._fold_last(first, stop, rest)
+
+    def _fold_last(self, first: ir.Value, stop: ir.Value, rest: int) -> None:
+        """Fold the last `rest` columns into some of the lanes, and what fills the lanes beyond."""
+        frame, builder, width = self._frame, self._builder, self._width
+        left = WORD(rest)
+        with frame.counting(first, stop, WORD(width)) as lane:
+            after = builder.add(lane, WORD(width))
+            with builder.if_else(builder.icmp_signed("<=", after, left)) as (inside, beyond):
+                with inside:
+                    column = builder.add(lane, WORD(frame.region.columns - rest))
+                    self._fold_into(lane, self._compute_operands(column))
+                with beyond, builder.if_else(builder.icmp_signed("<", lane, left)) as (some, none):
+                    with some:
+                        self._fold_into(lane, self._compute_last(rest % width))
+                    with none:
+                        self._fold_into(lane, self._compute_last(0))
+
+    def _fold_into(self, lane: ir.Value, *steps: Sequence[ir.Value]) -> None:
+        """Fold the operands of some steps into the accumulators from a lane on."""
+        state = [
             accumulator.load(self._builder, self._locate(index, lane), self._width)
             for index, accumulator in self._accumulators.items()
         ]
-        self._store(lane, self._fold(before, operands))
+        for operands in steps:
+            state = self._fold(state, operands)
+        self._store(lane, state)
 
     def _start(self) -> list[ir.Value]:
         """The accumulators of every fold, in some of the lanes, before the first step."""

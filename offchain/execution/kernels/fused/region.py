@@ -5,7 +5,9 @@ column, a *row* value one for every row, and a *lanes* value one for every row a
 l folds the columns l, l + lanes, l + 2 lanes, ... in this order. Rows are computed block by block,
 so that what one pass over the columns leaves for the next one is still in cache. Row pass 0,
 column pass 1, row pass 1, column pass 2, ... alternate: a column pass computes full values and
-folds them into lanes, a row pass folds lanes and computes row values.
+folds them into lanes, a row pass folds lanes and computes row values. The rows of a *wide* region
+are few and long. They are computed one by one, and threads share the lanes or the columns of each
+pass.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -109,6 +111,7 @@ class Region:
         block: rows that are computed together.
         values: each refers to earlier ones only.
         stores: pairs of a value and the buffer that receives it, row-major.
+        is_wide: whether each row is computed apart, in parts; a block is then one row.
     """
 
     rows: tuple[int, ...]
@@ -117,6 +120,7 @@ class Region:
     block: int
     values: tuple[Value, ...]
     stores: tuple[tuple[int, int], ...]
+    is_wide: bool = False
 
 
 _SIMPLE, _DIVISION, _TRANSCENDENTAL = 1, 8, 24

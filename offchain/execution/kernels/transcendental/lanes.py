@@ -163,6 +163,20 @@ class Lanes:
         return shifted - TO_INTEGER, shifted.bits()
 
 
+def choose(usual: Lanes, is_usual: ir.Value, compute: Callable[[], Lanes]) -> Lanes:
+    """The usual values, or what is computed otherwise, which costs nothing where all are usual."""
+    builder = usual.builder
+    before, together = builder.block, ir.IntType(is_usual.type.count)
+    is_any = builder.icmp_unsigned("!=", builder.bitcast(is_usual, together), together(-1))
+    with builder.if_then(is_any, likely=False):
+        chosen = usual.where(is_usual, compute())
+        inside = builder.block
+    merged = builder.phi(usual.value.type)
+    merged.add_incoming(usual.value, before)
+    merged.add_incoming(chosen.value, inside)
+    return Lanes(builder, merged)
+
+
 def polynomial(x: Lanes, coefficients: Sequence[float]) -> Lanes:
     """The value at x of a polynomial, lowest power first, by Horner's rule."""
     *rest, second, highest = coefficients

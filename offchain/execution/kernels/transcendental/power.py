@@ -5,7 +5,7 @@ import math
 from llvmlite import ir
 
 from offchain.execution.kernels.transcendental.constants import LN2, LOG2_E, LOG2_E_LOW
-from offchain.execution.kernels.transcendental.lanes import Lanes
+from offchain.execution.kernels.transcendental.lanes import Lanes, choose
 from offchain.execution.kernels.transcendental.pieces import (
     exp_less_1,
     log_1_plus,
@@ -35,15 +35,23 @@ def emit_power(builder: ir.IRBuilder, x: ir.Value, y: ir.Value) -> tuple[ir.Valu
         A vector of float32 and a mask of the lanes whose values are in doubt; the others hold the
         correctly rounded values, but in place of a NaN, any NaN.
     """
+    is_usual = _is_usual(Lanes(builder, x), Lanes(builder, y))
     base, exponent = Lanes(builder, x).widened(), Lanes(builder, y).widened()
-    value = _at_special_operands(base, exponent, _magnitude(abs(base), exponent))
+    value = choose(
+        _magnitude(exponent, *_log2(base)), is_usual, lambda: _at_any_operands(base, exponent)
+    )
     low, high = (value * (1 - _MARGIN)).rounded(), (value * (1 + _MARGIN)).rounded()
     return low.value, low.holds("!=", high)
 
 
-def _magnitude(base: Lanes, exponent: Lanes) -> Lanes:
+def _is_usual(x: Lanes, y: Lanes) -> ir.Value:
+    """The mask of the lanes with a positive base, and both operands finite."""
+    both = x.builder.and_(x.holds(">", 0), x.holds("<", math.inf))
+    return x.builder.and_(both, abs(y).holds("<", math.inf))
+
+
+def _magnitude(exponent: Lanes, high: Lanes, low: Lanes) -> Lanes:
     """exp2(exponent * log2(base)); only the sum of the logarithm's two parts is precise enough."""
-    high, low = _log2(base)
     power = exponent * high
     power_low = exponent.times_plus(high, -power) + exponent * low
     is_near = abs(power).holds("<=", _FAR)
@@ -55,7 +63,7 @@ def _magnitude(base: Lanes, exponent: Lanes) -> Lanes:
 
 
 def _log2(x: Lanes) -> tuple[Lanes, Lanes]:
-    """log2(x) for x from 0 to infinity, as a number and a correction, to 2^-56 of the value."""
+    """log2(x) for positive numbers, as a number and a correction, to 2^-56 of the value."""
     m, k = split_significand(x)
     main, tail = log_1_plus(m - 1)
     half_divisor = (m + 1) * 0.5
@@ -65,15 +73,17 @@ def _log2(x: Lanes) -> tuple[Lanes, Lanes]:
     high = k + product
     low = (k - high) + product + product_low
     total = high + low
-    low = (high - total) + low
-    total = total.where(x.holds("<", math.inf), x)
-    return total.filled(-math.inf).where(x.holds("==", 0), total), low
+    return total, (high - total) + low
 
 
-def _at_special_operands(base: Lanes, exponent: Lanes, magnitude: Lanes) -> Lanes:
-    """The power, from the power of the base's magnitude, with the special values of C's pow."""
+def _at_any_operands(base: Lanes, exponent: Lanes) -> Lanes:
+    """The power, with the special values of C's pow."""
     builder = base.builder
     size, bound = abs(base), exponent.at_least(-_EVEN).at_most(_EVEN)
+    high, low = _log2(size)
+    high = high.where(size.holds("<", math.inf), size)
+    high = high.filled(-math.inf).where(size.holds("==", 0), high)
+    magnitude = _magnitude(exponent, high, low)
     integer, bits = bound.times_and_round(1.0)
     is_integer = integer.holds("==", bound)
     is_negative = (base.bits() & _SIGN).is_nonzero()
