@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
-from bench import convolutions, operators, products
+from bench import convolutions, indices, operators, products
 from bench.rows import Row
 from bench.sides import Comparison, compare
 
@@ -10,6 +10,7 @@ GROUPS: Mapping[str, Callable[[Collection[str], bool], Iterator[Comparison]]] = 
     products.GROUP: lambda models, is_tiny: products.list_comparisons(models, is_tiny=is_tiny),
     convolutions.GROUP: lambda _, is_tiny: convolutions.list_comparisons(is_tiny=is_tiny),
     operators.GROUP: lambda _, is_tiny: operators.list_comparisons(is_tiny=is_tiny),
+    indices.GROUP: lambda _, is_tiny: indices.list_comparisons(is_tiny=is_tiny),
 }
 
 

@@ -16,7 +16,7 @@ from sim.command.groups import Group
 if TYPE_CHECKING:
     from bench.rows import Row
 
-_GROUPS = ("matmul", "convolution", "other")
+_GROUPS = ("matmul", "convolution", "other", "indices")
 _VECTOR_BITS = "MOOT_VECTOR_BITS"
 
 
@@ -71,7 +71,7 @@ def bench() -> None:
 
 
 @bench.command()
-@click.option("--only", multiple=True, help="A group: matmul, convolution or other.")
+@click.option("--only", multiple=True, help=f"A group: {', '.join(_GROUPS[:-1])} or {_GROUPS[-1]}.")
 @click.option("--model", "models", multiple=True, help="For matmul: gpt2, llama, bert or vit.")
 @_shared
 def ops(

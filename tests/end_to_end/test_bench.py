@@ -16,6 +16,7 @@ from bench.profile import FUSED, make_tables, profile_step
 from bench.shapes import CONVOLUTIONS, PRODUCTS, TINY_CONVOLUTIONS, Layer, list_products
 from bench.sides import Comparison, check_close, compare
 from bench.steps import OurTraining
+from bench.suite import GROUPS
 from offchain.arithmetic.table import ARITHMETICS
 from offchain.errors import MootError
 from offchain.execution.schedule import find_ancestors
@@ -47,7 +48,7 @@ def check_rows(told: dict[str, Any], groups: Sequence[str]) -> None:
 def test_operators_are_measured_in_groups() -> None:
     """Each group has its rows, for every number of threads, and the overall mean is theirs."""
     told = measure("ops", *SHORT)
-    check_rows(told, ("matmul", "convolution", "other"))
+    check_rows(told, tuple(GROUPS))
     for group, summary in told["groups"].items():
         ratios = [row["ratio"] for row in told["rows"] if row["group"] == group]
         assert isclose(summary["geometric_mean"], prod(ratios) ** (1 / len(ratios)))
@@ -84,7 +85,7 @@ def test_hashing_is_measured_at_both_chunk_sizes() -> None:
     assert ["commitments" in row["name"] for row in rows] == [True, True, False, False]
 
 
-@pytest.mark.parametrize("arguments", [("ops", "--only", "other"), ("hash",)])
+@pytest.mark.parametrize("arguments", [("ops", "--only", "other"), ("ops", "--only", "indices"), ("hash",)])
 def test_people_get_a_table(arguments: Sequence[str]) -> None:
     """Without --json a table is printed."""
     done = moot("bench", *arguments, *SHORT)
