@@ -11,7 +11,7 @@ from offchain.commitments.tensors import NUMPY_TYPES, Array
 from offchain.execution.accesses import project
 from offchain.execution.contractions import plan_contraction
 from offchain.execution.folds import Reduction
-from offchain.execution.gathers import Gather
+from offchain.execution.gathers import plan_gather
 from offchain.execution.kernels import philox
 from offchain.execution.maps import Map
 from offchain.execution.moves import Alias, Move, is_alias
@@ -81,7 +81,7 @@ def plan_node(node: Node) -> Plan:
 _PLANS: Mapping[Kind, Callable[[Node], Plan]] = {
     Kind.CONTRACT: plan_contraction,
     Kind.REDUCE: Reduction,
-    Kind.GATHER: Gather,
+    Kind.GATHER: plan_gather,
     Kind.SCATTER: plan_scatter,
     Kind.RANDOM: _Random,
 }
