@@ -33,14 +33,16 @@ class Comparison:
 
 
 def make_ours(function: Function, tensors: Tensors) -> Side:
-    """Return the captured function, run by the executor on these tensors; constants are no results."""
+    """Return the captured function on these tensors; a program's constants are no results."""
     recipe = InferenceRecipe(
         torch.nn.Module(), lambda _, *batch: function(*batch), lambda _: tensors
     )
     captured = capture(recipe, trust=True)  # `compare` looks at the results
     executor = Executor(captured.program)
     state, batch = captured.initial_state, captured.batch(0)
-    results = [i for i, slot in enumerate(captured.program.state) if slot.name.startswith("output.")]
+    results = [
+        i for i, slot in enumerate(captured.program.state) if slot.name.startswith("output.")
+    ]
 
     def run() -> list[np.ndarray]:
         found = executor.run(state, batch, 0)

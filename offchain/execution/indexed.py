@@ -18,6 +18,9 @@ from offchain.programs.graph import Node, Row
 _GRAIN_ELEMENTS = 1 << 16
 """Elements that make another thread worth its start."""
 
+_LEAST_PART = 128
+"""Elements of every row that are worth another thread, if each thread takes a part of all rows."""
+
 _INTEGERS = frozenset({DType.INT64, DType.INT32})
 
 
@@ -76,12 +79,12 @@ class IndexedTask:
             layouts = [[access.strides[v] for v in group] for access in accesses]
             if number == shared:
                 parted = len(loops)
-            if prod(sizes[v] for v in group) == 1 and number != shared and len(loops):
+            if prod(sizes[v] for v in group) == 1 and number != shared and loops:
                 continue
             merged, steps = coalesce(tuple(sizes[v] for v in group), layouts)
             loops += merged
-            for own, new in zip(strides, steps, strict=True):
-                own += new
+            for all_steps, new in zip(strides, steps, strict=True):
+                all_steps.extend(new)
         mine, theirs, *others = map(tuple, strides)
         self._task = Indexed(
             dtype,
@@ -103,6 +106,8 @@ class IndexedTask:
         self.grain = max(1, _GRAIN_ELEMENTS * self.turns // prod(loops))
         if shared is None:
             self.grain = self.turns
+        elif parted:
+            self.grain = -(-max(self.grain, _LEAST_PART) // _LEAST_PART) * _LEAST_PART
 
     @cached_property
     def _kernel(self) -> Kernel:
@@ -165,6 +170,44 @@ def find_gather(node: Node, readers: Sequence[Reader]) -> IndexedTask | None:
         readers,
         coordinates,
         0,
+    )
+
+
+def find_scatter(node: Node, source: Reader, indices: Sequence[Reader]) -> IndexedTask | None:
+    """Return the loops of a scatter, or None where two indices name one dimension.
+
+    What the fold is nested in or nests, no element sees: its terms come in the same order. So it is
+    outside of those dimensions whose neighbours are closer together than those that are named.
+
+    Args:
+        node: a scatter node whose source and indices don't depend on the named dimensions.
+        source: the reader of its source, and
+        indices: those of its indices, on the variables of the output and of the fold.
+    """
+    rank = len(node.shape)
+    far = list(row_major(node.shape))
+    targets = node.targets
+    if len(set(targets)) < len(targets) or not _are_integers(indices):
+        return None
+    coordinates = [
+        Coordinate(place, node.shape[target], far[target]) for place, target in enumerate(targets)
+    ]
+    strides = [0 if v in targets else step for v, step in enumerate(far)]
+    free = [v for v in range(rank) if v not in targets and node.shape[v] > 1]
+    inner = [v for v in free if v > min(targets)]
+    outer = [v for v in free if v not in inner]
+    fold = range(rank, rank + len(node.fold_shape))
+    return IndexedTask(
+        node.dtype,
+        node.function,
+        0,
+        node.shape + node.fold_shape,
+        [outer, fold, inner],
+        source.strided,
+        Strided(0, (*strides, *(0 for _ in node.fold_shape))),
+        indices,
+        coordinates,
+        0 if outer else 2 if inner else None,
     )
 
 

@@ -85,7 +85,9 @@ def test_hashing_is_measured_at_both_chunk_sizes() -> None:
     assert ["commitments" in row["name"] for row in rows] == [True, True, False, False]
 
 
-@pytest.mark.parametrize("arguments", [("ops", "--only", "other"), ("ops", "--only", "indices"), ("hash",)])
+@pytest.mark.parametrize(
+    "arguments", [("ops", "--only", "other"), ("ops", "--only", "indices"), ("hash",)]
+)
 def test_people_get_a_table(arguments: Sequence[str]) -> None:
     """Without --json a table is printed."""
     done = moot("bench", *arguments, *SHORT)

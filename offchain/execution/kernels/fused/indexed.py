@@ -24,8 +24,6 @@ _Lanes = Callable[[ir.Value, int, ir.Value | None], None]
 """(the first turn, the lanes of a vector, how many of them are there; None if all are)."""
 
 
-
-
 @dataclass(frozen=True, slots=True)
 class Index:
     """A tensor of integers that says where the far element is.
@@ -122,7 +120,9 @@ class _Writer:
         self._builder = builder = ir.IRBuilder(function.append_basic_block())
         near, far, indices, self._first, self._stop = function.args
         starts = tuple(
-            builder.add(vectors.load(builder, WORD, indices, 8 * i), WORD(index.offset * _bytes(index)))
+            builder.add(
+                vectors.load(builder, WORD, indices, 8 * i), WORD(index.offset * _bytes(index))
+            )
             for i, index in enumerate(task.indices)
         )
         place = _Place(
@@ -253,7 +253,9 @@ class _Writer:
         if function is None or function is Function.COPY:
             return operand
         x, y = (emit.from_stored(builder, dtype, value) for value in (before, operand))
-        return emit.to_stored(builder, dtype, emit.emit(builder, function, (dtype, dtype), dtype, (x, y)))
+        return emit.to_stored(
+            builder, dtype, emit.emit(builder, function, (dtype, dtype), dtype, (x, y))
+        )
 
     def _move_rows(self, place: _Place) -> None:
         """Copy or fold neighbours into neighbours."""
@@ -325,7 +327,9 @@ class _Writer:
             values = vectors.load_first(builder, kind, address, count)
         else:
             limit = WORD(lanes) if count is None else count
-            values = vectors.gather_first(builder, kind, address, WORD(stride * _bytes(index)), limit)
+            values = vectors.gather_first(
+                builder, kind, address, WORD(stride * _bytes(index)), limit
+            )
         words = ir.VectorType(WORD, lanes)
         return values if index.dtype is DType.INT64 else builder.sext(values, words)
 
