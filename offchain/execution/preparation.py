@@ -18,6 +18,7 @@ from offchain.execution.regions import FusedRegion
 from offchain.execution.roles import Group
 from offchain.execution.schedule import Task, find_ancestors, schedule
 from offchain.execution.segments import Segmented, SegmentedReduction
+from offchain.execution.selections import LargestElements, Selection
 from offchain.execution.vertical import Vertical, VerticalReduction
 from offchain.programs.graph import Operand, Program
 from offchain.programs.legality import check_program
@@ -120,9 +121,11 @@ def _run_plan(
 
 
 def _plan_unit(
-    unit: Group | Vertical | Segmented, kept: Sequence[int]
-) -> FusedRegion | VerticalReduction | SegmentedReduction:
+    unit: Group | Vertical | Segmented | Selection, kept: Sequence[int]
+) -> FusedRegion | VerticalReduction | SegmentedReduction | LargestElements:
     """Return the plan of operators that one kernel computes."""
+    if isinstance(unit, Selection):
+        return LargestElements(unit, kept)
     if isinstance(unit, Vertical):
         return VerticalReduction(unit)
     return SegmentedReduction(unit) if isinstance(unit, Segmented) else FusedRegion(unit, kept)

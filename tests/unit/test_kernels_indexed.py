@@ -80,6 +80,30 @@ def test_a_gather_takes_what_indices_name(
         assert found[place].tobytes() == wanted.tobytes()
 
 
+@pytest.mark.parametrize("axes", [((0,), (2,)), ((0,), (1,)), ((2,), (2,)), ((0, 1), (1, 2))])
+def test_two_indices_have_to_be_inside(axes: tuple[tuple[int, ...], tuple[int, ...]]) -> None:
+    """An element is copied where both indices are in range, wherever each of them is read."""
+    rng, shape = np.random.default_rng(0), (4, 5, 37)
+    sizes = [[shape[v] for v in own] for own in axes]
+    indices = [rng.integers(-1, 4, size) for size in sizes]
+    data = sample(rng, FLOAT32, (3, 3))
+    pairs = zip(axes, sizes, strict=True)
+    operands = [read(1 + i, INT64, size, own) for i, (own, size) in enumerate(pairs)]
+    far = read(0, FLOAT32, (3, 3), (3, 4))
+    node = Node(Kind.GATHER, Function.COPY, FLOAT32, shape, (far, *operands))
+    plan = plan_gather(node)
+    assert isinstance(plan, Gather)
+    wide = [
+        np.broadcast_to(x.reshape([n if v in own else 1 for v, n in enumerate(shape)]), shape)
+        for x, own in zip(indices, axes, strict=True)
+    ]
+    is_inside = np.all([(0 <= x) & (x < 3) for x in wide], 0)
+    taken = data[tuple(np.clip(x, 0, 2) for x in wide)]
+    wanted = np.where(is_inside, taken, np.float32(0))
+    found = plan.run([data, *indices], 0)
+    assert encode_elements(found).tobytes() == encode_elements(wanted).tobytes()
+
+
 @settings(deadline=None, max_examples=60)
 @given(
     st.tuples(st.integers(1, 20), st.integers(1, 4), st.sampled_from([1, 3, 16, 19, 300])),
