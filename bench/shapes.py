@@ -189,3 +189,41 @@ class PointwiseSizes:
 TINY_POINTWISE = PointwiseSizes(
     small=((2,),), rows=6, columns=12, scores=(4, 5), long=(40,), matrices=((5, 7),)
 )
+
+
+@dataclass(frozen=True, slots=True)
+class IndexSizes:
+    """Sizes of operators that select, place, pool, resample and rearrange elements."""
+
+    vocabulary: int = 50257
+    width: int = 768
+    tokens: tuple[tuple[int, int], ...] = ((1, 1), (4, 256), (16, 512))
+    rows: int = 1024
+    table: int = 4096
+    scattered: tuple[tuple[int, int], ...] = ((100_000, 10_000), (1_000_000, 1_000_000))
+    added: tuple[int, int, int] = (100_000, 10_000, 64)
+    candidates: tuple[int, ...] = (1, 64)
+    best: int = 50
+    sorted: tuple[int, int] = (64, 1024)
+    pooled: tuple[int, int, int, int] = (16, 64, 112, 112)
+    averaged: tuple[int, int, int, int] = (16, 2048, 7, 7)
+    resized: tuple[int, int, int, int] = (4, 64, 56, 56)
+    heads: tuple[int, int, int, int] = (4, 256, 12, 64)
+
+
+TINY_INDICES = IndexSizes(
+    vocabulary=300,
+    width=8,
+    tokens=((1, 1), (2, 3)),
+    rows=6,
+    table=9,
+    scattered=((20, 5),),
+    added=(7, 4, 3),
+    candidates=(1,),
+    best=3,
+    sorted=(2, 5),
+    pooled=(1, 2, 6, 6),
+    averaged=(2, 3, 3, 3),
+    resized=(1, 2, 4, 4),
+    heads=(1, 4, 2, 3),
+)

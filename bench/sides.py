@@ -33,14 +33,22 @@ class Comparison:
 
 
 def make_ours(function: Function, tensors: Tensors) -> Side:
-    """Return the captured function, run by the executor on these tensors."""
+    """Return the captured function on these tensors; a program's constants are no results."""
     recipe = InferenceRecipe(
         torch.nn.Module(), lambda _, *batch: function(*batch), lambda _: tensors
     )
     captured = capture(recipe, trust=True)  # `compare` looks at the results
     executor = Executor(captured.program)
     state, batch = captured.initial_state, captured.batch(0)
-    return lambda: executor.run(state, batch, 0)
+    results = [
+        i for i, slot in enumerate(captured.program.state) if slot.name.startswith("output.")
+    ]
+
+    def run() -> list[np.ndarray]:
+        found = executor.run(state, batch, 0)
+        return [found[i] for i in results]
+
+    return run
 
 
 def compare(comparison: Comparison, threads: Sequence[int], repeats: int) -> Iterator[Row]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
-from bench import convolutions, operators, pointwise, products
+from bench import convolutions, indices, operators, pointwise, products
 from bench.rows import Row
 from bench.sides import Comparison, compare
 
@@ -11,6 +11,7 @@ GROUPS: Mapping[str, Callable[[Collection[str], bool], Iterator[Comparison]]] = 
     convolutions.GROUP: lambda _, is_tiny: convolutions.list_comparisons(is_tiny=is_tiny),
     operators.GROUP: lambda _, is_tiny: operators.list_comparisons(is_tiny=is_tiny),
     pointwise.GROUP: lambda _, is_tiny: pointwise.list_comparisons(is_tiny=is_tiny),
+    indices.GROUP: lambda _, is_tiny: indices.list_comparisons(is_tiny=is_tiny),
 }
 
 

@@ -91,6 +91,18 @@ def find_strided(rows: Sequence[Row], sizes: Sizes) -> Strided | None:
     return _flatten(simple, len(sizes)) if all(_is_in_range(r, sizes) for r in simple) else None
 
 
+def find_affine(rows: Sequence[Row], sizes: Sizes) -> tuple[list[Row], Strided] | None:
+    """Return an access's rows without divisors, and its affine form where it is in range.
+
+    It is None where a divisor does not cancel.
+    """
+    ranges = [range(size) for size in sizes]
+    simple = [_substitute(row, ranges) for row in rows]
+    if any(row.divisor > 1 for row in simple):
+        return None
+    return simple, _flatten(simple, len(sizes))
+
+
 def estimate_strides(rows: Sequence[Row], sizes: Sizes) -> tuple[int, ...]:
     """Return about the strides of an access where it is in range.
 

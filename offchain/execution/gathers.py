@@ -1,4 +1,4 @@
-"""The plans of gathers, which copy whole blocks of the data by the values of the indices."""
+"""The plans of gathers, which copy elements of the data by the values of the indices."""
 
 from collections.abc import Sequence
 from math import prod
@@ -7,12 +7,22 @@ import numpy as np
 
 from offchain.commitments.tensors import NUMPY_TYPES, Array
 from offchain.execution.accesses import Sizes, Strided, find_strided, get_used
+from offchain.execution.indexed import IndexedTask, find_gather
 from offchain.execution.indexing import Integers, locate, open_grid
 from offchain.execution.kernels import buffers
 from offchain.execution.views import Reader, make_constant, view
-from offchain.programs.graph import Node, Operand, Row
+from offchain.programs.graph import Node, Operand, Origin, Row
 
 _SLAB_ELEMENTS = 1 << 21
+
+
+def plan_gather(node: Node) -> "Gather | LocatedGather":
+    """Return the plan of a gather node with a positive number of elements."""
+    data, *indices = node.operands
+    readers = [Reader(operand, node.shape) for operand in indices]
+    is_tensor = data.origin is not Origin.IMMEDIATE
+    task = find_gather(node, readers) if is_tensor else None
+    return Gather(node, readers, task) if task else LocatedGather(node)
 
 
 def read_integers(reader: Reader, flat: Array | None, part: slice = slice(None)) -> Integers:
@@ -30,7 +40,32 @@ def read_integers(reader: Reader, flat: Array | None, part: slice = slice(None))
 
 
 class Gather:
-    """The plan of one gather.
+    """The plan of a gather whose indices are coordinates of the data, each by itself.
+
+    Args:
+        node: a gather node with a positive number of elements.
+        readers: the readers of its indices.
+        task: its loops.
+    """
+
+    def __init__(self, node: Node, readers: Sequence[Reader], task: IndexedTask) -> None:
+        self._shape = node.shape
+        self._dtype = NUMPY_TYPES[node.dtype]
+        self._readers = readers
+        self._task = task
+
+    def run(self, flats: Sequence[Array | None], _step: int) -> Array:
+        """Return the output, given the tensors of data and indices (None for constants)."""
+        data, *indices = flats
+        assert data is not None
+        out = buffers.empty(self._shape, self._dtype)
+        read = zip(self._readers, indices, strict=True)
+        self._task.run(out, data, [reader.buffer(flat) for reader, flat in read])
+        return out
+
+
+class LocatedGather:
+    """The plan of any gather.
 
     The blocks range over the variables that matter neither to an index nor to a row that could be
     out of range; where a block starts in the data is computed for the other variables.

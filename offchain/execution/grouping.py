@@ -20,6 +20,7 @@ from offchain.execution.roles import (
     is_one_hot,
 )
 from offchain.execution.segments import Segmented, find_fold
+from offchain.execution.selections import Selection, find_selection
 from offchain.execution.vertical import Vertical, find_stack, is_fold_of
 from offchain.programs.graph import Kind, Node, Operand, Origin, Program
 
@@ -40,7 +41,7 @@ _MAX_COLUMNS = 1 << 17
 """Columns that are folded at once, and not in lanes: a row of them is kept."""
 
 
-Unit = Group | Vertical | Segmented | int
+Unit = Group | Vertical | Segmented | Selection | int
 """Operators that one kernel computes, or the index of one operator alone."""
 
 
@@ -75,10 +76,12 @@ def group(
     for index in needed:
         if index in done:
             continue
-        unit: Group | Vertical | Segmented | None = None
+        unit: Group | Vertical | Segmented | Selection | None = None
         early: Sequence[int] = ()
         if program.nodes[index].kind is Kind.REDUCE and index not in alone:
             unit = _find_reduction(program, index, readers[index])
+        if unit is None and index in nodes:
+            unit = find_selection(program, index, readers, alone)
         if unit is None and index in nodes:
             unit, early = _find_group(program, nodes, index, done)
         order += [*early, index if unit is None else unit]

@@ -11,12 +11,13 @@ from offchain.commitments.tensors import NUMPY_TYPES, Array
 from offchain.execution.accesses import project
 from offchain.execution.contractions import plan_contraction
 from offchain.execution.folds import Reduction
-from offchain.execution.gathers import Gather
+from offchain.execution.gathers import plan_gather
 from offchain.execution.kernels import philox
 from offchain.execution.maps import Map
 from offchain.execution.moves import Alias, Move, is_alias
 from offchain.execution.scatters import plan_scatter
 from offchain.execution.views import Reader
+from offchain.execution.windows import WindowReduction, find_window
 from offchain.programs.graph import Kind, Node
 
 
@@ -78,10 +79,15 @@ def plan_node(node: Node) -> Plan:
     return _PLANS[node.kind](node)
 
 
+def _plan_reduction(node: Node) -> Plan:
+    fold = find_window(node)
+    return Reduction(node) if fold is None else WindowReduction(node, fold)
+
+
 _PLANS: Mapping[Kind, Callable[[Node], Plan]] = {
     Kind.CONTRACT: plan_contraction,
-    Kind.REDUCE: Reduction,
-    Kind.GATHER: Gather,
+    Kind.REDUCE: _plan_reduction,
+    Kind.GATHER: plan_gather,
     Kind.SCATTER: plan_scatter,
     Kind.RANDOM: _Random,
 }

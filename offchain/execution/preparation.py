@@ -20,6 +20,7 @@ from offchain.execution.regions import FusedRegion
 from offchain.execution.roles import Group
 from offchain.execution.schedule import Task, find_ancestors, schedule
 from offchain.execution.segments import Segmented, SegmentedReduction
+from offchain.execution.selections import LargestElements, Selection
 from offchain.execution.vertical import Vertical, VerticalReduction
 from offchain.programs.graph import Operand, Origin, Program
 from offchain.programs.legality import check_program
@@ -203,7 +204,7 @@ def _run_plan(
     return (plan.run(flats, step),)
 
 
-_Fused = FusedRegion | VerticalReduction | SegmentedReduction
+_Fused = FusedRegion | VerticalReduction | SegmentedReduction | LargestElements
 
 
 def _run_fused(
@@ -212,8 +213,10 @@ def _run_fused(
     return fused.run(flats)
 
 
-def _plan_unit(unit: Group | Vertical | Segmented, kept: Sequence[int]) -> _Fused:
+def _plan_unit(unit: Group | Vertical | Segmented | Selection, kept: Sequence[int]) -> _Fused:
     """Return the plan of operators that one kernel computes."""
+    if isinstance(unit, Selection):
+        return LargestElements(unit, kept)
     if isinstance(unit, Vertical):
         return VerticalReduction(unit)
     return SegmentedReduction(unit) if isinstance(unit, Segmented) else FusedRegion(unit, kept)

@@ -19,16 +19,21 @@ from offchain.execution.accesses import (
     row_major,
 )
 from offchain.execution.gathers import read_integers
+from offchain.execution.indexed import IndexedTask, find_scatter
 from offchain.execution.indexing import Integers, Mask, open_grid
 from offchain.execution.kernels import buffers
+from offchain.execution.kernels.fused import emit
 from offchain.execution.kernels.scatter import scatter_add_rows, scatter_assign_flat
 from offchain.execution.kernels.threads import share
 from offchain.execution.scalars import Apply, get_associative, get_function
-from offchain.execution.views import Reader, view
+from offchain.execution.views import Reader, make_constant, view
 from offchain.programs.graph import Node, Operand
 
 _GRAIN = 1 << 16
 """Elements of the source that make another thread worth its start."""
+
+_PART_ELEMENTS = 1 << 16
+"""Elements of the output that are set and then folded into, while they are in cache."""
 
 Fold = Callable[[Array, Integers, Array], None]
 """(buffer, rows, matrix): folds the matrix's rows, in order, into these rows of the buffer."""
@@ -51,9 +56,17 @@ class _Roles(NamedTuple):
         return self.looped + self.targets + self.block
 
 
-def plan_scatter(node: Node) -> "Scatter | DenseScatter":
+def plan_scatter(node: Node) -> "IndexedScatter | DenseScatter":
     """Return the plan of a scatter node with a positive number of elements and of fold steps."""
-    return DenseScatter(node) if depends_on_named(node) else Scatter(node)
+    if not depends_on_named(node) and node.function in emit.EXPRESSIBLE:
+        sizes = tuple(
+            1 if v in node.targets else size for v, size in enumerate(node.shape + node.fold_shape)
+        )
+        source, *indices = (Reader(operand, sizes) for operand in node.operands[1:])
+        task = find_scatter(node, source, indices)
+        if task is not None:
+            return IndexedScatter(node, source, indices, task)
+    return DenseScatter(node)
 
 
 def depends_on_named(node: Node) -> bool:
@@ -138,6 +151,62 @@ class Scatter:
                 blocks = blocks + strides[target] * values
         found = np.where(inside, blocks, -1)
         return np.ascontiguousarray(np.broadcast_to(found, positions)).reshape(-1)
+
+
+class IndexedScatter:
+    """The plan of a scatter in `ordered`, which one kernel computes.
+
+    Args:
+        node: a scatter node with a positive number of elements and of fold steps.
+        source: the reader of its source, and
+        indices: those of its indices.
+        task: its loops.
+    """
+
+    def __init__(
+        self, node: Node, source: Reader, indices: Sequence[Reader], task: IndexedTask
+    ) -> None:
+        self._shape = node.shape
+        self._dtype = NUMPY_TYPES[node.dtype]
+        init = node.operands[0]
+        self._init = Reader(project(init, range(len(node.shape))), node.shape)
+        self._start = make_constant(init.dtype, init.value)
+        self._source, self._indices, self._task = source, indices, task
+        is_parted = task.step * task.turns == node.elements
+        self._part = max(1, _PART_ELEMENTS // task.step) if is_parted else 0
+
+    def run(self, flats: Sequence[Array | None], _step: int) -> Array:
+        """Return the output, given the tensors of init, source and indices (None for constants)."""
+        init, source, *indices = flats
+        out = buffers.empty(self._shape, self._dtype)
+        places = [r.buffer(flat) for r, flat in zip(self._indices, indices, strict=True)]
+        bound = self._task.bind(self._source.buffer(source), out, places)
+        starts = np.ascontiguousarray(self._init.read(init)) if init is not None else self._start
+        turns, grain = self._task.turns, self._task.grain
+        if not self._part:
+            _set(out.reshape(-1), starts.reshape(-1))
+            share(bound.run, turns, grain)
+            return out
+        rows = out.reshape(turns, -1)
+        starts = starts.reshape(rows.shape) if init is not None else starts
+
+        def work(first: int, stop: int) -> None:
+            for begin in range(first, stop, self._part):
+                end = min(begin + self._part, stop)
+                rows[begin:end] = starts[begin:end] if init is not None else starts
+                bound.run(begin, end)
+
+        share(work, turns, grain)
+        return out
+
+
+def _set(out: Array, starts: Array) -> None:
+    """Copy a line, or one element to a whole line."""
+
+    def work(first: int, stop: int) -> None:
+        out[first:stop] = starts[first:stop] if len(starts) > 1 else starts
+
+    share(work, len(out), _GRAIN)
 
 
 class DenseScatter:

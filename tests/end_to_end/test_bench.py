@@ -117,6 +117,7 @@ def test_disputes_cost_steps() -> None:
     [
         ("ops", "--only", "other"),
         ("ops", "--only", "pointwise"),
+        ("ops", "--only", "indices"),
         ("hash",),
         ("dispute", "--program", "resnet", "--steps", "1"),
     ],

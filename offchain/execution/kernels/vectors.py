@@ -213,9 +213,20 @@ def gather_first(
     numbers, mask = _masked_places(builder, kind, count)
     steps, start = (splat(builder, value, kind.count) for value in (step, address))
     places = builder.add(start, builder.mul(numbers, steps))
+    return gather(builder, places, mask, ir.Constant(kind, None))
+
+
+def gather(
+    builder: ir.IRBuilder, places: ir.Value, mask: ir.Value | None, otherwise: ir.Value
+) -> ir.Value:
+    """Load the lanes at a vector of addresses where the mask says so, or everywhere."""
+    kind = otherwise.type
     pointers = ir.VectorType(kind.element.as_pointer(), kind.count)
-    signature = ir.FunctionType(kind, [pointers, INDEX, mask.type, kind])
+    bits = ir.VectorType(ir.IntType(1), kind.count)
+    if mask is None:
+        mask = ir.Constant(bits, [1] * kind.count)
+    signature = ir.FunctionType(kind, [pointers, INDEX, bits, kind])
     name = f"llvm.masked.gather.{_mangled(kind)}.v{kind.count}p0"
     function = builder.module.declare_intrinsic(name, fnty=signature)
     place = builder.inttoptr(places, pointers)
-    return builder.call(function, [place, INDEX(1), mask, ir.Constant(kind, None)])
+    return builder.call(function, [place, INDEX(1), mask, otherwise])

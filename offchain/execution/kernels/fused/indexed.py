@@ -1,0 +1,361 @@
+"""Indexed copies and folds: nested loops over a near tensor, and a far one that indices move in.
+
+A gather copies from far to near, a scatter folds near elements into far ones, in the order of the
+loops. Each index is read in the outermost loop that knows its place, so that what one row of loops
+has in common is computed once.
+"""
+
+import ctypes
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+
+from llvmlite import ir
+
+from offchain.arithmetic.functions import DType, Function
+from offchain.execution.kernels import native, vectors
+from offchain.execution.kernels.fused import emit
+from offchain.execution.kernels.vectors import LANES, WORD
+
+_NAME = "move"
+
+_Body = Callable[[], None]
+_Lanes = Callable[[ir.Value, int, ir.Value | None], None]
+"""(the first turn, the lanes of a vector, how many of them are there; None if all are)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """A tensor of integers that says where the far element is.
+
+    Attributes:
+        dtype: its type, INT64 or INT32.
+        offset: its first element.
+        strides: its strides along the loops, in elements.
+        size: values from 0 to below it are inside.
+        step: how far one more moves the far element, in elements.
+    """
+
+    dtype: DType
+    offset: int
+    strides: tuple[int, ...]
+    size: int
+    step: int
+
+    @property
+    def level(self) -> int:
+        """The number of loops outside of which it is not known; 0 if it never changes."""
+        return max((loop + 1 for loop, stride in enumerate(self.strides) if stride), default=0)
+
+
+@dataclass(frozen=True, slots=True)
+class Indexed:
+    """An indexed copy or fold.
+
+    Attributes:
+        dtype: the type of the elements.
+        function: None for a gather; COPY for a scatter that assigns, otherwise what it folds with.
+        fill: the bits that a gather copies where an index is not inside.
+        sizes: the extents of the loops, the outermost first; at least one.
+        near: the first near element and its strides along the loops, in elements.
+        far: likewise, where all indices are 0.
+        indices: the indices.
+        shared: the loop whose parts may run at the same time.
+    """
+
+    dtype: DType
+    function: Function | None
+    fill: int
+    sizes: tuple[int, ...]
+    near: tuple[int, tuple[int, ...]]
+    far: tuple[int, tuple[int, ...]]
+    indices: tuple[Index, ...]
+    shared: int
+
+
+class Kernel:
+    """The machine code of an indexed copy or fold."""
+
+    def __init__(self, task: Indexed) -> None:
+        self._run = native.load(_Writer(task).module, _NAME, *[ctypes.c_int64] * 5)
+
+    def run(self, near: int, far: int, indices: int, first: int, stop: int) -> None:
+        """Run a part of the shared loop, at least one turn.
+
+        Args:
+            near: address of the near tensor.
+            far: address of the far tensor.
+            indices: address of the addresses of the indices.
+            first: where the part begins.
+            stop: where it ends.
+        """
+        self._run(near, far, indices, first, stop)
+
+
+@cache
+def compile_indexed(task: Indexed) -> Kernel:
+    """Return the kernel of an indexed copy or fold; equal ones share it."""
+    return Kernel(task)
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where a turn of the loops is: addresses, and whether the indices read so far are inside."""
+
+    near: ir.Value
+    far: ir.Value
+    indices: tuple[ir.Value, ...]
+    inside: ir.Value | None
+
+
+class _Writer:
+    """The writer of the function (near, far, indices, first, stop)."""
+
+    def __init__(self, task: Indexed) -> None:
+        self.module = ir.Module()
+        self._task = task
+        self._width = task.dtype.width
+        signature = ir.FunctionType(ir.VoidType(), [WORD] * 5)
+        function = ir.Function(self.module, signature, _NAME)
+        self._builder = builder = ir.IRBuilder(function.append_basic_block())
+        near, far, indices, self._first, self._stop = function.args
+        starts = tuple(
+            builder.add(
+                vectors.load(builder, WORD, indices, 8 * i), WORD(index.offset * _bytes(index))
+            )
+            for i, index in enumerate(task.indices)
+        )
+        place = _Place(
+            builder.add(near, WORD(task.near[0] * self._width)),
+            builder.add(far, WORD(task.far[0] * self._width)),
+            starts,
+            None,
+        )
+        self._write_loop(0, self._read_indices(0, place))
+        builder.ret_void()
+
+    def _count(self, loop: int) -> tuple[ir.Value, ir.Value]:
+        """The first turn of a loop, and how many there are."""
+        if loop == self._task.shared:
+            return self._first, self._builder.sub(self._stop, self._first)
+        return WORD(0), WORD(self._task.sizes[loop])
+
+    def _write_loop(self, loop: int, place: _Place) -> None:
+        if loop == len(self._task.sizes) - 1:
+            self._write_last(place)
+            return
+        first, count = self._count(loop)
+
+        def turn(number: ir.Value, _: Sequence[ir.Value]) -> list[ir.Value]:
+            here = self._step(loop, place, self._builder.add(first, number))
+            self._write_loop(loop + 1, self._read_indices(loop + 1, here))
+            return []
+
+        vectors.repeat(self._builder, count, [], turn)
+
+    def _step(self, loop: int, place: _Place, number: ir.Value) -> _Place:
+        """The place at a turn of a loop."""
+        task = self._task
+
+        def skip(address: ir.Value, step: int) -> ir.Value:
+            if not step:
+                return address
+            return self._builder.add(address, self._builder.mul(number, WORD(step)))
+
+        return _Place(
+            skip(place.near, task.near[1][loop] * self._width),
+            skip(place.far, task.far[1][loop] * self._width),
+            tuple(
+                skip(address, index.strides[loop] * _bytes(index))
+                for address, index in zip(place.indices, task.indices, strict=True)
+            ),
+            place.inside,
+        )
+
+    def _read_indices(self, level: int, place: _Place) -> _Place:
+        """Read the indices that so many loops make known, and move the far address by them."""
+        builder, far, inside = self._builder, place.far, place.inside
+        for address, index in zip(place.indices, self._task.indices, strict=True):
+            if index.level != level:
+                continue
+            value = vectors.load(builder, emit.STORED[index.dtype], address)
+            value = value if index.dtype is DType.INT64 else builder.sext(value, WORD)
+            fits = builder.icmp_unsigned("<", value, WORD(index.size))
+            inside = fits if inside is None else builder.and_(inside, fits)
+            far = builder.add(far, builder.mul(value, WORD(index.step * self._width)))
+        return _Place(place.near, far, place.indices, inside)
+
+    def _write_last(self, place: _Place) -> None:
+        """Write the innermost loop: in vectors where that keeps the order, or turn by turn."""
+        task, last = self._task, len(self._task.sizes) - 1
+        is_moved = any(index.level == last + 1 for index in task.indices)
+        is_side_by_side = task.near[1][last] == 1 and (is_moved or task.far[1][last] == 1)
+        if is_side_by_side and not is_moved:
+            self._write_if(place.inside, lambda: self._move_rows(place), lambda: self._fill(place))
+        elif is_side_by_side and task.function is None:
+            self._gather_lanes(place)
+        else:
+            self._write_turns(place)
+
+    def _write_if(self, inside: ir.Value | None, then: _Body, otherwise: _Body) -> None:
+        if inside is None:
+            then()
+        elif self._task.function is not None:
+            with self._builder.if_then(inside):
+                then()
+        else:
+            with self._builder.if_else(inside) as (yes, no):
+                with yes:
+                    then()
+                with no:
+                    otherwise()
+
+    def _repeat_lanes(self, body: _Lanes) -> None:
+        """Write the innermost loop in vectors, whose last one may have fewer lanes."""
+        builder, last = self._builder, len(self._task.sizes) - 1
+        first, count = self._count(last)
+        size = self._task.sizes[last]
+        lanes = min(LANES, 1 << max(0, size.bit_length() - 1))
+
+        def whole(number: ir.Value, _: Sequence[ir.Value]) -> list[ir.Value]:
+            body(builder.add(first, builder.mul(number, WORD(lanes))), lanes, None)
+            return []
+
+        wholes = builder.udiv(count, WORD(lanes))
+        with builder.if_then(builder.icmp_unsigned(">", wholes, WORD(0))):
+            vectors.repeat(builder, wholes, [], whole)
+        rest = builder.urem(count, WORD(lanes))
+        with builder.if_then(builder.icmp_unsigned(">", rest, WORD(0))):
+            body(builder.add(first, builder.mul(wholes, WORD(lanes))), lanes, rest)
+
+    def _load(self, address: ir.Value, lanes: int, count: ir.Value | None) -> ir.Value:
+        kind = ir.VectorType(self._kind, lanes)
+        if count is None:
+            return vectors.load(self._builder, kind, address)
+        return vectors.load_first(self._builder, kind, address, count)
+
+    def _store(self, value: ir.Value, address: ir.Value, count: ir.Value | None) -> None:
+        if count is None:
+            vectors.store(self._builder, value, address)
+        else:
+            vectors.store_first(self._builder, value, address, count)
+
+    @property
+    def _kind(self) -> ir.Type:
+        """The type in memory; what is only copied is integers, so that no bit changes."""
+        if self._task.function in {None, Function.COPY}:
+            return ir.IntType(8 * self._width)
+        return emit.STORED[self._task.dtype]
+
+    def _combine(self, before: ir.Value, operand: ir.Value) -> ir.Value:
+        """The stored vector after folding a stored vector into another."""
+        builder, dtype, function = self._builder, self._task.dtype, self._task.function
+        if function is None or function is Function.COPY:
+            return operand
+        x, y = (emit.from_stored(builder, dtype, value) for value in (before, operand))
+        return emit.to_stored(
+            builder, dtype, emit.emit(builder, function, (dtype, dtype), dtype, (x, y))
+        )
+
+    def _move_rows(self, place: _Place) -> None:
+        """Copy or fold neighbours into neighbours."""
+
+        def move(number: ir.Value, lanes: int, count: ir.Value | None) -> None:
+            here = self._step(len(self._task.sizes) - 1, place, number)
+            if self._task.function is None:
+                self._store(self._load(here.far, lanes, count), here.near, count)
+                return
+            before, operand = (self._load(a, lanes, count) for a in (here.far, here.near))
+            self._store(self._combine(before, operand), here.far, count)
+
+        self._repeat_lanes(move)
+
+    def _fill(self, place: _Place) -> None:
+        """Fill neighbours."""
+
+        def fill(number: ir.Value, lanes: int, count: ir.Value | None) -> None:
+            here = self._step(len(self._task.sizes) - 1, place, number)
+            constant = ir.Constant(ir.VectorType(self._kind, lanes), [self._task.fill] * lanes)
+            self._store(constant, here.near, count)
+
+        self._repeat_lanes(fill)
+
+    def _gather_lanes(self, place: _Place) -> None:
+        """Copy elements that indices name one by one to neighbours."""
+        builder, task, last = self._builder, self._task, len(self._task.sizes) - 1
+        steps = task.far[1][last] * self._width
+
+        def gather(number: ir.Value, lanes: int, count: ir.Value | None) -> None:
+            here = self._step(last, place, number)
+            words = ir.VectorType(WORD, lanes)
+            counter = ir.Constant(words, list(range(lanes)))
+            far = vectors.splat(builder, here.far, lanes)
+            if steps:
+                far = builder.add(far, builder.mul(counter, ir.Constant(words, [steps] * lanes)))
+            limit = WORD(lanes) if count is None else count
+            mask = None
+            if count is not None:
+                mask = builder.icmp_unsigned("<", counter, vectors.splat(builder, limit, lanes))
+            if place.inside is not None:
+                outer = vectors.splat(builder, place.inside, lanes)
+                mask = outer if mask is None else builder.and_(mask, outer)
+            for address, index in zip(here.indices, task.indices, strict=True):
+                if index.level == last + 1:
+                    values = self._read_lanes(address, index, lanes, count)
+                    size = ir.Constant(words, [index.size] * lanes)
+                    fits = builder.icmp_unsigned("<", values, size)
+                    mask = fits if mask is None else builder.and_(mask, fits)
+                    step = ir.Constant(words, [index.step * self._width] * lanes)
+                    far = builder.add(far, builder.mul(values, step))
+            kind = ir.VectorType(self._kind, lanes)
+            fill = ir.Constant(kind, [task.fill] * lanes)
+            found = vectors.gather(builder, far, mask, fill)
+            self._store(found, here.near, count)
+
+        self._repeat_lanes(gather)
+
+    def _read_lanes(
+        self, address: ir.Value, index: Index, lanes: int, count: ir.Value | None
+    ) -> ir.Value:
+        """The values of an index at neighbouring turns of the innermost loop."""
+        builder = self._builder
+        kind = ir.VectorType(emit.STORED[index.dtype], lanes)
+        stride = index.strides[-1]
+        if stride == 1 and count is None:
+            values = vectors.load(builder, kind, address)
+        elif stride == 1:
+            values = vectors.load_first(builder, kind, address, count)
+        else:
+            limit = WORD(lanes) if count is None else count
+            values = vectors.gather_first(
+                builder, kind, address, WORD(stride * _bytes(index)), limit
+            )
+        words = ir.VectorType(WORD, lanes)
+        return values if index.dtype is DType.INT64 else builder.sext(values, words)
+
+    def _write_turns(self, place: _Place) -> None:
+        """Copy or fold element by element."""
+        last = len(self._task.sizes) - 1
+        first, count = self._count(last)
+        builder = self._builder
+
+        def turn(number: ir.Value, _: Sequence[ir.Value]) -> list[ir.Value]:
+            here = self._read_indices(last + 1, self._step(last, place, builder.add(first, number)))
+            self._write_if(here.inside, lambda: self._move_one(here), lambda: self._fill_one(here))
+            return []
+
+        vectors.repeat(builder, count, [], turn)
+
+    def _move_one(self, here: _Place) -> None:
+        if self._task.function is None:
+            self._store(self._load(here.far, 1, None), here.near, None)
+            return
+        before, operand = (self._load(a, 1, None) for a in (here.far, here.near))
+        self._store(self._combine(before, operand), here.far, None)
+
+    def _fill_one(self, here: _Place) -> None:
+        self._store(ir.Constant(ir.VectorType(self._kind, 1), [self._task.fill]), here.near, None)
+
+
+def _bytes(index: Index) -> int:
+    return index.dtype.width
