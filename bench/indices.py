@@ -7,9 +7,11 @@ import torch
 from torch.nn import functional
 
 from bench.shapes import TINY_INDICES, IndexSizes
-from bench.sides import Comparison, Function, draw, make_ours
+from bench.sides import Comparison, Function, draw, make_comparison
 
 GROUP = "indices"
+
+_compare = partial(make_comparison, GROUP)
 
 
 def list_comparisons(*, is_tiny: bool) -> Iterator[Comparison]:
@@ -18,11 +20,6 @@ def list_comparisons(*, is_tiny: bool) -> Iterator[Comparison]:
     generator = torch.Generator().manual_seed(0)
     for make in (_embed, _gather, _select, _add, _choose, _pool, _resize, _rearrange):
         yield from make(sizes, generator)
-
-
-def _compare(name: str, function: Function, *tensors: torch.Tensor) -> Comparison:
-    shape = ", ".join(" x ".join(map(str, tensor.shape)) for tensor in tensors)
-    return Comparison(GROUP, name, shape, make_ours(function, tensors), lambda: function(*tensors))
 
 
 def _pick(generator: torch.Generator, count: int, *shape: int) -> torch.Tensor:

@@ -1,14 +1,17 @@
 """Maps element by element, whole reductions, and operators that are hardly more than a call."""
 
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import torch
 from torch.nn import functional
 
 from bench.shapes import TINY_POINTWISE, PointwiseSizes
-from bench.sides import Comparison, Function, Tensors, draw, make_ours
+from bench.sides import Comparison, draw, make_comparison
 
 GROUP = "pointwise"
+
+_compare = partial(make_comparison, GROUP)
 
 _MAPS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "SiLU": functional.silu,
@@ -30,12 +33,6 @@ def list_comparisons(*, is_tiny: bool) -> Iterator[Comparison]:
     generator = torch.Generator().manual_seed(0)
     for make in (_small, _maps, _broadcasts, _softmax, _reductions, _products):
         yield from make(sizes, generator)
-
-
-def _compare(name: str, function: Function, *tensors: torch.Tensor) -> Comparison:
-    shape = ", ".join(" x ".join(map(str, tensor.shape)) for tensor in tensors)
-    taken: Tensors = tensors
-    return Comparison(GROUP, name, shape, make_ours(function, taken), lambda: function(*taken))
 
 
 def _small(sizes: PointwiseSizes, generator: torch.Generator) -> Iterator[Comparison]:

@@ -227,3 +227,57 @@ TINY_INDICES = IndexSizes(
     resized=(1, 2, 4, 4),
     heads=(1, 4, 2, 3),
 )
+
+
+@dataclass(frozen=True, slots=True)
+class GroupedConvolution:
+    """A convolution, in groups or of volumes, of a batch of one; its padding keeps the size."""
+
+    name: str
+    channels: int
+    filters: int
+    groups: int
+    window: tuple[int, ...]
+    stride: int
+    sides: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LayerSizes:
+    """Sizes of layers: long attention, recurrence, and convolutions other than ResNet-50's."""
+
+    heads: tuple[int, int, int, int] = (1, 12, 2048, 64)
+    recurrent: tuple[tuple[int, int, int, int], ...] = ((64, 8, 256, 512), (64, 1, 128, 128))
+    convolutions: tuple[GroupedConvolution, ...] = (
+        GroupedConvolution("depthwise", 32, 32, 32, (3, 3), 1, (112, 112)),
+        GroupedConvolution("depthwise", 144, 144, 144, (3, 3), 2, (56, 56)),
+        GroupedConvolution("depthwise", 384, 384, 384, (5, 5), 1, (28, 28)),
+        GroupedConvolution("depthwise", 960, 960, 960, (3, 3), 1, (7, 7)),
+        GroupedConvolution("grouped", 128, 128, 32, (3, 3), 1, (56, 56)),
+        GroupedConvolution("grouped", 512, 512, 32, (3, 3), 1, (14, 14)),
+        GroupedConvolution("of volumes", 32, 32, 1, (3, 3, 3), 1, (16, 28, 28)),
+        GroupedConvolution("of sequences", 256, 256, 1, (5,), 1, (1024,)),
+    )
+
+
+TINY_LAYERS = LayerSizes(
+    heads=(1, 2, 5, 4),
+    recurrent=((3, 2, 4, 5),),
+    convolutions=(
+        GroupedConvolution("depthwise", 4, 4, 4, (3, 3), 2, (6, 6)),
+        GroupedConvolution("of volumes", 2, 3, 1, (3, 3, 3), 1, (4, 4, 4)),
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class GenerationSizes:
+    """Sizes of texts: tokens of a prompt, tokens that follow it one by one, texts at once."""
+
+    size: str = "full"
+    prompt: int = 128
+    tokens: int = 16
+    texts: tuple[int, ...] = (1, 8)
+
+
+TINY_GENERATION = GenerationSizes("tiny", prompt=4, tokens=2, texts=(1,))

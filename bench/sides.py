@@ -51,6 +51,14 @@ def make_ours(function: Function, tensors: Tensors) -> Side:
     return run
 
 
+def make_comparison(
+    group: str, name: str, function: Function, *tensors: torch.Tensor
+) -> Comparison:
+    """Return the comparison of a function of tensors, captured, with itself."""
+    shape = ", ".join(" x ".join(map(str, tensor.shape)) for tensor in tensors)
+    return Comparison(group, name, shape, make_ours(function, tensors), lambda: function(*tensors))
+
+
 def compare(comparison: Comparison, threads: Sequence[int], repeats: int) -> Iterator[Row]:
     """Yield the row of each number of threads, after a look at the results.
 

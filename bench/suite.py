@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
-from bench import convolutions, indices, operators, pointwise, products
+from bench import convolutions, generation, indices, layers, operators, pointwise, products
 from bench.rows import Row
 from bench.sides import Comparison, compare
 
@@ -12,6 +12,8 @@ GROUPS: Mapping[str, Callable[[Collection[str], bool], Iterator[Comparison]]] = 
     operators.GROUP: lambda _, is_tiny: operators.list_comparisons(is_tiny=is_tiny),
     pointwise.GROUP: lambda _, is_tiny: pointwise.list_comparisons(is_tiny=is_tiny),
     indices.GROUP: lambda _, is_tiny: indices.list_comparisons(is_tiny=is_tiny),
+    layers.GROUP: lambda _, is_tiny: layers.list_comparisons(is_tiny=is_tiny),
+    generation.GROUP: lambda _, is_tiny: generation.list_comparisons(is_tiny=is_tiny),
 }
 
 

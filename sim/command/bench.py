@@ -16,7 +16,7 @@ from sim.command.groups import Group
 if TYPE_CHECKING:
     from bench.rows import Row
 
-_GROUPS = ("matmul", "convolution", "other", "pointwise", "indices")
+_GROUPS = ("matmul", "convolution", "other", "pointwise", "indices", "layers", "generation")
 _VECTOR_BITS = "MOOT_VECTOR_BITS"
 
 

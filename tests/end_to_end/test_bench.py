@@ -118,6 +118,8 @@ def test_disputes_cost_steps() -> None:
         ("ops", "--only", "other"),
         ("ops", "--only", "pointwise"),
         ("ops", "--only", "indices"),
+        ("ops", "--only", "layers"),
+        ("ops", "--only", "generation"),
         ("hash",),
         ("dispute", "--program", "resnet", "--steps", "1"),
     ],
