@@ -22,7 +22,7 @@ SPARE_BYTES = COLUMNS * FLOAT_BYTES
 """Bytes of scratch memory beyond the packed panels."""
 
 _REUSES_OF_A = 512
-_REUSES_OF_B = 256
+_REUSES_OF_B = 64
 """Columns, or rows, from which packing an operand costs little beside multiplying it."""
 
 _SECOND_CACHE_BYTES = 2**18
@@ -131,36 +131,43 @@ def _multiply_block(
     a_panel, b_panel = panel_bytes(depth, A_STEP_BYTES), panel_bytes(depth, B_STEP_BYTES)
     unpacked_n = _count_unpacked_columns(b, m)
     packed_b, packed_a = scratch, scratch + b_panel * -(-(n - unpacked_n) // COLUMNS)
-    pack(b[:, unpacked_n:].T, COLUMNS, B_STEP_BYTES, packed_b)
-    b_is_near = depth * n * FLOAT_BYTES <= _SECOND_CACHE_BYTES
-    for first in range(0, m, group):
-        rows = a[first : min(first + group, m)]
-        unpacked_m = _count_unpacked_rows(rows, n)
-        pack(rows[unpacked_m:], ROWS, A_STEP_BYTES, packed_a)
-        down, across = -(-len(rows) // ROWS), -(-n // COLUMNS)
-        for tile in range(down * across):
-            if b_is_near:
-                i, j = tile // across * ROWS, tile % across * COLUMNS
-            else:
-                i, j = tile % down * ROWS, tile // down * COLUMNS
-            at_a, a_row_step, a_step = rows.ctypes.data + i * a.strides[0], *a.strides
-            if i >= unpacked_m:
-                at_a = packed_a + (i - unpacked_m) // ROWS * a_panel
-                a_row_step, a_step = FLOAT_BYTES, A_STEP_BYTES
-            at_b, b_step = b.ctypes.data + j * FLOAT_BYTES, b.strides[0]
-            if j >= unpacked_n:
-                at_b, b_step = packed_b + (j - unpacked_n) // COLUMNS * b_panel, B_STEP_BYTES
-            multiply_tile(
-                min(ROWS, len(rows) - i),
-                min(COLUMNS, n - j),
-                at_a,
-                a_row_step,
-                a_step,
-                at_b,
-                b_step,
-                depth,
-                start + (first + i) * start_step + j * start_column_step,
-                start_step,
-                out.ctypes.data + (first + i) * out.strides[0] + j * FLOAT_BYTES,
-                out.strides[0],
-            )
+    near_panels = max(1, _SECOND_CACHE_BYTES // b_panel)
+    # Columns that were just packed are multiplied while they are near, if a is packed only once.
+    width = near_panels * COLUMNS if m <= group and unpacked_n == 0 else n
+    for first_column in range(0, n, width):
+        columns = b[:, first_column : min(first_column + width, n)]
+        pack(columns[:, unpacked_n:].T, COLUMNS, B_STEP_BYTES, packed_b)
+        b_is_near = columns.shape[1] <= near_panels * COLUMNS
+        for first in range(0, m, group):
+            rows = a[first : min(first + group, m)]
+            unpacked_m = _count_unpacked_rows(rows, n)
+            if m > group or first_column == 0:
+                pack(rows[unpacked_m:], ROWS, A_STEP_BYTES, packed_a)
+            down, across = -(-len(rows) // ROWS), -(-columns.shape[1] // COLUMNS)
+            for tile in range(down * across):
+                if b_is_near:
+                    i, j = tile // across * ROWS, tile % across * COLUMNS
+                else:
+                    i, j = tile % down * ROWS, tile // down * COLUMNS
+                at_a, a_row_step, a_step = rows.ctypes.data + i * a.strides[0], *a.strides
+                if i >= unpacked_m:
+                    at_a = packed_a + (i - unpacked_m) // ROWS * a_panel
+                    a_row_step, a_step = FLOAT_BYTES, A_STEP_BYTES
+                at_b, b_step = columns.ctypes.data + j * FLOAT_BYTES, b.strides[0]
+                if j >= unpacked_n:
+                    at_b, b_step = packed_b + (j - unpacked_n) // COLUMNS * b_panel, B_STEP_BYTES
+                row, column = first + i, first_column + j
+                multiply_tile(
+                    min(ROWS, len(rows) - i),
+                    min(COLUMNS, columns.shape[1] - j),
+                    at_a,
+                    a_row_step,
+                    a_step,
+                    at_b,
+                    b_step,
+                    depth,
+                    start + row * start_step + column * start_column_step,
+                    start_step,
+                    out.ctypes.data + row * out.strides[0] + column * FLOAT_BYTES,
+                    out.strides[0],
+                )

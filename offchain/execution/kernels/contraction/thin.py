@@ -36,7 +36,7 @@ _NARROWEST_BLOCK = 256
 
 _BLOCKS_PER_THREAD = 2
 
-_GRAIN = 2**20
+_GRAIN = 2**18
 """Elements of b that are worth another thread."""
 
 _CHAINS = 4
