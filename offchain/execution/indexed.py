@@ -9,6 +9,7 @@ from typing import NamedTuple
 from offchain.arithmetic.functions import DType, Function
 from offchain.commitments.tensors import Array
 from offchain.execution.accesses import Sizes, Strided, find_strided, row_major
+from offchain.execution.kernels.buffers import get_address
 from offchain.execution.kernels.fused.indexed import Index, Indexed, Kernel, compile_indexed
 from offchain.execution.kernels.threads import share
 from offchain.execution.maps import coalesce
@@ -116,7 +117,8 @@ class IndexedTask:
     def bind(self, near: Array, far: Array, indices: Sequence[Array]) -> "Bound":
         """Return the task on tensors, which are contiguous; `indices` are the readers' buffers."""
         places = self._pointers(*(get_address(indices[place]) for place in self._places))
-        return Bound(self._kernel, get_address(near), get_address(far), places)
+        held = (near, far, *indices)
+        return Bound(self._kernel, get_address(near), get_address(far), places, held)
 
     def run(self, near: Array, far: Array, indices: Sequence[Array]) -> None:
         """Run on tensors, on several threads."""
@@ -124,22 +126,17 @@ class IndexedTask:
 
 
 class Bound(NamedTuple):
-    """An indexed task with the addresses of its tensors, which have to stay where they are."""
+    """An indexed task with the addresses of its tensors, and the tensors, so that they stay."""
 
     kernel: Kernel
     near: int
     far: int
     indices: "ctypes.Array[ctypes.c_int64]"
+    held: tuple[Array, ...]
 
     def run(self, first: int, stop: int) -> None:
         """Run a part."""
         self.kernel.run(self.near, self.far, ctypes.addressof(self.indices), first, stop)
-
-
-def get_address(array: Array) -> int:
-    """Return where an array's first element is."""
-    address: int = array.__array_interface__["data"][0]
-    return address
 
 
 def find_gather(node: Node, readers: Sequence[Reader]) -> IndexedTask | None:

@@ -10,7 +10,6 @@ import numpy as np
 from offchain.arithmetic.functions import DType
 from offchain.commitments.tensors import NUMPY_TYPES, Array
 from offchain.execution.accesses import find_affine
-from offchain.execution.indexed import get_address
 from offchain.execution.kernels import buffers
 from offchain.execution.kernels.fused import emit
 from offchain.execution.kernels.fused.windows import (
@@ -61,7 +60,9 @@ class WindowReduction:
         _, flat = flats
         assert flat is not None
         out, kernel = buffers.empty(self._shape, self._dtype), self._kernel
-        source, outside, target = (get_address(array) for array in (flat, self._outside, out))
+        source, outside, target = (
+            buffers.get_address(array) for array in (flat, self._outside, out)
+        )
         share(
             lambda first, stop: kernel.run(source, outside, target, first, stop),
             self._rows,

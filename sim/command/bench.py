@@ -82,7 +82,7 @@ def ops(
     tiny: bool,  # noqa: FBT001 - click passes it
     as_json: bool,  # noqa: FBT001 - likewise
 ) -> None:
-    """Measure operators: matrix products, convolutions, others, and maps of elements."""
+    """Measure operators: products, layers, maps and others."""
     from bench import products, suite  # noqa: PLC0415 - imports torch
 
     groups = _choose("group", only, _GROUPS)
@@ -170,7 +170,7 @@ def dispute(
     tiny: bool,  # noqa: FBT001 - click passes it
     as_json: bool,  # noqa: FBT001 - likewise
 ) -> None:
-    """Measure what honesty costs a provider, and what a challenge does.
+    """Measure what honesty and a challenge cost a provider.
 
     Honesty: steps, hashing, writing; the run over its bare steps. A challenge: the states between
     two checkpoints, the trace of a step, and the answers about an operator, in steps.

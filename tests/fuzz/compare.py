@@ -1,5 +1,6 @@
 """One case in the executor, in all of its modes, against the definition."""
 
+import ctypes
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from random import Random
@@ -18,6 +19,7 @@ from offchain.execution import (
     folds,
     gathers,
     grouping,
+    indexed,
     indexing,
     maps,
     regions,
@@ -25,10 +27,11 @@ from offchain.execution import (
     segments,
     sliding,
     vertical,
+    windows,
 )
 from offchain.execution.engines import get_engine
 from offchain.execution.executor import Executor
-from offchain.execution.kernels import reduce, scatter
+from offchain.execution.kernels import buffers, reduce, scatter
 from offchain.execution.readable import from_bits, run_step
 from offchain.programs.graph import Operand, Origin
 from offchain.programs.semantics import compute_partials
@@ -45,6 +48,11 @@ LEAST: tuple[tuple[ModuleType, str, int], ...] = (
     (maps, "_BLOCK_ELEMENTS", 3),
     (maps, "_GRAIN_ELEMENTS", 1),
     (scatters, "_GRAIN", 1),
+    (scatters, "_PART_ELEMENTS", 3),
+    (indexed, "_GRAIN_ELEMENTS", 1),
+    (indexed, "_LEAST_PART", 1),
+    (windows, "_GRAIN_ELEMENTS", 1),
+    (buffers, "_LEAST_BYTES", 1),
     (reduce, "_GRAIN", 1),
     (scatter, "_GRAIN", 1),
     (accesses, "_FEW_BOXES", 0),
@@ -81,11 +89,13 @@ class DifferenceError(AssertionError):
 
 @contextmanager
 def using(mode: Mode) -> Iterator[None]:
-    """Set the limits of a mode."""
+    """Set the limits of a mode; with the least ones, memory is soiled as soon as it is free."""
     limits = list(LEAST) if mode.is_least else []
     if mode.is_fused:
         limits.append((grouping, "_LEAST_ELEMENTS", 0))
     patches = [patch.object(module, name, value) for module, name, value in limits]
+    if mode.is_least:
+        patches.append(patch.object(buffers._Lease, "__del__", _soil_and_put))
     for each in patches:
         each.start()
     try:
@@ -93,6 +103,13 @@ def using(mode: Mode) -> Iterator[None]:
     finally:
         for each in patches:
             each.stop()
+
+
+def _soil_and_put(lease: Any) -> None:
+    """Overwrite the memory of an array that is gone, so that who still reads it is found out."""
+    address, size = lease._block.address, lease._block.size
+    ctypes.memset(address, 0xA5, size)
+    buffers._pool.put(lease._block)
 
 
 def define(case: Case) -> list[Array]:

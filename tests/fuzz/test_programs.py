@@ -10,7 +10,7 @@ import pytest
 from contracts.compiler import CACHE_VARIABLE, cache_dir
 from offchain.arithmetic.functions import DType, Function
 from offchain.commitments.tensors import Array
-from offchain.execution import accesses, gathers
+from offchain.execution import accesses, indexed
 from offchain.programs.graph import Kind, Node, Operand, Origin, Row, Slot
 from offchain.programs.legality import check_program
 from offchain.providers.behaviour import Behaviour, Patch
@@ -122,12 +122,12 @@ def test_failures_are_kept_reduced_and_tried_again(
 ) -> None:
     """A broken executor is found out; what is kept fails as long as it is broken, and no longer."""
 
-    def ignore_divisors(rows: Sequence[Row], shape: tuple[int, ...]) -> tuple[int, ...]:
-        return accesses._flatten(rows, len(shape) + 8).strides
+    def ignore_divisors(rows: Sequence[Row], sizes: accesses.Sizes) -> accesses.Strided:
+        return accesses._flatten(rows, len(sizes))
 
     case = make_divided(Row(4, 0, ((0, 6),), 6))
     with monkeypatch.context() as broken:
-        broken.setattr(gathers, "_find_strides", ignore_divisors)
+        broken.setattr(indexed, "find_strided", ignore_divisors)
         with pytest.raises(DifferenceError, match="one by one: operator 1"):
             check(case, define(case), MODE, Random(0))
         smaller = shrink(case, lambda other: fails(other, MODE))
