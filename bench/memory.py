@@ -29,21 +29,21 @@ def keep_memory() -> None:
             library.mallopt(option, value)
 
 
-def measure_peak(model: str, side: str, threads: int, *, is_tiny: bool) -> int:
+def measure_peak(model: str, side: str, threads: int, precision: str, *, is_tiny: bool) -> int:
     """Return the peak of the memory that a process needs for three steps of a model, in bytes."""
-    arguments = [model, side, str(threads), *(["--tiny"] if is_tiny else [])]
+    arguments = [model, side, str(threads), precision, *(["--tiny"] if is_tiny else [])]
     done = subprocess.run(  # noqa: S603 - our own interpreter on our own module
         [sys.executable, "-m", __name__, *arguments], check=True, stdout=subprocess.PIPE, text=True
     )
     return int(done.stdout)
 
 
-def _run(model: str, side: str, threads: int, *, is_tiny: bool) -> int:
+def _run(model: str, side: str, threads: int, precision: str, *, is_tiny: bool) -> int:
     from bench.models import make_recipe, make_stock_step  # noqa: PLC0415 - not needed to ask
     from bench.steps import OurTraining  # noqa: PLC0415 - it asks for the measurement
     from bench.timing import using_threads  # noqa: PLC0415 - as above
 
-    recipe = make_recipe(model, is_tiny=is_tiny)
+    recipe = make_recipe(model, precision, is_tiny=is_tiny)
     with using_threads(threads):
         if side == OURS:
             ours = OurTraining(recipe, _STEPS)
@@ -74,9 +74,10 @@ def _main() -> None:
     parser.add_argument("model")
     parser.add_argument("side", choices=SIDES)
     parser.add_argument("threads", type=int)
+    parser.add_argument("precision")
     parser.add_argument("--tiny", action="store_true")
     asked = parser.parse_args()
-    print(_run(asked.model, asked.side, asked.threads, is_tiny=asked.tiny))  # noqa: T201 - its answer
+    print(_run(asked.model, asked.side, asked.threads, asked.precision, is_tiny=asked.tiny))  # noqa: T201 - its answer
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ import torch
 
 from offchain.programs.examples import build
 from offchain.programs.optimizers import SGD, AdamW
+from offchain.programs.precision import set_precision
 from offchain.programs.recipe import TrainingRecipe
 from offchain.programs.schedules import Rate
 
@@ -25,9 +26,9 @@ SHAPES: Mapping[str, str] = {
 }
 
 
-def make_recipe(model: str, *, is_tiny: bool) -> TrainingRecipe:
+def make_recipe(model: str, precision: str = "fp32", *, is_tiny: bool) -> TrainingRecipe:
     """Return the training recipe of one of `MODELS`; all but the residual network's use AdamW."""
-    recipe = build(model, "tiny" if is_tiny else "full")
+    recipe = set_precision(build(model, "tiny" if is_tiny else "full"), precision)
     assert isinstance(recipe, TrainingRecipe)
     return replace(recipe, optimizer=AdamW(3e-4)) if model == "bert" else recipe
 

@@ -60,6 +60,7 @@ def measure_steps(
     *,
     is_tiny: bool,
     with_best: bool = False,
+    precision: str = "fp32",
 ) -> Iterator[Row]:
     """Yield a row for each model, some of `MODELS`, and number of threads.
 
@@ -70,12 +71,16 @@ def measure_steps(
         is_tiny: whether sizes are used that say nothing.
         with_best: whether stock torch at its best is measured too, all with an allocator that keeps
             its memory.
+        precision: that of both sides: fp32, or bf16, which is autocast's.
     """
     if with_best:
         keep_memory()
     for model in models:
-        peaks = {side: measure_peak(model, side, max(threads), is_tiny=is_tiny) for side in SIDES}
-        recipe = make_recipe(model, is_tiny=is_tiny)
+        peaks = {
+            side: measure_peak(model, side, max(threads), precision, is_tiny=is_tiny)
+            for side in SIDES
+        }
+        recipe = make_recipe(model, precision, is_tiny=is_tiny)
         ours = OurTraining(recipe, _BATCHES)
         ways = {STOCK: Stock()} | (list_best(recipe) if with_best else {})
         stocks = {name: _take_turns(recipe, way) for name, way in ways.items()}

@@ -13,6 +13,9 @@ NAN = 0x7FC00000
 _CONTEXT = gmpy2.context(precision=24, emin=-148, emax=128, subnormalize=True)
 """binary32 to MPFR."""
 
+_HALF = gmpy2.context(precision=8, emin=-132, emax=128, subnormalize=True)
+"""bfloat16 to MPFR."""
+
 
 def to_float(bits: int) -> float:
     """Return the number that a binary32 pattern stands for."""
@@ -126,6 +129,8 @@ INTEGER: dict[str, Callable[..., int]] = {
 def compute(function: str, types: Sequence[str], result_type: str, operands: Sequence[int]) -> int:
     """Return the right bits of a scalar operation whose operand types are named."""
     widths = {"float32": 4, "int64": 8, "int32": 4, "bool": 1}
+    if function == "convert" and "bfloat16" in (types[0], result_type):
+        return _convert_half(types[0], result_type, operands[0])
     if function == "where":
         condition, a, b = operands
         return a if condition else b
@@ -141,6 +146,15 @@ def compute(function: str, types: Sequence[str], result_type: str, operands: Seq
         for bits, kind in zip(operands, types, strict=True)
     ]
     return int(INTEGER[function](*values)) % (1 << 8 * widths[result_type])
+
+
+def _convert_half(source: str, target: str, bits: int) -> int:
+    """Return a conversion from or to bfloat16, binary32 of 8 bits of precision."""
+    wide = bits << 16 if source == "bfloat16" else _convert(source, "float32", bits)
+    if target != "bfloat16":
+        return _convert("float32", target, wide)
+    with _HALF:
+        return to_bits(gmpy2.mpfr(to_float(wide))) >> 16
 
 
 def _convert(source: str, target: str, bits: int) -> int:  # noqa: PLR0911 - a case a line

@@ -170,9 +170,14 @@ def _decode_operand(padded: Bytes[nodes.MAX_PADDED_BYTES], start: uint256) -> ui
 @pure
 def _is_canonical(dtype: uint256, bits: uint256) -> bool:
     # Whether bits of its width are what an element of the type is committed as.
-    if dtype == nodes.BOOL:
-        return bits <= 1
-    return dtype != nodes.FLOAT32 or bits == float32.NAN or not float32.is_nan(bits)
+    number: uint256 = bits
+    if dtype != nodes.FLOAT32:
+        if dtype == nodes.BOOL:
+            return bits <= 1
+        if dtype != nodes.BFLOAT16:
+            return True
+        number = bits << scalar.LOWER_BITS
+    return number == float32.NAN or not float32.is_nan(number)
 
 
 @internal

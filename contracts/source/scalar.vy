@@ -4,8 +4,9 @@
 @license Apache-2.0
 @notice Numbers of functions and of types are those of the arithmetic `ordered`, version 1. An
         operand is the bit pattern of its type, as a natural number: below 2 ** 32 for FLOAT32
-        and INT32, 2 ** 64 for INT64 and 2 ** 8 for BOOL, where everything but 0 is true.
-        Results are canonical: one NaN, and 0 or 1 for BOOL.
+        and INT32, 2 ** 64 for INT64, 2 ** 16 for BFLOAT16 and 2 ** 8 for BOOL, where everything but
+        0 is true. Results are canonical: one NaN, and 0 or 1 for BOOL. A BFLOAT16 number is the
+        upper half of a FLOAT32 one; it is compared as such, and converted through such.
 """
 
 import float32
@@ -15,6 +16,10 @@ FLOAT32: constant(uint256) = 1
 INT64: constant(uint256) = 2
 INT32: constant(uint256) = 3
 BOOL: constant(uint256) = 4
+BFLOAT16: constant(uint256) = 5
+LOWER_BITS: constant(uint256) = 16
+# One less than half of what the lower half of a FLOAT32 pattern counts to.
+HALF_BELOW: constant(uint256) = 2**15 - 1
 
 COPY: constant(uint256) = 0
 ADD: constant(uint256) = 1
@@ -111,6 +116,8 @@ def evaluate(
         return self._convert(type_0, result_type, x)
     if type_0 == FLOAT32:
         return self._evaluate_float(function, x, y, z)
+    if type_0 == BFLOAT16:
+        return self._evaluate_float(function, x << LOWER_BITS, y << LOWER_BITS, 0)
     if type_0 == BOOL:
         return self._evaluate_bool(function, convert(x != 0, uint256), convert(y != 0, uint256))
     return self._evaluate_integer(function, self._width(type_0), x, y)
@@ -133,7 +140,7 @@ def _is_defined(
     if (COMPARISONS >> function) & 1 != 0:
         expected_result = BOOL
     elif function == CONVERT:
-        if result_type < FLOAT32 or result_type > BOOL:
+        if result_type < FLOAT32 or result_type > BFLOAT16:
             return False
         expected_result = result_type
     elif function == FMA:
@@ -152,6 +159,8 @@ def _is_defined(
         functions = ON_INTEGERS
     elif subject == BOOL:
         functions = ON_BOOLS
+    elif subject == BFLOAT16:
+        functions = ON_ALL
     return (
         (functions >> function) & 1 != 0
         and type_1 == expected_1
@@ -176,6 +185,32 @@ def _width(type: uint256) -> uint256:
 def _convert(source: uint256, target: uint256, x: uint256) -> uint256:
     """
     @notice The same value as another type, or made canonical as its own type.
+    """
+    if source == BFLOAT16:
+        if target == BFLOAT16:
+            return self._narrow(float32.canonical(x << LOWER_BITS))
+        return self._convert_wide(FLOAT32, target, x << LOWER_BITS)
+    if target == BFLOAT16:
+        return self._narrow(self._convert_wide(source, FLOAT32, x))
+    return self._convert_wide(source, target, x)
+
+
+@internal
+@pure
+def _narrow(x: uint256) -> uint256:
+    """
+    @notice The BFLOAT16 number nearest to a canonical FLOAT32 one, ties to even.
+    @dev The canonical NaN is a tie between a NaN of even bits, the canonical one, and another.
+    """
+    odd: uint256 = (x >> LOWER_BITS) & 1
+    return unsafe_add(unsafe_add(x, HALF_BELOW), odd) >> LOWER_BITS
+
+
+@internal
+@pure
+def _convert_wide(source: uint256, target: uint256, x: uint256) -> uint256:
+    """
+    @notice The same value as another type, or as its own, neither of which is BFLOAT16.
     """
     if source == FLOAT32:
         if target == FLOAT32:

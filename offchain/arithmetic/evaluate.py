@@ -7,7 +7,7 @@ ARGMIN are folds.
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 
-from offchain.arithmetic import elementary, float32, integers
+from offchain.arithmetic import bfloat16, elementary, float32, integers
 from offchain.arithmetic.functions import DType, Function
 
 _KINDS = {
@@ -99,7 +99,16 @@ def _is_defined(function: Function, types: tuple[DType, ...]) -> bool:
 
 
 def _convert(source: DType, target: DType, x: int) -> int:
-    """Convert a canonical pattern: to BOOL as x != 0, else by value."""
+    """Convert a canonical pattern: to BOOL as x != 0, else by value; BFLOAT16 through FLOAT32."""
+    wide = bfloat16.widen(x) if source is DType.BFLOAT16 else x
+    result = _convert_wide(_WIDENED.get(source, source), _WIDENED.get(target, target), wide)
+    return bfloat16.narrow(result) if target is DType.BFLOAT16 else result
+
+
+_WIDENED = {DType.BFLOAT16: DType.FLOAT32}
+
+
+def _convert_wide(source: DType, target: DType, x: int) -> int:
     if target is DType.BOOL:
         return int(x != 0 and not (source is DType.FLOAT32 and float32.is_zero(x)))
     if source is DType.FLOAT32:
@@ -186,6 +195,13 @@ _FLOAT32: Mapping[Function, Callable[..., int]] = {
 }
 
 
+def _widened(comparison: Callable[..., int]) -> Callable[..., int]:
+    return lambda x, y: comparison(bfloat16.widen(x), bfloat16.widen(y))
+
+
+_COMPARED = (Function.EQ, Function.NE, Function.LT, Function.LE, Function.GT, Function.GE)
+
+
 def _of_width(width: int) -> dict[Function, Callable[..., int]]:
     return {function: partial(operation, width) for function, operation in _INTEGER.items()}
 
@@ -195,6 +211,7 @@ _TABLE: Mapping[DType, Mapping[Function, Callable[..., int]]] = {
     DType.INT64: {**_ANY_TYPE, **_BITS, **_of_width(64)},
     DType.INT32: {**_ANY_TYPE, **_BITS, **_of_width(32)},
     DType.BOOL: {**_ANY_TYPE, **_BITS, **_BOOL},
+    DType.BFLOAT16: {**_ANY_TYPE, **{f: _widened(_FLOAT32[f]) for f in _COMPARED}},
 }
 """What each function does on canonical patterns of the type of its last operand."""
 
@@ -209,6 +226,8 @@ def _canonical(dtype: DType, x: int) -> int:
         raise OperandError(x, dtype)
     if dtype is DType.FLOAT32:
         return float32.canonical(x)
+    if dtype is DType.BFLOAT16:
+        return bfloat16.narrow(bfloat16.widen(x))
     return int(x != 0) if dtype is DType.BOOL else x
 
 

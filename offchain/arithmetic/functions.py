@@ -10,6 +10,7 @@ class DType(IntEnum):
     INT64 = 2
     INT32 = 3
     BOOL = 4
+    BFLOAT16 = 5
 
     @property
     def width(self) -> int:
@@ -17,7 +18,7 @@ class DType(IntEnum):
         return _WIDTHS[self]
 
 
-_WIDTHS = {DType.FLOAT32: 4, DType.INT64: 8, DType.INT32: 4, DType.BOOL: 1}
+_WIDTHS = {DType.FLOAT32: 4, DType.INT64: 8, DType.INT32: 4, DType.BOOL: 1, DType.BFLOAT16: 2}
 
 CANONICAL_NAN = 0x7FC00000
 """The one bit pattern under which every NaN is committed."""
@@ -27,6 +28,8 @@ class Function(IntEnum):
     """Scalar functions; the number is the canonical encoding and never changes its meaning.
 
     The comment gives (operands) -> result; F is FLOAT32, I INT64 or INT32, B BOOL, X any type.
+    BFLOAT16 is a type to keep numbers in: it has comparisons, choices and conversions only, and
+    what is computed with its numbers is computed in FLOAT32, and rounded when it is converted back.
     """
 
     COPY = 0  # (X) -> X

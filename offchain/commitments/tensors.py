@@ -15,20 +15,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from offchain.arithmetic import bfloat16
 from offchain.arithmetic.functions import CANONICAL_NAN, DType
 from offchain.commitments.keccak import hash_chunks, hash_subtrees, keccak256
 from offchain.commitments.tags import CHUNK_BYTES, Tag
 from offchain.commitments.tree import Digest, Tree, hash_root
 
 Array = NDArray[np.generic]
-"""A tensor's elements: float32, int64, int32 or bool."""
+"""A tensor's elements: float32, int64, int32, bool, or uint16, which holds bfloat16 patterns."""
 
 NUMPY_TYPES: Mapping[DType, np.dtype[Any]] = {
     DType.FLOAT32: np.dtype("<f4"),
     DType.INT64: np.dtype("<i8"),
     DType.INT32: np.dtype("<i4"),
     DType.BOOL: np.dtype("?"),
+    DType.BFLOAT16: np.dtype("<u2"),
 }
+_MAGNITUDE, _INFINITY = np.uint16(0x7FFF), np.uint16(0x7F80)
 _DTYPES = {value: key for key, value in NUMPY_TYPES.items()}
 
 EMPTY_TOP = keccak256(bytes([Tag.CHUNK]))
@@ -40,13 +43,21 @@ def dtype_of(array: Array) -> DType:
 
 
 def encode_elements(array: Array) -> NDArray[np.uint8]:
-    """Return a tensor's canonical bytes: row-major, little-endian, every NaN 0x7fc00000."""
+    """Return a tensor's canonical bytes: row-major, little-endian, every NaN the canonical one."""
     flat = np.ascontiguousarray(array).reshape(-1)
     if flat.dtype == np.float32:
-        nans = np.isnan(flat)
-        if nans.any():
-            flat = flat.copy()
-            flat.view(np.uint32)[nans] = CANONICAL_NAN
+        return _replace(flat, np.isnan(flat), np.array(CANONICAL_NAN, np.uint32))
+    if flat.dtype == np.uint16:
+        magnitudes = flat.view(np.uint16) & _MAGNITUDE
+        return _replace(flat, magnitudes > _INFINITY, np.array(bfloat16.NAN, np.uint16))
+    return flat.view(np.uint8)
+
+
+def _replace(flat: Array, nans: NDArray[np.bool_], nan: NDArray[Any]) -> NDArray[np.uint8]:
+    """Return the bytes of elements, of which some are replaced."""
+    if nans.any():
+        flat = flat.copy()
+        flat.view(nan.dtype)[nans] = nan
     return flat.view(np.uint8)
 
 

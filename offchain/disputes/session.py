@@ -50,6 +50,7 @@ class Setting:
     chain: str = "tester"
     seed: int = 0
     data: Path | None = None
+    precision: str = "fp32"
     inference: bool = False
     trust_capture: bool = False
     threads: int | None = None
@@ -109,6 +110,7 @@ def make_task(setting: Setting) -> Task:
     """Capture the program and agree on its data."""
     from offchain.programs.capture import capture  # noqa: PLC0415 - imports torch
     from offchain.programs.load import load_recipe  # noqa: PLC0415 - likewise
+    from offchain.programs.precision import set_precision  # noqa: PLC0415 - likewise
 
     recipe = load_recipe(
         setting.program,
@@ -117,6 +119,7 @@ def make_task(setting: Setting) -> Task:
         data=setting.data,
         inference=setting.inference,
     )
+    recipe = set_precision(recipe, setting.precision)
     arithmetic = find_arithmetic(setting.arithmetic)
     captured = capture(recipe, trust=setting.trust_capture, arithmetic=arithmetic)
     task = Task(

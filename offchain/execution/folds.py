@@ -20,7 +20,7 @@ from offchain.execution.accesses import (
 )
 from offchain.execution.kernels import buffers
 from offchain.execution.kernels.reduce import argmax, argmin, fold
-from offchain.execution.scalars import Apply, get_associative, get_function
+from offchain.execution.scalars import Apply, get_associative, get_function, widen
 from offchain.execution.views import Reader, make_constant, view
 from offchain.programs.graph import Node, Operand, Origin
 
@@ -147,6 +147,8 @@ def _fold_columns(apply: Apply, matrix: Array, init: Array) -> Array:
 def _fold_positions(function: Function, matrix: Array, init: Array) -> Array:
     """Return the first best position of every row, or init's if that is a position and as good."""
     is_max = function is Function.ARGMAX
+    if matrix.dtype == NUMPY_TYPES[DType.BFLOAT16]:
+        matrix = widen(matrix)
     if matrix.dtype == np.float32:
         floats = np.asarray(matrix, np.float32)
         best = argmax(floats) if is_max else argmin(floats)

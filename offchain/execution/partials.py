@@ -6,10 +6,11 @@ import numpy as np
 
 from offchain.arithmetic.environment import standard_environment
 from offchain.arithmetic.functions import DType, Function
-from offchain.commitments.tensors import Array
+from offchain.commitments.tensors import NUMPY_TYPES, Array
 from offchain.execution.accesses import project, restrict
 from offchain.execution.gathers import read_integers
 from offchain.execution.kernels.contraction.gemm import fold_partials
+from offchain.execution.scalars import widen
 from offchain.execution.views import Reader
 from offchain.programs.graph import Kind, Node
 from offchain.programs.semantics import unravel
@@ -110,6 +111,8 @@ def _accumulate_extremum(ufunc: np.ufunc, values: Array) -> Array:
 
 def _accumulate_positions(function: Function, start: Array, values: Array) -> Array:
     """Return the accumulators of argmax or argmin."""
+    if values.dtype == NUMPY_TYPES[DType.BFLOAT16]:
+        values = widen(values)
     ranks = np.unique(values, return_inverse=True)[1]  # NaN is the largest, and the zeros are equal
     if function is Function.ARGMIN:
         ranks = np.where(np.isnan(values), 1, -ranks)

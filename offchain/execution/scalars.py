@@ -11,6 +11,7 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
+from offchain.arithmetic import bfloat16
 from offchain.arithmetic.evaluate import check_types
 from offchain.arithmetic.functions import DType, Function
 from offchain.commitments.tensors import Array
@@ -27,6 +28,9 @@ def get_function(function: Function, operand_types: Sequence[DType], result_type
         UndefinedTypesError: if the function is not defined for the types.
     """
     check_types(function, operand_types, result_type)
+    if operand_types[-1] is DType.BFLOAT16 and result_type is not DType.BFLOAT16:
+        wide = get_function(function, [DType.FLOAT32] * len(operand_types), result_type)
+        return lambda out, *operands: wide(out, *map(widen, operands))
     if function.is_transcendental:
         return partial(_transcendental, function)
     if function is Function.CONVERT:
@@ -92,11 +96,25 @@ def _fma(out: Array, x: Array, y: Array, z: Array) -> None:
 
 
 def _get_conversion(source: DType, target: DType) -> Apply:
+    if target is DType.BFLOAT16:
+        return _copy if source is target else _round
     if target is DType.BOOL:
         return _to_bool
     if source is DType.FLOAT32 and target is not DType.FLOAT32:
         return _truncate_to_integer
     return _cast
+
+
+def widen(x: Array) -> npt.NDArray[np.float32]:
+    """Return bfloat16 patterns, which are uint16, as float32 numbers."""
+    return np.left_shift(x, 16, dtype=np.uint32).view(np.float32)
+
+
+def _round(out: Array, x: Array) -> None:
+    bits = x.astype(np.float32).view(np.uint32)
+    rounded = bits + np.uint32((1 << 15) - 1) + (bits >> np.uint32(16) & np.uint32(1))
+    is_nan = bits << np.uint32(1) > np.uint32(0xFF000000)
+    np.copyto(out, np.where(is_nan, bfloat16.NAN, rounded >> np.uint32(16)), casting="unsafe")
 
 
 def _cast(out: Array, x: Array) -> None:

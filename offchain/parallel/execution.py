@@ -115,7 +115,7 @@ class ParallelExecutor:
         self._exchange(tensor.reshape(-1).view(_WORDS[tensor.itemsize]))
 
 
-_WORDS = {1: np.uint8, 4: np.int32, 8: np.int64}
+_WORDS = {1: np.uint8, 2: np.uint8, 4: np.int32, 8: np.int64}
 assert {dtype.width for dtype in DType} <= set(_WORDS)
 
 

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from math import prod
 
+from offchain.arithmetic import bfloat16
 from offchain.arithmetic.evaluate import UndefinedTypesError, check_types
 from offchain.arithmetic.functions import CANONICAL_NAN, DType, Function
 from offchain.errors import ProgramError
@@ -56,6 +57,8 @@ def is_canonical(dtype: DType, bits: int) -> bool:
     """Whether bits are what an element of this type is committed as."""
     if dtype is DType.BOOL:
         return bits <= 1
+    if dtype is DType.BFLOAT16:
+        return bits & 0x7FFF <= 0x7F80 or bits == bfloat16.NAN
     return dtype is not DType.FLOAT32 or bits & 0x7FFFFFFF <= 0x7F800000 or bits == CANONICAL_NAN
 
 
@@ -90,7 +93,9 @@ def _check_operand(operand: Operand, variables: int, dtype: DType) -> None:
     if operand.value >> (8 * operand.dtype.width):
         raise ProgramError("a constant is wider than its type")
     if not is_canonical(operand.dtype, operand.value):
-        raise ProgramError("a constant is not in its canonical form: NaN is 0x7fc00000, true is 1")
+        raise ProgramError(
+            "a constant is not in its canonical form: NaN is 0x7fc00000 or 0x7fc0, true is 1"
+        )
     if operand.origin is Origin.IMMEDIATE and (operand.rows or operand.reference):
         raise ProgramError("a constant has neither rows nor a reference")
     _check_shape([row.size for row in operand.rows], dtype, MAX_RANK)

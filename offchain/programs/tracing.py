@@ -25,6 +25,7 @@ from torch.utils._mode_utils import no_dispatch
 
 from offchain.programs.decompositions.table import EARLY, compose, find_overload
 from offchain.programs.escapes import refuse_escapes
+from offchain.programs.exchange import to_array
 from offchain.programs.folding import fold_constants
 from offchain.programs.guards import spoil
 from offchain.programs.lines import LineTracker
@@ -110,7 +111,7 @@ def _is_equal(a: torch.Tensor, b: torch.Tensor) -> bool:
     if a is b:
         return True
     with no_dispatch():
-        x, y = (tensor.detach().numpy() for tensor in (a, b))
+        x, y = (to_array(tensor) for tensor in (a, b))
     return (x.dtype, x.shape) == (y.dtype, y.shape) and x.tobytes() == y.tobytes()
 
 

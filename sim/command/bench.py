@@ -100,9 +100,11 @@ def ops(
     help="Measure stock torch at its best too: a fused optimizer, channels last, torch.compile; "
     "all with an allocator that keeps its memory.",
 )
+@options.precision
 @_shared
 def step(
     models: tuple[str, ...],
+    precision: str,
     with_best: bool,  # noqa: FBT001 - click passes it
     threads: list[int],
     repeats: int,
@@ -117,7 +119,9 @@ def step(
     from bench.steps import measure_steps  # noqa: PLC0415 - likewise
 
     chosen = _choose("model", models, known.MODELS)
-    rows = measure_steps(chosen, threads, repeats, is_tiny=tiny, with_best=with_best)
+    rows = measure_steps(
+        chosen, threads, repeats, is_tiny=tiny, with_best=with_best, precision=precision
+    )
     _show_rows(rows, as_json=as_json)
 
 

@@ -67,6 +67,7 @@ def dispute(
     chain: str,
     seed: int,
     data: Path | None,
+    precision: str,
     inference: bool,  # noqa: FBT001 - click passes it
     trust_capture: bool,  # noqa: FBT001 - likewise
     as_json: bool,  # noqa: FBT001 - likewise
@@ -92,6 +93,7 @@ def dispute(
         chain=chain,
         seed=seed,
         data=data,
+        precision=precision,
         inference=inference,
         trust_capture=trust_capture,
         bond_wei=options.to_wei(bond, "--bond"),

@@ -83,6 +83,7 @@ def market(
     program: str,
     size: str,
     data: Path | None,
+    precision: str,
     inference: bool,  # noqa: FBT001 - click passes it
     trust_capture: bool,  # noqa: FBT001 - likewise
     steps: int,
@@ -133,6 +134,7 @@ def market(
         chain=chain,
         seed=seed,
         data=data,
+        precision=precision,
         inference=inference,
         trust_capture=trust_capture,
     )

@@ -42,6 +42,12 @@ chain = click.option(
     show_default=True,
     help="`tester` (py-evm in this process) or the URL of a JSON-RPC node.",
 )
+precision = click.option(
+    "--precision",
+    default="fp32",
+    show_default=True,
+    help="fp32, or bf16: the model runs under torch.autocast, on bfloat16 numbers.",
+)
 trust_capture = click.option(
     "--trust-capture",
     is_flag=True,
@@ -61,6 +67,7 @@ def program(default: str, size: str) -> Callable[[Command], Command]:
                 help="Text for language models (default: the standard library's source).",
             ),
             click.option("--inference", is_flag=True, help="One forward pass instead of training."),
+            precision,
             click.option(
                 "--size",
                 default=size,

@@ -26,6 +26,7 @@ def program() -> None:
 )
 @click.argument("name", default="gpt2")
 @click.option("--size", default="tiny", show_default=True, help=options.SIZE_HELP)
+@options.precision
 @click.option("--inference", is_flag=True, help="One forward pass instead of training.")
 @click.option("--data", type=click.Path(path_type=Path), help="Text for language models.")
 @click.option("--operators", is_flag=True, help="List every operator.")
@@ -36,6 +37,7 @@ def program() -> None:
 def show(
     name: str,
     size: str,
+    precision: str,
     inference: bool,  # noqa: FBT001 - click passes it
     data: Path | None,
     operators: bool,  # noqa: FBT001 - likewise
@@ -54,6 +56,7 @@ def show(
         checkpoint_every=1,
         seed=seed,
         data=data,
+        precision=precision,
         inference=inference,
         trust_capture=trust_capture,
         arithmetic=arithmetic,
@@ -104,6 +107,7 @@ def show(
 @click.argument("name")
 @click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
 @click.option("--size", default="tiny", show_default=True, help=options.SIZE_HELP)
+@options.precision
 @click.option("--inference", is_flag=True, help="One forward pass instead of training.")
 @click.option("--steps", default=16, show_default=True, help="Steps of the job.")
 @click.option("--data", type=click.Path(path_type=Path), help="Text for language models.")
@@ -114,6 +118,7 @@ def publish(
     name: str,
     folder: Path,
     size: str,
+    precision: str,
     inference: bool,  # noqa: FBT001 - click passes it
     steps: int,
     data: Path | None,
@@ -132,6 +137,7 @@ def publish(
         checkpoint_every=1,
         seed=seed,
         data=data,
+        precision=precision,
         inference=inference,
         trust_capture=trust_capture,
         arithmetic=arithmetic,

@@ -59,7 +59,9 @@ class Case:
 
 
 @cache
-def get_case(program: str, *, inference: bool = False, arithmetic: str = "ordered") -> Case:
+def get_case(
+    program: str, *, inference: bool = False, arithmetic: str = "ordered", precision: str = "fp32"
+) -> Case:
     """Capture a tiny program once, and run it honestly once."""
     steps = 1 if inference else STEPS
     every = min(CHECKPOINT_EVERY, steps)
@@ -70,10 +72,13 @@ def get_case(program: str, *, inference: bool = False, arithmetic: str = "ordere
         seed=5,
         inference=inference,
         arithmetic=arithmetic,
+        precision=precision,
         trust_capture=True,  # disputes are about what a program computes, right or wrong
     )
     task = make_task(setting)
-    return Case(task, run(task, Behaviour(), f"{program}-{inference}-{arithmetic}-honest"))
+    return Case(
+        task, run(task, Behaviour(), f"{program}-{inference}-{arithmetic}-{precision}-honest")
+    )
 
 
 @dataclass(frozen=True)

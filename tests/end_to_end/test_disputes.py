@@ -9,7 +9,7 @@ import pytest
 from contracts.reasons import Ending, LeafMode, Outcome, Phase, Status
 from offchain.arithmetic.base import Arithmetic
 from offchain.arithmetic.exact import EXACT, is_sum
-from offchain.arithmetic.functions import Function
+from offchain.arithmetic.functions import DType, Function
 from offchain.arithmetic.ordered import ORDERED
 from offchain.commitments.tensors import Array, encode_elements
 from offchain.disputes.evidence import rule_for
@@ -147,6 +147,33 @@ def test_the_verifier_finds_every_cheat_in_every_program(program: str, cheat: st
 def test_every_cheat_is_found_among_exact_sums(program: str, cheat: str) -> None:
     """In `exact` the contract upholds the honest claim, too, by one term or by the rounding."""
     check_cheat("chain", program, cheat, LeafMode.SCALAR, EXACT)
+
+
+def list_narrow(case: Case) -> list[int]:
+    """Return an operator of each kind that reads or yields bfloat16 numbers."""
+    found: dict[object, int] = {}
+    for index, node in enumerate(case.task.program.nodes):
+        types = (node.dtype, *(operand.dtype for operand in node.operands))
+        if DType.BFLOAT16 in types and node.elements:
+            found.setdefault((node.kind, node.function, types), index)
+    return list(found.values())
+
+
+@pytest.mark.parametrize("court", COURTS)
+@pytest.mark.parametrize("program", programs(quick=QUICKEST))
+def test_wrong_bits_of_mixed_precision_are_found(program: str, court: str) -> None:
+    """A bit that is wrong where a number is rounded to bfloat16, or read again, loses its claim."""
+    case = get_case(program, precision="bf16")
+    operators = list_narrow(case)
+    assert len(operators) > 1
+    for index in operators:
+        lie = WrongOutput(STEPS - 1, index, case.task.program.nodes[index].elements - 1, 3, 0)
+        cheating = run(case.task, lie, "narrow")
+        if cheating.history.top == case.honest.history.top:
+            continue
+        players = {"wrong-output-1": cheating, "honest-1": case.honest}
+        game = make_game(COURTS[court](), case, players)
+        assert check_dispute(game, case, cheating).operator == index
 
 
 def list_folds(case: Case) -> list[tuple[int, int]]:

@@ -15,7 +15,7 @@ from tests.fuzz.matrices import draw_matrix_program
 from tests.fuzz.values import draw_bits, draw_tensors
 from tests.fuzz.windows import draw_windows
 
-FLOAT32, INT64, INT32, BOOL = DType
+FLOAT32, INT64, INT32, BOOL, BFLOAT16 = DType
 _LETTERS = {
     "F": (FLOAT32,),
     "I": (INT64, INT32),
@@ -67,7 +67,7 @@ class _Draw:
 
     def dtype(self) -> DType:
         """Draw a type, mostly that of floats."""
-        return self.rng.choice((FLOAT32, FLOAT32, FLOAT32, INT64, INT32, BOOL))
+        return self.rng.choice((FLOAT32, FLOAT32, FLOAT32, INT64, INT32, BOOL, BFLOAT16))
 
     def shape(self, most: int = 60, ranks: Sequence[int] = _RANKS) -> Sizes:
         """Draw a shape of at most so many elements."""

@@ -5,6 +5,7 @@ from random import Random
 
 import numpy as np
 
+from offchain.arithmetic import bfloat16
 from offchain.arithmetic.functions import CANONICAL_NAN, DType
 from offchain.commitments.tensors import NUMPY_TYPES, Array
 from offchain.programs.graph import Slot
@@ -27,6 +28,9 @@ def draw_bits(rng: Random, dtype: DType) -> int:
         style = rng.randrange(4)
         bits = rng.choice(_FLOATS) if style < 2 else rng.getrandbits(32)
         return bits if is_canonical(dtype, bits) else CANONICAL_NAN
+    if dtype is DType.BFLOAT16:
+        bits = draw_bits(rng, DType.FLOAT32) >> 16
+        return bits if is_canonical(dtype, bits) else bfloat16.NAN
     least = 1 << 8 * dtype.width - 1
     special = (0, 1, 2, 2 * least - 1, 2 * least - 2, least, least - 1, least + 1)
     return rng.choice((*special, rng.getrandbits(8 * dtype.width), rng.randrange(8)))
@@ -44,6 +48,8 @@ def draw_tensor(rng: Random, slot: Slot) -> Array:
     elif dtype is DType.FLOAT32:
         scale = rng.choice((1.0, 1.0, 3.0, 100.0, 1e-20, 1e19))
         ordinary = draws.normal(0, scale, count).astype(np.float32).view(kind)
+    elif dtype is DType.BFLOAT16:
+        ordinary = (draws.normal(0, 1, count).astype(np.float32).view(np.uint32) >> 16).astype(kind)
     else:
         low, high = rng.choice(((0, 4), (-1, 5), (0, 8), (-3, 9), (0, 2)))
         ordinary = draws.integers(low, high, count).astype(f"<i{dtype.width}").view(kind)

@@ -50,7 +50,7 @@ BATCH = 1_000
 
 ON_CHAIN = set(SIGNATURES) & {function for function in Function if not function.is_transcendental}
 
-F, L, S, B = DType.FLOAT32, DType.INT64, DType.INT32, DType.BOOL
+F, L, S, B, H = DType
 
 EDGES = {
     F: [
@@ -67,6 +67,12 @@ EDGES = {
     L: [0, 1, 2, 3, (1 << 63) - 1, 1 << 63, (1 << 63) + 1, (1 << 64) - 2, (1 << 64) - 1, 1 << 32],
     S: [0, 1, 2, 3, (1 << 31) - 1, 1 << 31, (1 << 31) + 1, (1 << 32) - 2, (1 << 32) - 1, 1 << 24],
     B: [0, 1, 2, 255],
+    H: [
+        sign | magnitude
+        for sign in (0, 0x8000)
+        for magnitude in (0, 1, 0x7F, 0x80, 0x3F80, 0x3F81, 0x4F00, 0x5F00, 0x7F7F, 0x7F80, 0x7F81)
+    ]
+    + [0x7FC0, 0xFFFF],
 }
 
 

@@ -21,7 +21,7 @@ from offchain.programs.graph import Kind, Node, Operand, Origin, Row, immediate
 from offchain.programs.legality import check_node
 from offchain.programs.semantics import compute_element, compute_partials
 
-FLOAT32, INT64, INT32, BOOL = DType
+FLOAT32, INT64, INT32, BOOL, BFLOAT16 = DType
 INTEGERS = (INT64, INT32)
 STEP = 5
 
@@ -41,6 +41,9 @@ def sample_bits(seed: int, dtype: DType, count: int) -> Array:
     if dtype is FLOAT32:
         ordinary = rng.normal(0, 2, count).astype(np.float32).view(kind)
         specials = np.array(SPECIALS, kind)
+    elif dtype is BFLOAT16:
+        ordinary = (rng.normal(0, 2, count).astype(np.float32).view(np.uint32) >> 16).astype(kind)
+        specials = (np.array(SPECIALS, np.uint32) >> 16).astype(kind)
     else:
         ordinary = rng.integers(-3, 9, count).astype(f"i{dtype.width}").view(kind)
         least = 1 << 8 * dtype.width - 1
@@ -198,7 +201,7 @@ def position_cases(draw: st.DrawFn) -> Case:
     d = Draw(draw)
     shape, fold_shape = d.shape(0, 3), d.shape(1, 2)
     function = draw(st.sampled_from((Function.ARGMAX, Function.ARGMIN)))
-    dtype = draw(st.sampled_from([FLOAT32, FLOAT32, INT32, BOOL]))
+    dtype = draw(st.sampled_from([FLOAT32, FLOAT32, INT32, BOOL, BFLOAT16]))
     operands = (d.operand(INT64, shape + fold_shape), d.operand(dtype, shape + fold_shape))
     return Case(Node(Kind.REDUCE, function, INT64, shape, operands, fold_shape), d.tensors)
 

@@ -28,18 +28,23 @@ from offchain.execution.readable import run_step
 from offchain.programs.graph import Kind, Node, Operand, Origin, Program, Row, Slot, immediate
 from offchain.programs.legality import is_canonical
 
-FLOAT32, INT64, INT32, BOOL = DType.FLOAT32, DType.INT64, DType.INT32, DType.BOOL
+FLOAT32, INT64, INT32, BOOL, BFLOAT16 = DType
 
 SPECIALS = {
     FLOAT32: [
         0, 0x80000000, 0x3F800000, 0xBF800000, 0x7F800000, 0xFF800000, 0x7FC00000, 0xFFC00001,
         0x7F800001, 1, 0x80000001, 0x007FFFFF, 0x00800000, 0x7F7FFFFF, 0xFF7FFFFF, 0x3F000000,
         0x40200000, 0xBFC00000, 0x4F000000, 0xCF000000, 0x5F000000, 0xDF000000, 0x4EFFFFFF,
-        0x3EAAAAAB, 0x4B000001, 0x42280000,
+        0x3EAAAAAB, 0x4B000001, 0x42280000, 0x3F808000, 0x3F818000, 0x3F808001, 0x7F7F8000,
+        0x7FFFFFFF, 0xFFFFFFFF,
     ],
     INT64: [0, 1, 2, 3, 7, 2**64 - 1, 2**64 - 2, 2**64 - 7, 2**63, 2**63 - 1, 2**53 + 1, 1 << 40],
     INT32: [0, 1, 2, 3, 7, 2**32 - 1, 2**32 - 2, 2**32 - 7, 2**31, 2**31 - 1, 2**24 + 1],
     BOOL: [0, 1],
+    BFLOAT16: [
+        0, 0x8000, 0x3F80, 0xBF80, 0x7F80, 0xFF80, 0x7FC0, 0xFFFF, 0x7F81, 1, 0x7F, 0x80, 0x7F7F,
+        0xFF7F, 0x3F00, 0x4F00, 0xCF00, 0x5F00, 0x3F81, 0x3F82,
+    ],
 }  # fmt: skip
 """Bits at which functions change their course."""
 

@@ -89,13 +89,13 @@ def test_defined_types_have_values_and_others_are_refused(function: Function) ->
 @pytest.mark.parametrize(
     ("function", "count"),
     [
-        (Function.COPY, 4),
+        (Function.COPY, 5),
         (Function.ADD, 3),
         (Function.DIV, 1),
-        (Function.EQ, 4),
+        (Function.EQ, 5),
         (Function.AND, 3),
-        (Function.WHERE, 4),
-        (Function.CONVERT, 16),
+        (Function.WHERE, 5),
+        (Function.CONVERT, 25),
         (Function.FLOOR_DIVIDE, 2),
         (Function.POW, 1),
         (Function.UNIFORM, 0),

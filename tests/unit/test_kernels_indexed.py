@@ -17,7 +17,7 @@ from offchain.execution.scatters import DenseScatter, IndexedScatter, plan_scatt
 from offchain.programs.graph import Kind, Node, Operand, Origin, Row, immediate
 from tests.unit.test_kernels_scatter import draw_bits
 
-FLOAT32, INT64, INT32, BOOL = DType
+FLOAT32, INT64, INT32, BOOL, _ = DType
 SIZES = st.sampled_from([1, 2, 3, 15, 16, 17, 40, 130])
 
 

@@ -15,7 +15,7 @@ from offchain.execution.windows import WindowReduction
 from offchain.programs.graph import Kind, Node, Operand, Origin, Row, immediate
 from tests.unit.test_kernels_scatter import draw_bits
 
-FLOAT32, INT64, INT32, _ = DType
+FLOAT32, INT64, INT32, _, _ = DType
 NOWHERE = (1 << 64) - 1
 SIZES = st.sampled_from([3, 4, 5, 16, 17, 33, 70])
 

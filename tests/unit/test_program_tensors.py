@@ -21,7 +21,7 @@ from offchain.programs.recipe import InferenceRecipe, Recipe, TrainingRecipe
 from tests.program_helpers import run_function
 from tests.training_helpers import by_name, encode, make_batch, make_model, square_loss
 
-FLOATS = [torch.float64, torch.float16, torch.bfloat16, torch.float8_e4m3fn]
+FLOATS = [torch.float64, torch.float16, torch.float8_e4m3fn]
 
 
 def recipe_of(

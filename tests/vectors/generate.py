@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 
 from tests.vectors.commitments import make_commitments
 from tests.vectors.files import Document, write
-from tests.vectors.models import make_cnn, make_functions, make_gpt2, make_mlp
+from tests.vectors.models import make_cnn, make_functions, make_gpt2, make_mlp, make_narrow_mlp
 from tests.vectors.operators import make_operators
 from tests.vectors.scalars import make_scalars
 
@@ -21,6 +21,7 @@ ARITHMETIC: Mapping[str, Callable[[], Document]] = {
 CAPTURED: Mapping[str, Callable[[], Document]] = {
     "functions.json": make_functions,
     "mlp.json": make_mlp,
+    "mlp-bf16.json": make_narrow_mlp,
     "cnn.json": make_cnn,
     "gpt2.json": make_gpt2,
 }

@@ -8,6 +8,7 @@ from torch.nn import functional
 
 from offchain.programs.capture import Captured, capture
 from offchain.programs.optimizers import SGD, AdamW, Optimizer
+from offchain.programs.precision import set_precision
 from offchain.programs.recipe import InferenceRecipe, TrainingRecipe
 from tests.vectors.files import Document, make_document
 from tests.vectors.programs import make_case
@@ -45,13 +46,19 @@ def classification_loss(
 
 
 def _train(name: str, model: torch.nn.Module, optimizer: Optimizer, channels: int) -> Captured:
+    return capture(_make_recipe(name, model, optimizer, channels))
+
+
+def _make_recipe(
+    name: str, model: torch.nn.Module, optimizer: Optimizer, channels: int
+) -> TrainingRecipe:
     draw_weights(name, model)
 
     def batch(step: int) -> tuple[torch.Tensor, ...]:
         images = _tensor(f"{name} images {step}", 2, channels, SIDE, SIDE)
         return images, _labels(f"{name} labels {step}", 2, below=CLASSES)
 
-    return capture(TrainingRecipe(model.train(), classification_loss, optimizer, batch))
+    return TrainingRecipe(model.train(), classification_loss, optimizer, batch)
 
 
 def capture_mlp() -> Captured:
@@ -59,6 +66,14 @@ def capture_mlp() -> Captured:
     layers = torch.nn.Linear(SIDE * SIDE, 8), torch.nn.Tanh(), torch.nn.Linear(8, CLASSES)
     model = torch.nn.Sequential(torch.nn.Flatten(), *layers)
     return _train("mlp", model, SGD(0.05, momentum=0.9, weight_decay=0.01), 1)
+
+
+def capture_narrow_mlp() -> Captured:
+    """Return the perceptron with products of bfloat16 numbers, and weights of binary32."""
+    layers = torch.nn.Linear(SIDE * SIDE, 8), torch.nn.Tanh(), torch.nn.Linear(8, CLASSES)
+    model = torch.nn.Sequential(torch.nn.Flatten(), *layers)
+    recipe = _make_recipe("mlp-bf16", model, AdamW(3e-3), 1)
+    return capture(set_precision(recipe, "bf16"))
 
 
 def capture_cnn() -> Captured:
@@ -150,6 +165,11 @@ def make_functions() -> Document:
 def make_mlp() -> Document:
     """Return the vector of a perceptron's training."""
     return make_document([make_vector("mlp", capture_mlp(), 6, whole=True)])
+
+
+def make_narrow_mlp() -> Document:
+    """Return the vector of a perceptron's training in mixed precision."""
+    return make_document([make_vector("mlp-bf16", capture_narrow_mlp(), 4, whole=True)])
 
 
 def make_cnn() -> Document:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from offchain.arithmetic.functions import DType, Function
-from offchain.commitments.tensors import NUMPY_TYPES, Array, encode_elements
+from offchain.commitments.tensors import NUMPY_TYPES, Array, dtype_of, encode_elements
 from offchain.programs.decoding import decode_node
 from offchain.programs.encoding import encode_node
 from offchain.programs.graph import Kind, Node, Operand, Origin, Program, Row, Slot
@@ -21,7 +21,7 @@ def write_bits(bits: int, dtype: DType) -> str:
 
 def write_tensor(array: Array) -> Json:
     """Return a tensor: its bytes, or one pattern if all its elements are the same."""
-    dtype = DType[array.dtype.name.upper()]
+    dtype = dtype_of(array)
     head: Json = {"dtype": dtype.name.lower(), "shape": list(array.shape)}
     patterns = np.unique(encode_elements(array).view(f"<u{dtype.width}"))
     if len(patterns) == 1 and array.size > 1:
@@ -124,8 +124,7 @@ def read_program(written: Json) -> Program:
 def wrap(node: Node, inputs: Sequence[Array]) -> Program:
     """Return the program of one operator on batch slots: its output is the whole state."""
     slots = tuple(
-        Slot(str(index), DType[array.dtype.name.upper()], array.shape)
-        for index, array in enumerate(inputs)
+        Slot(str(index), dtype_of(array), array.shape) for index, array in enumerate(inputs)
     )
     rows = tuple(Row(size, terms=((axis, 1),)) for axis, size in enumerate(node.shape))
     output = Operand(Origin.NODE, node.dtype, 0, 0, rows)

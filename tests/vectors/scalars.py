@@ -21,7 +21,7 @@ Types = tuple[DType, ...]
 
 Operands = tuple[int, ...]
 
-FLOAT32, INT64, INT32, BOOL = DType
+FLOAT32, INT64, INT32, BOOL, BFLOAT16 = DType
 _LETTERS: dict[str, Types] = {
     "F": (FLOAT32,),
     "I": (INT64, INT32),
@@ -53,6 +53,12 @@ HALVES = (0x3EFFFFFF, 0x3F000001, 0x3FC00000, 0x40200000, 0x4B000000, 0x4AFFFFFF
 ROUNDED = (1 << 24, (1 << 24) + 1, (1 << 24) + 3, (1 << 25) + 2, (1 << 25) + 6, 33554433)
 """Integers around the ties of their conversion to a float."""
 
+ROUNDED_UP_AND_DOWN = (
+    *(0x3F807FFF, 0x3F808000, 0x3F808001, 0x3F818000, 0x00008000, 0x00008001, 0x00018000),
+    *(0x007F8000, 0x7F7F7FFF, 0x7F7F8000, 0x7F7FFFFF),
+)
+"""Floats around the ties of their conversion to bfloat16, and around its largest number."""
+
 _RANDOM_ROWS = 24
 _RANDOM_TRIPLES = 60
 
@@ -73,6 +79,8 @@ def special_values(dtype: DType, *, paired: bool) -> tuple[int, ...]:
         return PAIRED if paired else (*SINGLE, *_with_negatives(*BOUNDS))
     if dtype is BOOL:
         return (0, 1)
+    if dtype is BFLOAT16:
+        return tuple(dict.fromkeys(x >> 16 for x in special_values(FLOAT32, paired=paired)))
     width = 8 * dtype.width
     least = 1 << width - 1
     values = [0, 1, 2, 3, least - 1, least, 2 * least - 1, 2 * least - 3]
@@ -147,6 +155,8 @@ def choose_operands(function: Function, types: Types) -> list[Operands]:
         chosen += [tuple(map(rng.choice, values)) for _ in range(_RANDOM_TRIPLES)]
     if operands == [FLOAT32]:
         chosen += [(x,) for x in _with_negatives(*HALVES)]
+    if types == (FLOAT32, BFLOAT16):
+        chosen += [(x,) for x in _with_negatives(*ROUNDED_UP_AND_DOWN)]
     if set(operands) == {FLOAT32}:
         chosen += _ties(function, rng)
         chosen += HARD.get(function, ())

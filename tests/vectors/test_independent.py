@@ -24,7 +24,9 @@ CASES = {
 NAN = 0x7FC00000
 SIGN = 0x80000000
 WIDTHS = {"int64": 64, "int32": 32, "bool": 1}
+NANS = {"float32": NAN, "bfloat16": NAN >> 16}
 
+BFLOAT16 = gmpy2.context(precision=8, emin=-132, emax=128, subnormalize=True)
 BINARY32 = gmpy2.context(precision=24, emin=-148, emax=128, subnormalize=True)
 WIDE = gmpy2.context(precision=400, emin=-(10**6), emax=10**6)
 
@@ -148,13 +150,26 @@ def signed(bits: int, width: int) -> int:
 
 def canonical(bits: int, kind: str) -> int:
     """Return the pattern of a value: there is one NaN."""
-    return NAN if kind == "float32" and math.isnan(number(bits)) else bits
+    if kind in NANS and math.isnan(number(widen(kind, bits))):
+        return NANS[kind]
+    return bits
+
+
+def widen(kind: str, bits: int) -> int:
+    """Return the binary32 pattern of a number of either type."""
+    return bits << 16 if kind == "bfloat16" else bits
 
 
 def convert(source: str, target: str, bits: int) -> int:
     """Convert a value: truncate and saturate floats, round integers, wrap wider ones."""
     if source == target:
         return bits
+    if source == "bfloat16":
+        return convert("float32", target, widen(source, bits))
+    if target == "bfloat16":
+        with gmpy2.context(BFLOAT16):
+            rounded_once = pattern(gmpy2.mpfr(number(convert(source, "float32", bits))))
+        return rounded_once >> 16
     value = number(bits) if source == "float32" else signed(bits, WIDTHS[source])
     if target == "bool":
         return int(value != 0)
@@ -191,8 +206,8 @@ def compute(case: dict[str, Any], operands: list[int]) -> int:
         return values[1] if values[0] else values[2]
     if name == "convert":
         return convert(types[0], result, values[0])
-    if types[0] == "float32":
-        return FLOAT[name](*values)
+    if types[0] in NANS:
+        return FLOAT[name](*(widen(types[0], value) for value in values))
     width = WIDTHS[types[0]]
     found = INTEGER[name](*(signed(bits, width) for bits in values))
     return int(found) % (1 << WIDTHS[result])

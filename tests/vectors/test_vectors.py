@@ -34,7 +34,7 @@ from tests.vectors.tensors import reads, row
 Case = dict[str, Any]
 
 MEGABYTE = 1 << 20
-RUNS = ("functions.json", "mlp.json", "cnn.json", "gpt2.json")
+RUNS = ("functions.json", "mlp.json", "mlp-bf16.json", "cnn.json", "gpt2.json")
 
 
 @cache

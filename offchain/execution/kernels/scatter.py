@@ -75,5 +75,5 @@ def _assign(target: Integers, source: npt.NDArray[Any], out: npt.NDArray[Any]) -
 
 _ASSIGN = {
     width: kernel(reads(types.int64, 1), reads(word, 1), writes(word, 1))(_assign)
-    for width, word in {1: types.uint8, 4: types.uint32, 8: types.uint64}.items()
+    for width, word in {1: types.uint8, 2: types.uint16, 4: types.uint32, 8: types.uint64}.items()
 }

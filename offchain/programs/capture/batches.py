@@ -8,6 +8,7 @@ import torch
 from offchain.commitments.tensors import NUMPY_TYPES, Array, compute_tensor_root
 from offchain.errors import CaptureError
 from offchain.programs.environment import standard_torch
+from offchain.programs.exchange import to_array, to_tensor
 from offchain.programs.graph import Slot
 from offchain.programs.recipe import Recipe, get_batch
 
@@ -19,7 +20,7 @@ def bind_batch(recipe: Recipe, slots: Sequence[Slot]) -> Callable[[int], list[Ar
     def batch(step: int) -> list[Array]:
         tensors = get_batch(recipe, step)
         found = [(t.dtype, tuple(t.shape)) for t in tensors]
-        arrays: list[Array] = [np.asarray(t.numpy(), order="C") for t in tensors]
+        arrays: list[Array] = [np.asarray(to_array(t), order="C") for t in tensors]
         wanted = [(NUMPY_TYPES[s.dtype], s.shape) for s in slots]
         if [(a.dtype, a.shape) for a in arrays] != wanted:
             raise CaptureError(
@@ -49,4 +50,4 @@ def check_repeatable(batch: Callable[[int], list[Array]], slots: Sequence[Slot],
 
 def as_tensors(arrays: Sequence[Array]) -> list[torch.Tensor]:
     """Return a batch as tensors of their own."""
-    return [torch.from_numpy(array.copy()) for array in arrays]
+    return [to_tensor(array.copy()) for array in arrays]

@@ -13,6 +13,8 @@ from offchain.programs.capture.eager import Drawn, prompt
 UNIT = 2.0**-24
 """The unit roundoff of float32."""
 
+_NUMBERS = frozenset({torch.float32, torch.bfloat16})
+
 _PERIOD = 65521
 """Errors repeat after this many, a prime number."""
 
@@ -68,14 +70,14 @@ class NoisyStep(Interpreter):
         return result
 
     def _disturb(self, value: Any, error: float) -> Any:
-        if not isinstance(value, torch.Tensor) or value.dtype != torch.float32:
+        if not isinstance(value, torch.Tensor) or value.dtype not in _NUMBERS:
             return value
         count = value.numel()
         self._place = (self._place + 7919) % _PERIOD
         noise = self._noise[self._place : self._place + min(count, _PERIOD)]
         if count > _PERIOD:
             noise = noise.repeat(-(-count // _PERIOD))[:count]
-        moved = value * (1 + error * noise.reshape(value.shape))
+        moved = (value * (1 + error * noise.reshape(value.shape))).to(value.dtype)
         return torch.where(moved.isfinite(), moved, value)
 
 

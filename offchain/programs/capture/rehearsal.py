@@ -25,6 +25,7 @@ from offchain.programs.capture.batches import as_tensors
 from offchain.programs.capture.draft import Draft
 from offchain.programs.capture.eager import Drawn, EagerRun, move_weights
 from offchain.programs.capture.noise import run_noisily
+from offchain.programs.exchange import to_array, to_tensor
 from offchain.programs.lowering.graph import refusal
 from offchain.programs.lowering.views import View
 from offchain.programs.recipe import Recipe
@@ -38,7 +39,7 @@ SLACK = 16.0
 MARGIN = 4.0
 """How far two runs may be apart, in multiples of the spread of runs with errors."""
 
-ATTEMPTS = (2, 4, 8)
+ATTEMPTS = (2, 4, 8, 16, 32)
 """Runs with errors: more are made where a comparison fails, for errors that turn a decision."""
 
 MOVED = 2.0**-4
@@ -81,7 +82,7 @@ def _run_program(
     draft: Draft, executor: Executor, state: Tensors, batch: Sequence[torch.Tensor], step: int
 ) -> tuple[dict[str, torch.Tensor], dict[int | str, Drawn]]:
     """Return what a program computes by name, and what its random operators draw."""
-    arrays: list[Array] = [tensor.numpy() for tensor in state.values()]
+    arrays: list[Array] = [*map(to_array, state.values())]
     arrays += draft.initial_state[len(arrays) :]
     views = [*draft.values.values(), *(v for drawn in draft.draws.values() for v in drawn.values())]
     wanted = {view.node for view in views}
@@ -91,7 +92,7 @@ def _run_program(
         if index in wanted:
             outputs[index] = output.copy()
 
-    executor.run(arrays, [tensor.numpy() for tensor in batch], step, observe)
+    executor.run(arrays, [*map(to_array, batch)], step, observe)
     values = {name: _read(view, outputs) for name, view in draft.values.items()}
     return values, {
         draw: {k: _read(view, outputs) for k, view in drawn.items()}
@@ -104,13 +105,13 @@ def _read(view: View, outputs: Mapping[int, Array]) -> torch.Tensor:
     dtype = np.dtype(NUMPY_TYPES[view.dtype])
     if view.node is None:
         element = np.frombuffer(view.bits.to_bytes(dtype.itemsize, "little"), dtype)
-        return torch.from_numpy(np.full(view.shape, element[0], dtype))
+        return to_tensor(np.full(view.shape, element[0], dtype))
     flat = outputs[view.node].reshape(-1)
     if not view.elements:
-        return torch.from_numpy(np.empty(view.shape, dtype))
+        return to_tensor(np.empty(view.shape, dtype))
     strides = tuple(stride * dtype.itemsize for stride in view.strides)
     seen = np.lib.stride_tricks.as_strided(flat[view.offset :], view.shape, strides)
-    return torch.from_numpy(seen.copy())
+    return to_tensor(seen.copy())
 
 
 def _compare(

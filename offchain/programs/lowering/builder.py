@@ -148,6 +148,20 @@ class Builder:
             return constant(dtype, bits, value.shape)
         return self.map(Function.CONVERT, value, dtype=dtype, part="convert")
 
+    def widen(self, view: View) -> View:
+        """Return a view of BFLOAT16 numbers as one of FLOAT32, another as it is.
+
+        The whole tensor that is seen is converted, and seen in the same way, so that a matrix and
+        its transpose are converted once; unless most of it is not seen.
+        """
+        if view.dtype is not DType.BFLOAT16:
+            return view
+        if view.node is None or 2 * view.elements < view.size:
+            return self.cast(view, DType.FLOAT32)
+        source = whole(view.dtype, self.nodes[view.node].shape, view.node)
+        wide = self.cast(source, DType.FLOAT32)
+        return replace(view, dtype=DType.FLOAT32, node=wide.node)
+
     def operand(
         self, view: View, coordinates: Sequence[Row], extents: Extents, fill: int = 0
     ) -> Operand:

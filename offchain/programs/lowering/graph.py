@@ -8,11 +8,14 @@ from typing import Any
 import numpy as np
 import torch
 from torch.fx import GraphModule, Node
+from torch.utils._pytree import tree_leaves, tree_map_only
 
 from offchain.arithmetic.functions import DType
 from offchain.errors import CaptureError
-from offchain.programs.lowering.builder import Builder, Meta, RefusalError
+from offchain.programs.exchange import to_array
+from offchain.programs.lowering.builder import Builder, Meta, RefusalError, Rule
 from offchain.programs.lowering.pairs import Pair, holds_pair, lower_pairs
+from offchain.programs.lowering.shapes import SHAPES
 from offchain.programs.lowering.table import RULES
 from offchain.programs.lowering.views import View
 
@@ -21,6 +24,7 @@ TORCH_TYPES = {
     torch.int64: DType.INT64,
     torch.int32: DType.INT32,
     torch.bool: DType.BOOL,
+    torch.bfloat16: DType.BFLOAT16,
 }
 
 MAX_TENSOR_BYTES = 1 << 63
@@ -90,6 +94,10 @@ def _explain(node: Node) -> str:
     if torch.Tag.nondeterministic_seeded in tags:
         return "no rule expresses this random operator; compose it of rand, randn or bernoulli"
     return "no rule expresses this operator; compose it of others"
+
+
+def _widen(dtype: DType) -> DType:
+    return DType.FLOAT32 if dtype is DType.BFLOAT16 else dtype
 
 
 class GraphLowering:
@@ -167,7 +175,7 @@ class GraphLowering:
         if tensor.is_complex():
             parts = torch.view_as_real(tensor.detach().resolve_conj()).unbind(-1)
             return Pair(*(self._builder.tensor(part.contiguous().numpy()) for part in parts))
-        return self._builder.tensor(tensor.detach().contiguous().numpy())
+        return self._builder.tensor(to_array(tensor.detach().contiguous()))
 
     def _call(self, node: Node, line: str) -> Lowered:
         expected = node.meta.get("val")
@@ -183,7 +191,7 @@ class GraphLowering:
             raise RefusalError(_explain(node))
         else:
             with self._drawing(node):
-                result = rule(self._builder, *args, **options)
+                result = self._apply(str(node.target), rule, args, options, metas)
         values = result if isinstance(result, tuple) else (result,)
         for value, meta in zip(values, metas, strict=False):
             views = value.views if isinstance(value, Pair) else (value,)
@@ -191,6 +199,29 @@ class GraphLowering:
                 assert view is None or meta == (view.dtype, view.shape), (node.format_node(), view)
         self._builder.finish(next((v for v in values if isinstance(v, View)), None))
         return result
+
+    def _apply(
+        self, target: str, rule: Rule, args: Any, options: Any, metas: Sequence[Meta | None]
+    ) -> Lowered:
+        """Apply a rule; where a tensor is BFLOAT16, to FLOAT32 numbers, whose results are rounded.
+
+        What a rule computes of such numbers is rounded once, when it is done, as torch does it.
+        Rules that move elements move them as they are.
+        """
+        builder = self._builder
+        given = [value for value in tree_leaves((args, options)) if isinstance(value, View)]
+        types = {meta.dtype for meta in builder.results} | {view.dtype for view in given}
+        if DType.BFLOAT16 not in types or (target in SHAPES and DType.FLOAT32 not in types):
+            return rule(builder, *args, **options)
+        builder.results = tuple(Meta(_widen(meta.dtype), meta.shape) for meta in builder.results)
+        args, options = tree_map_only(View, builder.widen, (args, options))
+        result = rule(builder, *args, **options)
+        views = result if isinstance(result, tuple) else (result,)
+        rounded = tuple(
+            builder.cast(view, meta.dtype) if view and meta else view
+            for view, meta in zip(views, metas, strict=False)
+        )
+        return rounded if isinstance(result, tuple) else rounded[0]
 
     @contextmanager
     def _drawing(self, node: Node) -> Iterator[None]:

@@ -4,11 +4,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from offchain.errors import UsageError
+from offchain.programs.exchange import zeros
 from offchain.programs.schedules import COUNTER, Rate
 
 Tensors = Mapping[str, Tensor]
@@ -51,8 +51,7 @@ class Group:
 
 def zeros_like(parameter: Tensor) -> Tensor:
     """Return zeros of a parameter's shape and type, whose memory is taken when it is written to."""
-    kind = torch.empty((), dtype=parameter.dtype).numpy().dtype
-    return torch.from_numpy(np.zeros(tuple(parameter.shape), kind))
+    return zeros(tuple(parameter.shape), parameter.dtype)
 
 
 def everything(name: str) -> bool:

@@ -1,8 +1,8 @@
 """The scalar functions of the arithmetic as LLVM IR on vectors, as `arithmetic.evaluate` has them.
 
-A vector has any number of lanes. FLOAT32 lanes are floats, INT64 and INT32 lanes are integers, BOOL
-lanes are single bits. A NaN has any bits until it is stored (`to_stored`). Nothing here depends on
-the width of the processor's vectors.
+A vector has any number of lanes. FLOAT32 and BFLOAT16 lanes are floats, INT64 and INT32 lanes are
+integers, BOOL lanes are single bits. A NaN has any bits until it is stored (`to_stored`). Nothing
+here depends on the width of the processor's vectors.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -20,11 +20,18 @@ ELEMENTS: Mapping[DType, ir.Type] = {
     DType.INT64: WORD,
     DType.INT32: INDEX,
     DType.BOOL: BIT,
+    DType.BFLOAT16: FLOAT,
 }
 """The type of a lane."""
 
-STORED: Mapping[DType, ir.Type] = {**ELEMENTS, DType.BOOL: BYTE}
+_HALF = ir.IntType(16)
+_LOWER_BITS = 16
+
+STORED: Mapping[DType, ir.Type] = {**ELEMENTS, DType.BOOL: BYTE, DType.BFLOAT16: _HALF}
 """The type of an element in memory."""
+
+FLOATS = frozenset({DType.FLOAT32, DType.BFLOAT16})
+"""The types whose lanes are floats."""
 
 _Emit = Callable[..., ir.Value]
 """(builder, *operands) -> the result."""
@@ -48,15 +55,16 @@ def emit(
     """
     if function is Function.CONVERT:
         return _convert(builder, types[0], result, operands[0])
-    is_float = types[-1] is DType.FLOAT32
+    is_float = types[-1] in FLOATS
     table = _FLOAT if is_float else _BOOL if types[-1] is DType.BOOL else _INTEGER
     return table[function](builder, *operands)
 
 
 def constant(dtype: DType, bits: int, lanes: int) -> ir.Constant:
     """The vector that holds one element, given by its bits, in every lane."""
-    if dtype is DType.FLOAT32:
-        element = ir.Constant(INDEX, bits).bitcast(FLOAT)
+    if dtype in FLOATS:
+        wide = bits << _LOWER_BITS if dtype is DType.BFLOAT16 else bits
+        element = ir.Constant(INDEX, wide).bitcast(FLOAT)
         return ir.Constant(ir.VectorType(FLOAT, lanes), [element] * lanes)
     value = int(bits != 0) if dtype is DType.BOOL else bits
     return ir.Constant(ir.VectorType(ELEMENTS[dtype], lanes), [value] * lanes)
@@ -71,6 +79,10 @@ def from_stored(builder: ir.IRBuilder, dtype: DType, value: ir.Value) -> ir.Valu
     """The lanes of elements that were loaded."""
     if dtype is DType.BOOL:
         return builder.icmp_unsigned("!=", value, ir.Constant(value.type, None))
+    if dtype is DType.BFLOAT16:
+        kind = ir.VectorType(INDEX, value.type.count)
+        wide = builder.shl(builder.zext(value, kind), _splat(kind, _LOWER_BITS))
+        return builder.bitcast(wide, ir.VectorType(FLOAT, kind.count))
     return value
 
 
@@ -78,6 +90,10 @@ def to_stored(builder: ir.IRBuilder, dtype: DType, value: ir.Value) -> ir.Value:
     """The elements to store for lanes."""
     if dtype is DType.BOOL:
         return builder.zext(value, ir.VectorType(BYTE, value.type.count))
+    if dtype is DType.BFLOAT16:
+        bits = _canonicalize(builder, value)
+        upper = builder.lshr(bits, _splat(bits.type, _LOWER_BITS))
+        return builder.trunc(upper, ir.VectorType(_HALF, bits.type.count))
     return _canonicalize(builder, value) if dtype is DType.FLOAT32 else value
 
 
@@ -127,6 +143,15 @@ def _with_flag(name: str) -> _Emit:
 
 
 def _convert(builder: ir.IRBuilder, source: DType, target: DType, x: ir.Value) -> ir.Value:
+    types = (_WIDENED.get(source, source), _WIDENED.get(target, target))
+    result = _convert_wide(builder, *types, x)
+    return _round(builder, result) if target is DType.BFLOAT16 else result
+
+
+_WIDENED = {DType.BFLOAT16: DType.FLOAT32}
+
+
+def _convert_wide(builder: ir.IRBuilder, source: DType, target: DType, x: ir.Value) -> ir.Value:
     kind = ir.VectorType(ELEMENTS[target], x.type.count)
     if source is target:
         return x
@@ -144,6 +169,15 @@ def _convert(builder: ir.IRBuilder, source: DType, target: DType, x: ir.Value) -
     if target is DType.FLOAT32:
         return builder.sitofp(x, kind)
     return builder.trunc(x, kind) if target is DType.INT32 else builder.sext(x, kind)
+
+
+def _round(builder: ir.IRBuilder, x: ir.Value) -> ir.Value:
+    """The nearest numbers whose lower half is 0, ties to even."""
+    bits = _canonicalize(builder, x)
+    upper = _splat(bits.type, (1 << _LOWER_BITS) - 1 << _LOWER_BITS)
+    odd = builder.and_(builder.lshr(bits, _splat(bits.type, _LOWER_BITS)), _splat(bits.type, 1))
+    below = builder.add(bits, _splat(bits.type, (1 << _LOWER_BITS - 1) - 1))
+    return builder.bitcast(builder.and_(builder.add(below, odd), upper), x.type)
 
 
 def _divide(builder: ir.IRBuilder, x: ir.Value, y: ir.Value) -> tuple[ir.Value, ...]:

@@ -239,7 +239,7 @@ class _Writer:
         for number, value in enumerate(others, start=1):
             compare = POSITIONS[self._fold.function]
             is_better = emit.emit(builder, compare, types, DType.BOOL, (value, best))
-            if dtype is DType.FLOAT32:
+            if dtype in emit.FLOATS:
                 is_nan = builder.fcmp_unordered("uno", value, value)
                 was_number = builder.fcmp_ordered("ord", best, best)
                 is_better = builder.or_(is_better, builder.and_(is_nan, was_number))
