@@ -19,7 +19,7 @@ import numpy as np
 from bench.timing import using_threads
 from offchain.commitments.tensors import compute_tensor_root
 from offchain.execution.executor import Executor
-from offchain.execution.kernels import buffers
+from offchain.native import buffers
 from offchain.programs.capture import capture
 from offchain.programs.graph import Origin
 from offchain.programs.load import load_recipe

@@ -14,7 +14,7 @@ from statistics import median
 import torch
 from threadpoolctl import threadpool_limits
 
-from offchain.execution.kernels.threads import get_threads, set_threads
+from offchain.native.threads import get_threads, set_threads
 
 Side = Callable[[], object]
 

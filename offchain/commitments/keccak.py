@@ -16,8 +16,8 @@ from offchain.commitments.keccak_lanes import (
     Bytes,
     hash_range,
 )
-from offchain.execution.kernels import buffers
-from offchain.execution.kernels.threads import share
+from offchain.native import buffers
+from offchain.native.threads import share
 
 _GRAIN_BYTES = 2**18
 

@@ -14,10 +14,10 @@ import numpy.typing as npt
 from llvmlite import ir
 from numba.core import types
 
-from offchain.execution.kernels import vectors
-from offchain.execution.kernels.compiled import emitted, kernel, reads, subroutine, writes
-from offchain.execution.kernels.machine import VECTOR_BITS
-from offchain.execution.kernels.vectors import WORD
+from offchain.native import vectors
+from offchain.native.compiled import emitted, kernel, reads, subroutine, writes
+from offchain.native.machine import VECTOR_BITS
+from offchain.native.vectors import WORD
 
 Bytes = npt.NDArray[np.uint8]
 Words = npt.NDArray[np.uint64]

@@ -29,9 +29,9 @@ from offchain.execution.accesses import (
 )
 from offchain.execution.convolution_plans import plan_convolution
 from offchain.execution.convolutions import Convolution
-from offchain.execution.kernels import buffers
 from offchain.execution.kernels.contraction.gemm import Floats, gemm
 from offchain.execution.views import Reader, view
+from offchain.native import buffers
 from offchain.programs.graph import Node, Operand
 
 _SLAB_BYTES = 1 << 26

@@ -17,12 +17,9 @@ import numpy.typing as npt
 
 from offchain.commitments.tensors import Array
 from offchain.execution.accesses import Strided, find_strided, iterate_slabs, row_major
-from offchain.execution.kernels import buffers
 from offchain.execution.kernels.contraction.convolution import TILE_SIZE, Block, multiply_blocks
 from offchain.execution.kernels.contraction.convolution_packing import get_scratch, pack_columns
 from offchain.execution.kernels.contraction.tile import COLUMNS, FLOAT_BYTES, ROWS
-from offchain.execution.kernels.threads import get_threads, share
-from offchain.execution.kernels.vectors import LANES, NAN
 from offchain.execution.sliding import (
     Ranges,
     Sliding,
@@ -34,6 +31,9 @@ from offchain.execution.sliding import (
     join,
 )
 from offchain.execution.views import Reader
+from offchain.native import buffers
+from offchain.native.threads import get_threads, share
+from offchain.native.vectors import LANES, NAN
 from offchain.programs.graph import Node
 
 Integers = npt.NDArray[np.int64]

@@ -10,10 +10,10 @@ from offchain.arithmetic.environment import require_standard, standard_environme
 from offchain.arithmetic.functions import DType
 from offchain.commitments.tensors import NUMPY_TYPES, Array
 from offchain.errors import ProgramError
-from offchain.execution.kernels.threads import get_threads, set_threads
 from offchain.execution.logged.journals import Journal
 from offchain.execution.memory import check_memory
 from offchain.execution.preparation import Preparation, Ready
+from offchain.native.threads import get_threads, set_threads
 from offchain.programs.graph import Program, Slot
 
 _BOOL = NUMPY_TYPES[DType.BOOL]

@@ -18,10 +18,10 @@ from offchain.execution.accesses import (
     restrict,
     row_major,
 )
-from offchain.execution.kernels import buffers
 from offchain.execution.kernels.reduce import argmax, argmin, fold
 from offchain.execution.scalars import Apply, get_associative, get_function, widen
 from offchain.execution.views import Reader, make_constant, view
+from offchain.native import buffers
 from offchain.programs.graph import Node, Operand, Origin
 
 _POSITIONS = frozenset({Function.ARGMAX, Function.ARGMIN})

@@ -9,8 +9,8 @@ from offchain.commitments.tensors import NUMPY_TYPES, Array
 from offchain.execution.accesses import Sizes, Strided, find_strided, get_used
 from offchain.execution.indexed import IndexedTask, find_gather
 from offchain.execution.indexing import Integers, locate, open_grid
-from offchain.execution.kernels import buffers
 from offchain.execution.views import Reader, make_constant, view
+from offchain.native import buffers
 from offchain.programs.graph import Node, Operand, Origin, Row
 
 _SLAB_ELEMENTS = 1 << 21

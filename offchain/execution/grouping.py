@@ -2,7 +2,6 @@
 
 from collections.abc import Collection, Mapping, Sequence
 
-from offchain.execution.kernels.fused import emit
 from offchain.execution.maps import is_identity
 from offchain.execution.plans import as_map
 from offchain.execution.roles import (
@@ -22,6 +21,7 @@ from offchain.execution.roles import (
 from offchain.execution.segments import Segmented, find_fold
 from offchain.execution.selections import Selection, find_selection
 from offchain.execution.vertical import Vertical, find_stack, is_fold_of
+from offchain.native import emit
 from offchain.programs.graph import Kind, Node, Operand, Origin, Program
 
 _MAX_MEMBERS = 64

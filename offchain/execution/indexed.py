@@ -9,11 +9,11 @@ from typing import NamedTuple
 from offchain.arithmetic.functions import DType, Function
 from offchain.commitments.tensors import Array
 from offchain.execution.accesses import Sizes, Strided, find_strided, row_major
-from offchain.execution.kernels.buffers import get_address
 from offchain.execution.kernels.fused.indexed import Index, Indexed, Kernel, compile_indexed
-from offchain.execution.kernels.threads import share
 from offchain.execution.maps import coalesce
 from offchain.execution.views import Reader
+from offchain.native.buffers import get_address
+from offchain.native.threads import share
 from offchain.programs.graph import Node, Row
 
 _GRAIN_ELEMENTS = 1 << 16

@@ -24,9 +24,9 @@ from offchain.execution.kernels.contraction.convolution_lines import (
 )
 from offchain.execution.kernels.contraction.convolution_packing import get_scratch
 from offchain.execution.kernels.contraction.tile import FLOAT_BYTES
-from offchain.execution.kernels.threads import get_threads
-from offchain.execution.kernels.vectors import LANES
 from offchain.execution.sliding import Ranges, Window, cut, find_window, fix
+from offchain.native.threads import get_threads
+from offchain.native.vectors import LANES
 
 Integers = npt.NDArray[np.int64]
 

@@ -7,10 +7,10 @@ import numpy as np
 
 from offchain.commitments.tensors import NUMPY_TYPES, Array
 from offchain.execution.accesses import Sizes, Strided, row_major
-from offchain.execution.kernels import buffers
-from offchain.execution.kernels.threads import share
 from offchain.execution.scalars import Apply, get_function
 from offchain.execution.views import Reader, view
+from offchain.native import buffers
+from offchain.native.threads import share
 from offchain.programs.graph import Node, Operand, Origin
 
 _BLOCK_ELEMENTS = 1 << 16

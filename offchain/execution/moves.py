@@ -6,9 +6,9 @@ from math import gcd, prod
 
 from offchain.commitments.tensors import NUMPY_TYPES, Array
 from offchain.execution.accesses import Box
-from offchain.execution.kernels import buffers
 from offchain.execution.maps import is_whole
 from offchain.execution.views import Filler, make_constant
+from offchain.native import buffers
 from offchain.programs.graph import Node, Origin
 
 _MAX_COMPARED = 16

@@ -18,7 +18,7 @@ from offchain.execution import doubles
 from offchain.execution.doubles import Doubles
 from offchain.execution.kernels.bounded_sums import compute_reach
 from offchain.execution.kernels.norms import measure_columns, measure_rows
-from offchain.execution.kernels.threads import get_threads, share
+from offchain.native.threads import get_threads, share
 
 Floats = npt.NDArray[np.float32]
 

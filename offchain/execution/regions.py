@@ -11,11 +11,11 @@ import numpy as np
 
 from offchain.commitments.tensors import NUMPY_TYPES, Array
 from offchain.execution.assembly import Assembly
-from offchain.execution.kernels import buffers
 from offchain.execution.kernels.fused.generate import Kernel, WideKernel, compile_region
 from offchain.execution.kernels.fused.region import Region
-from offchain.execution.kernels.threads import share
 from offchain.execution.roles import Group
+from offchain.native import buffers
+from offchain.native.threads import share
 
 _BLOCK_BYTES = 12 << 10
 """Bytes of a block's rows in all operands and outputs, which stay in a core's first cache."""

@@ -21,12 +21,11 @@ from offchain.execution.accesses import (
 from offchain.execution.gathers import read_integers
 from offchain.execution.indexed import IndexedTask, find_scatter
 from offchain.execution.indexing import Integers, Mask, open_grid
-from offchain.execution.kernels import buffers
-from offchain.execution.kernels.fused import emit
 from offchain.execution.kernels.scatter import scatter_add_rows, scatter_assign_flat
-from offchain.execution.kernels.threads import share
 from offchain.execution.scalars import Apply, get_associative, get_function
 from offchain.execution.views import Reader, make_constant, view
+from offchain.native import buffers, emit
+from offchain.native.threads import share
 from offchain.programs.graph import Node, Operand
 
 _GRAIN = 1 << 16

@@ -8,12 +8,11 @@ import numpy as np
 
 from offchain.commitments.tensors import NUMPY_TYPES, Array
 from offchain.execution.accesses import collapse
-from offchain.execution.kernels import buffers
-from offchain.execution.kernels.fused import emit
 from offchain.execution.kernels.fused.segments import SegmentFold, compile_fold
-from offchain.execution.kernels.threads import share
 from offchain.execution.roles import find_segments
 from offchain.execution.views import Reader
+from offchain.native import buffers, emit
+from offchain.native.threads import share
 from offchain.programs.graph import Node
 
 _LEAST_ROWS = 4

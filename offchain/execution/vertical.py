@@ -8,13 +8,12 @@ import numpy as np
 
 from offchain.commitments.tensors import NUMPY_TYPES, Array
 from offchain.execution.accesses import Sizes
-from offchain.execution.kernels import buffers
-from offchain.execution.kernels.fused import emit
 from offchain.execution.kernels.fused.vertical import VerticalFold, compile_fold
-from offchain.execution.kernels.threads import share
 from offchain.execution.maps import coalesce, is_identity
 from offchain.execution.roles import find_matrix
 from offchain.execution.views import Reader
+from offchain.native import buffers, emit
+from offchain.native.threads import share
 from offchain.programs.graph import Node, Origin
 
 _LEAST_COLUMNS = 8

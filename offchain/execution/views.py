@@ -19,7 +19,7 @@ from offchain.execution.accesses import (
     row_major,
 )
 from offchain.execution.indexing import copy_in_range
-from offchain.execution.kernels import buffers
+from offchain.native import buffers
 from offchain.programs.graph import Operand, Origin
 
 

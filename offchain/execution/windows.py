@@ -10,8 +10,6 @@ import numpy as np
 from offchain.arithmetic.functions import DType
 from offchain.commitments.tensors import NUMPY_TYPES, Array
 from offchain.execution.accesses import find_affine
-from offchain.execution.kernels import buffers
-from offchain.execution.kernels.fused import emit
 from offchain.execution.kernels.fused.windows import (
     POSITIONS,
     Bound,
@@ -19,8 +17,9 @@ from offchain.execution.kernels.fused.windows import (
     WindowFold,
     compile_fold,
 )
-from offchain.execution.kernels.threads import share
 from offchain.execution.views import make_constant
+from offchain.native import buffers, emit
+from offchain.native.threads import share
 from offchain.programs.graph import Node, Origin, Row
 
 _MOST_STEPS = 64

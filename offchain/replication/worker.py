@@ -21,7 +21,7 @@ from offchain.arithmetic.table import find_arithmetic
 from offchain.errors import MootError, UsageError
 from offchain.execution.doubles import set_product
 from offchain.execution.executor import Executor
-from offchain.execution.kernels.threads import set_threads
+from offchain.native.threads import set_threads
 from offchain.programs.capture import capture
 from offchain.programs.capture.eager import EagerRun
 from offchain.programs.load import load_recipe

@@ -9,7 +9,7 @@ import click
 from rich.table import Table
 
 from offchain.errors import UsageError
-from offchain.execution.kernels.threads import MAX_THREADS
+from offchain.native.threads import MAX_THREADS
 from sim.command import options
 from sim.command.groups import Group
 

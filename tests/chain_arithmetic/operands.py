@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from offchain.arithmetic.functions import Function
-from offchain.execution.kernels.transcendental.constants import EXCEPTIONS
+from offchain.native.transcendental.constants import EXCEPTIONS
 from tests.chain_arithmetic.rounding import SPECIALS, get_hardest
 
 Vectors = npt.NDArray[np.uint32]

@@ -34,8 +34,8 @@ from offchain.execution.kernels import (
     row_sums,
     terms,
 )
-from offchain.execution.kernels.threads import set_threads
 from offchain.execution.logged import stock
+from offchain.native.threads import set_threads
 from tests.exact_volume.subjects import SUBJECTS, Judgement, judge
 
 RESULTS = Path(__file__).with_name("volume.json")

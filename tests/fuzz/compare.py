@@ -31,8 +31,9 @@ from offchain.execution import (
 )
 from offchain.execution.engines import get_engine
 from offchain.execution.executor import Executor
-from offchain.execution.kernels import buffers, reduce, scatter
+from offchain.execution.kernels import reduce, scatter
 from offchain.execution.readable import from_bits, run_step
+from offchain.native import buffers
 from offchain.programs.graph import Operand, Origin
 from offchain.programs.semantics import compute_partials
 from tests.fuzz.draws import Case

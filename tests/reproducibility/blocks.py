@@ -6,7 +6,7 @@ from functools import cache
 from importlib import import_module
 
 from offchain import execution
-from offchain.execution.kernels import compiled
+from offchain.native import compiled
 
 Sizes = Mapping[str, Mapping[str, int]]
 """Module, constant, value."""

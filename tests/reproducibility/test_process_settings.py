@@ -17,8 +17,8 @@ from offchain.arithmetic.ordered import ORDERED
 from offchain.commitments.tensors import Array, compute_state_root, compute_tensor_root
 from offchain.errors import MootError
 from offchain.execution.executor import Executor
-from offchain.execution.kernels import compiled, threads
 from offchain.execution.partials import list_partials
+from offchain.native import compiled, threads
 from offchain.programs.capture import Captured, capture
 from offchain.programs.encoding import encode_node
 from offchain.programs.examples import build

@@ -10,8 +10,8 @@ from typing import TypeAlias
 from llvmlite import ir
 from numba.core import types
 
-from offchain.execution.kernels.compiled import emitted, subroutine
-from offchain.execution.kernels.vectors import call
+from offchain.native.compiled import emitted, subroutine
+from offchain.native.vectors import call
 
 Pair: TypeAlias = tuple[float, float]
 

@@ -18,8 +18,8 @@ from llvmlite import ir
 from numba.core import types
 
 from offchain.arithmetic.functions import Function
-from offchain.execution.kernels.compiled import emitted, subroutine
-from offchain.execution.kernels.vectors import call
+from offchain.native.compiled import emitted, subroutine
+from offchain.native.vectors import call
 from tests.sweeps.double_double import (
     Pair,
     add,

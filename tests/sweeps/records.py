@@ -11,7 +11,7 @@ from typing import Any
 from llvmlite import ir
 
 from offchain.arithmetic.functions import Function
-from offchain.execution.kernels.transcendental.functions import FUNCTIONS, emit
+from offchain.native.transcendental.functions import FUNCTIONS, emit
 from tests.sweeps.compare import SWEPT, Findings
 
 RESULTS = Path(__file__).with_name("results.json")

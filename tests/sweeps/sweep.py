@@ -21,7 +21,7 @@ import numpy as np
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
-from offchain.execution.kernels.threads import set_threads
+from offchain.native.threads import set_threads
 from tests.sweeps.compare import SWEPT, Findings, compare
 from tests.sweeps.records import ALL, Record, get_code, load, save
 

@@ -12,12 +12,12 @@ from llvmlite import ir
 from numba.core import types
 
 from offchain.arithmetic.functions import CANONICAL_NAN, Function
-from offchain.execution.kernels import vectors
-from offchain.execution.kernels.compiled import emitted
-from offchain.execution.kernels.transcendental import constants, pieces
-from offchain.execution.kernels.transcendental import functions as transcendental
-from offchain.execution.kernels.transcendental.constants import EXCEPTIONS
-from offchain.execution.kernels.transcendental.functions import FUNCTIONS, emit
+from offchain.native import vectors
+from offchain.native.compiled import emitted
+from offchain.native.transcendental import constants, pieces
+from offchain.native.transcendental import functions as transcendental
+from offchain.native.transcendental.constants import EXCEPTIONS
+from offchain.native.transcendental.functions import FUNCTIONS, emit
 from tests.sweeps import coefficients, records, sweep
 from tests.sweeps.compare import SWEPT, Findings, Patterns, compare, compute
 from tests.sweeps.filters import ERROR

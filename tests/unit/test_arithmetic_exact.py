@@ -21,7 +21,7 @@ from offchain.execution.exact import fold_rows, scatter_rows
 from offchain.execution.exact_products import multiply
 from offchain.execution.kernels import bounded_sums, exact_sums
 from offchain.execution.kernels.norms import measure_columns, measure_rows
-from offchain.execution.kernels.threads import get_threads, set_threads
+from offchain.native.threads import get_threads, set_threads
 from tests.oracle import to_bits, to_float
 
 F32 = DType.FLOAT32

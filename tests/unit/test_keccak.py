@@ -15,7 +15,7 @@ from offchain.commitments.keccak import hash_chunks, hash_pairs, hash_subtrees, 
 from offchain.commitments.keccak_lanes import SUBTREE_LEVELS, Bytes, keccak256_reference
 from offchain.commitments.tags import CHUNK_BYTES
 from offchain.commitments.tensors import TensorTree, compute_tensor_root
-from offchain.execution.kernels.threads import get_threads, set_threads
+from offchain.native.threads import get_threads, set_threads
 
 TAGS = st.integers(0, 255)
 

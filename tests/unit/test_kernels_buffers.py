@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offchain.execution.kernels import buffers
+from offchain.native import buffers
 
 LARGE = (1 << 10, 1 << 8)
 

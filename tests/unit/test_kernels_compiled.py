@@ -17,15 +17,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from offchain.errors import UnsupportedMachine, UsageError
-from offchain.execution.kernels import compiled
-from offchain.execution.kernels.machine import (
+from offchain.native import compiled
+from offchain.native.machine import (
     WIDTH_VARIABLE,
     WIDTHS_BITS,
     compute_width_bits,
     get_features,
     narrow_features,
 )
-from offchain.execution.kernels.threads import (
+from offchain.native.threads import (
     MAX_THREADS,
     _get_cores,
     get_threads,
@@ -35,7 +35,7 @@ from offchain.execution.kernels.threads import (
 
 SOURCE = """
 from numba.core import types
-from offchain.execution.kernels.compiled import kernel, subroutine, reads, writes
+from offchain.native.compiled import kernel, subroutine, reads, writes
 
 @subroutine
 def double(x):

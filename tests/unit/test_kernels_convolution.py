@@ -28,11 +28,11 @@ from offchain.execution import (
 from offchain.execution.contractions import Contraction
 from offchain.execution.convolution_plans import plan_convolution
 from offchain.execution.convolutions import Convolution
-from offchain.execution.kernels.machine import WIDTH_VARIABLE, WIDTHS_BITS
-from offchain.execution.kernels.threads import get_threads, set_threads
 from offchain.execution.line_convolutions import LineConvolution
 from offchain.execution.readable import to_bits
 from offchain.execution.sliding import find_sliding
+from offchain.native.machine import WIDTH_VARIABLE, WIDTHS_BITS
+from offchain.native.threads import get_threads, set_threads
 from offchain.programs.graph import Kind, Node, Operand, Origin, Slot
 from offchain.programs.lowering.builder import Builder, Meta
 from offchain.programs.lowering.convolutions import convolution, convolution_backward

@@ -15,13 +15,14 @@ from numba.core import types
 
 from offchain.arithmetic.evaluate import evaluate
 from offchain.arithmetic.functions import DType, Function
-from offchain.execution.kernels import elementary, vectors
-from offchain.execution.kernels.compiled import emitted
+from offchain.execution.kernels import elementary
 from offchain.execution.kernels.elementary import apply
-from offchain.execution.kernels.threads import get_threads, set_threads
-from offchain.execution.kernels.transcendental import power
-from offchain.execution.kernels.transcendental.functions import FUNCTIONS
-from offchain.execution.kernels.transcendental.lanes import Lanes
+from offchain.native import vectors
+from offchain.native.compiled import emitted
+from offchain.native.threads import get_threads, set_threads
+from offchain.native.transcendental import power
+from offchain.native.transcendental.functions import FUNCTIONS
+from offchain.native.transcendental.lanes import Lanes
 from tests.sweeps.oracle import round_exactly
 
 Doubles = npt.NDArray[np.float64]

@@ -16,7 +16,7 @@ from offchain.arithmetic.functions import CANONICAL_NAN
 from offchain.execution.kernels.contraction import gemm as gemm_module
 from offchain.execution.kernels.contraction import thin
 from offchain.execution.kernels.contraction.gemm import fold_partials, gemm
-from offchain.execution.kernels.threads import get_threads, set_threads
+from offchain.native.threads import get_threads, set_threads
 
 Floats = npt.NDArray[np.float32]
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from llvmlite import ir
 
-from offchain.execution.kernels import native
+from offchain.native import native
 
 WORD = ir.IntType(64)
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from offchain.arithmetic import float32
 from offchain.execution.kernels.reduce import argmax, argmin, fold
-from offchain.execution.kernels.threads import get_threads, set_threads
+from offchain.native.threads import get_threads, set_threads
 
 Floats = npt.NDArray[np.float32]
 Name = Literal["add", "max", "min"]

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from offchain.arithmetic import float32
 from offchain.execution.kernels.scatter import scatter_add_rows, scatter_assign_flat
-from offchain.execution.kernels.threads import get_threads, set_threads
+from offchain.native.threads import get_threads, set_threads
 
 PATTERNS = np.array(
     [0, 0x80000000, 1, 0x3F800000, 0xBF800001, 0x7F7FFFFF, 0x7F800000, 0xFF800000, 0xFFC12345],

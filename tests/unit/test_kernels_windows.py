@@ -9,9 +9,9 @@ from offchain.arithmetic.functions import DType, Function
 from offchain.commitments.tensors import NUMPY_TYPES, encode_elements
 from offchain.execution import windows
 from offchain.execution.folds import Reduction
-from offchain.execution.kernels.threads import get_threads, set_threads
 from offchain.execution.plans import plan_node
 from offchain.execution.windows import WindowReduction
+from offchain.native.threads import get_threads, set_threads
 from offchain.programs.graph import Kind, Node, Operand, Origin, Row, immediate
 from tests.unit.test_kernels_scatter import draw_bits
 

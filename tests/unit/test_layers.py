@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 LAYERS = (
     "offchain.errors",
     "offchain.arithmetic",
-    "offchain.execution.kernels",
+    "offchain.native",
     "offchain.commitments",
     "offchain.programs",
     "contracts",

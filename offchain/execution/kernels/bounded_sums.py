@@ -14,8 +14,6 @@ import numpy.typing as npt
 from llvmlite import ir
 from numba.core import types
 
-from offchain.execution.kernels import vectors
-from offchain.execution.kernels.compiled import emitted, kernel, reads, subroutine, writes
 from offchain.execution.kernels.row_sums import (
     ROWS,
     read_rows,
@@ -23,8 +21,10 @@ from offchain.execution.kernels.row_sums import (
     sum_row,
     sum_rows_across,
 )
-from offchain.execution.kernels.threads import share
-from offchain.execution.kernels.vectors import INDEX
+from offchain.native import vectors
+from offchain.native.compiled import emitted, kernel, reads, subroutine, writes
+from offchain.native.threads import share
+from offchain.native.vectors import INDEX
 
 Floats = npt.NDArray[np.float32]
 Doubles = npt.NDArray[np.float64]

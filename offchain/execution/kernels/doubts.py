@@ -11,7 +11,6 @@ import numpy.typing as npt
 from numba.core import types
 
 from offchain.arithmetic.float32 import NEGATIVE_ZERO
-from offchain.execution.kernels.compiled import kernel, reads, subroutine, writes
 from offchain.execution.kernels.row_sums import (
     ROWS,
     read_rows,
@@ -19,8 +18,9 @@ from offchain.execution.kernels.row_sums import (
     sum_row,
     sum_rows_across,
 )
-from offchain.execution.kernels.threads import share
-from offchain.execution.kernels.vectors import NAN
+from offchain.native.compiled import kernel, reads, subroutine, writes
+from offchain.native.threads import share
+from offchain.native.vectors import NAN
 
 Floats = npt.NDArray[np.float32]
 Doubles = npt.NDArray[np.float64]

@@ -16,12 +16,12 @@ from numba.core import types
 
 from offchain.arithmetic.evaluate import evaluate
 from offchain.arithmetic.functions import DType, Function
-from offchain.execution.kernels import vectors
-from offchain.execution.kernels.compiled import Kernel, emitted, kernel, reads, writes
-from offchain.execution.kernels.threads import share
-from offchain.execution.kernels.transcendental.functions import emit
-from offchain.execution.kernels.transcendental.power import emit_power
-from offchain.execution.kernels.vectors import BYTE, FLOAT, LANES, NAN, WORD
+from offchain.native import vectors
+from offchain.native.compiled import Kernel, emitted, kernel, reads, writes
+from offchain.native.threads import share
+from offchain.native.transcendental.functions import emit
+from offchain.native.transcendental.power import emit_power
+from offchain.native.vectors import BYTE, FLOAT, LANES, NAN, WORD
 
 Floats = npt.NDArray[np.float32]
 Flags = npt.NDArray[np.bool_]

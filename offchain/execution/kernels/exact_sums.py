@@ -12,9 +12,9 @@ import numpy.typing as npt
 from numba.core import types
 
 from offchain.execution.kernels.bounded_sums import UNIT
-from offchain.execution.kernels.compiled import kernel, reads, subroutine, writes
-from offchain.execution.kernels.threads import share
-from offchain.execution.kernels.vectors import NAN
+from offchain.native.compiled import kernel, reads, subroutine, writes
+from offchain.native.threads import share
+from offchain.native.vectors import NAN
 
 Floats = npt.NDArray[np.float32]
 Doubles = npt.NDArray[np.float64]

@@ -4,8 +4,8 @@ import numpy as np
 import numpy.typing as npt
 from numba.core import types
 
-from offchain.execution.kernels.compiled import kernel, reads, writes
-from offchain.execution.kernels.threads import share
+from offchain.native.compiled import kernel, reads, writes
+from offchain.native.threads import share
 
 Floats = npt.NDArray[np.float32]
 Integers = npt.NDArray[np.int64]

@@ -5,9 +5,9 @@ import numpy.typing as npt
 from llvmlite import ir
 from numba.core import types
 
-from offchain.execution.kernels import vectors
-from offchain.execution.kernels.compiled import emitted, kernel, reads, writes
-from offchain.execution.kernels.vectors import DOUBLE, WORD
+from offchain.native import vectors
+from offchain.native.compiled import emitted, kernel, reads, writes
+from offchain.native.vectors import DOUBLE, WORD
 
 Doubles = npt.NDArray[np.float64]
 

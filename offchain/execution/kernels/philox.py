@@ -8,9 +8,9 @@ import numpy.typing as npt
 from numba.core import types
 
 from offchain.arithmetic.philox import ROUNDS
-from offchain.execution.kernels import buffers
-from offchain.execution.kernels.compiled import kernel, writes
-from offchain.execution.kernels.threads import share
+from offchain.native import buffers
+from offchain.native.compiled import kernel, writes
+from offchain.native.threads import share
 
 Floats = npt.NDArray[np.float32]
 

@@ -14,10 +14,10 @@ from llvmlite import ir
 from numba.core import types
 
 from offchain.arithmetic.functions import CANONICAL_NAN
-from offchain.execution.kernels import vectors
-from offchain.execution.kernels.compiled import emitted, kernel, reads, subroutine, writes
-from offchain.execution.kernels.threads import share
-from offchain.execution.kernels.vectors import FLOAT, INDEX
+from offchain.native import vectors
+from offchain.native.compiled import emitted, kernel, reads, subroutine, writes
+from offchain.native.threads import share
+from offchain.native.vectors import FLOAT, INDEX
 
 Floats = npt.NDArray[np.float32]
 Integers = npt.NDArray[np.int64]

@@ -11,10 +11,10 @@ import numpy.typing as npt
 from llvmlite import ir
 from numba.core import types
 
-from offchain.execution.kernels import vectors
-from offchain.execution.kernels.compiled import Kernel, emitted, subroutine
-from offchain.execution.kernels.threads import share
-from offchain.execution.kernels.vectors import DOUBLE, FLOAT, WORD
+from offchain.native import vectors
+from offchain.native.compiled import Kernel, emitted, subroutine
+from offchain.native.threads import share
+from offchain.native.vectors import DOUBLE, FLOAT, WORD
 
 Floats = npt.NDArray[np.float32]
 Doubles = npt.NDArray[np.float64]

@@ -6,9 +6,9 @@ import numpy as np
 import numpy.typing as npt
 from numba.core import types
 
-from offchain.execution.kernels.compiled import kernel, reads, writes
-from offchain.execution.kernels.threads import share
-from offchain.execution.kernels.vectors import NAN
+from offchain.native.compiled import kernel, reads, writes
+from offchain.native.threads import share
+from offchain.native.vectors import NAN
 
 Floats = npt.NDArray[np.float32]
 Integers = npt.NDArray[np.int64]

@@ -8,9 +8,9 @@ from llvmlite import ir
 from numba.core import types
 
 from offchain.arithmetic.logged.band import EXACT_BITS
-from offchain.execution.kernels.compiled import emitted, kernel, reads, subroutine, writes
-from offchain.execution.kernels.threads import share
-from offchain.execution.kernels.vectors import DOUBLE, WORD
+from offchain.native.compiled import emitted, kernel, reads, subroutine, writes
+from offchain.native.threads import share
+from offchain.native.vectors import DOUBLE, WORD
 
 Floats = npt.NDArray[np.float32]
 Doubles = npt.NDArray[np.float64]

@@ -4,7 +4,6 @@ import numpy as np
 import numpy.typing as npt
 from numba.core import types
 
-from offchain.execution.kernels.compiled import kernel, reads, subroutine, writes
 from offchain.execution.kernels.contraction.packing import pack, panel_bytes
 from offchain.execution.kernels.contraction.tile import (
     A_STEP_BYTES,
@@ -14,7 +13,8 @@ from offchain.execution.kernels.contraction.tile import (
     ROWS,
     multiply_tile,
 )
-from offchain.execution.kernels.vectors import LANES
+from offchain.native.compiled import kernel, reads, subroutine, writes
+from offchain.native.vectors import LANES
 
 Floats = npt.NDArray[np.float32]
 

@@ -16,8 +16,6 @@ import numpy.typing as npt
 from llvmlite import ir
 from numba.core import types
 
-from offchain.execution.kernels import vectors
-from offchain.execution.kernels.compiled import emitted, kernel, reads, subroutine, writes
 from offchain.execution.kernels.contraction.convolution_packing import (
     WORD_BYTES,
     copy_window,
@@ -31,8 +29,10 @@ from offchain.execution.kernels.contraction.tile import (
     emit_any_size,
     emit_canonical,
 )
-from offchain.execution.kernels.machine import REGISTER_BITS, VECTOR_BITS
-from offchain.execution.kernels.vectors import FLOAT, INDEX, LANES, VECTOR_BYTES, WORD
+from offchain.native import vectors
+from offchain.native.compiled import emitted, kernel, reads, subroutine, writes
+from offchain.native.machine import REGISTER_BITS, VECTOR_BITS
+from offchain.native.vectors import FLOAT, INDEX, LANES, VECTOR_BYTES, WORD
 
 Floats = npt.NDArray[np.float32]
 Integers = npt.NDArray[np.int64]

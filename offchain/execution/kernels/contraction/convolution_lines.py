@@ -10,13 +10,13 @@ import numpy.typing as npt
 from llvmlite import ir
 from numba.core import types
 
-from offchain.execution.kernels import vectors
-from offchain.execution.kernels.compiled import emitted, kernel, reads, subroutine, writes
 from offchain.execution.kernels.contraction.convolution import hold, is_suspect
 from offchain.execution.kernels.contraction.convolution_packing import WORD_BYTES, copy_window
 from offchain.execution.kernels.contraction.tile import FLOAT_BYTES, emit_canonical
-from offchain.execution.kernels.machine import VECTOR_REGISTERS
-from offchain.execution.kernels.vectors import FLOAT, LANES, VECTOR_BYTES, WORD
+from offchain.native import vectors
+from offchain.native.compiled import emitted, kernel, reads, subroutine, writes
+from offchain.native.machine import VECTOR_REGISTERS
+from offchain.native.vectors import FLOAT, LANES, VECTOR_BYTES, WORD
 
 Floats = npt.NDArray[np.float32]
 Integers = npt.NDArray[np.int64]

@@ -8,10 +8,10 @@ import numpy.typing as npt
 from llvmlite import ir
 from numba.core import types
 
-from offchain.execution.kernels import vectors
-from offchain.execution.kernels.compiled import emitted, kernel, reads, subroutine, writes
 from offchain.execution.kernels.contraction.tile import FLOAT_BYTES
-from offchain.execution.kernels.vectors import FLOAT, LANES, VECTOR_BYTES, WORD
+from offchain.native import vectors
+from offchain.native.compiled import emitted, kernel, reads, subroutine, writes
+from offchain.native.vectors import FLOAT, LANES, VECTOR_BYTES, WORD
 
 Floats = npt.NDArray[np.float32]
 Integers = npt.NDArray[np.int64]

@@ -17,8 +17,6 @@ import numpy.typing as npt
 from llvmlite import ir
 from numba.core import types
 
-from offchain.execution.kernels import vectors
-from offchain.execution.kernels.compiled import emitted, kernel, reads, writes
 from offchain.execution.kernels.contraction import thin
 from offchain.execution.kernels.contraction.blocks import SPARE_BYTES, multiply_blocks
 from offchain.execution.kernels.contraction.tile import (
@@ -28,8 +26,10 @@ from offchain.execution.kernels.contraction.tile import (
     FLOAT_BYTES,
     ROWS,
 )
-from offchain.execution.kernels.threads import get_threads, share
-from offchain.execution.kernels.vectors import LANES, NAN
+from offchain.native import vectors
+from offchain.native.compiled import emitted, kernel, reads, writes
+from offchain.native.threads import get_threads, share
+from offchain.native.vectors import LANES, NAN
 
 Floats = npt.NDArray[np.float32]
 

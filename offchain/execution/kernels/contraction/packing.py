@@ -11,9 +11,9 @@ import numpy.typing as npt
 from llvmlite import ir
 from numba.core import types
 
-from offchain.execution.kernels import vectors
-from offchain.execution.kernels.compiled import emitted, subroutine
-from offchain.execution.kernels.vectors import FLOAT, LANES, WORD
+from offchain.native import vectors
+from offchain.native.compiled import emitted, subroutine
+from offchain.native.vectors import FLOAT, LANES, WORD
 
 Floats = npt.NDArray[np.float32]
 

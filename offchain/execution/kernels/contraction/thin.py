@@ -11,10 +11,10 @@ from llvmlite import ir
 from numba.core import types
 
 from offchain.arithmetic.functions import CANONICAL_NAN
-from offchain.execution.kernels import vectors
-from offchain.execution.kernels.compiled import emitted, kernel, reads, writes
-from offchain.execution.kernels.threads import get_threads, share
-from offchain.execution.kernels.vectors import FLOAT, INDEX, LANES, NAN, WORD
+from offchain.native import vectors
+from offchain.native.compiled import emitted, kernel, reads, writes
+from offchain.native.threads import get_threads, share
+from offchain.native.vectors import FLOAT, INDEX, LANES, NAN, WORD
 
 Floats = npt.NDArray[np.float32]
 

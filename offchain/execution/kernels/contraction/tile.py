@@ -14,10 +14,10 @@ from llvmlite import ir
 from numba.core import cgutils, types
 
 from offchain.arithmetic.functions import CANONICAL_NAN
-from offchain.execution.kernels import vectors
-from offchain.execution.kernels.compiled import emitted
-from offchain.execution.kernels.machine import VECTOR_REGISTERS
-from offchain.execution.kernels.vectors import FLOAT, INDEX, LANES, VECTOR_BYTES, WORD
+from offchain.native import vectors
+from offchain.native.compiled import emitted
+from offchain.native.machine import VECTOR_REGISTERS
+from offchain.native.vectors import FLOAT, INDEX, LANES, VECTOR_BYTES, WORD
 
 FLOAT_BYTES = 4
 

@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from llvmlite import ir
 
 from offchain.arithmetic.functions import DType, Function
-from offchain.execution.kernels import vectors
-from offchain.execution.kernels.fused import emit
-from offchain.execution.kernels.vectors import FLOAT, INDEX
+from offchain.native import emit, vectors
+from offchain.native.vectors import FLOAT, INDEX
 
 _MAGNITUDE = 0x7FFFFFFF
 _SIGN = 0x80000000

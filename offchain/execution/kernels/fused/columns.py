@@ -4,8 +4,6 @@ from collections.abc import Mapping, Sequence
 
 from llvmlite import ir
 
-from offchain.execution.kernels import vectors
-from offchain.execution.kernels.fused import emit
 from offchain.execution.kernels.fused.accumulators import Accumulator
 from offchain.execution.kernels.fused.frame import Frame
 from offchain.execution.kernels.fused.region import (
@@ -17,7 +15,8 @@ from offchain.execution.kernels.fused.region import (
     Pick,
     is_full,
 )
-from offchain.execution.kernels.vectors import INDEX, WORD
+from offchain.native import emit, vectors
+from offchain.native.vectors import INDEX, WORD
 
 _UNROLLED_COST = 48
 """Instructions in the body of a loop whose accumulators stay in registers."""

@@ -5,9 +5,8 @@ from dataclasses import dataclass
 from llvmlite import ir
 
 from offchain.arithmetic.functions import DType, Function
-from offchain.execution.kernels import vectors
-from offchain.execution.kernels.fused import emit
-from offchain.execution.kernels.vectors import WORD
+from offchain.native import emit, vectors
+from offchain.native.vectors import WORD
 
 
 @dataclass(frozen=True, slots=True)

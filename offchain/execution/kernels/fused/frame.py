@@ -6,10 +6,9 @@ from contextlib import contextmanager
 from llvmlite import ir
 
 from offchain.arithmetic.functions import DType
-from offchain.execution.kernels import vectors
-from offchain.execution.kernels.fused import emit
 from offchain.execution.kernels.fused.region import Fold, Lanes, Load, Plan, Region, is_row
-from offchain.execution.kernels.vectors import LANES, WORD
+from offchain.native import emit, vectors
+from offchain.native.vectors import LANES, WORD
 
 _ALIGNMENT = 64
 

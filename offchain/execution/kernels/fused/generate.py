@@ -6,12 +6,12 @@ from functools import cache
 
 from llvmlite import ir
 
-from offchain.execution.kernels import native
 from offchain.execution.kernels.fused.columns import ColumnPass
 from offchain.execution.kernels.fused.frame import Frame
 from offchain.execution.kernels.fused.region import Region
 from offchain.execution.kernels.fused.rows import RowPass
-from offchain.execution.kernels.vectors import WORD
+from offchain.native import native
+from offchain.native.vectors import WORD
 
 _NAME = "region"
 

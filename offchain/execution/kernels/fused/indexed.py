@@ -13,9 +13,8 @@ from functools import cache
 from llvmlite import ir
 
 from offchain.arithmetic.functions import DType, Function
-from offchain.execution.kernels import native, vectors
-from offchain.execution.kernels.fused import emit
-from offchain.execution.kernels.vectors import LANES, WORD
+from offchain.native import emit, native, vectors
+from offchain.native.vectors import LANES, WORD
 
 _NAME = "move"
 

@@ -2,12 +2,11 @@
 
 from llvmlite import ir
 
-from offchain.execution.kernels import vectors
-from offchain.execution.kernels.fused import emit
 from offchain.execution.kernels.fused.accumulators import Accumulator
 from offchain.execution.kernels.fused.frame import Frame
 from offchain.execution.kernels.fused.region import Apply, Constant, Fold, Lanes, Load
-from offchain.execution.kernels.vectors import INDEX, WORD
+from offchain.native import emit, vectors
+from offchain.native.vectors import INDEX, WORD
 
 
 class RowPass:

@@ -8,9 +8,9 @@ from functools import cache
 from llvmlite import ir
 
 from offchain.arithmetic.functions import DType, Function
-from offchain.execution.kernels import native, vectors
 from offchain.execution.kernels.fused.elements import Elements
-from offchain.execution.kernels.vectors import LANES, WORD
+from offchain.native import native, vectors
+from offchain.native.vectors import LANES, WORD
 
 _VECTORS = 8
 """Vectors of columns that are folded together."""

@@ -12,10 +12,9 @@ from functools import cache
 from llvmlite import ir
 
 from offchain.arithmetic.functions import DType, Function
-from offchain.execution.kernels import native, vectors
-from offchain.execution.kernels.fused import emit
 from offchain.execution.kernels.fused.accumulators import Accumulator
-from offchain.execution.kernels.vectors import INDEX, LANES, WORD
+from offchain.native import emit, native, vectors
+from offchain.native.vectors import INDEX, LANES, WORD
 
 POSITIONS = {Function.ARGMAX: Function.GT, Function.ARGMIN: Function.LT}
 """The folds that return the position of the best element -> what makes another one better."""

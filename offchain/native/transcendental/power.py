@@ -4,9 +4,9 @@ import math
 
 from llvmlite import ir
 
-from offchain.execution.kernels.transcendental.constants import LN2, LOG2_E, LOG2_E_LOW
-from offchain.execution.kernels.transcendental.lanes import Lanes, choose
-from offchain.execution.kernels.transcendental.pieces import (
+from offchain.native.transcendental.constants import LN2, LOG2_E, LOG2_E_LOW
+from offchain.native.transcendental.lanes import Lanes, choose
+from offchain.native.transcendental.pieces import (
     exp_less_1,
     log_1_plus,
     power_of_2,

@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from llvmlite import ir
 
 from offchain.arithmetic.functions import CANONICAL_NAN, DType, Function
-from offchain.execution.kernels.transcendental import functions as transcendental
-from offchain.execution.kernels.vectors import BYTE, FLOAT, INDEX, WORD, call
+from offchain.native.transcendental import functions as transcendental
+from offchain.native.vectors import BYTE, FLOAT, INDEX, WORD, call
 
 BIT = ir.IntType(1)
 

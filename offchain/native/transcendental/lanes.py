@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from llvmlite import ir
 
-from offchain.execution.kernels.vectors import FLOAT, INDEX, WORD, call
+from offchain.native.vectors import FLOAT, INDEX, WORD, call
 
 _DOUBLE = ir.DoubleType()
 TO_INTEGER = 1.5 * 2.0**52

@@ -18,7 +18,7 @@ from numba.core.caching import FunctionCache
 from numba.extending import intrinsic
 
 from offchain.errors import UsageError
-from offchain.execution.kernels.machine import VECTOR_BITS, get_features, require_fma
+from offchain.native.machine import VECTOR_BITS, get_features, require_fma
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 

@@ -10,7 +10,7 @@ import numpy as np
 from llvmlite import ir
 
 from offchain.arithmetic.functions import CANONICAL_NAN
-from offchain.execution.kernels.machine import VECTOR_BITS
+from offchain.native.machine import VECTOR_BITS
 
 BYTE = ir.IntType(8)
 INDEX = ir.IntType(32)

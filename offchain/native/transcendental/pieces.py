@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from offchain.execution.kernels.transcendental.constants import (
+from offchain.native.transcendental.constants import (
     ATANH_TAIL,
     COSH_TAIL,
     LN2,
@@ -12,7 +12,7 @@ from offchain.execution.kernels.transcendental.constants import (
     LOG2_E,
     SINH_TAIL,
 )
-from offchain.execution.kernels.transcendental.lanes import Integers, Lanes, polynomial
+from offchain.native.transcendental.lanes import Integers, Lanes, polynomial
 
 _PLACES = 52
 _SIGNIFICAND_MASK = 2**_PLACES - 1

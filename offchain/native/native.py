@@ -16,7 +16,7 @@ from pathlib import Path
 
 from llvmlite import binding, ir
 
-from offchain.execution.kernels.machine import get_features
+from offchain.native.machine import get_features
 
 Entry = Callable[..., None]
 """A function in machine code; calling it releases the interpreter lock."""

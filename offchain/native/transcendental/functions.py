@@ -16,8 +16,8 @@ import numpy as np
 from llvmlite import ir
 
 from offchain.arithmetic.functions import Function
-from offchain.execution.kernels.transcendental.circular import reduce_angle
-from offchain.execution.kernels.transcendental.constants import (
+from offchain.native.transcendental.circular import reduce_angle
+from offchain.native.transcendental.constants import (
     COSH_TAIL,
     ERF_DENOMINATOR,
     ERF_NUMERATOR,
@@ -30,14 +30,14 @@ from offchain.execution.kernels.transcendental.constants import (
     LOG2_E_LOW,
     SINH_TAIL,
 )
-from offchain.execution.kernels.transcendental.lanes import (
+from offchain.native.transcendental.lanes import (
     TO_INTEGER,
     Integers,
     Lanes,
     choose,
     polynomial,
 )
-from offchain.execution.kernels.transcendental.pieces import (
+from offchain.native.transcendental.pieces import (
     EXPONENT_BIAS,
     exp_less_1,
     exp_wide,
