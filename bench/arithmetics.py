@@ -22,9 +22,9 @@ from bench.timing import PAUSE_S, using_threads
 from offchain.arithmetic.base import Arithmetic
 from offchain.arithmetic.logged import LOGGED
 from offchain.arithmetic.table import ARITHMETICS
+from offchain.backends.cpu.logged.journals import Reading, Writing
 from offchain.commitments.tensors import Array
 from offchain.execution.executor import Executor
-from offchain.execution.logged.journals import Reading, Writing
 from offchain.programs.capture import capture
 from offchain.programs.catalogue import NAMES, SIZES
 from offchain.programs.examples import build

@@ -15,6 +15,7 @@ from contracts.model.types import Address
 from offchain.arithmetic.base import Arithmetic, Fold
 from offchain.arithmetic.functions import DType, Function
 from offchain.arithmetic.ordered import ORDERED
+from offchain.backends.cpu.partials import pack_partials
 from offchain.commitments.tags import Tag
 from offchain.commitments.tensors import Array, compute_state_root
 from offchain.commitments.tree import Digest, Tree
@@ -22,7 +23,6 @@ from offchain.disputes.actors import Player
 from offchain.disputes.game import Game
 from offchain.disputes.referee import Referee
 from offchain.disputes.terms import USUAL, Stakes
-from offchain.execution.partials import pack_partials
 from offchain.programs.graph import Kind, Node, Operand, Origin, Program, Row, Slot, immediate
 from offchain.providers.behaviour import Behaviour
 from offchain.providers.task import Task

@@ -8,9 +8,9 @@ import numpy as np
 
 from offchain.arithmetic.environment import require_standard, standard_environment
 from offchain.arithmetic.functions import DType
+from offchain.backends.cpu.logged.journals import Journal
 from offchain.commitments.tensors import NUMPY_TYPES, Array
 from offchain.errors import ProgramError
-from offchain.execution.logged.journals import Journal
 from offchain.execution.memory import check_memory
 from offchain.execution.preparation import Preparation, Ready
 from offchain.native.threads import get_threads, set_threads

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from offchain.errors import NotEnoughMemory
-from offchain.execution.order import Storage, count_bytes, find_storages
-from offchain.execution.schedule import Task
 from offchain.native import buffers
+from offchain.planning.order import Storage, count_bytes, find_storages
+from offchain.planning.schedule import Task
 from offchain.programs.graph import Origin, Program
 
 _NEGLIGIBLE_BYTES = 1 << 20

@@ -6,22 +6,25 @@ from functools import cached_property, partial
 from typing import NamedTuple
 
 from offchain.arithmetic.environment import standard_environment
+from offchain.backends.cpu.engines import get_engine
+from offchain.backends.cpu.logged.journals import Journal
+from offchain.backends.cpu.logged.plans import Journaled
+from offchain.backends.cpu.moves import Alias
+from offchain.backends.cpu.plans import Plan
+from offchain.backends.cpu.regions import FusedRegion
+from offchain.backends.cpu.segments import SegmentedReduction
+from offchain.backends.cpu.selections import LargestElements
+from offchain.backends.cpu.vertical import VerticalReduction
 from offchain.commitments.tensors import Array
 from offchain.errors import ProgramError
-from offchain.execution.engines import get_engine
-from offchain.execution.grouping import Unit, group
-from offchain.execution.logged.journals import Journal
-from offchain.execution.logged.plans import Journaled
 from offchain.execution.memory import estimate_peak
-from offchain.execution.moves import Alias
-from offchain.execution.order import find_last_reads, reorder
-from offchain.execution.plans import Plan
-from offchain.execution.regions import FusedRegion
-from offchain.execution.roles import Group
-from offchain.execution.schedule import Task, find_ancestors, schedule
-from offchain.execution.segments import Segmented, SegmentedReduction
-from offchain.execution.selections import LargestElements, Selection
-from offchain.execution.vertical import Vertical, VerticalReduction
+from offchain.planning.grouping import Unit, group
+from offchain.planning.order import find_last_reads, reorder
+from offchain.planning.roles import Group
+from offchain.planning.schedule import Task, find_ancestors, schedule
+from offchain.planning.segments import Segmented
+from offchain.planning.selections import Selection
+from offchain.planning.vertical import Vertical
 from offchain.programs.graph import Operand, Origin, Program
 from offchain.programs.legality import check_program
 

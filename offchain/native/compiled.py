@@ -75,12 +75,30 @@ class _Cache(FunctionCache):
     def _index_key(self, sig: Any, codegen: Any) -> Any:
         closure = [cell.cell_contents.__name__ for cell in self._py_func.__closure__ or ()]
         code = self._py_func.__code__.co_code
-        return sig, codegen.magic_tuple(), VECTOR_BITS, code, *closure, _source_hash()
+        return (
+            sig,
+            codegen.magic_tuple(),
+            VECTOR_BITS,
+            code,
+            *closure,
+            _source_hash(_find_room(self._py_func)),
+        )
+
+
+def _find_room(function: Callable[..., Any]) -> Path:
+    """Return the folder whose files a kernel may be made of: all its backend's, or its own."""
+    own = Path(inspect.getfile(function)).parent
+    nested = (own, *own.parents)
+    return next((folder for folder in reversed(nested) if folder.name == _ROOM), own)
+
+
+_ROOM = "kernels"
 
 
 @cache
-def _source_hash() -> str:
-    sources = sorted(Path(__file__).parent.rglob("*.py"))
+def _source_hash(room: Path) -> str:
+    """Return the hash of what a kernel of a room is made of: the room's files, and this one's."""
+    sources = [s for folder in (Path(__file__).parent, room) for s in sorted(folder.rglob("*.py"))]
     return hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()
 
 

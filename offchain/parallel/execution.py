@@ -6,9 +6,9 @@ import numpy as np
 
 from offchain.arithmetic.environment import require_standard, standard_environment
 from offchain.arithmetic.functions import DType
+from offchain.backends.cpu.engines import get_engine
+from offchain.backends.cpu.plans import Plan
 from offchain.commitments.tensors import NUMPY_TYPES, Array
-from offchain.execution.engines import get_engine
-from offchain.execution.plans import Plan
 from offchain.parallel.partial_sums import COLUMNS, add_terms, finish
 from offchain.parallel.partition import Part, Partition, Place, Share, cut, get_place, get_range
 from offchain.programs.graph import Node, Origin, Program

@@ -12,9 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from offchain.arithmetic.exact import sums
+from offchain.backends.cpu.views import Reader
 from offchain.commitments.tensors import Array
-from offchain.execution.accesses import iterate_slabs, project, restrict
-from offchain.execution.views import Reader
+from offchain.planning.accesses import iterate_slabs, project, restrict
 from offchain.programs.graph import Node
 
 Limbs = npt.NDArray[np.int64]

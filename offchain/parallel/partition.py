@@ -16,7 +16,7 @@ from math import prod
 from offchain.arithmetic.base import Arithmetic
 from offchain.arithmetic.exact import EXACT, is_sum
 from offchain.errors import ParallelError
-from offchain.execution.accesses import restrict
+from offchain.planning.accesses import restrict
 from offchain.programs.graph import Kind, Node, Operand, Origin, Program, Row
 from offchain.programs.rounding.roots import has_slot
 

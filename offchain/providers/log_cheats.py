@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from offchain.arithmetic.logged.band import OBEYED_WITHIN
+from offchain.backends.cpu.logged.journals import Reading, Writing
+from offchain.backends.cpu.logged.judgement import Judgement
+from offchain.backends.cpu.logged.stock import Floats
 from offchain.commitments.tensors import Array
 from offchain.errors import UsageError
 from offchain.execution.executor import Executor
-from offchain.execution.logged.journals import Reading, Writing
-from offchain.execution.logged.judgement import Judgement
-from offchain.execution.logged.stock import Floats
 from offchain.programs.rounding.entries import StepLog, make_log
 from offchain.programs.rounding.meaning import is_loggable
 from offchain.providers.behaviour import Behaviour, Patch

@@ -7,10 +7,10 @@ step's batch, so that the job's terms bind the logs with the data.
 from collections.abc import Sequence
 from dataclasses import replace
 
+from offchain.backends.cpu.logged.journals import Writing
 from offchain.commitments.tensors import Array
 from offchain.errors import LogError, WrongLog
 from offchain.execution.executor import Executor
-from offchain.execution.logged.journals import Writing
 from offchain.programs.rounding.entries import StepLog, decode_log
 from offchain.programs.rounding.roots import LogTree, add_slot, has_slot
 from offchain.providers.task import Task

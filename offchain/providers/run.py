@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cached_property, lru_cache
 
+from offchain.backends.cpu.engines import get_engine
+from offchain.backends.cpu.logged.journals import Reading
 from offchain.commitments.tags import Tag
 from offchain.commitments.tensors import (
     Array,
@@ -23,10 +25,8 @@ from offchain.commitments.tensors import (
 )
 from offchain.commitments.tree import Digest, Tree
 from offchain.errors import StoreError
-from offchain.execution.engines import get_engine
 from offchain.execution.executor import Executor, Patch
-from offchain.execution.logged.journals import Reading
-from offchain.execution.order import Storage, find_storages
+from offchain.planning.order import Storage, find_storages
 from offchain.programs.graph import Origin, Program
 from offchain.providers.behaviour import Behaviour
 from offchain.providers.store import Store

@@ -16,10 +16,10 @@ from typing import Any
 from offchain.arithmetic.functions import DType, Function
 from offchain.arithmetic.logged import LOGGED
 from offchain.arithmetic.logged.band import LOGGED_WITHIN, REACH
+from offchain.backends.cpu.doubles import set_product
+from offchain.backends.cpu.logged.journals import Reading, Writing
 from offchain.errors import WrongLog
-from offchain.execution.doubles import set_product
 from offchain.execution.executor import Executor
-from offchain.execution.logged.journals import Reading, Writing
 from offchain.programs.capture import capture
 from offchain.programs.graph import Kind, Node, Program
 from offchain.programs.recipe import Recipe

@@ -18,8 +18,8 @@ from traceback import extract_tb, print_exception
 import torch
 
 from offchain.arithmetic.table import find_arithmetic
+from offchain.backends.cpu.doubles import set_product
 from offchain.errors import MootError, UsageError
-from offchain.execution.doubles import set_product
 from offchain.execution.executor import Executor
 from offchain.native.threads import set_threads
 from offchain.programs.capture import capture

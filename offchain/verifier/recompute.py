@@ -6,11 +6,11 @@ import numpy as np
 
 from offchain.arithmetic.environment import standard_environment
 from offchain.arithmetic.evaluate import UndefinedTypesError
+from offchain.backends.cpu.engines import get_engine
+from offchain.backends.cpu.logged.journals import Reading
+from offchain.backends.cpu.logged.plans import Journaled
 from offchain.commitments.tensors import Array, compute_tensor_root, encode_elements
 from offchain.errors import MootError
-from offchain.execution.engines import get_engine
-from offchain.execution.logged.journals import Reading
-from offchain.execution.logged.plans import Journaled
 from offchain.programs.graph import Node
 from offchain.programs.rounding.entries import StepLog, decode_entries
 from offchain.verifier.exchange import Answer, Refusal, read_question, write_answer

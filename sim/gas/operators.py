@@ -11,10 +11,10 @@ from functools import cached_property
 from offchain.arithmetic.base import Arithmetic
 from offchain.arithmetic.functions import DType, Function
 from offchain.arithmetic.ordered import ORDERED
+from offchain.backends.cpu.partials import pack_partials
 from offchain.commitments.tags import Tag
 from offchain.commitments.tensors import Array, compute_state_root
 from offchain.commitments.tree import Digest, Tree
-from offchain.execution.partials import pack_partials
 from offchain.programs.graph import Kind, Node, Operand, Origin, Program, Row, Slot
 from offchain.programs.semantics import compute_element, compute_partials, finish
 from offchain.providers.behaviour import Behaviour

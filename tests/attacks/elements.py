@@ -7,10 +7,10 @@ from typing import Any, cast
 
 from contracts.reasons import Ending
 from offchain.arithmetic.functions import DType, Function
+from offchain.backends.cpu.partials import pack_partials
 from offchain.commitments.tags import Tag
 from offchain.commitments.tensors import Array, TensorTree, compute_state_root
 from offchain.commitments.tree import Digest, Tree
-from offchain.execution.partials import pack_partials
 from offchain.programs.graph import Kind, Node, Operand, Origin, Program, Row, Slot
 from offchain.providers.behaviour import Behaviour
 from offchain.providers.run import Run

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from offchain.execution.logged import plans
-from offchain.execution.logged.journals import Reading
+from offchain.backends.cpu.logged import plans
+from offchain.backends.cpu.logged.journals import Reading
 from offchain.programs.graph import Kind
 from offchain.programs.rounding.entries import make_log
 from offchain.programs.rounding.meaning import count_allowed

@@ -19,7 +19,7 @@ from bench.steps import OurTraining
 from bench.suite import GROUPS
 from offchain.arithmetic.table import ARITHMETICS
 from offchain.errors import MootError
-from offchain.execution.schedule import find_ancestors
+from offchain.planning.schedule import find_ancestors
 from tests.end_to_end.command import moot
 
 SHORT = ("--tiny", "--repeats", "1", "--threads", "1,2")

@@ -12,9 +12,9 @@ from offchain.arithmetic.base import Arithmetic
 from offchain.arithmetic.exact import EXACT, is_sum
 from offchain.arithmetic.functions import DType, Function
 from offchain.arithmetic.ordered import ORDERED
+from offchain.backends.cpu.engines import get_engine
 from offchain.commitments.tensors import compute_state_root, compute_tensor_root
 from offchain.errors import ParallelError
-from offchain.execution.engines import get_engine
 from offchain.execution.executor import Executor
 from offchain.parallel import partial_sums
 from offchain.parallel.launch import train

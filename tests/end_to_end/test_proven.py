@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from offchain.arithmetic.logged import LOGGED
+from offchain.backends.cpu.logged.journals import Reading, Writing
 from offchain.errors import WrongLog
 from offchain.execution.executor import Executor
-from offchain.execution.logged.journals import Reading, Writing
 from offchain.programs.capture import capture
 from offchain.programs.examples import build
 from offchain.programs.rounding.entries import make_log

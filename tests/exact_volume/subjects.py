@@ -9,11 +9,11 @@ import numpy as np
 import numpy.typing as npt
 
 from offchain.arithmetic.functions import DType, Function
-from offchain.execution import exact, exact_products, products
-from offchain.execution.indexing import Integers
-from offchain.execution.kernels import bounded_sums, exact_sums
-from offchain.execution.logged import plans, stock
-from offchain.execution.logged.plans import Journaled, plan_logged
+from offchain.backends.cpu import exact, exact_products, products
+from offchain.backends.cpu.indexing import Integers
+from offchain.backends.cpu.kernels import bounded_sums, exact_sums
+from offchain.backends.cpu.logged import plans, stock
+from offchain.backends.cpu.logged.plans import Journaled, plan_logged
 from offchain.programs.graph import Kind, Node, Operand, Origin, Row
 from tests.exact_volume.families import FAMILIES, draw_init
 from tests.exact_volume.oracle import sum_products

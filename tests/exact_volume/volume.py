@@ -26,7 +26,7 @@ from typing import Any
 
 import numpy as np
 
-from offchain.execution.kernels import (
+from offchain.backends.cpu.kernels import (
     bounded_sums,
     doubts,
     exact_sums,
@@ -34,7 +34,7 @@ from offchain.execution.kernels import (
     row_sums,
     terms,
 )
-from offchain.execution.logged import stock
+from offchain.backends.cpu.logged import stock
 from offchain.native.threads import set_threads
 from tests.exact_volume.subjects import SUBJECTS, Judgement, judge
 

@@ -10,15 +10,11 @@ from unittest.mock import patch
 
 import numpy as np
 
-from offchain.commitments.tensors import Array, encode_elements
-from offchain.execution import (
-    accesses,
-    assembly,
+from offchain.backends.cpu import (
     contractions,
     convolution_plans,
     folds,
     gathers,
-    grouping,
     indexed,
     indexing,
     maps,
@@ -29,11 +25,15 @@ from offchain.execution import (
     vertical,
     windows,
 )
-from offchain.execution.engines import get_engine
+from offchain.backends.cpu.engines import get_engine
+from offchain.backends.cpu.kernels import reduce, scatter
+from offchain.commitments.tensors import Array, encode_elements
 from offchain.execution.executor import Executor
-from offchain.execution.kernels import reduce, scatter
 from offchain.execution.readable import from_bits, run_step
 from offchain.native import buffers
+from offchain.planning import accesses, assembly, grouping
+from offchain.planning import segments as planned_segments
+from offchain.planning import vertical as planned_vertical
 from offchain.programs.graph import Operand, Origin
 from offchain.programs.semantics import compute_partials
 from tests.fuzz.draws import Case
@@ -62,9 +62,9 @@ LEAST: tuple[tuple[ModuleType, str, int], ...] = (
     (regions, "_BLOCK_BYTES", 1),
     (regions, "_MAX_BLOCK_BYTES", 300),
     (segments, "_GRAIN_BYTES", 1),
-    (segments, "_LEAST_ROWS", 1),
+    (planned_segments, "_LEAST_ROWS", 1),
     (vertical, "_GRAIN_BYTES", 1),
-    (vertical, "_LEAST_COLUMNS", 1),
+    (planned_vertical, "_LEAST_COLUMNS", 1),
     (assembly, "_PART_COLUMNS", 24),
 )
 """Limits of blocks, slabs and parts, each as small as can be."""

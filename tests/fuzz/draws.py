@@ -8,7 +8,7 @@ from typing import NamedTuple
 from offchain.arithmetic.evaluate import SIGNATURES
 from offchain.arithmetic.functions import DType, Function
 from offchain.commitments.tensors import Array
-from offchain.execution.accesses import Sizes
+from offchain.planning.accesses import Sizes
 from offchain.programs.graph import Kind, Node, Operand, Origin, Program, Row, Slot, immediate
 from tests.fuzz.accesses import draw_rows, draw_rows_of, is_legal
 from tests.fuzz.matrices import draw_matrix_program

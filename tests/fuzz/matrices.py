@@ -10,7 +10,7 @@ from random import Random
 
 from offchain.arithmetic.evaluate import SIGNATURES
 from offchain.arithmetic.functions import DType, Function
-from offchain.execution.accesses import Sizes
+from offchain.planning.accesses import Sizes
 from offchain.programs.graph import Kind, Node, Operand, Origin, Program, Row, Slot, immediate
 from tests.fuzz.accesses import disguise, is_legal
 from tests.fuzz.values import draw_bits

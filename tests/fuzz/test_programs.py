@@ -9,8 +9,9 @@ import pytest
 
 from contracts.compiler import CACHE_VARIABLE, cache_dir
 from offchain.arithmetic.functions import DType, Function
+from offchain.backends.cpu import indexed
 from offchain.commitments.tensors import Array
-from offchain.execution import accesses, indexed
+from offchain.planning import accesses
 from offchain.programs.graph import Kind, Node, Operand, Origin, Row, Slot
 from offchain.programs.legality import check_program
 from offchain.providers.behaviour import Behaviour, Patch

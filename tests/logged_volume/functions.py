@@ -24,7 +24,7 @@ import numpy.typing as npt
 
 from offchain.arithmetic.functions import Function
 from offchain.arithmetic.logged.band import FUNCTION_EXPONENT
-from offchain.execution.logged.stock import FUNCTIONS
+from offchain.backends.cpu.logged.stock import FUNCTIONS
 
 Floats = npt.NDArray[np.float32]
 Wide = npt.NDArray[np.longdouble]

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from offchain.arithmetic.functions import Function
-from offchain.execution.logged.stock import FUNCTIONS
+from offchain.backends.cpu.logged.stock import FUNCTIONS
 from tests.logged_volume import functions
 from tests.sweeps.oracle import MPFR, WIDE
 

@@ -13,10 +13,11 @@ from offchain.arithmetic.evaluate import SIGNATURES
 from offchain.arithmetic.exact import EXACT
 from offchain.arithmetic.functions import DType, Function
 from offchain.arithmetic.ordered import ORDERED
+from offchain.backends.cpu import contractions, folds, gathers, indexing, maps
+from offchain.backends.cpu.engines import get_engine
+from offchain.backends.cpu.partials import list_partials
 from offchain.commitments.tensors import NUMPY_TYPES, Array, encode_elements
-from offchain.execution import accesses, contractions, folds, gathers, indexing, maps
-from offchain.execution.engines import get_engine
-from offchain.execution.partials import list_partials
+from offchain.planning import accesses
 from offchain.programs.graph import Kind, Node, Operand, Origin, Row, immediate
 from offchain.programs.legality import check_node
 from offchain.programs.semantics import compute_element, compute_partials

@@ -10,11 +10,12 @@ from hypothesis import strategies as st
 
 from offchain.arithmetic.functions import DType, Function
 from offchain.arithmetic.ordered import ORDERED
+from offchain.backends.cpu import regions
 from offchain.commitments.tensors import NUMPY_TYPES, Array, encode_elements
 from offchain.errors import ProgramError
-from offchain.execution import assembly, grouping, regions
 from offchain.execution.executor import Executor
 from offchain.execution.readable import run_step
+from offchain.planning import assembly, grouping
 from offchain.programs.capture import Captured, capture
 from offchain.programs.graph import Kind, Node, Operand, Origin, Program, Row, Slot, immediate
 from offchain.programs.load import load_recipe

@@ -17,15 +17,16 @@ from offchain.arithmetic.evaluate import (
     evaluate,
 )
 from offchain.arithmetic.functions import DType, Function
+from offchain.backends.cpu import regions, segments, vertical
+from offchain.backends.cpu.kernels.fused import frame, generate
+from offchain.backends.cpu.kernels.fused import segments as kernels_segments
+from offchain.backends.cpu.kernels.fused import vertical as kernels_vertical
 from offchain.commitments.tensors import NUMPY_TYPES, Array, encode_elements
-from offchain.execution import assembly, grouping, regions, roles, segments, vertical
 from offchain.execution.executor import Executor
-from offchain.execution.kernels.fused import frame, generate
-from offchain.execution.kernels.fused import segments as kernels_segments
-from offchain.execution.kernels.fused import vertical as kernels_vertical
-from offchain.execution.kernels.fused.region import Apply, Load, Region
 from offchain.execution.readable import run_step
 from offchain.native import emit
+from offchain.planning import assembly, grouping, roles
+from offchain.planning.region import Apply, Load, Region
 from offchain.programs.graph import Kind, Node, Operand, Origin, Program, Row, Slot, immediate
 from offchain.programs.legality import is_canonical
 

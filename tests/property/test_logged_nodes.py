@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 
 from offchain.arithmetic.functions import DType, Function
 from offchain.arithmetic.logged import LOGGED, band
+from offchain.backends.cpu import doubles
+from offchain.backends.cpu.engines import get_engine
+from offchain.backends.cpu.kernels.terms import multiply_terms
+from offchain.backends.cpu.logged import plans, stock, terms
+from offchain.backends.cpu.logged.journals import Journal, Reading, Writing
+from offchain.backends.cpu.logged.plans import Journaled
+from offchain.backends.cpu.logged.terms import TermReader
 from offchain.commitments.tensors import Array, encode_elements
-from offchain.execution import doubles
-from offchain.execution.engines import get_engine
-from offchain.execution.kernels.terms import multiply_terms
-from offchain.execution.logged import plans, stock, terms
-from offchain.execution.logged.journals import Journal, Reading, Writing
-from offchain.execution.logged.plans import Journaled
-from offchain.execution.logged.terms import TermReader
 from offchain.execution.readable import from_bits, to_bits
 from offchain.programs.graph import Kind, Node, Operand, Origin, Row, immediate
 from offchain.programs.rounding.entries import StepLog, make_log

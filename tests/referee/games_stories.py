@@ -13,9 +13,9 @@ from contracts.model.types import NOBODY, Address, Terms
 from contracts.reasons import LeafMode
 from offchain.arithmetic.base import Arithmetic
 from offchain.arithmetic.ordered import ORDERED
+from offchain.backends.cpu.partials import pack_partials
 from offchain.commitments.tensors import Array
 from offchain.disputes.terms import Stakes, make_terms
-from offchain.execution.partials import pack_partials
 from offchain.providers.run import Run
 from sim.paper import FIRST_PRODUCT, SLOTS, Lie, PaperRun, PaperTask, Size, make_task
 

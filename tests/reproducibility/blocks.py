@@ -4,28 +4,25 @@ import pkgutil
 from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
+from itertools import chain
 
-from offchain import execution
+from offchain import backends, execution, native, planning
 from offchain.native import compiled
 
 Sizes = Mapping[str, Mapping[str, int]]
 """Module, constant, value."""
 
-_KERNELS: Sizes = {
-    "contraction.gemm": {"_DEPTH": 40, "_BLOCK": 48, "_PART": 24, "_GROUP_BYTES": 1 << 12},
-    "contraction.thin": {"_WIDEST_BLOCK": 64, "_NARROWEST_BLOCK": 32},
-    "threads": {"_RANGES_PER_THREAD": 7},
-}
-_OPERATORS: Sizes = {
-    "assembly": {"_PART_COLUMNS": 1 << 5},
-    "convolutions": {"_DEPTH": 54, "_WINDOW_FLOATS": 1 << 9, "_MOST_ROWS": 40},
-    "grouping": {"_MAX_MEMBERS": 3, "_WINDOW": 5, "_LEAST_ELEMENTS": 1 << 6},
-    "maps": {"_BLOCK_ELEMENTS": 96},
-    "regions": {"_BLOCK_BYTES": 1 << 11, "_MAX_BLOCK_BYTES": 1 << 12},
-}
+_CPU = "offchain.backends.cpu"
+_GEMM = {"_DEPTH": 40, "_BLOCK": 48, "_PART": 24, "_GROUP_BYTES": 1 << 12}
 SMALL: Sizes = {
-    **{f"offchain.execution.kernels.{module}": sizes for module, sizes in _KERNELS.items()},
-    **{f"offchain.execution.{module}": sizes for module, sizes in _OPERATORS.items()},
+    f"{_CPU}.kernels.contraction.gemm": _GEMM,
+    f"{_CPU}.kernels.contraction.thin": {"_WIDEST_BLOCK": 64, "_NARROWEST_BLOCK": 32},
+    f"{_CPU}.convolutions": {"_DEPTH": 54, "_WINDOW_FLOATS": 1 << 9, "_MOST_ROWS": 40},
+    f"{_CPU}.maps": {"_BLOCK_ELEMENTS": 96},
+    f"{_CPU}.regions": {"_BLOCK_BYTES": 1 << 11, "_MAX_BLOCK_BYTES": 1 << 12},
+    "offchain.native.threads": {"_RANGES_PER_THREAD": 7},
+    "offchain.planning.assembly": {"_PART_COLUMNS": 1 << 5},
+    "offchain.planning.grouping": {"_MAX_MEMBERS": 3, "_WINDOW": 5, "_LEAST_ELEMENTS": 1 << 6},
 }
 
 SETTINGS: Mapping[str, Sizes] = {"small": SMALL}
@@ -38,7 +35,9 @@ _SHIFT = 9
 def find_grains() -> dict[str, dict[str, int]]:
     """Return smaller values for every grain and slab of the executor and the kernels."""
     found: dict[str, dict[str, int]] = {}
-    for module in pkgutil.walk_packages(execution.__path__, f"{execution.__name__}."):
+    rooms = (native, planning, backends, execution)
+    walks = [pkgutil.walk_packages(room.__path__, f"{room.__name__}.") for room in rooms]
+    for module in chain.from_iterable(walks):
         for name, value in vars(import_module(module.name)).items():
             if isinstance(value, int) and any(part in name for part in _DIVIDED):
                 found.setdefault(module.name, {})[name] = max(value >> _SHIFT, 1)
@@ -59,5 +58,5 @@ def use_blocks(sizes: Sizes) -> None:
                     f"{module} has no size {name} any more; name in {__name__} what took its place"
                 )
                 setattr(target, name, value)
-    usual = compiled._source_hash()
-    compiled._source_hash = cache(lambda: f"{usual} {grains} {sizes}")
+    usual = compiled._source_hash
+    compiled._source_hash = cache(lambda room: f"{usual(room)} {grains} {sizes}")

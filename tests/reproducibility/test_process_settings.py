@@ -14,10 +14,10 @@ import torch
 from offchain.arithmetic.evaluate import evaluate
 from offchain.arithmetic.functions import DType, Function
 from offchain.arithmetic.ordered import ORDERED
+from offchain.backends.cpu.partials import list_partials
 from offchain.commitments.tensors import Array, compute_state_root, compute_tensor_root
 from offchain.errors import MootError
 from offchain.execution.executor import Executor
-from offchain.execution.partials import list_partials
 from offchain.native import compiled, threads
 from offchain.programs.capture import Captured, capture
 from offchain.programs.encoding import encode_node

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from offchain.arithmetic.functions import CANONICAL_NAN, Function
-from offchain.execution.kernels import elementary
+from offchain.backends.cpu.kernels import elementary
 from offchain.native.transcendental.functions import FUNCTIONS
 from tests.sweeps.filters import FILTERS
 from tests.sweeps.oracle import get_distance, round_exactly

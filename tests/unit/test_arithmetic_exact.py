@@ -16,11 +16,11 @@ from offchain.arithmetic.evaluate import evaluate
 from offchain.arithmetic.exact import EXACT, sums
 from offchain.arithmetic.functions import DType, Function
 from offchain.arithmetic.ordered import ORDERED
-from offchain.execution import products
-from offchain.execution.exact import fold_rows, scatter_rows
-from offchain.execution.exact_products import multiply
-from offchain.execution.kernels import bounded_sums, exact_sums
-from offchain.execution.kernels.norms import measure_columns, measure_rows
+from offchain.backends.cpu import products
+from offchain.backends.cpu.exact import fold_rows, scatter_rows
+from offchain.backends.cpu.exact_products import multiply
+from offchain.backends.cpu.kernels import bounded_sums, exact_sums
+from offchain.backends.cpu.kernels.norms import measure_columns, measure_rows
 from offchain.native.threads import get_threads, set_threads
 from tests.oracle import to_bits, to_float
 
@@ -165,7 +165,7 @@ def test_products_are_the_definition_s(kind: int, monkeypatch: pytest.MonkeyPatc
 
     Halves of the terms cancel now and then, depths are cut, and the norms are what they may be.
     """
-    monkeypatch.setattr("offchain.execution.products._DEPTH", 5)
+    monkeypatch.setattr("offchain.backends.cpu.products._DEPTH", 5)
     rng = np.random.default_rng(kind)
     m, k, n = 9, (1, 2, 11, 24)[kind], 8
     a, b = make_hostile(rng, (1, m, k)), make_hostile(rng, (1, k, n))

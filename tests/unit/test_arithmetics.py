@@ -12,12 +12,12 @@ from offchain.arithmetic import table
 from offchain.arithmetic.base import Arithmetic, Fold
 from offchain.arithmetic.functions import CANONICAL_NAN, DType, Function
 from offchain.arithmetic.ordered import ORDERED
+from offchain.backends.cpu import engines
+from offchain.backends.cpu.engines import Engine
+from offchain.backends.cpu.plans import Plan, plan_node
 from offchain.commitments.tensors import Array
 from offchain.errors import ProgramError
-from offchain.execution import engines
-from offchain.execution.engines import Engine
 from offchain.execution.executor import Executor
-from offchain.execution.plans import Plan, plan_node
 from offchain.execution.readable import from_bits, run_step, to_bits
 from offchain.programs.capture import capture
 from offchain.programs.decoding import decode_program

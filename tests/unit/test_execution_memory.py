@@ -15,9 +15,9 @@ from offchain.errors import NotEnoughMemory
 from offchain.execution import memory
 from offchain.execution.executor import Executor
 from offchain.execution.memory import check_memory, estimate_peak
-from offchain.execution.order import find_last_reads, reorder
-from offchain.execution.schedule import schedule
 from offchain.native import buffers
+from offchain.planning.order import find_last_reads, reorder
+from offchain.planning.schedule import schedule
 from offchain.programs.capture import Captured, capture
 from offchain.programs.examples import build
 from offchain.programs.graph import Kind, Node, Operand, Origin, Program, Row, Slot

@@ -72,8 +72,8 @@ import hashlib
 import numpy as np
 from offchain.arithmetic.functions import Function
 from offchain.commitments.keccak import hash_chunks
-from offchain.execution.kernels import elementary, philox, reduce, scatter
-from offchain.execution.kernels.contraction import gemm
+from offchain.backends.cpu.kernels import elementary, philox, reduce, scatter
+from offchain.backends.cpu.kernels.contraction import gemm
 
 x = philox.uniform(1, 2, 3, 6000) * 8 - 4
 a, b = x[:3000].reshape(1, 60, 50), x[3000:].reshape(1, 50, 60)

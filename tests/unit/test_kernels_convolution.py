@@ -18,19 +18,14 @@ from hypothesis import strategies as st
 
 from offchain.arithmetic.functions import DType
 from offchain.arithmetic.ordered import ORDERED
+from offchain.backends.cpu import contractions, convolution_plans, convolutions, line_convolutions
+from offchain.backends.cpu.contractions import Contraction
+from offchain.backends.cpu.convolution_plans import plan_convolution
+from offchain.backends.cpu.convolutions import Convolution
+from offchain.backends.cpu.line_convolutions import LineConvolution
+from offchain.backends.cpu.sliding import find_sliding
 from offchain.commitments.tensors import encode_elements
-from offchain.execution import (
-    contractions,
-    convolution_plans,
-    convolutions,
-    line_convolutions,
-)
-from offchain.execution.contractions import Contraction
-from offchain.execution.convolution_plans import plan_convolution
-from offchain.execution.convolutions import Convolution
-from offchain.execution.line_convolutions import LineConvolution
 from offchain.execution.readable import to_bits
-from offchain.execution.sliding import find_sliding
 from offchain.native.machine import WIDTH_VARIABLE, WIDTHS_BITS
 from offchain.native.threads import get_threads, set_threads
 from offchain.programs.graph import Kind, Node, Operand, Origin, Slot

@@ -15,8 +15,8 @@ from numba.core import types
 
 from offchain.arithmetic.evaluate import evaluate
 from offchain.arithmetic.functions import DType, Function
-from offchain.execution.kernels import elementary
-from offchain.execution.kernels.elementary import apply
+from offchain.backends.cpu.kernels import elementary
+from offchain.backends.cpu.kernels.elementary import apply
 from offchain.native import vectors
 from offchain.native.compiled import emitted
 from offchain.native.threads import get_threads, set_threads

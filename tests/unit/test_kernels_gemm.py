@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from offchain.arithmetic.float32 import fma
 from offchain.arithmetic.functions import CANONICAL_NAN
-from offchain.execution.kernels.contraction import gemm as gemm_module
-from offchain.execution.kernels.contraction import thin
-from offchain.execution.kernels.contraction.gemm import fold_partials, gemm
+from offchain.backends.cpu.kernels.contraction import gemm as gemm_module
+from offchain.backends.cpu.kernels.contraction import thin
+from offchain.backends.cpu.kernels.contraction.gemm import fold_partials, gemm
 from offchain.native.threads import get_threads, set_threads
 
 Floats = npt.NDArray[np.float32]

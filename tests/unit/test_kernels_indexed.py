@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from offchain.arithmetic.functions import DType, Function
+from offchain.backends.cpu import indexed, scatters
+from offchain.backends.cpu.gathers import Gather, LocatedGather, plan_gather
+from offchain.backends.cpu.scatters import DenseScatter, IndexedScatter, plan_scatter
 from offchain.commitments.tensors import NUMPY_TYPES, Array, encode_elements
-from offchain.execution import indexed, scatters
-from offchain.execution.gathers import Gather, LocatedGather, plan_gather
-from offchain.execution.scatters import DenseScatter, IndexedScatter, plan_scatter
 from offchain.native.threads import get_threads, set_threads
 from offchain.programs.graph import Kind, Node, Operand, Origin, Row, immediate
 from tests.unit.test_kernels_scatter import draw_bits

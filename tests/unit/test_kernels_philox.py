@@ -6,7 +6,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from offchain.arithmetic.philox import uniform_bits
-from offchain.execution.kernels.philox import _fill, uniform
+from offchain.backends.cpu.kernels.philox import _fill, uniform
 from offchain.native.threads import get_threads, set_threads
 
 WORDS = st.integers(0, 2**32 - 1)

@@ -14,7 +14,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from offchain.arithmetic import float32
-from offchain.execution.kernels.reduce import argmax, argmin, fold
+from offchain.backends.cpu.kernels.reduce import argmax, argmin, fold
 from offchain.native.threads import get_threads, set_threads
 
 Floats = npt.NDArray[np.float32]

@@ -9,7 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from offchain.arithmetic import float32
-from offchain.execution.kernels.scatter import scatter_add_rows, scatter_assign_flat
+from offchain.backends.cpu.kernels.scatter import scatter_add_rows, scatter_assign_flat
 from offchain.native.threads import get_threads, set_threads
 
 PATTERNS = np.array(

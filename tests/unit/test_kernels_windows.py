@@ -6,11 +6,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from offchain.arithmetic.functions import DType, Function
+from offchain.backends.cpu import windows
+from offchain.backends.cpu.folds import Reduction
+from offchain.backends.cpu.plans import plan_node
+from offchain.backends.cpu.windows import WindowReduction
 from offchain.commitments.tensors import NUMPY_TYPES, encode_elements
-from offchain.execution import windows
-from offchain.execution.folds import Reduction
-from offchain.execution.plans import plan_node
-from offchain.execution.windows import WindowReduction
 from offchain.native.threads import get_threads, set_threads
 from offchain.programs.graph import Kind, Node, Operand, Origin, Row, immediate
 from tests.unit.test_kernels_scatter import draw_bits

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from offchain.arithmetic.logged import LOGGED
+from offchain.backends.cpu.logged.stock import FUNCTIONS
 from offchain.errors import CommitmentError, ProgramError, WrongLog
-from offchain.execution.logged.stock import FUNCTIONS
 from offchain.execution.preparation import Preparation
 from offchain.programs.capture import capture
 from offchain.programs.examples import build

@@ -12,7 +12,7 @@ import torch
 from offchain.commitments.tensors import Array, compute_state_root, compute_tensor_root
 from offchain.errors import StoreError
 from offchain.execution.executor import Executor
-from offchain.execution.order import find_storages
+from offchain.planning.order import find_storages
 from offchain.programs.capture import capture
 from offchain.programs.graph import Origin
 from offchain.programs.optimizers import SGD

@@ -9,7 +9,7 @@ import torch
 from offchain.commitments.tensors import Array, encode_elements
 from offchain.execution.executor import Executor
 from offchain.execution.preparation import Preparation
-from offchain.execution.selections import Selection
+from offchain.planning.selections import Selection
 from offchain.programs.capture import capture
 from offchain.programs.recipe import InferenceRecipe
 from tests.unit.test_kernels_scatter import PATTERNS

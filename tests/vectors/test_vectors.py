@@ -10,6 +10,7 @@ import pytest
 from offchain.arithmetic.evaluate import evaluate
 from offchain.arithmetic.functions import DType, Function
 from offchain.arithmetic.philox import uniform_bits
+from offchain.backends.cpu.kernels.philox import uniform
 from offchain.commitments.keccak import keccak256
 from offchain.commitments.tags import Tag
 from offchain.commitments.tensors import (
@@ -20,7 +21,6 @@ from offchain.commitments.tensors import (
 )
 from offchain.commitments.tree import Tree
 from offchain.execution.executor import Executor
-from offchain.execution.kernels.philox import uniform
 from offchain.execution.readable import run_step
 from offchain.programs.decoding import decode_node
 from offchain.programs.encoding import encode_node

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from offchain.execution.kernels.roundings import round_and_mark
+from offchain.backends.cpu.kernels.roundings import round_and_mark
 from offchain.replication.published.logs import (
     DOWN,
     STREAMS,

@@ -1,0 +1,1 @@
+"""Backends: what runs programs on a device, behind one port."""

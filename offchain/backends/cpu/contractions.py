@@ -1,0 +1,258 @@
+"""The plans of contractions: batches of matrix products of strided views or dense copies.
+
+A variable of the domain belongs to the batch, to the rows (M), to the columns (N) or to the fold
+(K), by which of the two factors use it. The fold's variables keep their order, so a product that
+folds k in ascending order is the contraction bit for bit. A factor that is no such view (the input
+of a convolution) is copied densely, slab by slab, which bounds the memory; a slab of the fold
+starts from the result of the slab before it.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from itertools import groupby, product
+from math import prod
+from typing import NamedTuple, cast
+
+import numpy as np
+
+from offchain.backends.cpu.convolution_plans import plan_convolution
+from offchain.backends.cpu.convolutions import Convolution
+from offchain.backends.cpu.kernels.contraction.gemm import Floats, gemm
+from offchain.backends.cpu.views import Reader, view
+from offchain.commitments.tensors import NUMPY_TYPES, Array
+from offchain.native import buffers
+from offchain.planning.accesses import (
+    Sizes,
+    Strided,
+    collapse_groups,
+    estimate_strides,
+    find_strided,
+    get_used,
+    iterate_slabs,
+    restrict,
+    row_major,
+)
+from offchain.programs.graph import Node, Operand
+
+_SLAB_BYTES = 1 << 26
+_LONG_FOLD = 256
+"""Steps of a fold that are worth packing a factor once instead of once for each product."""
+
+Multiply = Callable[[Floats, Floats, Floats, Floats], object]
+"""(a, b, init, out): multiplies batches of matrices as `gemm` does, in some arithmetic."""
+
+_AXES = ((0, 1, 3), (0, 3, 2), (0, 1, 2), (0, 1, 2))
+"""Which of batch, rows, columns and fold are the axes of a, b, init and the output."""
+
+
+class _Roles(NamedTuple):
+    """The variables of more than one value by role, each role's in the order of their nesting."""
+
+    batch: tuple[int, ...]
+    rows: tuple[int, ...]
+    columns: tuple[int, ...]
+    fold: tuple[int, ...]
+
+    @property
+    def output(self) -> tuple[int, ...]:
+        """The output's variables in the order in which the product nests them."""
+        return self.batch + self.rows + self.columns
+
+
+class _Product:
+    """The plan of a contraction on one slab of its domain.
+
+    Args:
+        operands: init and the two factors.
+        roles: the variables' roles.
+        nests: for each factor, the variables that a dense copy of it nests, or None for a view.
+        out_strides: the strides of the output's buffer along the output's variables.
+        ranges: the slab.
+        multiply: multiplies batches of matrices.
+    """
+
+    def __init__(
+        self,
+        operands: Sequence[Operand],
+        roles: _Roles,
+        nests: Sequence[Sequence[int] | None],
+        out_strides: Sequence[int],
+        ranges: Sequence[range],
+        multiply: Multiply,
+    ) -> None:
+        self._multiply = multiply
+        sizes = tuple(len(r) for r in ranges)
+        rank = len(out_strides)
+        init, *factors = operands
+        self._factors = [
+            Reader(restrict(operand, ranges), sizes, nest)
+            for operand, nest in zip(factors, nests, strict=True)
+        ]
+        folded = len(ranges) - rank
+        offset = sum(s * r.start for s, r in zip(out_strides, ranges, strict=False))
+        out = Strided(offset, (*out_strides, *(0,) * folded))
+        self._init: Reader | None = None
+        start = out
+        if all(r.start == 0 for r in ranges[rank:]):
+            first = restrict(init, [*ranges[:rank], *[range(1)] * folded])
+            reader = Reader(first, (*sizes[:rank], *(1,) * folded))
+            if collapse_groups(sizes, (roles.rows, roles.columns), reader.strided) is None:
+                reader = Reader(first, reader.sizes, [v for v in roles.output if sizes[v] > 1])
+            self._init, start = reader, reader.strided
+        layouts = [*(reader.strided for reader in self._factors), start, out]
+        self._plan_calls(sizes, roles, layouts)
+
+    def _plan_calls(self, sizes: Sizes, roles: _Roles, layouts: Sequence[Strided]) -> None:
+        batch = roles.batch
+        cuts = range(len(batch) + 1)
+        cut = next(i for i in cuts if all(collapse_groups(sizes, [batch[i:]], x) for x in layouts))
+        looped = batch[:cut]
+        groups = (batch[cut:], roles.rows, roles.columns, roles.fold)
+        self._batch, self._rows, self._columns, self._steps = (
+            prod(sizes[v] for v in group) for group in groups
+        )
+        self._calls = []
+        for values in product(*(range(sizes[v]) for v in looped)):
+            places = []
+            for layout, axes in zip(layouts, _AXES, strict=True):
+                shift = sum(layout.strides[v] * i for v, i in zip(looped, values, strict=True))
+                place = collapse_groups(sizes, [groups[axis] for axis in axes], layout)
+                assert place is not None
+                places.append(Strided(place.offset + shift, place.strides))
+            self._calls.append(places)
+
+    def run(self, flats: Sequence[Array | None], out: Array) -> None:
+        """Compute the slab's part of the output's buffer."""
+        init, *factors = flats
+        a, b = (r.buffer(flat) for r, flat in zip(self._factors, factors, strict=True))
+        start = out if self._init is None else self._init.buffer(init)
+        shape = (self._batch, self._rows, self._columns)
+        for in_a, in_b, in_start, in_out in self._calls:
+            views = (
+                view(a, (self._batch, self._rows, self._steps), in_a),
+                view(b, (self._batch, self._steps, self._columns), in_b),
+                view(start, shape, in_start),
+                view(out, shape, in_out),
+            )
+            self._multiply(*cast("tuple[Floats, Floats, Floats, Floats]", views))
+
+
+class Contraction:
+    """The plan of one contraction.
+
+    Args:
+        node: a contract node with a positive number of elements and of fold steps.
+        multiply: (a, b, init, out) multiplies batches of matrices, as `gemm` does.
+        keeps_folds: whether no fold may be divided, since accumulators are no elements.
+    """
+
+    def __init__(self, node: Node, multiply: Multiply = gemm, *, keeps_folds: bool = False) -> None:
+        self._multiply, self._keeps_folds = multiply, keeps_folds
+        self._shape = node.shape
+        self._dtype = NUMPY_TYPES[node.dtype]
+        self._sizes = sizes = node.shape + node.fold_shape
+        init, *factors = node.operands
+        used = [get_used(operand, sizes) for operand in factors]
+        roles, self._is_swapped = _assign_roles(sizes, len(node.shape), used)
+        if self._is_swapped:
+            factors.reverse()
+        self._operands = (init, *factors)
+        self._roles = roles
+        self._nests = [
+            _find_nest(operand, sizes, roles, own)
+            for operand, own in zip(factors, (roles.rows, roles.columns), strict=True)
+        ]
+        dense = dict(zip(roles.output, row_major([sizes[v] for v in roles.output]), strict=True))
+        self._out_strides = tuple(dense.get(v, 0) for v in range(len(node.shape)))
+        self._slabs = self._split(sizes)
+
+    @property
+    def is_wasteful(self) -> bool:
+        """Whether a factor is copied before it is multiplied, or packed for many products."""
+        shared = [get_used(operand, self._sizes) for operand in self._operands[1:]]
+        repeats = any(v not in used for v in self._roles.batch for used in shared)
+        is_long = prod(self._sizes[v] for v in self._roles.fold) >= _LONG_FOLD
+        return any(nest is not None for nest in self._nests) or (repeats and is_long)
+
+    @cached_property
+    def _whole(self) -> _Product | None:
+        return self._plan(self._slabs[0]) if len(self._slabs) == 1 else None
+
+    def _split(self, sizes: Sizes) -> list[list[range]]:
+        nests = [nest for nest in self._nests if nest is not None]
+
+        def count_copied(ranges: Sequence[range]) -> int:
+            return sum(prod(len(ranges[v]) for v in nest) for nest in nests)
+
+        roles = self._roles
+        # Rows are one dimension of the matrices, in any part: only the outermost one can be cut.
+        last = roles.rows[:1] + roles.columns[:1] if self._keeps_folds else roles.fold
+        order = [v for v in (*roles.batch, *last) if any(v in n for n in nests)]
+        limit = _SLAB_BYTES // self._dtype.itemsize
+        return list(iterate_slabs([range(size) for size in sizes], order, count_copied, limit))
+
+    def _plan(self, ranges: Sequence[range]) -> _Product:
+        places = (self._roles, self._nests, self._out_strides, ranges)
+        return _Product(self._operands, *places, self._multiply)
+
+    def run(self, flats: Sequence[Array | None], _step: int) -> Array:
+        """Return the output, given the tensors of init, a and b (None for constants)."""
+        init, *factors = flats
+        ordered = (init, *(factors[::-1] if self._is_swapped else factors))
+        out = buffers.empty((prod(self._shape),), self._dtype)
+        for ranges in self._slabs:
+            (self._whole or self._plan(ranges)).run(ordered, out)
+        if list(self._roles.output) == sorted(self._roles.output):
+            return out.reshape(self._shape)
+        return np.ascontiguousarray(view(out, self._shape, Strided(0, self._out_strides)))
+
+
+def plan_contraction(node: Node) -> Contraction | Convolution:
+    """Return the plan of a contract node with a positive number of elements and of fold steps."""
+    plan = Contraction(node)
+    if not plan.is_wasteful:
+        return plan
+    return plan_convolution(node, lambda flats: plan.run(flats, 0)) or plan
+
+
+def _assign_roles(sizes: Sizes, rank: int, used: Sequence[Sequence[int]]) -> tuple[_Roles, bool]:
+    """Return the variables' roles, and whether the second factor provides the rows.
+
+    The output's variables keep their order if the last ones are those of one factor and then those
+    of the other; all before them are the batch. Otherwise the product's output is transposed.
+    """
+    live = [v for v in range(rank) if sizes[v] > 1]
+    fold = tuple(v for v in range(rank, len(sizes)) if sizes[v] > 1)
+    owners = {v: tuple(v in variables for variables in used) for v in live}
+    single = {(True, False), (False, True)}
+    for cut in range(len(live) + 1):
+        runs = [(owner, tuple(run)) for owner, run in groupby(live[cut:], owners.__getitem__)]
+        found = [owner for owner, _ in runs]
+        if len(runs) <= 2 and single.intersection(owners.values()) == set(found):
+            is_swapped = found[:1] == [(False, True)]
+            groups = [run for _, run in runs] + [(), ()]
+            return _Roles(tuple(live[:cut]), groups[0], groups[1], fold), is_swapped
+    batch, rows, columns = (
+        tuple(v for v in live if owners[v] in kind)
+        for kind in ({(True, True), (False, False)}, {(True, False)}, {(False, True)})
+    )
+    return _Roles(batch, rows, columns, fold), False
+
+
+def _find_nest(
+    operand: Operand, sizes: Sizes, roles: _Roles, own: Sequence[int]
+) -> list[int] | None:
+    """Return the variables that a dense copy of a factor nests, or None if a view serves."""
+    strided = find_strided(operand.rows, sizes)
+    if strided is not None and collapse_groups(sizes, (own, roles.fold), strided) is not None:
+        return None
+    strides = estimate_strides(operand.rows, sizes)
+    used = get_used(operand, sizes)
+    groups = [list(own), list(roles.fold)]
+    groups.sort(key=lambda group: _get_reach(group, sizes, strides), reverse=True)
+    return [v for v in roles.batch if v in used] + groups[0] + groups[1]
+
+
+def _get_reach(group: Sequence[int], sizes: Sizes, strides: Sequence[int]) -> float:
+    """Return how badly a group serves as the innermost, whose last variable copies run along."""
+    return abs(strides[group[-1]]) / sizes[group[-1]] if group else float("inf")

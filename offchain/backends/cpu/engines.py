@@ -1,0 +1,43 @@
+"""The engines: for each arithmetic, how its programs' operators are planned, fused and opened."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from offchain.arithmetic.base import Arithmetic
+from offchain.arithmetic.exact import EXACT
+from offchain.arithmetic.logged import LOGGED
+from offchain.arithmetic.ordered import ORDERED
+from offchain.backends.cpu import exact
+from offchain.backends.cpu.logged import plans as logged
+from offchain.backends.cpu.partials import list_partials
+from offchain.backends.cpu.plans import Plan, plan_node
+from offchain.commitments.tensors import Array
+from offchain.programs.graph import Node
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """An engine, which computes what `programs/semantics.py` says, bit for bit.
+
+    Attributes:
+        plan: returns the plan of a legal node by itself.
+        is_fusible: whether an operator may be computed in one kernel with its neighbours.
+        list_partials: returns the accumulators of one element of a fold, given the node, the
+            element, and the tensors that the node reads: see `partials.py`.
+    """
+
+    plan: Callable[[Node], Plan]
+    is_fusible: Callable[[Node], bool]
+    list_partials: Callable[[Node, int, Sequence[Array | None]], Array]
+
+
+_ENGINES: Mapping[str, Engine] = {
+    ORDERED.name: Engine(plan_node, lambda _: True, list_partials),
+    EXACT.name: Engine(exact.plan_exact, exact.is_fusible, exact.list_partials),
+    LOGGED.name: Engine(logged.plan_logged, logged.is_fusible, exact.list_partials),
+}
+
+
+def get_engine(arithmetic: Arithmetic) -> Engine:
+    """Return the engine of an arithmetic."""
+    return _ENGINES[arithmetic.name]

@@ -1,0 +1,173 @@
+"""The blocks of a matrix product: packed or read in place, and multiplied tile by tile."""
+
+import numpy as np
+import numpy.typing as npt
+from numba.core import types
+
+from offchain.backends.cpu.kernels.contraction.packing import pack, panel_bytes
+from offchain.backends.cpu.kernels.contraction.tile import (
+    A_STEP_BYTES,
+    B_STEP_BYTES,
+    COLUMNS,
+    FLOAT_BYTES,
+    ROWS,
+    multiply_tile,
+)
+from offchain.native.compiled import kernel, reads, subroutine, writes
+from offchain.native.vectors import LANES
+
+Floats = npt.NDArray[np.float32]
+
+SPARE_BYTES = COLUMNS * FLOAT_BYTES
+"""Bytes of scratch memory beyond the packed panels."""
+
+_REUSES_OF_A = 512
+_REUSES_OF_B = 64
+"""Columns, or rows, from which packing an operand costs little beside multiplying it."""
+
+_SECOND_CACHE_BYTES = 2**18
+"""Bytes that surely stay in the second-level cache, beside other things."""
+
+_CONFLICTING_BYTES = 2048
+"""Rows whose distance is a multiple of this drive each other out of the first-level cache."""
+
+
+@kernel(
+    *[reads(types.float32, 3, "A")] * 3,
+    writes(types.float32, 3, "A"),
+    writes(types.float32, 1),
+    *[types.int64] * 6,
+)
+def multiply_blocks(
+    a: Floats,
+    b: Floats,
+    init: Floats,
+    out: Floats,
+    scratch: Floats,
+    group: int,
+    depth: int,
+    block_m: int,
+    block_n: int,
+    first: int,
+    stop: int,
+) -> None:
+    """Compute the blocks from `first` to `stop`, counted along rows, then columns, then batches.
+
+    Args:
+        a: (B, M, K).
+        b: (B, K, N).
+        init: (B, M, N).
+        out: (B, M, N) with contiguous rows.
+        scratch: room for the packed panels of a group of rows of a and a block's columns of b, and
+            `SPARE_BYTES`.
+        group: rows of a that are packed at a time.
+        depth: steps of k that are computed at a time.
+        block_m: rows of a block.
+        block_n: columns of a block.
+        first: the first block to compute.
+        stop: the first not to.
+    """
+    _, m, n = out.shape
+    across, down = -(-n // block_n), -(-m // block_m)
+    packed = scratch.ctypes.data + SPARE_BYTES
+    for block in range(first, stop):
+        z = block // across // down
+        i, j = block % down * block_m, block // down % across * block_n
+        end_i, end_j = min(i + block_m, m), min(j + block_n, n)
+        target = out[z, i:end_i, j:end_j]
+        step, column_step = init.strides[1:]
+        if column_step == FLOAT_BYTES or n == 1:
+            start = init.ctypes.data + z * init.strides[0] + i * step + j * FLOAT_BYTES
+            column_step = FLOAT_BYTES
+        elif step == 0 and column_step == 0:
+            scratch[:COLUMNS] = init[z, 0, 0]
+            start = scratch.ctypes.data
+        else:
+            target[:] = init[z, i:end_i, j:end_j]
+            start, step, column_step = target.ctypes.data, target.strides[0], FLOAT_BYTES
+        for k in range(0, a.shape[2], depth):
+            end_k = min(k + depth, a.shape[2])
+            parts = a[z, i:end_i, k:end_k], b[z, k:end_k, j:end_j]
+            _multiply_block(*parts, start, step, column_step, target, packed, group)
+            start, step, column_step = target.ctypes.data, target.strides[0], FLOAT_BYTES
+
+
+@subroutine
+def _count_unpacked_rows(a: Floats, n: int) -> int:
+    """How many rows of a to read where they lie; a last panel of odd height has to be packed."""
+    rows, depth = len(a), a.shape[1]
+    row_step, step = a.strides
+    if row_step == FLOAT_BYTES:
+        is_slow = depth * step > _SECOND_CACHE_BYTES
+    else:
+        is_slow = row_step % _CONFLICTING_BYTES == 0
+    if n > _REUSES_OF_A or (is_slow and n > LANES):
+        return 0
+    return rows if rows % 2 == 0 else rows - rows % ROWS
+
+
+@subroutine
+def _count_unpacked_columns(b: Floats, m: int) -> int:
+    """How many columns of b to read where they lie; a last panel of part vectors is packed."""
+    columns: int = b.shape[1]
+    if b.strides[1] != FLOAT_BYTES or m > _REUSES_OF_B:
+        return 0
+    return columns if columns % COLUMNS == LANES else columns - columns % COLUMNS
+
+
+@subroutine
+def _multiply_block(
+    a: Floats,
+    b: Floats,
+    start: int,
+    start_step: int,
+    start_column_step: int,
+    out: Floats,
+    scratch: int,
+    group: int,
+) -> None:
+    """Compute a block from the sums at `start`; a column step of 0 says that all are equal."""
+    (m, depth), n = a.shape, b.shape[1]
+    a_panel, b_panel = panel_bytes(depth, A_STEP_BYTES), panel_bytes(depth, B_STEP_BYTES)
+    unpacked_n = _count_unpacked_columns(b, m)
+    packed_b, packed_a = scratch, scratch + b_panel * -(-(n - unpacked_n) // COLUMNS)
+    near_panels = max(1, _SECOND_CACHE_BYTES // b_panel)
+    # Columns that were just packed are multiplied while they are near, if a is packed only once.
+    width = near_panels * COLUMNS if m <= group and unpacked_n == 0 else n
+    for first_column in range(0, n, width):
+        columns = b[:, first_column : min(first_column + width, n)]
+        pack(columns[:, unpacked_n:].T, COLUMNS, B_STEP_BYTES, packed_b)
+        b_is_near = columns.shape[1] <= near_panels * COLUMNS
+        for first in range(0, m, group):
+            rows = a[first : min(first + group, m)]
+            unpacked_m = _count_unpacked_rows(rows, n)
+            if m > group or first_column == 0:
+                pack(rows[unpacked_m:], ROWS, A_STEP_BYTES, packed_a)
+            down, across = -(-len(rows) // ROWS), -(-columns.shape[1] // COLUMNS)
+            for tile in range(down * across):
+                if b_is_near:
+                    i, j = tile // across * ROWS, tile % across * COLUMNS
+                else:
+                    i, j = tile % down * ROWS, tile // down * COLUMNS
+                at_a, a_row_step, a_step = rows.ctypes.data + i * a.strides[0], *a.strides
+                if i >= unpacked_m:
+                    at_a = packed_a + (i - unpacked_m) // ROWS * a_panel
+                    a_row_step, a_step = FLOAT_BYTES, A_STEP_BYTES
+                at_b, b_step = columns.ctypes.data + j * FLOAT_BYTES, b.strides[0]
+                if j >= unpacked_n:
+                    at_b, b_step = packed_b + (j - unpacked_n) // COLUMNS * b_panel, B_STEP_BYTES
+                row, column = first + i, first_column + j
+                multiply_tile(
+                    min(ROWS, len(rows) - i),
+                    min(COLUMNS, columns.shape[1] - j),
+                    at_a,
+                    a_row_step,
+                    a_step,
+                    at_b,
+                    b_step,
+                    depth,
+                    start + row * start_step + column * start_column_step,
+                    start_step,
+                    out.ctypes.data + row * out.strides[0] + column * FLOAT_BYTES,
+                    out.strides[0],
+                )

@@ -1,0 +1,203 @@
+"""The copies that convolutions make first: windows of an image, and panels of columns."""
+
+import threading
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import numpy.typing as npt
+from llvmlite import ir
+from numba.core import types
+
+from offchain.backends.cpu.kernels.contraction.tile import FLOAT_BYTES
+from offchain.native import vectors
+from offchain.native.compiled import emitted, kernel, reads, subroutine, writes
+from offchain.native.vectors import FLOAT, LANES, VECTOR_BYTES, WORD
+
+Floats = npt.NDArray[np.float32]
+Integers = npt.NDArray[np.int64]
+
+WORD_BYTES = 8
+
+_VECTOR = ir.VectorType(FLOAT, LANES)
+_scratch = threading.local()
+
+
+def get_scratch(name: str, size: int) -> Floats:
+    """At least `size` floats that belong to this thread, the same ones for the same name."""
+    buffers: dict[str, Floats] = vars(_scratch)
+    buffer = buffers.get(name)
+    if buffer is None or buffer.size < size:
+        buffer = buffers[name] = np.empty(size, np.float32)
+    return buffer
+
+
+@subroutine
+def copy_window(
+    source: int,
+    size: tuple[int, int],
+    plane: int,
+    planes: int,
+    count: int,
+    first: tuple[int, int],
+    shape: tuple[int, int],
+    fill: float,
+    target: int,
+) -> None:
+    """Copy a window of a tensor of planes, rows and columns, with `fill` for what lies outside.
+
+    Args:
+        source: address of the tensor, float32.
+        size: its rows and columns.
+        plane: number of a plane.
+        planes: address of `count` int64: the numbers of the window's planes, that one's subtracted.
+        count: planes of the window.
+        first: its first row and column.
+        shape: its rows and columns.
+        fill: what a place outside the tensor holds.
+        target: address of the window and, behind it, of room for `LANES` floats.
+    """
+    height, width = size
+    rows, columns = shape
+    left = min(max(-first[1], 0), columns)
+    right = max(min(width - first[1], columns), left)
+    for number in range(count * rows):
+        line = target + number * columns * FLOAT_BYTES
+        row = first[0] + number % rows
+        if row < 0 or row >= height:
+            _fill(line, 0, columns, fill)
+            continue
+        here = plane + load_word(planes + number // rows * WORD_BYTES)
+        start = source + ((here * height + row) * width + first[1]) * FLOAT_BYTES
+        _fill(line, 0, left, fill)
+        for x in range(left, right, LANES):
+            _copy_lanes(start + x * FLOAT_BYTES, min(LANES, right - x), line + x * FLOAT_BYTES)
+        _fill(line, right, columns, fill)
+
+
+@emitted(types.int64, types.intp)
+def load_word(builder: ir.IRBuilder, source: ir.Value) -> ir.Value:
+    """The int64 at an address."""
+    return vectors.load(builder, WORD, source)
+
+
+@subroutine
+def _fill(line: int, first: int, stop: int, value: float) -> None:
+    for x in range(first, stop):
+        _store_float(value, line + x * FLOAT_BYTES)
+
+
+@emitted(types.void, types.float32, types.intp)
+def _store_float(builder: ir.IRBuilder, value: ir.Value, target: ir.Value) -> None:
+    vectors.store(builder, value, target)
+
+
+@emitted(types.void, *[types.intp] * 3)
+def _copy_lanes(builder: ir.IRBuilder, source: ir.Value, lanes: ir.Value, target: ir.Value) -> None:
+    vectors.store(builder, vectors.load_first(builder, _VECTOR, source, lanes), target)
+
+
+@kernel(
+    reads(types.float32, 1),
+    types.int64,
+    reads(types.int64, 1),
+    types.int64,
+    reads(types.int64, 2),
+    types.int64,
+    writes(types.float32, 1),
+    types.int64,
+)
+def pack_columns(
+    source: Floats,
+    start: int,
+    columns: Integers,
+    count: int,
+    runs: Integers,
+    depth: int,
+    out: Floats,
+    vectors_per_panel: int,
+) -> None:
+    """Pack columns into panels: a step's elements of the panel's columns, then the next step's.
+
+    Args:
+        source: the matrix, float32.
+        start: bytes from `source` to the matrix's first element.
+        columns: (J,) int64: bytes from there to each column; the last is repeated until J is a
+            multiple of `LANES`.
+        count: columns.
+        runs: (R, 3) int64: first step, number of steps (at most `LANES`) and bytes to the first
+            element, for steps whose elements lie side by side.
+        depth: steps.
+        out: the panels.
+        vectors_per_panel: vectors that a step takes in a panel. What lies beyond the columns gets
+            any value.
+    """
+    is_dense, distance = _measure(columns, count)
+    by_run = len(runs) > 1 and abs(distance) < abs(runs[1, 2] - runs[0, 2])
+    groups = len(columns) // LANES
+    step_bytes = vectors_per_panel * VECTOR_BYTES
+    for number in range(groups * len(runs)):
+        if by_run:
+            run, group = number // groups, number % groups
+        else:
+            group, run = number // len(runs), number % len(runs)
+        first = group * LANES
+        panel, vector = group // vectors_per_panel, group % vectors_per_panel
+        packed = out.ctypes.data + (panel * depth + runs[run, 0]) * step_bytes
+        packed += vector * VECTOR_BYTES
+        place = source.ctypes.data + start + runs[run, 2]
+        if is_dense:
+            for step in range(runs[run, 1]):
+                from_step = place + columns[first] + step * FLOAT_BYTES
+                _copy_lanes(from_step, min(LANES, count - first), packed + step * step_bytes)
+        else:
+            lanes = columns.ctypes.data + first * WORD_BYTES
+            _turn_run(place, lanes, runs[run, 1], packed, step_bytes)
+
+
+@subroutine
+def _measure(columns: Integers, count: int) -> tuple[bool, int]:
+    """Whether columns lie side by side, and the distance of the first two."""
+    is_dense = True
+    for column in range(count):
+        is_dense &= columns[column] == columns[0] + column * FLOAT_BYTES
+    return is_dense, columns[min(1, count - 1)] - columns[0]
+
+
+@emitted(types.void, *[types.intp] * 5)
+def _turn_run(
+    builder: ir.IRBuilder,
+    source: ir.Value,
+    columns: ir.Value,
+    steps: ir.Value,
+    target: ir.Value,
+    target_step: ir.Value,
+) -> None:
+    """Store vectors of columns for up to `LANES` steps that lie side by side in each column."""
+    loaded = []
+    for lane in range(LANES):
+        column = vectors.load(builder, WORD, columns, lane * WORD_BYTES)
+        loaded.append(vectors.load_first(builder, _VECTOR, builder.add(source, column), steps))
+
+    def store(step: int, vector: ir.Value) -> None:
+        place = builder.add(target, builder.mul(target_step, WORD(step)))
+        vectors.store(builder, vector, place)
+
+    emit_first(builder, steps, vectors.transpose(builder, loaded), store)
+
+
+def emit_first(
+    builder: ir.IRBuilder,
+    count: ir.Value,
+    items: Sequence[ir.Value],
+    emit: Callable[[int, ir.Value], None],
+) -> None:
+    """Emit code that does something with the first `count` items only, with at least one."""
+    end = builder.append_basic_block("end")
+    for number, item in enumerate(items):
+        if number:
+            following = builder.append_basic_block("item")
+            builder.cbranch(builder.icmp_signed("<", WORD(number), count), following, end)
+            builder.position_at_end(following)
+        emit(number, item)
+    builder.branch(end)
+    builder.position_at_end(end)

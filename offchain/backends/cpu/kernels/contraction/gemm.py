@@ -1,0 +1,215 @@
+"""Batched matrix products, every element one fold of fused multiply-adds in ascending order.
+
+out[m, n] starts as init[m, n] and becomes fma(a[m, k], b[k, n], out[m, n]) for k = 0, 1, 2, ... A
+blocked product computes just that as long as it does not split k among accumulators, so the order
+costs no speed. As in BLIS (Van Zee and van de Geijn, 2015), the inner loop keeps a tile of the
+result in registers (`tile.py`) and reads blocks of both operands, packed into panels
+(`packing.py`) unless they can as well be read where they lie (`blocks.py`). The tile goes back to
+memory only between blocks of k.
+"""
+
+import threading
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from llvmlite import ir
+from numba.core import types
+
+from offchain.backends.cpu.kernels.contraction import thin
+from offchain.backends.cpu.kernels.contraction.blocks import SPARE_BYTES, multiply_blocks
+from offchain.backends.cpu.kernels.contraction.tile import (
+    A_STEP_BYTES,
+    B_STEP_BYTES,
+    COLUMNS,
+    FLOAT_BYTES,
+    ROWS,
+)
+from offchain.native import vectors
+from offchain.native.compiled import emitted, kernel, reads, writes
+from offchain.native.threads import get_threads, share
+from offchain.native.vectors import LANES, NAN
+
+Floats = npt.NDArray[np.float32]
+
+_DEPTH = 1024
+"""Steps of k in a block at most: a panel of b then stays in the second-level cache."""
+
+_GROUP_BYTES = 9 * 2**16
+"""Packed rows of a that are multiplied with all columns of a block: more than half that cache."""
+
+_BLOCK = 2048
+"""Columns of a block at most: its part of b, packed, then stays in the third-level cache."""
+
+_PART = 768
+"""Rows or columns of a matrix that are worth their own block, packing included."""
+
+_PARTS_PER_THREAD = 4
+_GRAIN = 2**21
+"""Multiply-adds that make another thread worth its start."""
+
+_FEW_ROWS = 64
+"""Rows up to which turning the result costs less than turning b."""
+
+_scratch = threading.local()
+
+
+def gemm(a: Floats, b: Floats, init: Floats, out: Floats | None = None) -> Floats:
+    """Multiply batches of matrices: out[z] = init[z] + a[z] @ b[z], each sum in ascending order.
+
+    Args:
+        a: (B, M, K) float32, any strides, zero and negative ones included.
+        b: (B, K, N) float32, any strides.
+        init: (B, M, N) float32, any strides: what each sum starts from.
+        out: (B, M, N) float32 in which the elements of a row lie side by side; it may be `init`,
+            but shares no memory with `a` or `b`. A new array if None.
+
+    Returns:
+        `out`.
+
+    Raises:
+        ValueError: if the rows of `out` are not contiguous, or the shapes do not fit.
+    """
+    if out is None:
+        out = np.empty(init.shape, np.float32)
+    batch, m, n = out.shape
+    if init.shape != out.shape or a.shape[:2] != (batch, m) or b.shape != (batch, a.shape[2], n):
+        raise ValueError(f"cannot multiply {a.shape} by {b.shape} into {out.shape}")
+    if not out.size:
+        return out
+    if out.strides[2] != FLOAT_BYTES and n > 1:
+        raise ValueError("the rows of the result have to be contiguous")
+    if not a.shape[2]:
+        out[...] = np.where(np.isnan(init), NAN, init)
+    elif m * n <= thin.MOST_ELEMENTS:
+        out[...] = init
+        thin.multiply_elements(a, b, out)
+    elif _is_better_turned(m, n, b.strides):
+        turned = gemm(b.swapaxes(1, 2), a.swapaxes(1, 2), init.swapaxes(1, 2))
+        out[...] = turned.swapaxes(1, 2)
+    elif _is_thin(m, b.strides):
+        _multiply_few_rows(a, b, init, out)
+    else:
+        _multiply(a, b, init, out)
+    return out
+
+
+def fold_partials(a: Floats, b: Floats, init: float | np.float32) -> Floats:
+    """Every accumulator of one element: `init`, then fma(a[k], b[k], accumulator) for each k.
+
+    Args:
+        a: (K,) float32, any stride.
+        b: (K,) float32, any stride.
+        init: exact in float32.
+
+    Returns:
+        (K + 1,) float32.
+    """
+    partials = np.empty(a.size + 1, np.float32)
+    partials[0] = init
+    _fold(a, b, partials)
+    partials[np.isnan(partials)] = NAN
+    return partials
+
+
+def _is_thin(m: int, b_steps: tuple[int, ...]) -> bool:
+    """Whether packing b would cost more than multiplying it."""
+    if b_steps[2] == FLOAT_BYTES:
+        return m <= thin.MOST_ROWS
+    return b_steps[1] == FLOAT_BYTES and m <= thin.MOST_ROWS_IF_TURNED
+
+
+def _is_better_turned(m: int, n: int, b_steps: tuple[int, ...]) -> bool:
+    """Whether the product of the turned operands is faster, its result turned back included."""
+    if n <= thin.MOST_ROWS:
+        return m > n
+    is_turned = b_steps[1] == FLOAT_BYTES != b_steps[2]
+    return is_turned and thin.MOST_ROWS_IF_TURNED < m <= _FEW_ROWS and 2 * m <= n
+
+
+def _count(items: int, size: int) -> int:
+    return -(-items // size) if items else 0
+
+
+def _divide(items: int, most: int, unit: int) -> int:
+    """The size of equal parts of at most about `most` items, a multiple of `unit`."""
+    return _count(_count(items, _count(items, most)), unit) * unit
+
+
+def _multiply_few_rows(a: Floats, b: Floats, init: Floats, out: Floats) -> None:
+    """Multiply whole squares of b in place, and the rest of its rows and columns as always."""
+    k, n = (size // thin.SIDE * thin.SIDE for size in b.shape[1:])
+    left, right = out[:, :, :n], out[:, :, n:]
+    out[...] = init
+    if k and n:
+        thin.multiply_thin(a[:, :, :k], b[:, :k, :n], left)
+    if k < b.shape[1] and n:
+        _multiply(a[:, :, k:], b[:, k:, :n], left, left)
+    if n < b.shape[2]:
+        _multiply(a, b[:, :, n:], right, right)
+
+
+class _Plan(NamedTuple):
+    """The division of a product into blocks."""
+
+    group: int
+    depth: int
+    block_m: int
+    block_n: int
+    blocks: int
+    grain: int
+    scratch_floats: int
+
+
+@lru_cache(1024)
+def _plan(batch: int, m: int, n: int, k: int, threads: int) -> _Plan:
+    block_m, block_n = m, _divide(n, _BLOCK, COLUMNS)
+    if threads > 1 and batch * m * n * k >= 2 * _GRAIN and batch < _PARTS_PER_THREAD * threads:
+        rounds = max(1, min(_PARTS_PER_THREAD, max(m, n) // (_PART * threads)))
+        parts = rounds * threads if batch == 1 else _count(_PARTS_PER_THREAD * threads, batch)
+        if m >= n:
+            block_m = _divide(m, _count(m, parts), ROWS)
+        else:
+            block_n = min(block_n, _divide(n, _count(n, parts), COLUMNS))
+    depth = _divide(k, _DEPTH, LANES)
+    panels = min(_count(block_m, ROWS), max(1, _GROUP_BYTES // (depth * A_STEP_BYTES)))
+    scratch = depth * (panels * A_STEP_BYTES + _count(block_n, COLUMNS) * B_STEP_BYTES)
+    return _Plan(
+        group=panels * ROWS,
+        depth=depth,
+        block_m=block_m,
+        block_n=block_n,
+        blocks=batch * _count(m, block_m) * _count(n, block_n),
+        grain=max(1, _GRAIN // (block_m * block_n * k)),
+        scratch_floats=(scratch + SPARE_BYTES) // FLOAT_BYTES,
+    )
+
+
+def _multiply(a: Floats, b: Floats, init: Floats, out: Floats) -> None:
+    plan = _plan(*out.shape, a.shape[2], get_threads())
+
+    def work(first: int, stop: int) -> None:
+        scratch = _get_scratch(plan.scratch_floats)
+        multiply_blocks(a, b, init, out, scratch, *plan[:4], first, stop)
+
+    share(work, plan.blocks, plan.grain)
+
+
+def _get_scratch(size: int) -> Floats:
+    """At least `size` floats that belong to this thread."""
+    scratch: Floats | None = getattr(_scratch, "floats", None)
+    if scratch is None or scratch.size < size:
+        scratch = _scratch.floats = np.empty(size, np.float32)
+    return scratch
+
+
+@emitted(types.float32, *[types.float32] * 3)
+def _fma(builder: ir.IRBuilder, a: ir.Value, b: ir.Value, c: ir.Value) -> ir.Value:
+    return vectors.call(builder, "llvm.fma", [a, b, c])
+
+
+@kernel(reads(types.float32, 1, "A"), reads(types.float32, 1, "A"), writes(types.float32, 1))
+def _fold(a: Floats, b: Floats, partials: Floats) -> None:
+    for k in range(a.size):
+        partials[k + 1] = _fma(a[k], b[k], partials[k])

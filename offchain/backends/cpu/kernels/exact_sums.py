@@ -1,0 +1,241 @@
+"""Kernels that find the correctly rounded value of exact sums, and say where they did not.
+
+They sum by Knuth's two-sum, which finds the error of each addition, and add these errors up: the
+exact sum of n terms is within n * 2^-52 * (the sum of the errors' magnitudes) of the pair of both
+sums, as in Ogita, Rump and Oishi (2005), and it is known exactly where no error was made.
+"""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from numba.core import types
+
+from offchain.backends.cpu.kernels.bounded_sums import UNIT
+from offchain.native.compiled import kernel, reads, subroutine, writes
+from offchain.native.threads import share
+from offchain.native.vectors import NAN
+
+Floats = npt.NDArray[np.float32]
+Doubles = npt.NDArray[np.float64]
+Marks = npt.NDArray[np.uint8]
+Integers = npt.NDArray[np.int64]
+
+_GRAIN = 2**16
+_LANES = 16
+
+
+def settle_products(
+    a: Doubles, b: Doubles, init: Floats, places: Integers, out: Floats, left: Marks
+) -> None:
+    """Sum some elements of a product anew, more precisely.
+
+    Args:
+        a: (M, K) binary64, any strides, whose elements are float32.
+        b: (K, N) likewise.
+        init: (M, N) float32, any strides: the initial terms.
+        places: (P,) int64: the elements' places in the product.
+        out: (P,) float32: the rounded sums.
+        left: (P,) uint8: 1 where the sum is still in doubt.
+    """
+
+    def work(first: int, stop: int) -> None:
+        _settle_products(a, b, init, places, out, left, first, stop)
+
+    share(work, len(places), max(1, _GRAIN // max(1, 8 * a.shape[1])))
+
+
+def settle_rows(x: Floats, init: Floats, out: Floats, left: Marks) -> None:
+    """Sum each row of a matrix more precisely.
+
+    Args:
+        x: (M, K) float32, any strides.
+        init: (M,) float32: the initial terms.
+        out: (M,) float32: the rounded sums.
+        left: (M,) uint8: 1 where the sum is still in doubt.
+    """
+
+    def work(first: int, stop: int) -> None:
+        _settle_rows(x, init, out, left, first, stop)
+
+    grain = _LANES * max(1, _GRAIN // (_LANES * max(1, x.shape[1])))
+    share(work, len(x), grain)
+
+
+def scatter_sums(target_rows: Integers, source: Floats, out: Floats) -> list[tuple[int, int]]:
+    """Add each row of a matrix to its target row in place.
+
+    Args:
+        target_rows: (S,) int64; a source whose target is not a row of `out` is left out.
+        source: (S, D) float32, contiguous.
+        out: (R, D) float32, contiguous: first the initial terms, then the rounded sums; an element
+            whose sum is in doubt keeps its initial term.
+
+    Returns:
+        The row and the column of each element that is in doubt.
+    """
+    inside = np.flatnonzero((target_rows >= 0) & (target_rows < len(out)))
+    order = inside[np.argsort(target_rows[inside], kind="stable")]
+    rows, starts = np.unique(target_rows[order], return_index=True)
+    bounds = np.append(starts, len(order))
+    out[np.isnan(out)] = NAN
+    left = np.empty((len(rows), out.shape[1]), np.uint8)
+
+    def work(first: int, stop: int) -> None:
+        state = np.empty((3, out.shape[1]))
+        _scatter_sums(rows, bounds, order, source, state, out, left, first, stop)
+
+    share(work, len(rows), max(1, _GRAIN * len(rows) // max(1, source.size)))
+    return [(int(rows[group]), int(column)) for group, column in np.argwhere(left)]
+
+
+@subroutine
+def _add(total: float, term: float) -> tuple[float, float]:
+    """Return a sum, and its error."""
+    after = total + term
+    shown = after - total
+    return after, (total - (after - shown)) + (term - shown)
+
+
+@subroutine
+def _is_negative_zero(term: float) -> bool:
+    return bool(term == 0 and np.copysign(1.0, term) < 0)
+
+
+@subroutine
+def _finish(total: float, errors: float, made: float, terms: int, others: int) -> Any:
+    """Return the rounded sum, and 1 if it is in doubt.
+
+    Args:
+        total: the sum of the terms.
+        errors: the sum of its errors.
+        made: the sum of their magnitudes.
+        terms: how many terms there are at most.
+        others: whether any term is not -0.
+    """
+    if np.isnan(total):
+        return NAN, 0
+    if total == 0 and made == 0:
+        return np.float32(0.0) if others else np.float32(-0.0), 0
+    if made == 0 or np.isinf(total):
+        return np.float32(total), 0
+    middle = total + errors
+    slack = 2 * terms * UNIT * made + 4 * UNIT * abs(middle)
+    low, high = np.float32(middle - slack), np.float32(middle + slack)
+    return low, int(low != high or low == 0)
+
+
+@kernel(
+    reads(types.float64, 2, "A"),
+    reads(types.float64, 2, "A"),
+    reads(types.float32, 2, "A"),
+    reads(types.int64, 1),
+    writes(types.float32, 1),
+    writes(types.uint8, 1),
+    types.int64,
+    types.int64,
+)
+def _settle_products(
+    a: Doubles,
+    b: Doubles,
+    init: Floats,
+    places: Integers,
+    out: Floats,
+    left: Marks,
+    first: int,
+    stop: int,
+) -> None:
+    for p in range(first, stop):
+        m, n = places[p] // b.shape[1], places[p] % b.shape[1]
+        total, errors, made = np.float64(init[m, n]), 0.0, 0.0
+        others = int(not _is_negative_zero(total))
+        for k in range(a.shape[1]):
+            term = a[m, k] * b[k, n]
+            others |= int(not _is_negative_zero(term))
+            after, error = _add(total, term)
+            total = np.float64(after)
+            errors += error
+            made += abs(error)
+        out[p], left[p] = _finish(total, errors, made, a.shape[1] + 1, others)
+
+
+@kernel(
+    reads(types.float32, 2, "A"),
+    reads(types.float32, 1),
+    writes(types.float32, 1),
+    writes(types.uint8, 1),
+    types.int64,
+    types.int64,
+)
+def _settle_rows(x: Floats, init: Floats, out: Floats, left: Marks, first: int, stop: int) -> None:
+    totals, errors, made = np.empty(_LANES), np.empty(_LANES), np.empty(_LANES)
+    others = np.empty(_LANES, np.uint8)
+    for start in range(first, stop, _LANES):
+        count = min(_LANES, stop - start)
+        for lane in range(count):
+            totals[lane] = init[start + lane]
+            others[lane] = not _is_negative_zero(totals[lane])
+        errors[:] = 0
+        made[:] = 0
+        for k in range(x.shape[1]):
+            for lane in range(count):
+                term = np.float64(x[start + lane, k])
+                others[lane] |= not _is_negative_zero(term)
+                totals[lane], error = _add(totals[lane], term)
+                errors[lane] += error
+                made[lane] += abs(error)
+        for lane in range(count):
+            out[start + lane], left[start + lane] = _finish(
+                totals[lane], errors[lane], made[lane], x.shape[1] + 1, others[lane]
+            )
+
+
+@kernel(
+    *[reads(types.int64, 1)] * 3,
+    reads(types.float32, 2),
+    writes(types.float64, 2),
+    writes(types.float32, 2),
+    writes(types.uint8, 2),
+    types.int64,
+    types.int64,
+)
+def _scatter_sums(
+    rows: Integers,
+    bounds: Integers,
+    order: Integers,
+    source: Floats,
+    state: Doubles,
+    out: Floats,
+    left: Marks,
+    first: int,
+    stop: int,
+) -> None:
+    """Sum the groups of sources from `first` to `stop`, each of which goes to one row.
+
+    `state` has room for sums, their errors, and the errors' magnitudes.
+    """
+    totals, errors, made = state[0], state[1], state[2]
+    others = np.empty(totals.size, np.uint8)
+    for group in range(first, stop):
+        target = out[rows[group]]
+        for column in range(totals.size):
+            totals[column] = target[column]
+            others[column] = not _is_negative_zero(totals[column])
+        errors[:] = 0
+        made[:] = 0
+        for place in range(bounds[group], bounds[group + 1]):
+            addends = source[order[place]]
+            for column in range(totals.size):
+                term = np.float64(addends[column])
+                others[column] |= not _is_negative_zero(term)
+                totals[column], error = _add(totals[column], term)
+                errors[column] += error
+                made[column] += abs(error)
+        terms = bounds[group + 1] - bounds[group] + 1
+        for column in range(totals.size):
+            rounded, is_left = _finish(
+                totals[column], errors[column], made[column], terms, others[column]
+            )
+            left[group, column] = is_left
+            if not is_left:
+                target[column] = rounded

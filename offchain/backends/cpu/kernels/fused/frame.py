@@ -1,0 +1,144 @@
+"""The frame that the passes of a fused kernel share: addresses, elements in memory, loops."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from llvmlite import ir
+
+from offchain.arithmetic.functions import DType
+from offchain.native import emit, vectors
+from offchain.native.vectors import LANES, WORD
+from offchain.planning.region import Fold, Lanes, Load, Plan, Region, is_row
+
+_ALIGNMENT = 64
+
+
+class Frame:
+    """The frame of a kernel while it is written.
+
+    Args:
+        region: the values that the kernel computes.
+        builder: where the code is written.
+        pointers: the address of the addresses of the region's buffers.
+        scratch: the address of its scratch memory.
+
+    Attributes:
+        width: lanes of the vectors along a row.
+        height: lanes of the vectors across rows.
+        scratch_bytes: size of the scratch memory.
+    """
+
+    def __init__(
+        self, region: Region, builder: ir.IRBuilder, pointers: ir.Value, scratch: ir.Value
+    ) -> None:
+        self.region = region
+        self.builder = builder
+        self.plan = Plan(region)
+        self.outputs = dict(region.stores)
+        values = region.values
+        lanes = [v.lanes for v in values if isinstance(v, Lanes)]
+        self.width = _power_below(min([LANES, region.columns, *lanes]))
+        folded = [self.length(v.argument) for v in values if isinstance(v, Fold)]
+        self.height = _power_below(min([LANES, region.block, *folded]))
+        self.scratch_bytes = 0
+        self._scratch = scratch
+        self._places: dict[int, int] = {}
+        self._allocate()
+        buffers = {v.buffer for v in values if isinstance(v, Load)} | set(self.outputs.values())
+        self._buffers = {i: vectors.load(builder, WORD, pointers, 8 * i) for i in buffers}
+
+    def _allocate(self) -> None:
+        rows = -(-self.region.block // self.height) * self.height
+        for index in sorted(self.plan.scratch):
+            self._places[index] = self.scratch_bytes
+            size = rows * self.length(index) * self.region.values[index].dtype.width
+            self.scratch_bytes += -(-size // _ALIGNMENT) * _ALIGNMENT
+
+    def length(self, index: int) -> int:
+        """How many elements of a value there are in each row."""
+        value = self.region.values[index]
+        if isinstance(value, Lanes):
+            return value.lanes
+        return 1 if is_row(value) else self.region.columns
+
+    def locate_scratch(self, index: int, row: ir.Value) -> ir.Value:
+        """The address of a row of a value in scratch; rows count from the start of the block."""
+        start = self.builder.add(self._scratch, WORD(self._places[index]))
+        return self._skip(start, index, row)
+
+    def locate_output(self, index: int, row: ir.Value) -> ir.Value:
+        """The address of a row of a value that is stored; rows count from the first of all."""
+        return self._skip(self._buffers[self.outputs[index]], index, row)
+
+    def _skip(self, start: ir.Value, index: int, row: ir.Value) -> ir.Value:
+        row_bytes = self.length(index) * self.region.values[index].dtype.width
+        return self.builder.add(start, self.builder.mul(row, WORD(row_bytes)))
+
+    def split(self, row: ir.Value) -> list[ir.Value]:
+        """The indices along the rows' axes of a row."""
+        indices = []
+        for size in reversed(self.region.rows[1:]):
+            indices.append(self.builder.urem(row, WORD(size)))
+            row = self.builder.udiv(row, WORD(size))
+        return [row, *reversed(indices)] if self.region.rows else []
+
+    def locate(self, load: Load, indices: Sequence[ir.Value]) -> ir.Value:
+        """The address of the first element of an operand's row."""
+        address = self._buffers[load.buffer]
+        for index, stride in zip(indices, load.row_strides, strict=True):
+            if stride:
+                step = self.builder.mul(index, WORD(stride * load.dtype.width))
+                address = self.builder.add(address, step)
+        return self.builder.add(address, WORD(load.offset * load.dtype.width))
+
+    def read(self, dtype: DType, address: ir.Value, lanes: int) -> ir.Value:
+        """The elements that lie side by side from an address on."""
+        kind = ir.VectorType(emit.STORED[dtype], lanes)
+        return emit.from_stored(self.builder, dtype, vectors.load(self.builder, kind, address))
+
+    def read_strided(self, dtype: DType, address: ir.Value, stride: int, lanes: int) -> ir.Value:
+        """The elements that lie `stride` elements apart."""
+        element = emit.STORED[dtype]
+        result = ir.Constant(ir.VectorType(element, lanes), ir.Undefined)
+        for lane in range(lanes):
+            value = vectors.load(self.builder, element, address, lane * stride * dtype.width)
+            result = self.builder.insert_element(result, value, vectors.INDEX(lane))
+        return emit.from_stored(self.builder, dtype, result)
+
+    def read_same(self, dtype: DType, address: ir.Value, lanes: int) -> ir.Value:
+        """The element at an address, in every lane."""
+        value = vectors.load(self.builder, emit.STORED[dtype], address)
+        return emit.from_stored(self.builder, dtype, vectors.splat(self.builder, value, lanes))
+
+    def write(self, dtype: DType, value: ir.Value, address: ir.Value) -> None:
+        """Store elements side by side."""
+        vectors.store(self.builder, emit.to_stored(self.builder, dtype, value), address)
+
+    def copy(self, dtype: DType, source: ir.Value, target: ir.Value, count: ir.Value) -> None:
+        """Copy elements that lie side by side, which are stored as they should be."""
+        element = emit.STORED[dtype]
+        with self.counting(WORD(0), count, WORD(dtype.width)) as place:
+            value = vectors.load(self.builder, element, self.builder.add(source, place))
+            vectors.store(self.builder, value, self.builder.add(target, place))
+
+    @contextmanager
+    def counting(self, first: ir.Value, stop: ir.Value, step: ir.Value) -> Iterator[ir.Value]:
+        """Repeat what is written inside for first, first + step, ... below stop."""
+        builder = self.builder
+        before = builder.block
+        head, body, after = (builder.append_basic_block(n) for n in ("head", "body", "after"))
+        builder.branch(head)
+        builder.position_at_end(head)
+        index = builder.phi(WORD)
+        index.add_incoming(first, before)
+        builder.cbranch(builder.icmp_signed("<", index, stop), body, after)
+        builder.position_at_end(body)
+        yield index
+        index.add_incoming(builder.add(index, step), builder.block)
+        builder.branch(head)
+        builder.position_at_end(after)
+
+
+def _power_below(limit: int) -> int:
+    """The largest power of two that is at most `limit`."""
+    return 1 << limit.bit_length() - 1

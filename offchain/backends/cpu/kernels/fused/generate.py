@@ -1,0 +1,120 @@
+"""The machine code of fused kernels: a loop over blocks of rows around the passes of each block."""
+
+import ctypes
+from collections.abc import Sequence
+from functools import cache
+
+from llvmlite import ir
+
+from offchain.backends.cpu.kernels.fused.columns import ColumnPass
+from offchain.backends.cpu.kernels.fused.frame import Frame
+from offchain.backends.cpu.kernels.fused.rows import RowPass
+from offchain.native import native
+from offchain.native.vectors import WORD
+from offchain.planning.region import Region
+
+_NAME = "region"
+
+
+class Kernel:
+    """A region's machine code.
+
+    Attributes:
+        scratch_bytes: how much memory of its own each call needs.
+    """
+
+    def __init__(self, region: Region) -> None:
+        module, self.scratch_bytes = write(region)
+        self._run = native.load(module, _NAME, *[ctypes.c_int64] * 4)
+
+    def run(self, pointers: int, first: int, stop: int, scratch: int) -> None:
+        """Compute some rows.
+
+        Args:
+            pointers: address of the addresses of the region's buffers, 64 bits each.
+            first: the first row.
+            stop: the row after the last one.
+            scratch: address of `scratch_bytes` bytes that nobody else uses.
+        """
+        self._run(pointers, first, stop, scratch)
+
+
+class WideKernel:
+    """The machine code of a wide region.
+
+    Attributes:
+        scratch_bytes: how much memory each row needs, whoever computes its parts.
+        parts: for each pass in turn, in how many parts its columns are computed, 0 if they are not.
+    """
+
+    def __init__(self, region: Region) -> None:
+        module, self.scratch_bytes, self.parts = write_wide(region)
+        self._run = native.load(module, _NAME, *[ctypes.c_int64] * 6)
+
+    def run_columns(
+        self, pointers: int, scratch: int, row: int, stage: int, first: int, stop: int
+    ) -> None:
+        """Compute some parts of a row's column pass.
+
+        Args:
+            pointers: address of the addresses of the region's buffers, 64 bits each.
+            scratch: address of the row's scratch memory.
+            row: the row.
+            stage: the number of the pass.
+            first: the first part.
+            stop: the part after the last one.
+        """
+        self._run(pointers, scratch, row, 2 * stage, first, stop)
+
+    def run_row(self, pointers: int, scratch: int, row: int, stage: int) -> None:
+        """Compute the row pass that follows a column pass, all of whose parts are computed."""
+        self._run(pointers, scratch, row, 2 * stage + 1, 0, 0)
+
+
+@cache
+def compile_region(region: Region) -> Kernel | WideKernel:
+    """Return the kernel of a region; equal regions share it."""
+    return WideKernel(region) if region.is_wide else Kernel(region)
+
+
+def write(region: Region) -> tuple[ir.Module, int]:
+    """Return a region's code, and the bytes of scratch memory that it needs."""
+    builder, (pointers, first, stop, scratch) = _begin(4)
+    frame = Frame(region, builder, pointers, scratch)
+    block = WORD(region.block)
+    with frame.counting(first, stop, block) as start:
+        left = builder.sub(stop, start)
+        size = builder.select(builder.icmp_signed("<", block, left), block, left)
+        for stage, this in enumerate(frame.plan.passes):
+            if this.reached:
+                with frame.counting(WORD(0), size, WORD(1)) as row:
+                    ColumnPass(frame, stage, start, row).emit()
+            RowPass(frame, stage, start, size).emit()
+    builder.ret_void()
+    return builder.module, frame.scratch_bytes
+
+
+def write_wide(region: Region) -> tuple[ir.Module, int, list[int]]:
+    """Return a wide region's code, the bytes of scratch that it needs, and each pass's parts."""
+    builder, (pointers, scratch, row, number, first, stop) = _begin(6)
+    frame = Frame(region, builder, pointers, scratch)
+    parts = []
+    for stage, this in enumerate(frame.plan.passes):
+        with builder.if_then(builder.icmp_signed("==", number, WORD(2 * stage))):
+            columns = ColumnPass(frame, stage, row, WORD(0))
+            parts.append(columns.parts)
+            if columns.parts:
+                columns.emit_parts(first, stop)
+        with builder.if_then(builder.icmp_signed("==", number, WORD(2 * stage + 1))):
+            if this.picked:
+                ColumnPass(frame, stage, row, WORD(0)).emit_picks()
+            RowPass(frame, stage, row, WORD(1)).emit()
+    builder.ret_void()
+    return builder.module, frame.scratch_bytes, parts
+
+
+def _begin(parameters: int) -> tuple[ir.IRBuilder, Sequence[ir.Value]]:
+    """Return where a kernel's code is written, in a module of its own, and its parameters."""
+    signature = ir.FunctionType(ir.VoidType(), [WORD] * parameters)
+    function = ir.Function(ir.Module(), signature, _NAME)
+    return ir.IRBuilder(function.append_basic_block()), function.args

@@ -1,0 +1,191 @@
+"""The plans of convolutions with few columns, such as depthwise ones.
+
+Each of the variables that choose a plane of the image moves the window as a whole, so that all
+windows of a box have the same tables.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import cached_property, partial
+from itertools import pairwise
+from math import prod
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from offchain.backends.cpu.convolutions import Convolution, Tensors
+from offchain.backends.cpu.kernels.contraction.convolution_lines import (
+    MOST_COLUMNS,
+    MOST_STRIDE,
+    SLACK,
+    TILE_SIZE,
+    multiply_lines,
+)
+from offchain.backends.cpu.kernels.contraction.convolution_packing import get_scratch
+from offchain.backends.cpu.kernels.contraction.tile import FLOAT_BYTES
+from offchain.backends.cpu.sliding import Ranges, Window, cut, find_window, fix
+from offchain.native.threads import get_threads
+from offchain.native.vectors import LANES
+from offchain.planning.accesses import find_strided
+
+Integers = npt.NDArray[np.int64]
+
+_WINDOW_FLOATS = 1 << 16
+"""Floats of the second-level cache that a window should take."""
+
+_MOST_WINDOW_FLOATS = 1 << 20
+"""Floats that a window may take which cannot be cut; larger ones are left to `Convolution`."""
+
+_ITEMS_PER_THREAD = 4
+
+
+class _Box(NamedTuple):
+    """A box of rows, as the kernel takes it (`multiply_lines`)."""
+
+    geometry: Integers
+    planes: Integers
+    lines: Integers
+    steps: Integers
+    start: int
+    stride: int
+    out_step: int
+
+
+class LineConvolution(Convolution):
+    """The plan of a contraction of few columns."""
+
+    @cached_property
+    def _movers(self) -> list[int]:
+        """The variables of the output that choose a plane and nothing else."""
+        inside = {v for row in self._image.rows[-2:] for v, _ in row.terms}
+        return [v for v in (*self._form.batch, *self._form.rows) if v not in inside]
+
+    @cached_property
+    def _inner(self) -> list[int]:
+        """The other variables of rows."""
+        return [v for v in self._form.rows if v not in self._movers]
+
+    def is_fit(self) -> bool:
+        """Whether there are few columns, and lines along which rows are close to each other."""
+        if len(self._columns[0]) > MOST_COLUMNS or not self._inner:
+            return False
+        if any(v not in self._movers for v in self._form.batch):
+            return False
+        windows = [self._find_window(box) for box in self._windows]
+        strides = [window.access.strides[self._inner[-1]] for window in windows]
+        return bool(windows) and (
+            all(0 < stride <= MOST_STRIDE for stride in strides)
+            and all(prod(window.shape) <= _MOST_WINDOW_FLOATS for window in windows)
+        )
+
+    def _find_window(self, box: Ranges) -> Window:
+        return find_window(self._image, fix(box, self._movers, [0] * len(self._movers)))
+
+    @cached_property
+    def _windows(self) -> list[list[range]]:
+        """Boxes of the parts that have terms, cut along the first variable that can be."""
+        boxes = []
+        for part in self._form.parts:
+            if all(part):
+                most = len(part[self._inner[0]]) if len(self._inner) > 1 else 1
+                fits = (
+                    n
+                    for n in range(1, most)
+                    if prod(self._find_window(cut(part, self._inner[0], n)[0]).shape)
+                    <= _WINDOW_FLOATS
+                )
+                boxes += cut(part, self._inner[0], next(fits, most))
+        return boxes
+
+    @cached_property
+    def _moves(self) -> Integers:
+        """Plane, offsets in the other factor and in the output, and group of every window."""
+        planes = find_strided(self._image.rows[:-2], self._sizes)
+        assert planes is not None
+        groups, size = [0] * len(self._sizes), 1
+        for v in reversed(self._form.batch):
+            groups[v], size = size, size * self._sizes[v]
+        scaled = [[stride * FLOAT_BYTES for stride in s] for s in self._layouts]
+        columns = [
+            self._nest(tuple((self._sizes[v], steps[v]) for v in self._movers))
+            for steps in (planes.strides, *scaled, groups)
+        ]
+        moves = np.stack(columns, axis=1)
+        moves[:, 0] += planes.offset
+        moves[:, 1] += self._other.offset * FLOAT_BYTES
+        return moves
+
+    @property
+    def _layouts(self) -> tuple[Sequence[int], Sequence[int]]:
+        return self._other.strides, self._out_strides
+
+    @cached_property
+    def _plans(self) -> list[_Box]:
+        return [self._plan_box(box) for box in self._windows]
+
+    def _plan_box(self, box: Ranges) -> _Box:
+        window = self._find_window(box)
+        *outer, along = self._inner
+        in_other, out_strides = (
+            [stride * r.step for stride, r in zip(layout, box, strict=True)]
+            for layout in self._layouts
+        )
+        stride, fold = window.access.strides[along], self._form.fold
+        out_start = sum(self._out_strides[v] * box[v].start for v in self._inner) * FLOAT_BYTES
+        other_start = sum(self._other.strides[v] * box[v].start for v in fold) * FLOAT_BYTES
+        firsts = np.arange(0, len(box[along]), LANES)
+        lines = np.empty(
+            (len(self._get_offsets(box, outer, out_strides)), len(firsts), 3), np.int64
+        )
+        starts = self._get_offsets(box, outer, window.access.strides)
+        lines[..., 0] = starts[:, None] + firsts * (stride * FLOAT_BYTES)
+        lines[..., 1] = np.minimum(len(box[along]) - firsts, LANES)
+        places = self._get_offsets(box, outer, out_strides) + out_start
+        lines[..., 2] = places[:, None] + firsts * (out_strides[along] * FLOAT_BYTES)
+        steps = (
+            self._get_offsets(box, fold, window.access.strides),
+            self._get_offsets(box, fold, in_other) + other_start,
+        )
+        return _Box(
+            np.array([*self._plane, *window.first, *window.shape[1:]]),
+            self._nest(window.places),
+            lines.reshape(-1, 3),
+            np.stack(steps, axis=1),
+            window.access.offset * FLOAT_BYTES,
+            stride,
+            out_strides[along] * FLOAT_BYTES,
+        )
+
+    def _divide(self, tensors: Tensors) -> list[Callable[[Integers], None]]:
+        columns = np.stack(self._columns, axis=1)
+        pieces = min(len(self._moves), get_threads() * _ITEMS_PER_THREAD)
+        bounds = [len(self._moves) * i // pieces for i in range(pieces + 1)]
+        moves = [self._moves[start:stop] for start, stop in pairwise(bounds)]
+        return [
+            partial(self._multiply, tensors, columns, box, piece)
+            for box in self._plans
+            for piece in moves
+        ]
+
+    def _multiply(
+        self, tensors: Tensors, columns: Integers, box: _Box, moves: Integers, suspects: Integers
+    ) -> None:
+        room = int(len(box.planes) * box.geometry[-2] * box.geometry[-1])
+        multiply_lines(
+            tensors.image,
+            box.geometry,
+            box.planes,
+            self._fill,
+            moves,
+            box.lines,
+            box.steps,
+            box.start,
+            box.stride,
+            tensors.other,
+            columns,
+            tensors.starts,
+            tensors.out,
+            box.out_step,
+            get_scratch("lines", room + SLACK + TILE_SIZE),
+            suspects,
+        )

@@ -1,0 +1,88 @@
+"""The plans of maps that are computed one by one, in blocks that threads share."""
+
+from collections.abc import Sequence
+from math import prod
+
+import numpy as np
+
+from offchain.backends.cpu.scalars import Apply, get_function
+from offchain.backends.cpu.views import Reader, view
+from offchain.commitments.tensors import NUMPY_TYPES, Array
+from offchain.native import buffers
+from offchain.native.threads import share
+from offchain.planning.accesses import Sizes, Strided, coalesce, row_major
+from offchain.planning.readings import is_whole
+from offchain.programs.graph import Node
+
+_BLOCK_ELEMENTS = 1 << 16
+_GRAIN_ELEMENTS = 1 << 18
+"""Elements that make another thread worth its start."""
+
+
+class Map:
+    """The plan of one map.
+
+    Args:
+        node: a map node with a positive number of elements.
+        apply: the function on arrays; the arithmetic's if None.
+    """
+
+    def __init__(self, node: Node, apply: Apply | None = None) -> None:
+        types = [operand.dtype for operand in node.operands]
+        self._apply = apply or get_function(node.function, types, node.dtype)
+        self._shape, self._dtype = node.shape, NUMPY_TYPES[node.dtype]
+        self._readers = [Reader(operand, node.shape) for operand in node.operands]
+        layouts = [row_major(node.shape), *(r.strided.strides for r in self._readers)]
+        self._nested, (_, *strides) = coalesce(node.shape, layouts)
+        self._views = [
+            None if is_whole(operand, node.shape) else Strided(reader.strided.offset, own)
+            for operand, reader, own in zip(node.operands, self._readers, strides, strict=True)
+        ]
+        self._blocks = _Blocks(self._nested)
+
+    def run(self, flats: Sequence[Array | None], _step: int) -> Array:
+        """Return the output, given the tensors of the operands (None for constants), or more."""
+        operands = [
+            reader.buffer(flat).reshape(self._nested)
+            if strided is None
+            else view(reader.buffer(flat), self._nested, strided)
+            for reader, flat, strided in zip(self._readers, flats, self._views, strict=False)
+        ]
+        output = buffers.empty(self._shape, self._dtype)
+        wholes = [output.reshape(self._nested), *operands]
+        if self._blocks.count == 1:
+            with np.errstate(all="ignore"):
+                self._apply(*wholes)
+            return output
+        grain = max(1, _GRAIN_ELEMENTS // self._blocks.elements)
+        share(lambda *blocks: self._compute(wholes, range(*blocks)), self._blocks.count, grain)
+        return output
+
+    @np.errstate(all="ignore")
+    def _compute(self, wholes: Sequence[Array], blocks: range) -> None:
+        for block in blocks:
+            index = self._blocks.locate(block)
+            self._apply(*[whole[index] for whole in wholes])
+
+
+class _Blocks:
+    """The blocks of an array: all indices before some axis, and a part of that axis."""
+
+    def __init__(self, shape: Sizes) -> None:
+        axis = next(i for i in range(len(shape)) if prod(shape[i + 1 :]) <= _BLOCK_ELEMENTS)
+        inner = shape[axis + 1 :]
+        self._outer = shape[:axis]
+        self._extent = shape[axis]
+        self._length = min(max(1, _BLOCK_ELEMENTS // prod(inner)), self._extent)
+        self._parts = -(-self._extent // self._length)
+        self.count = prod(self._outer) * self._parts
+        self.elements = self._length * prod(inner)
+
+    def locate(self, block: int) -> tuple[int | slice, ...]:
+        """Return a block's index."""
+        outer, part = divmod(block, self._parts)
+        start = part * self._length
+        stop = min(start + self._length, self._extent)
+        leading = tuple(int(i) for i in np.unravel_index(outer, self._outer)) if outer else ()
+        leading = leading or (0,) * len(self._outer)
+        return (*leading, slice(start, stop))

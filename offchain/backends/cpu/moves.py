@@ -1,0 +1,82 @@
+"""The plans of moves, which copy one or several operands box by box."""
+
+from collections.abc import Sequence
+from itertools import combinations
+from math import gcd, prod
+
+from offchain.backends.cpu.views import Filler, make_constant
+from offchain.commitments.tensors import NUMPY_TYPES, Array
+from offchain.native import buffers
+from offchain.planning.accesses import Box
+from offchain.programs.graph import Node, Origin
+
+_MAX_COMPARED = 16
+
+
+class Alias:
+    """The plan of a move that copies a whole tensor: its output is that tensor."""
+
+    def __init__(self, node: Node) -> None:
+        self._shape = node.shape
+
+    def run(self, flats: Sequence[Array | None], _step: int) -> Array:
+        """Return the output, given the tensors of the candidates."""
+        (flat, *_) = flats
+        assert flat is not None
+        return flat.reshape(self._shape)
+
+
+class Move:
+    """The plan of a move of several candidates, or of one that is not in range everywhere.
+
+    Args:
+        node: a move node with a positive number of elements.
+    """
+
+    def __init__(self, node: Node) -> None:
+        self._shape = node.shape
+        self._dtype = NUMPY_TYPES[node.dtype]
+        last = node.operands[-1]
+        self._candidates: list[tuple[int, Filler]] = []
+        self._fill: Array | None = make_constant(last.dtype, last.value)
+        for place, operand in enumerate(node.operands):
+            if operand.origin is Origin.IMMEDIATE:
+                self._fill = make_constant(operand.dtype, operand.value)
+                break
+            filler = Filler(operand, node.shape)
+            self._candidates.append((place, filler))
+            if filler.covers:
+                self._fill = None
+                break
+        if _is_partition([filler for _, filler in self._candidates], node.elements):
+            self._fill = None
+
+    def run(self, flats: Sequence[Array | None], _step: int) -> Array:
+        """Return the output, given the tensors of the candidates (None for constants)."""
+        out = buffers.empty(self._shape, self._dtype)
+        if self._fill is not None:
+            out[...] = self._fill
+        for place, filler in reversed(self._candidates):
+            flat = flats[place]
+            assert flat is not None
+            filler.overlay(out, flat)
+        return out
+
+
+def _is_partition(fillers: Sequence[Filler], elements: int) -> bool:
+    """Whether the ranges of some accesses are disjoint and leave nothing out."""
+    boxes: list[Box] = []
+    for filler in fillers:
+        if filler.boxes is None:
+            return False
+        boxes += filler.boxes
+    if len(boxes) > _MAX_COMPARED or sum(prod(box.shape) for box in boxes) != elements:
+        return False
+    return all(_are_disjoint(a, b) for a, b in combinations(boxes, 2))
+
+
+def _are_disjoint(a: Box, b: Box) -> bool:
+    return any(
+        x.stop <= y.start or y.stop <= x.start or (x.start - y.start) % gcd(x.step, y.step)
+        for x, y in zip(a.region, b.region, strict=True)
+    )

@@ -1,0 +1,126 @@
+"""The accumulators of one element of a fold, among which a dispute about it is narrowed."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from offchain.arithmetic.environment import standard_environment
+from offchain.arithmetic.functions import DType, Function
+from offchain.backends.cpu.gathers import read_integers
+from offchain.backends.cpu.kernels.contraction.gemm import fold_partials
+from offchain.backends.cpu.scalars import widen
+from offchain.backends.cpu.views import Reader
+from offchain.commitments.tensors import NUMPY_TYPES, Array
+from offchain.planning.accesses import project, restrict
+from offchain.programs.graph import Kind, Node
+from offchain.programs.semantics import unravel
+
+_UFUNCS: Mapping[Function, np.ufunc] = {
+    Function.ADD: np.add,
+    Function.MUL: np.multiply,
+    Function.MAX: np.maximum,
+    Function.MIN: np.minimum,
+    Function.AND: np.bitwise_and,
+    Function.OR: np.bitwise_or,
+}
+
+_Terms = list[tuple[Reader, Array | None]]
+"""For each operand but init, its reader over the fold, and its tensor."""
+
+
+def pack_partials(partials: Sequence[int], size: int) -> Array:
+    """Return accumulators of so many bytes each, little-endian, as an array."""
+    return np.frombuffer(b"".join(each.to_bytes(size, "little") for each in partials), f"V{size}")
+
+
+@standard_environment()
+def list_partials(node: Node, element: int, operands: Sequence[Array | None]) -> Array:
+    """Return the accumulators of one element of a fold, the initial one first.
+
+    Args:
+        node: a contract, reduce or scatter node.
+        element: index of the output element.
+        operands: the tensors of the node's operands; those of constants are not read.
+
+    Returns:
+        fold_length + 1 elements of the node's type.
+    """
+    assert 0 <= element < node.elements
+    at_element = [range(c, c + 1) for c in unravel(element, node.shape)]
+    ranges = [*at_element, *map(range, node.fold_shape)]
+    folded = range(len(node.shape), len(ranges))
+    init, *others = [
+        project(restrict(operand, ranges), folded if place else ())
+        for place, operand in enumerate(node.operands)
+    ]
+    start = Reader(init, (1,)).read(operands[0]).copy()
+    if node.fold_length == 0:
+        return start
+    terms = [Reader(operand, node.fold_shape) for operand in others]
+    fold = {Kind.CONTRACT: _contract, Kind.REDUCE: _reduce, Kind.SCATTER: _scatter}[node.kind]
+    with np.errstate(all="ignore"):
+        return fold(node, element, start, list(zip(terms, operands[1:], strict=True)))
+
+
+def _contract(_: Node, __: int, start: Array, terms: _Terms) -> Array:
+    a, b = (np.asarray(reader.read(flat), np.float32).reshape(-1) for reader, flat in terms)
+    return fold_partials(a, b, np.float32(start[0]))
+
+
+def _reduce(node: Node, _: int, start: Array, terms: _Terms) -> Array:
+    ((reader, flat),) = terms
+    values = reader.read(flat).reshape(-1)
+    if node.function in (Function.ARGMAX, Function.ARGMIN):
+        return _accumulate_positions(node.function, start, values)
+    return _accumulate(node.function, node.dtype, np.append(start, values))
+
+
+def _scatter(node: Node, element: int, start: Array, terms: _Terms) -> Array:
+    (source, flat), *indices = terms
+    coordinates = unravel(element, node.shape)
+    is_matching = np.ones(node.fold_shape, np.bool_)
+    for (reader, index), target in zip(indices, node.targets, strict=True):
+        is_matching &= read_integers(reader, index) == coordinates[target]
+    matching = is_matching.reshape(-1)
+    folded = np.append(start, source.read(flat).reshape(-1)[matching])
+    if node.function is not Function.COPY:
+        folded = _accumulate(node.function, node.dtype, folded)
+    accumulators: Array = folded[np.append(0, np.cumsum(matching))]
+    return accumulators
+
+
+def _accumulate(function: Function, dtype: DType, values: Array) -> Array:
+    """Return the accumulators of a left fold whose init is the first of the values."""
+    ufunc = _UFUNCS[function]
+    if function in (Function.MAX, Function.MIN) and dtype is DType.FLOAT32:
+        return _accumulate_extremum(ufunc, values)
+    accumulators: Array = ufunc.accumulate(values, dtype=values.dtype)  # one after the other
+    return accumulators
+
+
+def _accumulate_extremum(ufunc: np.ufunc, values: Array) -> Array:
+    """Return the accumulators of max or min of floats, on integers in the order of the floats."""
+
+    def reorder(bits: Array) -> Array:
+        signs = np.right_shift(bits, 31)
+        return np.bitwise_xor(bits, np.bitwise_and(signs, 0x7FFFFFFF))
+
+    accumulators: Array = reorder(ufunc.accumulate(reorder(values.view(np.int32)))).view(np.float32)
+    return np.where(np.logical_or.accumulate(np.isnan(values)), np.float32(np.nan), accumulators)
+
+
+def _accumulate_positions(function: Function, start: Array, values: Array) -> Array:
+    """Return the accumulators of argmax or argmin."""
+    if values.dtype == NUMPY_TYPES[DType.BFLOAT16]:
+        values = widen(values)
+    ranks = np.unique(values, return_inverse=True)[1]  # NaN is the largest, and the zeros are equal
+    if function is Function.ARGMIN:
+        ranks = np.where(np.isnan(values), 1, -ranks)
+    position = int(start.view(np.uint64)[0])
+    is_position = position < len(values)
+    before = np.maximum.accumulate(
+        np.append(ranks[position] if is_position else ranks.min() - 1, ranks)
+    )
+    is_better = ranks > before[:-1]
+    positions = np.maximum.accumulate(np.where(is_better, np.arange(len(values)), -1))
+    return np.append(start, np.where(positions < 0, start, positions))

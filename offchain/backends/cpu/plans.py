@@ -1,0 +1,83 @@
+"""The choice of a plan for each operator; a plan holds what depends on no tensor's content."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
+
+import numpy as np
+
+from offchain.arithmetic.functions import Function
+from offchain.backends.cpu.contractions import plan_contraction
+from offchain.backends.cpu.folds import Reduction
+from offchain.backends.cpu.gathers import plan_gather
+from offchain.backends.cpu.kernels import philox
+from offchain.backends.cpu.maps import Map
+from offchain.backends.cpu.moves import Alias, Move
+from offchain.backends.cpu.scatters import plan_scatter
+from offchain.backends.cpu.windows import WindowReduction
+from offchain.commitments.tensors import NUMPY_TYPES, Array
+from offchain.planning.accesses import project
+from offchain.planning.readings import as_map, is_alias
+from offchain.planning.windows import find_window
+from offchain.programs.graph import Kind, Node
+
+
+class Plan(Protocol):
+    """A plan that computes the output of one operator as often as it is asked."""
+
+    def run(self, flats: Sequence[Array | None], step: int) -> Array:
+        """Return the output.
+
+        Args:
+            flats: the operands' tensors, contiguous, of any shape; None for constants.
+            step: number of the training step.
+
+        Returns:
+            A contiguous array of the node's shape and type. It may be one of the operands.
+        """
+
+
+class _Random:
+    def __init__(self, node: Node) -> None:
+        self._node = node
+
+    def run(self, _flats: Sequence[Array | None], step: int) -> Array:
+        node = self._node
+        return philox.uniform(node.seed, step, node.stream, node.elements).reshape(node.shape)
+
+
+class _Empty:
+    def __init__(self, node: Node) -> None:
+        self._shape = node.shape
+        self._dtype = NUMPY_TYPES[node.dtype]
+
+    def run(self, _flats: Sequence[Array | None], _step: int) -> Array:
+        return np.empty(self._shape, self._dtype)
+
+
+def plan_node(node: Node) -> Plan:
+    """Return the plan of a node that is valid (`check_node`)."""
+    if node.elements == 0:
+        return _Empty(node)
+    if node.kind.folds and node.fold_length == 0:
+        init = project(node.operands[0], range(len(node.shape)))
+        return plan_node(Node(Kind.MOVE, Function.COPY, node.dtype, node.shape, (init,)))
+    as_copy = as_map(node)
+    if as_copy is not None:
+        return Map(as_copy)
+    if node.kind.moves:
+        return Alias(node) if is_alias(node) else Move(node)
+    return _PLANS[node.kind](node)
+
+
+def _plan_reduction(node: Node) -> Plan:
+    fold = find_window(node)
+    return Reduction(node) if fold is None else WindowReduction(node, fold)
+
+
+_PLANS: Mapping[Kind, Callable[[Node], Plan]] = {
+    Kind.CONTRACT: plan_contraction,
+    Kind.REDUCE: _plan_reduction,
+    Kind.GATHER: plan_gather,
+    Kind.SCATTER: plan_scatter,
+    Kind.RANDOM: _Random,
+}

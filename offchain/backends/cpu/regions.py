@@ -1,0 +1,131 @@
+"""The plans of regions, whose operators one fused kernel computes, one block of rows at a time."""
+
+import ctypes
+import threading
+from collections.abc import Collection, Sequence
+from functools import cached_property, partial
+from itertools import product
+from math import prod
+
+import numpy as np
+
+from offchain.backends.cpu.kernels.fused.generate import Kernel, WideKernel, compile_region
+from offchain.backends.cpu.views import Reader
+from offchain.commitments.tensors import NUMPY_TYPES, Array
+from offchain.native import buffers
+from offchain.native.threads import share
+from offchain.planning.assembly import Assembly
+from offchain.planning.region import Region
+from offchain.planning.roles import Group
+
+_BLOCK_BYTES = 12 << 10
+"""Bytes of a block's rows in all operands and outputs, which stay in a core's first cache."""
+
+_MAX_BLOCK_BYTES = 1 << 18
+"""Bytes that a block of a few rows may take, which stay in a core's second cache."""
+
+_FEW_ROWS = 4
+
+_GRAIN_BYTES = 1 << 21
+"""Work that makes another thread worth its start, in bytes moved in the same time."""
+
+_TRANSCENDENTAL_BYTES = 20
+"""The cost of a transcendental function of one element, in the same unit."""
+
+_ALIGNMENT = 64
+
+
+class FusedRegion:
+    """The plan of a region.
+
+    Args:
+        group: the operators and the matrix that they are on.
+        kept: indices of the members whose outputs are wanted.
+
+    Attributes:
+        operands: the accesses to tensors from outside the region.
+    """
+
+    def __init__(self, group: Group, kept: Collection[int]) -> None:
+        wanted = [member for member in group.members if member.index in kept]
+        self._outputs = [(m.node.shape, NUMPY_TYPES[m.node.dtype]) for m in wanted]
+        assembly = Assembly(group)
+        self._readers = [*map(Reader.of, assembly.readings)]
+        self.operands = tuple(reader.operand for reader in self._readers)
+        first = len(self._readers)
+        stores = tuple((assembly.numbers[m.index], first + i) for i, m in enumerate(wanted))
+        self._pointers = ctypes.c_int64 * (first + len(wanted))
+        self._rows = prod(assembly.rows)
+        row_bytes = assembly.count_row_bytes([value for value, _ in stores])
+        block = self._rows if group.columns is None else _choose_block(row_bytes)
+        block = 1 if group.is_wide else min(block, self._rows)
+        self._region = Region(
+            assembly.rows,
+            assembly.columns,
+            assembly.last_columns,
+            block,
+            tuple(assembly.values),
+            stores,
+            group.is_wide,
+        )
+        functions = [m.node.function.is_transcendental for m in group.members]
+        self._row_work = row_bytes + assembly.columns * sum(functions) * _TRANSCENDENTAL_BYTES
+        self._grain = -(-_GRAIN_BYTES // self._row_work)
+        if group.columns is not None:
+            self._grain = -(-self._grain // self._region.block) * self._region.block
+
+    @cached_property
+    def _kernel(self) -> Kernel | WideKernel:
+        return compile_region(self._region)
+
+    def run(self, flats: Sequence[Array | None]) -> list[Array]:
+        """Return the wanted outputs, given the tensors of the operands."""
+        pairs = zip(self._readers, flats, strict=True)
+        inputs = [reader.buffer(flat) for reader, flat in pairs]
+        outputs = [buffers.empty(shape, dtype) for shape, dtype in self._outputs]
+        addresses = self._pointers(*map(buffers.get_address, inputs + outputs))
+        pointers, kernel = ctypes.addressof(addresses), self._kernel
+
+        if isinstance(kernel, WideKernel):
+            self._run_wide(kernel, pointers)
+            return outputs
+
+        def compute(first: int, stop: int) -> None:
+            kernel.run(pointers, first, stop, _memory.reserve(kernel.scratch_bytes))
+
+        share(compute, self._rows, self._grain)
+        return outputs
+
+    def _run_wide(self, kernel: WideKernel, pointers: int) -> None:
+        """Compute row by row, pass by pass."""
+        scratch = buffers.empty((kernel.scratch_bytes,), np.uint8)
+        address = buffers.get_address(scratch)
+        for row, (stage, parts) in product(range(self._rows), enumerate(kernel.parts)):
+            if parts:
+                work = partial(kernel.run_columns, pointers, address, row, stage)
+                share(work, parts, -(-_GRAIN_BYTES * parts // self._row_work))
+            kernel.run_row(pointers, address, row, stage)
+
+
+def _choose_block(row_bytes: int) -> int:
+    """Return how many rows to compute together: a power of two, as caches allow."""
+    few = max(1, min(_FEW_ROWS, _MAX_BLOCK_BYTES // row_bytes))
+    return 1 << max(few, _BLOCK_BYTES // row_bytes).bit_length() - 1
+
+
+class _Memory(threading.local):
+    """A thread's scratch memory, which is kept between calls."""
+
+    def __init__(self) -> None:
+        self._bytes = np.zeros(0, np.uint8)
+        self._address = self._size = 0
+
+    def reserve(self, size: int) -> int:
+        """Return the aligned address of so many bytes."""
+        if self._size < size:
+            self._bytes, self._size = np.zeros(size + _ALIGNMENT, np.uint8), size
+            self._address = -(-buffers.get_address(self._bytes) // _ALIGNMENT) * _ALIGNMENT
+        return self._address
+
+
+_memory = _Memory()

@@ -1,0 +1,103 @@
+"""Fast readers of operands: a strided view where the access is affine, otherwise a dense copy.
+
+A dense copy is filled with the access's fill value and then box by box.
+"""
+
+from collections.abc import Sequence
+from math import prod
+
+import numpy as np
+
+from offchain.arithmetic.functions import DType
+from offchain.backends.cpu.indexing import copy_in_range
+from offchain.commitments.tensors import NUMPY_TYPES, Array
+from offchain.native import buffers
+from offchain.planning.accesses import (
+    Sizes,
+    Strided,
+    find_boxes,
+)
+from offchain.planning.readings import Reading
+from offchain.programs.graph import Operand, Origin
+
+
+def make_constant(dtype: DType, bits: int) -> Array:
+    """Return an array of shape (1,) that holds one element of these bits."""
+    return np.frombuffer(bits.to_bytes(dtype.width, "little"), NUMPY_TYPES[dtype])
+
+
+def view(buffer: Array, shape: Sizes, strided: Strided) -> Array:
+    """Return the strided view of a contiguous array of any shape."""
+    width = buffer.itemsize
+    strides = tuple([stride * width for stride in strided.strides])
+    return np.ndarray(shape, buffer.dtype, buffer, strided.offset * width, strides)
+
+
+class Reader(Reading):
+    """A reader of an operand on a domain: what is said of a reading is done here."""
+
+    def __init__(self, operand: Operand, sizes: Sizes, nest: Sequence[int] | None = None) -> None:
+        super().__init__(operand, sizes, nest)
+        self._constant: Array | None = None
+        if operand.origin is Origin.IMMEDIATE:
+            self._constant = make_constant(operand.dtype, operand.value)
+        if self.nest is not None:
+            nested = set(self.nest)
+            self._shape = self.dense_shape
+            self._domain = tuple(s if v in nested else 1 for v, s in enumerate(sizes))
+            self._filler = Filler(operand, self._domain)
+
+    @classmethod
+    def of(cls, reading: Reading) -> "Reader":
+        """Return the reader that does what a reading says."""
+        return cls(reading.operand, reading.sizes, reading.nest)
+
+    def buffer(self, flat: Array | None) -> Array:
+        """Return the buffer under the view; `flat` is the operand's tensor, None for a constant."""
+        flat = flat if self._constant is None else self._constant
+        assert flat is not None
+        if self.is_view:
+            return flat
+        dense = buffers.empty(self._shape, flat.dtype)
+        self._filler.fill(view(dense, self._domain, self.strided), flat)
+        return dense
+
+    def read(self, flat: Array | None) -> Array:
+        """Return the elements on the whole domain, as a read-only view of its shape."""
+        return view(self.buffer(flat), self.sizes, self.strided)
+
+
+class Filler:
+    """A writer of an access's elements into an array over its domain.
+
+    Args:
+        operand: the operand; a constant is an access without rows.
+        sizes: extents of the domain.
+
+    Attributes:
+        boxes: the boxes of the access's range, None where they are too many.
+        covers: whether the access is known to be in range on the whole domain.
+    """
+
+    def __init__(self, operand: Operand, sizes: Sizes) -> None:
+        self._operand = operand
+        self._sizes = sizes
+        self.boxes = find_boxes(operand.rows, sizes)
+        self._value = make_constant(operand.dtype, operand.value)
+        self.covers = self.boxes is not None and prod(sizes) == sum(
+            prod(box.shape) for box in self.boxes
+        )
+
+    def fill(self, out: Array, flat: Array) -> None:
+        """Write all elements, the fill value where the access is out of range."""
+        if not self.covers:
+            out[...] = self._value
+        self.overlay(out, flat)
+
+    def overlay(self, out: Array, flat: Array) -> None:
+        """Write the elements that are in range, and leave the others alone."""
+        if self.boxes is None:
+            copy_in_range(out, flat.reshape(-1), self._operand.rows)
+            return
+        for region, shape, strided in self.boxes:
+            out[region] = view(flat, shape, strided)

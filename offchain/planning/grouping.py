@@ -1,0 +1,305 @@
+"""The grouping of operators: connected ones that fit on one matrix run together."""
+
+from collections.abc import Collection, Mapping, Sequence
+
+from offchain.planning.readings import as_map, is_identity
+from offchain.planning.roles import (
+    EXPRESSIBLE,
+    FEW_ROWS,
+    SMALL_ELEMENTS,
+    Folded,
+    Group,
+    Member,
+    Role,
+    as_folded,
+    as_picked,
+    find_cuts,
+    is_broadcast,
+    is_nested,
+    is_one_hot,
+)
+from offchain.planning.segments import Segmented, find_fold
+from offchain.planning.selections import Selection, find_selection
+from offchain.planning.vertical import Vertical, find_stack, is_fold_of
+from offchain.programs.graph import Kind, Node, Operand, Origin, Program
+
+_MAX_MEMBERS = 64
+_WINDOW = 96
+"""The greatest distance of a member behind the first member of its group, in operators."""
+
+_LEAST_ELEMENTS = 1 << 10
+"""Elements of all members, and steps of their folds, that are worth a kernel of their own."""
+
+_SMALL_OPERATOR = 16
+"""Elements times fold steps of an operator that may be computed early, so that others fuse."""
+
+_MAX_EARLY = 16
+"""The greatest number of operators that are computed early for a group."""
+
+_MAX_COLUMNS = 1 << 17
+"""Columns that are folded at once, and not in lanes: a row of them is kept."""
+
+
+Unit = Group | Vertical | Segmented | Selection | int
+"""Operators that one kernel computes, or the index of one operator alone."""
+
+
+def group(
+    program: Program,
+    needed: Sequence[int],
+    wanted: Collection[int],
+    alone: Collection[int],
+) -> list[Unit]:
+    """Return an order of these operators in which those that fit together are together.
+
+    A group is computed where its first member was: its members read what is there by then, and
+    each other element by element, or row by row.
+
+    Args:
+        program: the program.
+        needed: indices of the operators, ascending.
+        wanted: those whose outputs are wanted, whoever reads them.
+        alone: those that are not computed together with others.
+    """
+    fusible = [index for index in needed if index not in alone]
+    candidates = {index: _as_candidate(program.nodes[index]) for index in fusible}
+    nodes = {index: node for index, node in candidates.items() if node is not None}
+    readers: dict[int, list[int | None]] = {index: [] for index in needed}
+    for index in needed:
+        for read in program.nodes[index].inputs:
+            readers[read].append(index)
+    for index in wanted:
+        readers[index].append(None)
+    done: set[int] = set()
+    order: list[Unit] = []
+    for index in needed:
+        if index in done:
+            continue
+        unit: Group | Vertical | Segmented | Selection | None = None
+        early: Sequence[int] = ()
+        if program.nodes[index].kind is Kind.REDUCE and index not in alone:
+            unit = _find_reduction(program, index, readers[index])
+        if unit is None and index in nodes:
+            unit = find_selection(program, index, readers, alone)
+        if unit is None and index in nodes:
+            unit, early = _find_group(program, nodes, index, done)
+        order += [*early, index if unit is None else unit]
+        done.update(early, [index] if unit is None else unit.indices)
+    return order
+
+
+def _find_reduction(
+    program: Program, index: int, readers: Sequence[int | None]
+) -> Vertical | Segmented | None:
+    """Return the reduction with a kernel of its own that an operator begins, if it does.
+
+    Args:
+        program: the program.
+        index: index of the operator.
+        readers: what reads its output, None for someone outside.
+    """
+    node = program.nodes[index]
+    if node.elements * node.fold_length < _LEAST_ELEMENTS:
+        return None
+    stack = find_stack(node)
+    if stack is not None and stack.lanes is None:
+        return Vertical((index,), (node,), stack)
+    after = readers[0] if len(readers) == 1 else None
+    if after is None or not is_fold_of(program.nodes[after], index, node):
+        return None
+    outer = program.nodes[after]
+    if stack is not None:
+        return Vertical((index, after), (node, outer), stack)
+    found = find_fold(node, outer)
+    return Segmented((index, after), (node, outer), *found) if found else None
+
+
+def _as_candidate(node: Node) -> Node | None:
+    """Return the map or the reduction that may be a member, if the node is one."""
+    if node.kind is Kind.REDUCE:
+        return node if as_folded(node) and node.function in EXPRESSIBLE else None
+    if as_picked(node) or is_one_hot(node):
+        return node
+    as_copy = as_map(node)
+    return as_copy if as_copy is not None and as_copy.function in EXPRESSIBLE else None
+
+
+def _find_group(
+    program: Program, nodes: Mapping[int, Node], first: int, done: Collection[int]
+) -> tuple[Group | None, Sequence[int]]:
+    """Return the group that begins with a candidate, given what is there, if one is worth it.
+
+    Returns:
+        The group, and small operators that have to be there before it besides.
+    """
+    growing = _Growing(first, nodes[first])
+    early: set[int] = set()
+    if not growing.members:
+        return None, ()
+    for index in range(first + 1, first + _WINDOW):
+        node = nodes.get(index)
+        if node is None or index in done or index in early:
+            continue
+        missing = [i for i in node.inputs if i not in growing.members and i not in done]
+        before = _find_early(program, missing, growing.members, done)
+        if before is not None and growing.add(index, node):
+            early |= before
+    found = growing.finish()
+    return found, sorted(early) if found else ()
+
+
+def _find_early(
+    program: Program, wanted: Sequence[int], members: Collection[int], done: Collection[int]
+) -> set[int] | None:
+    """Return the operators to compute first, if they are small and need no member of the group."""
+    found: set[int] = set()
+    waiting = list(wanted)
+    while waiting:
+        index = waiting.pop()
+        node = program.nodes[index]
+        if index in members or node.elements * node.fold_length > _SMALL_OPERATOR:
+            return None
+        found.add(index)
+        if len(found) > _MAX_EARLY:
+            return None
+        waiting += [i for i in node.inputs if i not in done and i not in found]
+    return found
+
+
+class _Growing:
+    """A group that is still growing.
+
+    Args:
+        first: index of its first member.
+        node: that member.
+
+    Attributes:
+        members: the members so far by index.
+    """
+
+    def __init__(self, first: int, node: Node) -> None:
+        self.members: dict[int, Member] = {}
+        self._first = first
+        self._columns: int | None = None
+        self._lanes: int | None = None
+        folded = as_folded(node) if node.kind is Kind.REDUCE else None
+        self._elements = folded.elements if folded else node.elements
+        if node.kind is Kind.SCATTER:
+            self._columns = node.shape[-1]
+        self._cuts: set[int] = set()
+        self.add(first, node)
+
+    def add(self, index: int, node: Node) -> bool:
+        """Let a node join if it fits and its operands are in the group or computed before it."""
+        columns = self._columns
+        folded = None
+        if node.kind is Kind.GATHER:
+            role = self._find_pick(node)
+        elif node.kind is Kind.REDUCE:
+            folded = as_folded(node)
+            assert folded is not None
+            role = self._find_fold(folded)
+            if role is Role.LANES or (role is Role.FOLD and not self._is_of_lanes(folded)):
+                columns = folded.columns
+        else:
+            role = self._find_map(node)
+        if role is None:
+            return False
+        cuts = self._cuts | find_cuts(role, node.shape, columns)
+        fits = is_nested(cuts)
+        if fits:
+            self.members[index] = Member(index, node, role)
+            self._cuts, self._columns = cuts, columns
+            self._lanes = folded.lanes if folded and role is Role.LANES else self._lanes
+        return fits
+
+    def _get_producer(self, operand: Operand) -> Member | None:
+        return self.members.get(operand.reference) if operand.origin is Origin.NODE else None
+
+    def _find_map(self, node: Node) -> Role | None:
+        if node.kind is Kind.SCATTER and node.shape[-1] != self._columns:
+            return None
+        if node.elements == self._elements:
+            role = Role.FULL
+        elif self._columns and node.elements * self._columns == self._elements:
+            role = Role.ROW
+        else:
+            return None
+        return role if all(self._is_fit(o, node, role) for o in node.operands) else None
+
+    def _is_fit(self, operand: Operand, node: Node, role: Role) -> bool:
+        """Whether a map reads an operand as a kernel can give it."""
+        producer = self._get_producer(operand)
+        if producer is None:
+            return True
+        if producer.role is Role.LANES or (producer.role is Role.FULL and role is not Role.FULL):
+            return False
+        if producer.role is not Role.FULL and role is Role.FULL:
+            return is_broadcast(operand, node.shape, self._columns or 1)
+        return is_identity(operand, node.shape)
+
+    def _find_pick(self, node: Node) -> Role | None:
+        picked = as_picked(node)
+        assert picked is not None
+        producer = self._get_producer(picked.operand)
+        is_full = producer is not None and producer.role is Role.FULL
+        if not is_full or (picked.columns, picked.elements) != (self._columns, self._elements):
+            return None
+        is_whole = is_identity(picked.operand, picked.sizes)
+        fits = is_whole and self._is_fit(node.operands[1], node, Role.PICK)
+        return Role.PICK if fits else None
+
+    def _is_of_lanes(self, folded: Folded) -> bool:
+        producer = self._get_producer(folded.operand)
+        return producer is not None and producer.role is Role.LANES
+
+    def _find_fold(self, folded: Folded) -> Role | None:
+        producer = self._get_producer(folded.operand)
+        if producer is not None and not is_identity(folded.operand, folded.sizes):
+            return None
+        if producer is not None and producer.role is Role.LANES:
+            is_whole = folded.lanes is None and folded.columns == self._lanes
+            return Role.FOLD if is_whole and folded.elements == producer.node.elements else None
+        if folded.elements != self._elements or not self._is_matrix(folded, producer):
+            return None
+        if folded.lanes is None:
+            return Role.FOLD
+        return Role.LANES if self._lanes in {None, folded.lanes} else None
+
+    def _is_matrix(self, folded: Folded, producer: Member | None) -> bool:
+        """Whether the rows that are folded may be those of the group."""
+        if self._columns is not None or producer is not None:
+            is_full = producer is None or producer.role is Role.FULL
+            return is_full and self._columns in {None, folded.columns}
+        has_many_rows = folded.elements >= FEW_ROWS * folded.columns
+        is_small = folded.elements <= SMALL_ELEMENTS
+        is_kept = folded.columns <= _MAX_COLUMNS and (has_many_rows or is_small)
+        return not self.members and (folded.lanes is not None or is_kept)
+
+    def finish(self) -> Group | None:
+        """Return the members that are connected with the first by reading one another."""
+        inputs = {
+            index: [o.reference for o in member.node.operands if self._get_producer(o)]
+            for index, member in self.members.items()
+        }
+        connected = _find_connected(inputs, self._first)
+        members = tuple(self.members[index] for index in connected[:_MAX_MEMBERS])
+        is_plain = all(m.role is Role.FULL and m.node.kind is Kind.MAP for m in members)
+        columns = None if is_plain else self._columns
+        cuts = [find_cuts(m.role, m.node.shape, columns) for m in members]
+        is_worth = sum(m.node.elements * m.node.fold_length for m in members) >= _LEAST_ELEMENTS
+        return Group(members, columns, frozenset().union(*cuts)) if is_worth else None
+
+
+def _find_connected(inputs: Mapping[int, Sequence[int]], first: int) -> list[int]:
+    """Return what is connected with `first` by reading one another, ascending."""
+    neighbours: dict[int, set[int]] = {index: set(read) for index, read in inputs.items()}
+    for index, read in inputs.items():
+        for other in read:
+            neighbours[other].add(index)
+    found, waiting = {first}, [first]
+    while waiting:
+        new = neighbours[waiting.pop()] - found
+        found |= new
+        waiting += sorted(new)
+    return sorted(found)
