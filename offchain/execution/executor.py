@@ -2,16 +2,15 @@
 
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import cast
 
 import numpy as np
 
 from offchain.arithmetic.environment import require_standard, standard_environment
 from offchain.arithmetic.functions import DType
-from offchain.backends.cpu.logged.journals import Journal
+from offchain.backends.port import Journal, Tensor
+from offchain.backends.table import DEFAULT
 from offchain.commitments.tensors import NUMPY_TYPES, Array
 from offchain.errors import ProgramError
-from offchain.execution.memory import check_memory
 from offchain.execution.preparation import Preparation, Ready
 from offchain.native.threads import get_threads, set_threads
 from offchain.programs.graph import Program, Slot
@@ -38,14 +37,20 @@ class Executor:
     Args:
         program: the program, or its preparation, which executors may share.
         threads: threads that kernels use while it runs; None leaves the setting of the process.
+        backend: the name of what computes; that of a preparation is its own.
 
     Raises:
         ProgramError: the program is malformed.
+        UsageError: there is no such backend, or it does not compute the program's arithmetic.
     """
 
-    def __init__(self, program: Program | Preparation, threads: int | None = None) -> None:
-        self._prepared = Preparation(program) if isinstance(program, Program) else program
-        self.program = self._prepared.program
+    def __init__(
+        self, program: Program | Preparation, threads: int | None = None, backend: str = DEFAULT
+    ) -> None:
+        if isinstance(program, Program):
+            program = Preparation(program, backend)
+        self._prepared = program
+        self.program = program.program
         self._threads = threads
 
     @standard_environment()
@@ -135,14 +140,12 @@ class Executor:
         watch: Watch | None = None,
     ) -> dict[int, Array]:
         """Run tasks; `given` is a list of the state's tensors to empty, so that they may die."""
-        program = self.program
-        tensors: list[Array | None] = [
-            None,
-            *admit(state, program.state),
-            *admit(batch, program.batch),
-        ]
+        program, backend = self.program, self._prepared.backend
+        given_arrays = [*admit(state, program.state), *admit(batch, program.batch)]
+        backend.require_memory(ready.needed_bytes)
+        tensors: list[Tensor | None] = [None, *map(backend.admit, given_arrays)]
         tensors += [None] * len(program.nodes)
-        check_memory(ready.needed_bytes)
+        del given_arrays
         if given is not None:
             given.clear()
         with _using(self._threads), np.errstate(all="ignore"):
@@ -159,22 +162,24 @@ class Executor:
                     watch(task.members, time.perf_counter() - begun)
                 for place in ends:
                     tensors[place] = None
-        return {index: cast("Array", tensors[ready.places[index]]) for index in wanted}
+        return {index: backend.fetch(tensors[ready.places[index]]) for index in wanted}
 
     def _show(
         self,
         indices: Sequence[int],
-        outputs: Sequence[Array],
+        outputs: Sequence[Tensor],
         observe: Observe | None,
         patch: Patch | None,
-    ) -> list[Array]:
+    ) -> list[Tensor]:
         """Return the outputs of a task as they are replaced, after they have been observed."""
-        shown = []
+        backend, shown = self._prepared.backend, []
         for index, output in zip(indices, outputs, strict=True):
             replace = patch and patch.get(index)
-            shown.append(self._fit(index, replace(output)) if replace else output)
+            if replace:
+                output = backend.admit(self._fit(index, replace(backend.fetch(output))))  # noqa: PLW2901 - it is another from here on
+            shown.append(output)
             if observe is not None:
-                observe(index, shown[-1])
+                observe(index, backend.fetch(output))
         return shown
 
     def _fit(self, index: int, patched: Array) -> Array:

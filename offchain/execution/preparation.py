@@ -3,28 +3,17 @@
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property, partial
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from offchain.arithmetic.environment import standard_environment
-from offchain.backends.cpu.engines import get_engine
-from offchain.backends.cpu.logged.journals import Journal
-from offchain.backends.cpu.logged.plans import Journaled
-from offchain.backends.cpu.moves import Alias
-from offchain.backends.cpu.plans import Plan
-from offchain.backends.cpu.regions import FusedRegion
-from offchain.backends.cpu.segments import SegmentedReduction
-from offchain.backends.cpu.selections import LargestElements
-from offchain.backends.cpu.vertical import VerticalReduction
-from offchain.commitments.tensors import Array
+from offchain.backends.port import FusedPlan, Journal, JournaledPlan, Plan, Tensor
+from offchain.backends.table import DEFAULT, get_backend
 from offchain.errors import ProgramError
-from offchain.execution.memory import estimate_peak
 from offchain.planning.grouping import Unit, group
+from offchain.planning.memory import estimate_peak
 from offchain.planning.order import find_last_reads, reorder
-from offchain.planning.roles import Group
+from offchain.planning.readings import is_alias
 from offchain.planning.schedule import Task, find_ancestors, schedule
-from offchain.planning.segments import Segmented
-from offchain.planning.selections import Selection
-from offchain.planning.vertical import Vertical
 from offchain.programs.graph import Operand, Origin, Program
 from offchain.programs.legality import check_program
 
@@ -52,7 +41,7 @@ class Job(NamedTuple):
     reads: tuple[int, ...]
     writes: tuple[int, ...]
     ends: tuple[int, ...]
-    run: Callable[[Sequence[Array | None], int, Journal | None], Sequence[Array]] | None
+    run: Callable[[Sequence[Tensor | None], int, Journal | None], Sequence[Tensor]] | None
 
 
 class Ready(NamedTuple):
@@ -70,24 +59,30 @@ class Preparation:
 
     Args:
         program: the program.
+        backend: the name of what computes it.
+
+    Attributes:
+        program: the program.
+        backend: what computes it.
 
     Raises:
         ProgramError: the program is malformed, or its arithmetic can't compute an operator.
+        UsageError: there is no such backend, or it does not compute the program's arithmetic.
     """
 
     @standard_environment()
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, backend: str = DEFAULT) -> None:
         check_program(program)
         self.program = program
         self.sinks = range(program.first_sink, len(program.nodes))
-        self._engine = get_engine(program.arithmetic)
+        self.backend = get_backend(backend, program.arithmetic)
         slots = len(program.state), len(program.batch)
         self._starts = {Origin.STATE: 1, Origin.BATCH: 1 + slots[0], Origin.NODE: 1 + sum(slots)}
         self._plans = [self._plan(index) for index in range(len(program.nodes))]
 
     def _plan(self, index: int) -> Plan:
         try:
-            return self._engine.plan(self.program.nodes[index])
+            return self.backend.plan(self.program.nodes[index], self.program.arithmetic)
         except ProgramError as error:
             name, line = self.program.names[index], self.program.lines[index]
             raise ProgramError(f"operator {name} ({line}): {error}") from error
@@ -137,8 +132,10 @@ class Preparation:
     def _group(
         self, needed: Sequence[int], wanted: Collection[int], alone: Collection[int]
     ) -> Sequence[Unit]:
-        nodes = self.program.nodes
-        single = {i for i in needed if i in alone or not self._engine.is_fusible(nodes[i])}
+        nodes, arithmetic = self.program.nodes, self.program.arithmetic
+        single = {
+            i for i in needed if i in alone or not self.backend.is_fusible(nodes[i], arithmetic)
+        }
         return group(self.program, needed, wanted, single)
 
     def _make_ready(
@@ -173,7 +170,7 @@ class Preparation:
                 node = self.program.nodes[task.unit]
                 place = self._find_place(node.operands[0], places) if node.operands else 0
                 is_free = task.unit in dying or node.shape == shapes[place]
-                if isinstance(self._plans[task.unit], Alias) and is_free:
+                if is_alias(node) and is_free:
                     places[task.unit] = place
         return places
 
@@ -186,40 +183,28 @@ class Preparation:
         return self._starts[operand.origin] + operand.reference
 
     def _make_job(self, task: Task, places: Mapping[int, int], ends: tuple[int, ...]) -> Job:
-        run: Callable[..., Sequence[Array]] | None = None
+        run: Callable[..., Sequence[Tensor]] | None = None
         writes = tuple(places[index] for index in task.kept)
         if isinstance(task.unit, int):
-            operands = self.program.nodes[task.unit].operands
+            operands: Sequence[Operand] = self.program.nodes[task.unit].operands
             if writes == (self._starts[Origin.NODE] + task.unit,):
                 run = partial(_run_plan, self._plans[task.unit], task.unit)
         else:
-            fused = _plan_unit(task.unit, task.kept)
+            fused = self.backend.plan_fused(task.unit, task.kept)
             operands, run = fused.operands, partial(_run_fused, fused)
         reads = tuple(self._find_place(operand, places) for operand in operands)
         return Job(task, reads, writes, ends, run)
 
 
 def _run_plan(
-    plan: Plan, operator: int, flats: Sequence[Array | None], step: int, journal: Journal | None
-) -> Sequence[Array]:
-    if journal is not None and isinstance(plan, Journaled):
-        return (plan.run_journaled(flats, step, operator, journal),)
+    plan: Plan, operator: int, flats: Sequence[Tensor | None], step: int, journal: Journal | None
+) -> Sequence[Tensor]:
+    if journal is not None and hasattr(plan, "run_journaled"):
+        return (cast("JournaledPlan", plan).run_journaled(flats, step, operator, journal),)
     return (plan.run(flats, step),)
 
 
-_Fused = FusedRegion | VerticalReduction | SegmentedReduction | LargestElements
-
-
 def _run_fused(
-    fused: _Fused, flats: Sequence[Array | None], _step: int, _journal: Journal | None
-) -> Sequence[Array]:
+    fused: FusedPlan, flats: Sequence[Tensor | None], _step: int, _journal: Journal | None
+) -> Sequence[Tensor]:
     return fused.run(flats)
-
-
-def _plan_unit(unit: Group | Vertical | Segmented | Selection, kept: Sequence[int]) -> _Fused:
-    """Return the plan of operators that one kernel computes."""
-    if isinstance(unit, Selection):
-        return LargestElements(unit, kept)
-    if isinstance(unit, Vertical):
-        return VerticalReduction(unit)
-    return SegmentedReduction(unit) if isinstance(unit, Segmented) else FusedRegion(unit, kept)

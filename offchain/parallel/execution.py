@@ -7,7 +7,7 @@ import numpy as np
 from offchain.arithmetic.environment import require_standard, standard_environment
 from offchain.arithmetic.functions import DType
 from offchain.backends.cpu.engines import get_engine
-from offchain.backends.cpu.plans import Plan
+from offchain.backends.port import Plan
 from offchain.commitments.tensors import NUMPY_TYPES, Array
 from offchain.parallel.partial_sums import COLUMNS, add_terms, finish
 from offchain.parallel.partition import Part, Partition, Place, Share, cut, get_place, get_range
@@ -92,7 +92,8 @@ class ParallelExecutor:
         if plan is None:
             return self._add_up(node, own, flats)
         if part.inner is None:
-            return plan.run(flats, step)
+            output: Array = plan.run(flats, step)
+            return output
         full = np.zeros(node.shape, NUMPY_TYPES[node.dtype])
         if own.elements:
             cuts = self._shares.cuts

@@ -40,7 +40,10 @@ _MAX_COLUMNS = 1 << 17
 """Columns that are folded at once, and not in lanes: a row of them is kept."""
 
 
-Unit = Group | Vertical | Segmented | Selection | int
+Fused = Group | Vertical | Segmented | Selection
+"""Operators that one kernel computes, in one of the forms that have kernels."""
+
+Unit = Fused | int
 """Operators that one kernel computes, or the index of one operator alone."""
 
 
@@ -75,7 +78,7 @@ def group(
     for index in needed:
         if index in done:
             continue
-        unit: Group | Vertical | Segmented | Selection | None = None
+        unit: Fused | None = None
         early: Sequence[int] = ()
         if program.nodes[index].kind is Kind.REDUCE and index not in alone:
             unit = _find_reduction(program, index, readers[index])

@@ -22,7 +22,7 @@ def find_storages(program: Program) -> list[Storage]:
     """Return for each operator the storage that its output lies in."""
     storages: list[Storage] = []
     for index, node in enumerate(program.nodes):
-        is_shared = node.kind.moves and node.elements > 0 and is_alias(node)
+        is_shared = is_alias(node)
         own = (Origin.NODE, index)
         storages.append(_get_storage(node.operands[0], storages) if is_shared else own)
     return storages

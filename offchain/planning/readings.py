@@ -69,8 +69,9 @@ def is_whole(operand: Operand, sizes: Sizes) -> bool:
 
 
 def is_alias(node: Node) -> bool:
-    """Whether a move copies a whole tensor element by element, so that it need not be copied."""
-    return is_whole(node.operands[0], node.shape)
+    """Whether an operator copies a whole tensor element by element, so that it need not do so."""
+    copies = node.kind.moves and node.elements > 0
+    return copies and is_whole(node.operands[0], node.shape)
 
 
 def as_map(node: Node) -> Node | None:

@@ -48,7 +48,8 @@ def compute_operator(node: Node, question: Question) -> Array:
     with standard_environment(), np.errstate(all="ignore"):
         plan, step = get_engine(question.arithmetic).plan(node), question.step
         if not isinstance(plan, Journaled):
-            return plan.run(question.operands, step)
+            output: Array = plan.run(question.operands, step)
+            return output
         log = StepLog({0: decode_entries(question.entries, node, step)})
         return plan.run_journaled(question.operands, step, 0, Reading(log))
 

@@ -17,6 +17,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from offchain.errors import UnsupportedMachine, UsageError
+from offchain.backends.cpu import kernels
+from offchain.backends.cpu.kernels import reduce
+from offchain.backends.cpu.kernels.contraction import blocks
 from offchain.native import compiled
 from offchain.native.machine import (
     WIDTH_VARIABLE,
@@ -224,6 +227,19 @@ def test_an_edited_kernel_is_compiled_again(source: Path) -> None:
     """The cache does not outlive the source that it was made from."""
     source.write_text(SOURCE.format(factor=13))
     assert run(load(source)) == ([0, 13, 26], 0)
+
+
+def test_a_kernel_is_made_of_all_files_of_its_room(tmp_path: Path) -> None:
+    """A subroutine of another file of a backend's kernels, or of the machinery, may be in it."""
+    room = Path(kernels.__file__).parent
+    assert compiled._find_room(blocks.multiply_blocks._function) == room
+    assert compiled._find_room(reduce._fold._function) == room
+    assert compiled._find_room(compute_width_bits) == Path(compiled.__file__).parent
+    (tmp_path / "a.py").write_text("a = 1")
+    before = compiled._source_hash(tmp_path)
+    compiled._source_hash.cache_clear()
+    (tmp_path / "a.py").write_text("a = 2")
+    assert compiled._source_hash(tmp_path) != before
 
 
 @pytest.fixture

@@ -1,6 +1,6 @@
 """The engines: for each arithmetic, how its programs' operators are planned, fused and opened."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from offchain.arithmetic.base import Arithmetic
@@ -10,7 +10,8 @@ from offchain.arithmetic.ordered import ORDERED
 from offchain.backends.cpu import exact
 from offchain.backends.cpu.logged import plans as logged
 from offchain.backends.cpu.partials import list_partials
-from offchain.backends.cpu.plans import Plan, plan_node
+from offchain.backends.cpu.plans import plan_node
+from offchain.backends.port import Plan
 from offchain.commitments.tensors import Array
 from offchain.programs.graph import Node
 
@@ -41,3 +42,8 @@ _ENGINES: Mapping[str, Engine] = {
 def get_engine(arithmetic: Arithmetic) -> Engine:
     """Return the engine of an arithmetic."""
     return _ENGINES[arithmetic.name]
+
+
+def list_arithmetics() -> Collection[str]:
+    """Return the names of the arithmetics that have an engine."""
+    return _ENGINES.keys()

@@ -23,9 +23,10 @@ from offchain.backends.cpu.kernels.bounded_sums import sum_rows
 from offchain.backends.cpu.kernels.exact_sums import scatter_sums, settle_rows
 from offchain.backends.cpu.partials import list_partials as list_elements
 from offchain.backends.cpu.partials import pack_partials
-from offchain.backends.cpu.plans import Plan, plan_node
+from offchain.backends.cpu.plans import plan_node
 from offchain.backends.cpu.scatters import Scatter, depends_on_named
 from offchain.backends.cpu.views import Reader
+from offchain.backends.port import Plan
 from offchain.commitments.tensors import Array, encode_elements
 from offchain.planning.accesses import iterate_slabs, project, restrict
 from offchain.programs.graph import Kind, Node, Operand

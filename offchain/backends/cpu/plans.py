@@ -1,7 +1,6 @@
 """The choice of a plan for each operator; a plan holds what depends on no tensor's content."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
 
 import numpy as np
 
@@ -14,26 +13,12 @@ from offchain.backends.cpu.maps import Map
 from offchain.backends.cpu.moves import Alias, Move
 from offchain.backends.cpu.scatters import plan_scatter
 from offchain.backends.cpu.windows import WindowReduction
+from offchain.backends.port import Plan
 from offchain.commitments.tensors import NUMPY_TYPES, Array
 from offchain.planning.accesses import project
 from offchain.planning.readings import as_map, is_alias
 from offchain.planning.windows import find_window
 from offchain.programs.graph import Kind, Node
-
-
-class Plan(Protocol):
-    """A plan that computes the output of one operator as often as it is asked."""
-
-    def run(self, flats: Sequence[Array | None], step: int) -> Array:
-        """Return the output.
-
-        Args:
-            flats: the operands' tensors, contiguous, of any shape; None for constants.
-            step: number of the training step.
-
-        Returns:
-            A contiguous array of the node's shape and type. It may be one of the operands.
-        """
 
 
 class _Random:

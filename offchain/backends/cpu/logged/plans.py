@@ -33,9 +33,10 @@ from offchain.backends.cpu.logged.stock import (
 )
 from offchain.backends.cpu.logged.terms import TermReader, Terms, read_operands
 from offchain.backends.cpu.maps import Map
-from offchain.backends.cpu.plans import Plan, plan_node
+from offchain.backends.cpu.plans import plan_node
 from offchain.backends.cpu.scalars import Apply
 from offchain.backends.cpu.scatters import Scatter, depends_on_named
+from offchain.backends.port import Plan
 from offchain.commitments.tensors import Array, encode_elements
 from offchain.errors import ProgramError
 from offchain.programs.graph import Kind, Node, Operand

@@ -1,0 +1,57 @@
+"""The processor as a backend: arrays of numpy, and machine code."""
+
+from collections.abc import Collection, Sequence
+
+from offchain.arithmetic.base import Arithmetic
+from offchain.backends.cpu.engines import get_engine, list_arithmetics
+from offchain.backends.cpu.memory import check_memory
+from offchain.backends.cpu.regions import FusedRegion
+from offchain.backends.cpu.segments import SegmentedReduction
+from offchain.backends.cpu.selections import LargestElements
+from offchain.backends.cpu.vertical import VerticalReduction
+from offchain.backends.port import FusedPlan, Plan
+from offchain.commitments.tensors import Array
+from offchain.planning.grouping import Fused
+from offchain.planning.segments import Segmented
+from offchain.planning.selections import Selection
+from offchain.planning.vertical import Vertical
+from offchain.programs.graph import Node
+
+
+class Cpu:
+    """The backend for processors."""
+
+    @property
+    def arithmetics(self) -> Collection[str]:
+        """All of them."""
+        return list_arithmetics()
+
+    def plan(self, node: Node, arithmetic: Arithmetic) -> Plan:
+        """Return the plan of an operator."""
+        return get_engine(arithmetic).plan(node)
+
+    def is_fusible(self, node: Node, arithmetic: Arithmetic) -> bool:
+        """Whether an operator may be in a kernel with others."""
+        return get_engine(arithmetic).is_fusible(node)
+
+    def plan_fused(self, fused: Fused, kept: Sequence[int]) -> FusedPlan:
+        """Return the plan of operators that one kernel computes."""
+        if isinstance(fused, Selection):
+            return LargestElements(fused, kept)
+        if isinstance(fused, Vertical):
+            return VerticalReduction(fused)
+        return (
+            SegmentedReduction(fused) if isinstance(fused, Segmented) else FusedRegion(fused, kept)
+        )
+
+    def admit(self, array: Array) -> Array:
+        """Return the array."""
+        return array
+
+    def fetch(self, tensor: Array) -> Array:
+        """Return the tensor, which is an array."""
+        return tensor
+
+    def require_memory(self, needed_bytes: int) -> None:
+        """Refuse a run for which this process can't get memory."""
+        check_memory(needed_bytes)

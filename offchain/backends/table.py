@@ -1,0 +1,36 @@
+"""The table of backends, by name: a new one is a folder, and a row here."""
+
+from collections.abc import Callable, Mapping
+
+from offchain.arithmetic.base import Arithmetic
+from offchain.backends.port import Backend
+from offchain.errors import UsageError
+
+DEFAULT = "cpu"
+
+
+def _make_cpu() -> Backend:
+    from offchain.backends.cpu.backend import Cpu  # noqa: PLC0415 - loads the compiler
+
+    return Cpu()
+
+
+_BACKENDS: Mapping[str, Callable[[], Backend]] = {DEFAULT: _make_cpu}
+
+
+def get_backend(name: str, arithmetic: Arithmetic) -> Backend:
+    """Return a backend that computes an arithmetic.
+
+    Raises:
+        UsageError: there is no backend of this name, or it does not compute that arithmetic.
+    """
+    if name not in _BACKENDS:
+        raise UsageError.unknown("backend", name, _BACKENDS)
+    backend = _BACKENDS[name]()
+    if arithmetic.name not in backend.arithmetics:
+        known = ", ".join(sorted(backend.arithmetics))
+        raise UsageError(
+            f"the backend {name} does not compute {arithmetic.name}, but {known}; "
+            "choose another backend or another arithmetic"
+        )
+    return backend
