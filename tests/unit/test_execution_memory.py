@@ -10,12 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from offchain.arithmetic.functions import DType, Function
+from offchain.backends.cpu import memory
+from offchain.backends.cpu.memory import check_memory
 from offchain.commitments.tensors import Array
 from offchain.errors import NotEnoughMemory
-from offchain.execution import memory
 from offchain.execution.executor import Executor
-from offchain.execution.memory import check_memory, estimate_peak
 from offchain.native import buffers
+from offchain.planning.memory import estimate_peak
 from offchain.planning.order import find_last_reads, reorder
 from offchain.planning.schedule import schedule
 from offchain.programs.capture import Captured, capture

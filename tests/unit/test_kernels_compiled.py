@@ -16,10 +16,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from offchain.errors import UnsupportedMachine, UsageError
 from offchain.backends.cpu import kernels
 from offchain.backends.cpu.kernels import reduce
 from offchain.backends.cpu.kernels.contraction import blocks
+from offchain.errors import UnsupportedMachine, UsageError
 from offchain.native import compiled
 from offchain.native.machine import (
     WIDTH_VARIABLE,
