@@ -25,10 +25,10 @@ from offchain.arithmetic.table import ARITHMETICS
 from offchain.backends.cpu.logged.journals import Reading, Writing
 from offchain.commitments.tensors import Array
 from offchain.execution.executor import Executor
-from offchain.programs.capture import capture
+from offchain.frontend.capture import capture
+from offchain.frontend.examples import build
+from offchain.frontend.recipe import TrainingRecipe
 from offchain.programs.catalogue import NAMES, SIZES
-from offchain.programs.examples import build
-from offchain.programs.recipe import TrainingRecipe
 from offchain.programs.roots import ProgramTree
 from offchain.programs.rounding.entries import decode_log, encode_log
 

@@ -19,10 +19,10 @@ import numpy as np
 from bench.timing import using_threads
 from offchain.commitments.tensors import compute_tensor_root
 from offchain.execution.executor import Executor
+from offchain.frontend.capture import capture
+from offchain.frontend.load import load_recipe
 from offchain.native import buffers
-from offchain.programs.capture import capture
 from offchain.programs.graph import Origin
-from offchain.programs.load import load_recipe
 from offchain.providers.behaviour import Behaviour
 from offchain.providers.run import Run
 from offchain.providers.store import Store

@@ -17,12 +17,12 @@ from bench.sides import Comparison
 from bench.timing import Side
 from offchain.commitments.tensors import Array
 from offchain.execution.executor import Executor
-from offchain.programs.capture import capture
-from offchain.programs.examples import build
-from offchain.programs.generation.decoding import Generation
-from offchain.programs.generation.huggingface import CausalModel
-from offchain.programs.generation.prefill import make_prefill_recipe
-from offchain.programs.recipe import Recipe
+from offchain.frontend.capture import capture
+from offchain.frontend.examples import build
+from offchain.frontend.generation.decoding import Generation
+from offchain.frontend.generation.huggingface import CausalModel
+from offchain.frontend.generation.prefill import make_prefill_recipe
+from offchain.frontend.recipe import Recipe
 
 GROUP = "generation"
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import torch
 
-from offchain.programs.examples import build
-from offchain.programs.optimizers import SGD, AdamW
-from offchain.programs.precision import set_precision
-from offchain.programs.recipe import TrainingRecipe
-from offchain.programs.schedules import Rate
+from offchain.frontend.examples import build
+from offchain.frontend.optimizers import SGD, AdamW
+from offchain.frontend.precision import set_precision
+from offchain.frontend.recipe import TrainingRecipe
+from offchain.frontend.schedules import Rate
 
 _IMAGE_RANK = 4
 

@@ -8,7 +8,7 @@ from torch.nn import functional
 from bench.shapes import TINY_OPERATORS, OperatorSizes
 from bench.sides import Comparison, Function, Tensors, draw, make_ours
 from bench.timing import Side
-from offchain.programs.optimizers import AdamW
+from offchain.frontend.optimizers import AdamW
 
 GROUP = "other"
 

@@ -10,8 +10,8 @@ from bench.rows import Row
 from bench.timing import Side, measure, using_threads
 from offchain.errors import MootError
 from offchain.execution.executor import Executor
-from offchain.programs.capture import capture
-from offchain.programs.recipe import InferenceRecipe
+from offchain.frontend.capture import capture
+from offchain.frontend.recipe import InferenceRecipe
 
 Tensors = tuple[torch.Tensor, ...]
 Function = Callable[..., torch.Tensor | Sequence[torch.Tensor]]

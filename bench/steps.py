@@ -13,8 +13,8 @@ from bench.sides import check_close, compare_best, to_arrays
 from bench.timing import Side, measure, using_threads
 from offchain.commitments.tensors import Array, compute_state_root, compute_tensor_root
 from offchain.execution.executor import Executor, Watch
-from offchain.programs.capture import capture
-from offchain.programs.recipe import TrainingRecipe
+from offchain.frontend.capture import capture
+from offchain.frontend.recipe import TrainingRecipe
 
 GROUP = "step"
 

@@ -19,11 +19,11 @@ import numpy as np
 import torch
 
 from offchain.execution.executor import Executor
-from offchain.programs.capture import capture
-from offchain.programs.examples.language import LanguageSize, build_gpt2
-from offchain.programs.examples.vision import VisionSize, build_resnet
-from offchain.programs.optimizers import SGD, AdamW
-from offchain.programs.recipe import TrainingRecipe
+from offchain.frontend.capture import capture
+from offchain.frontend.examples.language import LanguageSize, build_gpt2
+from offchain.frontend.examples.vision import VisionSize, build_resnet
+from offchain.frontend.optimizers import SGD, AdamW
+from offchain.frontend.recipe import TrainingRecipe
 
 HERE = Path(__file__).parent
 RUNS = ("ours", "stock", "stock, nudged")

@@ -18,12 +18,12 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from docs.operator_samples import SAMPLES, Call
 from offchain.arithmetic.functions import Function
+from offchain.frontend.lowering.builder import Builder
+from offchain.frontend.lowering.graph import meta_of
+from offchain.frontend.lowering.table import FAMILIES, RULES
+from offchain.frontend.recipe import InferenceRecipe
+from offchain.frontend.tracing import get_initial_state, trace
 from offchain.programs.graph import Kind, Origin, Slot
-from offchain.programs.lowering.builder import Builder
-from offchain.programs.lowering.graph import meta_of
-from offchain.programs.lowering.table import FAMILIES, RULES
-from offchain.programs.recipe import InferenceRecipe
-from offchain.programs.tracing import get_initial_state, trace
 
 PAGE = Path(__file__).with_suffix(".md")
 
@@ -57,7 +57,7 @@ disputed.
   transforms are products with matrices of cosines and sines, up to 2,048 elements.
 - **Small linear systems** (inverse, solve, determinant, Cholesky, triangular) are eliminations,
   written out for up to 64 rows. QR, LU, eigenvalues and singular values are refused.
-- **Inverse functions** are compositions (`offchain/programs/decompositions/inverse.py`). They are
+- **Inverse functions** are compositions (`offchain/frontend/decompositions/inverse.py`). They are
   off by at most 2 units of the last place (atan, atan2, acos, asinh, atanh, log10, erfinv, hypot),
   or 3 (asin, acosh). Zeros keep their sign; infinities and NaN are IEEE 754's.
 """

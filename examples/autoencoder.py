@@ -8,9 +8,9 @@ expected: `examples/autoencoder.py:build`.
 import torch
 from torch import nn
 
-from offchain.programs.data import DIGIT_SIDE, digit_batches
-from offchain.programs.optimizers import AdamW
-from offchain.programs.recipe import TrainingRecipe
+from offchain.frontend.data import DIGIT_SIDE, digit_batches
+from offchain.frontend.optimizers import AdamW
+from offchain.frontend.recipe import TrainingRecipe
 
 PIXELS = DIGIT_SIDE * DIGIT_SIDE
 

@@ -12,12 +12,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from offchain.programs.data import DIGIT_CLASSES, DIGIT_SIDE, digit_batches, text_batches
-from offchain.programs.examples.language import COMMON, causal_loss
-from offchain.programs.examples.vision import classification_loss
-from offchain.programs.optimizers import SGD, AdamW
-from offchain.programs.recipe import TrainingRecipe
-from offchain.programs.schedules import CosineDecay, LinearDecay
+from offchain.frontend.data import DIGIT_CLASSES, DIGIT_SIDE, digit_batches, text_batches
+from offchain.frontend.examples.language import COMMON, causal_loss
+from offchain.frontend.examples.vision import classification_loss
+from offchain.frontend.optimizers import SGD, AdamW
+from offchain.frontend.recipe import TrainingRecipe
+from offchain.frontend.schedules import CosineDecay, LinearDecay
 
 STEPS = 1000
 """Steps of both schedules."""

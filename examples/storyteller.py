@@ -8,10 +8,10 @@ from typing import Any
 
 import torch
 
-from offchain.programs.generation.choice import Sampled
-from offchain.programs.generation.decoding import Generation
-from offchain.programs.generation.huggingface import CausalModel
-from offchain.programs.recipe import InferenceRecipe
+from offchain.frontend.generation.choice import Sampled
+from offchain.frontend.generation.decoding import Generation
+from offchain.frontend.generation.huggingface import CausalModel
+from offchain.frontend.recipe import InferenceRecipe
 
 PROMPTS = ("Once upon a time", "def ")
 LENGTH = 32

@@ -10,14 +10,14 @@ from offchain.arithmetic.ordered import ORDERED
 from offchain.commitments.tensors import Array
 from offchain.execution.executor import Executor
 from offchain.execution.readable import to_bits
-from offchain.programs.capture import Captured, capture
+from offchain.frontend.capture import Captured, capture
+from offchain.frontend.examples import build
+from offchain.frontend.optimizers import SGD
+from offchain.frontend.recipe import InferenceRecipe, Recipe, TrainingRecipe
 from offchain.programs.decoding import decode_program
 from offchain.programs.encoding import encode_node, encode_program
-from offchain.programs.examples import build
 from offchain.programs.graph import Operand, Origin
 from offchain.programs.limits import MAX_NODE_BYTES
-from offchain.programs.optimizers import SGD
-from offchain.programs.recipe import InferenceRecipe, Recipe, TrainingRecipe
 from offchain.programs.semantics import compute_element
 from tests.program_helpers import assert_close
 

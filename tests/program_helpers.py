@@ -9,11 +9,11 @@ import torch
 from offchain.commitments.tensors import Array
 from offchain.execution.executor import Executor
 from offchain.execution.readable import run_step
-from offchain.programs.capture import Captured, capture
+from offchain.frontend.capture import Captured, capture
+from offchain.frontend.recipe import InferenceRecipe, TrainingRecipe
 from offchain.programs.decoding import decode_program
 from offchain.programs.encoding import encode_program
 from offchain.programs.graph import Program
-from offchain.programs.recipe import InferenceRecipe, TrainingRecipe
 
 RELATIVE = 2e-5
 ABSOLUTE = 2e-6

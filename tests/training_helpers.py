@@ -7,8 +7,8 @@ import torch
 from offchain.commitments.tensors import Array, encode_elements
 from offchain.execution.executor import Executor
 from offchain.execution.readable import run_step
-from offchain.programs.capture import Captured, capture
-from offchain.programs.recipe import TrainingRecipe
+from offchain.frontend.capture import Captured, capture
+from offchain.frontend.recipe import TrainingRecipe
 from tests.program_helpers import assert_close
 
 Reference = Callable[[torch.nn.Module, int], float]

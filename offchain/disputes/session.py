@@ -108,9 +108,9 @@ class Session:
 
 def make_task(setting: Setting) -> Task:
     """Capture the program and agree on its data."""
-    from offchain.programs.capture import capture  # noqa: PLC0415 - imports torch
-    from offchain.programs.load import load_recipe  # noqa: PLC0415 - likewise
-    from offchain.programs.precision import set_precision  # noqa: PLC0415 - likewise
+    from offchain.frontend.capture import capture  # noqa: PLC0415 - imports torch
+    from offchain.frontend.load import load_recipe  # noqa: PLC0415 - likewise
+    from offchain.frontend.precision import set_precision  # noqa: PLC0415 - likewise
 
     recipe = load_recipe(
         setting.program,

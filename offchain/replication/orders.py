@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from offchain.commitments.tensors import Array
-from offchain.programs.recipe import Recipe
+from offchain.frontend.recipe import Recipe
 
 State = Mapping[str, Array]
 """The tensors of a state by their names."""

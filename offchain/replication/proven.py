@@ -20,9 +20,9 @@ from offchain.backends.cpu.doubles import set_product
 from offchain.backends.cpu.logged.journals import Reading, Writing
 from offchain.errors import WrongLog
 from offchain.execution.executor import Executor
-from offchain.programs.capture import capture
+from offchain.frontend.capture import capture
+from offchain.frontend.recipe import Recipe
 from offchain.programs.graph import Kind, Node, Program
-from offchain.programs.recipe import Recipe
 from offchain.programs.roots import ProgramTree
 from offchain.programs.rounding.entries import HEADER_BYTES, decode_log, encode_log
 from offchain.programs.rounding.meaning import is_loggable

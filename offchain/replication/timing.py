@@ -11,7 +11,7 @@ from dataclasses import replace
 import torch
 
 from offchain.commitments.tensors import Array
-from offchain.programs.recipe import Recipe, TrainingRecipe
+from offchain.frontend.recipe import Recipe, TrainingRecipe
 from offchain.replication.orders import Order
 from offchain.replication.published.training import Run
 

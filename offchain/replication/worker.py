@@ -21,12 +21,12 @@ from offchain.arithmetic.table import find_arithmetic
 from offchain.backends.cpu.doubles import set_product
 from offchain.errors import MootError, UsageError
 from offchain.execution.executor import Executor
+from offchain.frontend.capture import capture
+from offchain.frontend.capture.eager import EagerRun
+from offchain.frontend.load import load_recipe
+from offchain.frontend.recipe import Recipe, get_batch
+from offchain.frontend.tracing import get_initial_state, name_tensors
 from offchain.native.threads import set_threads
-from offchain.programs.capture import capture
-from offchain.programs.capture.eager import EagerRun
-from offchain.programs.load import load_recipe
-from offchain.programs.recipe import Recipe, get_batch
-from offchain.programs.tracing import get_initial_state, name_tensors
 from offchain.replication.methods import find_method
 from offchain.replication.orders import MISUSED, Answer, Order, Train, choose_start, decode
 from offchain.replication.profiles import PROFILES

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from traceback import walk_tb
 
-from offchain.programs.neighbours import PACKAGES
+from offchain.frontend.neighbours import PACKAGES
 
 _OURS = tuple(str(Path(__file__).parents[2] / name) + os.sep for name in PACKAGES)
 _LIBRARIES = tuple(

@@ -17,9 +17,9 @@ from torch import Tensor
 
 from offchain.errors import CaptureError, UsageError
 from offchain.execution.executor import Executor
-from offchain.programs.capture import Captured, capture
-from offchain.programs.optimizers import SGD
-from offchain.programs.recipe import InferenceRecipe, Recipe, TrainingRecipe
+from offchain.frontend.capture import Captured, capture
+from offchain.frontend.optimizers import SGD
+from offchain.frontend.recipe import InferenceRecipe, Recipe, TrainingRecipe
 from tests.corpus.rows import RATE, Form, Row, Subject
 
 STEPS = 3

@@ -19,9 +19,9 @@ import torch
 
 from offchain.errors import CaptureError
 from offchain.execution.executor import Executor
-from offchain.programs.capture import Captured, capture
-from offchain.programs.optimizers import SGD
-from offchain.programs.recipe import Batch, TrainingRecipe
+from offchain.frontend.capture import Captured, capture
+from offchain.frontend.optimizers import SGD
+from offchain.frontend.recipe import Batch, TrainingRecipe
 from tests.corpus.models_kinds import Inputs, Kind
 
 FILES = ("language", "vision", "signals", "adapters", "diffusion")

@@ -7,9 +7,9 @@ other side of it. That is rare by chance, and easy to arrange.
 import numpy as np
 import torch
 
-from offchain.programs.data import make_generator
-from offchain.programs.optimizers import SGD
-from offchain.programs.recipe import TrainingRecipe
+from offchain.frontend.data import make_generator
+from offchain.frontend.optimizers import SGD
+from offchain.frontend.recipe import TrainingRecipe
 
 TERMS, ROWS = 64, 64
 

@@ -108,8 +108,8 @@ def test_a_full_disk_is_named() -> None:
 
 MODEL = """
 import torch
-from offchain.programs.recipe import *
-from offchain.programs.optimizers import *
+from offchain.frontend.recipe import *
+from offchain.frontend.optimizers import *
 
 class Net(torch.nn.Module):
     def __init__(self):

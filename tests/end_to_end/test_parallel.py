@@ -16,13 +16,13 @@ from offchain.backends.cpu.engines import get_engine
 from offchain.commitments.tensors import compute_state_root, compute_tensor_root
 from offchain.errors import ParallelError
 from offchain.execution.executor import Executor
+from offchain.frontend.capture import capture
+from offchain.frontend.capture.captured import Captured
+from offchain.frontend.examples.language import LanguageSize, build_gpt2
+from offchain.frontend.examples.vision import VisionSize, build_cnn, build_mlp
 from offchain.parallel import partial_sums
 from offchain.parallel.launch import train
 from offchain.parallel.partition import Share, make_cuts, partition
-from offchain.programs.capture import capture
-from offchain.programs.capture.captured import Captured
-from offchain.programs.examples.language import LanguageSize, build_gpt2
-from offchain.programs.examples.vision import VisionSize, build_cnn, build_mlp
 from offchain.programs.graph import Kind, Node, Operand, Origin, Row
 
 STEPS = 2

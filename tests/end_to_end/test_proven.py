@@ -8,8 +8,8 @@ from offchain.arithmetic.logged import LOGGED
 from offchain.backends.cpu.logged.journals import Reading, Writing
 from offchain.errors import WrongLog
 from offchain.execution.executor import Executor
-from offchain.programs.capture import capture
-from offchain.programs.examples import build
+from offchain.frontend.capture import capture
+from offchain.frontend.examples import build
 from offchain.programs.rounding.entries import make_log
 from offchain.programs.rounding.meaning import is_loggable
 from offchain.replication.compare import Setting

@@ -15,8 +15,8 @@ from safetensors.torch import save_file
 
 from offchain.commitments.tree import Digest
 from offchain.errors import CommitmentError, LogError, UsageError
-from offchain.programs.examples import build
-from offchain.programs.recipe import Recipe, TrainingRecipe
+from offchain.frontend.examples import build
+from offchain.frontend.recipe import Recipe, TrainingRecipe
 from offchain.replication.compare import Setting, Step
 from offchain.replication.logs import name_log
 from offchain.replication.orders import Answer, Method, Order

@@ -15,10 +15,10 @@ from offchain.commitments.tensors import NUMPY_TYPES, Array, encode_elements
 from offchain.errors import ProgramError
 from offchain.execution.executor import Executor
 from offchain.execution.readable import run_step
+from offchain.frontend.capture import Captured, capture
+from offchain.frontend.load import load_recipe
 from offchain.planning import assembly, grouping
-from offchain.programs.capture import Captured, capture
 from offchain.programs.graph import Kind, Node, Operand, Origin, Program, Row, Slot, immediate
-from offchain.programs.load import load_recipe
 from offchain.programs.semantics import compute_element
 
 FLOAT32 = DType.FLOAT32

@@ -8,10 +8,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from offchain.arithmetic.functions import DType
+from offchain.frontend.lowering import views
+from offchain.frontend.lowering.builder import identity
+from offchain.frontend.lowering.views import View
 from offchain.programs.graph import Operand, Origin, Row
-from offchain.programs.lowering import views
-from offchain.programs.lowering.builder import identity
-from offchain.programs.lowering.views import View
 
 shapes = st.lists(st.integers(1, 4), min_size=1, max_size=4).map(tuple)
 

@@ -19,10 +19,10 @@ from offchain.commitments.tensors import (
     compute_tensor_root,
 )
 from offchain.execution.executor import Executor
-from offchain.programs.capture import Captured, capture
-from offchain.programs.examples.language import LanguageSize, build_gpt2, build_llama
-from offchain.programs.examples.vision import VisionSize, build_mlp, build_resnet
-from offchain.programs.recipe import Recipe
+from offchain.frontend.capture import Captured, capture
+from offchain.frontend.examples.language import LanguageSize, build_gpt2, build_llama
+from offchain.frontend.examples.vision import VisionSize, build_mlp, build_resnet
+from offchain.frontend.recipe import Recipe
 from offchain.programs.roots import ProgramTree
 from tests.reproducibility.blocks import SETTINGS, use_blocks
 

@@ -9,9 +9,9 @@ import torch
 
 from offchain.commitments.tensors import Array
 from offchain.execution.executor import Executor
-from offchain.programs.capture import capture
-from offchain.programs.examples import build
-from offchain.programs.recipe import InferenceRecipe
+from offchain.frontend.capture import capture
+from offchain.frontend.examples import build
+from offchain.frontend.recipe import InferenceRecipe
 from tests.end_to_end.courtroom import programs
 
 Tensors = tuple[torch.Tensor, ...]

@@ -18,10 +18,10 @@ from offchain.backends.cpu.partials import list_partials
 from offchain.commitments.tensors import Array, compute_state_root, compute_tensor_root
 from offchain.errors import MootError
 from offchain.execution.executor import Executor
+from offchain.frontend.capture import Captured, capture
+from offchain.frontend.examples import build
 from offchain.native import compiled, threads
-from offchain.programs.capture import Captured, capture
 from offchain.programs.encoding import encode_node
-from offchain.programs.examples import build
 from offchain.programs.graph import Kind
 from offchain.verifier import recompute
 from offchain.verifier.questions import Question

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from offchain.programs.capture import capture
-from offchain.programs.examples import build
+from offchain.frontend.capture import capture
+from offchain.frontend.examples import build
 from tests.reproducibility.history import compute_history
 from tests.reproducibility.settings import IS_X86, SETTINGS, STRANGE, Setting, build_fast_math
 

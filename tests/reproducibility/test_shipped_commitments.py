@@ -19,10 +19,10 @@ from offchain.commitments.tensors import (
 )
 from offchain.disputes.session import Setting, make_task
 from offchain.execution.executor import Executor
-from offchain.programs.capture import Captured, capture
-from offchain.programs.examples import build
-from offchain.programs.optimizers import AdamW
-from offchain.programs.recipe import Recipe, TrainingRecipe
+from offchain.frontend.capture import Captured, capture
+from offchain.frontend.examples import build
+from offchain.frontend.optimizers import AdamW
+from offchain.frontend.recipe import Recipe, TrainingRecipe
 from offchain.programs.roots import ProgramTree
 from offchain.providers.behaviour import Behaviour
 from offchain.providers.run import Run

@@ -11,12 +11,12 @@ from offchain.arithmetic.functions import Function
 from offchain.commitments.tensors import Array
 from offchain.execution.executor import Executor
 from offchain.execution.readable import run_step, to_bits
-from offchain.programs.capture import Captured, capture
-from offchain.programs.clipping import ClipNorm
-from offchain.programs.examples import build
+from offchain.frontend.capture import Captured, capture
+from offchain.frontend.clipping import ClipNorm
+from offchain.frontend.examples import build
+from offchain.frontend.optimizers import AdamW
+from offchain.frontend.recipe import TrainingRecipe
 from offchain.programs.graph import Kind, Origin
-from offchain.programs.optimizers import AdamW
-from offchain.programs.recipe import TrainingRecipe
 from offchain.programs.semantics import unravel
 from tests import oracle
 from tests.program_helpers import Inputs, capture_function, run_function

@@ -19,10 +19,10 @@ from offchain.commitments.tensors import Array
 from offchain.errors import ProgramError
 from offchain.execution.executor import Executor
 from offchain.execution.readable import from_bits, run_step, to_bits
-from offchain.programs.capture import capture
+from offchain.frontend.capture import capture
+from offchain.frontend.examples import build
 from offchain.programs.decoding import decode_program
 from offchain.programs.encoding import encode_node, encode_program
-from offchain.programs.examples import build
 from offchain.programs.graph import Kind, Node, Operand, Origin
 from offchain.programs.roots import ProgramTree
 from offchain.programs.semantics import compute_element

@@ -12,10 +12,10 @@ from offchain.backends.port import Backend
 from offchain.commitments.tensors import Array, compute_tensor_root, encode_elements
 from offchain.errors import UsageError
 from offchain.execution.executor import Executor
+from offchain.frontend.capture import capture
+from offchain.frontend.examples import build
 from offchain.native import emit
 from offchain.planning.roles import EXPRESSIBLE
-from offchain.programs.capture import capture
-from offchain.programs.examples import build
 from offchain.programs.graph import Kind
 from tests.fuzz.compare import define
 from tests.fuzz.draws import draw_case

@@ -15,9 +15,9 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from offchain.errors import CaptureError
-from offchain.programs.capture import capture
-from offchain.programs.optimizers import SGD, AdamW, Optimizer
-from offchain.programs.recipe import TrainingRecipe
+from offchain.frontend.capture import capture
+from offchain.frontend.optimizers import SGD, AdamW, Optimizer
+from offchain.frontend.recipe import TrainingRecipe
 
 WIDTH = 4
 

@@ -16,9 +16,9 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from offchain.errors import CaptureError
-from offchain.programs.capture import capture
-from offchain.programs.optimizers import SGD
-from offchain.programs.recipe import TrainingRecipe
+from offchain.frontend.capture import capture
+from offchain.frontend.optimizers import SGD
+from offchain.frontend.recipe import TrainingRecipe
 
 
 def make_batch(step: int) -> tuple[Tensor, ...]:
@@ -221,7 +221,7 @@ def make_margin() -> TrainingRecipe:
 
 def make_checkpointing_library() -> TrainingRecipe:
     """Return a Llama of the transformers library that checkpoints its layers."""
-    from offchain.programs.examples import build  # noqa: PLC0415 - heavy
+    from offchain.frontend.examples import build  # noqa: PLC0415 - heavy
 
     recipe = build("llama")
     assert isinstance(recipe, TrainingRecipe)

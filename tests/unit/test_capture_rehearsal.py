@@ -11,13 +11,13 @@ from torch import Tensor, nn
 from offchain.arithmetic.ordered import ORDERED
 from offchain.errors import CaptureError
 from offchain.execution.executor import Executor
-from offchain.programs.capture import capture
-from offchain.programs.capture.batches import bind_batch
-from offchain.programs.capture.draft import make_draft
-from offchain.programs.capture.rehearsal import rehearse
-from offchain.programs.examples import build
-from offchain.programs.optimizers import SGD, AdamW
-from offchain.programs.recipe import InferenceRecipe, TrainingRecipe, get_batch
+from offchain.frontend.capture import capture
+from offchain.frontend.capture.batches import bind_batch
+from offchain.frontend.capture.draft import make_draft
+from offchain.frontend.capture.rehearsal import rehearse
+from offchain.frontend.examples import build
+from offchain.frontend.optimizers import SGD, AdamW
+from offchain.frontend.recipe import InferenceRecipe, TrainingRecipe, get_batch
 
 
 def make_batch(step: int) -> tuple[Tensor, ...]:

@@ -15,12 +15,12 @@ from offchain.backends.cpu.memory import check_memory
 from offchain.commitments.tensors import Array
 from offchain.errors import NotEnoughMemory
 from offchain.execution.executor import Executor
+from offchain.frontend.capture import Captured, capture
+from offchain.frontend.examples import build
 from offchain.native import buffers
 from offchain.planning.memory import estimate_peak
 from offchain.planning.order import find_last_reads, reorder
 from offchain.planning.schedule import schedule
-from offchain.programs.capture import Captured, capture
-from offchain.programs.examples import build
 from offchain.programs.graph import Kind, Node, Operand, Origin, Program, Row, Slot
 
 SIZE = 8

@@ -26,11 +26,11 @@ from offchain.backends.cpu.line_convolutions import LineConvolution
 from offchain.backends.cpu.sliding import find_sliding
 from offchain.commitments.tensors import encode_elements
 from offchain.execution.readable import to_bits
+from offchain.frontend.lowering.builder import Builder, Meta
+from offchain.frontend.lowering.convolutions import convolution, convolution_backward
 from offchain.native.machine import WIDTH_VARIABLE, WIDTHS_BITS
 from offchain.native.threads import get_threads, set_threads
 from offchain.programs.graph import Kind, Node, Operand, Origin, Slot
-from offchain.programs.lowering.builder import Builder, Meta
-from offchain.programs.lowering.convolutions import convolution, convolution_backward
 from offchain.programs.semantics import compute_element
 
 Floats = npt.NDArray[np.float32]

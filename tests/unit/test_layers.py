@@ -23,8 +23,11 @@ LAYERS = (
     "offchain.backends.cpu",
     "offchain.backends.table",
     "offchain.execution",
-    "offchain.programs.capture",
-    "offchain.programs.generation",
+    "offchain.frontend",
+    "offchain.frontend.capture",
+    "offchain.frontend.generation",
+    "offchain.frontend.capture",
+    "offchain.frontend.generation",
     "offchain.parallel",
     "offchain.replication",
     "offchain.verifier",
@@ -73,6 +76,14 @@ def test_imports_flow_one_way(path: Path) -> None:
     assert not above
 
 
+@pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(ROOT)))
+def test_torch_is_above_programs(path: Path) -> None:
+    """No module below the front end imports torch."""
+    module = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+    imports = {name.split(".")[0] for name in list_imports(path)}
+    assert layer_of(module) >= LAYERS.index("offchain.frontend") or "torch" not in imports
+
+
 def test_a_higher_import_would_be_seen() -> None:
     """The order of the layers is strict where it matters."""
     assert layer_of("sim.market") > layer_of("offchain.disputes.game")
@@ -81,7 +92,11 @@ def test_a_higher_import_would_be_seen() -> None:
 
 
 @pytest.mark.parametrize(
-    "module", ["contracts.model.referee", "offchain.commitments.tree", "offchain.programs.decoding"]
+    "module",
+    [
+        *("contracts.model.referee", "offchain.commitments.tree", "offchain.programs.decoding"),
+        *("offchain.execution.executor", "offchain.verifier.recompute"),
+    ],
 )
 def test_the_law_knows_no_torch_and_no_chain(module: str) -> None:
     """The referee's model, the commitments and the programs load neither torch nor web3."""

@@ -9,12 +9,12 @@ from offchain.arithmetic.functions import DType, Function
 from offchain.errors import CaptureError, UsageError
 from offchain.execution.executor import Executor
 from offchain.execution.readable import run_step
-from offchain.programs.capture import Captured, capture
-from offchain.programs.exchange import to_array, to_tensor, zeros
+from offchain.frontend.capture import Captured, capture
+from offchain.frontend.exchange import to_array, to_tensor, zeros
+from offchain.frontend.optimizers import SGD, AdamW
+from offchain.frontend.precision import set_precision
+from offchain.frontend.recipe import InferenceRecipe, TrainingRecipe
 from offchain.programs.graph import Kind
-from offchain.programs.optimizers import SGD, AdamW
-from offchain.programs.precision import set_precision
-from offchain.programs.recipe import InferenceRecipe, TrainingRecipe
 
 BF16 = DType.BFLOAT16
 

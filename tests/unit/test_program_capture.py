@@ -13,10 +13,10 @@ from offchain.arithmetic.philox import uniform_bits
 from offchain.commitments.tensors import Array
 from offchain.errors import CaptureError, UsageError
 from offchain.execution.readable import run_step
-from offchain.programs.capture import Captured, capture
+from offchain.frontend.capture import Captured, capture
+from offchain.frontend.optimizers import SGD, Adam
+from offchain.frontend.recipe import InferenceRecipe, TrainingRecipe
 from offchain.programs.graph import Kind, Origin
-from offchain.programs.optimizers import SGD, Adam
-from offchain.programs.recipe import InferenceRecipe, TrainingRecipe
 from tests.program_helpers import assert_close, capture_function, run_function
 
 

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from offchain.execution.executor import Executor
-from offchain.programs.capture import capture
-from offchain.programs.recipe import InferenceRecipe, TrainingRecipe
+from offchain.frontend.capture import capture
+from offchain.frontend.recipe import InferenceRecipe, TrainingRecipe
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "training.md"
 PREAMBLE, *EXAMPLES = re.findall(r"```python\n(.*?)```", DOCUMENT.read_text(), re.DOTALL)

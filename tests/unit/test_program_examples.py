@@ -10,11 +10,11 @@ import torch
 
 from offchain.errors import UsageError
 from offchain.execution.executor import Executor
-from offchain.programs import data
-from offchain.programs.capture import capture
-from offchain.programs.examples import build
-from offchain.programs.load import load_recipe
-from offchain.programs.recipe import InferenceRecipe
+from offchain.frontend import data
+from offchain.frontend.capture import capture
+from offchain.frontend.examples import build
+from offchain.frontend.load import load_recipe
+from offchain.frontend.recipe import InferenceRecipe
 
 USER_FILE = Path(__file__).parents[2] / "examples" / "autoencoder.py"
 

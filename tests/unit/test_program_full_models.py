@@ -4,10 +4,10 @@ from typing import NamedTuple
 
 import pytest
 
-from offchain.programs.capture import capture
-from offchain.programs.examples import build
-from offchain.programs.optimizers import SGD, AdamW
-from offchain.programs.recipe import TrainingRecipe
+from offchain.frontend.capture import capture
+from offchain.frontend.examples import build
+from offchain.frontend.optimizers import SGD, AdamW
+from offchain.frontend.recipe import TrainingRecipe
 
 pytestmark = pytest.mark.slow
 

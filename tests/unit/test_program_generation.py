@@ -20,15 +20,15 @@ from offchain.commitments.tensors import Array
 from offchain.errors import UsageError
 from offchain.execution.executor import Executor
 from offchain.execution.readable import run_step
-from offchain.programs.capture import Captured, capture
-from offchain.programs.generation import choice
-from offchain.programs.generation.cache import Cache, PrefillCache, StepCache, attend
-from offchain.programs.generation.choice import Greedy, Sampled, find_best, pick
-from offchain.programs.generation.decoding import Generation
-from offchain.programs.generation.huggingface import CausalModel
-from offchain.programs.generation.prefill import Run, find_wrong_token, prefill
+from offchain.frontend.capture import Captured, capture
+from offchain.frontend.generation import choice
+from offchain.frontend.generation.cache import Cache, PrefillCache, StepCache, attend
+from offchain.frontend.generation.choice import Greedy, Sampled, find_best, pick
+from offchain.frontend.generation.decoding import Generation
+from offchain.frontend.generation.huggingface import CausalModel
+from offchain.frontend.generation.prefill import Run, find_wrong_token, prefill
+from offchain.frontend.load import load_recipe
 from offchain.programs.graph import Program
-from offchain.programs.load import load_recipe
 from tests.program_helpers import assert_close, run_function
 from tests.training_helpers import by_name, encode
 

@@ -12,9 +12,9 @@ import torch
 
 from offchain.errors import CaptureError
 from offchain.execution.executor import Executor
-from offchain.programs.capture import capture
-from offchain.programs.optimizers import SGD
-from offchain.programs.recipe import TrainingRecipe
+from offchain.frontend.capture import capture
+from offchain.frontend.optimizers import SGD
+from offchain.frontend.recipe import TrainingRecipe
 from tests.program_helpers import capture_function, check_gradients, run_function
 
 X = torch.tensor([0.5, -0.25, 0.75])

@@ -9,10 +9,10 @@ from torch import nn
 
 from offchain.errors import UsageError
 from offchain.execution.executor import Executor
-from offchain.programs.capture import capture
-from offchain.programs.lora import adapt
-from offchain.programs.optimizers import AdamW
-from offchain.programs.recipe import TrainingRecipe
+from offchain.frontend.capture import capture
+from offchain.frontend.lora import adapt
+from offchain.frontend.optimizers import AdamW
+from offchain.frontend.recipe import TrainingRecipe
 from tests.training_helpers import (
     Perceptron,
     assert_trains_as,

@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch import nn
 
-from offchain.programs.capture import capture
-from offchain.programs.recipe import InferenceRecipe, TrainingRecipe
+from offchain.frontend.capture import capture
+from offchain.frontend.recipe import InferenceRecipe, TrainingRecipe
 from tests.program_helpers import Record, assert_near, run_both, to_double
 
 SEQUENCE = torch.linspace(-1, 1, 24).reshape(2, 3, 4)

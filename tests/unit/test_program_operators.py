@@ -5,8 +5,8 @@ import torch
 
 from docs.operators import PAGE, collect, describe, render
 from offchain.arithmetic.functions import Function
+from offchain.frontend.lowering.table import RULES
 from offchain.programs.graph import Kind
-from offchain.programs.lowering.table import RULES
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from offchain.errors import UsageError
-from offchain.programs.optimizers import (
+from offchain.frontend.optimizers import (
     ASGD,
     SGD,
     Adadelta,
@@ -26,8 +26,8 @@ from offchain.programs.optimizers import (
     Rprop,
     find_group,
 )
-from offchain.programs.optimizers.translation import Ascent, translate
-from offchain.programs.schedules import LinearDecay
+from offchain.frontend.optimizers.translation import Ascent, translate
+from offchain.frontend.schedules import LinearDecay
 
 STEPS = 120
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from offchain.arithmetic.philox import uniform_bits
 from offchain.errors import CaptureError
 from offchain.execution.executor import Executor
-from offchain.programs.lowering.randomness import MAX_INTEGERS
+from offchain.frontend.lowering.randomness import MAX_INTEGERS
 from tests.program_helpers import assert_close, capture_function, run_function
 
 SEED = 7

@@ -8,9 +8,9 @@ import pytest
 import torch
 
 from offchain.errors import CaptureError
-from offchain.programs.capture import capture
-from offchain.programs.examples import build
-from offchain.programs.recipe import InferenceRecipe
+from offchain.frontend.capture import capture
+from offchain.frontend.examples import build
+from offchain.frontend.recipe import InferenceRecipe
 from tests.program_helpers import capture_function
 
 X = torch.tensor([[0.5, -0.25], [0.75, 0.125]])

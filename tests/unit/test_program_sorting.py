@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from offchain.errors import CaptureError
-from offchain.programs.lowering import sorting
+from offchain.frontend.lowering import sorting
 from tests.program_helpers import capture_function, check_gradients, run_function
 
 NUMBERS = st.sampled_from([-np.inf, -2.0, -0.0, 0.0, 1.0, 1.5, np.inf, np.nan])

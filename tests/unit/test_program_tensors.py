@@ -12,12 +12,12 @@ from torch import Tensor, nn
 from offchain.errors import CaptureError, UsageError
 from offchain.execution.executor import Executor
 from offchain.execution.readable import run_step
-from offchain.programs.capture import capture
-from offchain.programs.clipping import ClipNorm
+from offchain.frontend.capture import capture
+from offchain.frontend.clipping import ClipNorm
+from offchain.frontend.optimizers import Adafactor, AdamW
+from offchain.frontend.recipe import InferenceRecipe, Recipe, TrainingRecipe
 from offchain.programs.decoding import decode_program
 from offchain.programs.encoding import encode_program
-from offchain.programs.optimizers import Adafactor, AdamW
-from offchain.programs.recipe import InferenceRecipe, Recipe, TrainingRecipe
 from tests.program_helpers import run_function
 from tests.training_helpers import by_name, encode, make_batch, make_model, square_loss
 

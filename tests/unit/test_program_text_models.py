@@ -8,9 +8,9 @@ import torch
 from transformers.models.t5.modeling_t5 import T5Attention
 
 from offchain.execution.executor import Executor
-from offchain.programs.capture import Captured, capture
+from offchain.frontend.capture import Captured, capture
+from offchain.frontend.examples import build
 from offchain.programs.catalogue import TEXT_NAMES
-from offchain.programs.examples import build
 from offchain.programs.graph import Kind
 from tests.model_helpers import (
     check_encoding,

@@ -14,12 +14,12 @@ from torch import nn
 from offchain.commitments.tensors import Array
 from offchain.errors import CaptureError, UsageError
 from offchain.execution.executor import Executor
-from offchain.programs.capture import capture
-from offchain.programs.clipping import Clip, ClipNorm, ClipValue
+from offchain.frontend.capture import capture
+from offchain.frontend.clipping import Clip, ClipNorm, ClipValue
+from offchain.frontend.optimizers import SGD, Adafactor, AdamW, Group, Lion, everything
+from offchain.frontend.recipe import TrainingRecipe
+from offchain.frontend.schedules import CosineDecay, LinearDecay, Schedule, StepDecay, Warmup
 from offchain.programs.graph import Program
-from offchain.programs.optimizers import SGD, Adafactor, AdamW, Group, Lion, everything
-from offchain.programs.recipe import TrainingRecipe
-from offchain.programs.schedules import CosineDecay, LinearDecay, Schedule, StepDecay, Warmup
 from tests.program_helpers import assert_close
 from tests.training_helpers import (
     Reference,

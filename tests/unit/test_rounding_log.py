@@ -13,8 +13,8 @@ from offchain.arithmetic.logged import LOGGED
 from offchain.backends.cpu.logged.stock import FUNCTIONS
 from offchain.errors import CommitmentError, ProgramError, WrongLog
 from offchain.execution.preparation import Preparation
-from offchain.programs.capture import capture
-from offchain.programs.examples import build
+from offchain.frontend.capture import capture
+from offchain.frontend.examples import build
 from offchain.programs.graph import Kind
 from offchain.programs.legality import check_program
 from offchain.programs.roots import ProgramTree

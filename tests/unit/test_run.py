@@ -12,11 +12,11 @@ import torch
 from offchain.commitments.tensors import Array, compute_state_root, compute_tensor_root
 from offchain.errors import StoreError
 from offchain.execution.executor import Executor
+from offchain.frontend.capture import capture
+from offchain.frontend.optimizers import SGD
+from offchain.frontend.recipe import TrainingRecipe
 from offchain.planning.order import find_storages
-from offchain.programs.capture import capture
 from offchain.programs.graph import Origin
-from offchain.programs.optimizers import SGD
-from offchain.programs.recipe import TrainingRecipe
 from offchain.providers import cheats
 from offchain.providers import run as run_module
 from offchain.providers.behaviour import Behaviour, Patch

@@ -9,9 +9,9 @@ import torch
 from offchain.commitments.tensors import Array, encode_elements
 from offchain.execution.executor import Executor
 from offchain.execution.preparation import Preparation
+from offchain.frontend.capture import capture
+from offchain.frontend.recipe import InferenceRecipe
 from offchain.planning.selections import Selection
-from offchain.programs.capture import capture
-from offchain.programs.recipe import InferenceRecipe
 from tests.unit.test_kernels_scatter import PATTERNS
 
 SPECIALS = PATTERNS.view(np.float32)

@@ -6,10 +6,10 @@ from typing import Any
 import torch
 from torch.nn import functional
 
-from offchain.programs.capture import Captured, capture
-from offchain.programs.optimizers import SGD, AdamW, Optimizer
-from offchain.programs.precision import set_precision
-from offchain.programs.recipe import InferenceRecipe, TrainingRecipe
+from offchain.frontend.capture import Captured, capture
+from offchain.frontend.optimizers import SGD, AdamW, Optimizer
+from offchain.frontend.precision import set_precision
+from offchain.frontend.recipe import InferenceRecipe, TrainingRecipe
 from tests.vectors.files import Document, make_document
 from tests.vectors.programs import make_case
 from tests.vectors.tensors import FLOAT32, INT64, draw

@@ -16,9 +16,9 @@ import torch
 from torch import Tensor
 
 from offchain.errors import UsageError
-from offchain.programs.data import make_generator
-from offchain.programs.recipe import Recipe, TrainingRecipe, count_batches, get_batch
-from offchain.programs.tracing import get_initial_state, name_tensors
+from offchain.frontend.data import make_generator
+from offchain.frontend.recipe import Recipe, TrainingRecipe, count_batches, get_batch
+from offchain.frontend.tracing import get_initial_state, name_tensors
 from offchain.replication.compare import Setting, running
 from offchain.replication.orders import Answer, Method, Order, choose_start
 from offchain.replication.profiles import PROFILES, Profile

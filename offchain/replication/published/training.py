@@ -16,10 +16,10 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from offchain.errors import UsageError
-from offchain.programs.capture.eager import EagerRun
-from offchain.programs.data import make_generator
-from offchain.programs.recipe import Recipe, TrainingRecipe, get_batch
-from offchain.programs.tracing import get_initial_state, name_tensors
+from offchain.frontend.capture.eager import EagerRun
+from offchain.frontend.data import make_generator
+from offchain.frontend.recipe import Recipe, TrainingRecipe, get_batch
+from offchain.frontend.tracing import get_initial_state, name_tensors
 from offchain.replication.logs import name_log
 from offchain.replication.orders import Answer, Order, choose_start
 from offchain.replication.profiles import PROFILES

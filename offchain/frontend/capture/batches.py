@@ -1,0 +1,53 @@
+"""Batches: functions of a step's number alone, of shapes that never change."""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import torch
+
+from offchain.commitments.tensors import NUMPY_TYPES, Array, compute_tensor_root
+from offchain.errors import CaptureError
+from offchain.frontend.environment import standard_torch
+from offchain.frontend.exchange import to_array, to_tensor
+from offchain.frontend.recipe import Recipe, get_batch
+from offchain.programs.graph import Slot
+
+
+def bind_batch(recipe: Recipe, slots: Sequence[Slot]) -> Callable[[int], list[Array]]:
+    """Return the function that gives the batch of a step in the order of a program's slots."""
+
+    @standard_torch()
+    def batch(step: int) -> list[Array]:
+        tensors = get_batch(recipe, step)
+        found = [(t.dtype, tuple(t.shape)) for t in tensors]
+        arrays: list[Array] = [np.asarray(to_array(t), order="C") for t in tensors]
+        wanted = [(NUMPY_TYPES[s.dtype], s.shape) for s in slots]
+        if [(a.dtype, a.shape) for a in arrays] != wanted:
+            raise CaptureError(
+                f"the batch of step {step} is {found}, but that of step 0 made the program; "
+                "give all batches the same shapes and types"
+            )
+        return arrays
+
+    return batch
+
+
+def check_repeatable(batch: Callable[[int], list[Array]], slots: Sequence[Slot], step: int) -> None:
+    """Refuse a batch function that gives other data when it is asked for a step again.
+
+    Raises:
+        CaptureError: it does; a provider that runs a step again would lose a dispute.
+    """
+    first = [compute_tensor_root(array) for array in batch(step)]
+    for slot, array, root in zip(slots, batch(step), first, strict=True):
+        if compute_tensor_root(array) != root:
+            raise CaptureError(
+                f"batch {slot.name}: asked twice for step {step}, the batch function gives two "
+                "different tensors; make it a function of the step's number alone, "
+                "with a generator that is seeded by it"
+            )
+
+
+def as_tensors(arrays: Sequence[Array]) -> list[torch.Tensor]:
+    """Return a batch as tensors of their own."""
+    return [to_tensor(array.copy()) for array in arrays]

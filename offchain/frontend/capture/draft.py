@@ -1,0 +1,277 @@
+"""Drafts: programs of one whole step of a recipe that were not yet compared with torch."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import sqrt
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+import torch
+from torch.fx import GraphModule
+
+from offchain.arithmetic.base import Arithmetic
+from offchain.arithmetic.functions import DType, Function
+from offchain.commitments.tensors import NUMPY_TYPES, Array
+from offchain.errors import UsageError
+from offchain.frontend.exchange import to_array
+from offchain.frontend.lowering.builder import Builder, RefusalError, identity
+from offchain.frontend.lowering.graph import TORCH_TYPES, GraphLowering, meta_of, refusal
+from offchain.frontend.lowering.views import View
+from offchain.frontend.recipe import Recipe, TrainingRecipe, check_model, name_batch
+from offchain.frontend.routes import check_memory
+from offchain.frontend.tracing import Record, get_initial_state, name_tensors, trace
+from offchain.programs.graph import Kind, Node, Origin, Program, Slot
+from offchain.programs.legality import check_program
+from offchain.programs.limits import MAX_RANK
+
+Key = TypeVar("Key")
+
+_EXACT = frozenset(
+    {
+        *(Function.COPY, Function.WHERE, Function.CONVERT, Function.MAX, Function.MIN),
+        *(Function.NEG, Function.ABS, Function.FLOOR, Function.CEIL, Function.TRUNC),
+        *(Function.ROUND, Function.UNIFORM),
+    }
+)
+"""Functions of float32 numbers that round nothing away that torch would not round away too."""
+
+_NEIGHBOUR = 2.0**13
+"""The error of a number that is rounded to bfloat16, in units of 2^-24.
+
+Two computations that round almost the same number come to the same one, or to neighbours, which are
+at most 2^-7 apart, relative to them; with the rehearsal's slack this is about that much.
+"""
+
+_ROUNDING_FOLDS = frozenset({Function.ADD, Function.FMA, Function.MUL})
+
+
+class OwnError(NamedTuple):
+    """The rounding error that an operator itself may make, in units of 2^-24.
+
+    Attributes:
+        result: relative to an element of its result.
+        operands: relative to each element of its operands: the root of the length of its folds.
+    """
+
+    result: float
+    operands: float
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A program, with the facts that a comparison with torch needs.
+
+    Attributes:
+        program: the whole step.
+        initial_state: the state before step 0, in the order of the program's slots.
+        graph: the traced step, (state, batch) -> (state, outputs, gradients).
+        results: the names of the traced step's results, in order.
+        values: the results that the program computes, by name, as views of its operators.
+        draws: the results of draws, by their number, and of the traced operators that draw, by
+            name, likewise.
+        record: the step's graph as it was traced.
+        state: the tensors of the recipe's state by name, whose memory `initial_state` shares.
+        errors: how far each operator of the traced step may be off, in units of 2^-24.
+    """
+
+    program: Program
+    initial_state: list[Array]
+    graph: GraphModule
+    results: tuple[str, ...]
+    values: Mapping[str, View]
+    draws: Mapping[int | str, Mapping[int, View]]
+    errors: Mapping[str, OwnError]
+    record: Record
+    state: Mapping[str, torch.Tensor]
+
+
+def check_recipe(recipe: Recipe) -> None:
+    """Refuse a recipe before anything of it is copied or run.
+
+    Raises:
+        CaptureError: a tensor of the model is of no type, size or place that a program can express.
+        UsageError: the seed makes no sense.
+    """
+    if not 0 <= recipe.seed < 1 << 64:
+        raise UsageError(f"the seed is {recipe.seed}; choose one of at most 64 bits, not negative")
+    check_model(recipe.model)
+    tensors = name_tensors(recipe.model)
+    make_slots(tensors)
+    check_memory(tensors)
+
+
+def check_batch(recipe: Recipe, batch: Sequence[torch.Tensor]) -> tuple[Slot, ...]:
+    """Return the slots of a batch; `CaptureError` where the arithmetic has none."""
+    return make_slots(dict(zip(name_batch(recipe, len(batch)), batch, strict=True)))
+
+
+def make_draft(recipe: Recipe, batch: Sequence[torch.Tensor], arithmetic: Arithmetic) -> Draft:
+    """Return the program of one step of a recipe, traced on a batch, in an arithmetic.
+
+    Raises:
+        CaptureError: the model does something that a program cannot express.
+        UsageError: the recipe makes no sense: its batch, its groups.
+    """
+    state = get_initial_state(recipe)
+    known = make_slots(state)
+    inputs = check_batch(recipe, batch)
+    traced = trace(recipe, state, batch)
+    builder = Builder(recipe.seed, len(known))
+    sources = [
+        builder.source(slot, origin, index)
+        for origin, slots in ((Origin.STATE, known), (Origin.BATCH, inputs))
+        for index, slot in enumerate(slots)
+    ]
+    lowering = GraphLowering(builder, traced.graph)
+    results = lowering.run(sources)
+    count = len(results) - len(traced.gradients)
+    new, returned = results[: len(known)], results[len(known) : count]
+    _check_kept(known, new)
+    constants = [builder.tensor(array) for array in builder.constants]
+    outputs = _name_outputs(returned, is_training=isinstance(recipe, TrainingRecipe))
+    program, number = _assemble(
+        builder,
+        (*known, *builder.constant_slots, *outputs),
+        inputs,
+        [*new, *constants, *returned],
+        arithmetic,
+    )
+    initial: list[Array] = [*map(to_array, state.values())]
+    initial += [*builder.constants, *(np.zeros(s.shape, NUMPY_TYPES[s.dtype]) for s in outputs)]
+    names = [slot.name for slot in (*known, *outputs)]
+    names += [f"gradient.{name}" for name in traced.gradients]
+    return Draft(
+        program,
+        initial,
+        traced.graph,
+        tuple(names),
+        _follow(dict(zip(names, results, strict=True)), number),
+        {draw: _follow(dict(enumerate(views)), number) for draw, views in lowering.draws.items()},
+        {name: _measure(builder.nodes[a:b]) for name, (a, b) in lowering.spans.items()},
+        traced.record,
+        state,
+    )
+
+
+def make_slots(tensors: Mapping[str, torch.Tensor]) -> tuple[Slot, ...]:
+    """Return the slots of named tensors; `CaptureError` where the arithmetic has none."""
+    slots = []
+    for name, tensor in tensors.items():
+        try:
+            slots.append(Slot(name, *meta_of(tensor)))
+        except RefusalError as error:
+            raise refusal(f"{error}{_advise(name, tensor)}", name, "") from error
+        if tensor.ndim > MAX_RANK:
+            raise refusal(f"{tensor.ndim} dimensions; at most {MAX_RANK} are allowed", name, "")
+        if tensor.device.type != "cpu" or tensor.layout is not torch.strided:
+            place = f"a {tensor.layout} tensor on {tensor.device}".replace("torch.", "")
+            raise refusal(f"{place}; give dense tensors in the processor's memory", name, "")
+    return tuple(slots)
+
+
+def _advise(name: str, tensor: torch.Tensor) -> str:
+    """Return what to do about a tensor whose type is refused."""
+    if tensor.dtype in TORCH_TYPES:
+        return ""
+    if tensor.is_complex():
+        return "; keep its real and its imaginary part"
+    is_of_model = name.startswith(("parameter.", "buffer."))
+    if tensor.is_floating_point():
+        return "; call model.float() first" if is_of_model else "; convert it by .float()"
+    return "; convert it by .long()"
+
+
+def _check_kept(slots: Sequence[Slot], views: Sequence[View]) -> None:
+    """Refuse a step after which a tensor of the state has another type or shape."""
+    for slot, view in zip(slots, views, strict=True):
+        if (view.dtype, view.shape) != (slot.dtype, slot.shape):
+            after, before = (f"{x.dtype.name.lower()} {x.shape}" for x in (view, slot))
+            raise refusal(f"{after} after the step, {before} before it; keep it", slot.name, "")
+
+
+def _name_outputs(views: Sequence[View], *, is_training: bool) -> tuple[Slot, ...]:
+    names = ["output.loss"] if is_training else [f"output.{k}" for k in range(len(views))]
+    return tuple(
+        Slot(name, view.dtype, view.shape) for name, view in zip(names, views, strict=True)
+    )
+
+
+def _assemble(
+    builder: Builder,
+    state: tuple[Slot, ...],
+    batch: tuple[Slot, ...],
+    final: Sequence[View],
+    arithmetic: Arithmetic,
+) -> tuple[Program, dict[int, int]]:
+    """Add the sinks, drop what no sink needs, and check the program.
+
+    Returns:
+        The program, and the new number of each operator that is left.
+    """
+    builder.begin("constant", "")
+    views = [view if view.node is not None else builder.move(view) for view in final]
+    operands = [builder.operand(view, identity(view.shape), view.shape) for view in views]
+    nodes, names, lines = list(builder.nodes), list(builder.names), list(builder.lines)
+    for slot, operand in zip(state, operands, strict=True):
+        nodes.append(Node(Kind.SINK, Function.COPY, slot.dtype, slot.shape, (operand,)))
+        names.append(f"next:{slot.name}")
+        lines.append("")
+    kept = _find_needed(nodes, len(state))
+    number = {old: new for new, old in enumerate(kept)}
+    program = Program(
+        state,
+        batch,
+        tuple(_renumber(nodes[i], number) for i in kept),
+        tuple(names[i] for i in kept),
+        tuple(lines[i] for i in kept),
+        arithmetic,
+    )
+    check_program(program)
+    return program, number
+
+
+def _find_needed(nodes: Sequence[Node], sinks: int) -> list[int]:
+    """Return the indices of the sinks and of all operators that they depend on, ascending."""
+    needed = set(range(len(nodes) - sinks, len(nodes)))
+    for index in reversed(range(len(nodes))):
+        if index in needed:
+            needed.update(nodes[index].inputs)
+    return sorted(needed)
+
+
+def _renumber(node: Node, number: Mapping[int, int]) -> Node:
+    operands = tuple(
+        replace(o, reference=number[o.reference]) if o.origin is Origin.NODE else o
+        for o in node.operands
+    )
+    return replace(node, operands=operands)
+
+
+def _follow(views: Mapping[Key, View], number: Mapping[int, int]) -> dict[Key, View]:
+    """Return the views of operators that are left, and of constants, under the new numbers."""
+    return {
+        name: view if view.node is None else replace(view, node=number[view.node])
+        for name, view in views.items()
+        if view.node is None or view.node in number
+    }
+
+
+def _measure(nodes: Sequence[Node]) -> OwnError:
+    """Return the error of operators that come from one of torch's."""
+    folds = [
+        node.fold_length
+        for node in nodes
+        if node.kind.folds and node.function in _ROUNDING_FOLDS and node.dtype is DType.FLOAT32
+    ]
+    rounds = any(
+        node.kind is Kind.MAP and node.dtype is DType.FLOAT32 and node.function not in _EXACT
+        for node in nodes
+    )
+    narrows = any(
+        node.function is Function.CONVERT
+        and node.dtype is DType.BFLOAT16
+        and node.operands[0].dtype is DType.FLOAT32
+        for node in nodes
+    )
+    own = _NEIGHBOUR if narrows else float(rounds)
+    return OwnError(own, sqrt(max(folds)) if folds else 0.0)

@@ -1,0 +1,173 @@
+"""One step of a recipe in ordinary torch: the user's module, its autograd, tensors that change."""
+
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from offchain.errors import CaptureError
+from offchain.frontend.draws import Draws, get_generator_state, is_random
+from offchain.frontend.recipe import (
+    InferenceRecipe,
+    Recipe,
+    TrainingRecipe,
+    count_batches,
+    get_function,
+)
+from offchain.frontend.tracing import name_tensors
+from offchain.frontend.updates import optimize
+
+Tensors = Mapping[str, torch.Tensor]
+
+Drawn = Mapping[int, torch.Tensor]
+"""The results of a random operator, by their number."""
+
+
+class Prompter(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's is untyped
+    """Gives random operators the results that a program has for them.
+
+    Args:
+        drawn: the results, by the number of the draw.
+    """
+
+    def __init__(self, drawn: Mapping[int, Drawn]) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]  # likewise
+        self._drawn = drawn
+        self._draws = Draws()
+
+    def __torch_dispatch__(
+        self,
+        func: Any,
+        _types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        if not is_random(func, args):
+            return func(*args, **(kwargs or {}))
+        before = get_generator_state()
+        result = func(*args, **(kwargs or {}))
+        if before == get_generator_state():
+            return result  # attention without dropout, for one
+        drawn = self._drawn.get(self._draws.find(before))
+        return prompt(func, args, result, drawn) if drawn else result
+
+
+def prompt(func: Any, args: tuple[Any, ...], result: Any, drawn: Drawn) -> Any:
+    """Return the result of a random operator, with what was drawn in place of its own draw."""
+    if func is torch.ops.aten.native_dropout.default:
+        return args[0] * drawn[1] * (1 / (1 - args[1])), drawn[1]
+    value = drawn[max(drawn)]
+    if value.shape != result.shape:
+        raise CaptureError(
+            f"{func}: torch draws {tuple(result.shape)} here, "
+            f"but the program {tuple(value.shape)}; compose it of rand, randn or bernoulli",
+            operator=str(func),
+        )
+    return result.copy_(value)
+
+
+def warm_up(recipe: Recipe, batch: Sequence[torch.Tensor]) -> None:
+    """Call a recipe's function once, so that what code caches of tensors is of ordinary ones.
+
+    A tensor that is made for the first time while a step is traced is no tensor afterwards.
+    """
+    size = len(batch) // count_batches(recipe)
+    with torch.set_grad_enabled(isinstance(recipe, TrainingRecipe)), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # they are heard when the step is traced
+        get_function(recipe)(recipe.model, *(tensor.clone() for tensor in batch[:size]))
+
+
+class EagerRun:
+    """A run of a recipe's model by eager torch, from the model's present state.
+
+    Args:
+        recipe: the recipe, whose model changes.
+        state: the state's tensors by name; those of the optimizer are kept here.
+    """
+
+    def __init__(self, recipe: Recipe, state: Tensors) -> None:
+        self._recipe = recipe
+        self._optimizer = {k: v for k, v in state.items() if k.startswith("optimizer.")}
+
+    def get_state(self) -> dict[str, torch.Tensor]:
+        """Return copies of the state's tensors by name, in order."""
+        state = name_tensors(self._recipe.model) | self._optimizer
+        return {name: tensor.detach().clone() for name, tensor in state.items()}
+
+    def step(
+        self, batch: Sequence[torch.Tensor], drawn: Mapping[int, Drawn]
+    ) -> dict[str, torch.Tensor]:
+        """Run one step, and return the new state, the outputs and the gradients by name."""
+        results = self.advance(batch, drawn)
+        return self.get_state() | results
+
+    def advance(
+        self, batch: Sequence[torch.Tensor], drawn: Mapping[int, Drawn]
+    ) -> dict[str, torch.Tensor]:
+        """Run one step, and return the outputs and the gradients by name."""
+        new, results = self.compute(batch, drawn)
+        self.update(new)
+        return results
+
+    def compute(
+        self, batch: Sequence[torch.Tensor], drawn: Mapping[int, Drawn]
+    ) -> tuple[dict[str, torch.Tensor], dict[str, torch.Tensor]]:
+        """Return what a step makes of parameters and the optimizer's state, and its results.
+
+        Of the run's own state only the buffers change, as the model has them do.
+        """
+        copies = [tensor.clone() for tensor in batch]  # which the model may write to
+        with Prompter(drawn):
+            if isinstance(self._recipe, InferenceRecipe):
+                return {}, self._infer(self._recipe, copies)
+            return self._learn(self._recipe, copies)
+
+    def update(self, new: Tensors) -> None:
+        """Take over what a step has made of parameters and the optimizer's state."""
+        with torch.no_grad():
+            for name, parameter in self._recipe.model.named_parameters():
+                if f"parameter.{name}" in new:
+                    parameter.copy_(new[f"parameter.{name}"])
+        self._optimizer |= {k: new[k].clone() for k in self._optimizer if k in new}
+
+    @staticmethod
+    def _infer(recipe: InferenceRecipe, batch: Sequence[torch.Tensor]) -> dict[str, torch.Tensor]:
+        with torch.no_grad():
+            result = recipe.forward(recipe.model, *batch)
+        outputs = result if isinstance(result, (tuple, list)) else [result]
+        return {f"output.{k}": tensor.clone() for k, tensor in enumerate(outputs)}
+
+    def _learn(
+        self, recipe: TrainingRecipe, batch: Sequence[torch.Tensor]
+    ) -> tuple[dict[str, torch.Tensor], dict[str, torch.Tensor]]:
+        count = count_batches(recipe)
+        size = len(batch) // count
+        losses = []
+        for parameter in recipe.model.parameters():
+            parameter.grad = None
+        for number in range(count):
+            with torch.enable_grad():
+                loss = recipe.loss(recipe.model, *batch[number * size : (number + 1) * size])
+                loss.backward()  # type: ignore[no-untyped-call]  # torch's is untyped
+            losses.append(loss.detach())
+        gradients = {
+            name: parameter.grad / count
+            for name, parameter in recipe.model.named_parameters()
+            if parameter.grad is not None
+        }
+        with torch.no_grad():
+            state = name_tensors(recipe.model) | self._optimizer
+            new = optimize(recipe, state, gradients)
+        named = {f"gradient.{name}": tensor for name, tensor in gradients.items()}
+        return new, {"output.loss": torch.stack(losses).mean(), **named}
+
+
+def move_weights(model: torch.nn.Module, generator: torch.Generator, amount: float) -> None:
+    """Scale every number of a model's parameters and buffers by 1 - amount to 1 + amount."""
+    with torch.no_grad():
+        for tensor in name_tensors(model).values():
+            if tensor.is_floating_point():
+                draws = torch.rand(tensor.shape, generator=generator)
+                tensor.mul_(1 + amount * (2 * draws - 1))

@@ -1,0 +1,178 @@
+"""The record of a model before capture, which restores every attribute, tensor and generator."""
+
+import random
+from collections import deque
+from collections.abc import Callable, Iterator, MutableMapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from offchain.frontend.capture.contents import list_changes, list_parts, read_content, write_content
+from offchain.frontend.recipe import InferenceRecipe, Recipe
+from offchain.frontend.routes import get_memory
+from offchain.frontend.tracing import name_tensors
+
+MAX_OBJECTS = 100_000
+"""Objects beyond which no further ones are looked at."""
+
+
+_VALUES = (bool, int, float, str, bytes)
+
+
+@dataclass(frozen=True)
+class Change:
+    """A place whose content has changed.
+
+    Attributes:
+        path: how it is reached, `model.block.calls`.
+        before: what it was.
+        after: what it is.
+    """
+
+    path: str
+    before: Any
+    after: Any
+
+
+@contextmanager
+def kept(recipe: Recipe) -> Iterator["Memory"]:
+    """Put back, in the end, everything that the model and the functions of a recipe reach."""
+    memory = Memory(recipe)
+    try:
+        yield memory
+    finally:
+        memory.restore()
+
+
+class Memory:
+    """A record of everything that a recipe's model and functions reach, and of process settings."""
+
+    def __init__(self, recipe: Recipe) -> None:
+        self._settings = _Settings()
+        self._seen: dict[int, Any] = {}
+        self._contents: list[tuple[str, Any, Any]] = []
+        self._tensors: list[_KeptTensor] = []
+        self._known = {id(tensor) for tensor in name_tensors(recipe.model).values()}
+        pending = deque(_list_roots(recipe))
+        while pending and len(self._seen) < MAX_OBJECTS:
+            path, found = pending.popleft()
+            if id(found) not in self._seen:
+                self._seen[id(found)] = found
+                self._remember(path, found)
+                pending += list_parts(path, found)
+
+    def _remember(self, path: str, found: Any) -> None:
+        """Note the content of one object."""
+        if isinstance(found, torch.Tensor):
+            if found.layout is torch.strided and found.device.type == "cpu":
+                self._tensors.append(_KeptTensor(path, found))
+        elif (content := read_content(found)) is not None:
+            self._contents.append((path, found, content))
+
+    def list_changes(self) -> list[Change]:
+        """Return what has changed, but for tensors and what torch itself keeps of modules."""
+        changes = [
+            Change(part, before, after)
+            for path, found, content in self._contents
+            for part, before, after in list_changes(path, found, content)
+            if not (isinstance(before, _VALUES) and before == after)
+        ]
+        tensors = [
+            Change(tensor.path, "one content", "another")
+            for tensor in self._tensors
+            if id(tensor.tensor) not in self._known and tensor.has_changed
+        ]
+        return [*self._settings.list_changes(), *tensors, *changes]
+
+    def restore(self) -> None:
+        """Put everything back."""
+        self.restore_tensors()
+        for _, found, content in self._contents:
+            write_content(found, content)
+        self._settings.restore()
+
+    def restore_tensors(self) -> None:
+        """Put the tensors of the model back, and the generators; its other attributes stay."""
+        with torch.no_grad():
+            for tensor in self._tensors:
+                tensor.restore()
+        for path, found, content in self._contents:
+            if path.endswith(("._parameters", "._buffers")):
+                write_content(found, content)
+        self._settings.restore()
+
+    def forget(self, is_forgotten: Callable[[Any], bool]) -> None:
+        """Put back the entries of mappings that have become something that is to be forgotten."""
+        for _, found, content in self._contents:
+            if isinstance(found, MutableMapping):
+                for key, value in list(found.items()):
+                    if value is not content.get(key) and is_forgotten(value):
+                        del found[key]
+                        found.update({key: content[key]} if key in content else {})
+
+
+def _list_roots(recipe: Recipe) -> list[tuple[str, Any]]:
+    if isinstance(recipe, InferenceRecipe):
+        return [("model", recipe.model), ("forward", recipe.forward)]
+    return [("model", recipe.model), ("loss", recipe.loss), ("optimizer", recipe.optimizer)]
+
+
+class _KeptTensor:
+    """A tensor, with its content and its place in memory."""
+
+    def __init__(self, path: str, tensor: torch.Tensor) -> None:
+        self.path, self.tensor = path, tensor
+        self._alias = tensor.detach()
+        self._content = self._alias.clone()
+        self._grad = tensor.grad if tensor.is_leaf else None
+        self._requires_grad = tensor.requires_grad
+
+    @property
+    def has_changed(self) -> bool:
+        """Whether what lies in the tensor's memory is not what it was."""
+        before, now = self._content, self._alias
+        return not torch.equal(before, now) and not torch.equal(
+            before.nan_to_num(), now.nan_to_num()
+        )
+
+    def restore(self) -> None:
+        """Put the tensor back where it was, with what was in it."""
+        tensor, alias = self.tensor, self._alias
+        if get_memory(tensor) != get_memory(alias) or tensor.shape != alias.shape:
+            tensor.data = alias
+        if self.has_changed:
+            alias.copy_(self._content)
+        if tensor.is_leaf:
+            tensor.grad = self._grad
+            tensor.requires_grad_(self._requires_grad)
+
+
+class _Settings:
+    """The generators and modes of the process."""
+
+    def __init__(self) -> None:
+        self._torch = torch.get_rng_state()
+        self._numpy = np.random.get_state()  # noqa: NPY002 - the user's code may draw from it
+        self._python = random.getstate()
+        self._dtype = torch.get_default_dtype()
+        self._grad = torch.is_grad_enabled()
+
+    def list_changes(self) -> list[Change]:
+        """Return the generators of the process that were drawn from, but for torch's own."""
+        found = []
+        if random.getstate() != self._python:
+            found.append(Change("Python's random", None, None))
+        now = np.random.get_state()  # noqa: NPY002 - likewise
+        if any(not np.array_equal(a, b) for a, b in zip(now, self._numpy, strict=True)):
+            found.append(Change("numpy's random", None, None))
+        return found
+
+    def restore(self) -> None:
+        torch.set_rng_state(self._torch)
+        np.random.set_state(self._numpy)  # noqa: NPY002 - likewise
+        random.setstate(self._python)
+        torch.set_default_dtype(self._dtype)
+        torch.set_grad_enabled(self._grad)

@@ -1,0 +1,227 @@
+"""The rehearsal: a program's first steps beside the same steps in eager torch.
+
+Both begin each step with the same state, batch and random numbers. Then the loss or the outputs,
+every gradient and every tensor of the new state are compared. The first step begins where training
+does; the later ones where torch has come to, with all weights moved a little at random, so that a
+constant that was made of weights shows even where the learning rate is 0.
+
+The tolerance is measured. The traced step is run with errors of `SLACK` times each operator's own
+(`noise.py`), twice or more; what torch and the program make of a number may differ by `MARGIN`
+times the spread of these runs, at that number or on average over its tensor, whichever is more.
+A difference that rounding explains passes, and what it cannot explain is refused.
+"""
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from offchain.commitments.tensors import NUMPY_TYPES, Array
+from offchain.errors import CaptureError
+from offchain.execution.executor import Executor
+from offchain.frontend.capture.batches import as_tensors
+from offchain.frontend.capture.draft import Draft
+from offchain.frontend.capture.eager import Drawn, EagerRun, move_weights
+from offchain.frontend.capture.noise import run_noisily
+from offchain.frontend.exchange import to_array, to_tensor
+from offchain.frontend.lowering.graph import refusal
+from offchain.frontend.lowering.views import View
+from offchain.frontend.recipe import Recipe
+from offchain.frontend.tracing import get_initial_state
+
+STEPS = 3
+
+SLACK = 16.0
+"""The errors put on operators, in multiples of what an operator may be off by itself."""
+
+MARGIN = 4.0
+"""How far two runs may be apart, in multiples of the spread of runs with errors."""
+
+ATTEMPTS = (2, 4, 8, 16, 32)
+"""Runs with errors: more are made where a comparison fails, for errors that turn a decision."""
+
+MOVED = 2.0**-4
+"""How much weights are moved between steps, relative to each."""
+
+Tensors = Mapping[str, torch.Tensor]
+
+
+def rehearse(recipe: Recipe, draft: Draft, batches: Callable[[int], list[Array]]) -> None:
+    """Compare the first steps of a program with eager torch's; the recipe's model is trained.
+
+    Args:
+        recipe: the recipe.
+        draft: its program.
+        batches: returns the batch of a step in the order of the program's slots.
+
+    Raises:
+        CaptureError: they differ by more than rounding explains.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the user has heard them when the step was traced
+        _rehearse(recipe, draft, batches)
+
+
+def _rehearse(recipe: Recipe, draft: Draft, batches: Callable[[int], list[Array]]) -> None:
+    executor = Executor(draft.program)
+    run = EagerRun(recipe, get_initial_state(recipe))
+    generator = torch.Generator().manual_seed(0)
+    for step in range(STEPS):
+        if step:
+            move_weights(recipe.model, generator, MOVED)
+        state, batch = run.get_state(), as_tensors(batches(step))
+        found, drawn = _run_program(draft, executor, state, batch, step)
+        expected = run.step(batch, {k: v for k, v in drawn.items() if isinstance(k, int)})
+        nodes = {k: v for k, v in drawn.items() if isinstance(k, str)}
+        _compare(draft, step, expected, found, [*state.values(), *batch], nodes)
+
+
+def _run_program(
+    draft: Draft, executor: Executor, state: Tensors, batch: Sequence[torch.Tensor], step: int
+) -> tuple[dict[str, torch.Tensor], dict[int | str, Drawn]]:
+    """Return what a program computes by name, and what its random operators draw."""
+    arrays: list[Array] = [*map(to_array, state.values())]
+    arrays += draft.initial_state[len(arrays) :]
+    views = [*draft.values.values(), *(v for drawn in draft.draws.values() for v in drawn.values())]
+    wanted = {view.node for view in views}
+    outputs: dict[int, Array] = {}
+
+    def observe(index: int, output: Array) -> None:
+        if index in wanted:
+            outputs[index] = output.copy()
+
+    executor.run(arrays, [*map(to_array, batch)], step, observe)
+    values = {name: _read(view, outputs) for name, view in draft.values.items()}
+    return values, {
+        draw: {k: _read(view, outputs) for k, view in drawn.items()}
+        for draw, drawn in draft.draws.items()
+    }
+
+
+def _read(view: View, outputs: Mapping[int, Array]) -> torch.Tensor:
+    """Return the tensor that a view shows."""
+    dtype = np.dtype(NUMPY_TYPES[view.dtype])
+    if view.node is None:
+        element = np.frombuffer(view.bits.to_bytes(dtype.itemsize, "little"), dtype)
+        return to_tensor(np.full(view.shape, element[0], dtype))
+    flat = outputs[view.node].reshape(-1)
+    if not view.elements:
+        return to_tensor(np.empty(view.shape, dtype))
+    strides = tuple(stride * dtype.itemsize for stride in view.strides)
+    seen = np.lib.stride_tricks.as_strided(flat[view.offset :], view.shape, strides)
+    return to_tensor(seen.copy())
+
+
+def _compare(
+    draft: Draft,
+    step: int,
+    expected: Tensors,
+    found: Tensors,
+    inputs: Sequence[torch.Tensor],
+    drawn: Mapping[str, Any],
+) -> None:
+    """Refuse a step whose results differ between torch and the program."""
+    _check_names(draft, expected)
+    pending = [name for name in found if not _is_equal(expected[name], found[name])]
+    runs: list[dict[str, torch.Tensor]] = []
+    for attempts in ATTEMPTS:
+        while pending and len(runs) < attempts:
+            seed = step * ATTEMPTS[-1] + len(runs)
+            runs.append(_disturb(draft, inputs, drawn, seed, pending))
+        pending = [
+            name
+            for name in pending
+            if not _is_near(expected[name], found[name], [run[name] for run in runs])
+        ]
+        runs = [{name: run[name] for name in pending} for run in runs]
+    if pending:
+        name = min(pending, key=_order)
+        raise _differ(draft, step, name, expected[name], found[name])
+
+
+def _disturb(
+    draft: Draft,
+    inputs: Sequence[torch.Tensor],
+    drawn: Mapping[str, Any],
+    seed: int,
+    wanted: Sequence[str],
+) -> dict[str, torch.Tensor]:
+    """Return some results of a run with errors; the others are not held, as they are large."""
+    noisy = run_noisily(draft.graph, draft.errors, drawn, inputs, SLACK, seed)
+    results = dict(zip(draft.results, noisy, strict=True))
+    return {name: results[name] for name in wanted}
+
+
+def _is_equal(a: torch.Tensor, b: torch.Tensor) -> bool:
+    return a.dtype == b.dtype and a.shape == b.shape and bool(_same(a, b).all())
+
+
+def _same(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    return (a == b) | (a.isnan() & b.isnan())
+
+
+def _is_near(a: torch.Tensor, b: torch.Tensor, runs: Sequence[torch.Tensor]) -> bool:
+    """Return whether two tensors differ by no more than runs with errors let expect."""
+    if a.dtype != b.dtype or a.shape != b.shape:
+        return False
+    several = torch.stack([run.reshape(a.shape) for run in runs])
+    if not a.is_floating_point():
+        return bool(((a == b) | (several != several[0]).any(0)).all())
+    spread = (several.double().amax(0) - several.double().amin(0)).masked_fill(
+        _same(several, several[0]).all(0), 0
+    )
+    spread = spread.nan_to_num(nan=torch.inf)
+    finite = spread[spread.isfinite()]
+    typical = finite.square().mean().sqrt() if finite.numel() else 0.0
+    apart = (a.double() - b.double()).abs().masked_fill(_same(a, b), 0).nan_to_num(nan=torch.inf)
+    return bool((apart <= MARGIN * spread.clamp(min=float(typical))).all())
+
+
+def _order(name: str) -> int:
+    """Return how early a result is made in a step: what is made first is most telling."""
+    kinds = ("output.", "gradient.", "buffer.", "parameter.", "optimizer.")
+    return next(place for place, kind in enumerate(kinds) if name.startswith(kind))
+
+
+def _check_names(draft: Draft, expected: Tensors) -> None:
+    """Refuse a program that has other tensors than torch."""
+    for name in sorted({*expected} ^ {*draft.results}, key=_order):
+        kind, _, rest = name.partition(".")
+        message = "torch has this tensor after a step, and the program has not"
+        if name not in expected:
+            message = "the program has this tensor after a step, and torch has not"
+        elif kind == "gradient":
+            message = (
+                "torch gives it a gradient, and the program does not; "
+                "the step does not reach it through the module"
+            )
+        raise refusal(f"{message}", f"{kind} {rest}", _find_line(draft, name))
+
+
+def _differ(draft: Draft, step: int, name: str, a: torch.Tensor, b: torch.Tensor) -> CaptureError:
+    """Return the error that names the tensor that is off, its module and its line."""
+    kind, _, rest = name.partition(".")
+    if a.shape != b.shape or a.dtype != b.dtype:
+        what = f"{a.dtype} {tuple(a.shape)} in torch, {b.dtype} {tuple(b.shape)} in the program"
+    else:
+        apart = (a.double() - b.double()).abs().nan_to_num(nan=torch.inf).reshape(-1)
+        place = int(apart.argmax())
+        values = f"{a.reshape(-1)[place].item():.9g} in torch, {b.reshape(-1)[place].item():.9g}"
+        what = f"element {place} is {values} in the program"
+    return refusal(
+        f"in step {step} {what}, which rounding does not explain; "
+        "keep what changes from step to step in parameters and buffers",
+        f"{kind} {rest}",
+        _find_line(draft, name),
+    )
+
+
+def _find_line(draft: Draft, name: str) -> str:
+    """Return the line that made a result, as far as the program knows it."""
+    for wanted in (name, name.replace("parameter.", "gradient.", 1)):
+        view = draft.values.get(wanted)
+        if view is not None and view.node is not None and draft.program.lines[view.node]:
+            return draft.program.lines[view.node]
+    return ""

@@ -1,0 +1,82 @@
+"""Hidden state: what a step keeps for the next one outside of parameters and buffers."""
+
+import warnings
+from collections.abc import Iterator, Sequence
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensor
+
+from offchain.errors import CaptureError
+from offchain.frontend.capture.draft import Draft
+from offchain.frontend.capture.keeping import Change, Memory
+from offchain.frontend.lowering.graph import refusal
+from offchain.frontend.recipe import Recipe
+from offchain.frontend.tracing import record
+
+GENERATORS = ("Python's random", "numpy's random")
+
+
+def find_hidden_state(
+    recipe: Recipe, draft: Draft, memory: Memory, batch: Sequence[torch.Tensor]
+) -> list[Change] | None:
+    """Trace another step after that of a draft; return what the first one has changed outside.
+
+    Args:
+        recipe: the recipe, as the first tracing has left it.
+        draft: its program.
+        memory: the recipe before that.
+        batch: the batch of the other step.
+
+    Returns:
+        None where both steps are the same program; otherwise all changes, so far as they are seen.
+
+    Raises:
+        CaptureError: the step draws from a generator that is not torch's, or reads tensors that an
+            earlier step has left in attributes.
+    """
+    changes = memory.list_changes()
+    _refuse_generators(changes)
+    memory.restore_tensors()
+    memory.forget(
+        lambda value: isinstance(value, FakeTensor) and not draft.record.depends_on_inputs(value)
+    )
+    stale = {id(t): path for change in changes for path, t in _list_tensors(change)}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # they were heard at the first tracing
+        again = record(recipe, draft.state, batch, stale)
+    return None if again.is_same(draft.record) else changes
+
+
+def _list_tensors(change: Change) -> Iterator[tuple[str, FakeTensor]]:
+    """Yield the traced tensors that a step has left behind."""
+    after = change.after
+    for value in after if isinstance(after, (list, tuple)) else (after,):
+        if isinstance(value, FakeTensor):
+            yield change.path, value
+
+
+def _refuse_generators(changes: Sequence[Change]) -> None:
+    for change in changes:
+        is_generator = change.path in GENERATORS or _is_state(change.after)
+        if is_generator:
+            raise refusal(
+                "the step draws random numbers from it; use torch's functions, without a generator",
+                change.path,
+                "",
+            )
+
+
+def _is_state(value: object) -> bool:
+    """Return whether a value is the state of a generator."""
+    return isinstance(value, dict) and "bit_generator" in value
+
+
+def explain(changes: Sequence[Change], error: CaptureError | None = None) -> CaptureError:
+    """Return the error that names what a step keeps outside of the state."""
+    if not changes:
+        message = "two steps are two different programs; a step may depend on its state and batch"
+        return error or refusal(message, "step", "")
+    change = next((c for c in changes if isinstance(c.after, (int, float))), changes[0])
+    values = f" from {change.before!r:.40} to {change.after!r:.40}".replace("\n", " ")
+    message = f"a step changes it{values}, and the next step depends on it; register it as a buffer"
+    return refusal(message, change.path, "")

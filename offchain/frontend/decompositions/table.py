@@ -1,0 +1,105 @@
+"""The table of Moot's own decompositions, and the operators to which they apply."""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from operator import attrgetter
+from typing import Any
+
+import torch
+from torch._C import DispatchKey
+from torch._ops import OpOverload
+
+from offchain.frontend.decompositions.alignments import ALIGNMENTS
+from offchain.frontend.decompositions.complex_numbers import COMPLEX
+from offchain.frontend.decompositions.counting import COUNTING
+from offchain.frontend.decompositions.distances import DISTANCES
+from offchain.frontend.decompositions.drawing import DRAWING
+from offchain.frontend.decompositions.embeddings import BAGS, EMBEDDINGS
+from offchain.frontend.decompositions.experts import EXPERTS
+from offchain.frontend.decompositions.fourier import FOURIER
+from offchain.frontend.decompositions.gamma import GAMMA
+from offchain.frontend.decompositions.inverse import INVERSE
+from offchain.frontend.decompositions.margins import MARGINS
+from offchain.frontend.decompositions.methods import METHODS
+from offchain.frontend.decompositions.quantization import QUANTIZATION
+from offchain.frontend.decompositions.resampling import RESAMPLING
+from offchain.frontend.decompositions.selection import MASKED, SELECTION
+from offchain.frontend.decompositions.signs import SIGNS
+from offchain.frontend.decompositions.solvers import SOLVERS, SYSTEMS
+from offchain.frontend.decompositions.statistics import STATISTICS
+from offchain.frontend.decompositions.strides import STRIDES
+
+DECOMPOSITIONS: Mapping[str, Callable[..., Any]] = {
+    **COUNTING,
+    **FOURIER,
+    **EXPERTS,
+    **GAMMA,
+    **DRAWING,
+    **EMBEDDINGS,
+    **INVERSE,
+    **QUANTIZATION,
+    **SELECTION,
+    **SIGNS,
+    **SOLVERS,
+    **STRIDES,
+    **COMPLEX,
+}
+"""ATen overload -> decomposition of it, and of its gradient if that is an operator."""
+
+COMPOSITIONS: Mapping[str, Callable[..., Any]] = {
+    **ALIGNMENTS,
+    **BAGS,
+    **DISTANCES,
+    **MARGINS,
+    **MASKED,
+    **RESAMPLING,
+    **STATISTICS,
+    **SYSTEMS,
+}
+"""ATen overload -> composition that autograd sees, so that its gradient follows from its parts."""
+
+
+EARLY: Mapping[str, Callable[..., Any]] = {**EXPERTS}
+"""ATen overload -> decomposition of an operator whose shape torch does not infer for our types."""
+
+
+def find_overload(name: str) -> OpOverload:
+    """Return ATen's overload of a name."""
+    overload: OpOverload = attrgetter(name)(torch.ops)
+    return overload
+
+
+@contextmanager
+def compose() -> Iterator[None]:
+    """Let autograd see the compositions in place of their operators, as torch does with its own.
+
+    They take effect where torch's Python dispatcher is enabled. Methods are replaced as well.
+    """
+    kernels = {name: dict(find_overload(name).py_kernels) for name in COMPOSITIONS}
+    methods = [(owner, name, getattr(owner, name)) for owner, name, _ in METHODS]
+    for name, function in COMPOSITIONS.items():
+        _set_kernels(name, {**kernels[name], _find_key(name): function})
+    for owner, name, function in METHODS:
+        setattr(owner, name, function)
+    try:
+        yield
+    finally:
+        for name, before in kernels.items():
+            _set_kernels(name, before)
+        for owner, name, function in methods:
+            setattr(owner, name, function)
+
+
+def _find_key(name: str) -> DispatchKey:
+    """Return where a composition goes: over the operator's own, or above autograd."""
+    own = DispatchKey.CompositeImplicitAutograd
+    has_own = find_overload(name).has_kernel_for_dispatch_key(own)
+    return own if has_own else DispatchKey.Autograd
+
+
+def _set_kernels(name: str, kernels: Mapping[DispatchKey, Callable[..., Any]]) -> None:
+    """Give an operator these Python kernels and no others."""
+    overload = find_overload(name)
+    overload.py_kernels.clear()
+    overload.py_kernels.update(kernels)
+    overload._dispatch_cache.clear()  # noqa: SLF001 - torch clears it itself when it adds a kernel

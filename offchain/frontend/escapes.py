@@ -1,0 +1,45 @@
+"""The refusal of models that take elements out of torch's tensors while a step is traced."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensor
+from torch.utils._python_dispatch import _disable_current_modes
+
+from offchain.frontend.lines import LineTracker
+from offchain.frontend.lowering.graph import DATA_DEPENDENT, refusal
+from offchain.frontend.routes import Routes
+
+_ESCAPES = ("numpy", "tolist")
+
+
+@contextmanager
+def refuse_escapes(tracker: LineTracker, routes: Routes) -> Iterator[None]:
+    """Refuse, with the line that the tracker finds, to make Python's numbers of a traced tensor.
+
+    Raises:
+        CaptureError: the model does so, with a traced tensor or one of its own.
+    """
+    with ExitStack() as patches:
+        for name in _ESCAPES:
+            patches.enter_context(_refuse(name, tracker, routes))
+        yield
+
+
+@contextmanager
+def _refuse(name: str, tracker: LineTracker, routes: Routes) -> Iterator[None]:
+    convert = getattr(torch.Tensor, name)
+
+    def escape(tensor: torch.Tensor, *args: Any, **options: Any) -> Any:
+        if isinstance(tensor, FakeTensor) or routes.follow(tensor) is not tensor:
+            raise refusal(DATA_DEPENDENT, f"torch.Tensor.{name}", tracker.find_line())
+        with _disable_current_modes():  # a constant of the model: a mode would trace its copy
+            return convert(tensor, *args, **options)
+
+    setattr(torch.Tensor, name, escape)  # hides the method of the base class
+    try:
+        yield
+    finally:
+        delattr(torch.Tensor, name)

@@ -1,0 +1,169 @@
+"""The origin of each operator in the user's model: module, file, line and code.
+
+Forward, a dispatch mode looks up the Python stack. Backward, autograd's sequence numbers lead from
+each gradient function to the operation that created it.
+"""
+
+import linecache
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from functools import cache, partial
+from pathlib import Path
+from types import FrameType
+from typing import Any, Self
+
+import torch
+from torch._C._autograd import _get_sequence_nr
+from torch.fx import traceback as fx_traceback
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from offchain.frontend.draws import Draws, is_random
+from offchain.frontend.guards import find_settings, find_way, is_caught
+from offchain.frontend.lowering.graph import DRAW, refusal
+
+_TORCH = Path(torch.__file__).parent
+_TRUTH = torch.ops.aten._local_scalar_dense.default  # noqa: SLF001 - the operator's name
+_OWN_GENERATOR = "it draws from a generator; leave that out, and the recipe's seed draws"
+_MODES = {
+    str(_TORCH / name)
+    for name in ("_compile.py", "_dynamo/eval_frame.py", "fx/experimental/proxy_tensor.py")
+}
+"""Files of torch that stand between a call and the modes that see it."""
+
+_MACHINERY = str(Path(__file__).with_name("tracing.py"))
+_BETWEEN = {str(Path(__file__).with_name("escapes.py"))}
+
+
+@cache
+def _is_of_torch(path: str) -> bool:
+    return _TORCH in Path(path).parents
+
+
+class LineTracker(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's is untyped
+    """Stamps the user's line, `module file.py:12 code`, on every node traced while it is active.
+
+    The stamp is the node's stack trace; `torch.fx.traceback.preserve_node_meta` must be on.
+
+    Args:
+        model: the module whose submodules' paths the lines begin with.
+
+    Attributes:
+        line: the line of the operator that was traced last.
+        operator: the name of that operator.
+        advice: how to avoid the branch on data that was met last, if a setting does.
+        checks: what has to hold, and is taken to: truth values, and what each has to be.
+    """
+
+    def __init__(self, model: torch.nn.Module) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]  # likewise
+        self.line = self.operator = self.advice = ""
+        self.checks: list[tuple[torch.Tensor, bool]] = []
+        self._model = model
+        self._modules = ["model"]
+        self._lines: dict[int, str] = {}
+        self._hooks = ExitStack()
+        self._draws = Draws()
+
+    def __enter__(self) -> Self:
+        for name, module in self._model.named_modules():
+            enter = partial(self._enter_module, name or "model")
+            self._hooks.callback(module.register_forward_pre_hook(enter, prepend=True).remove)
+            leave = module.register_forward_hook(self._leave_module, always_call=True)
+            self._hooks.callback(leave.remove)
+        super().__enter__()  # type: ignore[no-untyped-call]  # likewise
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        super().__exit__(*error)  # type: ignore[no-untyped-call]  # likewise
+        self._hooks.close()
+
+    def _enter_module(self, name: str, *_: Any) -> None:
+        self._modules.append(name)
+
+    def _leave_module(self, *_: Any) -> None:
+        self._modules.pop()
+
+    def __torch_dispatch__(
+        self,
+        func: Any,
+        _types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        self.line = self.find_line() or self.line
+        self.operator = str(func)
+        self._lines.setdefault(_get_sequence_nr() - 1, self.line)
+        fx_traceback.set_stack_trace([self.line])
+        if func is _TRUTH and args[0].dtype == torch.bool:
+            way = self._take_way(args[0])
+            if way is not None:
+                return way
+        if (kwargs or {}).get("generator") is not None:
+            raise refusal(_OWN_GENERATOR, self.operator, self.line)
+        if not is_random(func, args):
+            return func(*args, **(kwargs or {}))
+        with fx_traceback.annotate({DRAW: self._draws.make()}):
+            return func(*args, **(kwargs or {}))
+
+    def _take_way(self, truth: torch.Tensor) -> bool | None:
+        """Return the way that a branch takes whatever the data is, or None if it has none."""
+        frame = next(_walk_stack(sys._getframe(2)))  # noqa: SLF001 - likewise as in find_line
+        way = find_way(frame)
+        if way is None or (way[1] and any(map(is_caught, _walk_stack(frame)))):
+            settings = find_settings(frame)
+            self.advice = f", or set {' and '.join(settings)} to 0" if settings else ""
+            return None
+        value, is_check = way
+        if is_check:
+            self.checks.append((truth, value))
+        return value
+
+    @contextmanager
+    def follow_gradients(self, root: torch.Tensor) -> Iterator[None]:
+        """Take lines from the gradient functions under `root` as they run."""
+        with ExitStack() as hooks:
+            for function in _walk(root.grad_fn):
+                line = self._lines.get(function._sequence_nr(), "")  # noqa: SLF001 - not public
+                hook = function.register_prehook(partial(self._set_line, line))
+                hooks.callback(hook.remove)
+            yield
+
+    def _set_line(self, line: str, _gradients: Any) -> None:
+        self.line = line
+
+    def find_line(self) -> str:
+        """Return the innermost line outside torch that the traced model is at, or nothing."""
+        frame = sys._getframe(1).f_back  # noqa: SLF001 - looks without copying the whole stack
+        while frame is not None:
+            name = frame.f_code.co_filename
+            if name == _MACHINERY:
+                break
+            if not _is_of_torch(name) and name not in _BETWEEN:
+                code = linecache.getline(name, frame.f_lineno).strip()
+                return f"{self._modules[-1]} {Path(name).name}:{frame.f_lineno} {code}"
+            frame = frame.f_back
+        return ""
+
+
+def _walk_stack(frame: FrameType) -> Iterator[FrameType]:
+    """Yield the frames of the model from here outwards: torch's own are only where it begins."""
+    found: FrameType | None = frame
+    is_first = True
+    while found is not None and found.f_code.co_filename != _MACHINERY:
+        path = found.f_code.co_filename
+        if path not in _MODES and (is_first or not _is_of_torch(path)):
+            yield found
+            is_first = False
+        found = found.f_back
+
+
+def _walk(root: Any) -> Iterator[Any]:
+    seen, pending = {root}, [root]
+    while pending:
+        function = pending.pop()
+        yield function
+        for following, _ in function.next_functions:
+            if following is not None and following not in seen:
+                seen.add(following)
+                pending.append(following)

@@ -1,0 +1,248 @@
+"""Lowering of a whole traced graph, with refusals that name the operator and the user's line."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from operator import attrgetter, getitem
+from typing import Any
+
+import numpy as np
+import torch
+from torch.fx import GraphModule, Node
+from torch.utils._pytree import tree_leaves, tree_map_only
+
+from offchain.arithmetic.functions import DType
+from offchain.errors import CaptureError
+from offchain.frontend.exchange import to_array
+from offchain.frontend.lowering.builder import Builder, Meta, RefusalError, Rule
+from offchain.frontend.lowering.pairs import Pair, holds_pair, lower_pairs
+from offchain.frontend.lowering.shapes import SHAPES
+from offchain.frontend.lowering.table import RULES
+from offchain.frontend.lowering.views import View
+
+TORCH_TYPES = {
+    torch.float32: DType.FLOAT32,
+    torch.int64: DType.INT64,
+    torch.int32: DType.INT32,
+    torch.bool: DType.BOOL,
+    torch.bfloat16: DType.BFLOAT16,
+}
+
+MAX_TENSOR_BYTES = 1 << 63
+
+DATA_DEPENDENT = "the program would depend on data; use where, or a fixed shape"
+
+DRAW = "moot_draw"
+"""Where a traced node's custom data holds the draw that it belongs to, (number, call)."""
+
+Lowered = View | Pair | tuple[View | Pair | None, ...] | None
+
+
+def describe_type(dtype: torch.dtype) -> str:
+    """Return why a type is refused."""
+    defined = ", ".join(str(known).removeprefix("torch.") for known in TORCH_TYPES)
+    return f"{str(dtype).removeprefix('torch.')} is not part of the arithmetic; use {defined}"
+
+
+def meta_of(tensor: torch.Tensor) -> Meta:
+    """Return a traced tensor's type and shape; `RefusalError` where the arithmetic has none."""
+    if tensor.dtype not in TORCH_TYPES:
+        raise RefusalError(describe_type(tensor.dtype))
+    if any(isinstance(size, torch.SymInt) for size in tensor.shape):
+        raise RefusalError(DATA_DEPENDENT)
+    meta = Meta(TORCH_TYPES[tensor.dtype], tuple(tensor.shape))
+    if int(np.prod([1, *meta.shape], dtype=object)) * meta.dtype.width >= MAX_TENSOR_BYTES:
+        raise RefusalError(f"a tensor of shape {meta.shape} reaches 2^63 bytes")
+    return meta
+
+
+def _meta_of_part(tensor: torch.Tensor) -> Meta:
+    """Return a traced tensor's type and shape, or those of the parts of a complex one."""
+    if tensor.dtype is torch.complex64:
+        return Meta(DType.FLOAT32, tuple(tensor.shape))
+    return meta_of(tensor)
+
+
+def refusal(message: str, operator: str, line: str) -> CaptureError:
+    """Return the error that names an operator and the user's line, in the form of `LineTracker`."""
+    module, _, rest = line.partition(" ")
+    place = rest.partition(" ")[0]
+    where = f" in {line}" if line else ""
+    return CaptureError(
+        f"{operator}: {message}{where}",
+        operator=operator,
+        module=module or None,
+        source_line=place or None,
+    )
+
+
+def _operator_of(node: Node) -> str:
+    """Return the name of the operator as the model called it, before any decomposition."""
+    return str(node.meta.get("original_aten") or node.target)
+
+
+def _get_draw(node: Node) -> tuple[int, int] | None:
+    """Return the draw that a traced node belongs to."""
+    draw: tuple[int, int] | None = node.meta.get("custom", {}).get(DRAW)
+    return draw
+
+
+def _explain(node: Node) -> str:
+    """Return why an operator without a rule is refused."""
+    tags = getattr(node.target, "tags", ())
+    if torch.Tag.data_dependent_output in tags or torch.Tag.dynamic_output_shape in tags:
+        return DATA_DEPENDENT
+    if torch.Tag.nondeterministic_seeded in tags:
+        return "no rule expresses this random operator; compose it of rand, randn or bernoulli"
+    return "no rule expresses this operator; compose it of others"
+
+
+def _widen(dtype: DType) -> DType:
+    return DType.FLOAT32 if dtype is DType.BFLOAT16 else dtype
+
+
+class GraphLowering:
+    """Lowers the nodes of one traced graph in order.
+
+    Args:
+        builder: receives the operators.
+        module: the traced graph; it holds the tensor constants.
+
+    Attributes:
+        spans: the first and the following number of the operators that a traced node emitted.
+        draws: the results of draws, by their number, and of the traced nodes that draw, by name.
+    """
+
+    def __init__(self, builder: Builder, module: GraphModule) -> None:
+        self._builder = builder
+        self._module = module
+        self._values: dict[Node, Lowered] = {}
+        self.spans: dict[str, tuple[int, int]] = {}
+        self._calls: dict[int, int] = {}
+        self._first_streams: dict[int, int] = {}
+        self._next_streams: dict[int, int] = {}
+        self.draws: dict[int | str, tuple[View, ...]] = {}
+
+    def run(self, inputs: Sequence[View]) -> list[View]:
+        """Return the graph's outputs, given its inputs."""
+        rest = iter(inputs)
+        for node in self._module.graph.nodes:
+            if node.op == "placeholder":
+                self._values[node] = next(rest)
+            elif node.op == "output":
+                outputs: list[View] = list(self._arguments(node.args[0]))
+                return outputs
+            else:
+                first = len(self._builder.nodes)
+                self._values[node] = self._lower(node)
+                self._record(node, first)
+        raise AssertionError("a traced graph ends in its output")
+
+    def _record(self, node: Node, first: int) -> None:
+        """Note what a traced node has emitted, and whether it draws random numbers."""
+        last = len(self._builder.nodes)
+        lowered = self._values[node]
+        if first == last and isinstance(lowered, View) and lowered.node is not None:
+            first, last = lowered.node, lowered.node + 1  # an equal operator was there before
+        self.spans[node.name] = (first, last)
+        draw = _get_draw(node)
+        if draw is not None and node.target is not getitem:
+            value = self._values[node]
+            views = value if isinstance(value, tuple) else (value,)
+            drawn = tuple(view for view in views if isinstance(view, View))
+            number, call = draw
+            if self._calls.setdefault(number, call) == call:
+                self.draws[number] = drawn
+            if torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ()):
+                self.draws[node.name] = drawn
+
+    def _lower(self, node: Node) -> Lowered:
+        line = node.stack_trace or ""
+        try:
+            if node.op == "get_attr":
+                return self._constant(node, line)
+            if node.target is getitem:
+                values, index = self._arguments(node.args)
+                item: Lowered = values[index]
+                return item
+            return self._call(node, line)
+        except RefusalError as error:
+            raise refusal(str(error), _operator_of(node), line) from error
+
+    def _constant(self, node: Node, line: str) -> View | Pair:
+        tensor: torch.Tensor = attrgetter(str(node.target))(self._module)
+        _meta_of_part(tensor)
+        self._builder.begin(node.name, line)
+        if tensor.is_complex():
+            parts = torch.view_as_real(tensor.detach().resolve_conj()).unbind(-1)
+            return Pair(*(self._builder.tensor(part.contiguous().numpy()) for part in parts))
+        return self._builder.tensor(to_array(tensor.detach().contiguous()))
+
+    def _call(self, node: Node, line: str) -> Lowered:
+        expected = node.meta.get("val")
+        tensors = expected if isinstance(expected, (tuple, list)) else [expected]
+        metas = [_meta_of_part(t) if isinstance(t, torch.Tensor) else None for t in tensors]
+        args, options = self._arguments(node.args), self._arguments(node.kwargs)
+        is_complex = any(isinstance(t, torch.Tensor) and t.is_complex() for t in tensors)
+        self._builder.begin(node.name, line, [meta for meta in metas if meta])
+        result: Lowered
+        if is_complex or holds_pair((args, options)):
+            result = lower_pairs(self._builder, str(node.target), args, options)
+        elif (rule := RULES.get(str(node.target))) is None:
+            raise RefusalError(_explain(node))
+        else:
+            with self._drawing(node):
+                result = self._apply(str(node.target), rule, args, options, metas)
+        values = result if isinstance(result, tuple) else (result,)
+        for value, meta in zip(values, metas, strict=False):
+            views = value.views if isinstance(value, Pair) else (value,)
+            for view in views:
+                assert view is None or meta == (view.dtype, view.shape), (node.format_node(), view)
+        self._builder.finish(next((v for v in values if isinstance(v, View)), None))
+        return result
+
+    def _apply(
+        self, target: str, rule: Rule, args: Any, options: Any, metas: Sequence[Meta | None]
+    ) -> Lowered:
+        """Apply a rule; where a tensor is BFLOAT16, to FLOAT32 numbers, whose results are rounded.
+
+        What a rule computes of such numbers is rounded once, when it is done, as torch does it.
+        Rules that move elements move them as they are.
+        """
+        builder = self._builder
+        given = [value for value in tree_leaves((args, options)) if isinstance(value, View)]
+        types = {meta.dtype for meta in builder.results} | {view.dtype for view in given}
+        if DType.BFLOAT16 not in types or (target in SHAPES and DType.FLOAT32 not in types):
+            return rule(builder, *args, **options)
+        builder.results = tuple(Meta(_widen(meta.dtype), meta.shape) for meta in builder.results)
+        args, options = tree_map_only(View, builder.widen, (args, options))
+        result = rule(builder, *args, **options)
+        views = result if isinstance(result, tuple) else (result,)
+        rounded = tuple(
+            builder.cast(view, meta.dtype) if view and meta else view
+            for view, meta in zip(views, metas, strict=False)
+        )
+        return rounded if isinstance(result, tuple) else rounded[0]
+
+    @contextmanager
+    def _drawing(self, node: Node) -> Iterator[None]:
+        """Let an operator that repeats a draw have the streams of the first one."""
+        draw = _get_draw(node)
+        if draw is None:
+            yield
+            return
+        number, call = draw
+        following = self._builder.stream
+        first = self._first_streams.setdefault(number, following)
+        self._builder.stream = self._next_streams.get(call, first)
+        yield
+        self._next_streams[call] = self._builder.stream
+        self._builder.stream = max(following, self._builder.stream)
+
+    def _arguments(self, value: Any) -> Any:
+        if isinstance(value, Node):
+            return self._values[value]
+        if isinstance(value, (tuple, list)):
+            return [self._arguments(item) for item in value]
+        if isinstance(value, dict):
+            return {key: self._arguments(item) for key, item in value.items()}
+        return value

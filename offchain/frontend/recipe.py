@@ -1,0 +1,144 @@
+"""Recipes: the descriptions from which users have programs captured."""
+
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.nn.parameter import is_lazy
+
+from offchain.errors import UsageError
+from offchain.frontend.clipping import Clip
+from offchain.frontend.optimizers import Group, Optimizer
+from offchain.frontend.schedules import require_count
+
+Batch = Callable[[int], tuple[torch.Tensor, ...]]
+"""Returns the batch of a step: a function of its number alone, of shapes that never change."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingRecipe:
+    """A model that learns: each step computes the loss of one batch and updates the parameters.
+
+    Attributes:
+        model: any module; its parameters and buffers at capture are the initial state. Parameters
+            that require no gradient are frozen.
+        loss: called with the model and the batch's tensors; returns one float32 number.
+        optimizer: how gradients change parameters; groups give parameters optimizers of their own.
+            One of `torch.optim`, new and given the model's parameters, is translated.
+        batch: returns the batch of a step.
+        seed: key of dropout's random numbers, 64 bits.
+        clip: limits the gradients before the optimizer sees them.
+        accumulate: batches of a step. Each has a forward and a backward pass of its own, one after
+            the other, as buffers and random numbers see; the gradients, and the losses, are summed
+            in that order and divided by their number. Step s takes the batches from
+            s * accumulate on.
+    """
+
+    model: torch.nn.Module
+    loss: Callable[..., torch.Tensor]
+    optimizer: Optimizer | Sequence[Group] | torch.optim.Optimizer
+    batch: Batch
+    seed: int = 0
+    clip: Clip | None = None
+    accumulate: int = 1
+
+    def __post_init__(self) -> None:
+        require_count("the number of batches that a step accumulates", self.accumulate, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class InferenceRecipe:
+    """A model that answers: each step computes the outputs of one batch.
+
+    Attributes:
+        model: any module; its parameters and buffers at capture are the initial state. What the
+            forward pass writes to a buffer is there at the next step.
+        forward: called with the model and the batch's tensors; returns one tensor or several.
+        batch: returns the batch of a step.
+        seed: key of dropout's random numbers, 64 bits.
+    """
+
+    model: torch.nn.Module
+    forward: Callable[..., torch.Tensor | Sequence[torch.Tensor]]
+    batch: Batch
+    seed: int = 0
+
+
+Recipe = TrainingRecipe | InferenceRecipe
+
+
+def check_model(model: object) -> None:
+    """Refuse what is no module of plain Python, or is not complete.
+
+    Raises:
+        UsageError: it is none.
+    """
+    if not isinstance(model, torch.nn.Module):
+        raise UsageError(f"the model is a {type(model).__name__}; give a torch.nn.Module")
+    for name, module in model.named_modules():
+        place = f"the module {name}" if name else "the model"
+        if isinstance(module, torch.jit.ScriptModule):
+            raise UsageError(f"{place} is scripted; give the module that the script was made of")
+        if _is_compiled(module):
+            raise UsageError(f"{place} is compiled; give it as it was before torch.compile")
+    for name, tensor in (*model.named_parameters(), *model.named_buffers()):
+        if is_lazy(tensor):
+            raise UsageError(f"{name} has no shape yet; call the model once before you give it")
+
+
+def _is_compiled(module: torch.nn.Module) -> bool:
+    return hasattr(module, "_orig_mod") or module._compiled_call_impl is not None  # noqa: SLF001 - torch names it no other way
+
+
+def get_function(recipe: Recipe) -> Callable[..., Any]:
+    """Return the function that a step calls with the model and the tensors of a batch."""
+    return recipe.loss if isinstance(recipe, TrainingRecipe) else recipe.forward
+
+
+def count_batches(recipe: Recipe) -> int:
+    """Return how many batches a step takes."""
+    return recipe.accumulate if isinstance(recipe, TrainingRecipe) else 1
+
+
+def get_batch(recipe: Recipe, step: int) -> tuple[torch.Tensor, ...]:
+    """Return the tensors of all batches of a step, one batch after the other.
+
+    Each is an object of its own, which a tracing tells inputs apart by: a batch may hold a tensor
+    twice.
+
+    Raises:
+        UsageError: a batch is not a tuple of tensors.
+    """
+    count = count_batches(recipe)
+    tensors: list[torch.Tensor] = []
+    for number in range(step * count, (step + 1) * count):
+        batch = recipe.batch(number)
+        if not isinstance(batch, (tuple, list)):
+            raise UsageError(
+                f"batch({number}) is a {type(batch).__name__}; return a tuple of tensors"
+            )
+        for tensor in batch:
+            if not isinstance(tensor, torch.Tensor):
+                raise UsageError(
+                    f"batch({number}) has a {type(tensor).__name__} in it; return tensors only"
+                )
+        tensors += [tensor.detach() for tensor in batch]
+    return tuple(tensors)
+
+
+def name_batch(recipe: Recipe, tensors: int) -> list[str]:
+    """Return the names of a step's batch tensors: those of the parameters after the model.
+
+    Where a step takes several batches, the number of the batch follows.
+    """
+    count = count_batches(recipe)
+    each = tensors // count
+    parameters = list(inspect.signature(get_function(recipe)).parameters.values())[1:]
+    names = [f"input.{k}" for k in range(each)]
+    if len(parameters) == each and all(p.kind is not p.VAR_POSITIONAL for p in parameters):
+        names = [p.name for p in parameters]
+    return (
+        names if count == 1 else [f"{name}.{number}" for number in range(count) for name in names]
+    )

@@ -1,0 +1,158 @@
+"""Routes to a model's tensors: an operator gets the traced tensor by whichever way it reads one.
+
+The model is traced as it is: its parameters are the leaves of autograd, with their hooks, and its
+lists, closures, tied weights, views and detached aliases lead to the memory where they always led.
+Below autograd, each tensor that lies in the memory of a tensor of the model is exchanged for the
+traced one, or for a view of it.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves, tree_map
+
+from offchain.errors import CaptureError
+from offchain.frontend.lines import LineTracker
+from offchain.frontend.lowering.graph import refusal
+
+_PLAIN = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
+
+
+class Routes(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's is untyped
+    """Exchanges the tensors of a model for traced ones wherever operators receive them.
+
+    Args:
+        tensors: the tensors of the model by name.
+        traced: what stands for them, by the same names; operators may change these in place.
+        stale: the paths of tensors that an earlier step has left behind, by their `id`.
+        tracker: knows the user's line.
+    """
+
+    def __init__(
+        self,
+        tensors: Mapping[str, torch.Tensor],
+        traced: Mapping[str, torch.Tensor],
+        stale: Mapping[int, str],
+        tracker: LineTracker,
+    ) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]  # likewise
+        self._names = {id(tensor): name for name, tensor in tensors.items()}
+        self._stale, self._tracker = stale, tracker
+        self._routes: dict[int, list[tuple[str, torch.Tensor, torch.Tensor]]] = {}
+        for name, tensor in tensors.items():
+            route = (name, tensor.detach(), traced[name])
+            self._routes.setdefault(get_memory(tensor), []).append(route)
+
+    def __torch_dispatch__(
+        self,
+        func: Any,
+        _types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        given, options = tree_map(self.follow, (args, kwargs or {}))
+        if func._schema.is_mutable:  # noqa: SLF001 - not public
+            self._check_written(func, given)
+        return func(*given, **options)
+
+    def _check_written(self, func: Any, args: tuple[Any, ...]) -> None:
+        """Refuse to write what is traced into a tensor that is not."""
+        has_traced = any(isinstance(value, FakeTensor) for value in tree_leaves(args))
+        for argument, value in zip(func._schema.arguments, args, strict=False):  # noqa: SLF001 - likewise
+            is_written = argument.alias_info is not None and argument.alias_info.is_write
+            if is_written and has_traced and type(value) in _PLAIN:
+                message = "it changes a tensor that is no buffer; register it as a buffer"
+                raise refusal(message, str(func), self._tracker.line)
+
+    def follow(self, value: Any) -> Any:
+        """Return what stands for a tensor, and any other value as it is."""
+        if id(value) in self._stale:
+            message = "a step reads what an earlier step has left here; register it as a buffer"
+            raise refusal(message, self._stale[id(value)], self._tracker.line)
+        if type(value) not in _PLAIN or not value.numel():
+            return value
+        if value.device.type == "meta" and id(value) in self._names:
+            message = "its data are replaced; change it in place, under torch.no_grad()"
+            name = _describe(self._names[id(value)])
+            raise refusal(message, name, self._tracker.line)
+        routes = self._routes.get(get_memory(value), ())
+        for _, tensor, traced in routes:
+            if _get_geometry(tensor) == _get_geometry(value) and tensor.dtype == value.dtype:
+                return traced
+        for name, tensor, traced in routes:
+            if _is_within(value, tensor):
+                return _make_view(name, value, tensor, traced)
+        return value
+
+
+def check_memory(tensors: Mapping[str, torch.Tensor]) -> None:
+    """Refuse a model of which two different tensors lie in the same memory.
+
+    Raises:
+        CaptureError: there are two; a program has a tensor of its own for each.
+    """
+    found: dict[int, list[tuple[str, torch.Tensor]]] = {}
+    for name, tensor in tensors.items():
+        if not tensor.numel():
+            continue
+        others = found.setdefault(get_memory(tensor), [])
+        for other, earlier in others:
+            if _overlap(earlier, tensor):
+                raise CaptureError(
+                    f"{_describe(name)}: it lies in the memory of {_describe(other)}; tie them by "
+                    "making both the same tensor, or copy it by .clone()",
+                    module=name.split(".", 1)[1].rpartition(".")[0] or "model",
+                )
+        others.append((name, tensor))
+
+
+def _describe(name: str) -> str:
+    return name.replace(".", " ", 1)
+
+
+def get_memory(tensor: torch.Tensor) -> int:
+    """Return what tells the memory of a tensor, and of its views, from that of others."""
+    memory: int = tensor.untyped_storage()._cdata  # noqa: SLF001 - the identity of the storage
+    return memory
+
+
+def _get_geometry(tensor: torch.Tensor) -> tuple[Any, ...]:
+    return (tensor.storage_offset(), tensor.shape, tensor.stride())
+
+
+def _get_range(tensor: torch.Tensor) -> tuple[int, int]:
+    """Return the first place in memory that a tensor has, and the last."""
+    pairs = zip(tensor.shape, tensor.stride(), strict=True)
+    first = int(tensor.storage_offset())
+    return first, first + sum((size - 1) * stride for size, stride in pairs)
+
+
+def _overlap(a: torch.Tensor, b: torch.Tensor) -> bool:
+    (first, last), (start, end) = _get_range(a), _get_range(b)
+    return first <= end and start <= last
+
+
+def _is_within(inner: torch.Tensor, outer: torch.Tensor) -> bool:
+    (start, end), (first, last) = _get_range(inner), _get_range(outer)
+    return inner.dtype == outer.dtype and first <= start and end <= last
+
+
+def _make_view(
+    name: str, value: torch.Tensor, tensor: torch.Tensor, traced: torch.Tensor
+) -> torch.Tensor:
+    """Return the view of a traced tensor that a view of the model's tensor is."""
+    if not tensor.is_contiguous():
+        raise CaptureError(
+            f"{_describe(name)}: the model has a view of it, and it is not contiguous; "
+            "make it so by .contiguous()"
+        )
+    offset = value.storage_offset() - tensor.storage_offset()
+    order = sorted(range(value.ndim), key=lambda d: value.stride()[d], reverse=True)
+    shape = [value.shape[d] for d in order]
+    flat = traced.reshape(-1)[offset : offset + value.numel()]
+    if value.permute(order).is_contiguous():
+        return flat.view(shape).permute([order.index(d) for d in range(value.ndim)])
+    return traced.as_strided(value.shape, value.stride(), offset)

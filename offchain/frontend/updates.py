@@ -1,0 +1,88 @@
+"""The end of a training step: clipping, and each parameter's update by its group's optimizer.
+
+The optimizers' state is `optimizer.<parameter>.<moment>` and `optimizer.<counter>`, or
+`optimizer.<counter>.<k>` for group k of several. Frozen parameters have none, and their sinks
+give back the very tensors that came.
+"""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+
+import torch
+
+from offchain.frontend.optimizers import Group, Numbers, everything, find_group
+from offchain.frontend.optimizers.translation import translate
+from offchain.frontend.recipe import TrainingRecipe
+
+Tensors = Mapping[str, torch.Tensor]
+
+
+def make_optimizer_state(recipe: TrainingRecipe) -> dict[str, torch.Tensor]:
+    """Return the moments of all learned parameters, then the counters, before the first step.
+
+    Raises:
+        UsageError: no group matches a parameter.
+    """
+    groups = _get_groups(recipe)
+    state = {}
+    for name, parameter in recipe.model.named_parameters():
+        if not parameter.requires_grad:
+            continue
+        optimizer = groups[find_group(groups, name)].optimizer
+        for moment, tensor in optimizer.make_moments(parameter.detach()).items():
+            state[f"optimizer.{name}.{moment}"] = tensor.contiguous()
+    for index, group in enumerate(groups):
+        for counter, tensor in group.optimizer.make_counters().items():
+            state[_name_counter(groups, index, counter)] = tensor
+    return state
+
+
+def optimize(recipe: TrainingRecipe, state: Tensors, gradients: Tensors) -> dict[str, torch.Tensor]:
+    """Return the tensors of the state that an update changes."""
+    if recipe.clip and gradients:
+        gradients = recipe.clip(gradients)
+    groups = _get_groups(recipe)
+    new: dict[str, torch.Tensor] = {}
+    numbers = [_advance(groups, index, state, new) for index in range(len(groups))]
+    kept = _find_moments(state, counters=new)
+    for name, gradient in gradients.items():
+        index = find_group(groups, name)
+        parameter, moments = groups[index].optimizer.update(
+            state[f"parameter.{name}"], gradient, kept.get(name, {}), numbers[index]
+        )
+        new[f"parameter.{name}"] = parameter
+        new.update({f"optimizer.{name}.{moment}": tensor for moment, tensor in moments.items()})
+    return new
+
+
+def _advance(
+    groups: Sequence[Group], index: int, state: Tensors, new: dict[str, torch.Tensor]
+) -> Numbers:
+    """Return the numbers of a group's updates in this step; add its new counters to `new`."""
+    optimizer = groups[index].optimizer
+    names = {key: _name_counter(groups, index, key) for key in optimizer.make_counters()}
+    numbers = optimizer.advance({key: state[name] for key, name in names.items()})
+    new.update({name: torch.as_tensor(numbers[key]) for key, name in names.items()})
+    return numbers
+
+
+def _find_moments(state: Tensors, counters: Tensors) -> dict[str, dict[str, torch.Tensor]]:
+    """Return each parameter's moments."""
+    found: dict[str, dict[str, torch.Tensor]] = defaultdict(dict)
+    for key, tensor in state.items():
+        if key.startswith("optimizer.") and key not in counters:
+            name, _, moment = key.removeprefix("optimizer.").rpartition(".")
+            found[name][moment] = tensor
+    return found
+
+
+def _get_groups(recipe: TrainingRecipe) -> Sequence[Group]:
+    if isinstance(recipe.optimizer, torch.optim.Optimizer):
+        return translate(recipe.optimizer, recipe.model)
+    if isinstance(recipe.optimizer, Sequence):
+        return recipe.optimizer
+    return (Group(everything, recipe.optimizer),)
+
+
+def _name_counter(groups: Sequence[Group], index: int, counter: str) -> str:
+    return f"optimizer.{counter}.{index}" if len(groups) > 1 else f"optimizer.{counter}"
