@@ -152,6 +152,10 @@ class UnsupportedMachine(MootError):
         self.missing = missing
 
 
+class DeviceError(MootError):
+    """A device, or its driver, is not here, is too old, or does not do what it is asked to."""
+
+
 class UnsuitableEnvironment(MootError, ImportError):
     """A thread rounds otherwise than to nearest, or flushes subnormal numbers to zero.
 

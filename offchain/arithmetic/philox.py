@@ -3,8 +3,8 @@
 from offchain.arithmetic.float32 import encode
 
 ROUNDS = 10
-_MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
-_KEY_STEPS = (0x9E3779B9, 0xBB67AE85)
+MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
+KEY_STEPS = (0x9E3779B9, 0xBB67AE85)
 _WORD = 0xFFFFFFFF
 
 Block = tuple[int, int, int, int]
@@ -15,10 +15,10 @@ def philox(counter: Block, key: tuple[int, int]) -> Block:
     c0, c1, c2, c3 = counter
     k0, k1 = key
     for _ in range(ROUNDS):
-        high_0, low_0 = divmod(_MULTIPLIERS[0] * c0, 1 << 32)
-        high_1, low_1 = divmod(_MULTIPLIERS[1] * c2, 1 << 32)
+        high_0, low_0 = divmod(MULTIPLIERS[0] * c0, 1 << 32)
+        high_1, low_1 = divmod(MULTIPLIERS[1] * c2, 1 << 32)
         c0, c1, c2, c3 = high_1 ^ c1 ^ k0, low_1, high_0 ^ c3 ^ k1, low_0
-        k0, k1 = (k0 + _KEY_STEPS[0]) & _WORD, (k1 + _KEY_STEPS[1]) & _WORD
+        k0, k1 = (k0 + KEY_STEPS[0]) & _WORD, (k1 + KEY_STEPS[1]) & _WORD
     return c0, c1, c2, c3
 
 

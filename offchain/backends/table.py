@@ -15,7 +15,14 @@ def _make_cpu() -> Backend:
     return Cpu()
 
 
-_BACKENDS: Mapping[str, Callable[[], Backend]] = {DEFAULT: _make_cpu}
+def _make_cuda() -> Backend:
+    from offchain.backends.cuda.backend import Cuda  # noqa: PLC0415 - loads the compiler
+    from offchain.backends.cuda.driver import Driver  # noqa: PLC0415 - likewise
+
+    return Cuda(Driver())
+
+
+_BACKENDS: Mapping[str, Callable[[], Backend]] = {DEFAULT: _make_cpu, "cuda": _make_cuda}
 
 
 def get_backend(name: str, arithmetic: Arithmetic) -> Backend:
@@ -23,6 +30,7 @@ def get_backend(name: str, arithmetic: Arithmetic) -> Backend:
 
     Raises:
         UsageError: there is no backend of this name, or it does not compute that arithmetic.
+        DeviceError: what the backend needs is not here; there is no falling back.
     """
     if name not in _BACKENDS:
         raise UsageError.unknown("backend", name, _BACKENDS)

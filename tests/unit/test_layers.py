@@ -21,6 +21,7 @@ LAYERS = (
     "offchain.planning",
     "offchain.backends",
     "offchain.backends.cpu",
+    "offchain.backends.cuda",
     "offchain.backends.table",
     "offchain.execution",
     "offchain.frontend",

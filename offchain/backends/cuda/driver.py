@@ -1,0 +1,174 @@
+"""A device behind NVIDIA's driver, which is loaded when it is asked for, and never linked to.
+
+PTX is handed to the driver, which makes it the device's code. All launches and copies are on one
+stream, one after the other.
+"""
+
+import ctypes
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+from offchain.backends.cuda.kernel import Kernel
+from offchain.backends.cuda.ptx import translate
+from offchain.errors import DeviceError, NotEnoughMemory
+
+_LIBRARY = "libcuda.so.1"
+_LEAST_VERSION, _LEAST_CAPABILITY = 12000, (7, 5)
+_MAJOR, _MINOR = 75, 76
+"""Attributes of a device: the parts of its compute capability."""
+
+_OUT_OF_MEMORY = 2
+_NAME_BYTES = 256
+_Address = ctypes.c_uint64
+
+
+class Driver:
+    """A device.
+
+    Args:
+        number: which one.
+
+    Attributes:
+        name: what its maker calls it.
+        capability: its compute capability.
+
+    Raises:
+        DeviceError: there is no driver, it is too old, or there is no such device that is
+            new enough.
+    """
+
+    def __init__(self, number: int = 0) -> None:
+        self._library = _load_library()
+        self._require("start", "cuInit", 0)
+        version, device, count = ctypes.c_int(), ctypes.c_int(), ctypes.c_int()
+        self._require("ask for its version", "cuDriverGetVersion", ctypes.byref(version))
+        if version.value < _LEAST_VERSION:
+            raise DeviceError(
+                f"NVIDIA's driver is for CUDA {_write_version(version.value)}, and "
+                f"{_write_version(_LEAST_VERSION)} is needed; install a newer one, or use the cpu"
+            )
+        self._require("count devices", "cuDeviceGetCount", ctypes.byref(count))
+        if number >= count.value:
+            raise DeviceError(f"there is no device {number}, but {count.value} in all")
+        self._require("find a device", "cuDeviceGet", ctypes.byref(device), number)
+        name = ctypes.create_string_buffer(_NAME_BYTES)
+        self._require("ask for a name", "cuDeviceGetName", name, _NAME_BYTES, device)
+        self.name = name.value.decode(errors="replace")
+        self.capability = (self._ask(_MAJOR, device), self._ask(_MINOR, device))
+        if self.capability < _LEAST_CAPABILITY:
+            raise DeviceError(
+                f"{self.name} has compute capability {'.'.join(map(str, self.capability))}, and "
+                f"{'.'.join(map(str, _LEAST_CAPABILITY))} is needed; use the cpu"
+            )
+        self._context = ctypes.c_void_p()
+        self._require(
+            "open the device", "cuDevicePrimaryCtxRetain", ctypes.byref(self._context), device
+        )
+        self._require("use the device", "cuCtxSetCurrent", self._context)
+
+    def _ask(self, attribute: int, device: ctypes.c_int) -> int:
+        value = ctypes.c_int()
+        self._require(
+            "describe itself", "cuDeviceGetAttribute", ctypes.byref(value), attribute, device
+        )
+        return value.value
+
+    def _call(self, function: str, *arguments: Any) -> int:
+        return int(getattr(self._library, function)(*arguments))
+
+    def _require(self, purpose: str, function: str, *arguments: Any) -> None:
+        status = self._call(function, *arguments)
+        if status:
+            raise DeviceError(f"NVIDIA's driver did not {purpose}: {self._explain(status)}")
+
+    def _explain(self, status: int) -> str:
+        text = ctypes.c_char_p()
+        if self._call("cuGetErrorString", status, ctypes.byref(text)) or text.value is None:
+            return f"error {status}"
+        return text.value.decode()
+
+    def allocate(self, size: int) -> int:
+        """Return the address of so many bytes.
+
+        Raises:
+            NotEnoughMemory: the device has not so many.
+        """
+        address = _Address()
+        status = self._call("cuMemAlloc_v2", ctypes.byref(address), ctypes.c_size_t(size))
+        if status == _OUT_OF_MEMORY:
+            raise NotEnoughMemory(size, self.get_free_bytes() or 0)
+        if status:
+            raise DeviceError(f"NVIDIA's driver gives no memory: {self._explain(status)}")
+        return address.value
+
+    def release(self, address: int) -> None:
+        """Give memory back."""
+        self._call("cuMemFree_v2", _Address(address))
+
+    def upload(self, address: int, content: bytes) -> None:
+        """Copy bytes to the device."""
+        size = ctypes.c_size_t(len(content))
+        self._require("copy to the device", "cuMemcpyHtoD_v2", _Address(address), content, size)
+
+    def download(self, address: int, size: int) -> bytes:
+        """Copy bytes from the device, when it has done all that it was asked to."""
+        content = ctypes.create_string_buffer(size)
+        self._require("copy from the device", "cuMemcpyDtoH_v2", content, _Address(address), size)
+        return content.raw
+
+    def load(self, kernel: Kernel) -> tuple[ctypes.c_void_p, int]:
+        """Have the device's code made of a kernel."""
+        code = translate(kernel, "sm_" + "".join(map(str, self.capability))).encode() + b"\0"
+        module, function = ctypes.c_void_p(), ctypes.c_void_p()
+        self._require("compile a kernel", "cuModuleLoadData", ctypes.byref(module), code)
+        self._require(
+            "find a kernel",
+            "cuModuleGetFunction",
+            ctypes.byref(function),
+            module,
+            kernel.name.encode(),
+        )
+        return function, kernel.threads
+
+    def launch(
+        self, loaded: tuple[ctypes.c_void_p, int], blocks: int, parameters: Sequence[int]
+    ) -> None:
+        """Launch a kernel."""
+        function, threads = loaded
+        words = [ctypes.c_int64(parameter) for parameter in parameters]
+        places = (ctypes.c_void_p * len(words))(*(ctypes.addressof(w) for w in words))
+        grid = blocks, 1, 1, threads, 1, 1, 0
+        self._require("launch a kernel", "cuLaunchKernel", function, *grid, None, places, None)
+
+    def get_free_bytes(self) -> int | None:
+        """Return how much of the device's memory is free."""
+        free, whole = ctypes.c_size_t(), ctypes.c_size_t()
+        self._require(
+            "count its memory", "cuMemGetInfo_v2", ctypes.byref(free), ctypes.byref(whole)
+        )
+        return free.value
+
+
+def is_here() -> bool:
+    """Return whether there is a driver; what it drives may still be too old."""
+    try:
+        _load_library()
+    except DeviceError:
+        return False
+    return True
+
+
+@cache
+def _load_library() -> ctypes.CDLL:
+    try:
+        return ctypes.CDLL(_LIBRARY)
+    except OSError as error:
+        raise DeviceError(
+            f"there is no NVIDIA driver ({_LIBRARY} is missing); install one for CUDA "
+            f"{_write_version(_LEAST_VERSION)} or later, or use the cpu"
+        ) from error
+
+
+def _write_version(number: int) -> str:
+    return f"{number // 1000}.{number % 1000 // 10}"

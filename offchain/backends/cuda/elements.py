@@ -1,0 +1,149 @@
+"""Elements of operands, read by one thread: coordinates in integers that are wide enough.
+
+What a coordinate may be is known when the code is written, but for the values of indices. Where 64
+bits may not hold it, it is computed in 128, so that it is what it is defined to be.
+"""
+
+from collections.abc import Sequence
+from math import prod
+from typing import NamedTuple
+
+from llvmlite import ir
+
+from offchain.arithmetic.functions import DType
+from offchain.backends.cuda.kernel import Context, word
+from offchain.errors import ProgramError
+from offchain.native import emit
+from offchain.native.vectors import WORD
+from offchain.programs.graph import Operand, Origin, Row
+
+_WIDE = ir.IntType(128)
+_BIT = ir.IntType(1)
+_LIMIT = 1 << 63
+
+
+class Variable(NamedTuple):
+    """A variable of an operator, or the value of an index.
+
+    Attributes:
+        value: a 64-bit integer.
+        least: the least that it may be.
+        most: the most that it may be.
+    """
+
+    value: ir.Value
+    least: int
+    most: int
+
+
+def unravel(context: Context, index: ir.Value, shape: Sequence[int]) -> list[Variable]:
+    """Return the row-major coordinates of a linear index."""
+    builder, found = context.builder, []
+    for place, size in enumerate(shape):
+        inner = prod(shape[place + 1 :])
+        value = builder.udiv(index, word(inner)) if inner > 1 else index
+        if place:
+            value = builder.urem(value, word(max(size, 1)))
+        found.append(Variable(value, 0, max(size - 1, 0)))
+    return found
+
+
+def any_integer(value: ir.Value) -> Variable:
+    """Return the value of an index, which may be any."""
+    return Variable(value, -_LIMIT, _LIMIT - 1)
+
+
+def read(
+    context: Context, operand: Operand, variables: Sequence[Variable], address: ir.Value
+) -> ir.Value:
+    """Return an operand's element in one lane: a constant, an element or the fill."""
+    if operand.origin is Origin.IMMEDIATE:
+        return emit.constant(operand.dtype, operand.value, 1)
+    value, inside = find(context, operand, variables, address)
+    if inside is None:
+        return value
+    fill = emit.constant(operand.dtype, operand.value, 1)
+    return context.builder.select(inside, value, fill)
+
+
+def find(
+    context: Context, operand: Operand, variables: Sequence[Variable], address: ir.Value
+) -> tuple[ir.Value, ir.Value | None]:
+    """Return an element, any where the access is out of range, and whether it is in range.
+
+    The latter is None where that is known.
+    """
+    builder = context.builder
+    linear, inside = _locate(context, operand.rows, variables)
+    if inside is not None:
+        linear = builder.select(inside, linear, word(0))
+    place = builder.add(address, builder.mul(linear, word(operand.dtype.width)))
+    stored = context.load(_get_kind(operand.dtype), place)
+    return emit.from_stored(builder, operand.dtype, stored), inside
+
+
+def write(context: Context, dtype: DType, value: ir.Value, address: ir.Value, at: ir.Value) -> None:
+    """Store an element."""
+    builder = context.builder
+    place = builder.add(address, builder.mul(at, word(dtype.width)))
+    context.store(emit.to_stored(builder, dtype, value), place)
+
+
+def read_at(context: Context, dtype: DType, address: ir.Value, at: ir.Value) -> ir.Value:
+    """Return the element of a tensor."""
+    builder = context.builder
+    place = builder.add(address, builder.mul(at, word(dtype.width)))
+    return emit.from_stored(builder, dtype, context.load(_get_kind(dtype), place))
+
+
+def as_integer(context: Context, operand: Operand, value: ir.Value) -> ir.Value:
+    """Return an index operand's element as a 64-bit integer."""
+    scalar = context.builder.extract_element(value, ir.IntType(32)(0))
+    return scalar if operand.dtype is DType.INT64 else context.builder.sext(scalar, WORD)
+
+
+def _get_kind(dtype: DType) -> ir.VectorType:
+    return ir.VectorType(emit.STORED[dtype], 1)
+
+
+def _locate(
+    context: Context, rows: Sequence[Row], variables: Sequence[Variable]
+) -> tuple[ir.Value, ir.Value | None]:
+    """Return the element that rows address, and whether it is in range (None: always)."""
+    builder = context.builder
+    linear, inside = word(0), None
+    for row in rows:
+        coordinate, fits = _compute(context, row, variables)
+        if fits is not None:
+            inside = fits if inside is None else builder.and_(inside, fits)
+        linear = builder.add(builder.mul(linear, word(row.size)), coordinate)
+    return linear, inside
+
+
+def _compute(
+    context: Context, row: Row, variables: Sequence[Variable]
+) -> tuple[ir.Value, ir.Value | None]:
+    """Return a coordinate, and whether it is in range (None: always)."""
+    builder, stop = context.builder, row.size * row.divisor
+    if stop >= _LIMIT:
+        raise ProgramError(f"a coordinate below {stop} does not fit into 64 bits; use the cpu")
+    ends = [sorted((c * variables[v].least, c * variables[v].most)) for v, c in row.terms]
+    least = row.offset + sum(low for low, _ in ends)
+    most = row.offset + sum(high for _, high in ends)
+    widest = max([abs(row.offset), *(max(map(abs, end)) for end in ends)]) * (len(ends) + 1)
+    kind = WORD if widest < _LIMIT else _WIDE
+    value: ir.Value = ir.Constant(kind, row.offset)
+    for variable, coefficient in row.terms:
+        factor = variables[variable].value
+        factor = factor if kind is WORD else builder.sext(factor, kind)
+        value = builder.add(value, builder.mul(factor, ir.Constant(kind, coefficient)))
+    fits = None
+    if least < 0 or most >= stop:
+        fits = builder.icmp_unsigned("<", value, ir.Constant(kind, stop))
+    value = value if kind is WORD else builder.trunc(value, WORD)
+    if row.divisor > 1:
+        rest = builder.urem(value, word(row.divisor))
+        is_whole = builder.icmp_unsigned("==", rest, word(0))
+        fits = is_whole if fits is None else builder.and_(fits, is_whole)
+        value = builder.udiv(value, word(row.divisor))
+    return value, fits

@@ -1,0 +1,162 @@
+"""The emulator: runs kernels on the processor, as loops over the grid, phase by phase.
+
+The order of a block's threads is drawn anew for each phase. Shared memory and cells are soiled
+before a block begins, and device memory when it is allocated. So a kernel that depends on an order
+that no barrier makes, or on memory that nobody has set, has other bits in another run.
+"""
+
+import ctypes
+from collections.abc import Sequence
+from functools import cached_property
+from math import gcd
+from random import Random
+
+import numpy as np
+from llvmlite import ir
+
+from offchain.backends.cuda.kernel import Context, Kernel, Loop, Phase, word
+from offchain.native import native, vectors
+from offchain.native.vectors import FLOAT, WORD
+
+_SOIL = 0xA5
+_FLOAT_BYTES = 4
+_OWN = ("block", "turn", "shared", "cells", "start", "stride")
+"""The parameters of a phase's function, after those of the kernel."""
+
+
+class Emulator:
+    """A machine that is none: device memory is the process's, and kernels are loops.
+
+    Args:
+        seed: of the orders of threads.
+    """
+
+    def __init__(self, seed: int = 0) -> None:
+        self._rng = Random(seed)  # noqa: S311 - orders of threads are no secret
+        self._memory: dict[int, np.ndarray[tuple[int], np.dtype[np.uint8]]] = {}
+
+    def allocate(self, size: int) -> int:
+        """Return the address of so many bytes, soiled."""
+        memory = np.full(size, _SOIL, np.uint8)
+        self._memory[memory.ctypes.data] = memory
+        return memory.ctypes.data
+
+    def release(self, address: int) -> None:
+        """Give memory back, soiled."""
+        self._memory.pop(address)[:] = _SOIL
+
+    def upload(self, address: int, content: bytes) -> None:
+        """Copy bytes to the device."""
+        ctypes.memmove(address, content, len(content))
+
+    def download(self, address: int, size: int) -> bytes:
+        """Copy bytes from the device."""
+        return ctypes.string_at(address, size)
+
+    def get_free_bytes(self) -> int | None:
+        """Return None: whatever the process may have."""
+        return None
+
+    def load(self, kernel: Kernel) -> "Grid":
+        """Make a kernel ready to be launched."""
+        return Grid(kernel)
+
+    def launch(self, loaded: "Grid", blocks: int, parameters: Sequence[int]) -> None:
+        """Run a kernel on a grid."""
+        loaded.run(blocks, parameters, self._rng)
+
+
+class Grid:
+    """A kernel as functions that run one phase for all threads of a block.
+
+    Args:
+        kernel: the kernel.
+    """
+
+    def __init__(self, kernel: Kernel) -> None:
+        self._kernel = kernel
+
+    @cached_property
+    def _phases(self) -> list[native.Entry]:
+        kernel = self._kernel
+        kinds = [ctypes.c_int64] * (kernel.parameters + len(_OWN))
+        return [native.load(_write(kernel, phase), "phase", *kinds) for phase in kernel.phases]
+
+    def run(self, blocks: int, parameters: Sequence[int], rng: Random) -> None:
+        """Run all blocks, one after the other, in an order that is drawn."""
+        kernel = self._kernel
+        assert len(parameters) == kernel.parameters
+        order = list(range(blocks))
+        rng.shuffle(order)
+        for block in order:
+            shared = np.full(max(kernel.shared_bytes, 1), _SOIL, np.uint8)
+            cells = np.full(max(kernel.cells * kernel.threads, 1) * _FLOAT_BYTES, _SOIL, np.uint8)
+            places = shared.ctypes.data, cells.ctypes.data
+            waiting = iter(self._phases)
+            for step in kernel.steps:
+                count = len(step.phases) if isinstance(step, Loop) else 1
+                phases = [next(waiting) for _ in range(count)]
+                for turn in range(parameters[step.count] if isinstance(step, Loop) else 1):
+                    for run in phases:
+                        run(*parameters, block, turn, *places, *self._draw_order(rng))
+
+    def _draw_order(self, rng: Random) -> tuple[int, int]:
+        """Return where an order of threads starts, and how far apart those in a row are."""
+        threads = self._kernel.threads
+        strides = [stride for stride in range(1, threads + 1) if gcd(stride, threads) == 1]
+        return rng.randrange(threads), rng.choice(strides)
+
+
+class _OnProcessor(Context):
+    """A thread on the processor."""
+
+    def __init__(
+        self,
+        builder: ir.IRBuilder,
+        parameters: Sequence[ir.Value],
+        own: dict[str, ir.Value],
+        thread: ir.Value,
+        cells: int,
+    ) -> None:
+        self.builder, self.parameters, self.thread = builder, parameters, thread
+        self.block, self.turn, self._shared = own["block"], own["turn"], own["shared"]
+        offset = builder.mul(thread, word(cells * _FLOAT_BYTES))
+        self._cells = builder.add(own["cells"], offset)
+
+    def load(self, kind: ir.Type, address: ir.Value) -> ir.Value:
+        return vectors.load(self.builder, kind, address)
+
+    def store(self, value: ir.Value, address: ir.Value) -> None:
+        vectors.store(self.builder, value, address)
+
+    def load_shared(self, kind: ir.Type, offset: ir.Value) -> ir.Value:
+        return vectors.load(self.builder, kind, self.builder.add(self._shared, offset))
+
+    def store_shared(self, value: ir.Value, offset: ir.Value) -> None:
+        vectors.store(self.builder, value, self.builder.add(self._shared, offset))
+
+    def get_cell(self, number: int) -> ir.Value:
+        return vectors.load(self.builder, FLOAT, self._cells, number * _FLOAT_BYTES)
+
+    def set_cell(self, number: int, value: ir.Value) -> None:
+        vectors.store(self.builder, value, self._cells, number * _FLOAT_BYTES)
+
+
+def _write(kernel: Kernel, phase: Phase) -> ir.Module:
+    """Return a module with the loop of a block's threads over a phase."""
+    module = ir.Module()
+    kinds = [WORD] * (kernel.parameters + len(_OWN))
+    function = ir.Function(module, ir.FunctionType(ir.VoidType(), kinds), "phase")
+    builder = ir.IRBuilder(function.append_basic_block())
+    parameters, last = function.args[: kernel.parameters], function.args[kernel.parameters :]
+    own = dict(zip(_OWN, last, strict=True))
+
+    def run(number: ir.Value, _: list[ir.Value]) -> list[ir.Value]:
+        place = builder.add(own["start"], builder.mul(number, own["stride"]))
+        thread = builder.urem(place, word(kernel.threads))
+        phase(_OnProcessor(builder, parameters, own, thread, kernel.cells))
+        return []
+
+    vectors.repeat(builder, word(kernel.threads), [], run)
+    builder.ret_void()
+    return module

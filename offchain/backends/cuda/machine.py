@@ -1,0 +1,73 @@
+"""Machines: what kernels run on, a device or the emulator, and tensors in their memory."""
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any, Protocol
+
+import numpy as np
+
+from offchain.backends.cuda.kernel import Kernel
+from offchain.commitments.tensors import Array
+
+_LEAST_BYTES = 16
+"""Every tensor has so many, so that its first element may be read, even where there is none."""
+
+
+class Machine(Protocol):
+    """A device, or what stands in for one."""
+
+    def allocate(self, size: int) -> int:
+        """Return the address of so many bytes of any content, aligned to 16.
+
+        Raises:
+            NotEnoughMemory: there are not so many.
+        """
+
+    def release(self, address: int) -> None:
+        """Give memory back."""
+
+    def upload(self, address: int, content: bytes) -> None:
+        """Copy bytes to an address."""
+
+    def download(self, address: int, size: int) -> bytes:
+        """Copy bytes from an address, after all that was launched before."""
+
+    def load(self, kernel: Kernel) -> Any:
+        """Make a kernel ready to be launched."""
+
+    def launch(self, loaded: Any, blocks: int, parameters: Sequence[int]) -> None:
+        """Launch a kernel after all that was launched before."""
+
+    def get_free_bytes(self) -> int | None:
+        """Return how much memory there is, None where nobody knows."""
+
+
+class Tensor:
+    """A tensor in a machine's memory, which is given back with it.
+
+    Args:
+        machine: whose memory.
+        shape: the dimensions.
+        dtype: the elements' type as numpy has it.
+    """
+
+    def __init__(self, machine: Machine, shape: tuple[int, ...], dtype: Any) -> None:
+        self.shape, self.dtype = shape, np.dtype(dtype)
+        self.size = prod(shape) * self.dtype.itemsize
+        self.machine = machine
+        self.address = machine.allocate(max(self.size, _LEAST_BYTES))
+
+    def __del__(self) -> None:
+        if hasattr(self, "address"):
+            self.machine.release(self.address)
+
+    def put(self, array: Array) -> None:
+        """Copy an array of the same type, and of as many elements, to the tensor."""
+        if self.size:
+            self.machine.upload(self.address, np.ascontiguousarray(array).tobytes())
+
+    def get(self) -> Array:
+        """Return a copy of the tensor as an array."""
+        content = self.machine.download(self.address, self.size) if self.size else b""
+        flat: Array = np.frombuffer(bytearray(content), self.dtype)
+        return flat.reshape(self.shape)

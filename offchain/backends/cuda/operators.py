@@ -1,0 +1,290 @@
+"""Kernels of operators: one thread for each element of the output, or for each line of a scatter.
+
+A thread computes its element as it is defined: a fold step after step, in order. Parameters are the
+address of the output, those of the operands, and the number of threads that are needed; a random
+operator has the training step besides.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+
+from llvmlite import ir
+
+from offchain.arithmetic.functions import DType, Function
+from offchain.backends.cuda.elements import (
+    Variable,
+    any_integer,
+    as_integer,
+    find,
+    read,
+    read_at,
+    unravel,
+    write,
+)
+from offchain.backends.cuda.kernel import Context, Kernel, Phase, word
+from offchain.backends.cuda.uniform import write_uniform
+from offchain.native import emit, vectors
+from offchain.native.transcendental.power import emit_power
+from offchain.native.vectors import BYTE, INDEX
+from offchain.programs.graph import Kind, Node, Origin
+
+_POSITIONS = {Function.ARGMAX: Function.GT, Function.ARGMIN: Function.LT}
+
+Body = Callable[[Context, Node, ir.Value], None]
+"""Writes what the thread of this number does for an operator."""
+
+
+@cache
+def make_kernel(node: Node) -> Kernel:
+    """Return the kernel of an operator with a positive number of elements and of fold steps."""
+    body = _BODIES[node.kind]
+    if node.kind is Kind.MAP and node.function is Function.POW:
+        body = _raise
+    return Kernel(node.kind.name.lower(), count_parameters(node), (_guard(node, body),))
+
+
+@cache
+def make_scatter(node: Node) -> Kernel:
+    """Return the kernel of a scatter whose source and indices don't depend on what they name.
+
+    The output has its initial values already. A thread has the elements that share the variables
+    which no index names, and folds what reaches them, in order.
+    """
+    return Kernel("scatter_lines", count_parameters(node), (_guard(node, _scatter_lines),))
+
+
+def count_parameters(node: Node) -> int:
+    """Return the number of parameters: the output, the operands, the count, and one more."""
+    return len(node.operands) + 3
+
+
+def _guard(node: Node, body: Body) -> Phase:
+    """Let threads beyond the count do nothing."""
+
+    def write_phase(context: Context) -> None:
+        builder = context.builder
+        first = builder.mul(context.block, word(_THREADS))
+        number = builder.add(first, context.thread)
+        with builder.if_then(builder.icmp_unsigned("<", number, context.parameters[-2])):
+            body(context, node, number)
+
+    return write_phase
+
+
+_THREADS = Kernel("", 0, ()).threads
+
+
+def _address(context: Context, place: int) -> ir.Value:
+    """The address of an operand's tensor."""
+    return context.parameters[1 + place]
+
+
+def _read_all(context: Context, node: Node, variables: Sequence[Variable]) -> list[ir.Value]:
+    return [
+        read(context, operand, variables, _address(context, place))
+        for place, operand in enumerate(node.operands)
+    ]
+
+
+def _read_index(
+    context: Context, node: Node, place: int, variables: Sequence[Variable]
+) -> ir.Value:
+    """An index operand's element as a 64-bit integer."""
+    operand = node.operands[place]
+    found = read(context, operand, variables, _address(context, place))
+    return as_integer(context, operand, found)
+
+
+def _finish(context: Context, node: Node, value: ir.Value, number: ir.Value) -> None:
+    write(context, node.dtype, value, context.parameters[0], number)
+
+
+def _map(context: Context, node: Node, number: ir.Value) -> None:
+    values = _read_all(context, node, unravel(context, number, node.shape))
+    types = [operand.dtype for operand in node.operands]
+    found = emit.emit(context.builder, node.function, types, node.dtype, values)
+    _finish(context, node, found, number)
+
+
+def _raise(context: Context, node: Node, number: ir.Value) -> None:
+    """Compute a power, and a byte behind the last parameter's address: whether it is in doubt."""
+    values = _read_all(context, node, unravel(context, number, node.shape))
+    found, doubtful = emit_power(context.builder, *values)
+    _finish(context, node, found, number)
+    flag = context.builder.zext(doubtful, ir.VectorType(BYTE, 1))
+    context.store(flag, context.builder.add(context.parameters[-1], number))
+
+
+def _move(context: Context, node: Node, number: ir.Value) -> None:
+    builder, variables = context.builder, unravel(context, number, node.shape)
+    chosen = emit.constant(node.dtype, node.operands[-1].value, 1)
+    for place, operand in reversed(list(enumerate(node.operands))):
+        if operand.origin is Origin.IMMEDIATE:
+            chosen = emit.constant(operand.dtype, operand.value, 1)
+            continue
+        value, inside = find(context, operand, variables, _address(context, place))
+        chosen = value if inside is None else builder.select(inside, value, chosen)
+    _finish(context, node, chosen, number)
+
+
+def _gather(context: Context, node: Node, number: ir.Value) -> None:
+    variables = unravel(context, number, node.shape)
+    values = [
+        any_integer(_read_index(context, node, place, variables))
+        for place in range(1, len(node.operands))
+    ]
+    found = read(context, node.operands[0], [*variables, *values], _address(context, 0))
+    _finish(context, node, found, number)
+
+
+def _fold(
+    context: Context,
+    node: Node,
+    variables: Sequence[Variable],
+    state: Sequence[ir.Value],
+    body: Callable[[ir.Value, Sequence[Variable], list[ir.Value]], Sequence[ir.Value]],
+) -> list[ir.Value]:
+    """Run through a fold's steps: body(position, all variables, state) returns the state."""
+
+    def turn(position: ir.Value, before: list[ir.Value]) -> Sequence[ir.Value]:
+        return body(position, [*variables, *unravel(context, position, node.fold_shape)], before)
+
+    return vectors.repeat(context.builder, word(node.fold_length), list(state), turn)
+
+
+def _begin(context: Context, node: Node, variables: Sequence[Variable]) -> ir.Value:
+    nothing = [Variable(word(0), 0, 0)] * len(node.fold_shape)
+    return read(context, node.operands[0], [*variables, *nothing], _address(context, 0))
+
+
+def _contract(context: Context, node: Node, number: ir.Value) -> None:
+    variables = unravel(context, number, node.shape)
+
+    def step(_: ir.Value, at: Sequence[Variable], before: list[ir.Value]) -> list[ir.Value]:
+        a, b = (read(context, node.operands[p], at, _address(context, p)) for p in (1, 2))
+        return [vectors.call(context.builder, "llvm.fma", [a, b, before[0]])]
+
+    start = _begin(context, node, variables)
+    _finish(context, node, _fold(context, node, variables, [start], step)[0], number)
+
+
+def _reduce(context: Context, node: Node, number: ir.Value) -> None:
+    variables, dtype = unravel(context, number, node.shape), node.dtype
+
+    def step(_: ir.Value, at: Sequence[Variable], before: list[ir.Value]) -> list[ir.Value]:
+        value = read(context, node.operands[1], at, _address(context, 1))
+        return [emit.emit(context.builder, node.function, (dtype, dtype), dtype, (*before, value))]
+
+    start = _begin(context, node, variables)
+    if node.function in _POSITIONS:
+        found = _search(context, node, variables, start)
+    else:
+        found = _fold(context, node, variables, [start], step)[0]
+    _finish(context, node, found, number)
+
+
+def _search(
+    context: Context, node: Node, variables: Sequence[Variable], start: ir.Value
+) -> ir.Value:
+    """Return the position of the first best element, or of the first NaN."""
+    builder, operand = context.builder, node.operands[1]
+    dtype, length = operand.dtype, word(node.fold_length)
+    first = builder.extract_element(start, INDEX(0))
+    is_place = builder.icmp_unsigned("<", first, length)
+    begun = unravel(context, builder.select(is_place, first, word(0)), node.fold_shape)
+    best = read(context, operand, [*variables, *begun], _address(context, 1))
+
+    def holds(function: Function, x: ir.Value, y: ir.Value) -> ir.Value:
+        return emit.emit(builder, function, (dtype, dtype), DType.BOOL, (x, y))
+
+    def step(position: ir.Value, at: Sequence[Variable], before: list[ir.Value]) -> list[ir.Value]:
+        place, held = before
+        value = read(context, operand, at, _address(context, 1))
+        is_first_nan = builder.and_(
+            holds(Function.NE, value, value), holds(Function.EQ, held, held)
+        )
+        is_better = builder.or_(holds(_POSITIONS[node.function], value, held), is_first_nan)
+        is_nowhere = builder.icmp_unsigned(">=", place, length)
+        moves = builder.or_(builder.extract_element(is_better, INDEX(0)), is_nowhere)
+        return [builder.select(moves, position, place), builder.select(moves, value, held)]
+
+    place = _fold(context, node, variables, [first, best], step)[0]
+    return vectors.splat(builder, place, 1)
+
+
+def _combine(context: Context, node: Node, before: ir.Value, source: ir.Value) -> ir.Value:
+    """The element after a source was folded into it."""
+    if node.function is Function.COPY:
+        return source
+    types = (node.dtype, node.dtype)
+    return emit.emit(context.builder, node.function, types, node.dtype, (before, source))
+
+
+def _scatter(context: Context, node: Node, number: ir.Value) -> None:
+    """Fold what reaches one element, of all that there is."""
+    variables, builder = unravel(context, number, node.shape), context.builder
+
+    def step(_: ir.Value, at: Sequence[Variable], before: list[ir.Value]) -> list[ir.Value]:
+        reaches: ir.Value = ir.Constant(ir.IntType(1), 1)
+        for place, target in enumerate(node.targets, start=2):
+            operand = node.operands[place]
+            index = as_integer(
+                context, operand, read(context, operand, at, _address(context, place))
+            )
+            is_here = builder.icmp_unsigned("==", index, variables[target].value)
+            reaches = builder.and_(reaches, is_here)
+        source = read(context, node.operands[1], at, _address(context, 1))
+        return [builder.select(reaches, _combine(context, node, before[0], source), before[0])]
+
+    start = _begin(context, node, variables)
+    _finish(context, node, _fold(context, node, variables, [start], step)[0], number)
+
+
+def _scatter_lines(context: Context, node: Node, number: ir.Value) -> None:
+    """Fold all that reaches the elements which share the variables that no index names."""
+    builder = context.builder
+    free = [1 if v in node.targets else size for v, size in enumerate(node.shape)]
+    variables = unravel(context, number, free)
+
+    def step(_: ir.Value, at: Sequence[Variable], __: list[ir.Value]) -> list[ir.Value]:
+        named: dict[int, ir.Value] = {}
+        fits: ir.Value = ir.Constant(ir.IntType(1), 1)
+        for place, target in enumerate(node.targets, start=2):
+            operand = node.operands[place]
+            index = as_integer(
+                context, operand, read(context, operand, at, _address(context, place))
+            )
+            is_inside = builder.icmp_unsigned("<", index, word(node.shape[target]))
+            fits = builder.and_(fits, is_inside)
+            if target in named:
+                fits = builder.and_(fits, builder.icmp_unsigned("==", index, named[target]))
+            named[target] = index
+        source = read(context, node.operands[1], at, _address(context, 1))
+        with builder.if_then(fits):
+            linear: ir.Value = word(0)
+            for v, size in enumerate(node.shape):
+                coordinate = named.get(v, variables[v].value)
+                linear = builder.add(builder.mul(linear, word(size)), coordinate)
+            before = read_at(context, node.dtype, context.parameters[0], linear)
+            _finish(context, node, _combine(context, node, before, source), linear)
+        return []
+
+    _fold(context, node, variables, [], step)
+
+
+def _random(context: Context, node: Node, number: ir.Value) -> None:
+    value = write_uniform(context, node.seed, node.stream, context.parameters[-1], number)
+    _finish(context, node, vectors.splat(context.builder, value, 1), number)
+
+
+_BODIES: Mapping[Kind, Body] = {
+    Kind.MAP: _map,
+    Kind.MOVE: _move,
+    Kind.SOURCE: _move,
+    Kind.SINK: _move,
+    Kind.GATHER: _gather,
+    Kind.CONTRACT: _contract,
+    Kind.REDUCE: _reduce,
+    Kind.SCATTER: _scatter,
+    Kind.RANDOM: _random,
+}

@@ -1,0 +1,210 @@
+"""Plans of operators on a machine: the launches that compute an output."""
+
+from collections.abc import Sequence
+from functools import cached_property
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from offchain.arithmetic.evaluate import evaluate
+from offchain.arithmetic.functions import DType, Function
+from offchain.backends.cuda import contraction
+from offchain.backends.cuda.kernel import Kernel
+from offchain.backends.cuda.machine import Machine, Tensor
+from offchain.backends.cuda.operators import make_kernel, make_scatter
+from offchain.backends.port import Plan
+from offchain.commitments.tensors import NUMPY_TYPES
+from offchain.planning.accesses import get_used, project
+from offchain.planning.readings import is_alias
+from offchain.programs.graph import Kind, Node, Operand, Origin
+
+Flats = Sequence[Tensor | None]
+
+
+class Single:
+    """The plan of an operator of which each thread has an element.
+
+    Args:
+        machine: what computes it.
+        node: the operator, with a positive number of elements and of fold steps.
+    """
+
+    def __init__(self, machine: Machine, node: Node) -> None:
+        self._machine, self.node = machine, node
+
+    @cached_property
+    def _loaded(self) -> Any:
+        return self._machine.load(make_kernel(self.node))
+
+    def run(self, flats: Flats, step: int) -> Tensor:
+        """Return the output."""
+        out = Tensor(self._machine, self.node.shape, NUMPY_TYPES[self.node.dtype])
+        given = flats[: len(self.node.operands)]  # a fold without steps has more
+        launch(self._machine, self._loaded, out, given, self.node.elements, step)
+        return out
+
+
+def launch(
+    machine: Machine, loaded: Any, out: Tensor, flats: Flats, threads: int, last: int
+) -> None:
+    """Launch a kernel of an operator for so many threads."""
+    addresses = [0 if flat is None else flat.address for flat in flats]
+    blocks = -(-threads // Kernel("", 0, ()).threads)
+    machine.launch(loaded, blocks, [out.address, *addresses, threads, last])
+
+
+class Tiled:
+    """The plan of a contraction whose output is in tiles.
+
+    Args:
+        machine: what computes it.
+        node: the contraction, with a positive number of elements and of fold steps.
+        tiling: the sizes of the tiles.
+    """
+
+    def __init__(self, machine: Machine, node: Node, tiling: contraction.Tiling) -> None:
+        self._machine, self._node, self._tiling = machine, node, tiling
+
+    @cached_property
+    def _loaded(self) -> Any:
+        return self._machine.load(contraction.make_kernel(self._node, self._tiling))
+
+    def run(self, flats: Flats, _step: int) -> Tensor:
+        """Return the output."""
+        node, tiling = self._node, self._tiling
+        out = Tensor(self._machine, node.shape, NUMPY_TYPES[node.dtype])
+        addresses = [out.address, *(0 if flat is None else flat.address for flat in flats)]
+        parameters = contraction.list_parameters(node, tiling, addresses)
+        self._machine.launch(self._loaded, contraction.count_blocks(node, tiling), parameters)
+        return out
+
+
+class Empty:
+    """The plan of an operator without elements."""
+
+    def __init__(self, machine: Machine, node: Node) -> None:
+        self._machine, self._node = machine, node
+
+    def run(self, _flats: Flats, _step: int) -> Tensor:
+        """Return the output."""
+        return Tensor(self._machine, self._node.shape, NUMPY_TYPES[self._node.dtype])
+
+
+class Alias:
+    """The plan of an operator that copies a whole tensor: its output is that tensor's memory."""
+
+    def __init__(self, node: Node) -> None:
+        self._shape = node.shape
+
+    def run(self, flats: Flats, _step: int) -> "Tensor":
+        """Return the tensor under the operator's shape."""
+        (flat, *_) = flats
+        assert flat is not None
+        return View(flat, self._shape)
+
+
+class View(Tensor):
+    """A tensor of another shape in the memory of one that it keeps."""
+
+    def __init__(self, whole: Tensor, shape: tuple[int, ...]) -> None:
+        self._whole, self.machine = whole, whole.machine
+        self.shape, self.dtype, self.size = shape, whole.dtype, whole.size
+        self.address = whole.address
+
+    def __del__(self) -> None:
+        """Leave the memory to the tensor whose it is."""
+
+
+class Scattered:
+    """The plan of a scatter whose source and indices don't depend on what they name.
+
+    The initial values are copied first; then a thread folds a line of elements.
+    """
+
+    def __init__(self, machine: Machine, node: Node) -> None:
+        self._machine, self._node = machine, node
+        init = project(node.operands[0], range(len(node.shape)))
+        self._start = Single(machine, _as_move(node, init))
+        self._lines = prod(s for v, s in enumerate(node.shape) if v not in node.targets)
+
+    @cached_property
+    def _loaded(self) -> Any:
+        return self._machine.load(make_scatter(self._node))
+
+    def run(self, flats: Flats, step: int) -> Tensor:
+        """Return the output."""
+        out = self._start.run(flats[:1], step)
+        launch(self._machine, self._loaded, out, flats, self._lines, step)
+        return out
+
+
+class Power(Single):
+    """The plan of a power: what the device leaves in doubt is computed as it is defined.
+
+    That is about one power in four million, and every one that is half way between two numbers.
+    """
+
+    def run(self, flats: Flats, step: int) -> Tensor:
+        """Return the output."""
+        del step
+        node = self.node
+        out = Tensor(self._machine, node.shape, np.float32)
+        doubts = Tensor(self._machine, node.shape, np.uint8)
+        launch(self._machine, self._loaded, out, flats, node.elements, doubts.address)
+        places = np.flatnonzero(doubts.get().reshape(-1))
+        if places.size:
+            values, operands = out.get().reshape(-1), self._read(flats)
+            for place in places.tolist():
+                variables = np.unravel_index(place, node.shape)
+                bits = [_get_bits(o, x, variables) for o, x in operands]
+                found = evaluate(Function.POW, (DType.FLOAT32,) * 2, DType.FLOAT32, bits)
+                values.view(np.uint32)[place] = found
+            out.put(values)
+        return out
+
+    def _read(self, flats: Flats) -> list[tuple[Operand, Any]]:
+        arrays = [None if flat is None else flat.get().reshape(-1) for flat in flats]
+        return list(zip(self.node.operands, arrays, strict=True))
+
+
+def _get_bits(operand: Operand, flat: Any, variables: Any) -> int:
+    """Return an operand's bits at some variables."""
+    is_constant = operand.origin is Origin.IMMEDIATE
+    index = None if is_constant else operand.index([int(v) for v in variables])
+    return operand.value if index is None else int(flat.view(np.uint32)[index])
+
+
+def _as_move(node: Node, operand: Operand) -> Node:
+    return Node(Kind.MOVE, Function.COPY, node.dtype, node.shape, (operand,))
+
+
+def plan(machine: Machine, node: Node) -> Plan:
+    """Return the plan of a legal operator.
+
+    Raises:
+        ProgramError: a coordinate does not fit into 64 bits.
+    """
+    if node.elements == 0:
+        return Empty(machine, node)
+    if node.kind.folds and node.fold_length == 0:
+        init = project(node.operands[0], range(len(node.shape)))
+        return plan(machine, _as_move(node, init))
+    return Alias(node) if is_alias(node) else _plan_kernel(machine, node)
+
+
+def _plan_kernel(machine: Machine, node: Node) -> Plan:
+    """Return the plan of an operator that is computed."""
+    if node.kind is Kind.CONTRACT:
+        tiling = contraction.choose_tiling(node)
+        return Single(machine, node) if tiling is None else Tiled(machine, node, tiling)
+    if node.kind is Kind.SCATTER and not depends_on_named(node):
+        return Scattered(machine, node)
+    is_power = node.kind is Kind.MAP and node.function is Function.POW
+    return Power(machine, node) if is_power else Single(machine, node)
+
+
+def depends_on_named(node: Node) -> bool:
+    """Whether the source or an index depends on a dimension that an index names."""
+    sizes, named = node.shape + node.fold_shape, set(node.targets)
+    return any(named.intersection(get_used(operand, sizes)) for operand in node.operands[1:])

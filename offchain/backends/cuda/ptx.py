@@ -1,0 +1,159 @@
+"""PTX of kernels, by the LLVM that is installed: every rounding is said, and nothing is fused.
+
+`check` reads what came out: a float operation that is approximate, flushes subnormal numbers or is
+not said to round to nearest is refused, and so is whatever makes an order of its own (atomics).
+"""
+
+import re
+from collections.abc import Sequence
+
+from llvmlite import binding, ir
+
+from offchain.backends.cuda.kernel import Context, Kernel, Loop, Phase, word
+from offchain.native import vectors
+from offchain.native.vectors import BYTE, FLOAT, INDEX, WORD
+
+TRIPLE = "nvptx64-nvidia-cuda"
+ARCHITECTURES = ("sm_75", "sm_80", "sm_90")
+"""The oldest devices that are supported, and newer ones."""
+
+_GLOBAL, _SHARED = 1, 3
+_OPTIMIZATION = 3
+
+_FORBIDDEN = {
+    r"\.ftz\b": "subnormal numbers are flushed",
+    r"\.approx\b": "an operation is approximate",
+    r"\b(atom|red)\.": "an atomic operation has no order",
+    r"\b(add|sub|mul|div|fma|mad|sqrt|rcp)(\.r[zmp])\.f": "a result is not rounded to nearest",
+    r"\b(add|sub|mul|div|fma|mad|sqrt|rcp)\.f(32|64)\b": "a rounding is left to the assembler",
+    r"\b(div|rcp|sqrt)\.full\b": "a division is approximate",
+    r"\bcall\b": "a function is called that is not here",
+}
+
+
+class UnfaithfulCodeError(Exception):
+    """PTX does not say what the arithmetic demands."""
+
+
+def translate(kernel: Kernel, architecture: str) -> str:
+    """Return the PTX of a kernel for devices of an architecture, such as `sm_80`.
+
+    Raises:
+        UnfaithfulCodeError: the code does not keep the arithmetic.
+    """
+    binding.initialize_all_targets()
+    binding.initialize_all_asmprinters()
+    target = binding.Target.from_triple(TRIPLE)
+    machine = target.create_target_machine(cpu=architecture, opt=_OPTIMIZATION)
+    module = binding.parse_assembly(str(_write(kernel, str(machine.target_data))))
+    module.verify()
+    options = binding.create_pipeline_tuning_options(speed_level=_OPTIMIZATION)
+    builder = binding.create_pass_builder(machine, options)
+    builder.getModulePassManager().run(module, builder)
+    text: str = machine.emit_assembly(module)
+    check(text)
+    return text
+
+
+def check(text: str) -> None:
+    """Refuse PTX that does not keep the arithmetic (`UnfaithfulCodeError`)."""
+    for line in text.splitlines():
+        code = line.split("//")[0]
+        for pattern, reason in _FORBIDDEN.items():
+            if re.search(pattern, code):
+                raise UnfaithfulCodeError(f"{reason}: {code.strip()}")
+
+
+class _OnDevice(Context):
+    """A thread of a device."""
+
+    def __init__(
+        self, builder: ir.IRBuilder, parameters: Sequence[ir.Value], kernel: Kernel
+    ) -> None:
+        self.builder, self.parameters = builder, parameters
+        self.turn = word(0)
+        self.block, self.thread = (self._read_register(name) for name in ("ctaid", "tid"))
+        self._cells = [builder.alloca(FLOAT) for _ in range(kernel.cells)]
+        self._shared: ir.GlobalVariable | None = None
+        if kernel.shared_bytes:
+            kind = ir.ArrayType(BYTE, kernel.shared_bytes)
+            self._shared = ir.GlobalVariable(builder.module, kind, "shared", addrspace=_SHARED)
+            self._shared.linkage, self._shared.align = "internal", 16
+            self._shared.initializer = ir.Constant(kind, ir.Undefined)
+
+    def _read_register(self, name: str) -> ir.Value:
+        signature = ir.FunctionType(INDEX, [])
+        full = f"llvm.nvvm.read.ptx.sreg.{name}.x"
+        function = self.builder.module.declare_intrinsic(full, fnty=signature)
+        return self.builder.zext(self.builder.call(function, []), WORD)
+
+    def load(self, kind: ir.Type, address: ir.Value) -> ir.Value:
+        pointer = self.builder.inttoptr(address, kind.as_pointer(_GLOBAL))
+        return self.builder.load(pointer, align=_align(kind))
+
+    def store(self, value: ir.Value, address: ir.Value) -> None:
+        pointer = self.builder.inttoptr(address, value.type.as_pointer(_GLOBAL))
+        self.builder.store(value, pointer, align=_align(value.type))
+
+    def _locate(self, kind: ir.Type, offset: ir.Value) -> ir.Value:
+        assert self._shared is not None
+        place = self.builder.gep(self._shared, [word(0), offset])
+        return self.builder.bitcast(place, kind.as_pointer(_SHARED))
+
+    def load_shared(self, kind: ir.Type, offset: ir.Value) -> ir.Value:
+        return self.builder.load(self._locate(kind, offset), align=_align(kind))
+
+    def store_shared(self, value: ir.Value, offset: ir.Value) -> None:
+        self.builder.store(value, self._locate(value.type, offset), align=_align(value.type))
+
+    def get_cell(self, number: int) -> ir.Value:
+        return self.builder.load(self._cells[number])
+
+    def set_cell(self, number: int, value: ir.Value) -> None:
+        self.builder.store(value, self._cells[number])
+
+    def wait(self) -> None:
+        """Wait until all threads of the block are here."""
+        signature = ir.FunctionType(ir.VoidType(), [])
+        barrier = self.builder.module.declare_intrinsic("llvm.nvvm.barrier0", fnty=signature)
+        self.builder.call(barrier, [])
+
+
+def _align(kind: ir.Type) -> int:
+    element = kind.element if isinstance(kind, ir.VectorType) else kind
+    width = 32 if isinstance(element, ir.FloatType) else 64
+    return (element.width if isinstance(element, ir.IntType) else width) // 8
+
+
+def _write(kernel: Kernel, layout: str) -> ir.Module:
+    """Return a module with the kernel: all of its phases, and barriers between them."""
+    module = ir.Module()
+    module.triple, module.data_layout = TRIPLE, layout
+    signature = ir.FunctionType(ir.VoidType(), [WORD] * kernel.parameters)
+    function = ir.Function(module, signature, kernel.name)
+    function.calling_convention = "ptx_kernel"
+    builder = ir.IRBuilder(function.append_basic_block())
+    context = _OnDevice(builder, function.args, kernel)
+    for number, step in enumerate(kernel.steps):
+        if number:
+            context.wait()
+        if isinstance(step, Loop):
+            _write_loop(context, step.phases, function.args[step.count])
+        else:
+            step(context)
+    builder.ret_void()
+    limit = [function, ir.MetaDataString(module, "maxntidx"), INDEX(kernel.threads)]
+    module.add_named_metadata("nvvm.annotations", limit)
+    return module
+
+
+def _write_loop(context: _OnDevice, phases: Sequence[Phase], count: ir.Value) -> None:
+    def turn(number: ir.Value, _: list[ir.Value]) -> list[ir.Value]:
+        context.turn = number
+        for phase in phases:
+            phase(context)
+            context.wait()
+        return []
+
+    vectors.repeat(context.builder, count, [], turn)
+    context.turn = word(0)
