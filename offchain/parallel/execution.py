@@ -52,7 +52,7 @@ class ParallelExecutor:
         self._dead = _list_dead(program)
 
     def _cut_node(self, node: Node, part: Part) -> Node:
-        if part.share is Share.ALL:
+        if part.share in {Share.ALL, Share.OWNED}:
             return node
         values = get_range(node, part.variable, self._shares.cuts, self._rank)
         return cut(node, part.variable, values)
@@ -63,18 +63,15 @@ class ParallelExecutor:
 
         Args:
             state: the tensors of the state's slots, whole.
-            batch: the worker's own samples of the batch's slots.
+            batch: the worker's own samples of the batch's slots, or its own batches' tensors.
             step: the number of the step.
 
         Returns:
             The tensors of the next state.
         """
-        program, cuts = self._program, self._shares.cuts
+        program = self._program
         tensors: dict[Place, Array] = {(Origin.STATE, k): x for k, x in enumerate(state)}
-        for number, (slot, own) in enumerate(zip(program.batch, batch, strict=True)):
-            full = np.zeros(slot.shape, NUMPY_TYPES[slot.dtype])
-            full[cuts[self._rank] : cuts[self._rank + 1]] = own
-            tensors[Origin.BATCH, number] = full
+        tensors |= self._place_batch(batch)
         with np.errstate(all="ignore"):
             for index in range(len(program.nodes)):
                 for place in self._shares.parts[index].whole:
@@ -85,12 +82,27 @@ class ParallelExecutor:
                     tensors.pop(place, None)
         return [tensors[Origin.NODE, k] for k in range(program.first_sink, len(program.nodes))]
 
+    def _place_batch(self, own: Sequence[Array]) -> dict[Place, Array]:
+        """Return the tensors of a step's batch, with zeros in place of others' samples."""
+        slots, cuts = self._program.batch, self._shares.cuts
+        full = [np.zeros(slot.shape, NUMPY_TYPES[slot.dtype]) for slot in slots]
+        first, stop = cuts[self._rank], cuts[self._rank + 1]
+        if self._shares.is_of_batches:
+            size = len(slots) // cuts[-1]
+            full[first * size : stop * size] = own
+        else:
+            for tensor, samples in zip(full, own, strict=True):
+                tensor[first:stop] = samples
+        return {(Origin.BATCH, number): tensor for number, tensor in enumerate(full)}
+
     def _compute(self, index: int, tensors: dict[Place, Array], step: int) -> Array:
         node, part, own = self._program.nodes[index], self._shares.parts[index], self._cut[index]
         flats = [tensors.get(get_place(operand)) for operand in own.operands]
         plan = self._plans[index]
         if plan is None:
             return self._add_up(node, own, flats)
+        if part.share is Share.OWNED and part.owner != self._rank:
+            return np.zeros(node.shape, NUMPY_TYPES[node.dtype])
         if part.inner is None:
             output: Array = plan.run(flats, step)
             return output
@@ -112,7 +124,7 @@ class ParallelExecutor:
         return finish(node, flats[0], limbs)
 
     def _merge(self, tensor: Array) -> None:
-        """Make a tensor whole that is shared out."""
+        """Make a tensor whole that is shared out, or that one worker owns."""
         self._exchange(tensor.reshape(-1).view(_WORDS[tensor.itemsize]))
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from offchain.commitments.tensors import Array
 from offchain.errors import ParallelError
 from offchain.execution.executor import admit
-from offchain.parallel.partition import count_samples, make_cuts
+from offchain.parallel.partition import count_batches, count_samples, make_cuts
 from offchain.parallel.worker import Task, encode, name_batches, write_tensors
 from offchain.programs.encoding import encode_program
 from offchain.programs.graph import Program
@@ -27,16 +27,18 @@ def train(
     batches: Sequence[Sequence[Array]],
     shares: Sequence[int],
     *,
+    accumulated: int = 1,
     patience_s: float = 600,
     commands: Mapping[int, Sequence[str]] | None = None,
 ) -> list[bytes]:
-    """Train by workers that each have a part of every batch.
+    """Train by workers that each have a part of every batch, or some of a step's batches.
 
     Args:
         program: the program.
         state: the tensors that it starts from.
         batches: the tensors of each step's batch.
-        shares: how many samples of a batch each worker gets; 0 is a share, too.
+        shares: how many samples of a batch each worker gets, or batches; 0 is a share, too.
+        accumulated: how many batches a step has, if they are shared out, and not samples.
         patience_s: for how many seconds the workers wait for each other, and all for the last.
         commands: what runs in place of some workers, by their numbers.
 
@@ -50,17 +52,24 @@ def train(
     """
     state = admit(state, program.state)
     batches = [admit(batch, program.batch) for batch in batches]
-    cuts = make_cuts(shares, count_samples(program))
+    if accumulated > 1:
+        cuts = make_cuts(shares, count_batches(program, accumulated), "batches")
+    else:
+        cuts = make_cuts(shares, count_samples(program))
     with tempfile.TemporaryDirectory(prefix="moot-") as directory, ExitStack() as stack:
         folder = Path(directory)
         (folder / "program").write_bytes(encode_program(program))
         write_tensors(folder / "state.safetensors", state)
         processes = []
         for rank in range(len(shares)):
-            part = slice(cuts[rank], cuts[rank + 1])
-            own = [tensor[part] for batch in batches for tensor in batch]
+            first, stop = cuts[rank : rank + 2]
+            size = len(program.batch) // accumulated
+            if accumulated > 1:
+                own = [tensor for batch in batches for tensor in batch[first * size : stop * size]]
+            else:
+                own = [tensor[first:stop] for batch in batches for tensor in batch]
             write_tensors(name_batches(folder, rank), own)
-            task = Task(directory, rank, tuple(shares), len(batches), patience_s)
+            task = Task(directory, rank, tuple(shares), len(batches), patience_s, accumulated > 1)
             processes.append(_start(folder, task, (commands or {}).get(rank, WORKER), stack))
         _wait(folder, processes, patience_s)
         said = [_name_output(folder, rank).read_text().split() for rank in range(len(shares))]

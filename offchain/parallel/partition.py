@@ -5,6 +5,11 @@ A tensor is whole on every worker, or shared out along the batch: seen as an arr
 computed in parts if every worker then reads only what it has: along a dimension of its output, or,
 where it is an exact sum, along one of its fold. Otherwise what it reads is first made whole, and
 all workers compute all of it.
+
+A step of several batches, whose gradients are added up in their order, can be shared out by batches
+instead. Then one worker owns all that depends on its batches alone, and nobody else computes it;
+what depends on several workers' is computed by all alike, after what it reads was made whole. The
+program, and so its order of sums, is the same for any number of workers.
 """
 
 from collections.abc import Sequence
@@ -33,6 +38,7 @@ class Share(Enum):
     ALL = "all of it"
     OUTPUT = "a part of its output"
     FOLD = "a part of each sum"
+    OWNED = "all of it, if it is the owner"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +50,14 @@ class Part:
         variable: the variable that is shared out, of the output or of the fold.
         whole: tensors that have to be made whole before.
         inner: elements of the output between one sample and the next, if it is shared out.
+        owner: the worker that computes it, if one does alone.
     """
 
     share: Share
     variable: int = 0
     whole: tuple[Place, ...] = ()
     inner: int | None = None
+    owner: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,17 +65,22 @@ class Partition:
     """The parts of all operators.
 
     Attributes:
-        cuts: the first sample of each worker, and the number of all samples.
+        cuts: the first sample, or batch, of each worker, and the number of all.
         parts: one for each operator.
+        is_of_batches: whether whole batches are shared out.
     """
 
     cuts: tuple[int, ...]
     parts: tuple[Part, ...]
+    is_of_batches: bool = False
 
-    @property
-    def samples(self) -> int:
-        """How many samples a batch has."""
-        return self.cuts[-1]
+    def find_owner(self, operator: int) -> int | None:
+        """Return the worker that computes an operator alone, None where it is none.
+
+        Where a dispute about a run has located an operator, this is whose fault it was.
+        """
+        part = self.parts[operator]
+        return part.owner if part.share is Share.OWNED else None
 
 
 def count_samples(program: Program) -> int:
@@ -84,16 +97,35 @@ def count_samples(program: Program) -> int:
     return extents.pop()
 
 
-def make_cuts(shares: Sequence[int], samples: int) -> tuple[int, ...]:
-    """Return the cuts of a batch whose workers take so many samples each.
+def count_batches(program: Program, batches: int) -> int:
+    """Return the number of batches of a step, which the tensors of its batch belong to in turn.
 
     Raises:
-        ParallelError: the shares are not a split of the batch.
+        ParallelError: the tensors do not belong to so many.
     """
-    if min(shares, default=-1) < 0 or sum(shares) != samples:
+    if has_slot(program):
+        raise ParallelError("workers do not read rounding logs; share out a program without them")
+    size, rest = divmod(len(program.batch), batches)
+    each = [
+        [(slot.dtype, slot.shape) for slot in program.batch[k * size : (k + 1) * size]]
+        for k in range(batches)
+    ]
+    if rest or not size or any(slots != each[0] for slots in each):
         raise ParallelError(
-            f"the shares {list(shares)} are no split of the batch's {samples} samples"
+            f"the {len(program.batch)} tensors of a step are not those of {batches} batches; "
+            "capture a recipe that accumulates so many"
         )
+    return batches
+
+
+def make_cuts(shares: Sequence[int], count: int, what: str = "samples") -> tuple[int, ...]:
+    """Return the cuts of a batch whose workers take so many samples each, or of several batches.
+
+    Raises:
+        ParallelError: the shares are not a split of it.
+    """
+    if min(shares, default=-1) < 0 or sum(shares) != count:
+        raise ParallelError(f"the shares {list(shares)} are no split of the batch's {count} {what}")
     return tuple(sum(shares[:place]) for place in range(len(shares) + 1))
 
 
@@ -115,6 +147,32 @@ def partition(program: Program, cuts: tuple[int, ...]) -> Partition:
             inner[Origin.NODE, index] = part.inner
         parts.append(part)
     return Partition(cuts, tuple(parts))
+
+
+def partition_batches(program: Program, cuts: tuple[int, ...]) -> Partition:
+    """Return what each worker computes where each has some of a step's batches."""
+    size = len(program.batch) // cuts[-1]
+    ranks = [rank for rank, (a, b) in enumerate(pairwise(cuts)) for _ in range(a, b)]
+    owners = {(Origin.BATCH, k): ranks[k // size] for k in range(len(program.batch))}
+    joint: set[Place] = set()
+    parts = []
+    for index, node in enumerate(program.nodes):
+        places = dict.fromkeys(map(get_place, node.operands))
+        owned = {place: owners[place] for place in places if place in owners}
+        is_joint = len(set(owned.values())) > 1 or not joint.isdisjoint(places)
+        if index >= program.first_sink or is_joint:
+            parts.append(Part(Share.ALL, whole=tuple(owned)))
+            for place in owned:
+                owners.pop(place)
+                joint.add(place)
+            joint.add((Origin.NODE, index))
+        elif owned:
+            (owner,) = set(owned.values())
+            parts.append(Part(Share.OWNED, owner=owner))
+            owners[Origin.NODE, index] = owner
+        else:
+            parts.append(Part(Share.ALL))
+    return Partition(cuts, tuple(parts), is_of_batches=True)
 
 
 def get_place(operand: Operand) -> Place:

@@ -18,7 +18,7 @@ from torch import distributed
 
 from offchain.commitments.tensors import Array, compute_state_root, compute_tensor_root
 from offchain.parallel.execution import ParallelExecutor
-from offchain.parallel.partition import make_cuts, partition
+from offchain.parallel.partition import make_cuts, partition, partition_batches
 from offchain.programs.decoding import decode_program
 
 
@@ -33,6 +33,7 @@ class Task:
         shares: how many samples each worker has.
         steps: how many steps they make.
         patience_s: after how many seconds without the others it gives up.
+        is_of_batches: whether the shares are of batches.
     """
 
     folder: str
@@ -40,6 +41,7 @@ class Task:
     shares: tuple[int, ...]
     steps: int
     patience_s: float
+    is_of_batches: bool
 
 
 def encode(task: Task) -> str:
@@ -78,13 +80,14 @@ def main() -> None:
         timeout=timedelta(seconds=task.patience_s),
     )
     program = decode_program((folder / "program").read_bytes())
-    shares = partition(program, make_cuts(task.shares, sum(task.shares)))
+    divide = partition_batches if task.is_of_batches else partition
+    shares = divide(program, make_cuts(task.shares, sum(task.shares)))
     executor = ParallelExecutor(program, shares, task.rank, exchange)
     state = read_tensors(folder / "state.safetensors")
     batches = read_tensors(name_batches(folder, task.rank))
-    slots = len(program.batch)
+    each = len(batches) // task.steps
     for step in range(task.steps):
-        state = executor.run(state, batches[step * slots : (step + 1) * slots], step)
+        state = executor.run(state, batches[step * each : (step + 1) * each], step)
         root = compute_state_root([compute_tensor_root(tensor) for tensor in state])
         sys.stdout.write(root.hex() + "\n")
         sys.stdout.flush()

@@ -1,6 +1,7 @@
 """Data-parallel workers, real processes over gloo, come to the state of one that has it all."""
 
 import sys
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -22,8 +23,13 @@ from offchain.frontend.examples.language import LanguageSize, build_gpt2
 from offchain.frontend.examples.vision import VisionSize, build_cnn, build_mlp
 from offchain.parallel import partial_sums
 from offchain.parallel.launch import train
-from offchain.parallel.partition import Share, make_cuts, partition
+from offchain.parallel.partition import Share, make_cuts, partition, partition_batches
 from offchain.programs.graph import Kind, Node, Operand, Origin, Row
+from offchain.providers.behaviour import Behaviour
+from offchain.providers.cheats import WrongOutput
+from offchain.providers.task import Task
+from tests.end_to_end.courtroom import COURTS, Case, make_game, run
+from tests.end_to_end.test_disputes import check_dispute
 
 STEPS = 2
 SAMPLES = 5
@@ -88,6 +94,101 @@ def test_the_gradients_sums_are_shared_out(name: str) -> None:
     pairs = list(zip(program.nodes, parts, strict=True))
     assert sum(part.share is Share.FOLD for _, part in pairs) > 1
     assert not any(part.whole for node, part in pairs if node.kind is Kind.CONTRACT)
+
+
+BATCHES = 4
+
+
+@cache
+def get_accumulated(name: str) -> Captured:
+    """Return a program in `ordered` whose step has four batches, one after the other."""
+    return capture(replace(RECIPES[name](), accumulate=BATCHES), trust=True)
+
+
+@pytest.mark.parametrize("shares", [(3, 1)])
+def test_workers_with_batches_of_their_own_come_to_the_root_of_one(shares: tuple[int, ...]) -> None:
+    """In `ordered` gradients are added up in the order of the batches, whoever computed them."""
+    captured = get_accumulated("mlp")
+    assert train_together(captured, shares, accumulated=BATCHES) == train_alone(captured)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("shares", [(4,), (2, 2), (2, 1, 1), (0, 4), (1, 1, 1, 1)])
+@pytest.mark.parametrize("name", RECIPES)
+def test_batches_may_be_anybodys(name: str, shares: tuple[int, ...]) -> None:
+    """One, two, three and four workers come to one root, with batch norm and dropout, too."""
+    captured = get_accumulated(name)
+    assert train_together(captured, shares, accumulated=BATCHES) == train_alone(captured)
+
+
+def test_a_worker_computes_what_depends_on_its_batches() -> None:
+    """Nearly all is done by one worker, and only gradients and losses are exchanged."""
+    program = get_accumulated("gpt2").program
+    division = partition_batches(program, make_cuts((1, 1, 1, 1), BATCHES, "batches"))
+    owned = [
+        node.elements * node.fold_length
+        for node, part in zip(program.nodes, division.parts, strict=True)
+        if part.share is Share.OWNED
+    ]
+    whole = sum(node.elements * node.fold_length for node in program.nodes)
+    assert sum(owned) > 0.9 * whole
+    assert {part.owner for part in division.parts if part.share is Share.OWNED} == {0, 1, 2, 3}
+    exchanged = [place for part in division.parts for place in part.whole]
+    assert len(exchanged) < BATCHES * (len(program.state) + 2)
+
+
+def test_a_liar_among_the_workers_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker that flips a bit spoils the claim; a dispute finds its operator, and so it."""
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
+    captured, shares = get_accumulated("mlp"), (2, 1, 1)
+    division = partition_batches(captured.program, make_cuts(shares, BATCHES, "batches"))
+    products = [i for i, n in enumerate(captured.program.nodes) if n.kind is Kind.CONTRACT]
+    lie = next(index for index in products if division.find_owner(index) == 1)
+    code = (
+        "from offchain.parallel import execution\n"
+        "from offchain.providers.cheats import flip_bit\n"
+        "compute = execution.ParallelExecutor._compute\n"
+        "def lie(self, index, tensors, step):\n"
+        "    output = compute(self, index, tensors, step)\n"
+        f"    return flip_bit(output, 3, 30) if (index, step) == ({lie}, 1) else output\n"
+        "execution.ParallelExecutor._compute = lie\n"
+    )
+    cheat = {1: write_worker(tmp_path / "liar.py", code)}
+    roots = train_together(captured, shares, accumulated=BATCHES, commands=cheat)
+    task = Task(captured.program, captured.initial_state, captured.batch, STEPS, 1)
+    case = Case(task, run(task, Behaviour(), "honest"))
+    lying = run(task, WrongOutput(1, lie, 3, 30, 0), "lying")
+    assert case.honest.history.top != lying.history.top
+    assert roots[0] == train_alone(captured)[0]
+    assert roots[1] not in train_alone(captured)
+    game = make_game(COURTS["model"](), case, {"workers-1": lying, "honest-1": case.honest})
+    located = check_dispute(game, case, lying)
+    assert located.operator is not None
+    assert division.find_owner(located.operator) == 1
+
+
+def test_a_worker_that_sends_other_shapes_ends_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Workers that exchange more or less than the others are told apart, with one error."""
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
+    code = (
+        "from offchain.parallel import worker\n"
+        "exchange = worker.exchange\n"
+        "worker.exchange = lambda array: exchange(array[:-1].copy())\n"
+    )
+    cheat = {1: write_worker(tmp_path / "short.py", code)}
+    with pytest.raises(ParallelError, match=r"worker \d ended: "):
+        train_together(get_captured("mlp", EXACT), (3, 2), commands=cheat, patience_s=20)
+
+
+def test_batches_that_a_step_does_not_have_are_not_shared_out() -> None:
+    """The line says what to do."""
+    captured = get_captured("mlp", ORDERED)
+    with pytest.raises(ParallelError, match="not those of 3 batches; capture a recipe that"):
+        train_together(captured, (2, 1), accumulated=3)
+    with pytest.raises(ParallelError, match="no split of the batch's 4 batches"):
+        train_together(get_accumulated("mlp"), (2, 1), accumulated=BATCHES)
 
 
 def write_worker(path: Path, code: str) -> list[str]:
