@@ -22,7 +22,18 @@ def _make_cuda() -> Backend:
     return Cuda(Driver())
 
 
-_BACKENDS: Mapping[str, Callable[[], Backend]] = {DEFAULT: _make_cpu, "cuda": _make_cuda}
+def _make_emulator() -> Backend:
+    from offchain.backends.cuda.backend import Cuda  # noqa: PLC0415 - loads the compiler
+    from offchain.backends.cuda.emulator import Emulator  # noqa: PLC0415 - likewise
+
+    return Cuda(Emulator())
+
+
+_BACKENDS: Mapping[str, Callable[[], Backend]] = {
+    DEFAULT: _make_cpu,
+    "cuda": _make_cuda,
+    "cuda-emulator": _make_emulator,
+}
 
 
 def get_backend(name: str, arithmetic: Arithmetic) -> Backend:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 _GROUPS = ("matmul", "convolution", "other", "pointwise", "indices", "layers", "generation")
 _VECTOR_BITS = "MOOT_VECTOR_BITS"
+_BITS_DIFFER = 3
 
 
 def _parse_threads(_: click.Context, __: click.Parameter, text: str) -> list[int]:
@@ -123,6 +124,62 @@ def step(
         chosen, threads, repeats, is_tiny=tiny, with_best=with_best, precision=precision
     )
     _show_rows(rows, as_json=as_json)
+
+
+@bench.command()
+@click.option(
+    "--backend",
+    default="cuda",
+    show_default=True,
+    help="cuda, or cuda-emulator, which needs no device and says nothing about speed.",
+)
+@click.option("--program", "programs", multiple=True, help="mlp, gpt2, llama, resnet or bert.")
+@click.option(
+    "--steps", type=click.IntRange(min=1), default=20, show_default=True, help="Steps of training."
+)
+@click.option(
+    "--repeats", type=click.IntRange(min=1), default=5, show_default=True, help="Turns of products."
+)
+@click.option("--tiny", is_flag=True, help="Sizes that say nothing, for a trial.")
+@click.option("--write", is_flag=True, help="Write docs/devices.json and docs/devices.md.")
+@options.as_json
+def device(
+    backend: str,
+    programs: tuple[str, ...],
+    steps: int,
+    repeats: int,
+    tiny: bool,  # noqa: FBT001 - click passes it
+    write: bool,  # noqa: FBT001 - likewise
+    as_json: bool,  # noqa: FBT001 - likewise
+) -> int:
+    """Compare a device with the processor: bits and speed.
+
+    Trains programs on both, state by state, and times products, beside stock torch where it has the
+    device. Exits with 3 if a bit differs.
+    """
+    from bench import device as measured  # noqa: PLC0415 - imports torch
+
+    chosen = _choose("program", programs, measured.PROGRAMS)
+    found = measured.measure_device(backend, chosen, steps, repeats, is_tiny=tiny)
+    if write:
+        measured.write_results(found)
+    if as_json:
+        click.echo(json.dumps(found, indent=2))
+    else:
+        console = options.make_console()
+        console.print(f"{found['device']}, compute capability {found['capability']}")
+        products = Table("product", "equal bits", "GFLOP/s", "stock/ours")
+        for row in found["products"]:
+            ratio = f"{row['ratio']:.2f}" if "ratio" in row else ""
+            products.add_row(row["shape"], str(row["equal"]), f"{row['gflops']:.1f}", ratio)
+        states = Table("program", "steps", "with the processor's root", "seconds")
+        for row in found["states"]:
+            cells = row["steps"], row["equal"], f"{row['seconds']:.1f}"
+            states.add_row(row["program"], *map(str, cells))
+        console.print(products, states)
+    is_equal = all(row["equal"] for row in found["products"])
+    is_equal &= all(row["equal"] == row["steps"] for row in found["states"])
+    return 0 if is_equal else _BITS_DIFFER
 
 
 @bench.command("hash")

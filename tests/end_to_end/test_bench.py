@@ -3,13 +3,14 @@
 import json
 from collections.abc import Sequence
 from math import isclose, prod
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
-from bench import convolutions, products
+from bench import convolutions, device, products
 from bench.arithmetics import list_rows
 from bench.models import make_recipe
 from bench.profile import FUSED, make_tables, profile_step
@@ -18,6 +19,7 @@ from bench.sides import Comparison, check_close, compare
 from bench.steps import OurTraining
 from bench.suite import GROUPS
 from offchain.arithmetic.table import ARITHMETICS
+from offchain.backends.cuda import driver
 from offchain.errors import MootError
 from offchain.planning.schedule import find_ancestors
 from tests.end_to_end.command import moot
@@ -151,6 +153,34 @@ def test_what_does_not_exist_is_refused(arguments: Sequence[str]) -> None:
     assert (done.status, done.stdout) == (2, "")
     assert done.stderr.startswith("moot: ")
     assert done.stderr.count("\n") == 1
+
+
+def test_a_device_is_compared_with_the_processor(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Bits and speed are said of products and of training; a page has all devices, each once."""
+    told = measure(
+        *("device", "--backend", "cuda-emulator", "--tiny", "--program", "mlp", "--steps", "2")
+    )
+    assert told["device"] == "cuda-emulator"
+    assert all(row["equal"] for row in told["products"])
+    assert [(row["program"], row["equal"]) for row in told["states"]] == [("mlp", 2)]
+    monkeypatch.setattr(device, "RESULTS", tmp_path / "devices.json")
+    monkeypatch.setattr(device, "PAGE", tmp_path / "devices.md")
+    for name in ("B", "A", "B"):
+        device.write_results(told | {"device": name})
+    known = json.loads((tmp_path / "devices.json").read_text())
+    assert [row["device"] for row in known] == ["A", "B"]
+    assert "| mlp | 2 of 2 |" in (tmp_path / "devices.md").read_text()
+
+
+@pytest.mark.skipif(driver.is_here(), reason="there is an NVIDIA driver")
+def test_without_a_device_one_line_says_so() -> None:
+    """Nothing is measured on something else in silence."""
+    done = moot("bench", "device")
+    assert done.status != 0
+    assert "there is no NVIDIA driver" in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
 
 
 def test_gradients_of_a_layer_have_its_shapes() -> None:

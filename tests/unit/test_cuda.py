@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 from offchain.arithmetic.functions import DType, Function
-from offchain.backends import table
 from offchain.backends.cuda import contraction, driver, ptx
 from offchain.backends.cuda.backend import Cuda
 from offchain.backends.cuda.driver import Driver
@@ -42,12 +41,6 @@ NEEDS_DEVICE = [
 ]
 
 
-@pytest.fixture(autouse=True)
-def _emulated(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Add the emulator to the backends."""
-    monkeypatch.setitem(table._BACKENDS, "emulated", lambda: Cuda(Emulator(7)))  # type: ignore[misc]  # a dict
-
-
 def encode(arrays: Sequence[Array]) -> list[bytes]:
     """Return the canonical bytes of tensors."""
     return [encode_elements(array).tobytes() for array in arrays]
@@ -66,7 +59,7 @@ def test_drawn_programs_are_computed_as_they_are_defined(part: int) -> None:
     """All kinds and types of operators, on accesses of all kinds, have the definition's bits."""
     for number in range(part * PART, (part + 1) * PART):
         case = draw_case(Random(number), is_matrix=number % 5 == 0)
-        assert encode(run("emulated", case)) == encode(define(case)), number
+        assert encode(run("cuda-emulator", case)) == encode(define(case)), number
 
 
 @pytest.mark.parametrize("part", [pytest.param(p, marks=NEEDS_DEVICE) for p in range(PARTS)])
@@ -78,7 +71,7 @@ def test_a_device_computes_drawn_programs_as_they_are_defined(part: int) -> None
 
 
 @pytest.mark.parametrize("name", ["mlp", "gpt2", "resnet"])
-@pytest.mark.parametrize("backend", ["emulated", pytest.param("cuda", marks=NEEDS_DEVICE)])
+@pytest.mark.parametrize("backend", ["cuda-emulator", pytest.param("cuda", marks=NEEDS_DEVICE)])
 def test_captured_programs_have_the_same_states(name: str, backend: str) -> None:
     """Training has the processor's states, step by step."""
     captured = capture(build(name), trust=True)

@@ -18,10 +18,13 @@ class Cuda:
 
     Args:
         machine: the device, or the emulator.
+
+    Attributes:
+        machine: that.
     """
 
     def __init__(self, machine: Machine) -> None:
-        self._machine = machine
+        self.machine = machine
 
     @property
     def arithmetics(self) -> Collection[str]:
@@ -31,7 +34,7 @@ class Cuda:
     def plan(self, node: Node, arithmetic: Arithmetic) -> Plan:
         """Return the plan of an operator."""
         del arithmetic
-        return plan(self._machine, node)
+        return plan(self.machine, node)
 
     def is_fusible(self, node: Node, arithmetic: Arithmetic) -> bool:
         """Compute operators one by one."""
@@ -44,7 +47,7 @@ class Cuda:
 
     def admit(self, array: Array) -> Tensor:
         """Copy an array to the device."""
-        tensor = Tensor(self._machine, array.shape, array.dtype)
+        tensor = Tensor(self.machine, array.shape, array.dtype)
         tensor.put(array)
         return tensor
 
@@ -54,6 +57,6 @@ class Cuda:
 
     def require_memory(self, needed_bytes: int) -> None:
         """Refuse a run that does not fit into the device's memory."""
-        free = self._machine.get_free_bytes()
+        free = self.machine.get_free_bytes()
         if free is not None and needed_bytes > free:
             raise NotEnoughMemory(needed_bytes, free)

@@ -1,0 +1,152 @@
+"""A device beside the processor: the bits of training, the speed of products, and of whole steps.
+
+Bits are compared with those of the processor, state by state. Where torch has the device, too, its
+products and steps are timed in turns with ours; TF32 is off.
+"""
+
+import json
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+import torch
+
+from offchain.arithmetic.functions import DType, Function
+from offchain.arithmetic.ordered import ORDERED
+from offchain.backends.table import get_backend
+from offchain.commitments.tensors import compute_state_root, compute_tensor_root
+from offchain.execution.executor import Executor
+from offchain.frontend.capture import capture
+from offchain.frontend.examples import build
+from offchain.programs.graph import Kind, Node, Operand, Origin, Row, immediate
+
+PROGRAMS = ("mlp", "gpt2", "llama", "resnet", "bert")
+PRODUCTS = ((1024, 768, 2304), (1024, 3072, 768), (4096, 4096, 4096), (1024, 768, 50257))
+TINY_PRODUCTS = ((130, 40, 70),)
+RESULTS = Path(__file__).parents[1] / "docs" / "devices.json"
+PAGE = RESULTS.with_suffix(".md")
+
+_F32 = DType.FLOAT32
+
+
+def make_product(rows: int, steps: int, columns: int) -> Node:
+    """Return the product of two matrices, of shapes (rows, steps) and (steps, columns)."""
+    a = Operand(Origin.STATE, _F32, 0, 0, (Row(rows, 0, ((0, 1),)), Row(steps, 0, ((2, 1),))))
+    b = Operand(Origin.STATE, _F32, 1, 0, (Row(steps, 0, ((2, 1),)), Row(columns, 0, ((1, 1),))))
+    operands = (immediate(_F32, 0), a, b)
+    return Node(Kind.CONTRACT, Function.FMA, _F32, (rows, columns), operands, (steps,))
+
+
+def compare_states(
+    backend: str, programs: Sequence[str], size: str, steps: int
+) -> Iterator[dict[str, Any]]:
+    """Yield for each program in how many steps its states had the processor's roots."""
+    for name in programs:
+        captured = capture(build(name, size), trust=True)
+        sides = [Executor(captured.program), Executor(captured.program, backend=backend)]
+        states = [captured.initial_state] * 2
+        equal = 0
+        began = time.perf_counter()
+        for step in range(steps):
+            batch = captured.batch(step)
+            states = [s.run(x, batch, step) for s, x in zip(sides, states, strict=True)]
+            roots = [compute_state_root([compute_tensor_root(a) for a in x]) for x in states]
+            if len(set(roots)) > 1:
+                break
+            equal += 1
+        seconds = time.perf_counter() - began
+        row = {"program": name, "size": size, "steps": steps, "equal": equal}
+        yield row | {"root": roots[1].hex(), "seconds": seconds}
+
+
+def time_products(backend: str, repeats: int, *, is_tiny: bool) -> Iterator[dict[str, Any]]:
+    """Yield for each product its bits' agreement, our speed, and torch's where it has a device."""
+    device = get_backend(backend, ORDERED)
+    rng = np.random.default_rng(0)
+    for shape in TINY_PRODUCTS if is_tiny else PRODUCTS:
+        rows, steps, columns = shape
+        a, b = (rng.normal(size=s).astype(np.float32) for s in ((rows, steps), (steps, columns)))
+        node = make_product(*shape)
+        plan, tensors = device.plan(node, ORDERED), [None, device.admit(a), device.admit(b)]
+        expected = get_backend("cpu", ORDERED).plan(node, ORDERED).run([None, a, b], 0)
+        found = device.fetch(plan.run(tensors, 0))
+        sides: list[Callable[[], object]] = [lambda p=plan, t=tensors: p.run(t, 0)]  # type: ignore[misc]  # defaults
+        probe = device.admit(np.zeros(1, np.float32))
+        if torch.cuda.is_available() and backend == "cuda":
+            torch.backends.cuda.matmul.allow_tf32 = False
+            x, y = (torch.from_numpy(t).cuda() for t in (a, b))
+            sides.append(lambda x=x, y=y: x @ y)  # type: ignore[misc]  # likewise
+
+        def wait(probe: Any = probe) -> None:
+            device.fetch(probe)
+            if torch.cuda.is_available():
+                torch.cuda.synchronize()
+
+        seconds = time_sides(sides, wait, repeats)
+        row = {"shape": " x ".join(map(str, shape)), "equal": bool(np.array_equal(found, expected))}
+        row["ours_s"], row["gflops"] = seconds[0], 2e-9 * rows * steps * columns / seconds[0]
+        if len(seconds) > 1:
+            row |= {"stock_s": seconds[1], "ratio": seconds[1] / seconds[0]}
+        yield row
+
+
+def time_sides(
+    sides: Sequence[Callable[[], object]], wait: Callable[[], None], repeats: int
+) -> list[float]:
+    """Return the median seconds of each side, which take turns, all warm."""
+    turns: list[list[float]] = [[] for _ in sides]
+    for turn in range(repeats + 1):
+        for side, found in zip(sides, turns, strict=True):
+            wait()
+            began = time.perf_counter()
+            side()
+            wait()
+            if turn:
+                found.append(time.perf_counter() - began)
+    return [median(found) for found in turns]
+
+
+def measure_device(
+    backend: str, programs: Sequence[str], steps: int, repeats: int, *, is_tiny: bool
+) -> dict[str, Any]:
+    """Return all that is known about a device.
+
+    Raises:
+        DeviceError: there is none, or it is too old.
+        UsageError: there is no such backend.
+    """
+    machine = getattr(get_backend(backend, ORDERED), "machine", None)
+    capability = getattr(machine, "capability", None)
+    return {
+        "device": getattr(machine, "name", backend),
+        "capability": ".".join(map(str, capability)) if capability else None,
+        "products": list(time_products(backend, repeats, is_tiny=is_tiny)),
+        "states": list(compare_states(backend, programs, "tiny", steps)),
+    }
+
+
+def write_results(found: dict[str, Any]) -> None:
+    """Put a device's results among those of others, and write the page of all."""
+    known = json.loads(RESULTS.read_text()) if RESULTS.exists() else []
+    others = [row for row in known if row["device"] != found["device"]]
+    every = sorted([*others, found], key=lambda row: str(row["device"]))
+    RESULTS.write_text(json.dumps(every, indent=1) + "\n")
+    lines = ["# Devices", "", "Written by `moot bench device --write`.", ""]
+    for row in every:
+        lines += [f"## {row['device']}", "", "| product | equal bits | GFLOP/s | stock/ours |"]
+        lines.append("|---|---|---|---|")
+        for p in row["products"]:
+            ratio = f"{p['ratio']:.2f}" if "ratio" in p else "-"
+            lines.append(f"| {p['shape']} | {p['equal']} | {p['gflops']:.0f} | {ratio} |")
+        lines += [
+            "",
+            "| program | steps with the processor's root | root at the end |",
+            "|---|---|---|",
+        ]
+        for s in row["states"]:
+            lines.append(f"| {s['program']} | {s['equal']} of {s['steps']} | {s['root'][:16]} |")
+        lines.append("")
+    PAGE.write_text("\n".join(lines))
