@@ -2,7 +2,7 @@
 
 import importlib.util
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -16,11 +16,14 @@ from offchain.backends.cuda import contraction, driver, ptx
 from offchain.backends.cuda.backend import Cuda
 from offchain.backends.cuda.driver import Driver
 from offchain.backends.cuda.emulator import Emulator
+from offchain.backends.cuda.hashing import Hasher
+from offchain.backends.cuda.hashing import make_kernel as make_hash
 from offchain.backends.cuda.kernel import Context, Kernel, Loop
 from offchain.backends.cuda.machine import Tensor
 from offchain.backends.cuda.operators import make_kernel, make_scatter
 from offchain.backends.cuda.plans import Single, Tiled, depends_on_named, plan
-from offchain.commitments.tensors import Array, encode_elements
+from offchain.commitments.tags import CHUNK_BYTES, Tag
+from offchain.commitments.tensors import Array, compute_tensor_top, encode_elements
 from offchain.errors import DeviceError, NotEnoughMemory
 from offchain.execution.executor import Executor
 from offchain.frontend.capture import capture
@@ -207,7 +210,8 @@ def list_kernels() -> list[Kernel]:
     kernels += [make_scatter(node) for node in scatters if not depends_on_named(node)]
     product = make_product(200, 190, 37)
     tilings = (contraction.LARGE, contraction.SMALL)
-    return kernels + [contraction.make_kernel(product, tiling) for tiling in tilings]
+    kernels += [contraction.make_kernel(product, tiling) for tiling in tilings]
+    return [*kernels, make_hash(CHUNK_BYTES, Tag.CHUNK), make_hash(64, Tag.TENSOR_NODE)]
 
 
 @cache
@@ -283,6 +287,21 @@ def test_unfaithful_code_is_refused(line: str) -> None:
     ptx.check("fma.rn.f32 %f1, %f2, %f3, %f4;\ndiv.rn.f32 %f1, %f2, %f3;\nsqrt.rn.f64 %d1, %d2;")
     with pytest.raises(ptx.UnfaithfulCodeError):
         ptx.check(f"\t{line}")
+
+
+@pytest.mark.parametrize("machine", [Emulator, pytest.param(Driver, marks=NEEDS_DEVICE)])
+@pytest.mark.parametrize("count", [0, 1, 63, 64, 65, 128, 1000, 4096 + 17])
+def test_tensors_have_the_tops_that_they_have_elsewhere(
+    machine: Callable[[], Emulator], count: int
+) -> None:
+    """Chunks and their tree are hashed as the processor hashes them."""
+    there = machine()
+    for dtype in (np.float32, np.int64, np.uint8):
+        array = np.random.default_rng(count).integers(0, 100, count).astype(dtype)
+        tensor = Tensor(there, array.shape, dtype)
+        tensor.put(array)
+        known = array.view(np.bool_) if dtype is np.uint8 else array
+        assert Hasher(there).compute_top(tensor) == compute_tensor_top(known)
 
 
 def test_memory_that_nobody_has_set_is_soiled() -> None:
