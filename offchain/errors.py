@@ -8,6 +8,7 @@
     ├── CommitmentError             a proof or an archive does not fit its root
     ├── StoreError                  the store on disk cannot be read or written
     ├── UnsupportedMachine          the processor lacks what the arithmetic is made of
+    ├── DeviceError                 a device or its driver is missing, too old, or fails
     ├── UnsuitableEnvironment       a thread rounds otherwise or flushes subnormal numbers
     ├── NotEnoughMemory             a run does not fit into memory
     ├── ChainError                  the chain or the way to it failed

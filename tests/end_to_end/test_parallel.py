@@ -142,23 +142,27 @@ def test_a_liar_among_the_workers_is_found(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
     captured, shares = get_accumulated("mlp"), (2, 1, 1)
     division = partition_batches(captured.program, make_cuts(shares, BATCHES, "batches"))
+    task = Task(captured.program, captured.initial_state, captured.batch, STEPS, 1)
+    case = Case(task, run(task, Behaviour(), "honest"))
     products = [i for i, n in enumerate(captured.program.nodes) if n.kind is Kind.CONTRACT]
     lie = next(index for index in products if division.find_owner(index) == 1)
+    elements = range(captured.program.nodes[lie].elements)
+    lies = (WrongOutput(1, lie, element, 30, 0) for element in elements)
+    runs = ((each.element, run(task, each, "lying")) for each in lies)
+    top = case.honest.history.top  # an element may not matter: rectified, it is 0 in any case
+    element, lying = next((e, r) for e, r in runs if r.history.top != top)
     code = (
         "from offchain.parallel import execution\n"
         "from offchain.providers.cheats import flip_bit\n"
         "compute = execution.ParallelExecutor._compute\n"
         "def lie(self, index, tensors, step):\n"
         "    output = compute(self, index, tensors, step)\n"
-        f"    return flip_bit(output, 3, 30) if (index, step) == ({lie}, 1) else output\n"
+        f"    is_lie = (index, step) == ({lie}, 1)\n"
+        f"    return flip_bit(output, {element}, 30) if is_lie else output\n"
         "execution.ParallelExecutor._compute = lie\n"
     )
     cheat = {1: write_worker(tmp_path / "liar.py", code)}
     roots = train_together(captured, shares, accumulated=BATCHES, commands=cheat)
-    task = Task(captured.program, captured.initial_state, captured.batch, STEPS, 1)
-    case = Case(task, run(task, Behaviour(), "honest"))
-    lying = run(task, WrongOutput(1, lie, 3, 30, 0), "lying")
-    assert case.honest.history.top != lying.history.top
     assert roots[0] == train_alone(captured)[0]
     assert roots[1] not in train_alone(captured)
     game = make_game(COURTS["model"](), case, {"workers-1": lying, "honest-1": case.honest})
