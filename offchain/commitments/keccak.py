@@ -65,45 +65,51 @@ def hash_subtrees(
     chunk_bytes: int,
     tag: int,
     node_tag: int,
+    float_bytes: int = 0,
     encode: Callable[[Bytes], Bytes] = lambda part: part,
 ) -> Bytes:
     """Return a level of the tree over all chunks, whose lower levels never leave the cache.
 
     Args:
         data: (bytes,) uint8, contiguous, at least one.
-        chunk_bytes: size of a chunk, at least 1; the last chunk may be shorter.
+        chunk_bytes: size of a chunk, at least 1, a multiple of 64 if the data are floats; the last
+            chunk may be shorter.
         tag: tag of the chunks, 0 to 255.
         node_tag: tag of the inner nodes, as in `hash_pairs`.
-        encode: what is hashed in place of a part of the data; it is of the same size.
+        float_bytes: 4 or 2 if the data are floats of this width, otherwise 0.
+        encode: returns what is hashed in place of floats among which is a NaN, of the same size.
 
     Returns:
         (ceil(chunks / 2^SUBTREE_LEVELS), 32) uint8: what `hash_pairs` makes of the chunks' digests
         when it is applied SUBTREE_LEVELS times.
     """
-    chunks = -(-data.size // chunk_bytes)
-    subtrees = -(-chunks // BLOCK_CHUNKS)
-    tops = np.empty((subtrees, DIGEST_BYTES), np.uint8)
+    full = data.size // chunk_bytes
+    ragged = full // BLOCK_CHUNKS if data.size % chunk_bytes else None
     size = BLOCK_CHUNKS * chunk_bytes
+    subtrees = -(-data.size // size)
+    tops = np.empty((subtrees, DIGEST_BYTES), np.uint8)
+    kind = chunk_bytes, (tag, node_tag), SUBTREE_LEVELS
 
     def work(first: int, stop: int) -> None:
-        for subtree in range(first, stop):
-            part = encode(data[subtree * size : (subtree + 1) * size])
-            top = tops[subtree : subtree + 1]
-            if part.size % chunk_bytes:
-                top[:] = _hash_ragged(part, chunk_bytes, tag, node_tag)
-            else:
-                count = part.size // chunk_bytes
-                hash_range(part, chunk_bytes, (tag, node_tag), SUBTREE_LEVELS, top, 0, count)
+        last = min(full, BLOCK_CHUNKS * (stop if ragged is None else min(stop, ragged)))
+        begin = first * BLOCK_CHUNKS
+        for block in hash_range(data, *kind, tops, begin, last, float_bytes):
+            odd = first + block
+            part = encode(data[odd * size : min(last * chunk_bytes, (odd + 1) * size)])
+            hash_range(part, *kind, tops[odd : odd + 1], 0, part.size // chunk_bytes)
+        if ragged is not None and ragged < stop:
+            part = data[ragged * size :]
+            tops[ragged:] = _hash_ragged(encode(part) if float_bytes else part, *kind[:2])
 
     share(work, subtrees, -(-_GRAIN_BYTES // size))
     return tops
 
 
-def _hash_ragged(data: Bytes, chunk_bytes: int, tag: int, node_tag: int) -> Bytes:
+def _hash_ragged(data: Bytes, chunk_bytes: int, tags: tuple[int, int]) -> Bytes:
     """Return the top of a tree whose last chunk is shorter than the others."""
-    nodes = hash_chunks(data, chunk_bytes, tag)
+    nodes = hash_chunks(data, chunk_bytes, tags[0])
     while len(nodes) > 1:
-        nodes = hash_pairs(nodes, node_tag)
+        nodes = hash_pairs(nodes, tags[1])
     return nodes
 
 

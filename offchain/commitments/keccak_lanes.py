@@ -7,7 +7,7 @@ machine code depends on is in this file, by which the cache of kernels knows tha
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -38,6 +38,9 @@ BLOCK_CHUNKS = 1 << SUBTREE_LEVELS
 _PAD = 2
 _SCRATCH_WORDS = (_PAD + BLOCK_CHUNKS + 2 * LANES) * DIGEST_WORDS + RATE_WORDS
 """A block's digests, and what the lanes read before and behind them."""
+
+_SCANNED_BYTES = 64
+"""Bytes in which NaNs are looked for at once; chunks of floats are multiples of it."""
 
 
 class WordOperations(Protocol[Word]):
@@ -270,6 +273,35 @@ def _block_masks(chunk_bytes: int, tag: int) -> Words:
     return masks.view(np.uint64)
 
 
+def _make_finder(name: str, width: int, infinity: int) -> Any:
+    """Return code that says whether one of so many times 64 bytes' floats of a width is a NaN."""
+    lane = ir.IntType(8 * width)
+    kind = ir.VectorType(lane, _SCANNED_BYTES // width)
+    every = ir.IntType(kind.count)
+
+    def find(builder: ir.IRBuilder, address: ir.Value, count: ir.Value) -> ir.Value:
+        magnitude, limit = (
+            ir.Constant(kind, [bits] * kind.count) for bits in ((1 << 8 * width - 1) - 1, infinity)
+        )
+
+        def look(index: ir.Value, found: list[ir.Value]) -> list[ir.Value]:
+            place = builder.add(address, builder.mul(index, WORD(_SCANNED_BYTES)))
+            size = builder.and_(vectors.load(builder, kind, place), magnitude)
+            return [builder.or_(found[0], builder.icmp_unsigned(">", size, limit))]
+
+        none = ir.Constant(ir.VectorType(ir.IntType(1), kind.count), None)
+        (found,) = vectors.repeat(builder, count, [none], look)
+        is_any = builder.icmp_unsigned("!=", builder.bitcast(found, every), every(0))
+        return builder.zext(is_any, WORD)
+
+    find.__name__ = name
+    return emitted(types.int64, types.intp, types.intp)(find)
+
+
+_has_nan = _make_finder("find_nan", 4, 0x7F80_0000)
+_has_short_nan = _make_finder("find_short_nan", 2, 0x7F80)
+
+
 def hash_range(
     data: Bytes,
     chunk_bytes: int,
@@ -278,13 +310,23 @@ def hash_range(
     nodes: Bytes,
     first: int,
     stop: int,
-) -> None:
-    """Hash the full chunks `first` to `stop` of `data`, and blocks of them up so many levels."""
+    float_bytes: int = 0,
+) -> Sequence[int]:
+    """Hash the full chunks `first` to `stop` of `data`, and blocks of them up so many levels.
+
+    Returns:
+        The blocks from `first` on that have a NaN, if the data are floats of so many bytes.
+    """
     masks = _kernel_masks(chunk_bytes, *tags)
     margin = np.empty(1 + LANES * chunk_bytes + RATE_BYTES, np.uint8)
     scratch = np.empty(_SCRATCH_WORDS, np.uint64)
     words = nodes.reshape(-1).view(np.uint64)
-    _hash_blocks(data, chunk_bytes, masks, margin, scratch, levels, words, first, stop)
+    nans = np.zeros(-(-(stop - first) // BLOCK_CHUNKS), np.uint8)
+    _hash_blocks(
+        data, chunk_bytes, masks, margin, scratch, levels, words, first, stop, float_bytes, nans
+    )
+    found: list[int] = nans.nonzero()[0].tolist() if float_bytes else []
+    return found
 
 
 @lru_cache(maxsize=64)
@@ -321,6 +363,8 @@ def _copy_nodes(source: Words, first: int, target: Words, place: int, count: int
     writes(types.uint64, 1),
     types.int64,
     types.int64,
+    types.int64,
+    writes(types.uint8, 1),
 )
 def _hash_blocks(
     data: Bytes,
@@ -332,9 +376,12 @@ def _hash_blocks(
     nodes: Words,
     first: int,
     stop: int,
+    float_bytes: int,
+    nans: Bytes,
 ) -> None:
     """Hash blocks of chunks, a message in each lane, and climb so many levels in each block.
 
+    Floats are looked at just before they are hashed, and `nans` says which blocks have a NaN.
     Parents take the place of children in `scratch`, before those that are still to be read.
     """
     digests = scratch.ctypes.data + _PAD * DIGEST_BYTES
@@ -350,6 +397,11 @@ def _hash_blocks(
                 start = digests + message * size
                 if level == 0:
                     start = _place_messages(data, margin, block + message, lanes, size)
+                    scanned = lanes * size // _SCANNED_BYTES
+                    if (float_bytes == 4 and _has_nan(start, scanned)) or (
+                        float_bytes == 2 and _has_short_nan(start, scanned)
+                    ):
+                        nans[(block - first) // BLOCK_CHUNKS] = 1
                 blocks = (size + 1) // RATE_BYTES + 1
                 parents = digests + message * DIGEST_BYTES
                 _hash_lanes(start - 1, size, own_masks, blocks, parents)

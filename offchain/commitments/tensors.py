@@ -32,6 +32,7 @@ NUMPY_TYPES: Mapping[DType, np.dtype[Any]] = {
     DType.BFLOAT16: np.dtype("<u2"),
 }
 _MAGNITUDE, _INFINITY = np.uint16(0x7FFF), np.uint16(0x7F80)
+_FLOATS = frozenset(NUMPY_TYPES[dtype] for dtype in (DType.FLOAT32, DType.BFLOAT16))
 _DTYPES = {value: key for key, value in NUMPY_TYPES.items()}
 
 EMPTY_TOP = keccak256(bytes([Tag.CHUNK]))
@@ -119,7 +120,9 @@ def compute_tensor_top(array: Array) -> Digest:
     def encode(part: NDArray[np.uint8]) -> NDArray[np.uint8]:
         return encode_elements(part.view(flat.dtype))
 
-    nodes = hash_subtrees(flat.view(np.uint8), CHUNK_BYTES, Tag.CHUNK, Tag.TENSOR_NODE, encode)
+    float_bytes = flat.itemsize if flat.dtype in _FLOATS else 0
+    tags = Tag.CHUNK, Tag.TENSOR_NODE
+    nodes = hash_subtrees(flat.view(np.uint8), CHUNK_BYTES, *tags, float_bytes, encode)
     return Tree(Tag.TENSOR_NODE, nodes).top
 
 

@@ -12,7 +12,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from offchain.commitments.keccak import hash_chunks, hash_pairs, hash_subtrees, keccak256
-from offchain.commitments.keccak_lanes import SUBTREE_LEVELS, Bytes, keccak256_reference
+from offchain.commitments.keccak_lanes import (
+    BLOCK_CHUNKS,
+    SUBTREE_LEVELS,
+    Bytes,
+    keccak256_reference,
+)
 from offchain.commitments.tags import CHUNK_BYTES
 from offchain.commitments.tensors import TensorTree, compute_tensor_root
 from offchain.native.threads import get_threads, set_threads
@@ -104,13 +109,39 @@ def test_subtrees_are_levels_of_the_tree(
     assert np.array_equal(found, climb(data, chunk_bytes, tag, node_tag))
 
 
-def test_subtrees_hash_what_the_encoding_makes() -> None:
-    """Every part is hashed as it is encoded, and the data stays as it is."""
-    data = np.random.default_rng(0).integers(0, 256, 64 * 5000, np.uint8)
-    before = data.copy()
-    found = hash_subtrees(data, 64, 1, 2, lambda part: part ^ np.uint8(255))
-    assert np.array_equal(found, climb(data ^ np.uint8(255), 64, 1, 2))
-    assert np.array_equal(data, before)
+@pytest.mark.parametrize("dtype", ["<f4", "<u2"])
+@pytest.mark.parametrize("size", [64, 256 * 1024, 256 * 3000, 256 * 2048 + 100])
+def test_only_floats_among_which_is_a_nan_are_encoded(dtype: str, size: int) -> None:
+    """A part with a NaN, wherever it is, is hashed as it is encoded; the data stays as it is."""
+    rng = np.random.default_rng(size)
+    floats = (rng.standard_normal(size // 4).astype("<f4").view("<u4") & 0xBFFFBFFF).view(dtype)
+    nans = {"<f4": (0x7F800001, 0xFFC01234, 0x7FC00000), "<u2": (0x7F81, 0xFFC1, 0x7FC0)}[dtype]
+    infinity = {"<f4": 0xFF800000, "<u2": 0xFF80}[dtype]
+    unsigned = floats.view(f"<u{floats.itemsize}")
+    unsigned[::7] = infinity  # which is no NaN
+    data, width, part = unsigned.view(np.uint8), floats.itemsize, 256 * BLOCK_CHUNKS
+
+    def refuse(data: Bytes) -> Bytes:
+        raise AssertionError(data)
+
+    def invert(data: Bytes) -> Bytes:
+        return data ^ np.uint8(255)
+
+    ragged = {size // part * part} if size % 256 else set()
+    if not ragged:
+        found = hash_subtrees(data, 256, 1, 2, width, refuse)
+        assert np.array_equal(found, climb(data, 256, 1, 2))
+    for place in (0, floats.size // 2, floats.size - 1):
+        for nan in nans:
+            before, unsigned[place] = unsigned[place], nan
+            wanted, whole = data.copy(), data.copy()
+            for start in {place * width // part * part, *ragged}:
+                wanted[start : start + part] ^= 255
+            found = hash_subtrees(data, 256, 1, 2, width, invert)
+            assert np.array_equal(found, climb(wanted, 256, 1, 2))
+            assert np.array_equal(data, whole)
+            assert np.array_equal(hash_subtrees(data, 256, 1, 2), climb(data, 256, 1, 2))
+            unsigned[place] = before
 
 
 @pytest.mark.parametrize("elements", [0, 1, 63, 64, 65, 64 * 1024, 64 * 1024 * 3 + 17])
