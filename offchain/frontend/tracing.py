@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from operator import attrgetter
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import torch
@@ -50,9 +51,19 @@ def name_tensors(model: torch.nn.Module) -> dict[str, torch.Tensor]:
     return parameters | {f"buffer.{name}": tensor for name, tensor in model.named_buffers()}
 
 
-def get_initial_state(recipe: Recipe) -> dict[str, torch.Tensor]:
-    """Return copies of the state's tensors by name, in order."""
-    state = {name: _copy(tensor) for name, tensor in name_tensors(recipe.model).items()}
+def get_initial_state(
+    recipe: Recipe, copies: Mapping[int, torch.Tensor] = MappingProxyType({})
+) -> dict[str, torch.Tensor]:
+    """Return copies of the state's tensors by name, in order.
+
+    Args:
+        recipe: the recipe.
+        copies: those that there are already, by the `id` of what they are copies of.
+    """
+    state = {}
+    for name, tensor in name_tensors(recipe.model).items():
+        copy = copies.get(id(tensor))
+        state[name] = _copy(tensor) if copy is None else copy.contiguous()
     if isinstance(recipe, TrainingRecipe):
         state |= make_optimizer_state(recipe)
     return state
@@ -90,6 +101,18 @@ class Record(NamedTuple):
                 constants.append(attrgetter(str(node.target))(self.graph))
         return lines, constants
 
+    def list_content(self) -> Iterator[bytes]:
+        """Yield all that later stages of capture read of the graph."""
+        lines, constants = self._describe()
+        yield from (line.encode() for line in [*self.gradients, *lines])
+        for node in self.graph.graph.nodes:
+            yield repr((node.meta.get("stack_trace"), node.meta.get("custom"))).encode()
+        for constant in constants:
+            with no_dispatch():
+                array = to_array(constant)
+            yield repr((array.dtype, array.shape, constant.stride())).encode()
+            yield array.tobytes()
+
     def depends_on_inputs(self, tensor: torch.Tensor) -> bool:
         """Return whether a tensor that the step has made depends on its state or its batch."""
         proxy = get_proxy_slot(tensor, self.tracer, default=None)
@@ -115,27 +138,12 @@ def _is_equal(a: torch.Tensor, b: torch.Tensor) -> bool:
     return (x.dtype, x.shape) == (y.dtype, y.shape) and x.tobytes() == y.tobytes()
 
 
-class Traced(NamedTuple):
-    """The graph of (state, batch) -> (state, outputs, gradients), all flat and in order.
+def flatten(recorded: Record, state: Tensors, batch: Sequence[torch.Tensor]) -> GraphModule:
+    """Return the graph of (state, batch) -> (state, outputs, gradients), all flat and in order.
 
-    Attributes:
-        graph: the graph; the outputs are the loss of a training step, or what an inference returns.
-        gradients: the names of the parameters whose gradients it returns, before any clipping.
-        record: the same graph as autograd left it, before it was decomposed.
+    The outputs are the loss of a training step, or what an inference returns; gradients are those
+    before any clipping.
     """
-
-    graph: GraphModule
-    gradients: tuple[str, ...]
-    record: Record
-
-
-def trace(recipe: Recipe, state: Tensors, batch: Sequence[torch.Tensor]) -> Traced:
-    """Return a step of a recipe as a graph.
-
-    Raises:
-        CaptureError: what happens in the model depends on the elements of a tensor.
-    """
-    recorded = record(recipe, state, batch, {})
 
     def replay(*flat: torch.Tensor) -> Any:
         with torch.no_grad():
@@ -143,11 +151,11 @@ def trace(recipe: Recipe, state: Tensors, batch: Sequence[torch.Tensor]) -> Trac
 
     with _settings():
         pure = functionalize(replay, remove="mutations")
-        flatten = _make_graph(pure, decomposition_table=get_decompositions())
-        flat_graph = flatten(*state.values(), *batch)
+        decompose = _make_graph(pure, decomposition_table=get_decompositions())
+        flat_graph = decompose(*state.values(), *batch)
     fold_constants(flat_graph)
     flat_graph.graph.eliminate_dead_code()
-    return Traced(flat_graph, recorded.gradients, recorded)
+    return flat_graph
 
 
 def record(

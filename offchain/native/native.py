@@ -1,29 +1,24 @@
 """Machine code of LLVM modules that we generate ourselves, kept on disk as plain object code.
 
 Compiling takes tens of milliseconds, loading takes one. An object is found by the hash of all that
-it follows from: the module's text, the processor, its features and the version of LLVM. What is
-damaged or half-written does not match its checksum and is made again. Object code is run, so the
-directory has to be as trustworthy as the source itself; only its owner may enter it.
+it follows from: the module's text, the processor, its features and the version of LLVM. It is run,
+so that the cache's directory has to be as trustworthy as the source itself (`offchain/cache.py`).
 """
 
 import ctypes
 import hashlib
-import os
-import tempfile
 from collections.abc import Callable
-from contextlib import suppress
-from pathlib import Path
 
 from llvmlite import binding, ir
 
+from offchain.cache import Cache
 from offchain.native.machine import get_features
 
 Entry = Callable[..., None]
 """A function in machine code; calling it releases the interpreter lock."""
 
 _OPTIMIZATION = 3
-_FORMAT = b"moot object 1\n"
-_DIGEST_BYTES = hashlib.sha256().digest_size
+_objects = Cache("kernels", b"moot object 1\n")
 
 _engines: list[binding.ExecutionEngine] = []
 """The owners of the machine code, which lives as long as the process."""
@@ -38,11 +33,11 @@ def load(module: ir.Module, name: str, *parameters: type) -> Entry:
         parameters: the ctypes of its parameters.
     """
     text = str(module)
-    path = _get_directory() / _hash_origin(text)
-    code = _read(path)
+    origin = _hash_origin(text)
+    code = _objects.read(origin)
     if code is None:
         code = _compile(text)
-        _write(path, code)
+        _objects.write(origin, code)
     engine = binding.create_mcjit_compiler(binding.parse_assembly(""), _make_target())
     engine.add_object_file(binding.ObjectFileRef.from_data(code))
     engine.finalize_object()
@@ -81,31 +76,3 @@ def _hash_origin(text: str) -> str:
     version = ".".join(map(str, binding.llvm_version_info))
     origin = f"{version}\n{binding.get_host_cpu_name()}\n{get_features()}\n{text}"
     return hashlib.sha256(origin.encode()).hexdigest()
-
-
-def _get_directory() -> Path:
-    root = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(root) / "moot" / "kernels"
-
-
-def _read(path: Path) -> bytes | None:
-    """Return the object code in a file, None if there is none that is whole."""
-    try:
-        content = path.read_bytes()
-    except OSError:
-        return None
-    code = content[len(_FORMAT) + _DIGEST_BYTES :]
-    return code if content == _seal(code) else None
-
-
-def _seal(code: bytes) -> bytes:
-    return _FORMAT + hashlib.sha256(code).digest() + code
-
-
-def _write(path: Path, code: bytes) -> None:
-    """Keep object code for the next process, if there is a place to keep it."""
-    with suppress(OSError):
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
-            file.write(_seal(code))
-        Path(file.name).replace(path)

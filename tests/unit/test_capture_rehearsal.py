@@ -13,7 +13,7 @@ from offchain.errors import CaptureError
 from offchain.execution.executor import Executor
 from offchain.frontend.capture import capture
 from offchain.frontend.capture.batches import bind_batch
-from offchain.frontend.capture.draft import make_draft
+from offchain.frontend.capture.draft import make_draft, make_start
 from offchain.frontend.capture.rehearsal import rehearse
 from offchain.frontend.examples import build
 from offchain.frontend.optimizers import SGD, AdamW
@@ -66,7 +66,7 @@ def test_trust_skips_the_comparison() -> None:
 def test_a_lost_term_is_found(name: str) -> None:
     """A program that lacks any one of its sums of two gradients or activations is refused."""
     recipe = build(name)
-    draft = make_draft(recipe, get_batch(recipe, 0), ORDERED)
+    draft = make_draft(recipe, make_start(recipe, get_batch(recipe, 0)), ORDERED)
     program = draft.program
     lost = 0
     for index, node in enumerate(program.nodes):

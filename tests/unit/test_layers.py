@@ -12,6 +12,7 @@ ROOT = Path(__file__).parents[2]
 
 LAYERS = (
     "offchain.errors",
+    "offchain.cache",
     "offchain.arithmetic",
     "offchain.native",
     "offchain.commitments",

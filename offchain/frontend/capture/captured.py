@@ -10,9 +10,16 @@ from offchain.arithmetic.ordered import ORDERED
 from offchain.commitments.tensors import Array
 from offchain.errors import CaptureError
 from offchain.frontend.capture.batches import as_tensors, bind_batch, check_repeatable
-from offchain.frontend.capture.draft import Draft, check_batch, check_recipe, make_draft
+from offchain.frontend.capture.draft import (
+    Draft,
+    check_batch,
+    check_recipe,
+    make_draft,
+    make_start,
+)
 from offchain.frontend.capture.eager import warm_up
 from offchain.frontend.capture.keeping import Memory, kept
+from offchain.frontend.capture.known import make_program
 from offchain.frontend.capture.rehearsal import rehearse
 from offchain.frontend.capture.steadiness import explain, find_hidden_state
 from offchain.frontend.environment import standard_torch
@@ -67,22 +74,27 @@ def capture(recipe: Recipe, *, trust: bool = False, arithmetic: Arithmetic = ORD
     """
     check_recipe(recipe)
     first = get_batch(recipe, 0)
-    check_batch(recipe, first)
+    inputs = check_batch(recipe, first)
     with kept(recipe) as memory:
         if not trust:
             warm_up(recipe, first)
             memory.restore()
-        draft = make_draft(recipe, first, arithmetic)
-        batch = bind_batch(recipe, draft.program.batch)
+        start = make_start(recipe, first, memory.copies)
+        batch = bind_batch(recipe, inputs)
+        draft = None if trust else make_draft(recipe, start, arithmetic)
+        if draft is None:
+            program, initial = make_program(recipe, start, arithmetic)
+        else:
+            program, initial = draft.program, draft.initial_state
         for step in (0, 1):
-            check_repeatable(batch, draft.program.batch, step)
-        changes = find_hidden_state(recipe, draft, memory, as_tensors(batch(1)))
+            check_repeatable(batch, inputs, step)
+        changes = find_hidden_state(recipe, start, memory, as_tensors(batch(1)))
         if changes is not None and trust:
             raise explain(changes)
-        if not trust:
+        if draft is not None:
             memory.restore()
             _rehearse(recipe, draft, batch, memory, is_steady=changes is None)
-    return Captured(draft.program, draft.initial_state, batch, not trust)
+    return Captured(program, initial, batch, not trust)
 
 
 def _rehearse(

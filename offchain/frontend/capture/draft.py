@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import sqrt
+from types import MappingProxyType
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -19,7 +20,7 @@ from offchain.frontend.lowering.graph import TORCH_TYPES, GraphLowering, meta_of
 from offchain.frontend.lowering.views import View
 from offchain.frontend.recipe import Recipe, TrainingRecipe, check_model, name_batch
 from offchain.frontend.routes import check_memory
-from offchain.frontend.tracing import Record, get_initial_state, name_tensors, trace
+from offchain.frontend.tracing import Record, flatten, get_initial_state, name_tensors, record
 from offchain.programs.graph import Kind, Node, Origin, Program, Slot
 from offchain.programs.legality import check_program
 from offchain.programs.limits import MAX_RANK
@@ -69,8 +70,6 @@ class Draft:
         values: the results that the program computes, by name, as views of its operators.
         draws: the results of draws, by their number, and of the traced operators that draw, by
             name, likewise.
-        record: the step's graph as it was traced.
-        state: the tensors of the recipe's state by name, whose memory `initial_state` shares.
         errors: how far each operator of the traced step may be off, in units of 2^-24.
     """
 
@@ -81,8 +80,20 @@ class Draft:
     values: Mapping[str, View]
     draws: Mapping[int | str, Mapping[int, View]]
     errors: Mapping[str, OwnError]
-    record: Record
+
+
+class Start(NamedTuple):
+    """A recipe before its first step, and that step as autograd has left it.
+
+    Attributes:
+        state: copies of the tensors of the state, by name.
+        batch: the tensors of the first batch.
+        record: the step.
+    """
+
     state: Mapping[str, torch.Tensor]
+    batch: Sequence[torch.Tensor]
+    record: Record
 
 
 def check_recipe(recipe: Recipe) -> None:
@@ -105,26 +116,45 @@ def check_batch(recipe: Recipe, batch: Sequence[torch.Tensor]) -> tuple[Slot, ..
     return make_slots(dict(zip(name_batch(recipe, len(batch)), batch, strict=True)))
 
 
-def make_draft(recipe: Recipe, batch: Sequence[torch.Tensor], arithmetic: Arithmetic) -> Draft:
-    """Return the program of one step of a recipe, traced on a batch, in an arithmetic.
+def make_start(
+    recipe: Recipe,
+    batch: Sequence[torch.Tensor],
+    copies: Mapping[int, torch.Tensor] = MappingProxyType({}),
+) -> Start:
+    """Return a recipe's start and its first step, traced on a batch.
+
+    Args:
+        recipe: the recipe.
+        batch: the first batch.
+        copies: copies of tensors of the model, by `id`, which the state may consist of.
 
     Raises:
         CaptureError: the model does something that a program cannot express.
         UsageError: the recipe makes no sense: its batch, its groups.
     """
-    state = get_initial_state(recipe)
-    known = make_slots(state)
-    inputs = check_batch(recipe, batch)
-    traced = trace(recipe, state, batch)
+    state = get_initial_state(recipe, copies)
+    make_slots(state)
+    check_batch(recipe, batch)
+    return Start(state, batch, record(recipe, state, batch, {}))
+
+
+def make_draft(recipe: Recipe, start: Start, arithmetic: Arithmetic) -> Draft:
+    """Return the program of one step of a recipe, in an arithmetic.
+
+    Raises:
+        CaptureError: the model does something that a program cannot express.
+    """
+    known, inputs = make_slots(start.state), check_batch(recipe, start.batch)
+    graph = flatten(start.record, start.state, start.batch)
     builder = Builder(recipe.seed, len(known))
     sources = [
         builder.source(slot, origin, index)
         for origin, slots in ((Origin.STATE, known), (Origin.BATCH, inputs))
         for index, slot in enumerate(slots)
     ]
-    lowering = GraphLowering(builder, traced.graph)
+    lowering = GraphLowering(builder, graph)
     results = lowering.run(sources)
-    count = len(results) - len(traced.gradients)
+    count = len(results) - len(start.record.gradients)
     new, returned = results[: len(known)], results[len(known) : count]
     _check_kept(known, new)
     constants = [builder.tensor(array) for array in builder.constants]
@@ -136,21 +166,24 @@ def make_draft(recipe: Recipe, batch: Sequence[torch.Tensor], arithmetic: Arithm
         [*new, *constants, *returned],
         arithmetic,
     )
-    initial: list[Array] = [*map(to_array, state.values())]
-    initial += [*builder.constants, *(np.zeros(s.shape, NUMPY_TYPES[s.dtype]) for s in outputs)]
     names = [slot.name for slot in (*known, *outputs)]
-    names += [f"gradient.{name}" for name in traced.gradients]
+    names += [f"gradient.{name}" for name in start.record.gradients]
     return Draft(
         program,
-        initial,
-        traced.graph,
+        make_initial_state(program, start, builder.constants),
+        graph,
         tuple(names),
         _follow(dict(zip(names, results, strict=True)), number),
         {draw: _follow(dict(enumerate(views)), number) for draw, views in lowering.draws.items()},
         {name: _measure(builder.nodes[a:b]) for name, (a, b) in lowering.spans.items()},
-        traced.record,
-        state,
     )
+
+
+def make_initial_state(program: Program, start: Start, constants: Sequence[Array]) -> list[Array]:
+    """Return a program's state before step 0: the recipe's, constants, and zeros for outputs."""
+    initial: list[Array] = [*map(to_array, start.state.values()), *constants]
+    outputs = program.state[len(initial) :]
+    return [*initial, *(np.zeros(slot.shape, NUMPY_TYPES[slot.dtype]) for slot in outputs)]
 
 
 def make_slots(tensors: Mapping[str, torch.Tensor]) -> tuple[Slot, ...]:

@@ -64,6 +64,11 @@ class Memory:
                 self._remember(path, found)
                 pending += list_parts(path, found)
 
+    @property
+    def copies(self) -> dict[int, torch.Tensor]:
+        """Copies of the tensors, which nobody may write to, by their `id`."""
+        return {id(kept.tensor): kept.content for kept in self._tensors}
+
     def _remember(self, path: str, found: Any) -> None:
         """Note the content of one object."""
         if isinstance(found, torch.Tensor):
@@ -126,14 +131,14 @@ class _KeptTensor:
     def __init__(self, path: str, tensor: torch.Tensor) -> None:
         self.path, self.tensor = path, tensor
         self._alias = tensor.detach()
-        self._content = self._alias.clone()
+        self.content = self._alias.clone()
         self._grad = tensor.grad if tensor.is_leaf else None
         self._requires_grad = tensor.requires_grad
 
     @property
     def has_changed(self) -> bool:
         """Whether what lies in the tensor's memory is not what it was."""
-        before, now = self._content, self._alias
+        before, now = self.content, self._alias
         return not torch.equal(before, now) and not torch.equal(
             before.nan_to_num(), now.nan_to_num()
         )
@@ -144,7 +149,7 @@ class _KeptTensor:
         if get_memory(tensor) != get_memory(alias) or tensor.shape != alias.shape:
             tensor.data = alias
         if self.has_changed:
-            alias.copy_(self._content)
+            alias.copy_(self.content)
         if tensor.is_leaf:
             tensor.grad = self._grad
             tensor.requires_grad_(self._requires_grad)

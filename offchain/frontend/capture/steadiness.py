@@ -7,7 +7,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
 from offchain.errors import CaptureError
-from offchain.frontend.capture.draft import Draft
+from offchain.frontend.capture.draft import Start
 from offchain.frontend.capture.keeping import Change, Memory
 from offchain.frontend.lowering.graph import refusal
 from offchain.frontend.recipe import Recipe
@@ -17,13 +17,13 @@ GENERATORS = ("Python's random", "numpy's random")
 
 
 def find_hidden_state(
-    recipe: Recipe, draft: Draft, memory: Memory, batch: Sequence[torch.Tensor]
+    recipe: Recipe, start: Start, memory: Memory, batch: Sequence[torch.Tensor]
 ) -> list[Change] | None:
-    """Trace another step after that of a draft; return what the first one has changed outside.
+    """Trace another step after the first; return what that has changed outside.
 
     Args:
         recipe: the recipe, as the first tracing has left it.
-        draft: its program.
+        start: its first step.
         memory: the recipe before that.
         batch: the batch of the other step.
 
@@ -38,13 +38,13 @@ def find_hidden_state(
     _refuse_generators(changes)
     memory.restore_tensors()
     memory.forget(
-        lambda value: isinstance(value, FakeTensor) and not draft.record.depends_on_inputs(value)
+        lambda value: isinstance(value, FakeTensor) and not start.record.depends_on_inputs(value)
     )
     stale = {id(t): path for change in changes for path, t in _list_tensors(change)}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # they were heard at the first tracing
-        again = record(recipe, draft.state, batch, stale)
-    return None if again.is_same(draft.record) else changes
+        again = record(recipe, start.state, batch, stale)
+    return None if again.is_same(start.record) else changes
 
 
 def _list_tensors(change: Change) -> Iterator[tuple[str, FakeTensor]]:

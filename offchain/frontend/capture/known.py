@@ -1,0 +1,106 @@
+"""Programs that were lowered before, kept by the content of what torch traced.
+
+A recipe's code is run and traced at every capture. What follows from the trace alone, its
+decomposition and its lowering, is looked up by the hash of the trace: of all operators with their
+arguments and lines, of constants, slots and batches, and of the sources and versions that make a
+program of them. Captures that are compared with torch do without, since they need the draft.
+"""
+
+import hashlib
+import sys
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import torch
+from safetensors import SafetensorError
+from safetensors.numpy import load, save
+
+import offchain
+from offchain.arithmetic.base import Arithmetic
+from offchain.cache import Cache
+from offchain.commitments.tensors import Array
+from offchain.errors import ProgramError
+from offchain.frontend.capture.draft import Start, make_draft, make_initial_state
+from offchain.frontend.recipe import Recipe
+from offchain.programs.decoding import decode_program
+from offchain.programs.encoding import encode_name, encode_program
+from offchain.programs.graph import Program
+
+_programs = Cache("programs", b"moot lowered program 1\n", most=256)
+
+_SOURCES = ("arithmetic", "commitments", "frontend", "programs")
+"""The packages that a program follows from, beside the trace."""
+
+_PROGRAM, _CONSTANT = "program", "constant.{}"
+
+
+def make_program(
+    recipe: Recipe, start: Start, arithmetic: Arithmetic
+) -> tuple[Program, list[Array]]:
+    """Return the program of one step of a recipe, and the state before step 0.
+
+    Raises:
+        CaptureError: the model does something that a program cannot express.
+    """
+    name = _hash_origin(recipe, start, arithmetic)
+    known = _read(name, start)
+    if known is not None:
+        return known
+    draft = make_draft(recipe, start, arithmetic)
+    first, last = len(start.state), len(draft.initial_state) - _count_outputs(draft.program)
+    constants = draft.initial_state[first:last]
+    content = {_PROGRAM: np.frombuffer(encode_program(draft.program), np.uint8)}
+    content |= {_CONSTANT.format(k): np.ascontiguousarray(c) for k, c in enumerate(constants)}
+    _programs.write(name, save(content))
+    return draft.program, draft.initial_state
+
+
+def _count_outputs(program: Program) -> int:
+    return sum(slot.name.startswith("output.") for slot in program.state)
+
+
+def _read(name: str, start: Start) -> tuple[Program, list[Array]] | None:
+    """Return what is kept under a name, None if it is not there or not whole."""
+    content = _programs.read(name)
+    if content is None:
+        return None
+    try:
+        tensors = load(content)
+        program = decode_program(tensors.pop(_PROGRAM).tobytes())
+        constants = [tensors[_CONSTANT.format(k)] for k in range(len(tensors))]
+    except (SafetensorError, ProgramError, KeyError):
+        return None
+    return program, make_initial_state(program, start, constants)
+
+
+def _hash_origin(recipe: Recipe, start: Start, arithmetic: Arithmetic) -> str:
+    """Return the hash of all that a program follows from."""
+    digest = hashlib.sha256()
+    for part in _list_origin(recipe, start, arithmetic):
+        digest.update(len(part).to_bytes(8, "big"))
+        digest.update(part)
+    return digest.hexdigest()
+
+
+def _list_origin(recipe: Recipe, start: Start, arithmetic: Arithmetic) -> Iterator[bytes]:
+    yield _hash_sources()
+    settings = (sys.version, torch.__version__, torch.get_default_dtype(), type(recipe).__name__)
+    yield repr((*settings, recipe.seed)).encode()
+    yield encode_name(arithmetic)
+    for name, tensor in start.state.items():
+        yield repr((name, tensor.dtype, tensor.shape, tensor.stride())).encode()
+    for tensor in start.batch:
+        yield repr((tensor.dtype, tensor.shape, tensor.stride())).encode()
+    yield from start.record.list_content()
+
+
+@cache
+def _hash_sources() -> bytes:
+    root = Path(offchain.__path__[0])
+    digest = hashlib.sha256()
+    for folder in _SOURCES:
+        for source in sorted((root / folder).rglob("*.py")):
+            digest.update(str(source.relative_to(root)).encode() + b"\0" + source.read_bytes())
+    return digest.digest()
