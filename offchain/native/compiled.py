@@ -12,13 +12,14 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import numba
-from llvmlite import ir
-from numba.core import config, types
+from llvmlite import binding, ir
+from numba.core import cgutils, config, types
 from numba.core.caching import FunctionCache
 from numba.extending import intrinsic
 
 from offchain.errors import UsageError
 from offchain.native.machine import VECTOR_BITS, get_features, require_fma
+from offchain.native.native import load_address
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -50,6 +51,8 @@ class Kernel:
         require_fma(get_features(), platform.machine())
         if vars(config)["DISABLE_JIT"]:
             raise UsageError("NUMBA_DISABLE_JIT is set; unset it, kernels run as machine code only")
+        for link in _links:
+            link()
         dispatcher: Any = numba.njit(nogil=True, error_model="numpy")(self._function)
         with suppress(RuntimeError):  # there is no directory that numba may write to
             dispatcher._cache = _Cache(self._function)  # noqa: SLF001 - as enable_caching() does
@@ -145,6 +148,40 @@ def emitted(result: Any, *parameters: Any) -> Callable[[Callable[..., Any]], Any
         return intrinsic(define)
 
     return decorate
+
+
+def linked(*parameters: Any) -> Callable[[Callable[..., Any]], Any]:
+    """Let kernels call LLVM IR as `emitted` does, but compiled once and by itself, as a function.
+
+    Numba takes seconds for code that is large, as it optimizes it anew with whatever is around it.
+    The decorated function returns nothing; `parameters` are words.
+    """
+
+    def decorate(emit: Callable[..., Any]) -> Any:
+        symbol = f"moot_{emit.__module__}_{emit.__name__}".replace(".", "_")
+        signature = ir.FunctionType(ir.VoidType(), [ir.IntType(64)] * len(parameters))
+
+        def link() -> None:
+            module = ir.Module(symbol)
+            function = ir.Function(module, signature, symbol)
+            builder = ir.IRBuilder(function.append_basic_block())
+            emit(builder, *function.args)
+            builder.ret_void()
+            binding.add_symbol(symbol, load_address(module, symbol))
+
+        def call(builder: ir.IRBuilder, *arguments: ir.Value) -> None:
+            function = cgutils.get_or_insert_function(builder.module, signature, symbol)
+            builder.call(function, arguments)
+
+        _links.append(cache(link))
+        call.__name__ = emit.__name__
+        return emitted(types.void, *parameters)(call)
+
+    return decorate
+
+
+_links: list[Callable[[], None]] = []
+"""Make the functions known that kernels may call; each does so once."""
 
 
 def reads(element: Any, dimensions: int, layout: Any = "C") -> Any:

@@ -32,6 +32,11 @@ def load(module: ir.Module, name: str, *parameters: type) -> Entry:
         name: the function's name; it returns nothing.
         parameters: the ctypes of its parameters.
     """
+    return ctypes.CFUNCTYPE(None, *parameters)(load_address(module, name))
+
+
+def load_address(module: ir.Module, name: str) -> int:
+    """Return the address of a function of a module, as machine code for this processor."""
     text = str(module)
     origin = _hash_origin(text)
     code = _objects.read(origin)
@@ -42,7 +47,8 @@ def load(module: ir.Module, name: str, *parameters: type) -> Entry:
     engine.add_object_file(binding.ObjectFileRef.from_data(code))
     engine.finalize_object()
     _engines.append(engine)
-    return ctypes.CFUNCTYPE(None, *parameters)(engine.get_function_address(name))
+    address: int = engine.get_function_address(name)
+    return address
 
 
 def _make_target() -> binding.TargetMachine:

@@ -80,10 +80,13 @@ def multiply_blocks(
             start = init.ctypes.data + z * init.strides[0] + i * step + j * FLOAT_BYTES
             column_step = FLOAT_BYTES
         elif step == 0 and column_step == 0:
-            scratch[:COLUMNS] = init[z, 0, 0]
+            for column in range(COLUMNS):  # numba takes seconds to compile `scratch[:COLUMNS] = …`
+                scratch[column] = init[z, 0, 0]
             start = scratch.ctypes.data
         else:
-            target[:] = init[z, i:end_i, j:end_j]
+            for row in range(i, end_i):
+                for column in range(j, end_j):
+                    out[z, row, column] = init[z, row, column]
             start, step, column_step = target.ctypes.data, target.strides[0], FLOAT_BYTES
         for k in range(0, a.shape[2], depth):
             end_k = min(k + depth, a.shape[2])

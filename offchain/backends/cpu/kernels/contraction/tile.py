@@ -15,7 +15,7 @@ from numba.core import cgutils, types
 
 from offchain.arithmetic.functions import CANONICAL_NAN
 from offchain.native import vectors
-from offchain.native.compiled import emitted
+from offchain.native.compiled import linked
 from offchain.native.machine import VECTOR_REGISTERS
 from offchain.native.vectors import FLOAT, INDEX, LANES, VECTOR_BYTES, WORD
 
@@ -34,7 +34,7 @@ _SCRATCH = ir.ArrayType(_VECTOR, 2 * ROWS)
 _SCRATCH_STEP_BYTES = 2 * VECTOR_BYTES
 
 
-@emitted(types.void, *[types.intp] * 12)
+@linked(*[types.intp] * 12)
 def multiply_tile(
     builder: ir.IRBuilder, rows: ir.Value, columns: ir.Value, *words: ir.Value
 ) -> None:
