@@ -2,13 +2,14 @@
 
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from offchain.chain.devnode.blocks import Blocks
 from offchain.chain.devnode.methods import INVALID_REQUEST, PARSE_ERROR, Methods
+from offchain.chain.transports import Question
 
 MOST_BYTES = 4 * 2**20
 MOST_TOGETHER = 1_000
@@ -52,6 +53,26 @@ class DevNode:
     def _answer(self, request: Any) -> dict[str, Any]:
         with self.lock:
             return self.methods.answer(request)
+
+
+class Local:
+    """A transport to a node in this process; see Transport."""
+
+    def __init__(self, node: DevNode) -> None:
+        self._node = node
+
+    def ask(self, method: str, params: Sequence[Any]) -> Any:
+        """See Transport."""
+        return self.ask_many([(method, params)])[0]
+
+    def ask_many(self, questions: Sequence[Question]) -> list[Any]:
+        """See Transport."""
+        batch = [{"id": n, "method": it, "params": list(of)} for n, (it, of) in enumerate(questions)]
+        answers: list[Any] = json.loads(self._node.answer(json.dumps(batch).encode()))
+        return answers
+
+    def close(self) -> None:
+        """See Transport."""
 
 
 class _Server(ThreadingHTTPServer):
