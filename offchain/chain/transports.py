@@ -66,7 +66,9 @@ class HttpTransport:
             return [self.ask(*question) for question in questions]
         if not isinstance(answers, list):
             raise _not_json_rpc(self._url)
-        found = {it["id"]: it for it in answers if isinstance(it, dict) and _is_number(it.get("id"))}
+        found = {
+            it["id"]: it for it in answers if isinstance(it, dict) and _is_number(it.get("id"))
+        }
         if len(found) != len(answers) or any(it["id"] not in found for it in numbered):
             raise _not_json_rpc(self._url)
         return [found[it["id"]] for it in numbered]
@@ -90,8 +92,8 @@ class HttpTransport:
         except requests.Timeout as error:
             raise _no_answer_in_time(self._url, self._timeout_s) from error
         except requests.HTTPError as error:
-            status = error.response.status_code
-            raise ChainUnavailable(self._url, f"it answers with HTTP status {status}") from error
+            status = "" if error.response is None else f" {error.response.status_code}"
+            raise ChainUnavailable(self._url, f"it answers with HTTP status{status}") from error
         except requests.ConnectionError as error:
             raise ChainUnavailable(self._url, "nothing answers there") from error
         except (requests.RequestException, ValueError, RecursionError) as error:

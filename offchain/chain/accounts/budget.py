@@ -19,8 +19,8 @@ class GasBudget:
         """
         if expected_wei > self.budget_wei:
             return (
-                f"its gas may cost {expected_wei:,} wei, and the budget is {self.budget_wei:,} wei; "
-                "raise the budget of a job or lower the highest fee"
+                f"its gas may cost {expected_wei:,} wei, and the budget is {self.budget_wei:,} wei"
+                "; raise the budget of a job or lower the highest fee"
             )
         left_wei = balance_wei - bond_wei
         if left_wei < self.budget_wei:

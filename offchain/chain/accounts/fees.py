@@ -58,9 +58,7 @@ def raise_fees(old: Fees, base_fee_wei: int, policy: FeePolicy) -> Fees | None:
     if least.max_fee_wei > policy.max_fee_wei:
         return None
     wanted = calculate_fees(base_fee_wei, policy)
-    return Fees(
-        max(least.max_fee_wei, wanted.max_fee_wei), max(least.tip_wei, wanted.tip_wei)
-    )
+    return Fees(max(least.max_fee_wei, wanted.max_fee_wei), max(least.tip_wei, wanted.tip_wei))
 
 
 def is_below(fees: Fees, base_fee_wei: int) -> bool:

@@ -173,8 +173,7 @@ class Journal:
         with _reporting(self.path):
             end = os.fstat(self._file.fileno()).st_size
             try:
-                if self._file.write(line) != len(line):
-                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+                _write_all(self._file, line)
                 if is_urgent:
                     os.fsync(self._file.fileno())
             except OSError:
@@ -277,6 +276,12 @@ def _take_lock(path: Path, address: Address, chain_id: int) -> Any:
     file.write(b"%d\n" % os.getpid())
     file.flush()
     return file
+
+
+def _write_all(file: Any, line: bytes) -> None:
+    """Write a whole line, or raise OSError: a disk that is full takes a part of it."""
+    if file.write(line) != len(line):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 @contextmanager

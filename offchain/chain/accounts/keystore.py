@@ -17,7 +17,7 @@ from offchain.errors import CannotWrite, KeystoreError, UsageError
 PRIVATE = 0o600
 MOST_BYTES = 2**16
 MOST_MEMORY = 2**30
-"""Bytes that a keystore's key derivation may take, and `MOST_ROUNDS` the rounds of a cheaper one."""
+"""Bytes that a keystore's key derivation may take; `MOST_ROUNDS` are those of a cheaper one."""
 MOST_ROUNDS = 10**8
 MOST_PASSWORD_BYTES = 2**12
 SCRYPT_N = 2**18
@@ -45,7 +45,7 @@ class KeyAccount:
         """Open a keystore file.
 
         Raises:
-            KeystoreError: there is none, it is none, it asks for too much, or the password is wrong.
+            KeystoreError: it is not there, is no keystore, or is too dear; the password is wrong.
         """
         from eth_account import Account  # noqa: PLC0415 - slow to import
 

@@ -158,10 +158,12 @@ def open_chain(
         AccountBusy: another process sends with one of the accounts.
         StoreError: a journal can't be kept.
     """
-    addresses = [urls] if isinstance(urls, str) else urls
-    is_remote = isinstance(addresses, Sequence)
-    transport = Endpoints(addresses, chain_id, say) if is_remote else addresses
-    url = " ".join(addresses) if is_remote else "here"
+    if isinstance(urls, Sequence):
+        addresses = [urls] if isinstance(urls, str) else urls
+        transport: Transport = Endpoints(addresses, chain_id, say)
+        url = " ".join(addresses)
+    else:
+        transport, url = urls, "here"
     with ExitStack() as undone:
         node = OwnNode(url, patience_seconds, transport)
         undone.callback(node.close)

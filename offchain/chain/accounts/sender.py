@@ -17,8 +17,8 @@ from offchain.chain.accounts.fees import (
     raise_fees,
 )
 from offchain.chain.accounts.journal import Entry, Journal, Version, digest_call
-from offchain.chain.accounts.signers import Order, Signer
 from offchain.chain.accounts.sight import Port, Sight, look
+from offchain.chain.accounts.signers import Order, Signer
 from offchain.chain.endpoints import Say
 from offchain.chain.receipts import Transaction
 from offchain.chain.transports import Question
@@ -105,9 +105,7 @@ class Sender:
         if self.journal.live.get(entry.nonce) is entry and not entry.is_told:
             self.journal.note("told", entry)
 
-    def _find(
-        self, transaction: Transaction, taken: Sequence[Entry | ChainError]
-    ) -> Entry | None:
+    def _find(self, transaction: Transaction, taken: Sequence[Entry | ChainError]) -> Entry | None:
         """Return the entry of a call that was signed before, and of which nobody knows the end."""
         digest = digest_call(transaction)
         for nonce in sorted(self.journal.live):

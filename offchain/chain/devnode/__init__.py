@@ -1,4 +1,4 @@
-"""A node for development: py-evm with a pool of transactions, behind JSON-RPC over HTTP on loopback.
+"""A node for development: py-evm and a pool of transactions, over HTTP on loopback.
 
     python -m offchain.chain.devnode --accounts 8 --block-seconds 1
 

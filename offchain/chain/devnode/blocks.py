@@ -58,7 +58,9 @@ class Blocks(Tester):
         self.least_base_fee = 0
         self._places: dict[bytes, Place] = {}
         self._made: list[Place] = []
-        super().__init__(accounts, vm=DevelopmentVM, mnemonic=mnemonic, genesis_time=int(time.time()))
+        super().__init__(
+            accounts, vm=DevelopmentVM, mnemonic=mnemonic, genesis_time=int(time.time())
+        )
 
     def take_raw(self, raw: bytes) -> bytes:
         """Put a signed transaction into the pool, and return its hash; raise NodeError if not."""
@@ -86,7 +88,7 @@ class Blocks(Tester):
         is_full = False
         while not is_full and (ready := self._list_ready(base_fee)):
             for transaction in ready:
-                is_full = not self._include(transaction, base_fee)
+                is_full = not self._include(transaction)
                 if is_full:
                     break
         self._mine_block()
@@ -146,12 +148,13 @@ class Blocks(Tester):
     def _list_ready(self, base_fee: int) -> list[SignedTransactionAPI]:
         """Return the next transaction of each sender, the dearest first."""
         chosen = [
-            self.pool.choose(sender, self.get_count(sender), base_fee) for sender in self.pool.waiting
+            self.pool.choose(sender, self.get_count(sender), base_fee)
+            for sender in self.pool.waiting
         ]
         ready = [transaction for transaction in chosen if transaction is not None]
         return sorted(ready, key=lambda it: -it.max_priority_fee_per_gas)
 
-    def _include(self, transaction: SignedTransactionAPI, base_fee: int) -> bool:
+    def _include(self, transaction: SignedTransactionAPI) -> bool:
         """Execute a transaction in the block in the making; False if there is no room for it."""
         header = self._chain.header
         if header.gas_limit - header.gas_used < transaction.gas:

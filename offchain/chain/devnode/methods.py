@@ -71,14 +71,15 @@ class Methods:
         try:
             return {"jsonrpc": "2.0", "id": number, "result": method(*params)}
         except Reverted as failure:
-            words = failure.reason
-            return _refuse(number, REVERTED, f"execution reverted: {words}")
-        except NodeError as refusal:
-            return _refuse(number, REFUSED, refusal.problem)
+            code, words = REVERTED, f"execution reverted: {failure.reason}"
         except MootError as refusal:
-            return _refuse(number, REFUSED, str(refusal))
-        except (ArithmeticError, AttributeError, KeyError, LookupError, TypeError, ValueError):
-            return _refuse(number, BAD_PARAMS, f"invalid parameters of {name}")
+            code, words = (
+                REFUSED,
+                refusal.problem if isinstance(refusal, NodeError) else str(refusal),
+            )
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
+            code, words = BAD_PARAMS, f"invalid parameters of {name}"
+        return _refuse(number, code, words)
 
     def _find_number(self, tag: str) -> int:
         latest = self.blocks.get_block_number()
@@ -133,7 +134,7 @@ class Methods:
         header = self.blocks.get_header(place.block)
         assert header is not None
         it = place.transaction
-        tip = min(it.max_priority_fee_per_gas, it.max_fee_per_gas - header.base_fee_per_gas)
+        tip = min(it.max_priority_fee_per_gas, it.max_fee_per_gas - _read_base_fee(header))
         first = place.first_log
         where = {"blockNumber": hex(place.block), "blockHash": _show(place.block_hash)}
         logs = [
@@ -154,14 +155,16 @@ class Methods:
             "to": _show(it.to) if it.to else None,
             "status": hex(place.receipt.state_root == b"\1"),
             "gasUsed": hex(place.gas_used),
-            "effectiveGasPrice": hex(header.base_fee_per_gas + tip),
+            "effectiveGasPrice": hex(_read_base_fee(header) + tip),
             "contractAddress": _show(place.contract) if place.contract else None,
             "logs": logs,
         }
 
     def _get_logs(self, wanted: dict[str, Any]) -> list[Any]:
         first = self._find_number(wanted.get("fromBlock", "latest"))
-        last = min(int(wanted["toBlock"], 16), _height(self.blocks)) if "toBlock" in wanted else first
+        last = (
+            min(int(wanted["toBlock"], 16), _height(self.blocks)) if "toBlock" in wanted else first
+        )
         if last - first >= MOST_LOG_BLOCKS:
             raise NodeError("eth_getLogs", f"at most {MOST_LOG_BLOCKS} blocks at a time")
         topics = wanted.get("topics", [])
@@ -215,7 +218,7 @@ class Methods:
         wanted = int(count, 16) if isinstance(count, str) else int(count)
         first = max(0, last + 1 - min(wanted, MOST_HISTORY))
         headers = [self.blocks.get_header(number) for number in range(first, last + 1)]
-        fees = [hex(it.base_fee_per_gas) for it in headers if it is not None]
+        fees = [hex(_read_base_fee(it)) for it in headers if it is not None]
         ratios = [it.gas_used / it.gas_limit for it in headers if it is not None]
         rewards = [[hex(TIP_WEI)] * len(percentiles or [])] * len(ratios)
         fees.append(hex(self.blocks.next_base_fee()))
@@ -246,6 +249,11 @@ class Methods:
         return True
 
 
+def _read_base_fee(header: BlockHeaderAPI) -> int:
+    """Return a block's base fee in wei, which every block here has."""
+    return header.base_fee_per_gas or 0
+
+
 def _height(blocks: Blocks) -> int:
     return blocks.get_block_number()
 
@@ -258,7 +266,7 @@ def _show_header(header: BlockHeaderAPI) -> dict[str, Any]:
         "timestamp": hex(header.timestamp),
         "gasLimit": hex(header.gas_limit),
         "gasUsed": hex(header.gas_used),
-        "baseFeePerGas": hex(header.base_fee_per_gas),
+        "baseFeePerGas": hex(_read_base_fee(header)),
     }
 
 

@@ -67,7 +67,9 @@ class Local:
 
     def ask_many(self, questions: Sequence[Question]) -> list[Any]:
         """See Transport."""
-        batch = [{"id": n, "method": it, "params": list(of)} for n, (it, of) in enumerate(questions)]
+        batch = [
+            {"id": n, "method": it, "params": list(of)} for n, (it, of) in enumerate(questions)
+        ]
         answers: list[Any] = json.loads(self._node.answer(json.dumps(batch).encode()))
         return answers
 
