@@ -1,4 +1,4 @@
-"""A program that makes payments one after the other, each once, and may be killed at any of its steps.
+"""A program that makes payments, each once, and may be killed at any of its steps.
 
 Payment k is a wei to the k-th address. What is still to pay it reads from the chain alone, so that
 a payment made twice shows in a balance.
@@ -6,11 +6,12 @@ a payment made twice shows in a balance.
 
 import os
 import signal
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Iterator
+from typing import Any
 from unittest.mock import patch
 
 from offchain.chain import Address, connect
@@ -21,6 +22,7 @@ from offchain.chain.accounts.sender import Sender
 from offchain.chain.receipts import Mined, Transaction
 from offchain.errors import ChainError
 
+PATIENCE_S = 120.0
 PAYMENT_GAS = 21_000
 KEY = b"\x07" * 32
 PAYER = KeyAccount(KEY).address
@@ -58,7 +60,9 @@ def open_payer(seat: Seat, **options: Any) -> OwnChain:
 def pay(seat: Seat, kill_at: int | None = None, together: int = 1) -> None:
     """Make all payments, and wait until they are final; die at the step of this number."""
     with dying(kill_at), connect(seat.read_url) as known:
+        deadline = time.monotonic() + PATIENCE_S
         while True:
+            assert time.monotonic() < deadline, "the payments are not made"
             try:
                 with open_payer(seat) as chain:
                     while left := find_unpaid(known.balance, seat.payments):

@@ -16,9 +16,7 @@ MOST_STEPS = 14
 """A payment has about ten steps: two of them around each of writing, sending and noting."""
 
 
-def play(
-    processes: ForkServerContext, node: DevNode, url: str, seat: Seat, random: Random
-) -> int:
+def play(processes: ForkServerContext, node: DevNode, url: str, seat: Seat, random: Random) -> int:
     """Run payers that are killed at drawn steps, then one that is not; return the kills."""
     kills = 0
     together = random.choice((1, 1, 3))

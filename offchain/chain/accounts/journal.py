@@ -51,6 +51,7 @@ class Entry:
         block: the block that has it, and `block_hash` that block's hash; None while none does.
         is_told: whether the caller knows of that block.
         looked: the head when it was sent last, and `signed` that when its latest version was made.
+        is_final: whether it has its confirmations, and waits only for a caller who asks for it.
         missing: the head when its nonce was first found to be another's; None while it is not.
     """
 
@@ -62,6 +63,7 @@ class Entry:
     is_told: bool = False
     looked: int = -1
     signed: int = -1
+    is_final: bool = False
     missing: int | None = None
     receipt: Any = field(default=None, repr=False)
     failure: ChainError | None = None

@@ -69,7 +69,8 @@ class OwnNode(JsonRpc):
 
     def count_live(self) -> int:
         """Return how many transactions are not final yet."""
-        return sum(len(sender.journal.live) for sender in self._senders.values())
+        journals = [sender.journal for sender in self._senders.values()]
+        return sum(not entry.is_final for it in journals for entry in it.live.values())
 
     def settle(self, patience_s: float) -> bool:
         """Wait until all transactions are final; False if some are not in time."""

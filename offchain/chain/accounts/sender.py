@@ -30,6 +30,8 @@ from offchain.errors import (
     TransactionRefused,
 )
 
+UNCLAIMED_BLOCKS = 1_000
+"""So long a transaction answers for its call whose maker was killed before it was mined."""
 _TEMPORARY = ("already", "known", "underpriced", "fee", "txpool", "nonce", "limit exceeded")
 """Words of a refusal after which the same bytes may be taken later, or have been."""
 
@@ -64,6 +66,7 @@ class Sender:
         """
         self.tend()
         sight = self._look_for_nonces()
+        self._forget(sight)
         answers: list[Entry | ChainError] = []
         new: list[Entry] = []
         for transaction in transactions:
@@ -87,7 +90,8 @@ class Sender:
         Raises:
             ChainUnavailable: the node can't be asked.
         """
-        live = [self.journal.live[nonce] for nonce in sorted(self.journal.live)]
+        entries = (self.journal.live[nonce] for nonce in sorted(self.journal.live))
+        live = [entry for entry in entries if not entry.is_final]
         if not live:
             return
         sight = look(self._port, self._signer.address, live)
@@ -102,8 +106,12 @@ class Sender:
 
     def tell(self, entry: Entry) -> None:
         """Note that the caller knows what became of an entry."""
-        if self.journal.live.get(entry.nonce) is entry and not entry.is_told:
+        if self.journal.live.get(entry.nonce) is not entry:
+            return
+        if not entry.is_told:
             self.journal.note("told", entry)
+        if entry.is_final:
+            self.journal.note("final", entry)
 
     def _find(self, transaction: Transaction, taken: Sequence[Entry | ChainError]) -> Entry | None:
         """Return the entry of a call that was signed before, and of which nobody knows the end."""
@@ -114,6 +122,13 @@ class Sender:
             if not entry.is_told and not is_taken and entry.digest == digest:
                 return entry
         return None
+
+    def _forget(self, sight: Sight) -> None:
+        """Forget what has been final for so long that nobody means it who asks for the like."""
+        for entry in list(self.journal.live.values()):
+            is_old = entry.block is not None and sight.head - entry.block > UNCLAIMED_BLOCKS
+            if entry.is_final and is_old:
+                self.journal.note("final", entry)
 
     def _look_for_nonces(self) -> Sight:
         """Return the present sight; a count that the journal does not expect is asked for twice."""
@@ -202,7 +217,9 @@ class Sender:
         if entry.block_hash != receipt.block_hash:
             self.journal.note_block(entry, receipt.block, receipt.block_hash)
         entry.receipt = receipt.record
-        if sight.head - receipt.block + 1 >= self._policy.confirmations:
+        depth = sight.head - receipt.block + 1
+        entry.is_final = depth >= self._policy.confirmations
+        if entry.is_final and entry.is_told:
             self.journal.note("final", entry)
 
     def _note_absence(self, entry: Entry, sight: Sight) -> None:
