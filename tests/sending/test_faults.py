@@ -112,7 +112,7 @@ def test_node_that_falls_behind_is_left(node: DevNode, url: str, lines: list[str
         again.close()
 
 
-def test_error_of_the_node_is_asked_of_the_next(node: DevNode, url: str) -> None:
+def test_error_of_the_node_is_asked_of_the_next(url: str) -> None:
     """An internal error of one node is another's answer; a refusal of the question is an answer."""
     faulty = DevNode(1)
 
@@ -131,19 +131,21 @@ def test_error_of_the_node_is_asked_of_the_next(node: DevNode, url: str) -> None
 
 def test_sender_goes_on_with_the_next_node(node: DevNode, url: str, tmp_path: Path) -> None:
     """A payment whose node breaks off after it was sent is found through the next."""
-    with open_proxy(node, Random(1), 0.0) as proxy:
-        with open_payer(Seat(url, (proxy.url, url), tmp_path, 1)) as chain:
-            real = proxy.answer
+    with (
+        open_proxy(node, Random(1), 0.0) as proxy,
+        open_payer(Seat(url, (proxy.url, url), tmp_path, 1)) as chain,
+    ):
+        real = proxy.answer
 
-            def break_off(body: bytes) -> tuple[int, bytes, int]:
-                if b"eth_sendRawTransaction" not in body:
-                    return real(body)
-                real(body)
-                proxy.answer = lambda _: (502, b"", 0)  # type: ignore[method-assign] # gone for good
-                raise ConnectionError
+        def break_off(body: bytes) -> tuple[int, bytes, int]:
+            if b"eth_sendRawTransaction" not in body:
+                return real(body)
+            real(body)
+            proxy.answer = lambda _: (502, b"", 0)  # type: ignore[method-assign] # gone for good
+            raise ConnectionError
 
-            proxy.answer = break_off  # type: ignore[method-assign] # once
-            (answer,) = chain.node.send([make_payment(chain.chain_id, 0)])
+        proxy.answer = break_off  # type: ignore[method-assign] # once
+        (answer,) = chain.node.send([make_payment(chain.chain_id, 0)])
     assert isinstance(answer, Mined)
     assert node.methods.blocks.get_count(bytes.fromhex(PAYER[2:])) == 1  # type: ignore[arg-type]
 
