@@ -8,8 +8,8 @@ FIRST_WAIT_S = 0.1
 IDLE_SHARE = 1.02
 """The share of a block's time from one look to the next of an idle program."""
 EAGER_SHARE = 0.125
-MEMORY = 0.25
-"""The weight of the newest interval in the mean time between blocks."""
+MEMORY_BLOCKS = 32
+"""The mean time between blocks is that of this many to twice as many of the latest."""
 LONGEST_WAIT_S = 15.0
 
 
@@ -28,18 +28,25 @@ class Head:
     Args:
         chain: whose head it is, a `Chain` for example.
         sleep: waits for so many seconds, or less; what a program that is to end replaces.
+        now: a clock, in seconds.
 
     Attributes:
         number: the latest block that was seen.
         looks: how often the chain was asked.
     """
 
-    def __init__(self, chain: Heights, sleep: Callable[[float], object] = time.sleep) -> None:
+    def __init__(
+        self,
+        chain: Heights,
+        sleep: Callable[[float], object] = time.sleep,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._now = now
         self._chain = chain
         self._sleep = sleep
         self.number = chain.block_number()
         self.looks = 1
-        self._seen = time.monotonic()
+        self._older = self._newer = self.number, self._now()
         self._block_s = 0.0
 
     def follow(self, patience_s: float, *, is_eager: bool = False) -> int | None:
@@ -47,9 +54,9 @@ class Head:
 
         A chain that has become shorter has another block, too: that it now ends with.
         """
-        deadline = time.monotonic() + patience_s
+        deadline = self._now() + patience_s
         unknown_s = FIRST_WAIT_S
-        while (remaining := deadline - time.monotonic()) > 0:
+        while (remaining := deadline - self._now()) > 0:
             wait = self._block_s * (EAGER_SHARE if is_eager else IDLE_SHARE) or unknown_s
             unknown_s *= 2
             wait = min(wait, LONGEST_WAIT_S)
@@ -64,9 +71,12 @@ class Head:
         return None
 
     def _learn(self, number: int) -> None:
-        now = time.monotonic()
-        if number > self.number:
-            block_s = (now - self._seen) / (number - self.number)
-            weight = MEMORY if self._block_s else 1.0
-            self._block_s += weight * (block_s - self._block_s)
-        self.number, self._seen = number, now
+        now = self._now()
+        if number < self.number:
+            self._older = self._newer = number, now
+        first, since = self._older
+        if number > first:
+            self._block_s = (now - since) / (number - first)
+        if number - self._newer[0] >= MEMORY_BLOCKS:
+            self._older, self._newer = self._newer, (number, now)
+        self.number = number

@@ -26,7 +26,7 @@ def play(processes: ForkServerContext, node: DevNode, url: str, seat: Seat, rand
         step = random.randint(1, MOST_STEPS)
         process = processes.Process(target=pay, args=(seat, step, together))
         process.start()
-        process.join(2.0 if node.methods.is_automatic else 0.7)
+        process.join(0.7)
         if process.exitcode is None:  # it waits for a block: the kill is drawn by the clock
             process.kill()
             process.join()

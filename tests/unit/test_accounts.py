@@ -14,7 +14,7 @@ from offchain.chain.accounts.journal import Journal
 from offchain.chain.accounts.keystore import read_address, read_password
 from offchain.errors import KeystoreError, StoreError, UsageError
 
-PASSWORD = "correct horse"
+PASSWORD = "correct horse"  # noqa: S105 - of keystores in tests
 WEI = st.integers(0, 10**15)
 
 
