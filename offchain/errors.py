@@ -7,6 +7,7 @@
     ├── ProgramError                a program is malformed or breaks a rule
     ├── CommitmentError             a proof or an archive does not fit its root
     ├── StoreError                  the store on disk cannot be read or written
+    ├── KeystoreError               a keystore file cannot be opened
     ├── UnsupportedMachine          the processor lacks what the arithmetic is made of
     ├── DeviceError                 a device or its driver is missing, too old, or fails
     ├── UnsuitableEnvironment       a thread rounds otherwise or flushes subnormal numbers
@@ -16,6 +17,8 @@
     │   ├── ChainIdChanged          the node serves another chain than before
     │   ├── NodeError               the node answers a question with an error
     │   ├── CompileError            a contract does not compile
+    │   ├── AccountBusy             another process sends with this account
+    │   ├── NonceTaken              another transaction has the nonce of one of ours
     │   ├── BadCall                 a call does not fit the contract's ABI
     │   ├── TransactionRefused      the node did not take the transaction
     │   ├── TransactionLost         the node took the transaction, but it is in no block
@@ -141,6 +144,15 @@ class StoreError(MootError):
     """The store on disk cannot be read or written."""
 
 
+class KeystoreError(MootError):
+    """A keystore file cannot be opened."""
+
+    def __init__(self, path: object, problem: str) -> None:
+        super().__init__(f"the keystore {path} cannot be opened: {problem}")
+        self.path = path
+        self.problem = problem
+
+
 class UnsupportedMachine(MootError):
     """The processor lacks an instruction that the arithmetic is made of."""
 
@@ -222,6 +234,33 @@ class CompileError(ChainError):
         self.problem = problem
         self.file = file
         self.line = line
+
+
+class AccountBusy(ChainError):
+    """Another process of this machine sends with the same account on the same chain."""
+
+    def __init__(self, address: str, chain_id: int, holder: str) -> None:
+        by = f" (process {holder})" if holder else ""
+        super().__init__(
+            f"another program{by} sends with account {address} on chain {chain_id}; "
+            "stop it, or give this one an account of its own"
+        )
+        self.address = address
+        self.chain_id = chain_id
+        self.holder = holder
+
+
+class NonceTaken(ChainError):
+    """The chain has another transaction under the nonce of one of ours, which never gets in."""
+
+    def __init__(self, call: str, address: str, nonce: int) -> None:
+        super().__init__(
+            f"{call} got no block: the nonce {nonce} of account {address} was used by a "
+            "transaction from elsewhere; use the account in one place only"
+        )
+        self.call = call
+        self.address = address
+        self.nonce = nonce
 
 
 class BadCall(ChainError):

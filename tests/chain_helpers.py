@@ -126,7 +126,7 @@ class LoopbackNode:
                 answer["error"] = {"code": 3, "message": message}
             except (ValidationError, RefusedByTester) as error:
                 answer["error"] = {"code": -32000, "message": str(error)}
-        return json.dumps(_as_json(answer)).encode()
+        return json.dumps(_as_json(answer) | {"id": request["id"]}).encode()
 
 
 def _as_json(value: Any) -> Any:

@@ -16,7 +16,7 @@ from offchain.chain.reverts import (
     is_failure_of_contract,
     parse_failure,
 )
-from offchain.chain.transports import open_transport
+from offchain.chain.transports import Question, Transport, open_transport
 from offchain.errors import (
     ChainError,
     ChainUnavailable,
@@ -53,12 +53,19 @@ class _Sent:
 class JsonRpc:
     """A node at a URL, given `patience_seconds` for whatever takes a block."""
 
-    def __init__(self, url: str, patience_seconds: float) -> None:
+    def __init__(
+        self, url: str, patience_seconds: float, transport: Transport | None = None
+    ) -> None:
         self._url = url
         self._patience_s = patience_seconds
-        self._transport = open_transport(url)
+        self._transport = open_transport(url) if transport is None else transport
         self._block_gas = self.get_block_gas()
         self._page_blocks = PAGE_BLOCKS
+
+    @property
+    def url(self) -> str:
+        """Where the node is."""
+        return self._url
 
     def get_chain_id(self) -> int:
         """See Node."""
@@ -195,7 +202,7 @@ class JsonRpc:
         """Return what becomes of all transactions; a queue has those of one sender, in order."""
         answers: dict[int, Mined | ChainError] = {}
         for patience_s in (self._patience_s / 2, self._patience_s / 2):
-            for _ in _poll(patience_s):
+            for _ in poll(patience_s):
                 for queue in queues:
                     # Behind one that is in no block there is none that is in one.
                     while queue and (receipt := self._find_receipt(queue[0])) is not None:
@@ -232,6 +239,13 @@ class JsonRpc:
         call = sent.transaction.call
         return Reverted(reason, call, gas_used=gas_used, price_wei=price_wei)
 
+    def read_receipt(
+        self, transaction: Transaction, nonce: int, receipt: Mapping[str, Any]
+    ) -> Mined | ChainError:
+        """Return what a transaction came to whose receipt is here."""
+        request = self._make_request(transaction, nonce)
+        return self._read_receipt(_Sent(0, transaction, request), receipt)
+
     def _send_again(self, sent: _Sent, *, is_first: bool) -> None:
         """Send a transaction again that the node has dropped, or for a higher fee if it is first.
 
@@ -266,7 +280,7 @@ class JsonRpc:
 
     def _await_blocks(self, number: int, target: int) -> None:
         while number < target:
-            for _ in _poll(self._patience_s):
+            for _ in poll(self._patience_s):
                 latest = self.get_block_number()
                 if latest > number:
                     number = latest
@@ -282,8 +296,21 @@ class JsonRpc:
             return False
         return True
 
+    def ask_many(self, questions: Sequence[Question]) -> list[Any]:
+        """Return the results of several questions, a NodeError in the place of each refused one."""
+        results: list[Any] = []
+        answers = self._transport.ask_many(questions)
+        for (method, _), answer in zip(questions, answers, strict=True):
+            try:
+                results.append(self._read_answer(method, answer))
+            except NodeError as refusal:
+                results.append(refusal)
+        return results
+
     def _ask(self, method: str, *params: Any) -> Any:
-        answer = self._transport.ask(method, params)
+        return self._read_answer(method, self._transport.ask(method, params))
+
+    def _read_answer(self, method: str, answer: Any) -> Any:
         with self._understanding(method):
             if answer.get("error") is None:
                 return answer["result"]
@@ -309,7 +336,7 @@ class JsonRpc:
             raise ChainUnavailable(self._url, f"its answer to {method} makes no sense") from error
 
 
-def _poll(patience_s: float) -> Iterator[None]:
+def poll(patience_s: float) -> Iterator[None]:
     """Yield at growing intervals until the patience is over, and once at the very least."""
     deadline = time.monotonic() + patience_s
     interval = FIRST_POLL_S

@@ -53,8 +53,9 @@ class Tester:
         block_gas: int = BLOCK_GAS,
         vm: type[VirtualMachineAPI] = PragueVM,
         mnemonic: str | None = None,
+        genesis_time: int = GENESIS_TIME_S,
     ) -> None:
-        genesis = {"timestamp": GENESIS_TIME_S, "gas_limit": block_gas}
+        genesis = {"timestamp": genesis_time, "gas_limit": block_gas}
         self._backend = PyEVMBackend(
             vm_configuration=((0, vm),),
             genesis_parameters=PyEVMBackend.generate_genesis_params(genesis),
@@ -112,9 +113,11 @@ class Tester:
             if log.address == address and (not keys or chosen.intersection(log.topics[1:2]))
         )
 
-    def view(self, call: str, to: Address, data: bytes) -> bytes:
-        """See Node."""
+    def view(self, call: str, to: Address, data: bytes, number: int | None = None) -> bytes:
+        """See Node; after the block of this number, if it is given."""
         head = self._chain.get_canonical_head()
+        if number is not None:
+            head = self._chain.get_canonical_block_header_by_number(BlockNumber(number))
         vm = self._chain.get_vm(head)
         computation = vm.execute_bytecode(
             origin=_NOBODY,
@@ -195,18 +198,25 @@ class Tester:
         return cast("MiningChain", self._backend.chain)
 
     def _sign(self, transaction: Transaction) -> SignedTransactionAPI:
+        nonce = self._chain.get_vm().state.get_nonce(_parse(transaction.sender))
+        price_wei = max(GAS_PRICE_WEI, self._chain.header.base_fee_per_gas or 0)
+        return self.sign_with(transaction, nonce, (price_wei, price_wei))
+
+    def sign_with(
+        self, transaction: Transaction, nonce: int, fees: tuple[int, int]
+    ) -> SignedTransactionAPI:
+        """Sign with a key of this chain's; the fees are the highest price and the tip, in wei."""
         key = self._keys.get(transaction.sender)
         if key is None:
             problem = f"{transaction.sender} is not an account of this chain"
             raise TransactionRefused(transaction.call, problem)
         vm = self._chain.get_vm()
         builder = cast("type[LondonTransactionBuilder]", vm.get_transaction_builder())
-        price_wei = max(GAS_PRICE_WEI, self._chain.header.base_fee_per_gas or 0)
         unsigned = builder.new_unsigned_dynamic_fee_transaction(
             chain_id=transaction.chain_id,
-            nonce=vm.state.get_nonce(_parse(transaction.sender)),
-            max_priority_fee_per_gas=price_wei,
-            max_fee_per_gas=price_wei,
+            nonce=nonce,
+            max_priority_fee_per_gas=fees[1],
+            max_fee_per_gas=fees[0],
             gas=min(transaction.gas_limit, self._chain.header.gas_limit),
             to=_parse(transaction.to) if transaction.to else _CREATION,
             value=transaction.value_wei,

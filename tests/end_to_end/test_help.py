@@ -11,7 +11,7 @@ from sim.gas.results import ABOUT
 from sim.strategies import TRICKS
 from tests.end_to_end.command import moot
 
-GROUPS = ((), ("bench",), ("gas",), ("program",))
+GROUPS = ((), ("bench",), ("gas",), ("keys",), ("program",))
 DISPUTE = ("dispute", "--program", "mlp", "--steps", "2", "--checkpoint-every", "1")
 
 

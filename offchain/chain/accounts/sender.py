@@ -1,0 +1,281 @@
+"""The sender of one account: signs, keeps what it signed, and sees that it gets into the chain.
+
+A call that was signed is never signed under another nonce as long as it may still get in: whoever
+asks for it again, in this process or after it was killed, gets what became of the first.
+"""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
+
+from offchain.chain.accounts.fees import (
+    GWEI,
+    FeePolicy,
+    Fees,
+    calculate_fees,
+    is_below,
+    raise_fees,
+)
+from offchain.chain.accounts.journal import Entry, Journal, Version, digest_call
+from offchain.chain.accounts.sight import Port, Sight, look
+from offchain.chain.accounts.signers import Order, Signer
+from offchain.chain.endpoints import Say
+from offchain.chain.receipts import Transaction
+from offchain.chain.transports import Question
+from offchain.errors import (
+    ChainError,
+    ChainUnavailable,
+    NodeError,
+    NonceTaken,
+    TransactionRefused,
+)
+
+UNCLAIMED_BLOCKS = 1_000
+"""So long a transaction answers for its call whose maker was killed before it was mined."""
+_TEMPORARY = ("already", "known", "underpriced", "fee", "txpool", "nonce", "limit exceeded")
+"""Words of a refusal after which the same bytes may be taken later, or have been."""
+
+
+class Sender:
+    """The sender of a signer's account on one chain; what it does it tells to `say`.
+
+    Args:
+        port: the node.
+        signer: the account.
+        journal: that of the account on this chain.
+        policy: fees, patience and confirmations.
+        say: takes lines for people.
+    """
+
+    def __init__(
+        self, port: Port, signer: Signer, journal: Journal, policy: FeePolicy, say: Say
+    ) -> None:
+        self._port = port
+        self._signer = signer
+        self._policy = policy
+        self._say = say
+        self._warned: set[int] = set()
+        self.journal = journal
+
+    def submit(self, transactions: Sequence[Transaction]) -> list[Entry | ChainError]:
+        """Sign and send calls, each under the next nonce, or find them where they are under way.
+
+        Raises:
+            ChainUnavailable: the node can't be asked; nothing was signed.
+            StoreError: the journal can't be written; what is not in it was not sent.
+        """
+        self.tend()
+        sight = self._look_for_nonces()
+        self._forget(sight)
+        answers: list[Entry | ChainError] = []
+        new: list[Entry] = []
+        for transaction in transactions:
+            found = self._find(transaction, answers)
+            if found is not None:
+                answers.append(found)
+                continue
+            try:
+                entry = self._sign_first(transaction, sight)
+            except (NodeError, TransactionRefused) as refusal:
+                answers.append(refusal)
+                continue
+            answers.append(entry)
+            new.append(entry)
+        refused = self._send_first(new)
+        return [refused.get(it.nonce, it) if isinstance(it, Entry) else it for it in answers]
+
+    def tend(self) -> None:
+        """Look after all that is not final, in one exchange, and send again what needs it.
+
+        Raises:
+            ChainUnavailable: the node can't be asked.
+        """
+        entries = (self.journal.live[nonce] for nonce in sorted(self.journal.live))
+        live = [entry for entry in entries if not entry.is_final]
+        if not live:
+            return
+        sight = look(self._port, self._signer.address, live)
+        for entry in live:
+            self._note(entry, sight)
+        waiting = [it for it in live if it.nonce in self.journal.live and it.block is None]
+        due = [it for it in waiting if it.missing is None and it.looked != sight.head]
+        for entry in due:
+            self._raise_if_stuck(entry, sight, is_first=entry is waiting[0])
+            entry.looked = sight.head
+        self._send_raw(due)
+
+    def tell(self, entry: Entry) -> None:
+        """Note that the caller knows what became of an entry."""
+        if self.journal.live.get(entry.nonce) is not entry:
+            return
+        if not entry.is_told:
+            self.journal.note("told", entry)
+        if entry.is_final:
+            self.journal.note("final", entry)
+
+    def _find(self, transaction: Transaction, taken: Sequence[Entry | ChainError]) -> Entry | None:
+        """Return the entry of a call that was signed before, and of which nobody knows the end."""
+        digest = digest_call(transaction)
+        for nonce in sorted(self.journal.live):
+            entry = self.journal.live[nonce]
+            is_taken = any(entry is it for it in taken)
+            if not entry.is_told and not is_taken and entry.digest == digest:
+                return entry
+        return None
+
+    def _forget(self, sight: Sight) -> None:
+        """Forget what has been final for so long that nobody means it who asks for the like."""
+        for entry in list(self.journal.live.values()):
+            is_old = entry.block is not None and sight.head - entry.block > UNCLAIMED_BLOCKS
+            if entry.is_final and is_old:
+                self.journal.note("final", entry)
+
+    def _look_for_nonces(self) -> Sight:
+        """Return the present sight; a count that the journal does not expect is asked for twice."""
+        sight = look(self._port, self._signer.address, ())
+        known = self.journal.next_nonce
+        if known is None or sight.count > known:
+            again = look(self._port, self._signer.address, ())
+            if again.count < sight.count:
+                raise ChainUnavailable(
+                    self._port.url, "it gives two numbers for the transactions of an account"
+                )
+            return again
+        return sight
+
+    def _sign_first(self, transaction: Transaction, sight: Sight) -> Entry:
+        nonce = sight.count
+        while nonce in self.journal.live:
+            nonce += 1
+        fees: Fees | None = calculate_fees(sight.base_fee_wei, self._policy)
+        assert fees is not None
+        if nonce in self.journal.given_up:
+            fees = raise_fees(self.journal.given_up[nonce], sight.base_fee_wei, self._policy)
+        if fees is None:
+            problem = f"to replace what was given up costs more than {self._ceiling()}"
+            raise TransactionRefused(transaction.call, problem)
+        gas_limit = min(transaction.gas_limit, sight.block_gas)
+        limited = replace(transaction, gas_limit=gas_limit)
+        self._check_balance(limited, fees, sight)
+        if is_below(fees, sight.base_fee_wei):
+            self._warn(nonce, transaction.call, sight)
+        return self._sign(Entry(nonce, limited, []), fees, sight)
+
+    def _check_balance(self, transaction: Transaction, fees: Fees, sight: Sight) -> None:
+        """Refuse what the account can't pay beside all that it has under way."""
+        waiting = [it for it in self.journal.live.values() if it.block is None]
+        costs = [_calculate_most(it.transaction, it.latest.fees) for it in waiting]
+        need = sum(costs) + _calculate_most(transaction, fees)
+        if need > sight.balance_wei:
+            raise TransactionRefused(
+                transaction.call,
+                f"account {self._signer.address} holds {sight.balance_wei:,} wei, and {need:,} may "
+                "be needed; fund it",
+            )
+
+    def _sign(self, entry: Entry, fees: Fees, sight: Sight) -> Entry:
+        """Sign a version, and put it into the journal; from here on it may be sent."""
+        raw = self._signer.sign(Order(entry.transaction, entry.nonce, fees))
+        self.journal.sign(entry, Version(raw, fees))
+        kept = self.journal.live[entry.nonce]
+        kept.looked = kept.signed = sight.head
+        return kept
+
+    def _send_first(self, entries: Sequence[Entry]) -> dict[int, ChainError]:
+        """Send new entries; return the refusals of those that no node will ever take, by nonce."""
+        refusals = self._send_raw(entries)
+        refused: dict[int, ChainError] = {}
+        # From the last: what is given up may leave no gap before what is not.
+        for entry in reversed(entries):
+            refusal = refusals.get(entry.nonce)
+            if refusal is None or any(word in refusal.problem.lower() for word in _TEMPORARY):
+                break
+            self.journal.note("up", entry)
+            refused[entry.nonce] = TransactionRefused(entry.transaction.call, refusal.problem)
+        return refused
+
+    def _send_raw(self, entries: Sequence[Entry]) -> dict[int, NodeError]:
+        """Send the latest versions, and return what the node refused, by nonce."""
+        if not entries:
+            return {}
+        questions: list[Question] = [
+            ("eth_sendRawTransaction", ["0x" + entry.latest.raw.hex()]) for entry in entries
+        ]
+        with suppress(ChainUnavailable):  # the next look sends them again
+            answers = self._port.ask_many(questions)
+            together = zip(entries, answers, strict=True)
+            return {it.nonce: answer for it, answer in together if isinstance(answer, NodeError)}
+        return {}
+
+    def _note(self, entry: Entry, sight: Sight) -> None:
+        """Note where an entry is on the chain now."""
+        receipt = sight.receipts.get(entry.nonce)
+        if receipt is None:
+            self._note_absence(entry, sight)
+            return
+        entry.missing = None
+        if entry.block_hash != receipt.block_hash:
+            self.journal.note_block(entry, receipt.block, receipt.block_hash)
+        entry.receipt = receipt.record
+        depth = sight.head - receipt.block + 1
+        entry.is_final = depth >= self._policy.confirmations
+        if entry.is_final and entry.is_told:
+            self.journal.note("final", entry)
+
+    def _note_absence(self, entry: Entry, sight: Sight) -> None:
+        call = entry.transaction.call
+        if entry.block is not None:
+            self._say(
+                f"the block {entry.block} with {call} (nonce {entry.nonce}) is gone: sent again"
+            )
+            self.journal.note("lost", entry)
+            entry.looked = -1
+        if sight.count <= entry.nonce:
+            entry.missing = None
+        elif entry.missing is None:
+            entry.missing = sight.head
+        elif sight.head >= entry.missing + self._policy.confirmations:
+            entry.failure = NonceTaken(call, self._signer.address, entry.nonce)
+            self._say(str(entry.failure))
+            self.journal.note("taken", entry)
+
+    def _raise_if_stuck(self, entry: Entry, sight: Sight, *, is_first: bool) -> None:
+        """Replace an entry at higher fees if it has waited for long and pays too little."""
+        if entry.signed < 0:  # signed by a process that is no more: the count begins now
+            entry.signed = sight.head
+        is_cheap = is_below(entry.latest.fees, sight.base_fee_wei)
+        if sight.head - entry.signed < self._policy.stuck_blocks or not (is_first or is_cheap):
+            return
+        fees = raise_fees(entry.latest.fees, sight.base_fee_wei, self._policy)
+        if fees is None or is_below(fees, sight.base_fee_wei):
+            self._warn(entry.nonce, entry.transaction.call, sight)
+        if fees is None:
+            return
+        with suppress(NodeError):
+            was = entry.latest.fees.max_fee_wei
+            self._sign(entry, fees, sight)
+            self._say(
+                f"{entry.transaction.call} (nonce {entry.nonce}) was stuck at {_show(was)}: "
+                f"replaced at {_show(fees.max_fee_wei)}"
+            )
+
+    def _warn(self, nonce: int, call: str, sight: Sight) -> None:
+        """Say once of a transaction that the ceiling stops it."""
+        if nonce not in self._warned:
+            self._warned.add(nonce)
+            self._say(
+                f"{call} (nonce {nonce}) waits: the base fee is {_show(sight.base_fee_wei)}, and "
+                f"fees end at {self._ceiling()}"
+            )
+
+    def _ceiling(self) -> str:
+        return f"the ceiling of {_show(self._policy.max_fee_wei)} (max_fee_wei)"
+
+
+def _calculate_most(transaction: Transaction, fees: Fees) -> int:
+    """Return the most that a transaction takes from its account, in wei."""
+    return transaction.value_wei + transaction.gas_limit * fees.max_fee_wei
+
+
+def _show(wei: int) -> str:
+    return f"{wei / GWEI:,.9g} gwei"

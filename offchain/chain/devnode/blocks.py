@@ -1,0 +1,183 @@
+"""The chain of the node for development: blocks made of what waits in the pool."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from eth.abc import BlockHeaderAPI, ReceiptAPI, SignedTransactionAPI
+from eth.exceptions import PyEVMError
+from eth.validation import validate_gas_limit
+from eth.vm.forks.prague import PragueVM
+from eth_typing import Address as RawAddress
+from eth_typing import BlockNumber
+from eth_utils.exceptions import ValidationError
+from rlp.exceptions import RLPException
+
+from offchain.chain.devnode.pool import NotTaken, Pool
+from offchain.chain.receipts import Transaction
+from offchain.chain.tester import Tester
+from offchain.errors import ChainError, NodeError
+
+MNEMONIC = "test test test test test test test test test test test junk"
+"""Whence nodes for development have their accounts: everybody knows their keys."""
+
+
+class DevelopmentVM(PragueVM):
+    """Prague's rules, but a block may have a higher base fee than its parent leads to."""
+
+    @classmethod
+    def validate_gas(cls, header: BlockHeaderAPI, parent_header: BlockHeaderAPI) -> None:
+        """Check the limit only."""
+        validate_gas_limit(header.gas_limit, parent_header.gas_limit)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a transaction is: its block, its number there, and what its gas came to."""
+
+    block: int
+    block_hash: bytes
+    index: int
+    gas_used: int
+    first_log: int
+    contract: RawAddress | None
+    transaction: SignedTransactionAPI
+    receipt: ReceiptAPI
+
+
+class Blocks(Tester):
+    """A chain in memory whose transactions come signed, and wait in a pool for their block.
+
+    Attributes:
+        pool: what waits.
+        least_base_fee: wei below which the base fee does not fall; a test of dear gas sets it.
+    """
+
+    def __init__(self, accounts: int, mnemonic: str = MNEMONIC) -> None:
+        self.pool = Pool()
+        self.least_base_fee = 0
+        self._places: dict[bytes, Place] = {}
+        self._made: list[Place] = []
+        super().__init__(
+            accounts, vm=DevelopmentVM, mnemonic=mnemonic, genesis_time=int(time.time())
+        )
+
+    def take_raw(self, raw: bytes) -> bytes:
+        """Put a signed transaction into the pool, and return its hash; raise NodeError if not."""
+        builder = self._chain.get_vm().get_transaction_builder()
+        try:
+            transaction = builder.decode(raw)
+            self._check(transaction)
+            self.pool.add(transaction, self.get_count(transaction.sender))
+        except NotTaken as refusal:
+            raise NodeError("eth_sendRawTransaction", str(refusal)) from refusal
+        except (PyEVMError, ValidationError, RLPException, TypeError, ValueError) as error:
+            problem = f"invalid transaction: {error}"
+            raise NodeError("eth_sendRawTransaction", problem) from error
+        return transaction.hash
+
+    def sign(self, transaction: Transaction, nonce: int, fees: tuple[int, int]) -> bytes:
+        """Sign with a key of this node: the fees are the maximum and the tip."""
+        return self.sign_with(transaction, nonce, fees).encode()
+
+    def make_block(self) -> None:
+        """Make one block of what waits and pays enough."""
+        base_fee = max(self._chain.header.base_fee_per_gas or 0, self.least_base_fee)
+        self._chain.header = self._chain.header.copy(base_fee_per_gas=base_fee)
+        self._made = []
+        is_full = False
+        while not is_full and (ready := self._list_ready(base_fee)):
+            for transaction in ready:
+                is_full = not self._include(transaction)
+                if is_full:
+                    break
+        self._mine_block()
+        head = self._chain.get_canonical_head()
+        for place in self._made:
+            self._places[place.transaction.hash] = place_in(place, head)
+
+    def find(self, transaction_hash: bytes) -> Place | None:
+        """Return where a transaction is on the present chain."""
+        place = self._places.get(transaction_hash)
+        if place is None or self.get_block_hash(place.block) != place.block_hash:
+            return None
+        return place
+
+    def get_header(self, number: int) -> BlockHeaderAPI | None:
+        """Return a header of the present chain."""
+        if not 0 <= number <= self.get_block_number():
+            return None
+        return self._chain.get_canonical_block_header_by_number(BlockNumber(number))
+
+    def list_hashes(self, number: int) -> list[bytes]:
+        """Return the hashes of a block's transactions."""
+        block = self._chain.get_canonical_block_by_number(BlockNumber(number))
+        return [transaction.hash for transaction in block.transactions]
+
+    def get_count(self, sender: RawAddress) -> int:
+        """Return how many transactions of a sender the chain has."""
+        return self._chain.get_vm().state.get_nonce(sender)
+
+    def next_base_fee(self) -> int:
+        """Return the base fee of the block that is to come."""
+        return max(self._chain.header.base_fee_per_gas or 0, self.least_base_fee)
+
+    def mine(self, blocks: int) -> None:
+        """See Node."""
+        for _ in range(blocks):
+            self.make_block()
+
+    def send(self, transactions: Sequence[Transaction]) -> list[object]:  # type: ignore[override] # clients send what is signed
+        """Refuse: this chain takes signed transactions only."""
+        raise ChainError(f"{len(transactions)} transactions are not signed")
+
+    def _check(self, transaction: SignedTransactionAPI) -> None:
+        """Refuse what no block could ever hold."""
+        transaction.validate()
+        if transaction.chain_id != self.get_chain_id():
+            raise NotTaken(f"invalid chain id for signer: have {transaction.chain_id}")
+        if transaction.gas > self._chain.header.gas_limit:
+            raise NotTaken("exceeds block gas limit")
+        if transaction.gas < transaction.intrinsic_gas:
+            raise NotTaken("intrinsic gas too low")
+        need = transaction.value + transaction.gas * transaction.max_fee_per_gas
+        have = self._chain.get_vm().state.get_balance(transaction.sender)
+        if have < need:
+            raise NotTaken(f"insufficient funds for gas * price + value: have {have} want {need}")
+
+    def _list_ready(self, base_fee: int) -> list[SignedTransactionAPI]:
+        """Return the next transaction of each sender, the dearest first."""
+        chosen = [
+            self.pool.choose(sender, self.get_count(sender), base_fee)
+            for sender in self.pool.waiting
+        ]
+        ready = [transaction for transaction in chosen if transaction is not None]
+        return sorted(ready, key=lambda it: -it.max_priority_fee_per_gas)
+
+    def _include(self, transaction: SignedTransactionAPI) -> bool:
+        """Execute a transaction in the block in the making; False if there is no room for it."""
+        header = self._chain.header
+        if header.gas_limit - header.gas_used < transaction.gas:
+            return False
+        try:
+            receipt, computation = self._apply(transaction)
+        except (ValidationError, PyEVMError):
+            self.pool.drop(transaction)
+            return True
+        self.pool.take(transaction)
+        created = None if transaction.to else computation.msg.storage_address
+        logs = sum(len(place.receipt.logs) for place in self._made)
+        gas_used = receipt.gas_used - header.gas_used
+        where = (header.block_number, b"", len(self._made), gas_used, logs, created)
+        self._made.append(Place(*where, transaction, receipt))
+        return True
+
+    def _set_time(self) -> None:
+        parent = self._chain.get_canonical_head().timestamp
+        self._chain.set_header_timestamp(max(parent + 1, int(time.time())))
+
+
+def place_in(place: Place, head: BlockHeaderAPI) -> Place:
+    """Return a place in the block of this header."""
+    made = (place.index, place.gas_used, place.first_log, place.contract)
+    return Place(head.block_number, head.hash, *made, place.transaction, place.receipt)

@@ -1,0 +1,132 @@
+"""The server of the node for development: JSON-RPC over HTTP, on loopback only."""
+
+import json
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+from offchain.chain.devnode.blocks import Blocks
+from offchain.chain.devnode.methods import INVALID_REQUEST, PARSE_ERROR, Methods
+from offchain.chain.transports import Question
+
+MOST_BYTES = 4 * 2**20
+MOST_TOGETHER = 1_000
+"""Requests in one batch."""
+IDLE_S = 60.0
+LOOPBACK = "127.0.0.1"
+
+
+class DevNode:
+    """A chain that answers many clients, one request at a time.
+
+    Args:
+        accounts: how many funded accounts it has.
+        block_seconds: time from one block to the next; None where each transaction gets one.
+    """
+
+    def __init__(self, accounts: int = 8, block_seconds: float | None = None) -> None:
+        self.methods = Methods(Blocks(accounts), is_automatic=block_seconds is None)
+        self.block_seconds = block_seconds
+        self.lock = threading.Lock()
+        self.stopping = threading.Event()
+
+    def answer(self, body: bytes) -> bytes:
+        """Answer a request, or a batch of them, as it came over the wire."""
+        try:
+            request = json.loads(body)
+        except (ValueError, RecursionError):
+            return _refuse(PARSE_ERROR, "what came is not JSON")
+        if isinstance(request, list):
+            if not 0 < len(request) <= MOST_TOGETHER:
+                return _refuse(INVALID_REQUEST, f"a batch has 1 to {MOST_TOGETHER} requests")
+            return json.dumps([self._answer(it) for it in request]).encode()
+        return json.dumps(self._answer(request)).encode()
+
+    def make_blocks(self) -> None:
+        """Make a block after each interval, until the node stops."""
+        while not self.stopping.wait(self.block_seconds):
+            with self.lock:
+                self.methods.blocks.make_block()
+
+    def _answer(self, request: Any) -> dict[str, Any]:
+        with self.lock:
+            return self.methods.answer(request)
+
+
+class Local:
+    """A transport to a node in this process; see Transport."""
+
+    def __init__(self, node: DevNode) -> None:
+        self._node = node
+
+    def ask(self, method: str, params: Sequence[Any]) -> Any:
+        """See Transport."""
+        return self.ask_many([(method, params)])[0]
+
+    def ask_many(self, questions: Sequence[Question]) -> list[Any]:
+        """See Transport."""
+        batch = [
+            {"id": n, "method": it, "params": list(of)} for n, (it, of) in enumerate(questions)
+        ]
+        answers: list[Any] = json.loads(self._node.answer(json.dumps(batch).encode()))
+        return answers
+
+    def close(self) -> None:
+        """See Transport."""
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 128
+
+
+@contextmanager
+def serve(node: DevNode, port: int = 0) -> Iterator[str]:
+    """Serve a node on a port of loopback, a free one for 0, and give its URL."""
+    server = _Server((LOOPBACK, port), _make_handler(node))
+    threads = [threading.Thread(target=server.serve_forever, args=(0.05,))]
+    if node.block_seconds is not None:
+        threads.append(threading.Thread(target=node.make_blocks))
+    for thread in threads:
+        thread.start()
+    try:
+        yield f"http://{LOOPBACK}:{server.server_port}"
+    finally:
+        node.stopping.set()
+        server.shutdown()
+        for thread in threads:
+            thread.join()
+        server.server_close()
+
+
+def _make_handler(node: DevNode) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+        disable_nagle_algorithm = True
+        timeout = IDLE_S
+
+        def do_POST(self) -> None:
+            length = self.headers.get("Content-Length", "")
+            if not (length.isascii() and length.isdigit() and int(length) <= MOST_BYTES):
+                self.close_connection = True
+                self.send_error(413)
+                return
+            body = self.rfile.read(int(length))
+            answer = node.answer(body)
+            self.send_response(200)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(answer)))
+            self.end_headers()
+            self.wfile.write(answer)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    return Handler
+
+
+def _refuse(code: int, message: str) -> bytes:
+    error = {"code": code, "message": message}
+    return json.dumps({"jsonrpc": "2.0", "id": None, "error": error}).encode()

@@ -1,0 +1,91 @@
+"""A proxy before a node that drops, delays, repeats, truncates, mixes up and corrupts."""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from random import Random
+
+from offchain.chain.devnode.server import DevNode
+from tests.chain_helpers import serve_in_thread
+
+FAULTS = (
+    *("drop-request", "drop-answer", "delay", "repeat", "truncate", "stale", "corrupt-answer"),
+    *("corrupt-request", "status", "endless"),
+)
+
+
+class Proxy:
+    """What happens to each request; `faults` counts what has happened."""
+
+    def __init__(self, node: DevNode, random: Random, rate: float) -> None:
+        self._node = node
+        self._random = random
+        self._last = b"{}"
+        self.rate = rate
+        self.faults: dict[str, int] = {}
+        self.url = ""
+
+    def answer(self, body: bytes) -> tuple[int, bytes, int]:
+        """Return the status, the answer, and how many bytes it claims to have."""
+        fault = self._random.choice(FAULTS) if self._random.random() < self.rate else ""
+        self.faults[fault] = self.faults.get(fault, 0) + 1
+        if fault == "drop-request":
+            raise ConnectionError
+        if fault == "delay":
+            time.sleep(0.05)
+        if fault == "repeat":
+            self._node.answer(body)
+        if fault == "corrupt-request":
+            body = self._corrupt(body)
+        answer = self._node.answer(body)
+        stale, self._last = self._last, answer
+        if fault == "drop-answer":
+            raise ConnectionError
+        if fault == "stale":
+            answer = stale
+        if fault == "corrupt-answer":
+            answer = self._corrupt(answer)
+        if fault == "truncate":
+            return 200, answer[: len(answer) // 2], len(answer)
+        if fault == "endless":
+            return 200, answer, 2**40
+        return 502 if fault == "status" else 200, answer, len(answer)
+
+    def _corrupt(self, content: bytes) -> bytes:
+        place = self._random.randrange(len(content))
+        byte = self._random.choice(b'0123456789abcdef"{\x00\xff')
+        return content[:place] + bytes([byte]) + content[place + 1 :]
+
+
+@contextmanager
+def open_proxy(node: DevNode, random: Random, rate: float) -> Iterator[Proxy]:
+    """Serve a proxy before a node on a free port of loopback."""
+    proxy = Proxy(node, random, rate)
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+        disable_nagle_algorithm = True
+
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            try:
+                status, answer, claimed = proxy.answer(body)
+            except ConnectionError:
+                self.close_connection = True
+                return
+            self.send_response(status)
+            self.send_header("Content-Length", str(claimed))
+            self.end_headers()
+            self.wfile.write(answer)
+            self.close_connection = claimed != len(answer)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    proxy.url = f"http://127.0.0.1:{server.server_port}"
+    with serve_in_thread(partial(server.serve_forever, 0.01), server.shutdown), server:
+        yield proxy

@@ -1,0 +1,45 @@
+"""The same accounts on another node: anvil."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from offchain.chain.accounts import FeePolicy, NodeAccount, open_chain
+from offchain.chain.receipts import Address, Mined, Transaction
+from tests.node.anvil import Anvil, run_anvil
+from tests.node.fetch import NodeMissing, get_anvil
+from tests.sending.payer import FUND_WEI, PAYER, PAYMENT_GAS, Seat, make_payment, open_payer
+
+
+@pytest.fixture
+def anvil(tmp_path: Path) -> Iterator[Anvil]:
+    """A new chain on anvil; without it the test is skipped."""
+    try:
+        program = get_anvil()
+    except NodeMissing as missing:
+        pytest.skip(str(missing))
+    with run_anvil(program, tmp_path) as anvil:
+        yield anvil
+
+
+def test_payments_and_a_reorganisation(anvil: Anvil, tmp_path: Path) -> None:
+    """An unlocked account funds ours, whose payments get in, and again after a reorganisation."""
+    seat = Seat(anvil.url, (anvil.url,), tmp_path, 3)
+    with open_payer(seat) as chain:
+        rich = NodeAccount(Address(anvil.ask("eth_accounts")[0]), chain.node._transport)
+        with open_chain(anvil.url, [rich], FeePolicy(), folder=tmp_path) as funds:
+            gift = Transaction(
+                chain.chain_id, "fund", rich.address, PAYER, b"", FUND_WEI, PAYMENT_GAS
+            )
+            assert isinstance(funds.node.send([gift])[0], Mined)
+        payments = [make_payment(chain.chain_id, it) for it in range(3)]
+        before = chain.node.send(payments)
+        assert all(isinstance(it, Mined) for it in before)
+        anvil.replace_blocks(2, ())
+        after = chain.node.send(payments[1:])
+        assert all(isinstance(it, Mined) for it in after)
+        anvil.ask("evm_mine")
+        anvil.ask("evm_mine")
+        assert chain.settle(5.0)
+        assert int(anvil.ask("eth_getTransactionCount", PAYER, "latest"), 16) == 3

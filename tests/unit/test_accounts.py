@@ -1,0 +1,129 @@
+"""Keystores, fees and budgets: what is refused, and what is paid at most."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from offchain.chain.accounts import FeePolicy, Fees, GasBudget, KeyAccount, create_keystore
+from offchain.chain.accounts.fees import calculate_fees, raise_fees
+from offchain.chain.accounts.journal import Journal
+from offchain.chain.accounts.keystore import read_address, read_password
+from offchain.errors import KeystoreError, StoreError, UsageError
+
+PASSWORD = "correct horse"  # noqa: S105 - of keystores in tests
+WEI = st.integers(0, 10**15)
+
+
+@pytest.fixture(scope="module")
+def keystore(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A keystore file."""
+    path = tmp_path_factory.mktemp("keys") / "alice.json"
+    create_keystore(path, PASSWORD, scrypt_n=2)
+    return path
+
+
+def test_keystore_opens_with_its_password(keystore: Path) -> None:
+    """The account has the address that the file names, and only its owner may read the file."""
+    assert KeyAccount.open(keystore, PASSWORD).address == read_address(keystore)
+    assert keystore.stat().st_mode & 0o777 == 0o600
+    assert [path.name for path in keystore.parent.iterdir()] == [keystore.name]
+
+
+def test_wrong_password_is_one_line(keystore: Path) -> None:
+    """A wrong password is said to be wrong, and does not stand in the error or its causes."""
+    with pytest.raises(KeystoreError, match="the password is wrong") as caught:
+        KeyAccount.open(keystore, "hunter2")
+    assert "\n" not in str(caught.value)
+    assert "hunter2" not in repr(caught.value.__dict__)
+    assert caught.value.__cause__ is None
+
+
+def test_key_is_not_shown(keystore: Path) -> None:
+    """Neither the text of an account nor a pickle has its key."""
+    account = KeyAccount.open(keystore, PASSWORD)
+    assert repr(account) == f"KeyAccount({account.address})"
+    with pytest.raises(TypeError):
+        account.__reduce__()
+
+
+def test_existing_file_is_kept(keystore: Path) -> None:
+    """A file that exists is never written over."""
+    before = keystore.read_bytes()
+    with pytest.raises(UsageError, match="exists already"):
+        create_keystore(keystore, PASSWORD, scrypt_n=2)
+    assert keystore.read_bytes() == before
+
+
+@pytest.mark.parametrize("content", ["", "{}", "[]", "{", '{"crypto": 1}', "\x00", "[" * 9999])
+def test_damaged_keystore(tmp_path: Path, content: str) -> None:
+    """A file that is no keystore is refused in one line."""
+    (tmp_path / "x").write_text(content)
+    with pytest.raises(KeystoreError, match="it is damaged, or no keystore"):
+        KeyAccount.open(tmp_path / "x", PASSWORD)
+
+
+def test_keystore_that_takes_all_memory(keystore: Path, tmp_path: Path) -> None:
+    """A keystore whose key derivation takes gigabytes is refused before it is begun."""
+    content = json.loads(keystore.read_text())
+    content["crypto"]["kdfparams"]["n"] = 2**40
+    (tmp_path / "x").write_text(json.dumps(content))
+    with pytest.raises(KeystoreError, match="too much memory or time"):
+        KeyAccount.open(tmp_path / "x", PASSWORD)
+
+
+def test_passwords_come_from_files_and_variables(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A password is the first line of a file or a variable; any other source is refused unshown."""
+    (tmp_path / "p").write_text("secret word\nmore\n")
+    monkeypatch.setenv("ALICE", "secret")
+    assert read_password(f"file:{tmp_path / 'p'}") == "secret word"
+    assert read_password("env:ALICE") == "secret"
+    for source in ("hunter2", "env:NOBODY_HAS_THIS", "file:/nowhere", "env:"):
+        with pytest.raises(UsageError) as caught:
+            read_password(source)
+        assert "hunter2" not in str(caught.value)
+
+
+@given(base=WEI, tip=st.integers(0, 10**10), ceiling=st.integers(10**10, 10**15))
+def test_fees_have_a_ceiling(base: int, tip: int, ceiling: int) -> None:
+    """No fee is above the ceiling, and a replacement is an eighth higher in both parts."""
+    policy = FeePolicy(max_fee_wei=ceiling, tip_wei=tip)
+    fees: Fees | None = calculate_fees(base, policy)
+    while fees is not None:
+        assert fees.tip_wei <= fees.max_fee_wei <= ceiling
+        old, fees = fees, raise_fees(fees, base, policy)
+        if fees is not None:
+            assert 8 * fees.max_fee_wei >= 9 * old.max_fee_wei
+            assert 8 * fees.tip_wei >= 9 * old.tip_wei
+        if old.max_fee_wei == 0:
+            break
+
+
+def test_budget() -> None:
+    """A job is begun within the budget only, and goes on beyond it for a bond worth more."""
+    budget = GasBudget(100)
+    assert budget.find_obstacle(balance_wei=150, bond_wei=50, expected_wei=100) is None
+    assert "fund it" in str(budget.find_obstacle(balance_wei=149, bond_wei=50, expected_wei=100))
+    assert "budget" in str(budget.find_obstacle(balance_wei=999, bond_wei=50, expected_wei=101))
+    assert budget.may_go_on(spent_wei=60, further_wei=40, stake_wei=0)
+    assert not budget.may_go_on(spent_wei=60, further_wei=41, stake_wei=41)
+    assert budget.may_go_on(spent_wei=60, further_wei=41, stake_wei=42)
+
+
+def test_damaged_journal(keystore: Path, tmp_path: Path) -> None:
+    """A journal that is damaged is not used; one whose last line is incomplete is."""
+    account = KeyAccount.open(keystore, PASSWORD)
+    Journal(tmp_path, account.address, 1, b"\x01" * 32).close()
+    (path,) = tmp_path.glob("*.log")
+    path.write_bytes(b'{"do": "sig')
+    Journal(tmp_path, account.address, 1, b"\x01" * 32).close()
+    assert not path.read_bytes()
+    path.write_bytes(b'{"do": "told", "nonce": 3}\n')
+    with pytest.raises(StoreError, match="line 1 of the journal"):
+        Journal(tmp_path, account.address, 1, b"\x01" * 32)
+    assert os.access(path, os.R_OK)
