@@ -183,6 +183,23 @@ def _count_right(plan: _Plan, stream: Stream) -> int:
     return done
 
 
+def verify_tensor(place: Place, root: Digest, size: int) -> None:
+    """Read a tensor of a place, said to have so many bytes, and verify it (`WrongContent`)."""
+    name = name_object(TENSORS, root)
+    stream = place.open(name)
+    try:
+        found = read_prefix(lambda count: take(stream, count), root, size)
+        plan = _Plan(name, place.url, *found)
+        right = _count_right(plan, stream)
+    except (CommitmentError, EOFError) as error:
+        raise WrongContent(place.url, name, str(error)) from error
+    finally:
+        stream.close()
+    if right < plan.shape.size_bytes or stream.left:
+        problem = f"its bytes from {right:,} on are not those of the root"
+        raise WrongContent(place.url, name, problem)
+
+
 class _Pipeline:
     """Threads that read, verify and write pieces of a tensor."""
 

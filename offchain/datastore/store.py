@@ -18,7 +18,7 @@ from offchain.commitments.tensors import (
 )
 from offchain.commitments.tree import Digest
 from offchain.datastore.disk import Disk
-from offchain.datastore.fetch import fetch_small, fetch_tensor, take
+from offchain.datastore.fetch import fetch_small, fetch_tensor, take, verify_tensor
 from offchain.datastore.objects import (
     HASH_ROOTS,
     PROGRAMS,
@@ -67,6 +67,11 @@ class DataStore:
         self.disk = disk
         self._source = source
         self._place: Place = disk if source is None else source
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the place is the folder."""
+        return self._source is None
 
     @property
     def url(self) -> str:
@@ -229,6 +234,24 @@ class DataStore:
         self.disk.put(name, [data])
         self.disk.settle(kind)
         return data
+
+    def verify(self, kind: str, root: Digest, size: int) -> None:
+        """Read an object of the place, which is a tensor or a list, and verify it; nothing is kept.
+
+        Args:
+            kind: its kind.
+            root: its root.
+            size: the bytes that it is said to have.
+
+        Raises:
+            WrongContent: it is not that of the root.
+        """
+        if kind == TENSORS:
+            verify_tensor(self._place, root, size)
+            return
+        fetch_small(
+            self._place, name_object(kind, root), size, lambda data: split_roots(kind, data, root)
+        )
 
     def list(self) -> Iterator[tuple[str, int]]:
         """Yield the names and the sizes of the objects at the place, as it says."""

@@ -10,6 +10,7 @@ import http.client
 import re
 import socket
 import time
+import weakref
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from threading import Lock, Timer
@@ -45,6 +46,7 @@ class Web:
         self._patience_s = patience_s
         self._idle: list[http.client.HTTPConnection] = []
         self._lock = Lock()
+        weakref.finalize(self, _close_all, self._idle)
 
     def open(self, name: str, start: int = 0) -> Stream:
         """Open an object at a place."""
@@ -55,6 +57,7 @@ class Web:
         try:
             left = self._check(response, name, start)
         except BaseException:
+            response.close()
             connection.close()
             raise
         body = _Body(self, connection, response, name, left)
@@ -75,6 +78,7 @@ class Web:
         except NotInStore:
             return None
         finally:
+            response.close()
             connection.close()
 
     def list(self) -> Iterator[tuple[str, int]]:
@@ -220,6 +224,12 @@ class _Body:
         self._response.length = 0
         self._response.read()  # the library then knows that the answer is over
         self._web.keep(self._connection)
+
+
+def _close_all(connections: list[http.client.HTTPConnection]) -> None:
+    """Close connections that nobody will use again."""
+    for connection in connections:
+        connection.close()
 
 
 def _cut(connection: http.client.HTTPConnection) -> None:

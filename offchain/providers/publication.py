@@ -53,7 +53,8 @@ class StoredBatches:
 def put_task(store: DataStore, task: Task) -> None:
     """Publish a task: put all that its job's terms commit to into a store."""
     root = store.put_program(task.program)
-    store.put_state(task.initial_state)
+    made = {commitment.root: commitment for commitment in task.start_commitments}
+    store.put_state(task.initial_state, task.start_roots, made)
     if task.program.batch:
         tensors = (array for step in range(task.steps) for array in task.batch(step))
         store.put_roots(BATCHES, store.put_tensors(tensors))

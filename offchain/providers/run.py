@@ -115,11 +115,12 @@ class Run:
         self,
         state: Sequence[Array],
         tensor_roots: Sequence[Digest],
-        made: Mapping[Digest, TensorCommitment],
+        made: dict[Digest, TensorCommitment],
         roots: Sequence[Digest],
     ) -> None:
         """Write the state of the latest checkpoint, and then that there are so many."""
-        self._store.put_state(state, tensor_roots, made)
+        start = {commitment.root: commitment for commitment in self.task.start_commitments}
+        self._store.put_state(state, tensor_roots, start | made)
         noted = [root.hex() for root in roots]
         self._store.put_json(NOTES, {"run": self._identity, "roots": noted})
 
@@ -366,7 +367,7 @@ class _TensorRoots:
         sinks = find_storages(program)[program.first_sink :]
         self.kept = [slot for slot, sink in enumerate(sinks) if sink == (Origin.STATE, slot)]
         self._known = {slot: known[slot] for slot in self.kept if known}
-        self.made: Mapping[Digest, TensorCommitment] = {}
+        self.made: dict[Digest, TensorCommitment] = {}
 
     def hash(self, state: Sequence[Array]) -> list[Digest]:
         """Return the roots of the state's tensors."""
