@@ -7,10 +7,12 @@ counts after any interruption as far as its bytes are right, which is found by h
 """
 
 import time
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
-from threading import Lock
+from threading import Condition, Event, Lock, get_ident
 
 import numpy as np
 
@@ -31,7 +33,9 @@ _SUBTREES = 4
 _PIECE_BYTES = _SUBTREES * SUBTREE_BYTES
 """Bytes that a thread takes at a time: 1 MiB, which a core's cache holds."""
 
-_MOST_THREADS = 4
+_LEAST_THREADS, _MOST_THREADS = 2, 4
+"""While a thread waits for the beginning of a tensor, another one goes on."""
+
 ATTEMPTS = 4
 """How often a broken connection is made again without a piece more having come."""
 
@@ -58,46 +62,121 @@ class _Plan:
         return array.size
 
 
-def fetch_tensor(
-    place: Place, disk: Disk, root: Digest, most_bytes: int, header: bytes | None = None
-) -> None:
-    """Bring a tensor into a folder, unless it is there already.
+def fetch_tensors(place: Place, disk: Disk, wanted: Mapping[Digest, bytes | None]) -> None:
+    """Bring tensors into a folder, unless they are there already, several at once.
 
     Args:
-        place: where it is.
-        disk: where it is to be.
-        root: its root.
-        most_bytes: the largest file that is wanted.
-        header: its header, where it is known.
+        place: where they are.
+        disk: where they are to be.
+        wanted: their roots, and their headers, where these are known.
 
     Raises:
-        NotInStore: the place has none.
+        NotInStore: the place has one of them not.
         WrongContent: the place has something else.
         StoreUnavailable: the place stops or is too slow; what has come is kept.
         StoreError: the disk fails.
     """
-    fetch = _Fetch(place, name_object(TENSORS, root), root, most_bytes, header)
-    with disk.claim(fetch.name) as partial:
-        if partial is None:
-            return
+    crew = _Crew(place, disk, wanted)
+    count = max(_LEAST_THREADS, min(get_threads(), _MOST_THREADS))
+    with ThreadPoolExecutor(count) as pool:
+        workers = [pool.submit(crew.work) for _ in range(count)]
         try:
-            fetch.complete(partial)
+            for worker in workers:
+                worker.result()
+        finally:
+            crew.stop.set()
+
+
+class _Crew:
+    """The threads that fetch tensors: each takes one, and when all are taken, helps the others."""
+
+    def __init__(self, place: Place, disk: Disk, wanted: Mapping[Digest, bytes | None]) -> None:
+        self._place, self._disk, self._wanted = place, disk, deque(wanted.items())
+        self._running: list[_Pipeline] = []
+        self._fetching = 0
+        self._change = Condition()
+        self.stop = Event()
+
+    def work(self) -> None:
+        """Fetch, and help, until all is there or something is wrong."""
+        try:
+            while (fetch := self._take()) is not None:
+                try:
+                    fetch.run()
+                finally:
+                    with self._change:
+                        self._fetching -= 1
+                        self._change.notify_all()
+            while (pipeline := self._find_work()) is not None:
+                pipeline.help()
         except BaseException:
-            if not partial.size:
-                partial.drop()
+            self.stop.set()
             raise
-        partial.finish()
+
+    @contextmanager
+    def showing(self, pipeline: "_Pipeline") -> Iterator[None]:
+        """Let others help with a pipeline meanwhile."""
+        with self._change:
+            self._running.append(pipeline)
+            self._change.notify_all()
+        try:
+            yield
+        finally:
+            with self._change:
+                self._running.remove(pipeline)
+
+    def _take(self) -> "_Fetch | None":
+        """Return the next tensor to fetch."""
+        with self._change:
+            if not self._wanted or self.stop.is_set():
+                return None
+            root, header = self._wanted.popleft()
+            self._fetching += 1
+            return _Fetch(self._place, self._disk, root, header, self)
+
+    def _find_work(self) -> "_Pipeline | None":
+        """Wait for a pipeline that has pieces left; None once nothing is fetched any more."""
+        with self._change:
+            while True:
+                for pipeline in self._running:
+                    if pipeline.has_work:
+                        return pipeline
+                if not self._fetching:
+                    return None
+                self._change.wait()
 
 
 @dataclass(frozen=True)
 class _Fetch:
-    """A tensor that is wanted, as `fetch_tensor` describes it."""
+    """A tensor that is wanted, as `fetch_tensors` describes it.
+
+    Attributes:
+        crew: the threads that fetch it.
+    """
 
     place: Place
-    name: str
+    disk: Disk
     root: Digest
-    most_bytes: int
     header: bytes | None
+    crew: _Crew
+
+    @property
+    def name(self) -> str:
+        """The name of the object."""
+        return name_object(TENSORS, self.root)
+
+    def run(self) -> None:
+        """Have the tensor in the folder."""
+        with self.disk.claim(self.name) as partial:
+            if partial is None:
+                return
+            try:
+                self.complete(partial)
+            except BaseException:
+                if not partial.size:
+                    partial.drop()
+                raise
+            partial.finish()
 
     def complete(self, partial: Partial) -> None:
         """Go on with a partial file until the tensor is whole, however often the place breaks."""
@@ -110,7 +189,7 @@ class _Fetch:
                 self._advance(partial, plan, done)
             except StoreUnavailable:
                 failures += 1
-                if failures == ATTEMPTS:
+                if failures == ATTEMPTS or self.crew.stop.is_set():
                     raise
                 time.sleep(_FIRST_PAUSE_S * 2 ** (failures - 1))
             else:
@@ -124,7 +203,10 @@ class _Fetch:
         stream = partial.open()
         try:
             found = read_prefix(
-                lambda count: take(stream, count), self.root, self.most_bytes, self.header
+                lambda count: take(stream, count),
+                self.root,
+                self.disk.get_room() + partial.size,
+                self.header,
             )
             plan = _Plan(self.name, self.place.url, *found)
             done = _count_right(plan, stream)
@@ -148,7 +230,7 @@ class _Fetch:
             if stream.left != left:
                 problem = f"{stream.left:,} bytes are offered where {left:,} are left to come"
                 raise WrongContent(self.place.url, self.name, problem)
-            _Pipeline(plan, stream, partial, done).run()
+            _Pipeline(plan, stream, partial, done, self.crew).run()
         finally:
             stream.close()
 
@@ -161,7 +243,7 @@ class _Fetch:
             return pieces[-1]
 
         try:
-            found = read_prefix(read, self.root, self.most_bytes, self.header)
+            found = read_prefix(read, self.root, self.disk.get_room() + partial.size, self.header)
         except (CommitmentError, EOFError) as error:
             raise WrongContent(self.place.url, self.name, str(error)) from error
         partial.write(b"".join(pieces), 0)
@@ -201,34 +283,51 @@ def verify_tensor(place: Place, root: Digest, size: int) -> None:
 
 
 class _Pipeline:
-    """Threads that read, verify and write pieces of a tensor."""
+    """A tensor whose pieces threads read by turns, and verify and write each on its own."""
 
-    def __init__(self, plan: _Plan, stream: Stream, partial: Partial, done: int) -> None:
-        self._plan, self._stream, self._partial = plan, stream, partial
+    def __init__(
+        self, plan: _Plan, stream: Stream, partial: Partial, done: int, crew: _Crew
+    ) -> None:
+        self._plan, self._stream, self._partial, self._crew = plan, stream, partial, crew
         self._next = done
         self._is_over = False
         self._turn = Lock()
+        self._helpers: set[int] = set()
+        self._idle = Condition()
+        self._error: BaseException | None = None
+
+    @property
+    def has_work(self) -> bool:
+        """Whether there is a piece that nobody has taken."""
+        return not self._is_over and self._next < self._plan.shape.size_bytes
 
     def run(self) -> None:
         """Read to the end, or to the first thing that is wrong."""
-        pieces = -(-(self._plan.shape.size_bytes - self._next) // _PIECE_BYTES)
-        count = min(max(1, pieces), max(2, get_threads()), _MOST_THREADS)
-        if count == 1:
-            self._work()
-            return
-        with ThreadPoolExecutor(count) as pool:
-            try:
-                for worker in [pool.submit(self._work) for _ in range(count)]:
-                    worker.result()
-            finally:
-                self._is_over = True
+        try:
+            with self._crew.showing(self):
+                self._pass_on()
+        finally:
+            self._is_over = True
+            with self._idle:
+                self._idle.wait_for(lambda: not self._helpers)
+        if self._error is not None:
+            raise self._error
 
-    def _work(self) -> None:
+    def help(self) -> None:
+        """Take pieces on another thread; what goes wrong there is raised by `run`."""
+        with self._idle:
+            if self._is_over:
+                return
+            self._helpers.add(get_ident())
         try:
             self._pass_on()
-        except BaseException:
+        except BaseException as error:  # noqa: BLE001 - handed on
+            self._error = error
             self._is_over = True
-            raise
+        finally:
+            with self._idle:
+                self._helpers.discard(get_ident())
+                self._idle.notify_all()
 
     def _pass_on(self) -> None:
         plan, buffer = self._plan, memoryview(bytearray(_PIECE_BYTES))
@@ -238,6 +337,8 @@ class _Pipeline:
                 view = buffer[: plan.shape.size_bytes - at]
                 if self._is_over or not view:
                     return
+                if self._crew.stop.is_set():
+                    raise StoreUnavailable(plan.url, plan.name, "it was given up")
                 self._next += len(view)
                 if _fill(self._stream, view) < len(view):
                     raise StoreUnavailable(plan.url, plan.name, f"it stops after {at:,} bytes")

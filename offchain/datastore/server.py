@@ -119,6 +119,7 @@ class _Handler(BaseHTTPRequestHandler):
     server_version = "moot"
     sys_version = ""
     timeout = _PATIENCE_S
+    disable_nagle_algorithm = True  # heads and files are sent apart, and neither is to wait
 
     def do_GET(self) -> None:
         """Send an object, the part of it that is asked for, or the list of all."""

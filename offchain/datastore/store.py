@@ -18,7 +18,7 @@ from offchain.commitments.tensors import (
 )
 from offchain.commitments.tree import Digest
 from offchain.datastore.disk import Disk
-from offchain.datastore.fetch import fetch_small, fetch_tensor, take, verify_tensor
+from offchain.datastore.fetch import fetch_small, fetch_tensors, take, verify_tensor
 from offchain.datastore.objects import (
     HASH_ROOTS,
     PROGRAMS,
@@ -162,9 +162,8 @@ class DataStore:
         sizes = [TensorShape(slot.dtype, slot.shape).file_bytes for slot in slots or ()]
         needed = sum(size for it, size in zip(roots, sizes, strict=False) if it in missing)
         self.disk.require_room(needed, f"{len(missing)} tensors")
-        for root in missing:
-            fetch_tensor(self._source, self.disk, root, self.disk.get_room(), wanted[root])
         if missing:
+            fetch_tensors(self._source, self.disk, {root: wanted[root] for root in missing})
             self.disk.settle(TENSORS, [name_object(TENSORS, root) for root in missing])
 
     def has_state(self, root: Digest) -> bool:
@@ -281,7 +280,7 @@ class DataStore:
             if self._source is None:
                 raise self._damaged(name, str(error)) from error
         self.disk.remove(name)
-        fetch_tensor(self._source, self.disk, root, self.disk.get_room())
+        fetch_tensors(self._source, self.disk, {root: None})
         return self._read(root)
 
     def _read(self, root: Digest) -> Array:

@@ -9,6 +9,8 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from threading import Thread
 
@@ -22,8 +24,15 @@ from offchain.datastore.disk import Disk
 from offchain.datastore.objects import TENSORS, encode_prefix, name_object
 from offchain.datastore.store import DataStore, open_store
 from offchain.datastore.web import Web
+from offchain.disputes.session import Setting, make_task
+from offchain.disputes.terms import make_terms
 from offchain.errors import NotInStore, StoreError, StoreUnavailable, UsageError, WrongContent
 from offchain.programs.graph import DType, Slot
+from offchain.providers.behaviour import Behaviour
+from offchain.providers.publication import get_task, put_task
+from offchain.providers.run import Run
+from offchain.providers.store import Store
+from offchain.providers.task import Task
 from tests.store_helpers import Answer, answering, send_head, serving
 
 ARRAY: Array = np.arange(700_000, dtype=np.float32).reshape(7, -1)
@@ -592,3 +601,133 @@ def test_the_list_of_a_server_is_bounded() -> None:
     for make in answers:
         with answering(make()) as url, pytest.raises(WrongContent, match="its index"):
             list(Web(url).list())
+
+
+# --- Jobs -----------------------------------------------------------------------------------------
+
+STRANGER = """
+import sys
+from dataclasses import replace
+from contracts.model.types import Terms
+from contracts.reasons import LeafMode
+from offchain.datastore.store import open_store
+from offchain.providers.behaviour import Behaviour
+from offchain.providers.publication import get_task
+from offchain.providers.run import Run
+from offchain.providers.store import Store
+terms = eval(sys.argv[3])
+task = get_task(open_store(sys.argv[1], sys.argv[2] + "/cache"), terms)
+run = Run(task, Behaviour(), Store(sys.argv[2] + "/own"))
+run.compute()
+assert "torch" not in sys.modules
+print(run.history.top.hex())
+"""
+
+
+@cache
+def capture_job(arithmetic: str = "ordered") -> Task:
+    """Capture a small training."""
+    setting = Setting(program="mlp", steps=4, checkpoint_every=2, arithmetic=arithmetic, seed=5)
+    return make_task(setting)
+
+
+def test_a_stranger_runs_a_job_from_its_terms_and_an_address(tmp_path: Path) -> None:
+    """Another process, without torch, fetches, verifies and runs the job, and claims the same."""
+    task = capture_job()
+    put_task(open_store(str(tmp_path / "origin")), task)
+    honest = Run(task, Behaviour(), Store(tmp_path / "honest"))
+    honest.compute()
+    with serving(tmp_path / "origin") as server:
+        done = subprocess.run(  # noqa: S603 - this interpreter
+            [sys.executable, "-c", STRANGER, server.url, str(tmp_path), repr(make_terms(task))],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    assert (done.stderr, done.stdout.strip()) == ("", honest.history.top.hex())
+    with serving(tmp_path / "own") as server:  # the result comes from the stranger's own store
+        final = open_store(server.url, tmp_path / "client").get_state(honest.roots[-1])
+    assert [a.tobytes() for a in final] == [a.tobytes() for a in honest.state(4)]
+
+
+@pytest.mark.parametrize("arithmetic", ["exact", "logged"])
+def test_a_job_of_every_arithmetic_is_found(arithmetic: str, tmp_path: Path) -> None:
+    """The terms do not name the arithmetic; its program is found, with its logs where it has."""
+    task = capture_job(arithmetic)
+    put_task(open_store(str(tmp_path / "origin")), task)
+    with serving(tmp_path / "origin") as server:
+        found = get_task(open_store(server.url, tmp_path / "cache"), make_terms(task))
+    assert found.commitment.header == task.commitment.header
+    assert found.logs == task.logs
+    assert make_terms(found) == make_terms(task)
+
+
+@pytest.mark.parametrize("kind", ["programs", "states", "batches", "tensors"])
+@pytest.mark.parametrize("way", ["missing", "spoilt", "longer"])
+def test_a_job_that_is_not_published_whole_is_refused(kind: str, way: str, tmp_path: Path) -> None:
+    """Whatever object is missing or is another one: one line that names it, and no task."""
+    task = capture_job()
+    origin = open_store(str(tmp_path / "origin"))
+    put_task(origin, task)
+    victim = max((origin.disk.path / kind).iterdir(), key=lambda path: path.stat().st_size)
+    content = bytearray(victim.read_bytes())
+    if way == "missing":
+        victim.unlink()
+    else:
+        content[-40 if kind == "programs" else -1] ^= 1
+        victim.write_bytes(content if way == "spoilt" else victim.read_bytes() + bytes(32))
+    with serving(tmp_path / "origin") as server, pytest.raises(StoreError) as caught:
+        get_task(open_store(server.url, tmp_path / "cache"), make_terms(task))
+    assert "\n" not in str(caught.value)
+    assert victim.name in str(caught.value)
+    assert not (tmp_path / "cache" / kind / victim.name).exists()
+
+
+@pytest.mark.parametrize(
+    "change", [{"layout": bytes(32)}, {"program_top": bytes(32)}, {"start_root": bytes(32)}]
+)
+def test_terms_of_another_job_find_nothing(change: dict[str, bytes], tmp_path: Path) -> None:
+    """Terms that bind something else are not served with what there is."""
+    task = capture_job()
+    store = open_store(str(tmp_path))
+    put_task(store, task)
+    with pytest.raises(NotInStore):
+        get_task(store, replace(make_terms(task), **change))
+
+
+def test_terms_of_endless_steps_are_refused(tmp_path: Path) -> None:
+    """A job whose batches no disk holds is refused before anything of them is asked for."""
+    task = capture_job()
+    store = open_store(str(tmp_path))
+    put_task(store, task)
+    with pytest.raises(StoreError, match="tensors of batches take"):
+        get_task(store, replace(make_terms(task), steps=2**48))
+
+
+MEMORY = """
+import sys, re
+from pathlib import Path
+import numpy as np
+from offchain.commitments.tensors import hash_bytes
+from offchain.datastore.store import open_store
+def peak():
+    return int(re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[1])
+hash_bytes(np.zeros(1 << 18, np.uint8))
+before = peak()
+open_store(sys.argv[1], sys.argv[2]).fetch_tensors([bytes.fromhex(sys.argv[3])])
+print(peak() - before)
+"""
+
+
+def test_memory_does_not_grow_with_the_tensor(tmp_path: Path) -> None:
+    """A tensor of 256 MB is fetched in a few megabytes."""
+    origin = open_store(str(tmp_path / "origin"))
+    root = origin.put_tensor(np.zeros(1 << 26, np.float32))
+    with serving(tmp_path / "origin") as server:
+        done = subprocess.run(  # noqa: S603 - this interpreter
+            [sys.executable, "-c", MEMORY, server.url, str(tmp_path / "cache"), root.hex()],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+    assert int(done.stdout) < 24_000  # kB
