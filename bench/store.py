@@ -84,7 +84,7 @@ def _summarise(found: dict[str, list[dict[str, float]]], size: int) -> dict[str,
     return {"bytes": size, "rows": rows, **ratios}
 
 
-def _make_state(*, is_tiny: bool) -> Iterator[Array] | list[Array]:
+def _make_state(*, is_tiny: bool) -> list[Array]:
     width, layers = (_TINY_WIDTH, _TINY_LAYERS) if is_tiny else (_WIDTH, _LAYERS)
     block = [(width, 3 * width), (width, width), (width, 4 * width), (4 * width, width)]
     vectors = [(3 * width,), (width,), (4 * width,), *[(width,)] * 5]

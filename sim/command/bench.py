@@ -221,7 +221,7 @@ def store_(
     tiny: bool,  # noqa: FBT001 - click passes it
     as_json: bool,  # noqa: FBT001 - likewise
 ) -> None:
-    """Measure the data store: 1.5 GB of state, fetched while it is verified.
+    """Measure the data store: 1.5 GB of state, fetched and verified.
 
     Beside it a plain copy of the same files, and a plain fetch over HTTP from the same server; each
     in a process of its own, until all is on the disk.

@@ -2,6 +2,8 @@
 
 import json
 import signal
+import sys
+from contextlib import suppress
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
@@ -52,17 +54,14 @@ def serve(
     """
     from offchain.datastore.server import Server  # noqa: PLC0415 - imports numpy
 
-    with Server(folder, host, port) as server:
+    with Server(folder, host, port) as server, suppress(_Stopped):
+        signal.signal(signal.SIGTERM, _stop)
         if as_json:
             click.echo(json.dumps({"url": server.url, "folder": str(folder)}))
         else:
             click.echo(f"serving {folder} at {server.url}")
-        click.get_text_stream("stdout").flush()
-        signal.signal(signal.SIGTERM, _stop)
-        try:
-            server.serve_forever()
-        except _Stopped:
-            return
+        sys.stdout.flush()
+        server.serve_forever()
 
 
 class _Stopped(BaseException):

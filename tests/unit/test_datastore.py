@@ -33,6 +33,7 @@ from offchain.providers.publication import get_task, put_task
 from offchain.providers.run import Run
 from offchain.providers.store import Store
 from offchain.providers.task import Task
+from tests.end_to_end.command import moot
 from tests.store_helpers import Answer, answering, send_head, serving
 
 ARRAY: Array = np.arange(700_000, dtype=np.float32).reshape(7, -1)
@@ -592,6 +593,29 @@ def test_the_command_serves_until_it_is_terminated(origin: DataStore, tmp_path: 
     assert (process.returncode, rest, complaints) == (0, "", "")
 
 
+def test_the_commands_list_get_and_verify(origin: DataStore, tmp_path: Path) -> None:
+    """Each says what it has found; a damaged object is named, with a status of its own."""
+    root, copy = origin.put_state([ARRAY, ARRAY[0]]).hex(), str(tmp_path / "copy")
+    with serving(origin.disk.path) as server:
+        listed = moot("store", "list", server.url, "--json")
+        got = [moot("store", "get", server.url, it, copy, "--json") for it in (root, ROOT.hex())]
+        lost = moot("store", "get", server.url, "ab" * 32, copy)
+        wrong = moot("store", "get", server.url, "12", copy)
+        local = moot("store", "get", str(origin.disk.path), root, copy)
+        right = moot("store", "verify", server.url, "--json")
+        content = bytearray(FILE)
+        content[-1] ^= 1
+        (origin.disk.path / NAME).write_bytes(content)
+        damaged = moot("store", "verify", server.url, "--json")
+    assert {it["name"] for it in json.loads(listed.stdout)["objects"]} >= {NAME, f"states/{root}"}
+    assert [json.loads(it.stdout)["kind"] for it in got] == ["state", "tensor"]
+    assert [it.status for it in (lost, wrong, local)] == [1, 2, 2]
+    assert all(it.stderr.count("\n") == 1 for it in (lost, wrong, local))
+    assert "ab" * 32 in lost.stderr
+    assert (right.status, json.loads(right.stdout)["right"]) == (0, {"tensors": 2, "states": 1})
+    assert (damaged.status, [*json.loads(damaged.stdout)["wrong"]]) == (3, [NAME])
+
+
 def test_the_list_of_a_server_is_bounded() -> None:
     """A list that is none, or has no end, is refused."""
     answers: list[Callable[[], Answer]] = [
@@ -607,7 +631,6 @@ def test_the_list_of_a_server_is_bounded() -> None:
 
 STRANGER = """
 import sys
-from dataclasses import replace
 from contracts.model.types import Terms
 from contracts.reasons import LeafMode
 from offchain.datastore.store import open_store
@@ -634,12 +657,14 @@ def capture_job(arithmetic: str = "ordered") -> Task:
 def test_a_stranger_runs_a_job_from_its_terms_and_an_address(tmp_path: Path) -> None:
     """Another process, without torch, fetches, verifies and runs the job, and claims the same."""
     task = capture_job()
+    terms = make_terms(task)
+    told = repr(terms).replace(repr(terms.leaf_mode), f"LeafMode({terms.leaf_mode:d})")
     put_task(open_store(str(tmp_path / "origin")), task)
     honest = Run(task, Behaviour(), Store(tmp_path / "honest"))
     honest.compute()
     with serving(tmp_path / "origin") as server:
         done = subprocess.run(  # noqa: S603 - this interpreter
-            [sys.executable, "-c", STRANGER, server.url, str(tmp_path), repr(make_terms(task))],
+            [sys.executable, "-c", STRANGER, server.url, str(tmp_path), told],
             capture_output=True,
             text=True,
             check=False,
