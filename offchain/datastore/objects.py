@@ -7,7 +7,6 @@
     programs/<program root>    the program's file form (`offchain/programs/encoding.py`)
     logs/<digest>              a step's rounding log (`offchain/programs/rounding/entries.py`);
                                keccak(program root | step u64 | log root)
-    rules/<data root>          the rule that makes the batches, as canonical JSON (`rules.py`)
 
 A tensor's header and layer (docs/commitments.md) lead up to its root. Whoever has verified these
 few bytes knows the size of all others, and verifies each 256 KiB of them on its own.
@@ -34,9 +33,9 @@ from offchain.errors import CommitmentError
 from offchain.programs.limits import MAX_RANK
 
 TENSORS, STATES, BATCHES, HISTORIES = "tensors", "states", "batches", "histories"
-PROGRAMS, LOGS, RULES = "programs", "logs", "rules"
+PROGRAMS, LOGS = "programs", "logs"
 
-KINDS = (TENSORS, STATES, BATCHES, HISTORIES, PROGRAMS, LOGS, RULES)
+KINDS = (TENSORS, STATES, BATCHES, HISTORIES, PROGRAMS, LOGS)
 """The kinds of objects, each in a folder of its own; nothing else in a folder is shared."""
 
 HASH_ROOTS: Mapping[str, Callable[[list[Digest]], Digest]] = {

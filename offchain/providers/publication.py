@@ -1,8 +1,7 @@
 """A job in a data store: all that its terms on the chain commit to, by the roots in them.
 
 So nothing else has to be told: whoever has a job's terms and a store's address finds its program,
-its start and its batches (or the rule that makes them), verifies each, and runs none of the
-client's code.
+its start and its batches, verifies each, and runs none of the client's code.
 """
 
 from collections.abc import Sequence

@@ -113,7 +113,7 @@ def get(url: str, root: str, folder: Path, as_json: bool) -> None:  # noqa: FBT0
 def verify(url: str, as_json: bool) -> int:  # noqa: FBT001 - click passes it
     """Verify every tensor and every list of roots in the store at URL against its root.
 
-    Programs, logs and rules are verified by whoever has the job that they belong to. Exits with 3
+    Programs and logs are verified by whoever has the job that they belong to. Exits with 3
     if something is not what its name says.
     """
     with options.opened_store(url) as opened:
