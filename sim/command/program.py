@@ -101,7 +101,8 @@ def show(
     help=f"""Capture a program and publish it.
 
     Puts to STORE, a folder or an address such as s3://bucket/folder, all that a job's terms commit
-    to, by its roots: the program, the start state and the data of all steps. NAME is {options.PROGRAM_HELP}
+    to, by its roots: the program, the start state and the data of all steps. NAME is
+    {options.PROGRAM_HELP}
     """
 )
 @click.argument("name")
