@@ -9,7 +9,6 @@ import hashlib
 import json
 import os
 import re
-import tempfile
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from offchain.errors import CompileError, UsageError
+from offchain.files import replacing
 
 SOURCE_DIR = Path(__file__).parent / "source"
 EVM_VERSION = "prague"
@@ -213,7 +213,5 @@ def _write_entry(entry: Path, artifact: Artifact) -> None:
     checksum = hashlib.sha256(_canonical(content)).hexdigest()
     with contextlib.suppress(OSError):
         entry.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=entry.parent) as aside:
-            draft = Path(aside, entry.name)
+        with replacing(entry) as draft:
             draft.write_bytes(_canonical({"artifact": content, "sha256": checksum}))
-            draft.replace(entry)

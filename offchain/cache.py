@@ -7,9 +7,10 @@ can't be written costs the work of making its content again, never an error.
 
 import hashlib
 import os
-import tempfile
 from contextlib import suppress
 from pathlib import Path
+
+from offchain.files import replacing
 
 _DIGEST_BYTES = hashlib.sha256().digest_size
 
@@ -46,9 +47,8 @@ class Cache:
         folder = self.folder
         with suppress(OSError):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            with tempfile.NamedTemporaryFile(dir=folder, delete=False) as file:
-                file.write(self._seal(content))
-            Path(file.name).replace(folder / name)
+            with replacing(folder / name) as draft:
+                draft.write_bytes(self._seal(content))
             if self._most is not None:
                 by_age = sorted(folder.iterdir(), key=lambda path: path.stat().st_mtime)
                 for path in by_age[: -self._most]:

@@ -6,8 +6,15 @@
     ├── CaptureError                the model does something a program cannot express
     ├── ProgramError                a program is malformed or breaks a rule
     ├── CommitmentError             a proof or an archive does not fit its root
+<<<<<<< HEAD
     ├── StoreError                  the store on disk cannot be read or written
     ├── KeystoreError               a keystore file cannot be opened
+=======
+    ├── StoreError                  a store of data cannot be read or written
+    │   ├── NotInStore              a store has no object of this root
+    │   ├── StoreUnavailable        a store does not answer, stops in the middle, or is too slow
+    │   └── WrongContent            a store serves something else than the root says
+>>>>>>> store
     ├── UnsupportedMachine          the processor lacks what the arithmetic is made of
     ├── DeviceError                 a device or its driver is missing, too old, or fails
     ├── UnsuitableEnvironment       a thread rounds otherwise or flushes subnormal numbers
@@ -141,7 +148,38 @@ class CommitmentError(MootError):
 
 
 class StoreError(MootError):
-    """The store on disk cannot be read or written."""
+    """A store of data, on disk or elsewhere, cannot be read or written."""
+
+
+class _ObjectError(StoreError):
+    """Something about one object of a store: its address and the object's name are in the line."""
+
+    advice = ""
+
+    def __init__(self, url: str, name: str, problem: str) -> None:
+        """Name the store, the object (its kind and its root), and what is wrong."""
+        super().__init__(f"{name} at {url}: {problem}; {self.advice}")
+        self.url = url
+        self.name = name
+        self.problem = problem
+
+
+class NotInStore(_ObjectError):
+    """A store has no object of this root."""
+
+    advice = "ask its owner to publish it, or use another store"
+
+
+class StoreUnavailable(_ObjectError):
+    """A store does not answer, stops in the middle, or is too slow; what has come is kept."""
+
+    advice = "try again, which goes on from what has come, or use another store"
+
+
+class WrongContent(_ObjectError):
+    """A store serves something else than what the root says: it is not to be trusted."""
+
+    advice = "use another store"
 
 
 class KeystoreError(MootError):

@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from offchain.errors import CannotWrite
+from offchain.files import replacing
 
 
 def write_whole(path: Path, text: str) -> None:
@@ -13,16 +14,12 @@ def write_whole(path: Path, text: str) -> None:
     Raises:
         CannotWrite: the operating system refuses. The file is then as it was before.
     """
-    aside = path.with_name(f".{path.name}.aside")
     with reporting(path):
         if path.exists() and not path.is_file():
             path.write_text(text, encoding="utf-8", newline="")
             return
-        try:
-            aside.write_text(text, encoding="utf-8", newline="")
-            aside.replace(path)
-        finally:
-            aside.unlink(missing_ok=True)
+        with replacing(path) as draft:
+            draft.write_text(text, encoding="utf-8", newline="")
 
 
 @contextmanager

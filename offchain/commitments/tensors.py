@@ -10,6 +10,8 @@ keccak(CHUNK | bytes). A tensor without elements has the top keccak(CHUNK).
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -18,6 +20,7 @@ from numpy.typing import NDArray
 from offchain.arithmetic import bfloat16
 from offchain.arithmetic.functions import CANONICAL_NAN, DType
 from offchain.commitments.keccak import hash_chunks, hash_subtrees, keccak256
+from offchain.commitments.keccak_lanes import DIGEST_BYTES, SUBTREE_LEVELS
 from offchain.commitments.tags import CHUNK_BYTES, Tag
 from offchain.commitments.tree import Digest, Tree, hash_root
 
@@ -36,6 +39,9 @@ _FLOATS = frozenset(NUMPY_TYPES[dtype] for dtype in (DType.FLOAT32, DType.BFLOAT
 _DTYPES = {value: key for key, value in NUMPY_TYPES.items()}
 
 EMPTY_TOP = keccak256(bytes([Tag.CHUNK]))
+
+SUBTREE_BYTES = CHUNK_BYTES << SUBTREE_LEVELS
+"""Bytes of a tensor under one node of its layer, 256 KiB; the last node may have fewer."""
 
 
 def dtype_of(array: Array) -> DType:
@@ -106,24 +112,67 @@ class TensorTree:
         return self._bytes[index * CHUNK_BYTES :][:CHUNK_BYTES].tobytes()
 
 
+@dataclass(frozen=True)
+class TensorCommitment:
+    """What a tensor's root is made of, and by which its bytes are verified piece by piece.
+
+    Attributes:
+        header: type and shape, as `encode_header` has them.
+        layer: (n, 32) uint8, the nodes over SUBTREE_BYTES each; none if there are no elements.
+    """
+
+    header: bytes
+    layer: NDArray[np.uint8]
+
+    @cached_property
+    def root(self) -> Digest:
+        """The tensor root, which binds header and layer."""
+        top = Tree(Tag.TENSOR_NODE, self.layer).top if len(self.layer) else EMPTY_TOP
+        return hash_tensor(self.header, top)
+
+
+def commit_tensor(array: Array) -> TensorCommitment:
+    """Return the commitment to a tensor, without keeping its tree."""
+    return TensorCommitment(encode_header(dtype_of(array), array.shape), _hash_layer(array))
+
+
 def compute_tensor_root(array: Array) -> Digest:
     """Return the root of a tensor, without keeping its tree."""
-    return hash_tensor(encode_header(dtype_of(array), array.shape), compute_tensor_top(array))
+    return commit_tensor(array).root
 
 
 def compute_tensor_top(array: Array) -> Digest:
     """Return the node over all chunks of a tensor: tensors with the same elements share it."""
+    layer = _hash_layer(array)
+    return Tree(Tag.TENSOR_NODE, layer).top if len(layer) else EMPTY_TOP
+
+
+def _hash_layer(array: Array) -> NDArray[np.uint8]:
     flat = np.ascontiguousarray(array).reshape(-1)
     if not flat.size:
-        return EMPTY_TOP
+        return np.empty((0, DIGEST_BYTES), np.uint8)
 
     def encode(part: NDArray[np.uint8]) -> NDArray[np.uint8]:
         return encode_elements(part.view(flat.dtype))
 
     float_bytes = flat.itemsize if flat.dtype in _FLOATS else 0
     tags = Tag.CHUNK, Tag.TENSOR_NODE
-    nodes = hash_subtrees(flat.view(np.uint8), CHUNK_BYTES, *tags, float_bytes, encode)
-    return Tree(Tag.TENSOR_NODE, nodes).top
+    return hash_subtrees(flat.view(np.uint8), CHUNK_BYTES, *tags, float_bytes, encode)
+
+
+def hash_bytes(data: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Return the nodes of a layer over bytes of a tensor, from a multiple of SUBTREE_BYTES on."""
+    return hash_subtrees(data, CHUNK_BYTES, Tag.CHUNK, Tag.TENSOR_NODE)
+
+
+def is_canonical(dtype: DType, data: NDArray[np.uint8]) -> bool:
+    """Whether bytes of whole elements are canonical: every NaN is the one, booleans are 0 or 1."""
+    if dtype is DType.BOOL:
+        return not data.size or int(data.max()) <= 1
+    if dtype in {DType.FLOAT32, DType.BFLOAT16}:
+        encoded = encode_elements(data.view(NUMPY_TYPES[dtype]))
+        return np.may_share_memory(encoded, data) or np.array_equal(encoded, data)
+    return True
 
 
 def compute_state_root(tensor_roots: Sequence[Digest]) -> Digest:

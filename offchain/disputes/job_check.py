@@ -29,7 +29,9 @@ from offchain.disputes.crowds import Pace, calculate_least_clock, count_calls
 from offchain.disputes.openings import make_leaf
 from offchain.errors import LogError, MootError, ProgramError
 from offchain.programs.decoding import decode_program
+from offchain.programs.encoding import encode_program
 from offchain.programs.graph import Program, Slot
+from offchain.programs.rounding.entries import encode_log
 from offchain.programs.semantics import finish
 from offchain.providers.behaviour import Behaviour
 from offchain.providers.logs import read_logs
@@ -74,6 +76,20 @@ class Agreement:
     crowd: int = 100
     block_seconds: float = 12.0
     log: Callable[[int], bytes | None] = lambda _: None
+
+
+def agree_on(task: Task, **conditions: Any) -> Agreement:
+    """Return the agreement to run a task, such as a store has it, on some conditions."""
+    root, logs = task.commitment.header.root, task.logs
+    return Agreement(
+        program=encode_program(task.program),
+        initial_state=task.initial_state,
+        batch=task.batch,
+        steps=task.steps,
+        checkpoint_every=task.checkpoint_every,
+        log=lambda step: None if logs is None else encode_log(logs[step], root, step),
+        **conditions,
+    )
 
 
 @dataclass(frozen=True, slots=True)

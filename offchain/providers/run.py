@@ -14,7 +14,9 @@ from offchain.backends.cpu.logged.journals import Reading
 from offchain.commitments.tags import Tag
 from offchain.commitments.tensors import (
     Array,
+    TensorCommitment,
     TensorTree,
+    commit_tensor,
     compute_history_root,
     compute_state_root,
     compute_tensor_root,
@@ -95,7 +97,8 @@ class Run:
                     self._roots.append(compute_state_root(roots))
                     if written is not None:
                         written.result()  # so that one state waits for the disk and no more
-                    written = writer.submit(self._keep, list(state), roots, list(self._roots))
+                    made = self._tensor_roots.made
+                    written = writer.submit(self._keep, list(state), roots, made, list(self._roots))
                 if progress is not None:
                     progress(step + 1)
         if written is not None:
@@ -109,10 +112,15 @@ class Run:
         self._store.require_room(checkpoints, needed_bytes)
 
     def _keep(
-        self, state: Sequence[Array], tensor_roots: Sequence[Digest], roots: Sequence[Digest]
+        self,
+        state: Sequence[Array],
+        tensor_roots: Sequence[Digest],
+        made: dict[Digest, TensorCommitment],
+        roots: Sequence[Digest],
     ) -> None:
         """Write the state of the latest checkpoint, and then that there are so many."""
-        self._store.put_state(state, tensor_roots)
+        start = {commitment.root: commitment for commitment in self.task.start_commitments}
+        self._store.put_state(state, tensor_roots, start | made)
         noted = [root.hex() for root in roots]
         self._store.put_json(NOTES, {"run": self._identity, "roots": noted})
 
@@ -352,18 +360,24 @@ class _TensorRoots:
 
     Attributes:
         kept: the slots of the tensors that every step of the program leaves as they are.
+        made: what was hashed last, by its root.
     """
 
     def __init__(self, program: Program, known: Sequence[Digest] = ()) -> None:
         sinks = find_storages(program)[program.first_sink :]
         self.kept = [slot for slot, sink in enumerate(sinks) if sink == (Origin.STATE, slot)]
         self._known = {slot: known[slot] for slot in self.kept if known}
+        self.made: dict[Digest, TensorCommitment] = {}
 
     def hash(self, state: Sequence[Array]) -> list[Digest]:
         """Return the roots of the state's tensors."""
-        roots = [
-            self._known.get(slot) or compute_tensor_root(array) for slot, array in enumerate(state)
-        ]
+        new = {
+            slot: commit_tensor(array)
+            for slot, array in enumerate(state)
+            if slot not in self._known
+        }
+        self.made = {commitment.root: commitment for commitment in new.values()}
+        roots = [new[slot].root if slot in new else self._known[slot] for slot in range(len(state))]
         self._known = {slot: roots[slot] for slot in self.kept}
         return roots
 

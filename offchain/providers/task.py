@@ -5,7 +5,13 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from offchain.commitments.tags import Tag
-from offchain.commitments.tensors import Array, compute_state_root, compute_tensor_root
+from offchain.commitments.tensors import (
+    Array,
+    TensorCommitment,
+    commit_tensor,
+    compute_state_root,
+    compute_tensor_root,
+)
 from offchain.commitments.tree import Digest, Tree, hash_root
 from offchain.errors import UsageError
 from offchain.execution.preparation import Preparation
@@ -59,9 +65,14 @@ class Task:
         return Preparation(self.program)
 
     @cached_property
+    def start_commitments(self) -> Sequence[TensorCommitment]:
+        """The commitments to the tensors of the start state."""
+        return [*map(commit_tensor, self.initial_state)]
+
+    @property
     def start_roots(self) -> Sequence[Digest]:
         """The roots of the tensors of the start state."""
-        return [*map(compute_tensor_root, self.initial_state)]
+        return [commitment.root for commitment in self.start_commitments]
 
     @property
     def start_root(self) -> Digest:

@@ -16,6 +16,7 @@ from safetensors.numpy import load_file, save_file
 
 from offchain.arithmetic.logged import LOGGED
 from offchain.commitments.tensors import Array
+from offchain.files import replacing
 from offchain.replication.compare import Process, Setting, Step, Summary, compare_states, running
 from offchain.replication.orders import Method
 from offchain.replication.profiles import PROFILES, Profile
@@ -100,7 +101,8 @@ def _keep_start(setting: Setting, profile: Profile, folder: Path) -> Path:
     if not path.exists():
         with running(setting, (profile,)) as (process,):
             data = process.start.read_bytes()
-        _replace(path, lambda at: at.write_bytes(data))
+        with replacing(path) as draft:
+            draft.write_bytes(data)
     return path
 
 
@@ -143,14 +145,8 @@ def _find_loss(process: Process, tensors: Sequence[Array]) -> float:
 def _write(path: Path, found: Record) -> None:
     tensors: dict[str, Array] = {"digests": found.digests, "losses": found.losses}
     tensors |= {f"last.{place}": tensor for place, tensor in enumerate(found.last)}
-    _replace(path, lambda at: save_file(tensors, at))
-
-
-def _replace(path: Path, write: Callable[[Path], object]) -> None:
-    """Have a file written beside its place, and put it there when it is whole."""
-    beside = path.with_name(f"{path.name}.new")
-    write(beside)
-    beside.replace(path)
+    with replacing(path) as draft:
+        save_file(tensors, draft)
 
 
 def _read(path: Path) -> Record:

@@ -3,6 +3,7 @@
 import json
 import os
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
@@ -201,6 +202,46 @@ def hash_(
     for row in rows:
         table.add_row(row["name"], str(row["threads"]), f"{row['gb_per_s']:.2f}")
     options.make_console().print(table)
+
+
+@bench.command("store")
+@click.option(
+    "--folder",
+    type=click.Path(path_type=Path, file_okay=False, exists=True),
+    help="Where the files go; /dev/shm leaves the disk out  [default: the temporary folder].",
+)
+@click.option(
+    "--repeats", type=click.IntRange(min=1), default=3, show_default=True, help="Turns of each."
+)
+@click.option("--tiny", is_flag=True, help="Sizes that say nothing, for a trial.")
+@options.as_json
+def store_(
+    folder: Path | None,
+    repeats: int,
+    tiny: bool,  # noqa: FBT001 - click passes it
+    as_json: bool,  # noqa: FBT001 - likewise
+) -> None:
+    """Measure the data store: 1.5 GB of state, fetched and verified.
+
+    Beside it a plain copy of the same files, and a plain fetch over HTTP from the same server; each
+    in a process of its own, until all is on the disk.
+    """
+    from bench.store import measure_store  # noqa: PLC0415 - imports numpy
+
+    found = measure_store(folder, repeats, is_tiny=tiny)
+    if as_json:
+        click.echo(json.dumps(found, indent=2))
+        return
+    console = options.make_console()
+    table = Table("way", "GB/s", "peak memory, MB", "of these before, MB")
+    for row in found["rows"]:
+        memory = (f"{row[key] / 1e6:,.0f}" for key in ("peak_bytes", "before_bytes"))
+        table.add_row(row["way"], f"{row['gb_per_s']:.2f}", *memory)
+    console.print(table)
+    console.print(
+        f"{found['bytes'] / 1e9:.2f} GB; verified to copy {found['to_copy']:.2f}, "
+        f"to plain fetch {found['to_fetch']:.2f}"
+    )
 
 
 @bench.command()

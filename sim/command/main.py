@@ -37,6 +37,7 @@ _VERBS = {
     "provider": "Check a job before joining it.",
     "replicate": "Train under two profiles, as on unlike hardware, and compare the bits.",
     "report": "Make one HTML file with plots of a market's results.",
+    "store": "Share programs, states and batches by their roots.",
     "sweep": "Run a simulated market for many settings, in processes or on Ray.",
 }
 

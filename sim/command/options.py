@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from rich.console import Console
@@ -16,6 +16,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from offchain.chain import Address
 from offchain.errors import UsageError
 from offchain.programs.catalogue import NAMES, SIZES
+
+if TYPE_CHECKING:
+    from offchain.datastore.store import DataStore
 
 MAX_ETHER = 10**8
 MAX_SEED = 2**64 - 1
@@ -142,6 +145,15 @@ def stores(kept: Path | None = None) -> Iterator[Path]:
         return
     with tempfile.TemporaryDirectory(prefix="moot-") as directory:
         yield Path(directory)
+
+
+@contextmanager
+def opened_store(url: str, cache: Path | None = None) -> "Iterator[DataStore]":
+    """Open a data store; what comes from elsewhere is kept in a folder, or cleared away."""
+    from offchain.datastore.store import open_store  # noqa: PLC0415 - imports numpy
+
+    with stores(cache) as folder:
+        yield open_store(url, folder)
 
 
 @contextmanager

@@ -100,12 +100,13 @@ def show(
 @program.command(
     help=f"""Capture a program and publish it.
 
-    Writes to FOLDER what others need to compute a job's roots: the program, the start state and the
-    data of all steps. NAME is {options.PROGRAM_HELP}
+    Puts to STORE, a folder or an address such as s3://bucket/folder, all that a job's terms commit
+    to, by its roots: the program, the start state and the data of all steps. NAME is
+    {options.PROGRAM_HELP}
     """
 )
 @click.argument("name")
-@click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
+@click.argument("store")
 @click.option("--size", default="tiny", show_default=True, help=options.SIZE_HELP)
 @options.precision
 @click.option("--inference", is_flag=True, help="One forward pass instead of training.")
@@ -116,7 +117,7 @@ def show(
 @options.seed
 def publish(
     name: str,
-    folder: Path,
+    store: str,
     size: str,
     precision: str,
     inference: bool,  # noqa: FBT001 - click passes it
@@ -128,7 +129,7 @@ def publish(
 ) -> None:
     """Capture a program and write its files."""
     from offchain.disputes.session import Setting, make_task  # noqa: PLC0415 - imports torch
-    from offchain.providers import publication  # noqa: PLC0415 - imports numpy
+    from offchain.providers.publication import put_task  # noqa: PLC0415 - imports numpy
 
     setting = Setting(
         program=name,
@@ -142,7 +143,8 @@ def publish(
         trust_capture=trust_capture,
         arithmetic=arithmetic,
     )
-    publication.publish(make_task(setting), folder)
+    with options.opened_store(store) as opened:
+        put_task(opened, make_task(setting))
 
 
 def _show(result: dict[str, Any], *, operators: bool) -> None:

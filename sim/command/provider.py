@@ -1,7 +1,7 @@
 """`moot provider`: what a provider does by itself."""
 
 import json
-from pathlib import Path
+from dataclasses import replace
 from typing import Any
 
 import click
@@ -20,7 +20,7 @@ def provider() -> None:
 
 @provider.command(short_help="Check a job before joining it.")
 @click.argument("job", type=click.IntRange(min=0))
-@click.argument("published", type=click.Path(path_type=Path, file_okay=False))
+@click.argument("published")
 @click.option("--chain", required=True, help="The URL of a JSON-RPC node.")
 @click.option("--referee", required=True, help="The address of the referee contract.")
 @options.length(16, 4)
@@ -49,7 +49,7 @@ def provider() -> None:
 @options.as_json
 def check(
     job: int,
-    published: Path,
+    published: str,
     chain: str,
     referee: str,
     leaf: str,
@@ -59,43 +59,39 @@ def check(
 ) -> int:
     """Check JOB, of which the client has PUBLISHED the program, the start state and the data.
 
-    PUBLISHED is a folder as `moot program publish` writes it. All roots are computed again, every
-    term is compared with what is asked for here, a leaf of every operator is tried, and the clocks
-    are compared with the time that answers take on this machine. Prints a line for each problem.
-    Exits with 0 when the job may be joined, 3 when it has problems.
+    PUBLISHED is a store to which `moot program publish` has put them: a folder, or an address such
+    as `moot store serve` gives. What the job commits to is fetched and verified, all roots are
+    computed again, every term is compared with what is asked for here, a leaf of every operator is
+    tried, and the clocks are compared with the time that answers take on this machine. Prints a
+    line for each problem. Exits with 0 when the job may be joined, 3 when it has problems.
     """
     from contracts.deployment import bind_referee  # noqa: PLC0415 - imports the compiler
     from contracts.model.types import NOBODY  # noqa: PLC0415 - imports what follows
     from offchain.chain import connect  # noqa: PLC0415 - imports the chain
     from offchain.disputes.chain_referee import ChainReferee  # noqa: PLC0415 - likewise
-    from offchain.disputes.job_check import Agreement, check_job  # noqa: PLC0415 - likewise
+    from offchain.disputes.job_check import agree_on, check_job  # noqa: PLC0415 - likewise
     from offchain.disputes.session import LEAVES  # noqa: PLC0415 - likewise
     from offchain.errors import UsageError  # noqa: PLC0415 - likewise
-    from offchain.providers.publication import read_publication  # noqa: PLC0415 - imports numpy
+    from offchain.providers.publication import get_task  # noqa: PLC0415 - imports numpy
 
     if leaf not in LEAVES:
         raise UsageError.unknown("leaf", leaf, LEAVES)
-    publication = read_publication(published)
     steps = options.check_steps(wanted["steps"], inference=False)
-    agreed = Agreement(
-        program=publication.program,
-        initial_state=publication.start,
-        batch=publication.batch,
-        log=publication.log,
-        steps=steps,
-        checkpoint_every=options.choose_interval(wanted["checkpoint_every"], 4, steps),
-        leaf_mode=LEAVES[leaf],
-        verifier=verifier or NOBODY,
-        most_bond_wei=options.to_wei(wanted["most_bond"], "--most-bond"),
-        least_reward_wei=options.to_wei(wanted["least_reward"], "--least-reward"),
-        crowd=wanted["crowd"],
-        block_seconds=wanted["block_seconds"],
-    )
-    with connect(chain) as opened:
+    every = options.choose_interval(wanted["checkpoint_every"], 4, steps)
+    with connect(chain) as opened, options.opened_store(published) as store:
         address = options.parse_address(referee, "--referee")
         contract = bind_referee(opened, address)
-        terms = ChainReferee(opened, contract, 0).job(job)
-        findings = check_job(opened, address, terms, agreed)
+        found = ChainReferee(opened, contract, 0).job(job)
+        agreed = agree_on(
+            get_task(store, replace(found.terms, steps=steps, checkpoint_every=every)),
+            leaf_mode=LEAVES[leaf],
+            verifier=verifier or NOBODY,
+            most_bond_wei=options.to_wei(wanted["most_bond"], "--most-bond"),
+            least_reward_wei=options.to_wei(wanted["least_reward"], "--least-reward"),
+            crowd=wanted["crowd"],
+            block_seconds=wanted["block_seconds"],
+        )
+        findings = check_job(opened, address, found, agreed)
     problems = {it.item: it.problem for it in findings if it.problem is not None}
     if as_json:
         items = {it.item: it.problem for it in findings}

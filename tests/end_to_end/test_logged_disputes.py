@@ -9,11 +9,13 @@ import pytest
 from contracts.model.types import Address, Facts
 from contracts.reasons import Ending, LeafMode
 from offchain.arithmetic.logged import LOGGED
+from offchain.datastore.store import open_store
 from offchain.disputes.board import get_place
 from offchain.disputes.evidence import check_log, collect
-from offchain.disputes.job_check import _choose_element
+from offchain.disputes.job_check import _choose_element, agree_on
 from offchain.disputes.referee import ModelReferee
 from offchain.disputes.session import Setting, check_setting, make_task, post_logs
+from offchain.disputes.terms import make_terms
 from offchain.errors import LogError, UnprovenEvidence, UsageError, WrongLog
 from offchain.programs.rounding.entries import encode_log, make_log
 from offchain.programs.rounding.meaning import is_loggable
@@ -21,7 +23,8 @@ from offchain.providers.behaviour import Behaviour
 from offchain.providers.catalogue import CHEATS, LOG_CHEATS
 from offchain.providers.log_cheats import add_entry
 from offchain.providers.logs import agree_on_logs, read_logs
-from offchain.providers.publication import publish, read_publication
+from offchain.providers.publication import get_task as get_published
+from offchain.providers.publication import put_task
 from offchain.providers.task import Task
 from tests.end_to_end.courtroom import Case, Court, check_money, draw_cheat, make_game, run
 
@@ -116,9 +119,10 @@ def test_entries_are_proven() -> None:
 def test_published_logs_are_checked(tmp_path: Path) -> None:
     """A provider reads the logs that were published, and refuses others than the data bind."""
     _, task = get_task("mlp")
-    publish(task, tmp_path)
-    publication = read_publication(tmp_path)
-    files = [publication.log(step) for step in range(task.steps)]
+    store = open_store(str(tmp_path))
+    put_task(store, task)
+    assert get_published(store, make_terms(task)).logs == task.logs
+    files = [agree_on(task).log(step) for step in range(task.steps)]
     bare = replace(task, logs=None)
     assert read_logs(bare, files).logs == task.logs
     operator = next(i for i, node in enumerate(task.program.nodes) if is_loggable(node))

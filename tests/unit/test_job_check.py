@@ -17,14 +17,14 @@ from offchain.arithmetic.base import Arithmetic
 from offchain.arithmetic.exact import EXACT
 from offchain.arithmetic.ordered import ORDERED
 from offchain.chain import Chain, Contract, connect
+from offchain.datastore.store import open_store
 from offchain.disputes import job_check
 from offchain.disputes.chain_referee import ChainReferee
 from offchain.disputes.job_check import Agreement, check_job
 from offchain.disputes.session import Setting, make_task
 from offchain.disputes.terms import make_terms
-from offchain.errors import UsageError
 from offchain.programs.encoding import encode_program
-from offchain.providers.publication import PROGRAM, START, publish, read_publication
+from offchain.providers.publication import put_task
 from offchain.providers.task import Task
 from tests.chain_helpers import LoopbackNode, open_node
 from tests.end_to_end.command import moot
@@ -229,7 +229,7 @@ def test_the_command_reads_what_was_published(node: LoopbackNode, tmp_path: Path
     with connect(node.url) as chain:
         office = Office(chain, deploy_referee(chain, chain.accounts[0]))
         good, bad = office.open(), office.open(steps=5, bond_wei=2 * 10**18)
-    publish(get_task(), tmp_path)
+    put_task(open_store(str(tmp_path)), get_task())
     length = ("--steps", "4", "--checkpoint-every", "2", "--block-seconds", "1e6", "--json")
     place = (str(tmp_path), "--chain", node.url, "--referee", office.contract.address)
     done = [moot("provider", "check", str(job), *place, *length) for job in (good, bad)]
@@ -237,13 +237,3 @@ def test_the_command_reads_what_was_published(node: LoopbackNode, tmp_path: Path
     found = [json.loads(it.stdout) for it in done]
     assert [it["may_be_joined"] for it in found] == [True, False]
     assert {item for item, problem in found[1]["items"].items() if problem} == {"steps", "bond_wei"}
-
-
-@pytest.mark.parametrize("missing", [PROGRAM, START])
-def test_a_missing_file_is_one_line(missing: str, tmp_path: Path) -> None:
-    """What cannot be read is named, and nothing is checked."""
-    publish(get_task(), tmp_path)
-    (tmp_path / missing).unlink()
-    with pytest.raises(UsageError, match=missing) as caught:
-        read_publication(tmp_path)
-    assert "\n" not in str(caught.value)

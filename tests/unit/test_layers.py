@@ -12,11 +12,13 @@ ROOT = Path(__file__).parents[2]
 
 LAYERS = (
     "offchain.errors",
+    "offchain.files",
     "offchain.cache",
     "offchain.arithmetic",
     "offchain.native",
     "offchain.commitments",
     "offchain.programs",
+    "offchain.datastore",
     "contracts",
     "offchain.chain",
     "offchain.planning",
@@ -98,6 +100,7 @@ def test_a_higher_import_would_be_seen() -> None:
     [
         *("contracts.model.referee", "offchain.commitments.tree", "offchain.programs.decoding"),
         *("offchain.execution.executor", "offchain.verifier.recompute"),
+        "offchain.datastore.store",
     ],
 )
 def test_the_law_knows_no_torch_and_no_chain(module: str) -> None:

@@ -1,0 +1,38 @@
+"""Files that appear whole or not at all, whoever is killed and whenever."""
+
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+@contextmanager
+def replacing(path: Path, aside: Path | None = None, *, is_durable: bool = False) -> Iterator[Path]:
+    """Yield the path of a draft, which takes the file's name when the block ends.
+
+    If the block fails, the draft is removed, and the file is as it was before. Several processes
+    may do that to one file at once: the last one counts.
+
+    Args:
+        path: the file.
+        aside: the folder of the draft, on the same disk; the file's own if it is not given.
+        is_durable: whether the draft is on the disk before it gets its name.
+    """
+    draft = (aside or path.parent) / f".{path.name}.{secrets.token_hex(8)}"
+    try:
+        yield draft
+        if is_durable:
+            flush_file(draft)
+        draft.replace(path)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def flush_file(path: Path) -> None:
+    """Wait until a file's content, or the names in a folder, are on the disk."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
