@@ -6,15 +6,11 @@
     ├── CaptureError                the model does something a program cannot express
     ├── ProgramError                a program is malformed or breaks a rule
     ├── CommitmentError             a proof or an archive does not fit its root
-<<<<<<< HEAD
-    ├── StoreError                  the store on disk cannot be read or written
-    ├── KeystoreError               a keystore file cannot be opened
-=======
     ├── StoreError                  a store of data cannot be read or written
     │   ├── NotInStore              a store has no object of this root
     │   ├── StoreUnavailable        a store does not answer, stops in the middle, or is too slow
     │   └── WrongContent            a store serves something else than the root says
->>>>>>> store
+    ├── KeystoreError               a keystore file cannot be opened
     ├── UnsupportedMachine          the processor lacks what the arithmetic is made of
     ├── DeviceError                 a device or its driver is missing, too old, or fails
     ├── UnsuitableEnvironment       a thread rounds otherwise or flushes subnormal numbers
