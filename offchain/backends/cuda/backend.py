@@ -3,6 +3,7 @@
 from collections.abc import Collection, Sequence
 
 from offchain.arithmetic.base import Arithmetic
+from offchain.arithmetic.exact import EXACT
 from offchain.arithmetic.ordered import ORDERED
 from offchain.backends.cuda.machine import Machine, Tensor
 from offchain.backends.cuda.plans import plan
@@ -29,12 +30,11 @@ class Cuda:
     @property
     def arithmetics(self) -> Collection[str]:
         """What it computes."""
-        return (ORDERED.name,)
+        return (ORDERED.name, EXACT.name)
 
     def plan(self, node: Node, arithmetic: Arithmetic) -> Plan:
         """Return the plan of an operator."""
-        del arithmetic
-        return plan(self.machine, node)
+        return plan(self.machine, node, arithmetic)
 
     def is_fusible(self, node: Node, arithmetic: Arithmetic) -> bool:
         """Compute operators one by one."""

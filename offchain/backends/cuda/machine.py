@@ -14,7 +14,13 @@ _LEAST_BYTES = 16
 
 
 class Machine(Protocol):
-    """A device, or what stands in for one."""
+    """A device, or what stands in for one.
+
+    Attributes:
+        capability: its compute capability.
+    """
+
+    capability: tuple[int, int]
 
     def allocate(self, size: int) -> int:
         """Return the address of so many bytes of any content, aligned to 16.
