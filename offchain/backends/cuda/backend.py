@@ -2,13 +2,18 @@
 
 from collections.abc import Collection, Sequence
 
+import numpy as np
+from numpy.typing import NDArray
+
 from offchain.arithmetic.base import Arithmetic
 from offchain.arithmetic.exact import EXACT
 from offchain.arithmetic.ordered import ORDERED
+from offchain.backends.cuda.hashing import Hasher
 from offchain.backends.cuda.machine import Machine, Tensor
 from offchain.backends.cuda.plans import plan
 from offchain.backends.port import FusedPlan, Plan
-from offchain.commitments.tensors import Array
+from offchain.commitments.tensors import Array, encode_elements
+from offchain.commitments.tree import Digest
 from offchain.errors import NotEnoughMemory
 from offchain.planning.grouping import Fused
 from offchain.programs.graph import Node
@@ -26,6 +31,7 @@ class Cuda:
 
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
+        self._hasher = Hasher(machine)
 
     @property
     def arithmetics(self) -> Collection[str]:
@@ -46,14 +52,22 @@ class Cuda:
         raise NotImplementedError((fused, kept))
 
     def admit(self, array: Array) -> Tensor:
-        """Copy an array to the device."""
+        """Copy an array to the device, every NaN as the canonical one."""
         tensor = Tensor(self.machine, array.shape, array.dtype)
-        tensor.put(array)
+        tensor.put(encode_elements(array))
         return tensor
 
     def fetch(self, tensor: Tensor) -> Array:
         """Copy a tensor from the device."""
         return tensor.get()
+
+    def compute_layer(self, tensor: Tensor) -> NDArray[np.uint8]:
+        """Return the nodes over `SUBTREE_BYTES` of a tensor each."""
+        return self._hasher.compute_layer(tensor)
+
+    def compute_top(self, tensor: Tensor) -> Digest:
+        """Return the node over all chunks of a tensor, which stays on the device."""
+        return self._hasher.compute_top(tensor)
 
     def require_memory(self, needed_bytes: int) -> None:
         """Refuse a run that does not fit into the device's memory."""
