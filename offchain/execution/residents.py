@@ -39,6 +39,15 @@ class Resident:
         found = self.fetch()
         return found.astype(dtype) if dtype is not None else np.array(found, copy=copy)
 
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """Return on which device it is, as DLPack has it, if its backend exchanges tensors."""
+        place: tuple[int, int] = self.tensor.__dlpack_device__()
+        return place
+
+    def __dlpack__(self, **wishes: Any) -> Any:
+        """Return a capsule of it, for `torch.from_dlpack`; it may be read, and not written to."""
+        return self.tensor.__dlpack__(**wishes)
+
     @property
     def commitment(self) -> TensorCommitment:
         """The commitment to the tensor; what is hashed stays where it is."""

@@ -1,6 +1,7 @@
 """A device as a backend: operators one by one, their tensors in its memory."""
 
 from collections.abc import Collection, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,6 +9,7 @@ from numpy.typing import NDArray
 from offchain.arithmetic.base import Arithmetic
 from offchain.arithmetic.exact import EXACT
 from offchain.arithmetic.ordered import ORDERED
+from offchain.backends.cuda.exchange import adopt
 from offchain.backends.cuda.hashing import Hasher
 from offchain.backends.cuda.machine import Machine, Tensor
 from offchain.backends.cuda.plans import plan
@@ -56,6 +58,15 @@ class Cuda:
         tensor = Tensor(self.machine, array.shape, array.dtype)
         tensor.put(encode_elements(array))
         return tensor
+
+    def adopt(self, external: Any) -> Tensor:
+        """Return a tensor of torch, or of whoever speaks DLPack, where it is on this device.
+
+        Raises:
+            DeviceError: it is on another device.
+            ProgramError: it has another type than programs know, or is not contiguous.
+        """
+        return adopt(self.machine, external)
 
     def fetch(self, tensor: Tensor) -> Array:
         """Copy a tensor from the device."""

@@ -10,6 +10,7 @@ from functools import cache
 from typing import Any
 
 from offchain.backends.cuda.kernel import Kernel
+from offchain.backends.cuda.machine import DEVICE
 from offchain.backends.cuda.ptx import translate
 from offchain.errors import DeviceError, NotEnoughMemory
 
@@ -32,6 +33,7 @@ class Driver:
     Attributes:
         name: what its maker calls it.
         capability: its compute capability.
+        place: the kind of its memory, and which one it is.
 
     Raises:
         DeviceError: there is no driver, it is too old, or there is no such device that is
@@ -61,6 +63,7 @@ class Driver:
                 f"{self.name} has compute capability {'.'.join(map(str, self.capability))}, and "
                 f"{'.'.join(map(str, _LEAST_CAPABILITY))} is needed; use the cpu"
             )
+        self.place = DEVICE, number
         self._context = ctypes.c_void_p()
         self._require(
             "open the device", "cuDevicePrimaryCtxRetain", ctypes.byref(self._context), device
@@ -140,6 +143,10 @@ class Driver:
         places = (ctypes.c_void_p * len(words))(*(ctypes.addressof(w) for w in words))
         grid = blocks, 1, 1, threads, 1, 1, 0
         self._require("launch a kernel", "cuLaunchKernel", function, *grid, None, places, None)
+
+    def wait(self) -> None:
+        """Return when the device has done all that it was asked to."""
+        self._require("finish", "cuCtxSynchronize")
 
     def get_free_bytes(self) -> int | None:
         """Return how much of the device's memory is free."""

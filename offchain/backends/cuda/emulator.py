@@ -16,6 +16,7 @@ import numpy.typing as npt
 from llvmlite import ir
 
 from offchain.backends.cuda.kernel import WARP, Context, Kernel, Loop, Phase, Products, word
+from offchain.backends.cuda.machine import HOST
 from offchain.native import native, vectors
 from offchain.native.vectors import FLOAT, WORD
 
@@ -35,6 +36,8 @@ class Emulator:
     Attributes:
         capability: that.
     """
+
+    place = (HOST, 0)
 
     def __init__(self, seed: int = 0, capability: tuple[int, int] = (8, 0)) -> None:
         self.capability = capability
@@ -58,6 +61,9 @@ class Emulator:
     def download(self, address: int, size: int) -> bytes:
         """Copy bytes from the device."""
         return ctypes.string_at(address, size)
+
+    def wait(self) -> None:
+        """Return: kernels run when they are launched."""
 
     def get_free_bytes(self) -> int | None:
         """Return None: whatever the process may have."""
