@@ -1,12 +1,14 @@
-"""A device beside the processor: the bits of training, the speed of products, and of whole steps.
+"""A device beside the processor: the bits of training, the speed of products, hashes and steps.
 
 Bits are compared with those of the processor, state by state. Where torch has the device, too, its
 products and steps are timed in turns with ours; TF32 is off.
 """
 
+import itertools
 import json
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -14,18 +16,29 @@ from typing import Any
 import numpy as np
 import torch
 
+from bench.models import make_stock_step
+from offchain.arithmetic.exact import EXACT
 from offchain.arithmetic.functions import DType, Function
 from offchain.arithmetic.ordered import ORDERED
 from offchain.backends.table import get_backend
-from offchain.commitments.tensors import compute_state_root, compute_tensor_root
+from offchain.commitments.tensors import (
+    compute_state_root,
+    compute_tensor_root,
+    compute_tensor_top,
+)
 from offchain.execution.executor import Executor
+from offchain.execution.preparation import Preparation
 from offchain.frontend.capture import capture
 from offchain.frontend.examples import build
+from offchain.frontend.recipe import TrainingRecipe
 from offchain.programs.graph import Kind, Node, Operand, Origin, Row, immediate
 
 PROGRAMS = ("mlp", "gpt2", "llama", "resnet", "bert")
 PRODUCTS = ((1024, 768, 2304), (1024, 3072, 768), (4096, 4096, 4096), (1024, 768, 50257))
 TINY_PRODUCTS = ((130, 40, 70),)
+HASHED = {False: 1 << 28, True: 1 << 12}
+"""Elements of the tensor that is hashed; few for a trial."""
+
 RESULTS = Path(__file__).parents[1] / "docs" / "devices.json"
 PAGE = RESULTS.with_suffix(".md")
 
@@ -64,33 +77,71 @@ def compare_states(
 
 def time_products(backend: str, repeats: int, *, is_tiny: bool) -> Iterator[dict[str, Any]]:
     """Yield for each product its bits' agreement, our speed, and torch's where it has a device."""
-    device = get_backend(backend, ORDERED)
     rng = np.random.default_rng(0)
-    for shape in TINY_PRODUCTS if is_tiny else PRODUCTS:
+    for arithmetic, shape in itertools.product(
+        (ORDERED, EXACT), TINY_PRODUCTS if is_tiny else PRODUCTS
+    ):
+        device = get_backend(backend, arithmetic)
         rows, steps, columns = shape
         a, b = (rng.normal(size=s).astype(np.float32) for s in ((rows, steps), (steps, columns)))
         node = make_product(*shape)
-        plan, tensors = device.plan(node, ORDERED), [None, device.admit(a), device.admit(b)]
-        expected = get_backend("cpu", ORDERED).plan(node, ORDERED).run([None, a, b], 0)
+        plan, tensors = device.plan(node, arithmetic), [None, device.admit(a), device.admit(b)]
+        expected = get_backend("cpu", arithmetic).plan(node, arithmetic).run([None, a, b], 0)
         found = device.fetch(plan.run(tensors, 0))
         sides: list[Callable[[], object]] = [lambda p=plan, t=tensors: p.run(t, 0)]  # type: ignore[misc]  # defaults
-        probe = device.admit(np.zeros(1, np.float32))
-        if torch.cuda.is_available() and backend == "cuda":
+        if has_stock(backend):
             torch.backends.cuda.matmul.allow_tf32 = False
             x, y = (torch.from_numpy(t).cuda() for t in (a, b))
             sides.append(lambda x=x, y=y: x @ y)  # type: ignore[misc]  # likewise
-
-        def wait(probe: Any = probe) -> None:
-            device.fetch(probe)
-            if torch.cuda.is_available():
-                torch.cuda.synchronize()
-
-        seconds = time_sides(sides, wait, repeats)
-        row = {"shape": " x ".join(map(str, shape)), "equal": bool(np.array_equal(found, expected))}
+        seconds = time_sides(sides, partial(wait, device), repeats)
+        row: dict[str, Any] = {"arithmetic": arithmetic.name, "shape": " x ".join(map(str, shape))}
+        row["equal"] = bool(np.array_equal(found, expected))
         row["ours_s"], row["gflops"] = seconds[0], 2e-9 * rows * steps * columns / seconds[0]
-        if len(seconds) > 1:
-            row |= {"stock_s": seconds[1], "ratio": seconds[1] / seconds[0]}
-        yield row
+        yield row | compare(seconds)
+
+
+def has_stock(backend: str) -> bool:
+    """Whether torch has the device, too."""
+    return backend == "cuda" and torch.cuda.is_available()
+
+
+def wait(device: Any) -> None:
+    """Return when the device is idle."""
+    device.machine.wait()
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+
+
+def compare(seconds: Sequence[float]) -> dict[str, float]:
+    """Return stock's seconds and their ratio to ours, where it was timed."""
+    return {"stock_s": seconds[1], "ratio": seconds[1] / seconds[0]} if seconds[1:] else {}
+
+
+def time_hashes(backend: str, repeats: int, *, is_tiny: bool) -> dict[str, Any]:
+    """Return how fast a tensor is hashed, and whether it has the processor's root."""
+    device: Any = get_backend(backend, ORDERED)
+    array = np.random.default_rng(0).normal(size=HASHED[is_tiny]).astype(np.float32)
+    tensor = device.admit(array)
+    is_equal = device.compute_top(tensor) == compute_tensor_top(array)
+    (seconds,) = time_sides([lambda: device.compute_top(tensor)], partial(wait, device), repeats)
+    return {"bytes": array.nbytes, "equal": is_equal, "gb_per_s": 1e-9 * array.nbytes / seconds}
+
+
+def time_steps(
+    backend: str, programs: Sequence[str], size: str, repeats: int
+) -> Iterator[dict[str, Any]]:
+    """Yield for each program the seconds of a step, and eager torch's where it has the device."""
+    for name in programs:
+        recipe = build(name, size)
+        captured = capture(recipe, trust=True)
+        preparation = Preparation(captured.program, backend)
+        executor, state = Executor(preparation), list(captured.initial_state)
+        batch = captured.batch(0)
+        sides: list[Callable[[], object]] = [partial(executor.advance, state, batch, 0)]
+        if has_stock(backend) and isinstance(recipe, TrainingRecipe):
+            sides.append(partial(make_stock_step(recipe, device="cuda"), 0))
+        seconds = time_sides(sides, partial(wait, preparation.backend), repeats)
+        yield {"program": name, "size": size, "ours_s": seconds[0]} | compare(seconds)
 
 
 def time_sides(
@@ -124,7 +175,13 @@ def measure_device(
         "device": getattr(machine, "name", backend),
         "capability": ".".join(map(str, capability)) if capability else None,
         "products": list(time_products(backend, repeats, is_tiny=is_tiny)),
-        "states": list(compare_states(backend, programs, "tiny", steps)),
+        "hashes": time_hashes(backend, repeats, is_tiny=is_tiny),
+        "states": [
+            row
+            for size, count in ([("tiny", steps)] if is_tiny else [("small", steps), ("full", 1)])
+            for row in compare_states(backend, programs, size, count)
+        ],
+        "steps": list(time_steps(backend, programs, "tiny" if is_tiny else "full", repeats)),
     }
 
 
@@ -136,17 +193,29 @@ def write_results(found: dict[str, Any]) -> None:
     RESULTS.write_text(json.dumps(every, indent=1) + "\n")
     lines = ["# Devices", "", "Written by `moot bench device --write`.", ""]
     for row in every:
-        lines += [f"## {row['device']}", "", "| product | equal bits | GFLOP/s | stock/ours |"]
-        lines.append("|---|---|---|---|")
+        lines += [f"## {row['device']}", ""]
+        lines += [
+            "| product | arithmetic | equal bits | GFLOP/s | stock/ours |",
+            "|---|---|---|---|---|",
+        ]
         for p in row["products"]:
             ratio = f"{p['ratio']:.2f}" if "ratio" in p else "-"
-            lines.append(f"| {p['shape']} | {p['equal']} | {p['gflops']:.0f} | {ratio} |")
+            cells = p["shape"], p["arithmetic"], p["equal"], f"{p['gflops']:.0f}", ratio
+            lines.append(f"| {' | '.join(map(str, cells))} |")
+        hashes = row["hashes"]
+        lines += ["", f"Trees: {hashes['gb_per_s']:.1f} GB/s, equal: {hashes['equal']}."]
+        lines += ["", "| step | ours, s | stock/ours |", "|---|---|---|"]
+        for s in row["steps"]:
+            ratio = f"{s['ratio']:.2f}" if "ratio" in s else "-"
+            lines.append(f"| {s['program']}, {s['size']} | {s['ours_s']:.3f} | {ratio} |")
         lines += [
             "",
             "| program | steps with the processor's root | root at the end |",
             "|---|---|---|",
         ]
         for s in row["states"]:
-            lines.append(f"| {s['program']} | {s['equal']} of {s['steps']} | {s['root'][:16]} |")
+            lines.append(
+                f"| {s['program']}, {s['size']} | {s['equal']} of {s['steps']} | {s['root'][:16]} |"
+            )
         lines.append("")
     PAGE.write_text("\n".join(lines))

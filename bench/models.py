@@ -64,19 +64,22 @@ def list_best(recipe: TrainingRecipe) -> dict[str, Stock]:
 
 
 def make_stock_step(
-    recipe: TrainingRecipe, dtype: torch.dtype = torch.float32, stock: Stock | None = None
+    recipe: TrainingRecipe,
+    dtype: torch.dtype = torch.float32,
+    stock: Stock | None = None,
+    device: str = "cpu",
 ) -> Callable[[int], float]:
     """Return a function of the step's number that trains a copy of the model, and gives the loss.
 
-    The copy, and its batches, are of `dtype`. It computes attention as transformers does unless
-    told otherwise, not written out.
+    The copy, and its batches, are of `dtype`, on a device. It computes attention as transformers
+    does unless told otherwise, not written out.
     """
     stock = stock or Stock()
     model: Any = copy.deepcopy(recipe.model).to(dtype).train()
     if getattr(model, "_supports_sdpa", False):
         model.set_attn_implementation("sdpa")
     layout = torch.channels_last if stock.is_channels_last else torch.contiguous_format
-    model = model.to(memory_format=layout)
+    model = model.to(device, memory_format=layout)
     optimizer = _make_optimizer(recipe.optimizer, model, is_fused=stock.is_fused)
     if stock.is_compiled:
         with warnings.catch_warnings():
@@ -84,6 +87,7 @@ def make_stock_step(
             model = torch.compile(model)
 
     def prepare(x: torch.Tensor) -> torch.Tensor:
+        x = x.to(device)
         if not x.is_floating_point():
             return x
         return x.to(dtype, memory_format=layout) if x.ndim == _IMAGE_RANK else x.to(dtype)

@@ -13,6 +13,7 @@
     ├── KeystoreError               a keystore file cannot be opened
     ├── UnsupportedMachine          the processor lacks what the arithmetic is made of
     ├── DeviceError                 a device or its driver is missing, too old, or fails
+    │   └── DeviceLost              a device failed in the middle of a run, and its memory is gone
     ├── UnsuitableEnvironment       a thread rounds otherwise or flushes subnormal numbers
     ├── NotEnoughMemory             a run does not fit into memory
     ├── ChainError                  the chain or the way to it failed
@@ -201,6 +202,10 @@ class UnsupportedMachine(MootError):
 
 class DeviceError(MootError):
     """A device, or its driver, is not here, is too old, or does not do what it is asked to."""
+
+
+class DeviceLost(DeviceError):
+    """A device failed in the middle of a run: what it had in its memory is gone."""
 
 
 class UnsuitableEnvironment(MootError, ImportError):

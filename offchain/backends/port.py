@@ -8,6 +8,9 @@ docs/backends.md says how to write one.
 from collections.abc import Collection, Sequence
 from typing import Any, Protocol
 
+import numpy as np
+from numpy.typing import NDArray
+
 from offchain.arithmetic.base import Arithmetic
 from offchain.commitments.tensors import Array
 from offchain.planning.grouping import Fused
@@ -91,4 +94,14 @@ class Backend(Protocol):
 
         Raises:
             NotEnoughMemory: there is less.
+        """
+
+
+class ResidentBackend(Backend, Protocol):
+    """A backend in whose memory a state may stay between steps; that is what this method says."""
+
+    def compute_layer(self, tensor: Tensor) -> NDArray[np.uint8]:
+        """Return the nodes over `SUBTREE_BYTES` of a tensor each, (n, 32) bytes.
+
+        None where there are no elements; `commitments/tensors.py` defines them.
         """

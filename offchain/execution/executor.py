@@ -2,16 +2,18 @@
 
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from offchain.arithmetic.environment import require_standard, standard_environment
 from offchain.arithmetic.functions import DType
-from offchain.backends.port import Journal, Tensor
+from offchain.backends.port import Backend, Journal, Tensor
 from offchain.backends.table import DEFAULT
 from offchain.commitments.tensors import NUMPY_TYPES, Array
 from offchain.errors import ProgramError
 from offchain.execution.preparation import Preparation, Ready
+from offchain.execution.residents import Resident
 from offchain.native.threads import get_threads, set_threads
 from offchain.programs.graph import Program, Slot
 
@@ -87,7 +89,7 @@ class Executor:
         else:
             ready = prepared.show(patch) if patch else prepared.shown
         outputs = self._execute(ready, state, batch, step, sinks, observe, patch, journal)
-        return [outputs[index] for index in sinks]
+        return [self._prepared.backend.fetch(outputs[index]) for index in sinks]
 
     @standard_environment()
     def advance(
@@ -101,13 +103,15 @@ class Executor:
         """Run one step, and replace the tensors of `state` by those of the next state.
 
         A tensor that nobody else holds gives its memory to the next state when it was read for the
-        last time. Where the run fails after it has begun, the list is left empty.
+        last time. Where the run fails after it has begun, the list is left empty. A backend with a
+        memory of its own keeps the tensors there: the list has a `Resident` of each, which may be
+        given to the next step, and is an array for whoever wants one.
 
         Arguments and errors are those of `run`; `watch` is told how long everything takes.
         """
         ready, sinks = self._prepared.replacing, self._prepared.sinks
         outputs = self._execute(ready, state, batch, step, sinks, None, None, journal, state, watch)
-        state.extend(outputs[index] for index in sinks)
+        state.extend(self._prepared.keep(outputs[index] for index in sinks))
 
     @standard_environment()
     def outputs(
@@ -123,8 +127,9 @@ class Executor:
 
         Arguments and errors are those of `run`; `patch` sees only operators that run.
         """
-        ready = self._prepared.prepare(wanted, patch or ())
-        return self._execute(ready, state, batch, step, wanted, None, patch, journal)
+        ready, backend = self._prepared.prepare(wanted, patch or ()), self._prepared.backend
+        found = self._execute(ready, state, batch, step, wanted, None, patch, journal)
+        return {index: backend.fetch(tensor) for index, tensor in found.items()}
 
     def _execute(
         self,
@@ -138,12 +143,12 @@ class Executor:
         journal: Journal | None,
         given: list[Array] | None = None,
         watch: Watch | None = None,
-    ) -> dict[int, Array]:
+    ) -> dict[int, Tensor]:
         """Run tasks; `given` is a list of the state's tensors to empty, so that they may die."""
         program, backend = self.program, self._prepared.backend
         given_arrays = [*admit(state, program.state), *admit(batch, program.batch)]
         backend.require_memory(ready.needed_bytes)
-        tensors: list[Tensor | None] = [None, *map(backend.admit, given_arrays)]
+        tensors: list[Tensor | None] = [None, *(_bring_in(x, backend) for x in given_arrays)]
         tensors += [None] * len(program.nodes)
         del given_arrays
         if given is not None:
@@ -162,7 +167,7 @@ class Executor:
                     watch(task.members, time.perf_counter() - begun)
                 for place in ends:
                     tensors[place] = None
-        return {index: backend.fetch(tensors[ready.places[index]]) for index in wanted}
+        return {index: tensors[ready.places[index]] for index in wanted}
 
     def _show(
         self,
@@ -203,8 +208,13 @@ class _using:  # noqa: N801 - it is used as a function is
         set_threads(self._before)
 
 
-def admit(arrays: Sequence[Array], slots: Sequence[Slot]) -> list[Array]:
-    """Return arrays that fit their slots and are canonical, contiguous.
+def _bring_in(array: Array | Resident, backend: Backend) -> Tensor:
+    """Return an array, or what a backend has kept, as the backend holds it."""
+    return array.hand_over(backend) if isinstance(array, Resident) else backend.admit(array)
+
+
+def admit(arrays: Sequence[Array | Resident], slots: Sequence[Slot]) -> list[Any]:
+    """Return arrays that fit their slots and are canonical, contiguous; residents as they are.
 
     Raises:
         ProgramError: there are more or fewer than slots, or one has another type or shape.
@@ -218,6 +228,8 @@ def admit(arrays: Sequence[Array], slots: Sequence[Slot]) -> list[Array]:
                 f"slot {slot.name} is {slot.dtype.name} {slot.shape}, "
                 f"but the tensor given for it is {array.dtype} {array.shape}"
             )
-        if wanted is _BOOL and array.view(np.uint8).max(initial=0) > 1:
+        if wanted is not _BOOL or isinstance(array, Resident):
+            continue
+        if array.view(np.uint8).max(initial=0) > 1:
             raise ProgramError(f"slot {slot.name} is BOOL, but has bytes that are neither 0 nor 1")
-    return [np.asarray(array, order="C") for array in arrays]
+    return [x if isinstance(x, Resident) else np.asarray(x, order="C") for x in arrays]

@@ -1,14 +1,22 @@
 """The plans of a program's operators and regions, made once for all who run the program."""
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cached_property, partial
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 from offchain.arithmetic.environment import standard_environment
-from offchain.backends.port import FusedPlan, Journal, JournaledPlan, Plan, Tensor
+from offchain.backends.port import (
+    FusedPlan,
+    Journal,
+    JournaledPlan,
+    Plan,
+    ResidentBackend,
+    Tensor,
+)
 from offchain.backends.table import DEFAULT, get_backend
 from offchain.errors import ProgramError
+from offchain.execution.residents import Resident
 from offchain.planning.grouping import Unit, group
 from offchain.planning.memory import estimate_peak
 from offchain.planning.order import find_last_reads, reorder
@@ -79,6 +87,15 @@ class Preparation:
         slots = len(program.state), len(program.batch)
         self._starts = {Origin.STATE: 1, Origin.BATCH: 1 + slots[0], Origin.NODE: 1 + sum(slots)}
         self._plans = [self._plan(index) for index in range(len(program.nodes))]
+
+    def keep(self, tensors: Iterable[Tensor]) -> list[Any]:
+        """Return the tensors of a state where the backend keeps them, or as arrays."""
+        backend = self.backend
+        if not hasattr(backend, "compute_layer"):
+            return [*map(backend.fetch, tensors)]
+        resident = cast("ResidentBackend", backend)
+        pairs = zip(tensors, self.program.state, strict=True)
+        return [Resident(resident, tensor, slot) for tensor, slot in pairs]
 
     def _plan(self, index: int) -> Plan:
         try:

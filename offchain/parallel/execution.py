@@ -1,11 +1,12 @@
 """The execution of one worker's part of a program's steps."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Protocol
 
 import numpy as np
 
 from offchain.arithmetic.environment import require_standard, standard_environment
-from offchain.arithmetic.functions import DType
 from offchain.backends.cpu.engines import get_engine
 from offchain.backends.port import Plan
 from offchain.commitments.tensors import NUMPY_TYPES, Array
@@ -14,21 +15,28 @@ from offchain.parallel.partition import Part, Partition, Place, Share, cut, get_
 from offchain.programs.graph import Node, Origin, Program
 from offchain.programs.legality import check_program
 
-Exchange = Callable[[Array], None]
-"""Replaces an array of integers by the sum of all workers' arrays."""
+
+class Exchange(Protocol):
+    """A way to the other workers, who all call the same methods in the same order."""
+
+    def add_up(self, array: Array) -> None:
+        """Replace an array of integers by the sum of all workers' arrays."""
+
+    def hand_out(self, array: Array, owner: int) -> None:
+        """Replace an array of bytes by that of one worker."""
 
 
 class ParallelExecutor:
     """A worker's executor; all workers run the same steps, and come to the same state.
 
-    A tensor that is shared out has its full size here, zeros in place of others' samples. So it is
-    made whole by adding up the workers' bits.
+    A tensor that is shared out has its full size here, zeros in place of others' samples. It is
+    made whole where every worker hands out its own samples, or one worker the tensor that it owns.
 
     Args:
         program: the program.
         shares: how its operators are shared out.
         rank: the worker's number.
-        exchange: adds up integers among all workers.
+        exchange: the way to the other workers.
 
     Raises:
         ProgramError: the program is malformed.
@@ -75,7 +83,7 @@ class ParallelExecutor:
         with np.errstate(all="ignore"):
             for index in range(len(program.nodes)):
                 for place in self._shares.parts[index].whole:
-                    self._merge(tensors[place])
+                    self._merge(place, tensors[place])
                 tensors[Origin.NODE, index] = self._compute(index, tensors, step)
                 require_standard()
                 for place in self._dead[index]:
@@ -120,16 +128,40 @@ class ParallelExecutor:
         limbs = np.zeros((node.elements, COLUMNS), np.int64)
         if own.fold_length:
             limbs = add_terms(own, flats)
-        self._exchange(limbs)
+        self._exchange.add_up(limbs)
         return finish(node, flats[0], limbs)
 
-    def _merge(self, tensor: Array) -> None:
+    def _merge(self, place: Place, tensor: Array) -> None:
         """Make a tensor whole that is shared out, or that one worker owns."""
-        self._exchange(tensor.reshape(-1).view(_WORDS[tensor.itemsize]))
+        cuts = self._shares.cuts
+        if self._shares.is_of_batches:
+            self._exchange.hand_out(tensor.reshape(-1).view(np.uint8), self._find_owner(place))
+            return
+        whole = tensor.reshape(-1, cuts[-1], self._find_inner(place))
+        for rank, (first, stop) in enumerate(pairwise(cuts)):
+            if first < stop:
+                samples = np.ascontiguousarray(whole[:, first:stop])
+                self._exchange.hand_out(samples.reshape(-1).view(np.uint8), rank)
+                if rank != self._rank:
+                    whole[:, first:stop] = samples
 
+    def _find_owner(self, place: Place) -> int:
+        """Return the worker that has a tensor, of a step's batch or of an operator."""
+        origin, number = place
+        if origin is Origin.NODE:
+            return self._shares.parts[number].owner
+        cuts = self._shares.cuts
+        batch = number // (len(self._program.batch) // cuts[-1])
+        return next(rank for rank, stop in enumerate(cuts[1:]) if batch < stop)
 
-_WORDS = {1: np.uint8, 2: np.uint8, 4: np.int32, 8: np.int64}
-assert {dtype.width for dtype in DType} <= set(_WORDS)
+    def _find_inner(self, place: Place) -> int:
+        """Return the elements between one sample of a tensor and the next."""
+        origin, number = place
+        if origin is Origin.NODE:
+            inner = self._shares.parts[number].inner
+            assert inner is not None
+            return inner
+        return self._program.batch[number].elements // self._shares.cuts[-1]
 
 
 def _list_dead(program: Program) -> list[list[Place]]:

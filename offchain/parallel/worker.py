@@ -82,7 +82,7 @@ def main() -> None:
     program = decode_program((folder / "program").read_bytes())
     divide = partition_batches if task.is_of_batches else partition
     shares = divide(program, make_cuts(task.shares, sum(task.shares)))
-    executor = ParallelExecutor(program, shares, task.rank, exchange)
+    executor = ParallelExecutor(program, shares, task.rank, Group())
     state = read_tensors(folder / "state.safetensors")
     batches = read_tensors(name_batches(folder, task.rank))
     each = len(batches) // task.steps
@@ -94,10 +94,18 @@ def main() -> None:
     distributed.destroy_process_group()
 
 
-def exchange(array: Array) -> None:
-    """Replace an array of integers by the sum of all workers' arrays."""
-    if array.size:
-        distributed.all_reduce(torch.from_numpy(array))
+class Group:
+    """The other workers, by way of torch."""
+
+    def add_up(self, array: Array) -> None:
+        """Replace an array of integers by the sum of all workers' arrays."""
+        if array.size:
+            distributed.all_reduce(torch.from_numpy(array))
+
+    def hand_out(self, array: Array, owner: int) -> None:
+        """Replace an array of bytes by that of one worker."""
+        if array.size:
+            distributed.broadcast(torch.from_numpy(array), owner)
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ from functools import cached_property, lru_cache
 
 from offchain.backends.cpu.engines import get_engine
 from offchain.backends.cpu.logged.journals import Reading
+from offchain.backends.table import DEFAULT
 from offchain.commitments.tags import Tag
 from offchain.commitments.tensors import (
     Array,
@@ -26,8 +27,9 @@ from offchain.commitments.tensors import (
     hash_tensor,
 )
 from offchain.commitments.tree import Digest, Tree
-from offchain.errors import StoreError
+from offchain.errors import DeviceLost, StoreError
 from offchain.execution.executor import Executor, Patch
+from offchain.execution.residents import Resident, fetch_all
 from offchain.planning.order import Storage, find_storages
 from offchain.programs.graph import Origin, Program
 from offchain.providers.behaviour import Behaviour
@@ -51,18 +53,24 @@ class Run:
         behaviour: what the provider does differently.
         store: where its start and its checkpoints are kept.
         threads: threads of the kernels; the results do not depend on it.
+        backend: the name of what computes; they don't depend on that either.
     """
 
     def __init__(
-        self, task: Task, behaviour: Behaviour, store: Store, threads: int | None = None
+        self,
+        task: Task,
+        behaviour: Behaviour,
+        store: Store,
+        threads: int | None = None,
+        backend: str = DEFAULT,
     ) -> None:
         self.task = task
         self.behaviour = behaviour
         self._store = store
+        self._threads, self._backend = threads, backend
         behaviour.bind(task.program)
-        program = behaviour.alter_program(task.program)
-        agreed = task.preparation if program is task.program else program
-        self._executor = Executor(agreed, threads)
+        self._program = behaviour.alter_program(task.program)
+        self._executor = self._make_executor()
         self._roots: list[Digest] = []
         self._tensor_roots = _TensorRoots(self._executor.program, task.start_roots)
         self._recent: tuple[int, Sequence[Array]] | None = None
@@ -73,8 +81,34 @@ class Run:
         self._states = lru_cache(maxsize=8)(self._make_state_tree)
         self._intervals = lru_cache(maxsize=8)(self._make_interval)
 
+    def _make_executor(self) -> Executor:
+        is_shared = self._program is self.task.program and self._backend == DEFAULT
+        program = self.task.preparation if is_shared else self._program
+        return Executor(program, self._threads, self._backend)
+
     def compute(self, progress: Progress | None = None) -> None:
-        """Run every step, or what is left of them, keeping the state of every checkpoint."""
+        """Run every step, or what is left of them, keeping the state of every checkpoint.
+
+        Where a device is lost, the run goes on from its last checkpoint on the device as it starts
+        anew.
+
+        Raises:
+            DeviceLost: the device was lost twice without a checkpoint between.
+        """
+        lost_after = None
+        while True:
+            try:
+                self._compute(progress)
+            except DeviceLost:
+                if lost_after == len(self._roots):
+                    raise
+                lost_after = len(self._roots)
+                self._executor = self._make_executor()
+            else:
+                return
+
+    def _compute(self, progress: Progress | None) -> None:
+        """Run what is left of the steps."""
         notes = self._store.get_json(NOTES) or {"run": self._identity, "roots": []}
         if notes["run"] != self._identity:
             raise StoreError(
@@ -97,8 +131,8 @@ class Run:
                     self._roots.append(compute_state_root(roots))
                     if written is not None:
                         written.result()  # so that one state waits for the disk and no more
-                    made = self._tensor_roots.made
-                    written = writer.submit(self._keep, list(state), roots, made, list(self._roots))
+                    made, kept = self._tensor_roots.made, fetch_all(state)
+                    written = writer.submit(self._keep, kept, roots, made, list(self._roots))
                 if progress is not None:
                     progress(step + 1)
         if written is not None:
@@ -160,7 +194,9 @@ class Run:
         return None if logs is None else Reading(self.behaviour.alter_log(step, logs[step]))
 
     def _replace(self, step: int, state: list[Array]) -> None:
-        """Run a step and replace the state by the next one."""
+        """Run a step and replace the state by the next one, which may stay on a device."""
+        if type(self.behaviour) is not Behaviour:
+            state[:] = fetch_all(state)  # which it may look into
         if self._is_plain(step, state):
             self._executor.advance(state, self._batch(step), step, journal=self._journal(step))
         else:
@@ -201,11 +237,11 @@ class Run:
         if self._recent is not None and self._recent[0] == step:
             return self._recent[1]
         start = max(before for before in self._kept if before <= step)
-        state = self._get_kept(start)
+        state = list(self._get_kept(start))
         for before in range(start, step):
-            state = self._advance(before, state)
-        self._recent = step, state
-        return state
+            self._replace(before, state)
+        self._recent = step, fetch_all(state)
+        return self._recent[1]
 
     def _get_kept(self, step: int) -> Sequence[Array]:
         """Return the state of a checkpoint, or the start."""
@@ -216,13 +252,13 @@ class Run:
         return self._intervals(first)
 
     def _make_interval(self, first: int) -> Tree:
-        state = self.state(first)
+        state = list(self.state(first))
         hashed = _TensorRoots(self._executor.program, self._state_roots.get(first, ()))
         roots = []
         for step in range(first, min(first + self.task.checkpoint_every, self.task.steps)):
             if not self._is_plain(step, state):
                 hashed.forget()
-            state = self._advance(step, state)
+            self._replace(step, state)
             roots.append(compute_state_root(self._remember(step + 1, hashed.hash(state))))
         return Tree(Tag.INTERVAL_NODE, roots)
 
@@ -310,6 +346,11 @@ class Run:
         return self.behaviour.alter_partials(step, operator, element, claimed)
 
 
+def _commit(tensor: Array | Resident) -> TensorCommitment:
+    """Return the commitment to an array, or to a tensor where it is."""
+    return tensor.commitment if isinstance(tensor, Resident) else commit_tensor(tensor)
+
+
 class _OutputRoots:
     """The roots of a step's outputs; elements that several of them share are hashed once.
 
@@ -371,11 +412,7 @@ class _TensorRoots:
 
     def hash(self, state: Sequence[Array]) -> list[Digest]:
         """Return the roots of the state's tensors."""
-        new = {
-            slot: commit_tensor(array)
-            for slot, array in enumerate(state)
-            if slot not in self._known
-        }
+        new = {slot: _commit(array) for slot, array in enumerate(state) if slot not in self._known}
         self.made = {commitment.root: commitment for commitment in new.values()}
         roots = [new[slot].root if slot in new else self._known[slot] for slot in range(len(state))]
         self._known = {slot: roots[slot] for slot in self.kept}

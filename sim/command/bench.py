@@ -155,8 +155,8 @@ def device(
 ) -> int:
     """Compare a device with the processor: bits and speed.
 
-    Trains programs on both, state by state, and times products, beside stock torch where it has the
-    device. Exits with 3 if a bit differs.
+    Trains programs on both, state by state, and times products in both arithmetics, whole steps and
+    hashes, beside stock torch where it has the device. Exits with 3 if a bit differs.
     """
     from bench import device as measured  # noqa: PLC0415 - imports torch
 
@@ -169,16 +169,22 @@ def device(
     else:
         console = options.make_console()
         console.print(f"{found['device']}, compute capability {found['capability']}")
-        products = Table("product", "equal bits", "GFLOP/s", "stock/ours")
+        products = Table("product", "arithmetic", "equal bits", "GFLOP/s", "stock/ours")
         for row in found["products"]:
             ratio = f"{row['ratio']:.2f}" if "ratio" in row else ""
-            products.add_row(row["shape"], str(row["equal"]), f"{row['gflops']:.1f}", ratio)
+            cells = row["shape"], row["arithmetic"], str(row["equal"])
+            products.add_row(*cells, f"{row['gflops']:.1f}", ratio)
+        times = Table("step", "ours, s", "stock/ours")
+        for row in found["steps"]:
+            ratio = f"{row['ratio']:.2f}" if "ratio" in row else ""
+            times.add_row(row["program"], f"{row['ours_s']:.3f}", ratio)
         states = Table("program", "steps", "with the processor's root", "seconds")
         for row in found["states"]:
             cells = row["steps"], row["equal"], f"{row['seconds']:.1f}"
             states.add_row(row["program"], *map(str, cells))
-        console.print(products, states)
-    is_equal = all(row["equal"] for row in found["products"])
+        console.print(products, times, states)
+        console.print(f"trees over tensors: {found['hashes']['gb_per_s']:.2f} GB/s")
+    is_equal = found["hashes"]["equal"] and all(row["equal"] for row in found["products"])
     is_equal &= all(row["equal"] == row["steps"] for row in found["states"])
     return 0 if is_equal else _BITS_DIFFER
 

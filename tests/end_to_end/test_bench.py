@@ -164,6 +164,9 @@ def test_a_device_is_compared_with_the_processor(
     )
     assert told["device"] == "cuda-emulator"
     assert all(row["equal"] for row in told["products"])
+    assert {row["arithmetic"] for row in told["products"]} == {"ordered", "exact"}
+    assert told["hashes"]["equal"]
+    assert [row["program"] for row in told["steps"]] == ["mlp"]
     assert [(row["program"], row["equal"]) for row in told["states"]] == [("mlp", 2)]
     monkeypatch.setattr(device, "RESULTS", tmp_path / "devices.json")
     monkeypatch.setattr(device, "PAGE", tmp_path / "devices.md")
@@ -171,7 +174,7 @@ def test_a_device_is_compared_with_the_processor(
         device.write_results(told | {"device": name})
     known = json.loads((tmp_path / "devices.json").read_text())
     assert [row["device"] for row in known] == ["A", "B"]
-    assert "| mlp | 2 of 2 |" in (tmp_path / "devices.md").read_text()
+    assert "| mlp, tiny | 2 of 2 |" in (tmp_path / "devices.md").read_text()
 
 
 @pytest.mark.skipif(driver.is_here(), reason="there is an NVIDIA driver")

@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from random import Random
 from threading import Barrier
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -28,27 +29,42 @@ PATIENCE_S = 300
 
 
 class Meeting:
-    """The exchange of workers that are threads here: everybody gets the sum of what all bring."""
+    """The exchange of workers that are threads here: everybody sees what all bring."""
 
     def __init__(self, workers: int) -> None:
         self._barrier = Barrier(workers, timeout=PATIENCE_S)
         self._brought: list[Array] = [np.zeros(0)] * workers
 
-    def join(self, rank: int) -> Callable[[Array], None]:
+    def join(self, rank: int) -> "Seat":
         """Return a worker's exchange."""
+        return Seat(self, rank)
 
-        def exchange(array: Array) -> None:
-            self._brought[rank] = array.copy()
-            self._barrier.wait()
-            total = sum(self._brought[1:], start=self._brought[0])
-            self._barrier.wait()
-            array[...] = total
-
-        return exchange
+    def bring(self, rank: int, array: Array, choose: Callable[[list[Array]], Array]) -> None:
+        """Replace an array by what is chosen of all that was brought."""
+        self._brought[rank] = array.copy()
+        self._barrier.wait()
+        found = choose(self._brought)
+        self._barrier.wait()
+        array[...] = found
 
     def leave(self) -> None:
         """Let nobody wait for a worker that has failed."""
         self._barrier.abort()
+
+
+class Seat(NamedTuple):
+    """A worker's place at a meeting."""
+
+    meeting: Meeting
+    rank: int
+
+    def add_up(self, array: Array) -> None:
+        """Replace an array by the sum of all."""
+        self.meeting.bring(self.rank, array, lambda all_: sum(all_[1:], start=all_[0]))
+
+    def hand_out(self, array: Array, owner: int) -> None:
+        """Replace an array by one worker's."""
+        self.meeting.bring(self.rank, array, lambda all_: all_[owner])
 
 
 def share_batch(case: Case, rng: Random) -> Case:

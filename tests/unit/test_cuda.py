@@ -234,19 +234,24 @@ def test_code_says_every_rounding(architecture: str) -> None:
         assert ".entry" in ptx.translate(kernel, architecture)
 
 
+def assemble(kernel: Kernel, architecture: str, path: Path) -> str:
+    """Return the PTX of a kernel, which the assembler takes without a spill."""
+    path.write_text(ptx.translate(kernel, architecture))
+    options = ["-v", "-arch", architecture, "--fmad=false", "-o", "/dev/null", str(path)]
+    done = subprocess.run(  # noqa: S603 - the package's own program
+        [str(find_assembler()), *options], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "0 bytes spill stores" in done.stderr, kernel.name
+    return path.read_text()
+
+
 @pytest.mark.skipif(find_assembler() is None, reason="NVIDIA's assembler is not installed")
 @pytest.mark.parametrize("architecture", ptx.ARCHITECTURES)
 def test_code_is_assembled(architecture: str, tmp_path: Path) -> None:
     """The assembler takes all kernels, and none of them spills what a thread keeps."""
-    for number, kernel in enumerate(list_kernels()):
-        path = tmp_path / f"{number}.ptx"
-        path.write_text(ptx.translate(kernel, architecture))
-        options = ["-v", "-arch", architecture, "--fmad=false", "-o", "/dev/null", str(path)]
-        done = subprocess.run(  # noqa: S603 - the package's own program
-            [str(find_assembler()), *options], capture_output=True, text=True, check=False
-        )
-        assert done.returncode == 0, done.stderr
-        assert "0 bytes spill stores" in done.stderr, kernel.name
+    for kernel in list_kernels():
+        assemble(kernel, architecture, tmp_path / "kernel.ptx")
 
 
 def test_products_are_fused_only_where_they_are_asked_to_be() -> None:

@@ -1,13 +1,21 @@
 """A device as a backend: operators one by one, their tensors in its memory."""
 
 from collections.abc import Collection, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from offchain.arithmetic.base import Arithmetic
+from offchain.arithmetic.exact import EXACT
 from offchain.arithmetic.ordered import ORDERED
+from offchain.backends.cuda.exchange import adopt
+from offchain.backends.cuda.hashing import Hasher
 from offchain.backends.cuda.machine import Machine, Tensor
 from offchain.backends.cuda.plans import plan
 from offchain.backends.port import FusedPlan, Plan
-from offchain.commitments.tensors import Array
+from offchain.commitments.tensors import Array, encode_elements
+from offchain.commitments.tree import Digest
 from offchain.errors import NotEnoughMemory
 from offchain.planning.grouping import Fused
 from offchain.programs.graph import Node
@@ -25,16 +33,16 @@ class Cuda:
 
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
+        self._hasher = Hasher(machine)
 
     @property
     def arithmetics(self) -> Collection[str]:
         """What it computes."""
-        return (ORDERED.name,)
+        return (ORDERED.name, EXACT.name)
 
     def plan(self, node: Node, arithmetic: Arithmetic) -> Plan:
         """Return the plan of an operator."""
-        del arithmetic
-        return plan(self.machine, node)
+        return plan(self.machine, node, arithmetic)
 
     def is_fusible(self, node: Node, arithmetic: Arithmetic) -> bool:
         """Compute operators one by one."""
@@ -46,14 +54,31 @@ class Cuda:
         raise NotImplementedError((fused, kept))
 
     def admit(self, array: Array) -> Tensor:
-        """Copy an array to the device."""
+        """Copy an array to the device, every NaN as the canonical one."""
         tensor = Tensor(self.machine, array.shape, array.dtype)
-        tensor.put(array)
+        tensor.put(encode_elements(array))
         return tensor
+
+    def adopt(self, external: Any) -> Tensor:
+        """Return a tensor of torch, or of whoever speaks DLPack, where it is on this device.
+
+        Raises:
+            DeviceError: it is on another device.
+            ProgramError: it has another type than programs know, or is not contiguous.
+        """
+        return adopt(self.machine, external)
 
     def fetch(self, tensor: Tensor) -> Array:
         """Copy a tensor from the device."""
         return tensor.get()
+
+    def compute_layer(self, tensor: Tensor) -> NDArray[np.uint8]:
+        """Return the nodes over `SUBTREE_BYTES` of a tensor each."""
+        return self._hasher.compute_layer(tensor)
+
+    def compute_top(self, tensor: Tensor) -> Digest:
+        """Return the node over all chunks of a tensor, which stays on the device."""
+        return self._hasher.compute_top(tensor)
 
     def require_memory(self, needed_bytes: int) -> None:
         """Refuse a run that does not fit into the device's memory."""

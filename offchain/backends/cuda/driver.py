@@ -1,7 +1,8 @@
 """A device behind NVIDIA's driver, which is loaded when it is asked for, and never linked to.
 
 PTX is handed to the driver, which makes it the device's code. All launches and copies are on one
-stream, one after the other.
+stream, one after the other. So memory that is given back can be given out again at once, to what
+is launched later: the driver, which would wait for the device, is asked for new memory only.
 """
 
 import ctypes
@@ -10,8 +11,9 @@ from functools import cache
 from typing import Any
 
 from offchain.backends.cuda.kernel import Kernel
+from offchain.backends.cuda.machine import DEVICE
 from offchain.backends.cuda.ptx import translate
-from offchain.errors import DeviceError, NotEnoughMemory
+from offchain.errors import DeviceError, DeviceLost, NotEnoughMemory
 
 _LIBRARY = "libcuda.so.1"
 _LEAST_VERSION, _LEAST_CAPABILITY = 12000, (7, 5)
@@ -19,7 +21,12 @@ _MAJOR, _MINOR = 75, 76
 """Attributes of a device: the parts of its compute capability."""
 
 _OUT_OF_MEMORY = 2
+_LOST = frozenset({46, 214, 219, 220, 700, 702, 709, *range(714, 720)})
+"""Errors after which the driver does nothing more with what it has: unavailable, uncorrectable
+memory, links that fail, illegal addresses and instructions, time-outs, failed launches."""
+
 _NAME_BYTES = 256
+_GRAIN_BYTES = 512
 _Address = ctypes.c_uint64
 
 
@@ -32,6 +39,7 @@ class Driver:
     Attributes:
         name: what its maker calls it.
         capability: its compute capability.
+        place: the kind of its memory, and which one it is.
 
     Raises:
         DeviceError: there is no driver, it is too old, or there is no such device that is
@@ -61,7 +69,10 @@ class Driver:
                 f"{self.name} has compute capability {'.'.join(map(str, self.capability))}, and "
                 f"{'.'.join(map(str, _LEAST_CAPABILITY))} is needed; use the cpu"
             )
-        self._context = ctypes.c_void_p()
+        self.place = DEVICE, number
+        self._context, self._device = ctypes.c_void_p(), device
+        self._sizes: dict[int, int] = {}
+        self._spare: dict[int, list[int]] = {}
         self._require(
             "open the device", "cuDevicePrimaryCtxRetain", ctypes.byref(self._context), device
         )
@@ -78,9 +89,16 @@ class Driver:
         return int(getattr(self._library, function)(*arguments))
 
     def _require(self, purpose: str, function: str, *arguments: Any) -> None:
-        status = self._call(function, *arguments)
-        if status:
-            raise DeviceError(f"NVIDIA's driver did not {purpose}: {self._explain(status)}")
+        self._check(purpose, self._call(function, *arguments))
+
+    def _check(self, purpose: str, status: int) -> None:
+        if not status:
+            return
+        problem = f"NVIDIA's driver did not {purpose}: {self._explain(status)}"
+        if status not in _LOST:
+            raise DeviceError(problem)
+        self._call("cuDevicePrimaryCtxReset_v2", self._device)
+        raise DeviceLost(f"{problem}; what {self.name} had in its memory is gone, so start anew")
 
     def _explain(self, status: int) -> str:
         text = ctypes.c_char_p()
@@ -94,17 +112,32 @@ class Driver:
         Raises:
             NotEnoughMemory: the device has not so many.
         """
+        size = -(-size // _GRAIN_BYTES) * _GRAIN_BYTES
+        spare = self._spare.get(size)
+        if spare:
+            return spare.pop()
         address = _Address()
-        status = self._call("cuMemAlloc_v2", ctypes.byref(address), ctypes.c_size_t(size))
+        arguments = ctypes.byref(address), ctypes.c_size_t(size)
+        status = self._call("cuMemAlloc_v2", *arguments)
+        if status == _OUT_OF_MEMORY:
+            self._give_back()
+            status = self._call("cuMemAlloc_v2", *arguments)
         if status == _OUT_OF_MEMORY:
             raise NotEnoughMemory(size, self.get_free_bytes() or 0)
-        if status:
-            raise DeviceError(f"NVIDIA's driver gives no memory: {self._explain(status)}")
+        self._check("give memory", status)
+        self._sizes[address.value] = size
         return address.value
 
     def release(self, address: int) -> None:
-        """Give memory back."""
-        self._call("cuMemFree_v2", _Address(address))
+        """Take memory back, for whoever asks for as much next."""
+        self._spare.setdefault(self._sizes[address], []).append(address)
+
+    def _give_back(self) -> None:
+        """Give the driver all memory that nobody needs."""
+        for address in (a for addresses in self._spare.values() for a in addresses):
+            self._require("take memory back", "cuMemFree_v2", _Address(address))
+            del self._sizes[address]
+        self._spare.clear()
 
     def upload(self, address: int, content: bytes) -> None:
         """Copy bytes to the device."""
@@ -114,7 +147,8 @@ class Driver:
     def download(self, address: int, size: int) -> bytes:
         """Copy bytes from the device, when it has done all that it was asked to."""
         content = ctypes.create_string_buffer(size)
-        self._require("copy from the device", "cuMemcpyDtoH_v2", content, _Address(address), size)
+        arguments = content, _Address(address), ctypes.c_size_t(size)
+        self._require("copy from the device", "cuMemcpyDtoH_v2", *arguments)
         return content.raw
 
     def load(self, kernel: Kernel) -> tuple[ctypes.c_void_p, int]:
@@ -141,13 +175,18 @@ class Driver:
         grid = blocks, 1, 1, threads, 1, 1, 0
         self._require("launch a kernel", "cuLaunchKernel", function, *grid, None, places, None)
 
+    def wait(self) -> None:
+        """Return when the device has done all that it was asked to."""
+        self._require("finish", "cuCtxSynchronize")
+
     def get_free_bytes(self) -> int | None:
         """Return how much of the device's memory is free."""
         free, whole = ctypes.c_size_t(), ctypes.c_size_t()
         self._require(
             "count its memory", "cuMemGetInfo_v2", ctypes.byref(free), ctypes.byref(whole)
         )
-        return free.value
+        spare = sum(size * len(addresses) for size, addresses in self._spare.items())
+        return free.value + spare
 
 
 def is_here() -> bool:

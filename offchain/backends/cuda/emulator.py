@@ -12,15 +12,17 @@ from math import gcd
 from random import Random
 
 import numpy as np
+import numpy.typing as npt
 from llvmlite import ir
 
-from offchain.backends.cuda.kernel import Context, Kernel, Loop, Phase, word
+from offchain.backends.cuda.kernel import WARP, Context, Kernel, Loop, Phase, Products, word
+from offchain.backends.cuda.machine import HOST
 from offchain.native import native, vectors
 from offchain.native.vectors import FLOAT, WORD
 
 _SOIL = 0xA5
-_FLOAT_BYTES = 4
-_OWN = ("block", "turn", "shared", "cells", "start", "stride")
+_CELL_BYTES = 4
+_OWN = ("block", "turn", "shared", "cells", "own", "start", "stride")
 """The parameters of a phase's function, after those of the kernel."""
 
 
@@ -29,9 +31,16 @@ class Emulator:
 
     Args:
         seed: of the orders of threads.
+        capability: the compute capability that it stands in for.
+
+    Attributes:
+        capability: that.
     """
 
-    def __init__(self, seed: int = 0) -> None:
+    place = (HOST, 0)
+
+    def __init__(self, seed: int = 0, capability: tuple[int, int] = (8, 0)) -> None:
+        self.capability = capability
         self._rng = Random(seed)  # noqa: S311 - orders of threads are no secret
         self._memory: dict[int, np.ndarray[tuple[int], np.dtype[np.uint8]]] = {}
 
@@ -52,6 +61,9 @@ class Emulator:
     def download(self, address: int, size: int) -> bytes:
         """Copy bytes from the device."""
         return ctypes.string_at(address, size)
+
+    def wait(self) -> None:
+        """Return: kernels run when they are launched."""
 
     def get_free_bytes(self) -> int | None:
         """Return None: whatever the process may have."""
@@ -77,10 +89,15 @@ class Grid:
         self._kernel = kernel
 
     @cached_property
-    def _phases(self) -> list[native.Entry]:
+    def _phases(self) -> list[native.Entry | Products]:
         kernel = self._kernel
         kinds = [ctypes.c_int64] * (kernel.parameters + len(_OWN))
-        return [native.load(_write(kernel, phase), "phase", *kinds) for phase in kernel.phases]
+        return [
+            phase
+            if isinstance(phase, Products)
+            else native.load(_write(kernel, phase), "phase", *kinds)
+            for phase in kernel.phases
+        ]
 
     def run(self, blocks: int, parameters: Sequence[int], rng: Random) -> None:
         """Run all blocks, one after the other, in an order that is drawn."""
@@ -89,22 +106,53 @@ class Grid:
         order = list(range(blocks))
         rng.shuffle(order)
         for block in order:
-            shared = np.full(max(kernel.shared_bytes, 1), _SOIL, np.uint8)
-            cells = np.full(max(kernel.cells * kernel.threads, 1) * _FLOAT_BYTES, _SOIL, np.uint8)
-            places = shared.ctypes.data, cells.ctypes.data
+            shared, own = (
+                np.full(max(size, 1), _SOIL, np.uint8)
+                for size in (kernel.shared_bytes, kernel.own_bytes * kernel.threads)
+            )
+            cells = np.full((kernel.threads, kernel.cells, _CELL_BYTES), _SOIL, np.uint8)
+            places = shared.ctypes.data, cells.ctypes.data, own.ctypes.data
             waiting = iter(self._phases)
             for step in kernel.steps:
                 count = len(step.phases) if isinstance(step, Loop) else 1
                 phases = [next(waiting) for _ in range(count)]
                 for turn in range(parameters[step.count] if isinstance(step, Loop) else 1):
                     for run in phases:
-                        run(*parameters, block, turn, *places, *self._draw_order(rng))
+                        if isinstance(run, Products):
+                            multiply(run, cells.view(np.int8))
+                        else:
+                            run(*parameters, block, turn, *places, *self._draw_order(rng))
 
     def _draw_order(self, rng: Random) -> tuple[int, int]:
         """Return where an order of threads starts, and how far apart those in a row are."""
         threads = self._kernel.threads
         strides = [stride for stride in range(1, threads + 1) if gcd(stride, threads) == 1]
         return rng.randrange(threads), rng.choice(strides)
+
+
+def multiply(products: Products, cells: npt.NDArray[np.int8]) -> None:
+    """Make the products of all warps of a block, by the definition of the instruction.
+
+    Args:
+        products: what to multiply.
+        cells: (threads, cells, 4): the bytes of all threads' cells.
+    """
+    size = products.instruction
+    warps = cells.reshape(-1, WARP, *cells.shape[1:])
+    lanes, four = np.ogrid[:WARP, :_CELL_BYTES]
+    group, rest = lanes // 4, lanes % 4
+    a = np.empty((len(warps), size.rows, size.depth), np.int32)
+    b = np.empty((len(warps), size.depth, size.columns), np.int32)
+    for first, second, third in products.places:
+        for cell in range(size.cells[0]):
+            depths = 4 * rest + 16 * (cell // 2) + four
+            a[:, group + 8 * (cell % 2), depths] = warps[:, :, first + cell]
+        for cell in range(size.cells[1]):
+            b[:, 4 * rest + 16 * cell + four, group] = warps[:, :, second + cell]
+        sums = np.matmul(a, b)
+        for cell in range(size.cells[2]):
+            place = warps.view(np.int32)[:, :, third + cell, 0]
+            place += sums[:, (group + 8 * (cell // 2))[:, 0], (2 * rest + cell % 2)[:, 0]]
 
 
 class _OnProcessor(Context):
@@ -116,12 +164,14 @@ class _OnProcessor(Context):
         parameters: Sequence[ir.Value],
         own: dict[str, ir.Value],
         thread: ir.Value,
-        cells: int,
+        kernel: Kernel,
     ) -> None:
         self.builder, self.parameters, self.thread = builder, parameters, thread
         self.block, self.turn, self._shared = own["block"], own["turn"], own["shared"]
-        offset = builder.mul(thread, word(cells * _FLOAT_BYTES))
-        self._cells = builder.add(own["cells"], offset)
+        sizes = {"cells": kernel.cells * _CELL_BYTES, "own": kernel.own_bytes}
+        self._cells, self._own = (
+            builder.add(own[name], builder.mul(thread, word(size))) for name, size in sizes.items()
+        )
 
     def load(self, kind: ir.Type, address: ir.Value) -> ir.Value:
         return vectors.load(self.builder, kind, address)
@@ -135,11 +185,17 @@ class _OnProcessor(Context):
     def store_shared(self, value: ir.Value, offset: ir.Value) -> None:
         vectors.store(self.builder, value, self.builder.add(self._shared, offset))
 
-    def get_cell(self, number: int) -> ir.Value:
-        return vectors.load(self.builder, FLOAT, self._cells, number * _FLOAT_BYTES)
+    def load_own(self, kind: ir.Type, offset: ir.Value) -> ir.Value:
+        return vectors.load(self.builder, kind, self.builder.add(self._own, offset))
+
+    def store_own(self, value: ir.Value, offset: ir.Value) -> None:
+        vectors.store(self.builder, value, self.builder.add(self._own, offset))
+
+    def get_cell(self, number: int, kind: ir.Type = FLOAT) -> ir.Value:
+        return vectors.load(self.builder, kind, self._cells, number * _CELL_BYTES)
 
     def set_cell(self, number: int, value: ir.Value) -> None:
-        vectors.store(self.builder, value, self._cells, number * _FLOAT_BYTES)
+        vectors.store(self.builder, value, self._cells, number * _CELL_BYTES)
 
 
 def _write(kernel: Kernel, phase: Phase) -> ir.Module:
@@ -154,7 +210,7 @@ def _write(kernel: Kernel, phase: Phase) -> ir.Module:
     def run(number: ir.Value, _: list[ir.Value]) -> list[ir.Value]:
         place = builder.add(own["start"], builder.mul(number, own["stride"]))
         thread = builder.urem(place, word(kernel.threads))
-        phase(_OnProcessor(builder, parameters, own, thread, kernel.cells))
+        phase(_OnProcessor(builder, parameters, own, thread, kernel))
         return []
 
     vectors.repeat(builder, word(kernel.threads), [], run)

@@ -7,7 +7,9 @@ whole words behind one byte, so that a thread shifts words past each other, and 
 from functools import cache
 from typing import Any
 
+import numpy as np
 from llvmlite import ir
+from numpy.typing import NDArray
 
 from offchain.backends.cuda.kernel import Context, Kernel, word
 from offchain.backends.cuda.machine import Machine, Tensor
@@ -21,7 +23,7 @@ from offchain.commitments.keccak_lanes import (
     permute_round,
 )
 from offchain.commitments.tags import CHUNK_BYTES, Tag
-from offchain.commitments.tensors import EMPTY_TOP
+from offchain.commitments.tensors import EMPTY_TOP, SUBTREE_BYTES
 from offchain.commitments.tree import Digest
 from offchain.native.vectors import WORD
 
@@ -48,6 +50,22 @@ class Hasher:
         """
         if not tensor.size:
             return EMPTY_TOP
+        level = self._hash_chunks(tensor)
+        while level.size > DIGEST_BYTES:
+            level = self._climb(level)
+        return level.get().tobytes()
+
+    def compute_layer(self, tensor: Tensor) -> NDArray[np.uint8]:
+        """Return the nodes over `SUBTREE_BYTES` of a tensor each, (n, 32) bytes, likewise."""
+        if not tensor.size:
+            return np.empty((0, DIGEST_BYTES), np.uint8)
+        level, covered = self._hash_chunks(tensor), CHUNK_BYTES
+        while covered < SUBTREE_BYTES and level.size > DIGEST_BYTES:
+            level, covered = self._climb(level), 2 * covered
+        return level.get().view(np.uint8).reshape(-1, DIGEST_BYTES)
+
+    def _hash_chunks(self, tensor: Tensor) -> Tensor:
+        """Return the leaves of a tensor's tree."""
         whole, rest = divmod(tensor.size, CHUNK_BYTES)
         level = self._make_level(whole + (rest > 0))
         if whole:
@@ -56,9 +74,7 @@ class Hasher:
             chunk = self._machine.download(tensor.address + whole * CHUNK_BYTES, rest)
             digest = keccak256(bytes([Tag.CHUNK]) + chunk)
             self._machine.upload(level.address + whole * DIGEST_BYTES, digest)
-        while level.size > DIGEST_BYTES:
-            level = self._climb(level)
-        return level.get().tobytes()
+        return level
 
     def _climb(self, level: Tensor) -> Tensor:
         """Return the level above another; an odd last node is its own parent."""

@@ -4,6 +4,9 @@ All threads of a block run a phase before any of them runs the next one. What a 
 one phase to the next is in its cells, what it gives to others of its block in shared memory. A
 thread sees its block's number and its own, and nothing of the others' order. Addresses are 64-bit
 integers, and all parameters are, too.
+
+Between phases, the 32 threads of each warp may multiply matrices of bytes together, on tensor
+cores: `Products`. Sums are 32-bit integers there, so that no order of them makes a difference.
 """
 
 from abc import ABC, abstractmethod
@@ -12,7 +15,7 @@ from dataclasses import dataclass
 
 from llvmlite import ir
 
-from offchain.native.vectors import WORD
+from offchain.native.vectors import FLOAT, WORD
 
 
 class Context(ABC):
@@ -49,16 +52,77 @@ class Context(ABC):
         """Store a value to the block's shared memory."""
 
     @abstractmethod
-    def get_cell(self, number: int) -> ir.Value:
-        """Return a float that this thread has set."""
+    def load_own(self, kind: ir.Type, offset: ir.Value) -> ir.Value:
+        """Load a value from the thread's own memory, so many bytes behind its start."""
+
+    @abstractmethod
+    def store_own(self, value: ir.Value, offset: ir.Value) -> None:
+        """Store a value to the thread's own memory, which lasts for a phase."""
+
+    @abstractmethod
+    def get_cell(self, number: int, kind: ir.Type = FLOAT) -> ir.Value:
+        """Return a value of 32 bits that this thread has set."""
 
     @abstractmethod
     def set_cell(self, number: int, value: ir.Value) -> None:
-        """Keep a float for later phases."""
+        """Keep a value of 32 bits for later phases."""
 
 
 Phase = Callable[[Context], None]
 """Writes what one thread does between two barriers."""
+
+WARP = 32
+"""Threads of a warp."""
+
+
+@dataclass(frozen=True, slots=True)
+class Instruction:
+    """A product of matrices of signed bytes that a warp adds to a matrix of 32-bit integers.
+
+    A cell has four bytes of a factor, or one element of the sum. In the thread of number t of its
+    warp, with g = t // 4 and r = t % 4, these are, of cell number j of each matrix:
+
+        the first factor    row g + 8 (j % 2), depths 4 r + 16 (j // 2) and the three after it
+        the second factor   column g, depths 4 r + 16 j and the three after it
+        the sum             row g + 8 (j // 2), column 2 r + j % 2
+
+    Attributes:
+        rows: rows of the first factor.
+        columns: columns of the second factor.
+        depth: what both share.
+    """
+
+    rows: int
+    columns: int
+    depth: int
+
+    @property
+    def cells(self) -> tuple[int, int, int]:
+        """The cells of each thread for the first factor, the second factor and the sum."""
+        halves = self.rows // 8
+        return halves * self.depth // 16, self.depth // 16, 2 * halves
+
+    @property
+    def name(self) -> str:
+        """The shape as PTX has it."""
+        return f"m{self.rows}n{self.columns}k{self.depth}"
+
+
+INSTRUCTIONS = {(7, 5): Instruction(8, 8, 16), (8, 0): Instruction(16, 8, 32)}
+"""By the least compute capability that has them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Products:
+    """Products that each warp makes after a phase, from its threads' cells; no barrier between.
+
+    Attributes:
+        instruction: of this size.
+        places: for each product the first cells of both factors and of the sum, which it adds to.
+    """
+
+    instruction: Instruction
+    places: tuple[tuple[int, int, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +131,11 @@ class Loop:
 
     Attributes:
         count: the index of the parameter that is the number of turns, at least 1.
-        phases: the phases.
+        phases: the phases, and products after some.
     """
 
     count: int
-    phases: tuple[Phase, ...]
+    phases: tuple[Phase | Products, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -84,7 +148,8 @@ class Kernel:
         steps: phases and loops of phases, a barrier after each but the last.
         threads: the threads of a block.
         shared_bytes: the shared memory of a block.
-        cells: the floats that a thread keeps between phases.
+        cells: the values of 32 bits that a thread keeps between phases.
+        own_bytes: a thread's own memory.
     """
 
     name: str
@@ -93,10 +158,11 @@ class Kernel:
     threads: int = 256
     shared_bytes: int = 0
     cells: int = 0
+    own_bytes: int = 0
 
     @property
-    def phases(self) -> list[Phase]:
-        """All phases, in order."""
+    def phases(self) -> list[Phase | Products]:
+        """All phases and products, in order."""
         nested = [step.phases if isinstance(step, Loop) else (step,) for step in self.steps]
         return [phase for phases in nested for phase in phases]
 

@@ -13,8 +13,20 @@ _LEAST_BYTES = 16
 """Every tensor has so many, so that its first element may be read, even where there is none."""
 
 
+HOST, DEVICE = 1, 2
+"""Kinds of memory, by DLPack's numbers."""
+
+
 class Machine(Protocol):
-    """A device, or what stands in for one."""
+    """A device, or what stands in for one.
+
+    Attributes:
+        capability: its compute capability.
+        place: the kind of its memory and its number, as DLPack has them.
+    """
+
+    capability: tuple[int, int]
+    place: tuple[int, int]
 
     def allocate(self, size: int) -> int:
         """Return the address of so many bytes of any content, aligned to 16.
@@ -38,6 +50,9 @@ class Machine(Protocol):
     def launch(self, loaded: Any, blocks: int, parameters: Sequence[int]) -> None:
         """Launch a kernel after all that was launched before."""
 
+    def wait(self) -> None:
+        """Return after all that was launched before."""
+
     def get_free_bytes(self) -> int | None:
         """Return how much memory there is, None where nobody knows."""
 
@@ -60,6 +75,16 @@ class Tensor:
     def __del__(self) -> None:
         if hasattr(self, "address"):
             self.machine.release(self.address)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """Return the kind of its memory and the device's number."""
+        return self.machine.place
+
+    def __dlpack__(self, **_: Any) -> Any:
+        """Return a capsule of it, to be read where it is, after all that was launched before."""
+        from offchain.backends.cuda.exchange import export  # noqa: PLC0415 - which knows tensors
+
+        return export(self)
 
     def put(self, array: Array) -> None:
         """Copy an array of the same type, and of as many elements, to the tensor."""

@@ -40,7 +40,7 @@ def make_kernel(node: Node) -> Kernel:
     body = _BODIES[node.kind]
     if node.kind is Kind.MAP and node.function is Function.POW:
         body = _raise
-    return Kernel(node.kind.name.lower(), count_parameters(node), (_guard(node, body),))
+    return Kernel(node.kind.name.lower(), count_parameters(node), (guard(node, body),))
 
 
 @cache
@@ -50,7 +50,7 @@ def make_scatter(node: Node) -> Kernel:
     The output has its initial values already. A thread has the elements that share the variables
     which no index names, and folds what reaches them, in order.
     """
-    return Kernel("scatter_lines", count_parameters(node), (_guard(node, _scatter_lines),))
+    return Kernel("scatter_lines", count_parameters(node), (guard(node, _scatter_lines),))
 
 
 def count_parameters(node: Node) -> int:
@@ -58,7 +58,7 @@ def count_parameters(node: Node) -> int:
     return len(node.operands) + 3
 
 
-def _guard(node: Node, body: Body) -> Phase:
+def guard(node: Node, body: Body) -> Phase:
     """Let threads beyond the count do nothing."""
 
     def write_phase(context: Context) -> None:
@@ -74,14 +74,14 @@ def _guard(node: Node, body: Body) -> Phase:
 _THREADS = Kernel("", 0, ()).threads
 
 
-def _address(context: Context, place: int) -> ir.Value:
+def address(context: Context, place: int) -> ir.Value:
     """The address of an operand's tensor."""
     return context.parameters[1 + place]
 
 
 def _read_all(context: Context, node: Node, variables: Sequence[Variable]) -> list[ir.Value]:
     return [
-        read(context, operand, variables, _address(context, place))
+        read(context, operand, variables, address(context, place))
         for place, operand in enumerate(node.operands)
     ]
 
@@ -91,11 +91,12 @@ def _read_index(
 ) -> ir.Value:
     """An index operand's element as a 64-bit integer."""
     operand = node.operands[place]
-    found = read(context, operand, variables, _address(context, place))
+    found = read(context, operand, variables, address(context, place))
     return as_integer(context, operand, found)
 
 
-def _finish(context: Context, node: Node, value: ir.Value, number: ir.Value) -> None:
+def finish(context: Context, node: Node, value: ir.Value, number: ir.Value) -> None:
+    """Store an element of the output."""
     write(context, node.dtype, value, context.parameters[0], number)
 
 
@@ -103,14 +104,14 @@ def _map(context: Context, node: Node, number: ir.Value) -> None:
     values = _read_all(context, node, unravel(context, number, node.shape))
     types = [operand.dtype for operand in node.operands]
     found = emit.emit(context.builder, node.function, types, node.dtype, values)
-    _finish(context, node, found, number)
+    finish(context, node, found, number)
 
 
 def _raise(context: Context, node: Node, number: ir.Value) -> None:
     """Compute a power, and a byte behind the last parameter's address: whether it is in doubt."""
     values = _read_all(context, node, unravel(context, number, node.shape))
     found, doubtful = emit_power(context.builder, *values)
-    _finish(context, node, found, number)
+    finish(context, node, found, number)
     flag = context.builder.zext(doubtful, ir.VectorType(BYTE, 1))
     context.store(flag, context.builder.add(context.parameters[-1], number))
 
@@ -122,9 +123,9 @@ def _move(context: Context, node: Node, number: ir.Value) -> None:
         if operand.origin is Origin.IMMEDIATE:
             chosen = emit.constant(operand.dtype, operand.value, 1)
             continue
-        value, inside = find(context, operand, variables, _address(context, place))
+        value, inside = find(context, operand, variables, address(context, place))
         chosen = value if inside is None else builder.select(inside, value, chosen)
-    _finish(context, node, chosen, number)
+    finish(context, node, chosen, number)
 
 
 def _gather(context: Context, node: Node, number: ir.Value) -> None:
@@ -133,8 +134,8 @@ def _gather(context: Context, node: Node, number: ir.Value) -> None:
         any_integer(_read_index(context, node, place, variables))
         for place in range(1, len(node.operands))
     ]
-    found = read(context, node.operands[0], [*variables, *values], _address(context, 0))
-    _finish(context, node, found, number)
+    found = read(context, node.operands[0], [*variables, *values], address(context, 0))
+    finish(context, node, found, number)
 
 
 def _fold(
@@ -152,35 +153,36 @@ def _fold(
     return vectors.repeat(context.builder, word(node.fold_length), list(state), turn)
 
 
-def _begin(context: Context, node: Node, variables: Sequence[Variable]) -> ir.Value:
+def begin(context: Context, node: Node, variables: Sequence[Variable]) -> ir.Value:
+    """Return the initial value of a fold."""
     nothing = [Variable(word(0), 0, 0)] * len(node.fold_shape)
-    return read(context, node.operands[0], [*variables, *nothing], _address(context, 0))
+    return read(context, node.operands[0], [*variables, *nothing], address(context, 0))
 
 
 def _contract(context: Context, node: Node, number: ir.Value) -> None:
     variables = unravel(context, number, node.shape)
 
     def step(_: ir.Value, at: Sequence[Variable], before: list[ir.Value]) -> list[ir.Value]:
-        a, b = (read(context, node.operands[p], at, _address(context, p)) for p in (1, 2))
+        a, b = (read(context, node.operands[p], at, address(context, p)) for p in (1, 2))
         return [vectors.call(context.builder, "llvm.fma", [a, b, before[0]])]
 
-    start = _begin(context, node, variables)
-    _finish(context, node, _fold(context, node, variables, [start], step)[0], number)
+    start = begin(context, node, variables)
+    finish(context, node, _fold(context, node, variables, [start], step)[0], number)
 
 
 def _reduce(context: Context, node: Node, number: ir.Value) -> None:
     variables, dtype = unravel(context, number, node.shape), node.dtype
 
     def step(_: ir.Value, at: Sequence[Variable], before: list[ir.Value]) -> list[ir.Value]:
-        value = read(context, node.operands[1], at, _address(context, 1))
+        value = read(context, node.operands[1], at, address(context, 1))
         return [emit.emit(context.builder, node.function, (dtype, dtype), dtype, (*before, value))]
 
-    start = _begin(context, node, variables)
+    start = begin(context, node, variables)
     if node.function in _POSITIONS:
         found = _search(context, node, variables, start)
     else:
         found = _fold(context, node, variables, [start], step)[0]
-    _finish(context, node, found, number)
+    finish(context, node, found, number)
 
 
 def _search(
@@ -192,14 +194,14 @@ def _search(
     first = builder.extract_element(start, INDEX(0))
     is_place = builder.icmp_unsigned("<", first, length)
     begun = unravel(context, builder.select(is_place, first, word(0)), node.fold_shape)
-    best = read(context, operand, [*variables, *begun], _address(context, 1))
+    best = read(context, operand, [*variables, *begun], address(context, 1))
 
     def holds(function: Function, x: ir.Value, y: ir.Value) -> ir.Value:
         return emit.emit(builder, function, (dtype, dtype), DType.BOOL, (x, y))
 
     def step(position: ir.Value, at: Sequence[Variable], before: list[ir.Value]) -> list[ir.Value]:
         place, held = before
-        value = read(context, operand, at, _address(context, 1))
+        value = read(context, operand, at, address(context, 1))
         is_first_nan = builder.and_(
             holds(Function.NE, value, value), holds(Function.EQ, held, held)
         )
@@ -220,24 +222,28 @@ def _combine(context: Context, node: Node, before: ir.Value, source: ir.Value) -
     return emit.emit(context.builder, node.function, types, node.dtype, (before, source))
 
 
+def reaches(context: Context, node: Node, at: Sequence[Variable]) -> ir.Value:
+    """Whether a step of a scatter, the last of the variables, reaches the element."""
+    builder, found = context.builder, ir.Constant(ir.IntType(1), 1)
+    for place, target in enumerate(node.targets, start=2):
+        operand = node.operands[place]
+        value = read(context, operand, at, address(context, place))
+        index = as_integer(context, operand, value)
+        found = builder.and_(found, builder.icmp_unsigned("==", index, at[target].value))
+    return found
+
+
 def _scatter(context: Context, node: Node, number: ir.Value) -> None:
     """Fold what reaches one element, of all that there is."""
     variables, builder = unravel(context, number, node.shape), context.builder
 
     def step(_: ir.Value, at: Sequence[Variable], before: list[ir.Value]) -> list[ir.Value]:
-        reaches: ir.Value = ir.Constant(ir.IntType(1), 1)
-        for place, target in enumerate(node.targets, start=2):
-            operand = node.operands[place]
-            index = as_integer(
-                context, operand, read(context, operand, at, _address(context, place))
-            )
-            is_here = builder.icmp_unsigned("==", index, variables[target].value)
-            reaches = builder.and_(reaches, is_here)
-        source = read(context, node.operands[1], at, _address(context, 1))
-        return [builder.select(reaches, _combine(context, node, before[0], source), before[0])]
+        source = read(context, node.operands[1], at, address(context, 1))
+        combined = _combine(context, node, before[0], source)
+        return [builder.select(reaches(context, node, at), combined, before[0])]
 
-    start = _begin(context, node, variables)
-    _finish(context, node, _fold(context, node, variables, [start], step)[0], number)
+    start = begin(context, node, variables)
+    finish(context, node, _fold(context, node, variables, [start], step)[0], number)
 
 
 def _scatter_lines(context: Context, node: Node, number: ir.Value) -> None:
@@ -252,21 +258,21 @@ def _scatter_lines(context: Context, node: Node, number: ir.Value) -> None:
         for place, target in enumerate(node.targets, start=2):
             operand = node.operands[place]
             index = as_integer(
-                context, operand, read(context, operand, at, _address(context, place))
+                context, operand, read(context, operand, at, address(context, place))
             )
             is_inside = builder.icmp_unsigned("<", index, word(node.shape[target]))
             fits = builder.and_(fits, is_inside)
             if target in named:
                 fits = builder.and_(fits, builder.icmp_unsigned("==", index, named[target]))
             named[target] = index
-        source = read(context, node.operands[1], at, _address(context, 1))
+        source = read(context, node.operands[1], at, address(context, 1))
         with builder.if_then(fits):
             linear: ir.Value = word(0)
             for v, size in enumerate(node.shape):
                 coordinate = named.get(v, variables[v].value)
                 linear = builder.add(builder.mul(linear, word(size)), coordinate)
             before = read_at(context, node.dtype, context.parameters[0], linear)
-            _finish(context, node, _combine(context, node, before, source), linear)
+            finish(context, node, _combine(context, node, before, source), linear)
         return []
 
     _fold(context, node, variables, [], step)
@@ -274,7 +280,7 @@ def _scatter_lines(context: Context, node: Node, number: ir.Value) -> None:
 
 def _random(context: Context, node: Node, number: ir.Value) -> None:
     value = write_uniform(context, node.seed, node.stream, context.parameters[-1], number)
-    _finish(context, node, vectors.splat(context.builder, value, 1), number)
+    finish(context, node, vectors.splat(context.builder, value, 1), number)
 
 
 _BODIES: Mapping[Kind, Body] = {

@@ -1,57 +1,25 @@
 """Plans of operators on a machine: the launches that compute an output."""
 
-from collections.abc import Sequence
 from functools import cached_property
 from math import prod
 from typing import Any
 
 import numpy as np
 
+from offchain.arithmetic.base import Arithmetic
 from offchain.arithmetic.evaluate import evaluate
+from offchain.arithmetic.exact import EXACT, is_sum
 from offchain.arithmetic.functions import DType, Function
 from offchain.backends.cuda import contraction
-from offchain.backends.cuda.kernel import Kernel
+from offchain.backends.cuda.exact.plans import plan_sum
 from offchain.backends.cuda.machine import Machine, Tensor
-from offchain.backends.cuda.operators import make_kernel, make_scatter
+from offchain.backends.cuda.operators import make_scatter
+from offchain.backends.cuda.single import Flats, Single, launch
 from offchain.backends.port import Plan
 from offchain.commitments.tensors import NUMPY_TYPES
 from offchain.planning.accesses import get_used, project
 from offchain.planning.readings import is_alias
 from offchain.programs.graph import Kind, Node, Operand, Origin
-
-Flats = Sequence[Tensor | None]
-
-
-class Single:
-    """The plan of an operator of which each thread has an element.
-
-    Args:
-        machine: what computes it.
-        node: the operator, with a positive number of elements and of fold steps.
-    """
-
-    def __init__(self, machine: Machine, node: Node) -> None:
-        self._machine, self.node = machine, node
-
-    @cached_property
-    def _loaded(self) -> Any:
-        return self._machine.load(make_kernel(self.node))
-
-    def run(self, flats: Flats, step: int) -> Tensor:
-        """Return the output."""
-        out = Tensor(self._machine, self.node.shape, NUMPY_TYPES[self.node.dtype])
-        given = flats[: len(self.node.operands)]  # a fold without steps has more
-        launch(self._machine, self._loaded, out, given, self.node.elements, step)
-        return out
-
-
-def launch(
-    machine: Machine, loaded: Any, out: Tensor, flats: Flats, threads: int, last: int
-) -> None:
-    """Launch a kernel of an operator for so many threads."""
-    addresses = [0 if flat is None else flat.address for flat in flats]
-    blocks = -(-threads // Kernel("", 0, ()).threads)
-    machine.launch(loaded, blocks, [out.address, *addresses, threads, last])
 
 
 class Tiled:
@@ -179,17 +147,19 @@ def _as_move(node: Node, operand: Operand) -> Node:
     return Node(Kind.MOVE, Function.COPY, node.dtype, node.shape, (operand,))
 
 
-def plan(machine: Machine, node: Node) -> Plan:
+def plan(machine: Machine, node: Node, arithmetic: Arithmetic) -> Plan:
     """Return the plan of a legal operator.
 
     Raises:
-        ProgramError: a coordinate does not fit into 64 bits.
+        ProgramError: a coordinate does not fit into 64 bits, or a sum has too many terms.
     """
     if node.elements == 0:
         return Empty(machine, node)
     if node.kind.folds and node.fold_length == 0:
         init = project(node.operands[0], range(len(node.shape)))
-        return plan(machine, _as_move(node, init))
+        return plan(machine, _as_move(node, init), arithmetic)
+    if arithmetic == EXACT and node.kind.folds and is_sum(node.function, node.dtype):
+        return plan_sum(machine, node)
     return Alias(node) if is_alias(node) else _plan_kernel(machine, node)
 
 

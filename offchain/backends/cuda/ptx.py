@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from llvmlite import binding, ir
 
-from offchain.backends.cuda.kernel import Context, Kernel, Loop, Phase, word
+from offchain.backends.cuda.kernel import Context, Kernel, Loop, Phase, Products, word
 from offchain.native import vectors
 from offchain.native.vectors import BYTE, FLOAT, INDEX, WORD
 
@@ -18,7 +18,11 @@ ARCHITECTURES = ("sm_75", "sm_80", "sm_90")
 """The oldest devices that are supported, and newer ones."""
 
 _GLOBAL, _SHARED = 1, 3
+_OWN_ALIGNMENT = 8
 _OPTIMIZATION = 3
+
+_BYTES = r"\.sync\.aligned\.m(16n8k32|8n8k16)\.row\.col\.s32\.s8\.s8\.s32(?![.\w])"
+"""What tensor cores may do: sums of products of bytes, which wrap around and round nothing."""
 
 _FORBIDDEN = {
     r"\.ftz\b": "subnormal numbers are flushed",
@@ -28,7 +32,10 @@ _FORBIDDEN = {
     r"\b(add|sub|mul|div|fma|mad|sqrt|rcp)\.f(32|64)\b": "a rounding is left to the assembler",
     r"\b(div|rcp|sqrt)\.full\b": "a division is approximate",
     r"\bcall\b": "a function is called that is not here",
+    rf"\b(w?mma|wgmma|tcgen05)\b(?!{_BYTES})": "a tensor core does not sum bytes as integers",
 }
+_FEATURES = {"sm_75": "+ptx65"}
+"""What the assembler's language needs for products of bytes, where that is not the default."""
 
 
 class UnfaithfulCodeError(Exception):
@@ -44,7 +51,9 @@ def translate(kernel: Kernel, architecture: str) -> str:
     binding.initialize_all_targets()
     binding.initialize_all_asmprinters()
     target = binding.Target.from_triple(TRIPLE)
-    machine = target.create_target_machine(cpu=architecture, opt=_OPTIMIZATION)
+    machine = target.create_target_machine(
+        cpu=architecture, features=_FEATURES.get(architecture, ""), opt=_OPTIMIZATION
+    )
     module = binding.parse_assembly(str(_write(kernel, str(machine.target_data))))
     module.verify()
     options = binding.create_pipeline_tuning_options(speed_level=_OPTIMIZATION)
@@ -73,7 +82,12 @@ class _OnDevice(Context):
         self.builder, self.parameters = builder, parameters
         self.turn = word(0)
         self.block, self.thread = (self._read_register(name) for name in ("ctaid", "tid"))
-        self._cells = [builder.alloca(FLOAT) for _ in range(kernel.cells)]
+        self._cells = [builder.alloca(INDEX) for _ in range(kernel.cells)]
+        self._own = (
+            builder.alloca(ir.ArrayType(BYTE, kernel.own_bytes)) if kernel.own_bytes else None
+        )
+        if self._own is not None:
+            self._own.align = _OWN_ALIGNMENT
         self._shared: ir.GlobalVariable | None = None
         if kernel.shared_bytes:
             kind = ir.ArrayType(BYTE, kernel.shared_bytes)
@@ -106,11 +120,42 @@ class _OnDevice(Context):
     def store_shared(self, value: ir.Value, offset: ir.Value) -> None:
         self.builder.store(value, self._locate(value.type, offset), align=_align(value.type))
 
-    def get_cell(self, number: int) -> ir.Value:
-        return self.builder.load(self._cells[number])
+    def _locate_own(self, kind: ir.Type, offset: ir.Value) -> ir.Value:
+        assert self._own is not None
+        place = self.builder.gep(self._own, [word(0), offset])
+        return self.builder.bitcast(place, kind.as_pointer())
+
+    def load_own(self, kind: ir.Type, offset: ir.Value) -> ir.Value:
+        return self.builder.load(self._locate_own(kind, offset), align=_align(kind))
+
+    def store_own(self, value: ir.Value, offset: ir.Value) -> None:
+        self.builder.store(value, self._locate_own(value.type, offset), align=_align(value.type))
+
+    def get_cell(self, number: int, kind: ir.Type = FLOAT) -> ir.Value:
+        value = self.builder.load(self._cells[number])
+        return value if kind is INDEX else self.builder.bitcast(value, kind)
 
     def set_cell(self, number: int, value: ir.Value) -> None:
+        if value.type is not INDEX:
+            value = self.builder.bitcast(value, INDEX)
         self.builder.store(value, self._cells[number])
+
+    def multiply(self, products: Products) -> None:
+        """Multiply matrices by tensor cores, from cells and into cells."""
+        builder, instruction = self.builder, products.instruction
+        kind = ir.LiteralStructType([INDEX] * instruction.cells[-1])
+        signature = ir.FunctionType(kind, [INDEX] * sum(instruction.cells))
+        name = f"llvm.nvvm.mma.{instruction.name}.row.col.s8"
+        function = builder.module.declare_intrinsic(name, fnty=signature)
+        for firsts in products.places:
+            numbers = [
+                first + cell
+                for first, count in zip(firsts, instruction.cells, strict=True)
+                for cell in range(count)
+            ]
+            found = builder.call(function, [self.get_cell(number, INDEX) for number in numbers])
+            for cell in range(instruction.cells[-1]):
+                self.set_cell(firsts[-1] + cell, builder.extract_value(found, cell))
 
     def wait(self) -> None:
         """Wait until all threads of the block are here."""
@@ -147,12 +192,16 @@ def _write(kernel: Kernel, layout: str) -> ir.Module:
     return module
 
 
-def _write_loop(context: _OnDevice, phases: Sequence[Phase], count: ir.Value) -> None:
+def _write_loop(context: _OnDevice, phases: Sequence[Phase | Products], count: ir.Value) -> None:
     def turn(number: ir.Value, _: list[ir.Value]) -> list[ir.Value]:
         context.turn = number
-        for phase in phases:
-            phase(context)
-            context.wait()
+        for place, phase in enumerate(phases):
+            if isinstance(phase, Products):
+                context.multiply(phase)
+            else:
+                phase(context)
+            if not isinstance(phases[(place + 1) % len(phases)], Products):
+                context.wait()
         return []
 
     vectors.repeat(context.builder, count, [], turn)
