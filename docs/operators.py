@@ -18,11 +18,12 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from docs.operator_samples import SAMPLES, Call
 from offchain.arithmetic.functions import Function
+from offchain.frontend.capture.draft import make_start
 from offchain.frontend.lowering.builder import Builder
 from offchain.frontend.lowering.graph import meta_of
 from offchain.frontend.lowering.table import FAMILIES, RULES
 from offchain.frontend.recipe import InferenceRecipe
-from offchain.frontend.tracing import get_initial_state, trace
+from offchain.frontend.tracing import flatten
 from offchain.programs.graph import Kind, Origin, Slot
 
 PAGE = Path(__file__).with_suffix(".md")
@@ -89,7 +90,8 @@ def trace_call(sample: Call) -> GraphModule:
         return [result for result in results if isinstance(result, torch.Tensor)]
 
     recipe = InferenceRecipe(torch.nn.Module(), forward, lambda _: inputs)
-    return trace(recipe, get_initial_state(recipe), inputs).graph
+    start = make_start(recipe, inputs)
+    return flatten(start.record, start.state, start.batch)
 
 
 def run_rule(node: Node) -> Emitted:
