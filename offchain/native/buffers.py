@@ -45,7 +45,8 @@ def _find_data_offset() -> int:
     return offset
 
 
-_DATA_OFFSET = _find_data_offset()
+DATA_OFFSET = _find_data_offset()
+"""Bytes from the start of an array's object to the field that has the address of its elements."""
 
 
 def empty(shape: Sequence[int], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
@@ -66,7 +67,7 @@ def zeros(shape: Sequence[int], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
 
 def get_address(array: npt.NDArray[Any]) -> int:
     """Return the address of an array's first element."""
-    return _Word.from_address(id(array) + _DATA_OFFSET).value
+    return _Word.from_address(id(array) + DATA_OFFSET).value
 
 
 def get_idle_bytes() -> int:

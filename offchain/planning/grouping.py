@@ -27,7 +27,7 @@ _MAX_MEMBERS = 64
 _WINDOW = 96
 """The greatest distance of a member behind the first member of its group, in operators."""
 
-_LEAST_ELEMENTS = 1 << 10
+LEAST_ELEMENTS = 1 << 10
 """Elements of all members, and steps of their folds, that are worth a kernel of their own."""
 
 _SMALL_OPERATOR = 16
@@ -52,6 +52,7 @@ def group(
     needed: Sequence[int],
     wanted: Collection[int],
     alone: Collection[int],
+    least_elements: int = LEAST_ELEMENTS,
 ) -> list[Unit]:
     """Return an order of these operators in which those that fit together are together.
 
@@ -63,6 +64,7 @@ def group(
         needed: indices of the operators, ascending.
         wanted: those whose outputs are wanted, whoever reads them.
         alone: those that are not computed together with others.
+        least_elements: elements that are worth a kernel.
     """
     fusible = [index for index in needed if index not in alone]
     candidates = {index: _as_candidate(program.nodes[index]) for index in fusible}
@@ -81,18 +83,18 @@ def group(
         unit: Fused | None = None
         early: Sequence[int] = ()
         if program.nodes[index].kind is Kind.REDUCE and index not in alone:
-            unit = _find_reduction(program, index, readers[index])
+            unit = _find_reduction(program, index, readers[index], least_elements)
         if unit is None and index in nodes:
             unit = find_selection(program, index, readers, alone)
         if unit is None and index in nodes:
-            unit, early = _find_group(program, nodes, index, done)
+            unit, early = _find_group(program, nodes, index, done, least_elements)
         order += [*early, index if unit is None else unit]
         done.update(early, [index] if unit is None else unit.indices)
     return order
 
 
 def _find_reduction(
-    program: Program, index: int, readers: Sequence[int | None]
+    program: Program, index: int, readers: Sequence[int | None], least_elements: int
 ) -> Vertical | Segmented | None:
     """Return the reduction with a kernel of its own that an operator begins, if it does.
 
@@ -100,9 +102,10 @@ def _find_reduction(
         program: the program.
         index: index of the operator.
         readers: what reads its output, None for someone outside.
+        least_elements: elements that are worth a kernel.
     """
     node = program.nodes[index]
-    if node.elements * node.fold_length < _LEAST_ELEMENTS:
+    if node.elements * node.fold_length < least_elements:
         return None
     stack = find_stack(node)
     if stack is not None and stack.lanes is None:
@@ -128,7 +131,11 @@ def _as_candidate(node: Node) -> Node | None:
 
 
 def _find_group(
-    program: Program, nodes: Mapping[int, Node], first: int, done: Collection[int]
+    program: Program,
+    nodes: Mapping[int, Node],
+    first: int,
+    done: Collection[int],
+    least_elements: int,
 ) -> tuple[Group | None, Sequence[int]]:
     """Return the group that begins with a candidate, given what is there, if one is worth it.
 
@@ -147,7 +154,7 @@ def _find_group(
         before = _find_early(program, missing, growing.members, done)
         if before is not None and growing.add(index, node):
             early |= before
-    found = growing.finish()
+    found = growing.finish(least_elements)
     return found, sorted(early) if found else ()
 
 
@@ -279,7 +286,7 @@ class _Growing:
         is_kept = folded.columns <= _MAX_COLUMNS and (has_many_rows or is_small)
         return not self.members and (folded.lanes is not None or is_kept)
 
-    def finish(self) -> Group | None:
+    def finish(self, least_elements: int) -> Group | None:
         """Return the members that are connected with the first by reading one another."""
         inputs = {
             index: [o.reference for o in member.node.operands if self._get_producer(o)]
@@ -290,7 +297,8 @@ class _Growing:
         is_plain = all(m.role is Role.FULL and m.node.kind is Kind.MAP for m in members)
         columns = None if is_plain else self._columns
         cuts = [find_cuts(m.role, m.node.shape, columns) for m in members]
-        is_worth = sum(m.node.elements * m.node.fold_length for m in members) >= _LEAST_ELEMENTS
+        elements = sum(m.node.elements * m.node.fold_length for m in members)
+        is_worth = elements >= least_elements
         return Group(members, columns, frozenset().union(*cuts)) if is_worth else None
 
 
