@@ -10,7 +10,7 @@ from offchain.arithmetic.functions import DType
 from offchain.backends.port import Journal, Tensor
 from offchain.backends.table import DEFAULT
 from offchain.commitments.tensors import NUMPY_TYPES, Array
-from offchain.errors import ProgramError
+from offchain.errors import ProgramError, UnsuitableEnvironment
 from offchain.execution.preparation import Preparation, Ready
 from offchain.native.threads import get_threads, set_threads
 from offchain.programs.graph import Program, Slot
@@ -123,7 +123,11 @@ class Executor:
         """
         whole = self._prepared.whole
         if whole is not None and watch is None and journal is None:
-            found = whole.run(state, batch)
+            try:
+                found = whole.run(state, batch)
+            except UnsuitableEnvironment:
+                state.clear()
+                raise
             if found is not None:
                 state[:] = found
                 return

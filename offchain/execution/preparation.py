@@ -18,7 +18,7 @@ from offchain.backends.port import (
 from offchain.backends.table import DEFAULT, get_backend
 from offchain.errors import ProgramError
 from offchain.execution.sequencing import Job, Whole, join, make_steps
-from offchain.planning.grouping import LEAST_ELEMENTS, Unit, group
+from offchain.planning.grouping import Unit, group
 from offchain.planning.memory import estimate_peak
 from offchain.planning.order import find_last_reads, reorder
 from offchain.planning.readings import is_alias
@@ -121,8 +121,8 @@ class Preparation:
         self._fused_joined  # noqa: B018 - finds out whether a run may be one sequence
         return self._join(self._replace(self.schedule(least_elements=1)))
 
-    def schedule(self, least_elements: int = LEAST_ELEMENTS) -> list[Task]:
-        """Return the tasks that the sinks need; regions are of so many elements at least."""
+    def schedule(self, least_elements: int | None = None) -> list[Task]:
+        """Return the tasks that the sinks need; regions are of so many elements at least, if given."""
         needed = find_ancestors(self.program, self.sinks)
         order = self._group(needed, self.sinks, (), least_elements)
         return schedule(self.program, order, self.sinks)
@@ -185,7 +185,7 @@ class Preparation:
         needed: Sequence[int],
         wanted: Collection[int],
         alone: Collection[int],
-        least_elements: int = LEAST_ELEMENTS,
+        least_elements: int | None = None,
     ) -> Sequence[Unit]:
         nodes, arithmetic = self.program.nodes, self.program.arithmetic
         single = {

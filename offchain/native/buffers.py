@@ -10,6 +10,7 @@ import os
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from functools import partial
 from math import prod
 from typing import Any, NamedTuple
 
@@ -56,6 +57,13 @@ def empty(shape: Sequence[int], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
     if size < _LEAST_BYTES:
         return np.empty(shape, kind)
     return np.asarray(_Lease(_pool.take(_round(size)), tuple(shape), kind))
+
+
+def plan_empty(shape: Sequence[int], dtype: npt.DTypeLike) -> Callable[[], npt.NDArray[Any]]:
+    """Return what returns such an array each time, sooner if it is small."""
+    kind = np.dtype(dtype)
+    is_small = prod(shape) * kind.itemsize < _LEAST_BYTES
+    return partial(np.empty if is_small else empty, tuple(shape), kind)
 
 
 def zeros(shape: Sequence[int], dtype: npt.DTypeLike) -> npt.NDArray[Any]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 
-from offchain.planning.readings import as_map, is_identity
+from offchain.planning.readings import as_fused_map, is_identity
 from offchain.planning.roles import (
     EXPRESSIBLE,
     FEW_ROWS,
@@ -27,7 +27,7 @@ _MAX_MEMBERS = 64
 _WINDOW = 96
 """The greatest distance of a member behind the first member of its group, in operators."""
 
-LEAST_ELEMENTS = 1 << 10
+_LEAST_ELEMENTS = 1 << 10
 """Elements of all members, and steps of their folds, that are worth a kernel of their own."""
 
 _SMALL_OPERATOR = 16
@@ -52,7 +52,7 @@ def group(
     needed: Sequence[int],
     wanted: Collection[int],
     alone: Collection[int],
-    least_elements: int = LEAST_ELEMENTS,
+    least_elements: int | None = None,
 ) -> list[Unit]:
     """Return an order of these operators in which those that fit together are together.
 
@@ -64,8 +64,9 @@ def group(
         needed: indices of the operators, ascending.
         wanted: those whose outputs are wanted, whoever reads them.
         alone: those that are not computed together with others.
-        least_elements: elements that are worth a kernel.
+        least_elements: elements that are worth a kernel, as many as usual if None.
     """
+    least_elements = _LEAST_ELEMENTS if least_elements is None else least_elements
     fusible = [index for index in needed if index not in alone]
     candidates = {index: _as_candidate(program.nodes[index]) for index in fusible}
     nodes = {index: node for index, node in candidates.items() if node is not None}
@@ -126,7 +127,7 @@ def _as_candidate(node: Node) -> Node | None:
         return node if as_folded(node) and node.function in EXPRESSIBLE else None
     if as_picked(node) or is_one_hot(node):
         return node
-    as_copy = as_map(node)
+    as_copy = as_fused_map(node)
     return as_copy if as_copy is not None and as_copy.function in EXPRESSIBLE else None
 
 

@@ -41,7 +41,7 @@ def test_largest_are_those_of_the_rounds(shape: tuple[int, ...], count: int) -> 
     captured = capture(recipe, trust=True)
     prepared = Preparation(captured.program)
     (selection,) = (
-        job.task.unit for job in prepared.fused.jobs if isinstance(job.task.unit, Selection)
+        task.unit for task in prepared.schedule() if isinstance(task.unit, Selection)
     )
     assert len(selection.taken) == count
     executor = Executor(prepared)

@@ -5,7 +5,7 @@ others after it was read for the last time. What is kept are arrays of their own
 """
 
 from collections.abc import Mapping, Sequence
-from math import prod
+from operator import call
 from typing import cast
 
 from offchain.arithmetic.environment import report_change
@@ -42,7 +42,11 @@ class CalledSequence:
         made = [place for place in wanted if place in nodes]
         numbers = {place: 1 + i for i, place in enumerate((*reads, *made))}
         self._results = [(numbers[self._find_root(p)], shapes.get(p)) for p in kept]
-        self._outputs = [(nodes[p].shape, NUMPY_TYPES[nodes[p].dtype]) for p in made]
+        self._makers = [buffers.plan_empty(nodes[p].shape, NUMPY_TYPES[nodes[p].dtype]) for p in made]
+        self._kept_bytes = sum(nodes[p].elements * nodes[p].dtype.width for p in made)
+        first = len(numbers) - len(made) + 1
+        is_plain = self._results == [(first + i, None) for i in range(len(made))]
+        self._plain = slice(first, None) if is_plain else None
         memory = Memory()
         fixed = {place: Place(number) for place, number in numbers.items()}
         calls = self._lay_out(fixed, nodes, memory)
@@ -52,18 +56,18 @@ class CalledSequence:
     @property
     def needed_bytes(self) -> int:
         """The memory of the run's own, and that of what is kept."""
-        kept = sum(prod(shape) * dtype.itemsize for shape, dtype in self._outputs)
-        return kept + self._sequence.own_bytes
+        return self._kept_bytes + self._sequence.own_bytes
 
     def run(self, flats: Sequence[Array]) -> list[Array] | None:
         """Return the tensors that are kept; None if an array does not fit its slot."""
-        empty = buffers.empty
-        tensors = [None, *flats, *[empty(shape, dtype) for shape, dtype in self._outputs]]
+        tensors = [None, *flats, *map(call, self._makers)]
         result = self._sequence.perform(tensors)
         if result == UNSUITABLE:
             raise report_change()
         if result == UNFIT:
             return None
+        if self._plain:
+            return tensors[self._plain]
         return [
             tensors[i] if shape is None else tensors[i].reshape(shape)
             for i, shape in self._results
