@@ -122,7 +122,7 @@ class Preparation:
         return self._join(self._replace(self.schedule(least_elements=1)))
 
     def schedule(self, least_elements: int | None = None) -> list[Task]:
-        """Return the tasks that the sinks need; regions are of so many elements at least, if given."""
+        """Return the tasks that the sinks need; regions have so many elements, or as usual."""
         needed = find_ancestors(self.program, self.sinks)
         order = self._group(needed, self.sinks, (), least_elements)
         return schedule(self.program, order, self.sinks)
@@ -137,8 +137,9 @@ class Preparation:
     def _join(self, ready: Ready) -> Ready:
         """Return the tasks of a run with small ones joined to sequences."""
         assert isinstance(self.backend, SequencingBackend)
-        tensors = (*self.program.state, *self.program.batch, *self.program.nodes)
-        sizes = [0, *(tensor.elements * tensor.dtype.width for tensor in tensors)]
+        slots = (*self.program.state, *self.program.batch)
+        sizes = [0, *(slot.elements * slot.dtype.width for slot in slots)]
+        sizes += [node.elements * node.dtype.width for node in self.program.nodes]
         jobs = join(ready.jobs, self.backend, self.program.nodes, sizes)
         more = max((job.needed_bytes for job in jobs), default=0)
         return Ready(jobs, ready.places, ready.needed_bytes + more)

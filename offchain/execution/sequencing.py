@@ -73,7 +73,7 @@ def join(
             waiting_bytes += size
         else:
             joined.append(job)
-    return joined + _join(waiting, backend, nodes)
+    return [*joined, *_join(waiting, backend, nodes)]
 
 
 def make_steps(jobs: Sequence[Job], nodes: Sequence[Node]) -> list[Step]:
@@ -85,9 +85,7 @@ def make_steps(jobs: Sequence[Job], nodes: Sequence[Node]) -> list[Step]:
     ]
 
 
-def _join(
-    jobs: Sequence[Job], backend: SequencingBackend, nodes: Sequence[Node]
-) -> Sequence[Job]:
+def _join(jobs: Sequence[Job], backend: SequencingBackend, nodes: Sequence[Node]) -> Sequence[Job]:
     steps = make_steps(jobs, nodes)
     if not steps:
         return jobs

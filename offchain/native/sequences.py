@@ -98,9 +98,8 @@ class NativeSequence:
         self._bytes = own_bytes + len(words) * _WORD_BYTES + 2 * _ALIGNMENT
         checks = [word for i, e in enumerate(expected) for word in _write_check(1 + i, e)]
         sizes = (1 + tensors, len(words), len(moved) // 2, len(calls), len(expected))
-        program = np.array(
-            [*_list_addresses(), *np.array(PROBES).view(np.int64), *sizes, *words, *moved, *checks], np.int64
-        )
+        head = (*_list_addresses(), *np.array(PROBES).view(np.int64), *sizes)
+        program = np.array([*head, *words, *moved, *checks], np.int64)
         self._perform = _bind(program)
         self._idle: list[Any] = []
 

@@ -132,7 +132,9 @@ class _Walker:
         return self._load(self._load(self._at(self._items, number)), self._data_offset)
 
     def _align(self, address: ir.Value) -> ir.Value:
-        return self._builder.and_(self._builder.add(address, WORD(_ALIGNMENT - 1)), WORD(-_ALIGNMENT))
+        return self._builder.and_(
+            self._builder.add(address, WORD(_ALIGNMENT - 1)), WORD(-_ALIGNMENT)
+        )
 
     def _call(self, function: int, *arguments: ir.Value) -> ir.Value:
         return self._call_at(self._get(function), arguments)

@@ -44,7 +44,7 @@ def encode(arrays: Sequence[Array]) -> list[bytes]:
 def recur(
     x: torch.Tensor, h: torch.Tensor, wide: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor
 ) -> tuple[torch.Tensor, ...]:
-    """Return what a cell, its norms and its gradients have in small: many operators of all sorts."""
+    """Return what a cell has in small: many operators of all sorts."""
     rows = []
     for row in x:
         gates = torch.addmm(bias, h, weight.t()) + row @ wide
@@ -78,9 +78,7 @@ def test_drawn_programs_in_sequences_are_what_they_are_defined_to_be(
     """Programs of all kinds and types have the definition's bits, run after run."""
     joined = []
     plan = calls.Memory.end_task
-    monkeypatch.setattr(
-        calls.Memory, "end_task", lambda self: (joined.append(self), plan(self))[1]
-    )
+    monkeypatch.setattr(calls.Memory, "end_task", lambda self: (joined.append(self), plan(self))[1])
     for number in range(first, first + PART):
         case = draw_case(Random(number), is_matrix=number % 5 == 0)
         expected = encode(define(case)[case.program.first_sink :])

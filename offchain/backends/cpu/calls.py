@@ -1,4 +1,4 @@
-"""What plans say of the machine code that they call, so that a sequence can call it without them."""
+"""What plans say of the machine code that they call, so that a sequence calls it without them."""
 
 from bisect import insort
 from collections.abc import Sequence
@@ -12,6 +12,7 @@ from offchain.native.sequences import Call, Place, Word
 from offchain.planning.accesses import Sizes, Strided, coalesce, row_major
 
 _ALIGNMENT = 64
+
 
 class Memory:
     """The run's own memory while the calls of a sequence are laid out.

@@ -18,7 +18,8 @@ import numpy as np
 from offchain.backends.cpu.calls import Memory, lay_out, lay_out_whole, list_copies
 from offchain.backends.cpu.convolution_plans import plan_convolution
 from offchain.backends.cpu.convolutions import Convolution
-from offchain.backends.cpu.kernels.contraction.gemm import FLOAT_BYTES, Floats, gemm
+from offchain.backends.cpu.kernels.contraction.gemm import Floats, gemm
+from offchain.backends.cpu.kernels.contraction.tile import FLOAT_BYTES
 from offchain.backends.cpu.short_products import is_short, list_products
 from offchain.backends.cpu.views import Reader, view
 from offchain.commitments.tensors import NUMPY_TYPES, Array
@@ -136,9 +137,7 @@ class _Product:
         is_simple = len(self._calls) <= _MOST_CALLS and all(r.is_short for r in readers)
         return is_one_thread and is_simple
 
-    def list_calls(
-        self, sources: Sequence[Place | None], out: Place, memory: Memory
-    ) -> list[Call]:
+    def list_calls(self, sources: Sequence[Place | None], out: Place, memory: Memory) -> list[Call]:
         """Return the calls that do so, given where the tensors and the buffer will be."""
         assert self._init is not None
         readers = (self._init, *self._factors)
@@ -147,11 +146,11 @@ class _Product:
         calls = [copy for _, copies in found for copy in copies]
         shapes = self._list_shapes()
         for places in self._calls:
-            layouts = [
+            left, right, init, result = (
                 lay_out(place, FLOAT_BYTES, shape, strided)
                 for place, shape, strided in zip((a, b, start, out), shapes, places, strict=True)
-            ]
-            calls += list_products(*layouts, memory)
+            )
+            calls += list_products(left, right, init, result, memory)
         return calls
 
     def _list_shapes(self) -> tuple[Sizes, ...]:

@@ -11,7 +11,7 @@ from offchain.backends.cpu.kernels.fused.indexed import Index, Indexed, Kernel, 
 from offchain.backends.cpu.views import Reader
 from offchain.commitments.tensors import Array
 from offchain.native.buffers import get_address
-from offchain.native.sequences import Block, Call, Place, Word
+from offchain.native.sequences import Block, Call, Word
 from offchain.native.threads import share
 from offchain.planning.accesses import Sizes, Strided, coalesce, find_strided, row_major
 from offchain.programs.graph import Node, Row

@@ -64,7 +64,7 @@ class Move:
         self, sources: Sequence[Place | None], targets: Sequence[Place], memory: Memory
     ) -> list[Call]:
         """Return the calls that compute the output."""
-        out = lay_out_whole(*targets, self._dtype.itemsize, self._shape)
+        out = lay_out_whole(targets[0], self._dtype.itemsize, self._shape)
         calls = [] if self._fill is None else list_fills(self._fill, out, memory)
         for place, filler in reversed(self._candidates):
             source = sources[place]

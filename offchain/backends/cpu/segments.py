@@ -57,7 +57,7 @@ class SegmentedReduction:
     ) -> list[Call]:
         """Return the calls that compute the output."""
         kernel = compile_fold(self._fold)
-        source, calls = self._reader.list_calls(*sources, memory)
+        source, calls = self._reader.list_calls(sources[0], memory)
         start = skip(source, self._reader.strided.offset * self._node.dtype.width)
         scratch = memory.reserve(kernel.scratch_bytes)
         words = (start, *targets, scratch, 0, self._node.elements)

@@ -6,7 +6,7 @@ others after it was read for the last time. What is kept are arrays of their own
 
 from collections.abc import Mapping, Sequence
 from operator import call
-from typing import cast
+from typing import Any, cast
 
 from offchain.arithmetic.environment import report_change
 from offchain.backends.cpu.calls import CalledPlan, Memory
@@ -42,7 +42,9 @@ class CalledSequence:
         made = [place for place in wanted if place in nodes]
         numbers = {place: 1 + i for i, place in enumerate((*reads, *made))}
         self._results = [(numbers[self._find_root(p)], shapes.get(p)) for p in kept]
-        self._makers = [buffers.plan_empty(nodes[p].shape, NUMPY_TYPES[nodes[p].dtype]) for p in made]
+        self._makers = [
+            buffers.plan_empty(nodes[p].shape, NUMPY_TYPES[nodes[p].dtype]) for p in made
+        ]
         self._kept_bytes = sum(nodes[p].elements * nodes[p].dtype.width for p in made)
         first = len(numbers) - len(made) + 1
         is_plain = self._results == [(first + i, None) for i in range(len(made))]
@@ -60,7 +62,7 @@ class CalledSequence:
 
     def run(self, flats: Sequence[Array]) -> list[Array] | None:
         """Return the tensors that are kept; None if an array does not fit its slot."""
-        tensors = [None, *flats, *map(call, self._makers)]
+        tensors: list[Any] = [None, *flats, *map(call, self._makers)]
         result = self._sequence.perform(tensors)
         if result == UNSUITABLE:
             raise report_change()
@@ -69,8 +71,7 @@ class CalledSequence:
         if self._plain:
             return tensors[self._plain]
         return [
-            tensors[i] if shape is None else tensors[i].reshape(shape)
-            for i, shape in self._results
+            tensors[i] if shape is None else tensors[i].reshape(shape) for i, shape in self._results
         ]
 
     def _find_root(self, place: int) -> int:

@@ -6,12 +6,12 @@ from offchain.backends.cpu.calls import Layout, Memory, call, lay_out_whole, lis
 from offchain.backends.cpu.kernels.contraction import thin
 from offchain.backends.cpu.kernels.contraction.blocks import multiply_blocks
 from offchain.backends.cpu.kernels.contraction.gemm import (
-    FLOAT_BYTES,
     GRAIN,
     divide,
     is_better_turned,
     is_thin,
 )
+from offchain.backends.cpu.kernels.contraction.tile import FLOAT_BYTES
 from offchain.native.sequences import Call
 
 _ALL = slice(None)

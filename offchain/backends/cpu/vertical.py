@@ -38,7 +38,7 @@ class VerticalReduction:
 
     def run(self, flats: Sequence[Array | None]) -> list[Array]:
         """Return the output, given the tensor of the operand."""
-        stack, kernel = self._stack, compile_fold(self._fold)
+        kernel = compile_fold(self._fold)
         source = self._reader.buffer(*flats)
         target = buffers.empty(self._shape, self._dtype)
         first_start, first_end = buffers.get_address(source), buffers.get_address(target)
@@ -81,7 +81,7 @@ class VerticalReduction:
     ) -> list[Call]:
         """Return the calls that compute the output."""
         kernel, (target,) = compile_fold(self._fold), targets
-        source, calls = self._reader.list_calls(*sources, memory)
+        source, calls = self._reader.list_calls(sources[0], memory)
         for start, end in self._matrices:
             words = (skip(source, start), target.skip(end), 0, kernel.strips)
             calls.append(Call(kernel.address, words))

@@ -18,7 +18,6 @@ from offchain.planning.accesses import Box, Sizes, Strided, find_boxes, row_majo
 from offchain.planning.readings import Reading
 from offchain.programs.graph import Operand, Origin
 
-
 _SHORT_ELEMENTS = 1 << 16
 """Elements that are copied too fast for another way of copying them to matter."""
 

@@ -164,6 +164,7 @@ class Division(NamedTuple):
 
 @lru_cache(1024)
 def divide(batch: int, m: int, n: int, k: int, threads: int) -> Division:
+    """Return how to divide a product of matrices of m rows, n columns and k steps."""
     block_m, block_n = m, _divide(n, _BLOCK, COLUMNS)
     if threads > 1 and batch * m * n * k >= 2 * GRAIN and batch < _PARTS_PER_THREAD * threads:
         rounds = max(1, min(_PARTS_PER_THREAD, max(m, n) // (_PART * threads)))
