@@ -41,6 +41,17 @@ def _find_default() -> ctypes.c_void_p:
 _DEFAULT = _find_default()
 
 
+PROBES = (_ONE, _TINY, _LEAST_NORMAL, _SUBNORMAL)
+"""The numbers that `is_standard` computes with, for machine code that looks for itself."""
+
+
+def get_environment_addresses() -> tuple[int, int, int]:
+    """Return where machine code finds fegetenv and fesetenv, and what the latter gets to see."""
+    functions = _get_environment, _set_environment
+    get_it, set_it = (ctypes.cast(function, ctypes.c_void_p).value or 0 for function in functions)
+    return get_it, set_it, ctypes.c_int64(_DEFAULT.value or 0).value
+
+
 def rounds_to_nearest() -> bool:
     """Whether the calling thread rounds to nearest."""
     return _ONE + _TINY == _ONE == _ONE - _TINY
@@ -80,11 +91,16 @@ def require_standard() -> None:
         UnsuitableEnvironment: the calling thread rounds otherwise or flushes subnormal numbers.
     """
     if not is_standard():
-        raise UnsuitableEnvironment(
-            "something changed how this thread rounds, or made it flush subnormal numbers to zero, "
-            "while Moot computed; nothing was returned: keep fesetround and flush-to-zero out of "
-            "callbacks and signal handlers"
-        )
+        raise report_change()
+
+
+def report_change() -> UnsuitableEnvironment:
+    """Return the error that says that the environment was changed meanwhile."""
+    return UnsuitableEnvironment(
+        "something changed how this thread rounds, or made it flush subnormal numbers to zero, "
+        "while Moot computed; nothing was returned: keep fesetround and flush-to-zero out of "
+        "callbacks and signal handlers"
+    )
 
 
 class standard_environment(ContextDecorator):  # noqa: N801 - it is used as a function is

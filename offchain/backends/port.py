@@ -6,7 +6,7 @@ docs/backends.md says how to write one.
 """
 
 from collections.abc import Collection, Sequence
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from offchain.arithmetic.base import Arithmetic
 from offchain.commitments.tensors import Array
 from offchain.planning.grouping import Fused
-from offchain.programs.graph import Node, Operand
+from offchain.programs.graph import Node, Operand, Slot
 
 Tensor = Any
 """A tensor as a backend holds it; only the backend looks into it."""
@@ -104,4 +104,61 @@ class ResidentBackend(Backend, Protocol):
         """Return the nodes over `SUBTREE_BYTES` of a tensor each, (n, 32) bytes.
 
         None where there are no elements; `commitments/tensors.py` defines them.
+        """
+
+
+class Step(NamedTuple):
+    """A task of a sequence: a plan, and the places of its operands and outputs.
+
+    Attributes:
+        plan: the plan, one of the backend's own.
+        reads: where its operands are; 0 for constants.
+        writes: where its outputs are.
+        outputs: what the outputs are.
+    """
+
+    plan: Plan | FusedPlan
+    reads: tuple[int, ...]
+    writes: tuple[int, ...]
+    outputs: tuple[Node, ...]
+
+
+class SequencePlan(Protocol):
+    """A plan that computes tasks one after the other, at once for whoever asks."""
+
+    @property
+    def needed_bytes(self) -> int:
+        """The memory that a run takes besides what it is given, what it returns included."""
+
+    def run(self, flats: Sequence[Tensor]) -> Sequence[Tensor] | None:
+        """Return the tensors that are kept, given those that are read.
+
+        Returns:
+            None, and nothing is computed, if it was planned for certain slots, and a tensor that is
+            given is not an array that fits its slot, contiguous.
+        """
+
+
+@runtime_checkable
+class SequencingBackend(Protocol):
+    """What a backend may do besides: compute many small tasks at once, and so sooner."""
+
+    def is_short(self, plan: Plan | FusedPlan) -> bool:
+        """Whether one of its plans may be a part of a sequence."""
+
+    def plan_sequence(
+        self,
+        steps: Sequence[Step],
+        reads: Sequence[int],
+        kept: Sequence[int],
+        slots: Sequence[Slot] = (),
+    ) -> SequencePlan:
+        """Return the plan of tasks that are all short.
+
+        Args:
+            steps: the tasks, in their order.
+            reads: the places of the tensors that are given.
+            kept: the places of the tensors that are wanted.
+            slots: if given, what the tensors that are given have to be: arrays of a program's
+                state and batch, as a caller has them, which nobody has brought in.
         """

@@ -11,7 +11,7 @@ from offchain.arithmetic.functions import DType
 from offchain.backends.port import Backend, Journal, Tensor
 from offchain.backends.table import DEFAULT
 from offchain.commitments.tensors import NUMPY_TYPES, Array
-from offchain.errors import ProgramError
+from offchain.errors import ProgramError, UnsuitableEnvironment
 from offchain.execution.preparation import Preparation, Ready
 from offchain.execution.residents import Resident
 from offchain.native.threads import get_threads, set_threads
@@ -55,7 +55,6 @@ class Executor:
         self.program = program.program
         self._threads = threads
 
-    @standard_environment()
     def run(
         self,
         state: Sequence[Array],
@@ -83,15 +82,32 @@ class Executor:
             NotEnoughMemory: the step does not fit into memory; nothing was computed.
             UnsuitableEnvironment: something changed how the thread rounds during the run.
         """
+        whole = self._prepared.whole
+        if whole is not None and observe is None and not patch and journal is None:
+            found = whole.run(state, batch)
+            if found is not None:
+                return found
+        return self._run(state, batch, step, observe, patch, journal)
+
+    @standard_environment()
+    def _run(
+        self,
+        state: Sequence[Array],
+        batch: Sequence[Array],
+        step: int,
+        observe: Observe | None,
+        patch: Patch | None,
+        journal: Journal | None,
+    ) -> list[Array]:
+        """Run one step, task by task."""
         prepared, sinks = self._prepared, self._prepared.sinks
         if observe is None:
-            ready = prepared.prepare(sinks, patch) if patch else prepared.fused
+            ready = prepared.prepare(sinks, patch) if patch else prepared.choose()
         else:
             ready = prepared.show(patch) if patch else prepared.shown
         outputs = self._execute(ready, state, batch, step, sinks, observe, patch, journal)
         return [self._prepared.backend.fetch(outputs[index]) for index in sinks]
 
-    @standard_environment()
     def advance(
         self,
         state: list[Array],
@@ -109,7 +125,30 @@ class Executor:
 
         Arguments and errors are those of `run`; `watch` is told how long everything takes.
         """
-        ready, sinks = self._prepared.replacing, self._prepared.sinks
+        whole = self._prepared.whole
+        if whole is not None and watch is None and journal is None:
+            try:
+                found = whole.run(state, batch)
+            except UnsuitableEnvironment:
+                state.clear()
+                raise
+            if found is not None:
+                state[:] = found
+                return
+        self._advance(state, batch, step, watch, journal)
+
+    @standard_environment()
+    def _advance(
+        self,
+        state: list[Array],
+        batch: Sequence[Array],
+        step: int,
+        watch: Watch | None,
+        journal: Journal | None,
+    ) -> None:
+        """Run one step, task by task; one by one if somebody wants to know how long they take."""
+        prepared, sinks = self._prepared, self._prepared.sinks
+        ready = prepared.choose(replaces=True) if watch is None else prepared.replacing
         outputs = self._execute(ready, state, batch, step, sinks, None, None, journal, state, watch)
         state.extend(self._prepared.keep(outputs[index] for index in sinks))
 
@@ -154,17 +193,17 @@ class Executor:
         if given is not None:
             given.clear()
         with _using(self._threads), np.errstate(all="ignore"):
-            for task, reads, writes, ends, run in ready.jobs:
+            for members, kept, reads, writes, ends, run, *_ in ready.jobs:
                 begun = time.perf_counter() if watch is not None else 0.0
                 if run is not None:
                     outputs = run([tensors[place] for place in reads], step, journal)
                     require_standard()
                     if patch is not None or observe is not None:
-                        outputs = self._show(task.kept, outputs, observe, patch)
+                        outputs = self._show(kept, outputs, observe, patch)
                     for place, output in zip(writes, outputs, strict=True):
                         tensors[place] = output
                 if watch is not None:
-                    watch(task.members, time.perf_counter() - begun)
+                    watch(members, time.perf_counter() - begun)
                 for place in ends:
                     tensors[place] = None
         return {index: tensors[ready.places[index]] for index in wanted}

@@ -6,17 +6,20 @@ from functools import cached_property, partial
 from typing import Any, NamedTuple, cast
 
 from offchain.arithmetic.environment import standard_environment
+from offchain.arithmetic.functions import DType
 from offchain.backends.port import (
     FusedPlan,
     Journal,
     JournaledPlan,
     Plan,
     ResidentBackend,
+    SequencingBackend,
     Tensor,
 )
 from offchain.backends.table import DEFAULT, get_backend
 from offchain.errors import ProgramError
 from offchain.execution.residents import Resident
+from offchain.execution.sequencing import Job, Whole, join, make_steps
 from offchain.planning.grouping import Unit, group
 from offchain.planning.memory import estimate_peak
 from offchain.planning.order import find_last_reads, reorder
@@ -25,31 +28,14 @@ from offchain.planning.schedule import Task, find_ancestors, schedule
 from offchain.programs.graph import Operand, Origin, Program
 from offchain.programs.legality import check_program
 
+_COLD_RUNS = 3
+"""Runs after which it is worth to compile kernels of small operators, and to join small tasks."""
+
+_WHOLE_BYTES = 1 << 20
+"""What a run takes at most that is one sequence from caller to caller, as others look at memory."""
+
 _LARGE_BYTES = 1 << 25
 """Bytes of an output beyond which to fill fresh memory costs more than to read it once more."""
-
-
-class Job(NamedTuple):
-    """A task ready to run: (tensors, step, journal) -> outputs of `task.kept`.
-
-    A run keeps all tensors in one list, in which each has its place: constants the first, which is
-    empty, then those of the state, of the batch, and outputs. The journal is what a log of
-    roundings is read from, or written to; None where there is no log.
-
-    Attributes:
-        task: the task.
-        reads: the places of its operands.
-        writes: the places of its outputs.
-        ends: the places of the tensors that nobody reads after it, so that the run may let them
-            die.
-        run: computes its outputs; None for an alias that has the place of its operand.
-    """
-
-    task: Task
-    reads: tuple[int, ...]
-    writes: tuple[int, ...]
-    ends: tuple[int, ...]
-    run: Callable[[Sequence[Tensor | None], int, Journal | None], Sequence[Tensor]] | None
 
 
 class Ready(NamedTuple):
@@ -63,7 +49,7 @@ class Ready(NamedTuple):
 class Preparation:
     """The ways to run a program: operator by operator, fused, and in the place of its state.
 
-    No run changes it, so that executors may share it.
+    No run changes what another one computes, so that executors may share it.
 
     Args:
         program: the program.
@@ -72,6 +58,8 @@ class Preparation:
     Attributes:
         program: the program.
         backend: what computes it.
+        whole: how to run all of it as one sequence; None before it was run some times, and where
+            that is not possible.
 
     Raises:
         ProgramError: the program is malformed, or its arithmetic can't compute an operator.
@@ -87,6 +75,8 @@ class Preparation:
         slots = len(program.state), len(program.batch)
         self._starts = {Origin.STATE: 1, Origin.BATCH: 1 + slots[0], Origin.NODE: 1 + sum(slots)}
         self._plans = [self._plan(index) for index in range(len(program.nodes))]
+        self._runs = 0
+        self.whole: Whole | None = None
 
     def keep(self, tensors: Iterable[Tensor]) -> list[Any]:
         """Return the tensors of a state where the backend keeps them, or as arrays."""
@@ -104,6 +94,17 @@ class Preparation:
             name, line = self.program.names[index], self.program.lines[index]
             raise ProgramError(f"operator {name} ({line}): {error}") from error
 
+    def choose(self, *, replaces: bool = False) -> Ready:
+        """Return the tasks of one more run that nobody looks at.
+
+        Args:
+            replaces: whether it replaces its state, whose tensors die as soon as they can.
+        """
+        self._runs += 1
+        if self._runs <= _COLD_RUNS or not isinstance(self.backend, SequencingBackend):
+            return self.replacing if replaces else self.fused
+        return self._replacing_joined if replaces else self._fused_joined
+
     @cached_property
     def fused(self) -> Ready:
         """Those operators that the sinks need, in regions."""
@@ -117,11 +118,56 @@ class Preparation:
     @cached_property
     def replacing(self) -> Ready:
         """The tasks of a step that replaces its state, whose tensors die as soon as they can."""
-        tasks = [job.task for job in self.fused.jobs]
+        return self._replace(self.schedule())
+
+    @cached_property
+    def _fused_joined(self) -> Ready:
+        tasks = self.schedule(least_elements=1)
+        ready = self._join(self._make_ready(tasks, [()] * len(tasks)))
+        self.whole = self._find_whole(tasks, ready)
+        return ready
+
+    @cached_property
+    def _replacing_joined(self) -> Ready:
+        self._fused_joined  # noqa: B018 - finds out whether a run may be one sequence
+        return self._join(self._replace(self.schedule(least_elements=1)))
+
+    def schedule(self, least_elements: int | None = None) -> list[Task]:
+        """Return the tasks that the sinks need; regions have so many elements, or as usual."""
+        needed = find_ancestors(self.program, self.sinks)
+        order = self._group(needed, self.sinks, (), least_elements)
+        return schedule(self.program, order, self.sinks)
+
+    def _replace(self, tasks: Sequence[Task]) -> Ready:
+        """Return tasks in an order in which tensors die early, and those of the state do."""
         places = reorder(self.program, [task.members for task in tasks], self.sinks)
         tasks = schedule(self.program, [tasks[place].unit for place in places], self.sinks)
         last_reads = find_last_reads(self.program, [task.members for task in tasks], self.sinks)
         return self._make_ready(tasks, last_reads)
+
+    def _join(self, ready: Ready) -> Ready:
+        """Return the tasks of a run with small ones joined to sequences."""
+        assert isinstance(self.backend, SequencingBackend)
+        slots = (*self.program.state, *self.program.batch)
+        sizes = [0, *(slot.elements * slot.dtype.width for slot in slots)]
+        sizes += [node.elements * node.dtype.width for node in self.program.nodes]
+        jobs = join(ready.jobs, self.backend, self.program.nodes, sizes)
+        more = max((job.needed_bytes for job in jobs), default=0)
+        return Ready(jobs, ready.places, ready.needed_bytes + more)
+
+    def _find_whole(self, tasks: Sequence[Task], joined: Ready) -> Whole | None:
+        """Return how to run all tasks as one sequence, if they are one, and a small one."""
+        slots = (*self.program.state, *self.program.batch)
+        is_one = len([job for job in joined.jobs if job.run]) == 1 and joined.jobs[0].plan is None
+        has_flags = any(slot.dtype is DType.BOOL for slot in slots)  # whose bytes are looked at
+        if not is_one or has_flags or joined.needed_bytes > _WHOLE_BYTES:
+            return None
+        assert isinstance(self.backend, SequencingBackend)
+        jobs = self._make_ready(tasks, [()] * len(tasks)).jobs
+        steps = make_steps(jobs, self.program.nodes)
+        kept = [joined.places[index] for index in self.sinks]
+        plan = self.backend.plan_sequence(steps, range(1, 1 + len(slots)), kept, slots)
+        return Whole(plan, (len(self.program.state), len(self.program.batch)))
 
     def prepare(self, wanted: Collection[int], alone: Collection[int] = ()) -> Ready:
         """Return the tasks that compute the outputs of some operators.
@@ -147,13 +193,17 @@ class Preparation:
         return self._make_ready(tasks, [()] * len(tasks), is_seen=True)
 
     def _group(
-        self, needed: Sequence[int], wanted: Collection[int], alone: Collection[int]
+        self,
+        needed: Sequence[int],
+        wanted: Collection[int],
+        alone: Collection[int],
+        least_elements: int | None = None,
     ) -> Sequence[Unit]:
         nodes, arithmetic = self.program.nodes, self.program.arithmetic
         single = {
             i for i in needed if i in alone or not self.backend.is_fusible(nodes[i], arithmetic)
         }
-        return group(self.program, needed, wanted, single)
+        return group(self.program, needed, wanted, single, least_elements)
 
     def _make_ready(
         self, tasks: Sequence[Task], dead_slots: Sequence[Sequence[int]], *, is_seen: bool = False
@@ -201,16 +251,18 @@ class Preparation:
 
     def _make_job(self, task: Task, places: Mapping[int, int], ends: tuple[int, ...]) -> Job:
         run: Callable[..., Sequence[Tensor]] | None = None
+        plan: Plan | FusedPlan | None = None
         writes = tuple(places[index] for index in task.kept)
         if isinstance(task.unit, int):
             operands: Sequence[Operand] = self.program.nodes[task.unit].operands
             if writes == (self._starts[Origin.NODE] + task.unit,):
-                run = partial(_run_plan, self._plans[task.unit], task.unit)
+                plan = self._plans[task.unit]
+                run = partial(_run_plan, plan, task.unit)
         else:
-            fused = self.backend.plan_fused(task.unit, task.kept)
+            plan = fused = self.backend.plan_fused(task.unit, task.kept)
             operands, run = fused.operands, partial(_run_fused, fused)
         reads = tuple(self._find_place(operand, places) for operand in operands)
-        return Job(task, reads, writes, ends, run)
+        return Job(task.members, task.kept, reads, writes, ends, run, plan)
 
 
 def _run_plan(

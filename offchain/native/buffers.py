@@ -10,6 +10,7 @@ import os
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from functools import partial
 from math import prod
 from typing import Any, NamedTuple
 
@@ -45,7 +46,8 @@ def _find_data_offset() -> int:
     return offset
 
 
-_DATA_OFFSET = _find_data_offset()
+DATA_OFFSET = _find_data_offset()
+"""Bytes from the start of an array's object to the field that has the address of its elements."""
 
 
 def empty(shape: Sequence[int], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
@@ -57,6 +59,13 @@ def empty(shape: Sequence[int], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
     return np.asarray(_Lease(_pool.take(_round(size)), tuple(shape), kind))
 
 
+def plan_empty(shape: Sequence[int], dtype: npt.DTypeLike) -> Callable[[], npt.NDArray[Any]]:
+    """Return what returns such an array each time, sooner if it is small."""
+    kind = np.dtype(dtype)
+    is_small = prod(shape) * kind.itemsize < _LEAST_BYTES
+    return partial(np.empty if is_small else empty, tuple(shape), kind)
+
+
 def zeros(shape: Sequence[int], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
     """Return a contiguous array of zeros, as `np.zeros` does."""
     array = empty(shape, dtype)
@@ -66,7 +75,7 @@ def zeros(shape: Sequence[int], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
 
 def get_address(array: npt.NDArray[Any]) -> int:
     """Return the address of an array's first element."""
-    return _Word.from_address(id(array) + _DATA_OFFSET).value
+    return _Word.from_address(id(array) + DATA_OFFSET).value
 
 
 def get_idle_bytes() -> int:

@@ -47,6 +47,12 @@ class Kernel:
         return self._machine_code(*arguments)
 
     @cached_property
+    def address(self) -> int:
+        """The address of its machine code, as `calls.call` in the processor's backend uses it."""
+        (found,) = self._machine_code.overloads.values()
+        return int(found.library.get_pointer_to_function(found.fndesc.llvm_func_name))
+
+    @cached_property
     def _machine_code(self) -> Any:
         require_fma(get_features(), platform.machine())
         if vars(config)["DISABLE_JIT"]:

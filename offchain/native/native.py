@@ -51,6 +51,11 @@ def load_address(module: ir.Module, name: str) -> int:
     return address
 
 
+def get_entry_address(entry: Entry) -> int:
+    """Return the address of a function in machine code."""
+    return ctypes.cast(entry, ctypes.c_void_p).value or 0  # type: ignore[arg-type]  # it is a pointer
+
+
 def _make_target() -> binding.TargetMachine:
     binding.initialize_native_target()
     binding.initialize_native_asmprinter()

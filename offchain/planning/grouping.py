@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 
-from offchain.planning.readings import as_map, is_identity
+from offchain.planning.readings import as_fused_map, is_identity
 from offchain.planning.roles import (
     EXPRESSIBLE,
     FEW_ROWS,
@@ -52,6 +52,7 @@ def group(
     needed: Sequence[int],
     wanted: Collection[int],
     alone: Collection[int],
+    least_elements: int | None = None,
 ) -> list[Unit]:
     """Return an order of these operators in which those that fit together are together.
 
@@ -63,7 +64,9 @@ def group(
         needed: indices of the operators, ascending.
         wanted: those whose outputs are wanted, whoever reads them.
         alone: those that are not computed together with others.
+        least_elements: elements that are worth a kernel, as many as usual if None.
     """
+    least_elements = _LEAST_ELEMENTS if least_elements is None else least_elements
     fusible = [index for index in needed if index not in alone]
     candidates = {index: _as_candidate(program.nodes[index]) for index in fusible}
     nodes = {index: node for index, node in candidates.items() if node is not None}
@@ -81,18 +84,18 @@ def group(
         unit: Fused | None = None
         early: Sequence[int] = ()
         if program.nodes[index].kind is Kind.REDUCE and index not in alone:
-            unit = _find_reduction(program, index, readers[index])
+            unit = _find_reduction(program, index, readers[index], least_elements)
         if unit is None and index in nodes:
             unit = find_selection(program, index, readers, alone)
         if unit is None and index in nodes:
-            unit, early = _find_group(program, nodes, index, done)
+            unit, early = _find_group(program, nodes, index, done, least_elements)
         order += [*early, index if unit is None else unit]
         done.update(early, [index] if unit is None else unit.indices)
     return order
 
 
 def _find_reduction(
-    program: Program, index: int, readers: Sequence[int | None]
+    program: Program, index: int, readers: Sequence[int | None], least_elements: int
 ) -> Vertical | Segmented | None:
     """Return the reduction with a kernel of its own that an operator begins, if it does.
 
@@ -100,9 +103,10 @@ def _find_reduction(
         program: the program.
         index: index of the operator.
         readers: what reads its output, None for someone outside.
+        least_elements: elements that are worth a kernel.
     """
     node = program.nodes[index]
-    if node.elements * node.fold_length < _LEAST_ELEMENTS:
+    if node.elements * node.fold_length < least_elements:
         return None
     stack = find_stack(node)
     if stack is not None and stack.lanes is None:
@@ -123,12 +127,16 @@ def _as_candidate(node: Node) -> Node | None:
         return node if as_folded(node) and node.function in EXPRESSIBLE else None
     if as_picked(node) or is_one_hot(node):
         return node
-    as_copy = as_map(node)
+    as_copy = as_fused_map(node)
     return as_copy if as_copy is not None and as_copy.function in EXPRESSIBLE else None
 
 
 def _find_group(
-    program: Program, nodes: Mapping[int, Node], first: int, done: Collection[int]
+    program: Program,
+    nodes: Mapping[int, Node],
+    first: int,
+    done: Collection[int],
+    least_elements: int,
 ) -> tuple[Group | None, Sequence[int]]:
     """Return the group that begins with a candidate, given what is there, if one is worth it.
 
@@ -147,7 +155,7 @@ def _find_group(
         before = _find_early(program, missing, growing.members, done)
         if before is not None and growing.add(index, node):
             early |= before
-    found = growing.finish()
+    found = growing.finish(least_elements)
     return found, sorted(early) if found else ()
 
 
@@ -279,7 +287,7 @@ class _Growing:
         is_kept = folded.columns <= _MAX_COLUMNS and (has_many_rows or is_small)
         return not self.members and (folded.lanes is not None or is_kept)
 
-    def finish(self) -> Group | None:
+    def finish(self, least_elements: int) -> Group | None:
         """Return the members that are connected with the first by reading one another."""
         inputs = {
             index: [o.reference for o in member.node.operands if self._get_producer(o)]
@@ -290,7 +298,8 @@ class _Growing:
         is_plain = all(m.role is Role.FULL and m.node.kind is Kind.MAP for m in members)
         columns = None if is_plain else self._columns
         cuts = [find_cuts(m.role, m.node.shape, columns) for m in members]
-        is_worth = sum(m.node.elements * m.node.fold_length for m in members) >= _LEAST_ELEMENTS
+        elements = sum(m.node.elements * m.node.fold_length for m in members)
+        is_worth = elements >= least_elements
         return Group(members, columns, frozenset().union(*cuts)) if is_worth else None
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from math import prod
 
 from offchain.arithmetic.functions import Function
-from offchain.planning.accesses import Sizes, Strided, find_strided, get_used, row_major
+from offchain.planning.accesses import Sizes, Strided, find_strided, get_used, project, row_major
 from offchain.programs.graph import Kind, Node, Operand, Origin
 
 
@@ -82,3 +82,14 @@ def as_map(node: Node) -> Node | None:
         is_view = Reading(node.operands[0], node.shape).is_view
         return replace(node, kind=Kind.MAP, function=Function.COPY) if is_view else None
     return node if node.kind is Kind.MAP else None
+
+
+def as_fused_map(node: Node) -> Node | None:
+    """Return a map that computes what a node does; its operands may have another order.
+
+    A contraction of one step multiplies and adds once.
+    """
+    if node.kind is not Kind.CONTRACT or node.fold_length != 1 or not node.elements:
+        return as_map(node)
+    init, *factors = (project(operand, range(len(node.shape))) for operand in node.operands)
+    return replace(node, kind=Kind.MAP, fold_shape=(), operands=(*factors, init))

@@ -28,9 +28,10 @@ from offchain.backends.cpu import (
 from offchain.backends.cpu.engines import get_engine
 from offchain.backends.cpu.kernels import reduce, scatter
 from offchain.commitments.tensors import Array, encode_elements
+from offchain.execution import preparation
 from offchain.execution.executor import Executor
 from offchain.execution.readable import from_bits, run_step
-from offchain.native import buffers
+from offchain.native import buffers, sequences
 from offchain.planning import accesses, assembly, grouping
 from offchain.planning import segments as planned_segments
 from offchain.planning import vertical as planned_vertical
@@ -160,10 +161,24 @@ def _check_runs(case: Case, defined: Sequence[Array], mode: Mode, rng: Random) -
         advanced = [array.copy() for array in state]
         executor.advance(advanced, batch, step)
         _compare("advance", dict(zip(last, advanced, strict=True)), expected)
+    if mode.is_fused:
+        _check_sequences(case, expected, mode)
     if rng.random() < 0.25:
         wanted = rng.sample(range(len(program.nodes)), min(2, len(program.nodes)))
         outputs = executor.outputs(state, batch, step, wanted)
         _compare("outputs", outputs, {i: defined[i] for i in wanted})
+
+
+def _check_sequences(case: Case, expected: dict[int, Array], mode: Mode) -> None:
+    """Run a case as programs run that have run some times: small tasks in sequences."""
+    program, (_, state, batch, step) = case.program, case
+    with patch.object(preparation, "_COLD_RUNS", 0), patch.object(sequences, "_KEPT_BYTES", 0):
+        executor = Executor(program, mode.threads)
+        runs = [executor.run(state, batch, step) for _ in range(2)]
+        advanced = [array.copy() for array in state]
+        executor.advance(advanced, batch, step)
+    for found in (*runs, advanced):
+        _compare("sequences", dict(zip(expected, found, strict=True)), expected)
 
 
 def _check_partials(case: Case, defined: Sequence[Array], rng: Random) -> None:

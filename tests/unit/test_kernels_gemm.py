@@ -157,7 +157,7 @@ def test_elements_are_shared_out_to_threads(
             assert np.array_equal(bits(gemm(a, b, init)), bits(fold_each(a, b, init)))
 
 
-@pytest.mark.parametrize("name", ["_DEPTH", "_GROUP_BYTES", "_BLOCK", "_PART", "_GRAIN"])
+@pytest.mark.parametrize("name", ["_DEPTH", "_GROUP_BYTES", "_BLOCK", "_PART", "GRAIN"])
 @pytest.mark.parametrize("turned", ["", "a", "b"])
 def test_block_sizes_change_nothing(
     name: str, turned: str, monkeypatch: pytest.MonkeyPatch
@@ -172,8 +172,8 @@ def test_block_sizes_change_nothing(
         operands[operand] = numbers.swapaxes(1, 2) if operand in turned else numbers
     init = draw_numbers(rng, (1, 150, 170), 0)
     product = gemm_module.gemm(**operands, init=init)
-    monkeypatch.setattr(gemm_module, "_plan", gemm_module._plan.__wrapped__)
-    monkeypatch.setattr(gemm_module, "_GRAIN", 1)
+    monkeypatch.setattr(gemm_module, "divide", gemm_module.divide.__wrapped__)
+    monkeypatch.setattr(gemm_module, "GRAIN", 1)
     monkeypatch.setattr(gemm_module, name, 1)
     for count in (1, 2, 3):
         set_threads(count)

@@ -40,9 +40,7 @@ def test_largest_are_those_of_the_rounds(shape: tuple[int, ...], count: int) -> 
     recipe = InferenceRecipe(torch.nn.Module(), find, lambda _: (torch.from_numpy(x),))
     captured = capture(recipe, trust=True)
     prepared = Preparation(captured.program)
-    (selection,) = (
-        job.task.unit for job in prepared.fused.jobs if isinstance(job.task.unit, Selection)
-    )
+    (selection,) = (task.unit for task in prepared.schedule() if isinstance(task.unit, Selection))
     assert len(selection.taken) == count
     executor = Executor(prepared)
     state, batch = captured.initial_state, captured.batch(0)

@@ -8,14 +8,15 @@ from offchain.backends.cpu.memory import check_memory
 from offchain.backends.cpu.regions import FusedRegion
 from offchain.backends.cpu.segments import SegmentedReduction
 from offchain.backends.cpu.selections import LargestElements
+from offchain.backends.cpu.sequences import CalledSequence
 from offchain.backends.cpu.vertical import VerticalReduction
-from offchain.backends.port import FusedPlan, Plan
+from offchain.backends.port import FusedPlan, Plan, Step
 from offchain.commitments.tensors import Array
 from offchain.planning.grouping import Fused
 from offchain.planning.segments import Segmented
 from offchain.planning.selections import Selection
 from offchain.planning.vertical import Vertical
-from offchain.programs.graph import Node
+from offchain.programs.graph import Node, Slot
 
 
 class Cpu:
@@ -43,6 +44,20 @@ class Cpu:
         return (
             SegmentedReduction(fused) if isinstance(fused, Segmented) else FusedRegion(fused, kept)
         )
+
+    def is_short(self, plan: Plan | FusedPlan) -> bool:
+        """Whether a plan is a few calls of machine code, which one thread makes."""
+        return bool(getattr(plan, "is_short", False))
+
+    def plan_sequence(
+        self,
+        steps: Sequence[Step],
+        reads: Sequence[int],
+        kept: Sequence[int],
+        slots: Sequence[Slot] = (),
+    ) -> CalledSequence:
+        """Return the plan of tasks whose calls of machine code are made one after the other."""
+        return CalledSequence(steps, reads, kept, slots)
 
     def admit(self, array: Array) -> Array:
         """Return the array."""

@@ -15,12 +15,16 @@ from typing import NamedTuple, cast
 
 import numpy as np
 
+from offchain.backends.cpu.calls import Memory, lay_out, lay_out_whole, list_copies
 from offchain.backends.cpu.convolution_plans import plan_convolution
 from offchain.backends.cpu.convolutions import Convolution
 from offchain.backends.cpu.kernels.contraction.gemm import Floats, gemm
+from offchain.backends.cpu.kernels.contraction.tile import FLOAT_BYTES
+from offchain.backends.cpu.short_products import is_short, list_products
 from offchain.backends.cpu.views import Reader, view
 from offchain.commitments.tensors import NUMPY_TYPES, Array
 from offchain.native import buffers
+from offchain.native.sequences import Call, Place
 from offchain.planning.accesses import (
     Sizes,
     Strided,
@@ -35,6 +39,9 @@ from offchain.planning.accesses import (
 from offchain.programs.graph import Node, Operand
 
 _SLAB_BYTES = 1 << 26
+_MOST_CALLS = 64
+"""Products that a sequence calls for one contraction."""
+
 _LONG_FOLD = 256
 """Steps of a fold that are worth packing a factor once instead of once for each product."""
 
@@ -121,19 +128,47 @@ class _Product:
                 places.append(Strided(place.offset + shift, place.strides))
             self._calls.append(places)
 
+    @property
+    def is_short(self) -> bool:
+        """Whether it is a few products, all of them together one thread's work."""
+        batch = self._batch * len(self._calls)
+        readers = [*self._factors, *([] if self._init is None else [self._init])]
+        is_one_thread = is_short(batch, self._rows, self._columns, self._steps)
+        is_simple = len(self._calls) <= _MOST_CALLS and all(r.is_short for r in readers)
+        return is_one_thread and is_simple
+
+    def list_calls(self, sources: Sequence[Place | None], out: Place, memory: Memory) -> list[Call]:
+        """Return the calls that do so, given where the tensors and the buffer will be."""
+        assert self._init is not None
+        readers = (self._init, *self._factors)
+        found = [r.list_calls(s, memory) for r, s in zip(readers, sources, strict=True)]
+        (start, _), (a, _), (b, _) = found
+        calls = [copy for _, copies in found for copy in copies]
+        shapes = self._list_shapes()
+        for places in self._calls:
+            left, right, init, result = (
+                lay_out(place, FLOAT_BYTES, shape, strided)
+                for place, shape, strided in zip((a, b, start, out), shapes, places, strict=True)
+            )
+            calls += list_products(left, right, init, result, memory)
+        return calls
+
+    def _list_shapes(self) -> tuple[Sizes, ...]:
+        """Return the shapes of the factors, of the initial elements and of the output."""
+        sizes = self._batch, self._rows, self._columns, self._steps
+        return tuple(tuple(sizes[axis] for axis in axes) for axes in _AXES)
+
     def run(self, flats: Sequence[Array | None], out: Array) -> None:
         """Compute the slab's part of the output's buffer."""
         init, *factors = flats
         a, b = (r.buffer(flat) for r, flat in zip(self._factors, factors, strict=True))
         start = out if self._init is None else self._init.buffer(init)
-        shape = (self._batch, self._rows, self._columns)
-        for in_a, in_b, in_start, in_out in self._calls:
-            views = (
-                view(a, (self._batch, self._rows, self._steps), in_a),
-                view(b, (self._batch, self._steps, self._columns), in_b),
-                view(start, shape, in_start),
-                view(out, shape, in_out),
-            )
+        shapes = self._list_shapes()
+        for places in self._calls:
+            views = [
+                view(buffer, shape, strided)
+                for buffer, shape, strided in zip((a, b, start, out), shapes, places, strict=True)
+            ]
             self._multiply(*cast("tuple[Floats, Floats, Floats, Floats]", views))
 
 
@@ -195,6 +230,32 @@ class Contraction:
         places = (self._roles, self._nests, self._out_strides, ranges)
         return _Product(self._operands, *places, self._multiply)
 
+    @property
+    def is_short(self) -> bool:
+        """Whether it is a few products of `gemm`, all of them together one thread's work."""
+        return self._multiply is gemm and self._whole is not None and self._whole.is_short
+
+    def list_calls(
+        self, sources: Sequence[Place | None], targets: Sequence[Place], memory: Memory
+    ) -> list[Call]:
+        """Return the calls that compute the output."""
+        assert self._whole is not None
+        init, *factors = sources
+        ordered = (init, *(factors[::-1] if self._is_swapped else factors))
+        (target,), elements = targets, prod(self._shape)
+        if self._is_in_order:
+            return self._whole.list_calls(ordered, target, memory)
+        buffer = memory.reserve(elements * FLOAT_BYTES)
+        turned = lay_out(buffer, FLOAT_BYTES, self._shape, Strided(0, self._out_strides))
+        out = lay_out_whole(target, FLOAT_BYTES, self._shape)
+        calls = self._whole.list_calls(ordered, buffer, memory)
+        return [*calls, *list_copies(turned, out, memory)]
+
+    @property
+    def _is_in_order(self) -> bool:
+        """Whether the product nests the output's variables as the output does."""
+        return list(self._roles.output) == sorted(self._roles.output)
+
     def run(self, flats: Sequence[Array | None], _step: int) -> Array:
         """Return the output, given the tensors of init, a and b (None for constants)."""
         init, *factors = flats
@@ -202,7 +263,7 @@ class Contraction:
         out = buffers.empty((prod(self._shape),), self._dtype)
         for ranges in self._slabs:
             (self._whole or self._plan(ranges)).run(ordered, out)
-        if list(self._roles.output) == sorted(self._roles.output):
+        if self._is_in_order:
             return out.reshape(self._shape)
         return np.ascontiguousarray(view(out, self._shape, Strided(0, self._out_strides)))
 

@@ -5,11 +5,13 @@ from math import prod
 
 import numpy as np
 
+from offchain.backends.cpu.calls import Memory
 from offchain.backends.cpu.indexed import IndexedTask, find_gather
 from offchain.backends.cpu.indexing import Integers, locate, open_grid
 from offchain.backends.cpu.views import Reader, make_constant, view
 from offchain.commitments.tensors import NUMPY_TYPES, Array
 from offchain.native import buffers
+from offchain.native.sequences import Call, Place
 from offchain.planning.accesses import Sizes, Strided, find_strided, get_used
 from offchain.programs.graph import Node, Operand, Origin, Row
 
@@ -53,6 +55,21 @@ class Gather:
         self._dtype = NUMPY_TYPES[node.dtype]
         self._readers = readers
         self._task = task
+
+    @property
+    def is_short(self) -> bool:
+        """Whether it is one thread's work."""
+        return self._task.is_short and all(reader.is_short for reader in self._readers)
+
+    def list_calls(
+        self, sources: Sequence[Place | None], targets: Sequence[Place], memory: Memory
+    ) -> list[Call]:
+        """Return the calls that compute the output."""
+        (data, *indices), (target,) = sources, targets
+        assert data is not None
+        found = [r.list_calls(s, memory) for r, s in zip(self._readers, indices, strict=True)]
+        call = self._task.make_call(target, data, [place for place, _ in found])
+        return [*(copy for _, copies in found for copy in copies), call]
 
     def run(self, flats: Sequence[Array | None], _step: int) -> Array:
         """Return the output, given the tensors of data and indices (None for constants)."""

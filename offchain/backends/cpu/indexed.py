@@ -11,6 +11,7 @@ from offchain.backends.cpu.kernels.fused.indexed import Index, Indexed, Kernel, 
 from offchain.backends.cpu.views import Reader
 from offchain.commitments.tensors import Array
 from offchain.native.buffers import get_address
+from offchain.native.sequences import Block, Call, Word
 from offchain.native.threads import share
 from offchain.planning.accesses import Sizes, Strided, coalesce, find_strided, row_major
 from offchain.programs.graph import Node, Row
@@ -103,7 +104,8 @@ class IndexedTask:
         self.step = theirs[parted]
         self._places = [c.operand for c in coordinates]
         self._pointers = ctypes.c_int64 * len(coordinates)
-        self.grain = max(1, _GRAIN_ELEMENTS * self.turns // prod(loops))
+        self._elements = prod(loops)
+        self.grain = max(1, _GRAIN_ELEMENTS * self.turns // self._elements)
         if shared is None:
             self.grain = self.turns
         elif parted:
@@ -118,6 +120,16 @@ class IndexedTask:
         places = self._pointers(*(get_address(indices[place]) for place in self._places))
         held = (near, far, *indices)
         return Bound(self._kernel, get_address(near), get_address(far), places, held)
+
+    @property
+    def is_short(self) -> bool:
+        """Whether it is one thread's work."""
+        return self._elements <= _GRAIN_ELEMENTS
+
+    def make_call(self, near: Word, far: Word, indices: Sequence[Word]) -> Call:
+        """Return the call that runs it on tensors by where they will be."""
+        places = Block(tuple(indices[place] for place in self._places))
+        return Call(self._kernel.address, (near, far, places, 0, self.turns))
 
     def run(self, near: Array, far: Array, indices: Sequence[Array]) -> None:
         """Run on tensors, on several threads."""

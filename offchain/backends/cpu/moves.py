@@ -4,9 +4,11 @@ from collections.abc import Sequence
 from itertools import combinations
 from math import gcd, prod
 
-from offchain.backends.cpu.views import Filler, make_constant
+from offchain.backends.cpu.calls import Memory, lay_out_whole
+from offchain.backends.cpu.views import Filler, list_fills, make_constant
 from offchain.commitments.tensors import NUMPY_TYPES, Array
 from offchain.native import buffers
+from offchain.native.sequences import Call, Place
 from offchain.planning.accesses import Box
 from offchain.programs.graph import Node, Origin
 
@@ -15,6 +17,8 @@ _MAX_COMPARED = 16
 
 class Alias:
     """The plan of a move that copies a whole tensor: its output is that tensor."""
+
+    is_short = True
 
     def __init__(self, node: Node) -> None:
         self._shape = node.shape
@@ -50,6 +54,23 @@ class Move:
                 break
         if _is_partition([filler for _, filler in self._candidates], node.elements):
             self._fill = None
+
+    @property
+    def is_short(self) -> bool:
+        """Whether a few calls of machine code copy all."""
+        return all(filler.is_short for _, filler in self._candidates)
+
+    def list_calls(
+        self, sources: Sequence[Place | None], targets: Sequence[Place], memory: Memory
+    ) -> list[Call]:
+        """Return the calls that compute the output."""
+        out = lay_out_whole(targets[0], self._dtype.itemsize, self._shape)
+        calls = [] if self._fill is None else list_fills(self._fill, out, memory)
+        for place, filler in reversed(self._candidates):
+            source = sources[place]
+            assert source is not None
+            calls += filler.list_overlay_calls(source, out, memory)
+        return calls
 
     def run(self, flats: Sequence[Array | None], _step: int) -> Array:
         """Return the output, given the tensors of the candidates (None for constants)."""

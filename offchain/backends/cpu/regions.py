@@ -9,10 +9,12 @@ from math import prod
 
 import numpy as np
 
+from offchain.backends.cpu.calls import Memory
 from offchain.backends.cpu.kernels.fused.generate import Kernel, WideKernel, compile_region
 from offchain.backends.cpu.views import Reader
 from offchain.commitments.tensors import NUMPY_TYPES, Array
 from offchain.native import buffers
+from offchain.native.sequences import Block, Call, Place
 from offchain.native.threads import share
 from offchain.planning.assembly import Assembly
 from offchain.planning.region import Region
@@ -77,6 +79,24 @@ class FusedRegion:
     @cached_property
     def _kernel(self) -> Kernel | WideKernel:
         return compile_region(self._region)
+
+    @property
+    def is_short(self) -> bool:
+        """Whether its rows are one thread's work."""
+        readers_are_short = all(reader.is_short for reader in self._readers)
+        return not self._region.is_wide and self._rows <= self._grain and readers_are_short
+
+    def list_calls(
+        self, sources: Sequence[Place | None], targets: Sequence[Place], memory: Memory
+    ) -> list[Call]:
+        """Return the calls that compute the wanted outputs."""
+        kernel = self._kernel
+        assert isinstance(kernel, Kernel)
+        found = [r.list_calls(s, memory) for r, s in zip(self._readers, sources, strict=True)]
+        pointers = Block((*(place for place, _ in found), *targets))
+        scratch = memory.reserve(kernel.scratch_bytes)
+        call = Call(kernel.address, (pointers, 0, self._rows, scratch))
+        return [*(copy for _, copies in found for copy in copies), call]
 
     def run(self, flats: Sequence[Array | None]) -> list[Array]:
         """Return the wanted outputs, given the tensors of the operands."""

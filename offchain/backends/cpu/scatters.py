@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from offchain.arithmetic.functions import DType, Function
+from offchain.backends.cpu.calls import Memory, lay_out, lay_out_whole, list_copies
 from offchain.backends.cpu.gathers import read_integers
 from offchain.backends.cpu.indexed import IndexedTask, find_scatter
 from offchain.backends.cpu.indexing import Integers, Mask, open_grid
@@ -16,6 +17,7 @@ from offchain.backends.cpu.scalars import Apply, get_associative, get_function
 from offchain.backends.cpu.views import Reader, make_constant, view
 from offchain.commitments.tensors import NUMPY_TYPES, Array
 from offchain.native import buffers, emit
+from offchain.native.sequences import Call, Place
 from offchain.native.threads import share
 from offchain.planning.accesses import (
     Sizes,
@@ -173,6 +175,29 @@ class IndexedScatter:
         self._source, self._indices, self._task = source, indices, task
         is_parted = task.step * task.turns == node.elements
         self._part = max(1, _PART_ELEMENTS // task.step) if is_parted else 0
+
+    @property
+    def is_short(self) -> bool:
+        """Whether it is one thread's work."""
+        readers = (self._init, self._source, *self._indices)
+        is_small = prod(self._shape) <= _GRAIN and self._task.is_short
+        return is_small and all(reader.is_short for reader in readers)
+
+    def list_calls(
+        self, sources: Sequence[Place | None], targets: Sequence[Place], memory: Memory
+    ) -> list[Call]:
+        """Return the calls that compute the output."""
+        (init, source, *indices), (target,) = sources, targets
+        out = lay_out_whole(target, self._dtype.itemsize, self._shape)
+        start, first = self._init.list_calls(init, memory)
+        near, second = self._source.list_calls(source, memory)
+        found = [r.list_calls(s, memory) for r, s in zip(self._indices, indices, strict=True)]
+        before = lay_out(start, out.width, self._shape, self._init.strided)
+        return [
+            *[*first, *second, *(copy for _, copies in found for copy in copies)],
+            *list_copies(before, out, memory),
+            self._task.make_call(near, target, [place for place, _ in found]),
+        ]
 
     def run(self, flats: Sequence[Array | None], _step: int) -> Array:
         """Return the output, given the tensors of init, source and indices (None for constants)."""

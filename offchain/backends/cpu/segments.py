@@ -4,10 +4,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from offchain.backends.cpu.calls import Memory, skip
 from offchain.backends.cpu.kernels.fused.segments import compile_fold
 from offchain.backends.cpu.views import Reader
 from offchain.commitments.tensors import NUMPY_TYPES, Array
 from offchain.native import buffers
+from offchain.native.sequences import Call, Place
 from offchain.native.threads import share
 from offchain.planning.segments import Segmented
 
@@ -26,10 +28,12 @@ class SegmentedReduction:
         self._reader, self._fold = Reader.of(segmented.reading), segmented.fold
         self._node = segmented.nodes[1]
         self.operands = (self._reader.operand,)
+        row_bytes = self._fold.segments * self._fold.columns * self._node.dtype.width
+        self._grain = -(-_GRAIN_BYTES // row_bytes)
 
     def run(self, flats: Sequence[Array | None]) -> list[Array]:
         """Return the output, given the tensor of the operand."""
-        fold, kernel = self._fold, compile_fold(self._fold)
+        kernel = compile_fold(self._fold)
         source = self._reader.buffer(*flats)
         target = buffers.empty(self._node.shape, NUMPY_TYPES[self._node.dtype])
         width = target.itemsize
@@ -40,6 +44,21 @@ class SegmentedReduction:
             scratch = np.empty(kernel.scratch_bytes, np.uint8)
             kernel.run(start, end, scratch.ctypes.data, first, stop)
 
-        grain = -(-_GRAIN_BYTES // (fold.segments * fold.columns * width))
-        share(compute, self._node.elements, grain)
+        share(compute, self._node.elements, self._grain)
         return [target]
+
+    @property
+    def is_short(self) -> bool:
+        """Whether its rows are one thread's work."""
+        return self._node.elements <= self._grain and self._reader.is_short
+
+    def list_calls(
+        self, sources: Sequence[Place | None], targets: Sequence[Place], memory: Memory
+    ) -> list[Call]:
+        """Return the calls that compute the output."""
+        kernel = compile_fold(self._fold)
+        source, calls = self._reader.list_calls(sources[0], memory)
+        start = skip(source, self._reader.strided.offset * self._node.dtype.width)
+        scratch = memory.reserve(kernel.scratch_bytes)
+        words = (start, *targets, scratch, 0, self._node.elements)
+        return [*calls, Call(kernel.address, words)]

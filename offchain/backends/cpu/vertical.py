@@ -1,18 +1,25 @@
 """The plans of reductions along an outer axis: of one operator, or of lanes and their fold."""
 
 from collections.abc import Sequence
+from functools import cached_property
+from math import prod
 
 import numpy as np
 
-from offchain.backends.cpu.kernels.fused.vertical import compile_fold
+from offchain.backends.cpu.calls import Memory, skip
+from offchain.backends.cpu.kernels.fused.vertical import Kernel, compile_fold
 from offchain.backends.cpu.views import Reader
 from offchain.commitments.tensors import NUMPY_TYPES, Array
 from offchain.native import buffers
+from offchain.native.sequences import Call, Place
 from offchain.native.threads import share
 from offchain.planning.vertical import Vertical
 
 _GRAIN_BYTES = 1 << 21
 """Bytes of the operand that make another thread worth its start."""
+
+_MOST_MATRICES = 16
+"""Matrices that are folded by calls of their own in a sequence."""
 
 
 class VerticalReduction:
@@ -31,17 +38,12 @@ class VerticalReduction:
 
     def run(self, flats: Sequence[Array | None]) -> list[Array]:
         """Return the output, given the tensor of the operand."""
-        stack, kernel = self._stack, compile_fold(self._fold)
+        kernel = compile_fold(self._fold)
         source = self._reader.buffer(*flats)
         target = buffers.empty(self._shape, self._dtype)
-        width = target.itemsize
-        start = source.ctypes.data + self._reader.strided.offset * width
-        places = np.zeros(stack.outer, np.int64)
-        for axis, stride in enumerate(stack.strides):
-            shape = [-1 if a == axis else 1 for a in range(len(stack.outer))]
-            places += np.arange(stack.outer[axis], dtype=np.int64).reshape(shape) * stride
-        starts = [start + place * width for place in places.reshape(-1).tolist()]
-        ends = [target.ctypes.data + i * stack.columns * width for i in range(len(starts))]
+        first_start, first_end = buffers.get_address(source), buffers.get_address(target)
+        starts = [first_start + start for start, _ in self._matrices]
+        ends = [first_end + end for _, end in self._matrices]
 
         def fold(first: int, stop: int) -> None:
             for matrix in range(first // kernel.strips, -(-stop // kernel.strips)):
@@ -49,6 +51,38 @@ class VerticalReduction:
                 strips = max(first - before, 0), min(stop - before, kernel.strips)
                 kernel.run(starts[matrix], ends[matrix], *strips)
 
-        grain = -(-_GRAIN_BYTES // (stack.rows * kernel.strip * width))
-        share(fold, len(starts) * kernel.strips, grain)
+        share(fold, len(starts) * kernel.strips, self._get_grain(kernel))
         return [target]
+
+    @cached_property
+    def _matrices(self) -> list[tuple[int, int]]:
+        """Where each matrix begins in the buffer, and where its results do, in bytes."""
+        stack, width = self._stack, self._dtype.itemsize
+        places = np.full(stack.outer, self._reader.strided.offset, np.int64)
+        for axis, stride in enumerate(stack.strides):
+            shape = [-1 if a == axis else 1 for a in range(len(stack.outer))]
+            places += np.arange(stack.outer[axis], dtype=np.int64).reshape(shape) * stride
+        starts = places.reshape(-1).tolist()
+        return [(at * width, i * stack.columns * width) for i, at in enumerate(starts)]
+
+    def _get_grain(self, kernel: Kernel) -> int:
+        return -(-_GRAIN_BYTES // (self._stack.rows * kernel.strip * self._dtype.itemsize))
+
+    @property
+    def is_short(self) -> bool:
+        """Whether its matrices are few, and one thread's work."""
+        kernel = compile_fold(self._fold)
+        parts = prod(self._stack.outer) * kernel.strips
+        is_one_thread = parts <= self._get_grain(kernel) and self._reader.is_short
+        return is_one_thread and prod(self._stack.outer) <= _MOST_MATRICES
+
+    def list_calls(
+        self, sources: Sequence[Place | None], targets: Sequence[Place], memory: Memory
+    ) -> list[Call]:
+        """Return the calls that compute the output."""
+        kernel, (target,) = compile_fold(self._fold), targets
+        source, calls = self._reader.list_calls(sources[0], memory)
+        for start, end in self._matrices:
+            words = (skip(source, start), target.skip(end), 0, kernel.strips)
+            calls.append(Call(kernel.address, words))
+        return calls

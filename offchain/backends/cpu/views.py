@@ -9,21 +9,31 @@ from math import prod
 import numpy as np
 
 from offchain.arithmetic.functions import DType
+from offchain.backends.cpu.calls import Layout, Memory, count_copies, lay_out, list_copies
 from offchain.backends.cpu.indexing import copy_in_range
 from offchain.commitments.tensors import NUMPY_TYPES, Array
 from offchain.native import buffers
-from offchain.planning.accesses import (
-    Sizes,
-    Strided,
-    find_boxes,
-)
+from offchain.native.sequences import Call, Place, Word
+from offchain.planning.accesses import Box, Sizes, Strided, find_boxes, row_major
 from offchain.planning.readings import Reading
 from offchain.programs.graph import Operand, Origin
+
+_SHORT_ELEMENTS = 1 << 16
+"""Elements that are copied too fast for another way of copying them to matter."""
+
+_MOST_COPIES = 16
+"""Calls of machine code that fill an array at most, where calls do."""
 
 
 def make_constant(dtype: DType, bits: int) -> Array:
     """Return an array of shape (1,) that holds one element of these bits."""
     return np.frombuffer(bits.to_bytes(dtype.width, "little"), NUMPY_TYPES[dtype])
+
+
+def list_fills(value: Array, out: Layout, memory: Memory) -> list[Call]:
+    """Return the calls that write a constant, which lives on, to every element of an array."""
+    one = Layout(buffers.get_address(value), out.width, out.shape, (0,) * len(out.shape))
+    return list_copies(one, out, memory)
 
 
 def view(buffer: Array, shape: Sizes, strided: Strided) -> Array:
@@ -62,6 +72,23 @@ class Reader(Reading):
         self._filler.fill(view(dense, self._domain, self.strided), flat)
         return dense
 
+    @property
+    def is_short(self) -> bool:
+        """Whether a few calls of machine code give the buffer, none where it is the operand."""
+        return self.is_view or self._filler.is_short
+
+    def list_calls(self, source: Place | None, memory: Memory) -> tuple[Word, list[Call]]:
+        """Return where the buffer will be, and the calls that fill it."""
+        if self._constant is not None:
+            return buffers.get_address(self._constant), []
+        assert source is not None
+        if self.is_view:
+            return source, []
+        width = self.operand.dtype.width
+        dense = memory.reserve(prod(self._shape) * width)
+        whole = lay_out(dense, width, self._domain, self.strided)
+        return dense, self._filler.list_calls(source, whole, memory)
+
     def read(self, flat: Array | None) -> Array:
         """Return the elements on the whole domain, as a read-only view of its shape."""
         return view(self.buffer(flat), self.sizes, self.strided)
@@ -88,6 +115,30 @@ class Filler:
             prod(box.shape) for box in self.boxes
         )
 
+    @property
+    def is_short(self) -> bool:
+        """Whether a few calls of machine code fill an array."""
+        if self.boxes is None:
+            return False
+        elements, copies = prod(self._sizes), 1 + sum(map(_count_copies, self.boxes))
+        return elements <= _SHORT_ELEMENTS and copies <= _MOST_COPIES
+
+    def list_calls(self, source: Place, out: Layout, memory: Memory) -> list[Call]:
+        """Return the calls that do what `fill` does, given where the tensors will be."""
+        calls = [] if self.covers else list_fills(self._value, out, memory)
+        return [*calls, *self.list_overlay_calls(source, out, memory)]
+
+    def list_overlay_calls(self, source: Place, out: Layout, memory: Memory) -> list[Call]:
+        """Return the calls that do what `overlay` does, given where the tensors will be."""
+        assert self.boxes is not None
+        calls = []
+        for region, shape, strided in self.boxes:
+            first = out.skip([part.start for part in region])
+            steps = tuple(s * part.step for s, part in zip(out.strides, region, strict=True))
+            target = Layout(first, out.width, shape, steps)
+            calls += list_copies(lay_out(source, out.width, shape, strided), target, memory)
+        return calls
+
     def fill(self, out: Array, flat: Array) -> None:
         """Write all elements, the fill value where the access is out of range."""
         if not self.covers:
@@ -101,3 +152,7 @@ class Filler:
             return
         for region, shape, strided in self.boxes:
             out[region] = view(flat, shape, strided)
+
+
+def _count_copies(box: Box) -> int:
+    return count_copies(box.shape, [row_major(box.shape), box.strided.strides])

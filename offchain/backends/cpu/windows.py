@@ -6,10 +6,12 @@ from math import prod
 
 import numpy as np
 
+from offchain.backends.cpu.calls import Memory
 from offchain.backends.cpu.kernels.fused.windows import Kernel, compile_fold
 from offchain.backends.cpu.views import make_constant
 from offchain.commitments.tensors import NUMPY_TYPES, Array
 from offchain.native import buffers
+from offchain.native.sequences import Call, Place
 from offchain.native.threads import share
 from offchain.planning.windows import WindowFold
 from offchain.programs.graph import Node
@@ -38,6 +40,20 @@ class WindowReduction:
     @cached_property
     def _kernel(self) -> Kernel:
         return compile_fold(self._fold)
+
+    @property
+    def is_short(self) -> bool:
+        """Whether its rows are one thread's work."""
+        return self._rows <= self._grain
+
+    def list_calls(
+        self, sources: Sequence[Place | None], targets: Sequence[Place], _memory: Memory
+    ) -> list[Call]:
+        """Return the call that computes the output."""
+        _, source = sources
+        assert source is not None
+        outside = buffers.get_address(self._outside)
+        return [Call(self._kernel.address, (source, outside, *targets, 0, self._rows))]
 
     def run(self, flats: Sequence[Array | None], _step: int) -> Array:
         """Return the output, given the tensors of init, a constant, and of the operand."""

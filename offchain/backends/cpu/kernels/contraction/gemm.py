@@ -46,7 +46,7 @@ _PART = 768
 """Rows or columns of a matrix that are worth their own block, packing included."""
 
 _PARTS_PER_THREAD = 4
-_GRAIN = 2**21
+GRAIN = 2**21
 """Multiply-adds that make another thread worth its start."""
 
 _FEW_ROWS = 64
@@ -85,10 +85,10 @@ def gemm(a: Floats, b: Floats, init: Floats, out: Floats | None = None) -> Float
     elif m * n <= thin.MOST_ELEMENTS:
         out[...] = init
         thin.multiply_elements(a, b, out)
-    elif _is_better_turned(m, n, b.strides):
+    elif is_better_turned(m, n, b.strides):
         turned = gemm(b.swapaxes(1, 2), a.swapaxes(1, 2), init.swapaxes(1, 2))
         out[...] = turned.swapaxes(1, 2)
-    elif _is_thin(m, b.strides):
+    elif is_thin(m, b.strides):
         _multiply_few_rows(a, b, init, out)
     else:
         _multiply(a, b, init, out)
@@ -113,14 +113,14 @@ def fold_partials(a: Floats, b: Floats, init: float | np.float32) -> Floats:
     return partials
 
 
-def _is_thin(m: int, b_steps: tuple[int, ...]) -> bool:
+def is_thin(m: int, b_steps: tuple[int, ...]) -> bool:
     """Whether packing b would cost more than multiplying it."""
     if b_steps[2] == FLOAT_BYTES:
         return m <= thin.MOST_ROWS
     return b_steps[1] == FLOAT_BYTES and m <= thin.MOST_ROWS_IF_TURNED
 
 
-def _is_better_turned(m: int, n: int, b_steps: tuple[int, ...]) -> bool:
+def is_better_turned(m: int, n: int, b_steps: tuple[int, ...]) -> bool:
     """Whether the product of the turned operands is faster, its result turned back included."""
     if n <= thin.MOST_ROWS:
         return m > n
@@ -150,7 +150,7 @@ def _multiply_few_rows(a: Floats, b: Floats, init: Floats, out: Floats) -> None:
         _multiply(a, b[:, :, n:], right, right)
 
 
-class _Plan(NamedTuple):
+class Division(NamedTuple):
     """The division of a product into blocks."""
 
     group: int
@@ -163,9 +163,10 @@ class _Plan(NamedTuple):
 
 
 @lru_cache(1024)
-def _plan(batch: int, m: int, n: int, k: int, threads: int) -> _Plan:
+def divide(batch: int, m: int, n: int, k: int, threads: int) -> Division:
+    """Return how to divide a product of matrices of m rows, n columns and k steps."""
     block_m, block_n = m, _divide(n, _BLOCK, COLUMNS)
-    if threads > 1 and batch * m * n * k >= 2 * _GRAIN and batch < _PARTS_PER_THREAD * threads:
+    if threads > 1 and batch * m * n * k >= 2 * GRAIN and batch < _PARTS_PER_THREAD * threads:
         rounds = max(1, min(_PARTS_PER_THREAD, max(m, n) // (_PART * threads)))
         parts = rounds * threads if batch == 1 else _count(_PARTS_PER_THREAD * threads, batch)
         if m >= n:
@@ -175,19 +176,19 @@ def _plan(batch: int, m: int, n: int, k: int, threads: int) -> _Plan:
     depth = _divide(k, _DEPTH, LANES)
     panels = min(_count(block_m, ROWS), max(1, _GROUP_BYTES // (depth * A_STEP_BYTES)))
     scratch = depth * (panels * A_STEP_BYTES + _count(block_n, COLUMNS) * B_STEP_BYTES)
-    return _Plan(
+    return Division(
         group=panels * ROWS,
         depth=depth,
         block_m=block_m,
         block_n=block_n,
         blocks=batch * _count(m, block_m) * _count(n, block_n),
-        grain=max(1, _GRAIN // (block_m * block_n * k)),
+        grain=max(1, GRAIN // (block_m * block_n * k)),
         scratch_floats=(scratch + SPARE_BYTES) // FLOAT_BYTES,
     )
 
 
 def _multiply(a: Floats, b: Floats, init: Floats, out: Floats) -> None:
-    plan = _plan(*out.shape, a.shape[2], get_threads())
+    plan = divide(*out.shape, a.shape[2], get_threads())
 
     def work(first: int, stop: int) -> None:
         scratch = _get_scratch(plan.scratch_floats)

@@ -57,11 +57,16 @@ def multiply_thin(a: Floats, b: Floats, out: Floats) -> None:
     batch, depth, n = b.shape
     assert depth % SIDE == 0
     assert n % SIDE == 0
-    part = -(-n // (_BLOCKS_PER_THREAD * get_threads() * SIDE)) * SIDE
-    block = max(_NARROWEST_BLOCK, min(part, _WIDEST_BLOCK))
+    block = choose_block(n, get_threads())
     grain = max(1, _GRAIN // (block * depth))
     blocks = batch * -(-n // block)
-    share(lambda *range_: _multiply_blocks(a, b, out, block, *range_), blocks, grain)
+    share(lambda *range_: multiply_blocks(a, b, out, block, *range_), blocks, grain)
+
+
+def choose_block(n: int, threads: int) -> int:
+    """Return how many columns a block has, of n."""
+    part = -(-n // (_BLOCKS_PER_THREAD * threads * SIDE)) * SIDE
+    return max(_NARROWEST_BLOCK, min(part, _WIDEST_BLOCK))
 
 
 @kernel(
@@ -70,7 +75,7 @@ def multiply_thin(a: Floats, b: Floats, out: Floats) -> None:
     writes(types.float32, 3, "A"),
     *[types.int64] * 3,
 )
-def _multiply_blocks(a: Floats, b: Floats, out: Floats, width: int, first: int, stop: int) -> None:
+def multiply_blocks(a: Floats, b: Floats, out: Floats, width: int, first: int, stop: int) -> None:
     """Compute blocks of `width` columns from `first` to `stop`, batch after batch."""
     depth, n = b.shape[1:]
     step, column_step = b.strides[1:]
@@ -146,7 +151,7 @@ def multiply_elements(a: Floats, b: Floats, out: Floats) -> None:
         out: (B, M, N) float32, any strides.
     """
     grain = _CHAINS * max(1, _STEPS // (_CHAINS * b.shape[1]))
-    share(lambda *range_: _multiply_elements(a, b, out, *range_), out.size, grain)
+    share(lambda *range_: fold_elements(a, b, out, *range_), out.size, grain)
 
 
 @kernel(
@@ -155,7 +160,7 @@ def multiply_elements(a: Floats, b: Floats, out: Floats) -> None:
     writes(types.float32, 3, "A"),
     *[types.int64] * 2,
 )
-def _multiply_elements(a: Floats, b: Floats, out: Floats, first: int, stop: int) -> None:
+def fold_elements(a: Floats, b: Floats, out: Floats, first: int, stop: int) -> None:
     """Compute the elements from `first` to `stop`, of which the last may be computed repeatedly."""
     _, m, n = out.shape
     places = np.empty((_CHAINS, 3), np.int64)

@@ -21,11 +21,13 @@ class Kernel:
 
     Attributes:
         scratch_bytes: how much memory of its own each call needs.
+        address: address of the function behind `run`.
     """
 
     def __init__(self, region: Region) -> None:
         module, self.scratch_bytes = write(region)
         self._run = native.load(module, _NAME, *[ctypes.c_int64] * 4)
+        self.address = native.get_entry_address(self._run)
 
     def run(self, pointers: int, first: int, stop: int, scratch: int) -> None:
         """Compute some rows.

@@ -73,10 +73,15 @@ class Indexed:
 
 
 class Kernel:
-    """The machine code of an indexed copy or fold."""
+    """The machine code of an indexed copy or fold.
+
+    Attributes:
+        address: address of the function behind `run`.
+    """
 
     def __init__(self, task: Indexed) -> None:
         self._run = native.load(_Writer(task).module, _NAME, *[ctypes.c_int64] * 5)
+        self.address = native.get_entry_address(self._run)
 
     def run(self, near: int, far: int, indices: int, first: int, stop: int) -> None:
         """Run a part of the shared loop, at least one turn.

@@ -19,11 +19,13 @@ class Kernel:
 
     Attributes:
         scratch_bytes: how much memory of its own each call needs.
+        address: address of the function behind `run`.
     """
 
     def __init__(self, fold: SegmentFold) -> None:
         self.scratch_bytes = fold.lanes * fold.dtype.width
         self._run = native.load(_Writer(fold).module, _NAME, *[ctypes.c_int64] * 5)
+        self.address = native.get_entry_address(self._run)
 
     def run(self, source: int, target: int, scratch: int, first: int, stop: int) -> None:
         """Fold the rows from `first` to `stop`, at least one; the rest are addresses."""

@@ -22,6 +22,7 @@ class Kernel:
 
     Attributes:
         strip: columns that are folded together; a part of the columns starts at a multiple.
+        address: address of the function behind `run`.
     """
 
     def __init__(self, fold: VerticalFold) -> None:
@@ -29,6 +30,7 @@ class Kernel:
         writer = _Writer(fold)
         self.strip = writer.strip
         self._run = native.load(writer.module, _NAME, *[ctypes.c_int64] * 4)
+        self.address = native.get_entry_address(self._run)
 
     @property
     def strips(self) -> int:

@@ -20,10 +20,15 @@ _NAME = "fold"
 
 
 class Kernel:
-    """A window fold's machine code."""
+    """A window fold's machine code.
+
+    Attributes:
+        address: address of the function behind `run`.
+    """
 
     def __init__(self, fold: WindowFold) -> None:
         self._run = native.load(_Writer(fold).module, _NAME, *[ctypes.c_int64] * 5)
+        self.address = native.get_entry_address(self._run)
 
     def run(self, source: int, outside: int, target: int, first: int, stop: int) -> None:
         """Fold the rows from `first` to `stop`, at least one.

@@ -1,0 +1,161 @@
+"""What plans say of the machine code that they call, so that a sequence calls it without them."""
+
+from bisect import insort
+from collections.abc import Sequence
+from itertools import product
+from math import prod
+from typing import NamedTuple, Protocol
+
+from offchain.backends.cpu.kernels.copies import AXES, COPIES
+from offchain.native.compiled import Kernel
+from offchain.native.sequences import Call, Place, Word
+from offchain.planning.accesses import Sizes, Strided, coalesce, row_major
+
+_ALIGNMENT = 64
+
+
+class Memory:
+    """The run's own memory while the calls of a sequence are laid out.
+
+    Attributes:
+        most_bytes: the memory that all of them need.
+    """
+
+    def __init__(self) -> None:
+        self._taken: list[tuple[int, int]] = []
+        self._reserved: list[Place] = []
+        self.most_bytes = 0
+
+    def take(self, size: int) -> Place:
+        """Take memory until it is given back: the first gap that is wide enough."""
+        start, whole = 0, -(-max(size, 1) // _ALIGNMENT) * _ALIGNMENT
+        for first, stop in self._taken:
+            if start + whole <= first:
+                break
+            start = stop
+        insort(self._taken, (start, start + whole))
+        self.most_bytes = max(self.most_bytes, start + whole)
+        return Place(0, start)
+
+    def give_back(self, place: Place) -> None:
+        """Let others have what was taken."""
+        self._taken = [taken for taken in self._taken if taken[0] != place.offset]
+
+    def reserve(self, size: int) -> Place:
+        """Take memory until the calls of the present task are made."""
+        self._reserved.append(self.take(size))
+        return self._reserved[-1]
+
+    def end_task(self) -> None:
+        """Give back what was reserved for a task."""
+        for place in self._reserved:
+            self.give_back(place)
+        self._reserved.clear()
+
+
+class CalledPlan(Protocol):
+    """A plan whose work is calls of machine code, which are known before it runs."""
+
+    @property
+    def is_short(self) -> bool:
+        """Whether the calls are known, and too short to be shared out among threads."""
+
+    def list_calls(
+        self, sources: Sequence[Place | None], targets: Sequence[Place], memory: Memory
+    ) -> list[Call]:
+        """Return the calls that compute the outputs.
+
+        Args:
+            sources: where the operands will be, None for constants.
+            targets: where the outputs will be; they share no memory with the operands.
+            memory: what the calls may use besides.
+        """
+
+
+class Layout(NamedTuple):
+    """An array in a tensor or in memory.
+
+    Attributes:
+        start: its address.
+        width: the bytes of an element.
+        shape: its shape.
+        strides: its strides, in bytes.
+    """
+
+    start: Word
+    width: int
+    shape: Sizes
+    strides: tuple[int, ...]
+
+    def skip(self, indices: Sequence[int]) -> Word:
+        """Return the address of an element."""
+        return skip(self.start, sum(s * i for s, i in zip(self.strides, indices, strict=True)))
+
+    def part(self, *ranges: slice) -> "Layout":
+        """Return a part; steps are 1, and ends are not negative."""
+        bounds = [r.indices(size)[:2] for r, size in zip(ranges, self.shape, strict=True)]
+        shape = tuple(stop - start for start, stop in bounds)
+        start = self.skip([start for start, _ in bounds])
+        return self._replace(start=start, shape=shape)
+
+    def swap(self, a: int, b: int) -> "Layout":
+        """Return the array with two axes swapped."""
+        shape, strides = list(self.shape), list(self.strides)
+        shape[a], shape[b] = shape[b], shape[a]
+        strides[a], strides[b] = strides[b], strides[a]
+        return self._replace(shape=tuple(shape), strides=tuple(strides))
+
+
+def lay_out(start: Word, width: int, shape: Sizes, strided: Strided) -> Layout:
+    """Return the strided view of a tensor at an address; strides are in elements."""
+    strides = tuple(stride * width for stride in strided.strides)
+    return Layout(skip(start, strided.offset * width), width, shape, strides)
+
+
+def lay_out_whole(start: Word, width: int, shape: Sizes) -> Layout:
+    """Return all of a contiguous tensor."""
+    return lay_out(start, width, shape, Strided(0, row_major(shape)))
+
+
+def skip(start: Word, count: int) -> Word:
+    """Return the address so many bytes behind another one."""
+    assert isinstance(start, int | Place)
+    return start + count if isinstance(start, int) else start.skip(count)
+
+
+def call(kernel: Kernel, arguments: Sequence[Layout | int], memory: Memory) -> Call:
+    """Return the call of a kernel of arrays and integers.
+
+    Numba passes an array as seven words and more, the first two of which say who owns it. Before
+    all arguments come addresses to which a result and an error are written.
+    """
+    words: list[Word] = [memory.reserve(_ALIGNMENT), memory.reserve(_ALIGNMENT)]
+    for argument in arguments:
+        if isinstance(argument, int):
+            words.append(argument)
+        else:
+            words += [0, 0, prod(argument.shape), argument.width, argument.start]
+            words += [*argument.shape, *argument.strides]
+    return Call(kernel.address, tuple(words))
+
+
+def list_copies(source: Layout, target: Layout, memory: Memory) -> list[Call]:
+    """Return the calls that copy elements to an array of the same shape."""
+    shape, layouts = coalesce(target.shape, [source.strides, target.strides])
+    lead, missing = max(0, len(shape) - AXES), max(0, AXES - len(shape))
+    sizes = (1,) * missing + shape[lead:]
+    calls = []
+    for indices in product(*map(range, shape[:lead])):
+        arrays = []
+        for start, strides in zip((source.start, target.start), layouts, strict=True):
+            at = skip(start, sum(s * i for s, i in zip(strides, indices, strict=False)))
+            own = (0,) * missing + strides[lead:]
+            arrays.append(Layout(at, target.width, sizes, own))
+        calls.append(call(COPIES[target.width], arrays, memory))
+    return calls
+
+
+def count_copies(shape: Sizes, layouts: Sequence[Sequence[int]]) -> int:
+    """Return how many calls a copy takes."""
+    merged, _ = coalesce(shape, layouts)
+    return prod(merged[: max(0, len(merged) - AXES)])
