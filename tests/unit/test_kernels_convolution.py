@@ -358,6 +358,21 @@ def test_sums_start_from_a_bias() -> None:
     assert canonical(special.run([bias, *factors], 0)) == define(biased, factors, bias)
 
 
+@pytest.mark.parametrize("place", [4, 8])
+def test_sums_of_every_group_start_from_its_own_bias(place: int) -> None:
+    """The columns of one group after the other are packed, and each has its start values."""
+    node = make_node(LARGE[place], FORWARD)
+    groups, channels = node.shape[1:3]
+    channel = replace(node.operands[2].rows[0], size=groups * channels)
+    rows = (replace(channel, terms=((1, channels), (2, 1))),)
+    start = Operand(Origin.BATCH, DType.FLOAT32, 2, 0, rows)
+    biased = replace(node, operands=(start, *node.operands[1:]))
+    factors = draw_factors(node, 7, 0)
+    bias = np.linspace(-1, 1, groups * channels, dtype=np.float32)
+    expected = canonical(Contraction(biased).run([bias, *factors], 0))
+    assert canonical(plan(biased)[0].run([bias, *factors], 0)) == expected
+
+
 @pytest.mark.parametrize("start", [0.0, -0.0, 1.5, np.nan])
 def test_results_without_terms_are_folded_from_their_start(start: float) -> None:
     """Where a stride leaves gaps, all terms are +0, which turns a start of -0 into +0."""

@@ -290,7 +290,7 @@ class Convolution:
         assert image is not None
         assert other is not None
         init = self._init.read(flats[0])
-        starts = self._get_starts(init)
+        starts = self._fixed_starts if flats[0] is None else self._get_starts(init)
         if self._has_bare_parts and (starts.view(np.uint32) == _MINUS_ZERO).any():
             return self._fall_back(flats)
         out = self._make_output(init, starts)
@@ -323,6 +323,11 @@ class Convolution:
             if np.isnan(starts).any():
                 out[np.isnan(out)] = NAN
         return out
+
+    @cached_property
+    def _fixed_starts(self) -> Array:
+        """The start values, where these are a constant."""
+        return self._get_starts(self._init.read(None))
 
     def _get_starts(self, init: Array) -> Array:
         """Return the start values of the sums of each group's columns, and some zeros more."""
