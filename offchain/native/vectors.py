@@ -168,14 +168,12 @@ def load_rows(
     return [load(builder, kind, start) for start in starts]
 
 
-def _masked_places(
-    builder: ir.IRBuilder, kind: ir.VectorType, count: ir.Value
-) -> tuple[ir.Value, ir.Value]:
-    """The numbers of the lanes, and which of them are below `count`."""
-    words = ir.VectorType(WORD, kind.count)
-    numbers = ir.Constant(words, list(range(kind.count)))
-    mask = builder.icmp_signed("<", numbers, splat(builder, count, kind.count))
-    return numbers, mask
+def mask_first(builder: ir.IRBuilder, lanes: int, count: ir.Value) -> ir.Value:
+    """Which of so many lanes are below `count`."""
+    is_part = builder.icmp_signed("<", count, WORD(lanes))
+    few = builder.trunc(builder.select(is_part, count, WORD(lanes)), INDEX)
+    numbers = ir.Constant(ir.VectorType(INDEX, lanes), list(range(lanes)))
+    return builder.icmp_signed("<", numbers, splat(builder, few, lanes))
 
 
 def load_first(
@@ -183,7 +181,7 @@ def load_first(
 ) -> ir.Value:
     """Load the first `count` lanes of a vector, and zeros; more of memory is not touched."""
     pointer = kind.as_pointer()
-    _, mask = _masked_places(builder, kind, count)
+    mask = mask_first(builder, kind.count, count)
     signature = ir.FunctionType(kind, [pointer, INDEX, mask.type, kind])
     name = f"llvm.masked.load.{_mangled(kind)}.p0"
     function = builder.module.declare_intrinsic(name, fnty=signature)
@@ -193,9 +191,13 @@ def load_first(
 
 def store_first(builder: ir.IRBuilder, value: ir.Value, address: ir.Value, count: ir.Value) -> None:
     """Store the first `count` lanes of a vector."""
+    store_masked(builder, value, address, mask_first(builder, value.type.count, count))
+
+
+def store_masked(builder: ir.IRBuilder, value: ir.Value, address: ir.Value, mask: ir.Value) -> None:
+    """Store the lanes of a vector that a mask has; no other memory is touched."""
     kind = value.type
     pointer = kind.as_pointer()
-    _, mask = _masked_places(builder, kind, count)
     signature = ir.FunctionType(ir.VoidType(), [kind, pointer, INDEX, mask.type])
     name = f"llvm.masked.store.{_mangled(kind)}.p0"
     function = builder.module.declare_intrinsic(name, fnty=signature)
@@ -210,7 +212,8 @@ def gather_first(
     count: ir.Value,
 ) -> ir.Value:
     """Load `count` lanes that lie `step` bytes apart, and zeros."""
-    numbers, mask = _masked_places(builder, kind, count)
+    mask = mask_first(builder, kind.count, count)
+    numbers = ir.Constant(ir.VectorType(WORD, kind.count), list(range(kind.count)))
     steps, start = (splat(builder, value, kind.count) for value in (step, address))
     places = builder.add(start, builder.mul(numbers, steps))
     return gather(builder, places, mask, ir.Constant(kind, None))

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from math import prod
+from math import inf, prod
 from pathlib import Path
 from typing import NamedTuple
 
@@ -30,6 +30,7 @@ from offchain.frontend.lowering.builder import Builder, Meta
 from offchain.frontend.lowering.convolutions import convolution, convolution_backward
 from offchain.native.machine import WIDTH_VARIABLE, WIDTHS_BITS
 from offchain.native.threads import get_threads, set_threads
+from offchain.native.vectors import LANES
 from offchain.programs.graph import Kind, Node, Operand, Origin, Slot
 from offchain.programs.semantics import compute_element
 
@@ -199,17 +200,24 @@ LARGE = [
     Geometry((2, 19, 21, 40), (19, 1, 3, 3), 1, 1, 1, 19),
     Geometry((2, 5, 37, 39), (5, 1, 3, 3), 2, 1, 1, 5),
     Geometry((2, 3, 9, 70), (2, 3, 3, 5), 1, 2, 2),
+    Geometry((1, 24, 9, 14), (22, 12, 3, 3), 1, 1, 1, 2),
+    Geometry((2, 19, 17, 18), (37, 19, 1, 1)),
+    Geometry((1, 36, 5, 6), (54, 4, 3, 3), 1, 1, 1, 9),
 ]
 
 
 @pytest.mark.parametrize("direction", [FORWARD, TO_INPUT, TO_WEIGHT])
 @pytest.mark.parametrize("geometry", LARGE)
-def test_large_convolutions_equal_the_general_way(geometry: Geometry, direction: str) -> None:
+def test_large_convolutions_equal_the_general_way(
+    geometry: Geometry, direction: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Many tiles and panels, with one, two and five threads, give what unfolding gives."""
     node = make_node(geometry, direction)
     factors = draw_factors(node, 1, 0)
     expected = canonical(Contraction(node).run([None, *factors], 0))
     special, _ = plan(node)
+    for module in (convolutions, line_convolutions):
+        monkeypatch.setattr(module, "_GRAIN", 1)  # so that these are shared out at all
     for threads in (1, 2, 5):
         set_threads(threads)
         assert canonical(special.run([None, *factors], 0)) == expected
@@ -233,9 +241,24 @@ def test_any_part_may_be_unfolded_at_once(
 
 def test_few_columns_are_lines() -> None:
     """A depthwise convolution is computed by lines, one of many channels is not."""
-    few, many = (plan(make_node(LARGE[place], FORWARD))[0] for place in (5, 0))
+    few, some, many = (plan(make_node(LARGE[place], FORWARD))[0] for place in (5, 8, 0))
     assert isinstance(few, LineConvolution)
+    assert isinstance(some, LineConvolution) == (LANES > 8)
     assert not isinstance(many, LineConvolution)
+
+
+def test_few_rows_are_packed() -> None:
+    """Of two factors without a window, that with few rows is packed, if the fold is long."""
+    turned, short, windowed = (
+        find_sliding(make_node(LARGE[place], direction), inf)
+        for place, direction in ((9, TO_WEIGHT), (9, FORWARD), (0, TO_WEIGHT))
+    )
+    assert turned is not None
+    assert (turned.rows, turned.columns) == ((0,), (1,))
+    assert short is not None
+    assert short.columns == (1,)
+    assert windowed is not None
+    assert windowed.columns == (0,)
 
 
 STRIDED = Geometry((2, 5, 9, 9), (6, 5, 3, 3), 2, 1)
@@ -333,6 +356,21 @@ def test_sums_start_from_a_bias() -> None:
     factors = draw_factors(node, 7, 0)
     special, _ = plan(biased)
     assert canonical(special.run([bias, *factors], 0)) == define(biased, factors, bias)
+
+
+@pytest.mark.parametrize("place", [4, 8])
+def test_sums_of_every_group_start_from_its_own_bias(place: int) -> None:
+    """The columns of one group after the other are packed, and each has its start values."""
+    node = make_node(LARGE[place], FORWARD)
+    groups, channels = node.shape[1:3]
+    channel = replace(node.operands[2].rows[0], size=groups * channels)
+    rows = (replace(channel, terms=((1, channels), (2, 1))),)
+    start = Operand(Origin.BATCH, DType.FLOAT32, 2, 0, rows)
+    biased = replace(node, operands=(start, *node.operands[1:]))
+    factors = draw_factors(node, 7, 0)
+    bias = np.linspace(-1, 1, groups * channels, dtype=np.float32)
+    expected = canonical(Contraction(biased).run([bias, *factors], 0))
+    assert canonical(plan(biased)[0].run([bias, *factors], 0)) == expected
 
 
 @pytest.mark.parametrize("start", [0.0, -0.0, 1.5, np.nan])

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from offchain.backends.cpu.kernels.contraction.convolution import TILE_SIZE, Block, multiply_blocks
-from offchain.backends.cpu.kernels.contraction.convolution_packing import get_scratch, pack_columns
+from offchain.backends.cpu.kernels.contraction.convolution_packing import get_scratch
 from offchain.backends.cpu.kernels.contraction.tile import COLUMNS, FLOAT_BYTES, ROWS
 from offchain.backends.cpu.sliding import (
     Ranges,
@@ -76,9 +76,9 @@ class _Blocks(NamedTuple):
 
 
 class _Item(NamedTuple):
-    """An item of work: columns `first` to `stop` of a group, on the boxes of these numbers."""
+    """An item of work: columns `first` to `stop` of some groups, on the boxes of these numbers."""
 
-    group: int
+    groups: range
     first: int
     stop: int
     boxes: range
@@ -123,7 +123,7 @@ class Convolution:
         self._groups = list(product(*(range(self._sizes[v]) for v in sliding.batch)))
         self._tables: dict[tuple[tuple[int, int], ...], Integers] = {}
         self._kept: dict[bytes, Integers] = {}
-        self._blocks: dict[tuple[int, int, range], _Blocks] = {}
+        self._blocks: dict[tuple[range, int, range], _Blocks] = {}
 
     def is_fit(self) -> bool:
         """Whether there are enough columns for a vector to be worth it."""
@@ -189,10 +189,10 @@ class Convolution:
             self._tables[steps] = table
         return self._tables[steps]
 
-    def _get_blocks(self, group: int, chunk: int, boxes: range) -> _Blocks:
-        key = group, chunk, boxes
+    def _get_blocks(self, groups: range, chunk: int, boxes: range) -> _Blocks:
+        key = groups, chunk, boxes
         if key not in self._blocks:
-            planned = [self._plan_block(group, chunk, box) for box in boxes]
+            planned = [self._plan_block(group, chunk, box) for group in groups for box in boxes]
             room = max(block.plane_count * block.height * block.width for block in planned)
             self._blocks[key] = _Blocks(np.array(planned, np.int64), room)
         return self._blocks[key]
@@ -273,14 +273,14 @@ class Convolution:
         pieces = max(1, min(boxes, -(-wanted // count_blocks())))
         while pieces * count_blocks() < wanted and panels > 1:
             panels = -(-panels // 2)
-        bounds = [boxes * i // pieces for i in range(pieces + 1)]
-        runs = [range(start, stop) for start, stop in pairwise(bounds)]
         firsts = range(0, columns, panels * COLUMNS)
         stops = (*firsts[1:], columns)
+        # The sums of a group's tiles are kept from one block of the fold to the next.
+        shares = groups if len(self._runs) > 1 else min(groups, max(1, wanted))
         return [
-            _Item(group, first, stop, run)
-            for run in runs
-            for group in range(groups)
+            _Item(some, first, stop, run)
+            for run in _cut(boxes, pieces)
+            for some in _cut(groups, shares)
             for first, stop in zip(firsts, stops, strict=True)
         ]
 
@@ -290,7 +290,7 @@ class Convolution:
         assert image is not None
         assert other is not None
         init = self._init.read(flats[0])
-        starts = self._get_starts(init)
+        starts = self._fixed_starts if flats[0] is None else self._get_starts(init)
         if self._has_bare_parts and (starts.view(np.uint32) == _MINUS_ZERO).any():
             return self._fall_back(flats)
         out = self._make_output(init, starts)
@@ -324,6 +324,11 @@ class Convolution:
                 out[np.isnan(out)] = NAN
         return out
 
+    @cached_property
+    def _fixed_starts(self) -> Array:
+        """The start values, where these are a constant."""
+        return self._get_starts(self._init.read(None))
+
     def _get_starts(self, init: Array) -> Array:
         """Return the start values of the sums of each group's columns, and some zeros more."""
         form = self._form
@@ -336,35 +341,54 @@ class Convolution:
         return starts
 
     def _compute(self, item: _Item, tensors: Tensors, suspects: Integers) -> None:
-        group, first, stop, boxes = item
+        groups, first, stop, boxes = item
         in_other, places = (table[first:stop] for table in self._columns)
         lanes = np.append(in_other, np.repeat(in_other[-1:], -len(in_other) % LANES))
-        strides = (self._other.strides[v] for v in self._form.batch)
-        moved = sum(s * i for s, i in zip(strides, self._groups[group], strict=True))
-        start = (self._other.offset + moved) * FLOAT_BYTES
         panels = -(-len(places) // COLUMNS)
         last = len(self._chunks) - 1
         tiles = panels * sum(self._row_tiles[box] for box in boxes) if last else 1
+        starts = self._group_starts[groups.start : groups.stop]
         for chunk, (runs, depth) in enumerate(self._runs):
-            packed = get_scratch("columns", panels * depth * COLUMNS)
-            pack_columns(tensors.other, start, lanes, len(places), runs, depth, packed, 2)
-            blocks, room = self._get_blocks(group, chunk, boxes)
+            blocks, room = self._get_blocks(groups, chunk, boxes)
             multiply_blocks(
                 tensors.image,
                 *self._plane,
                 self._fill,
                 blocks,
-                packed,
+                starts,
+                tensors.other,
+                lanes,
+                runs,
+                get_scratch("columns", panels * depth * COLUMNS),
                 depth,
-                tensors.starts[group, first:],
+                tensors.starts.reshape(-1)[first:],
                 tensors.out,
                 places,
-                get_scratch("window", room + LANES),
+                get_scratch("window", room),
                 get_scratch("sums", tiles * TILE_SIZE),
                 chunk == 0,
                 chunk == last,
                 suspects,
             )
+
+    @cached_property
+    def _group_starts(self) -> Integers:
+        """Offsets in bytes of each group's columns in the other factor, and of its start values."""
+        strides = [self._other.strides[v] for v in self._form.batch]
+        table = np.empty((len(self._groups), 2), np.int64)
+        table[:, 0] = [self._other.offset + _multiply(strides, group) for group in self._groups]
+        table[:, 1] = np.arange(len(table)) * (len(self._columns[0]) + COLUMNS)
+        return table * FLOAT_BYTES
+
+
+def _multiply(strides: Sequence[int], values: Sequence[int]) -> int:
+    return sum(stride * value for stride, value in zip(strides, values, strict=True))
+
+
+def _cut(count: int, pieces: int) -> list[range]:
+    """Return the ranges of equal shares."""
+    bounds = [count * i // pieces for i in range(pieces + 1)]
+    return [range(start, stop) for start, stop in pairwise(bounds)]
 
 
 def _scale(strides: Sequence[int], ranges: Ranges) -> list[int]:

@@ -15,9 +15,9 @@ import numpy.typing as npt
 
 from offchain.backends.cpu.convolutions import Convolution, Tensors
 from offchain.backends.cpu.kernels.contraction.convolution_lines import (
-    MOST_COLUMNS,
     MOST_STRIDE,
     SLACK,
+    TILE_COLUMNS,
     TILE_SIZE,
     multiply_lines,
 )
@@ -36,7 +36,15 @@ _WINDOW_FLOATS = 1 << 16
 _MOST_WINDOW_FLOATS = 1 << 20
 """Floats that a window may take which cannot be cut; larger ones are left to `Convolution`."""
 
-_ITEMS_PER_THREAD = 4
+_MOST_EXCESS = 1.25
+"""The greatest ratio of multiply-adds to `Convolution`, for more columns than a tile has."""
+
+_ITEMS_PER_THREAD = 2
+_GRAIN = 3 << 16
+"""Multiply-adds of vectors that make another thread worth its start."""
+
+_COPYING = 8
+"""Multiply-adds that cost what it takes to copy a vector of the image and to store its results."""
 
 
 class _Box(NamedTuple):
@@ -67,7 +75,7 @@ class LineConvolution(Convolution):
 
     def is_fit(self) -> bool:
         """Whether there are few columns, and lines along which rows are close to each other."""
-        if len(self._columns[0]) > MOST_COLUMNS or not self._inner:
+        if not self._inner or not self._has_few_columns:
             return False
         if any(v not in self._movers for v in self._form.batch):
             return False
@@ -77,6 +85,15 @@ class LineConvolution(Convolution):
             all(0 < stride <= MOST_STRIDE for stride in strides)
             and all(prod(window.shape) <= _MOST_WINDOW_FLOATS for window in windows)
         )
+
+    @property
+    def _has_few_columns(self) -> bool:
+        """Whether vectors of rows are about as full as vectors of columns would be."""
+        columns, along = len(self._columns[0]), self._inner[-1]
+        filled = sum(len(part[along]) for part in self._form.parts)
+        vectors = sum(-(-len(part[along]) // LANES) for part in self._form.parts)
+        is_full = columns <= LANES and vectors * columns <= _MOST_EXCESS * filled
+        return columns <= TILE_COLUMNS or is_full
 
     def _find_window(self, box: Ranges) -> Window:
         return find_window(self._image, fix(box, self._movers, [0] * len(self._movers)))
@@ -157,19 +174,30 @@ class LineConvolution(Convolution):
         )
 
     def _divide(self, tensors: Tensors) -> list[Callable[[Integers], None]]:
-        columns = np.stack(self._columns, axis=1)
-        pieces = min(len(self._moves), get_threads() * _ITEMS_PER_THREAD)
-        bounds = [len(self._moves) * i // pieces for i in range(pieces + 1)]
-        moves = [self._moves[start:stop] for start, stop in pairwise(bounds)]
         return [
-            partial(self._multiply, tensors, columns, box, piece)
-            for box in self._plans
-            for piece in moves
+            partial(self._multiply_boxes, tensors, moves)
+            for moves in self._cut_moves(get_threads())
         ]
 
-    def _multiply(
-        self, tensors: Tensors, columns: Integers, box: _Box, moves: Integers, suspects: Integers
-    ) -> None:
+    def _cut_moves(self, threads: int) -> list[Integers]:
+        """Return shares of the windows, enough for all threads if there is enough work."""
+        columns = len(self._columns[0])
+        work = sum(len(box.lines) * (len(box.steps) * columns + _COPYING) for box in self._plans)
+        wanted = min(threads * _ITEMS_PER_THREAD, work * len(self._moves) // _GRAIN)
+        wanted -= wanted % threads if wanted > threads else 0
+        pieces = 1 if threads == 1 else max(1, min(len(self._moves), wanted))
+        bounds = [len(self._moves) * i // pieces for i in range(pieces + 1)]
+        return [self._moves[start:stop] for start, stop in pairwise(bounds)]
+
+    @cached_property
+    def _column_table(self) -> Integers:
+        return np.stack(self._columns, axis=1)
+
+    def _multiply_boxes(self, tensors: Tensors, moves: Integers, suspects: Integers) -> None:
+        for box in self._plans:
+            self._multiply(tensors, box, moves, suspects)
+
+    def _multiply(self, tensors: Tensors, box: _Box, moves: Integers, suspects: Integers) -> None:
         room = int(len(box.planes) * box.geometry[-2] * box.geometry[-1])
         multiply_lines(
             tensors.image,
@@ -182,7 +210,7 @@ class LineConvolution(Convolution):
             box.start,
             box.stride,
             tensors.other,
-            columns,
+            self._column_table,
             tensors.starts,
             tensors.out,
             box.out_step,

@@ -31,6 +31,12 @@ Ranges = Sequence[range]
 """A box: the range of each variable of a domain."""
 
 _ZEROS = (0, 1 << 31)
+_FEW_ROWS = 128
+"""Rows whose products cost little more than packing what they are multiplied by."""
+
+_LONG_FOLD = 512
+"""Steps of a fold beside which a store costs little."""
+
 _LEAST_SAVING = 32
 """The inverse of the share of terms that is worth parts for a border."""
 
@@ -87,8 +93,10 @@ def find_sliding(node: Node, least_saved: float) -> Sliding | None:
     owners = {v: tuple(v in variables for variables in used) for v in live}
     if not live or (False, False) in owners.values() or all(owners[live[-1]]):
         return None
-    image = owners[live[-1]].index(True)
     mine = owners[live[-1]]
+    if _is_better_turned(node, mine):
+        mine = mine[::-1]
+    image = mine.index(True)
     batch, rows, columns = (
         tuple(v for v in live if owners[v] == kind) for kind in ((True, True), mine, mine[::-1])
     )
@@ -107,6 +115,24 @@ def find_sliding(node: Node, least_saved: float) -> Sliding | None:
     if parts is None or not is_sliding:
         return None
     return Sliding(1 + image, batch, rows, columns, fold, parts)
+
+
+def _is_better_turned(node: Node, last: Sequence[bool]) -> bool:
+    """Whether to pack the factor that owns the result's last variable, since it has so few rows.
+
+    To pack the other one costs much beside multiplying it by them. A result that is turned costs a
+    store for each element, so that its fold has to be long.
+    """
+    sizes, rank = node.shape + node.fold_shape, len(node.shape)
+    init, *factors = node.operands
+    if any(find_strided(factor.rows, sizes) is None for factor in factors):
+        return False
+    used = [{v for v in get_used(factor, sizes) if v < rank} for factor in factors]
+    mine, other = (used[i] - used[1 - i] for i in (last.index(True), last.index(False)))
+    is_long = prod(node.fold_shape) >= _LONG_FOLD
+    few, many = (prod(sizes[v] for v in variables) for variables in (mine, other))
+    is_smaller = few <= _FEW_ROWS and few < many
+    return is_long and is_smaller and _is_uniform(init, sizes, sorted(other))
 
 
 def _is_uniform(operand: Operand, sizes: Sizes, variables: Sequence[int]) -> bool:

@@ -21,6 +21,7 @@ from offchain.backends.cpu.kernels.contraction.convolution_packing import (
     copy_window,
     emit_first,
     load_word,
+    pack_columns,
 )
 from offchain.backends.cpu.kernels.contraction.tile import (
     COLUMNS,
@@ -94,7 +95,11 @@ class Block(NamedTuple):
     types.int64,
     types.float32,
     reads(types.int64, 2),
+    reads(types.int64, 2),
     reads(types.float32, 1),
+    reads(types.int64, 1),
+    reads(types.int64, 2),
+    writes(types.float32, 1),
     types.int64,
     reads(types.float32, 1),
     writes(types.float32, 1),
@@ -111,6 +116,10 @@ def multiply_blocks(
     width: int,
     fill: float,
     blocks: Integers,
+    groups: Integers,
+    other: Floats,
+    columns: Integers,
+    runs: Integers,
     panels: Floats,
     depth: int,
     init: Floats,
@@ -122,20 +131,25 @@ def multiply_blocks(
     is_last: int,
     suspects: Integers,
 ) -> None:
-    """Multiply boxes of rows that are read in place by packed columns, over a block of k.
+    """Multiply boxes of rows that are read in place by columns, over a block of k.
 
     Args:
         image: the first factor.
         height: rows of its planes.
         width: columns of its planes.
         fill: what lies outside of them.
-        blocks: (B, fields of `Block`) int64.
-        panels: the second factor, packed in panels of `COLUMNS` columns.
+        blocks: (B, fields of `Block`) int64: as many of each group, one group after the other.
+        groups: (G, 2) int64: offset in bytes of a group's columns in the second factor, and of
+            their start values in `init`.
+        other: the second factor.
+        columns: (J,) int64: the columns of a group in it, as `pack_columns` takes them.
+        runs: (R, 3) int64: the steps of the block of k in it, likewise.
+        panels: room for a group's columns, packed.
         depth: steps of a panel.
-        init: (J,) float32, J at least N and a multiple of `COLUMNS`.
+        init: float32: start values of a group's columns, and of `COLUMNS` more.
         out: the result.
         column_places: (N,) int64: offset of each column from a row's place.
-        window: room for the largest window and `LANES` floats.
+        window: room for the largest window.
         tiles: what the sums of all tiles are between blocks of k, or room for a tile if this block
             is the only one.
         is_first: whether no block of k precedes this one.
@@ -143,7 +157,13 @@ def multiply_blocks(
         suspects: (1,) int64: is increased if a result is -0 or not finite; (0,) not to look.
     """
     tile = tiles.ctypes.data
+    share = len(blocks) // len(groups)
     for number in range(len(blocks)):
+        group = number // share
+        if number % share == 0:
+            pack_columns(
+                other, groups[group, 0], columns, len(column_places), runs, depth, panels, 2
+            )
         block = blocks[number]
         a = image.ctypes.data
         if block[7]:
@@ -155,7 +175,8 @@ def multiply_blocks(
             for j in range(0, len(column_places), COLUMNS):
                 source, source_step = tile, _STEP_BYTES
                 if is_first:
-                    source, source_step = init.ctypes.data + j * FLOAT_BYTES, 0
+                    source = init.ctypes.data + groups[group, 1] + j * FLOAT_BYTES
+                    source_step = 0
                 extent = min(ROWS, block[1] - row), min(COLUMNS, len(column_places) - j)
                 _multiply_tile(
                     *extent,
@@ -183,19 +204,25 @@ def _count_suspects(tile: int, height: int, width: int) -> int:
     count = 0
     for row in range(height):
         for column in range(0, width, LANES):
-            count += is_suspect(tile + row * _STEP_BYTES + column * FLOAT_BYTES)
+            count += _is_suspect(tile + row * _STEP_BYTES + column * FLOAT_BYTES)
     return count
 
 
 @emitted(types.int64, types.intp)
-def is_suspect(builder: ir.IRBuilder, source: ir.Value) -> ir.Value:
+def _is_suspect(builder: ir.IRBuilder, source: ir.Value) -> ir.Value:
     """1 if a vector holds -0 or what is not finite, else 0."""
-    bits = vectors.load(builder, _BITS, source)
+    found = find_suspects(builder, vectors.load(builder, _VECTOR, source))
+    lanes = builder.bitcast(found, ir.IntType(LANES))
+    return builder.zext(builder.icmp_unsigned("!=", lanes, ir.IntType(LANES)(0)), WORD)
+
+
+def find_suspects(builder: ir.IRBuilder, vector: ir.Value) -> ir.Value:
+    """The lanes that hold -0 or what is not finite."""
+    bits = builder.bitcast(vector, _BITS)
     minus_zero, exponent = (ir.Constant(_BITS, [x] * LANES) for x in (_MINUS_ZERO, _EXPONENT))
     is_zero = builder.icmp_signed("==", bits, minus_zero)
     is_high = builder.icmp_signed("==", builder.and_(bits, exponent), exponent)
-    lanes = builder.bitcast(builder.or_(is_zero, is_high), ir.IntType(LANES))
-    return builder.zext(builder.icmp_unsigned("!=", lanes, ir.IntType(LANES)(0)), WORD)
+    return builder.or_(is_zero, is_high)
 
 
 @subroutine

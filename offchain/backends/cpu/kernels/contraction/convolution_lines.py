@@ -5,33 +5,41 @@ of a depthwise convolution: a step of k broadcasts the second factor's element o
 vectors of rows, which lie side by side, or every other float, in a line of the image.
 """
 
+from functools import partial
+
 import numpy as np
 import numpy.typing as npt
 from llvmlite import ir
 from numba.core import types
 
-from offchain.backends.cpu.kernels.contraction.convolution import hold, is_suspect
-from offchain.backends.cpu.kernels.contraction.convolution_packing import WORD_BYTES, copy_window
+from offchain.backends.cpu.kernels.contraction.convolution import find_suspects, hold
+from offchain.backends.cpu.kernels.contraction.convolution_packing import (
+    WORD_BYTES,
+    copy_inside,
+    fill_border,
+)
 from offchain.backends.cpu.kernels.contraction.tile import FLOAT_BYTES, emit_canonical
 from offchain.native import vectors
-from offchain.native.compiled import emitted, kernel, reads, subroutine, writes
+from offchain.native.compiled import emitted, kernel, reads, writes
 from offchain.native.machine import VECTOR_REGISTERS
 from offchain.native.vectors import FLOAT, LANES, VECTOR_BYTES, WORD
 
 Floats = npt.NDArray[np.float32]
 Integers = npt.NDArray[np.int64]
 
-MOST_COLUMNS = 4
+TILE_COLUMNS = 4
+"""Columns of a tile."""
+
 MOST_STRIDE = 2
 """Floats from one row to the next in a line of the image; two vectors hold a vector of rows."""
 
 LINE_FIELDS = 3
 
 
-_HEIGHTS = (12, 6, 3, 1)
-"""Vectors of rows of a tile; fewer of them where registers do not suffice."""
+_HEIGHTS = (14, 7, 5, 3, 2, 1)
+"""Vectors of rows of a tile, of those for which registers suffice."""
 
-TILE_SIZE = _HEIGHTS[0] * MOST_COLUMNS * LANES
+TILE_SIZE = _HEIGHTS[0] * TILE_COLUMNS * LANES
 _VECTOR = ir.VectorType(FLOAT, LANES)
 
 SLACK = 2 * MOST_STRIDE * LANES
@@ -40,7 +48,7 @@ SLACK = 2 * MOST_STRIDE * LANES
 
 def _get_heights(columns: int) -> list[int]:
     most = max(1, (VECTOR_REGISTERS - 2 - columns) // columns - 1)
-    return [min(most, _HEIGHTS[0]), *(h for h in _HEIGHTS[1:] if h < min(most, _HEIGHTS[0]))]
+    return [height for height in _HEIGHTS if height <= most]
 
 
 @kernel(
@@ -95,85 +103,155 @@ def multiply_lines(
         start: offset of the lines' origin in the window.
         stride: floats from a row to the next in the window, at most `MOST_STRIDE`.
         other: the second factor.
-        columns: (N, 2) int64: offset of a column in the second factor, and in the result; N is at
-            most `MOST_COLUMNS`.
+        columns: (N, 2) int64: offset of a column in the second factor, and in the result.
         init: (G, at least N) float32: what sums start from.
         out: the result.
         out_step: bytes from a row to the next in the result.
         scratch: room for the largest window and `SLACK` floats, then for a tile.
         suspects: (1,) int64: is increased if a result is -0 or not finite; (0,) not to look.
     """
-    height, width, first_row, first_column, window_rows, window_columns = geometry
+    size, first, shape = geometry[0:2], geometry[2:4], geometry[4:6]
+    place = (size[0], size[1]), (first[0], first[1]), (shape[0], shape[1])
     window = scratch.ctypes.data
-    tile = window + (len(planes) * window_rows * window_columns + SLACK) * FLOAT_BYTES
-    n = len(columns)
+    tile = window + (len(planes) * shape[0] * shape[1] + SLACK) * FLOAT_BYTES
+    fill_border(place[0], len(planes), *place[1:], fill, window)
+    is_direct = out_step == FLOAT_BYTES and len(suspects) == 0
+    is_bad = 0
     for move in range(len(moves)):
-        plane, in_other, in_out, group = moves[move]
-        copy_window(
-            image.ctypes.data,
-            (height, width),
-            plane,
-            planes.ctypes.data,
-            len(planes),
-            (first_row, first_column),
-            (window_rows, window_columns),
-            fill,
-            window,
+        at, group = moves[move, 0], moves[move, 3]
+        copy_inside(
+            image.ctypes.data, place[0], at, planes.ctypes.data, len(planes), *place[1:], window
         )
         line = 0
         while line < len(lines):
-            count = _multiply_tile(
-                n,
-                stride,
-                len(lines) - line,
-                window + start,
-                lines.ctypes.data + line * LINE_FIELDS * WORD_BYTES,
-                steps.ctypes.data,
-                len(steps),
-                other.ctypes.data + in_other,
-                columns.ctypes.data,
-                init.ctypes.data + group * init.strides[0],
-                tile,
-            )
-            for number in range(count):
-                _, lanes, place = lines[line + number]
-                for column in range(n):
-                    source = tile + (number * n + column) * VECTOR_BYTES
-                    target = out.ctypes.data + in_out + place + columns[column, 1]
-                    _store_line(source, lanes, target, out_step, suspects)
-            line += count
-
-
-@subroutine
-def _store_line(source: int, lanes: int, target: int, out_step: int, suspects: Integers) -> None:
-    _keep_first(source, lanes)
+            at_line = lines.ctypes.data + line * LINE_FIELDS * WORD_BYTES
+            height = len(lines) - line
+            for column in range(0, len(columns), TILE_COLUMNS):
+                at_column = columns.ctypes.data + column * 2 * WORD_BYTES
+                width = min(TILE_COLUMNS, len(columns) - column)
+                height = _multiply_tile(  # as high as the first, which has the most columns
+                    width,
+                    stride,
+                    height,
+                    window + start,
+                    at_line,
+                    steps.ctypes.data,
+                    len(steps),
+                    other.ctypes.data + moves[move, 1],
+                    at_column,
+                    init.ctypes.data + group * init.strides[0] + column * FLOAT_BYTES,
+                    out.ctypes.data + moves[move, 2] if is_direct else 0,
+                    tile,
+                )
+                if not is_direct:
+                    is_bad |= _store_lines(
+                        tile,
+                        height,
+                        width,
+                        at_line,
+                        at_column,
+                        out.ctypes.data + moves[move, 2],
+                        out_step,
+                    )
+            line += height
     for i in range(len(suspects)):
-        suspects[i] += is_suspect(source)
-    if out_step == FLOAT_BYTES:
-        _store_first(source, lanes, target)
-    else:
-        for lane in range(lanes):
-            _copy_float(source + lane * FLOAT_BYTES, target + lane * out_step)
+        suspects[i] += is_bad
 
 
-@emitted(types.void, types.intp, types.intp)
-def _keep_first(builder: ir.IRBuilder, place: ir.Value, lanes: ir.Value) -> None:
-    vectors.store(builder, vectors.load_first(builder, _VECTOR, place, lanes), place)
+@emitted(types.int64, *[types.intp] * 7)
+def _store_lines(
+    builder: ir.IRBuilder,
+    tile: ir.Value,
+    height: ir.Value,
+    width: ir.Value,
+    lines: ir.Value,
+    columns: ir.Value,
+    out: ir.Value,
+    out_step: ir.Value,
+) -> ir.Value:
+    """Write a tile to its places; 1 if it holds -0 or what is not finite, else 0."""
+    word = partial(vectors.load, builder, WORD)
+
+    def store_line(row: ir.Value, found: list[ir.Value]) -> list[ir.Value]:
+        line = builder.add(lines, builder.mul(row, WORD(LINE_FIELDS * WORD_BYTES)))
+        lanes, place = word(line, WORD_BYTES), builder.add(out, word(line, 2 * WORD_BYTES))
+        source = builder.add(tile, builder.mul(builder.mul(row, width), WORD(VECTOR_BYTES)))
+
+        def store(column: ir.Value, found: list[ir.Value]) -> list[ir.Value]:
+            at = builder.add(source, builder.mul(column, WORD(VECTOR_BYTES)))
+            entry = builder.add(columns, builder.mul(column, WORD(2 * WORD_BYTES)))
+            vector = vectors.load(builder, _VECTOR, at)
+            mask = vectors.mask_first(builder, LANES, lanes)
+            suspects = builder.and_(find_suspects(builder, vector), mask)
+            target = builder.add(place, word(entry, WORD_BYTES))
+            _store_line(builder, vector, lanes, at, target, out_step)
+            return [builder.or_(found[0], suspects)]
+
+        return vectors.repeat(builder, width, found, store)
+
+    none = ir.Constant(ir.VectorType(ir.IntType(1), LANES), None)
+    (found,) = vectors.repeat(builder, height, [none], store_line)
+    bits = builder.bitcast(found, ir.IntType(LANES))
+    return builder.zext(builder.icmp_unsigned("!=", bits, ir.IntType(LANES)(0)), WORD)
 
 
-@emitted(types.void, *[types.intp] * 3)
-def _store_first(
-    builder: ir.IRBuilder, source: ir.Value, lanes: ir.Value, target: ir.Value
+def _store_line(
+    builder: ir.IRBuilder,
+    vector: ir.Value,
+    lanes: ir.Value,
+    source: ir.Value,
+    target: ir.Value,
+    out_step: ir.Value,
 ) -> None:
-    vectors.store_first(builder, vectors.load(builder, _VECTOR, source), target, lanes)
+    """Store the first lanes of a vector, which also lies at `source`, so many bytes apart."""
+    is_dense, is_every_other = (
+        builder.icmp_signed("==", out_step, WORD(n * FLOAT_BYTES)) for n in (1, 2)
+    )
+    with builder.if_else(is_dense) as (then, otherwise):
+        with then:
+            _store_dense(builder, vector, lanes, target)
+        with otherwise, builder.if_else(is_every_other) as (spread, apart):
+            with spread:
+                _store_every_other(builder, vector, lanes, target)
+            with apart:
+
+                def copy(lane: ir.Value, _: list[ir.Value]) -> list[ir.Value]:
+                    at = builder.add(source, builder.mul(lane, WORD(FLOAT_BYTES)))
+                    to = builder.add(target, builder.mul(lane, out_step))
+                    vectors.store(builder, vectors.load(builder, FLOAT, at), to)
+                    return []
+
+                vectors.repeat(builder, lanes, [], copy)
 
 
-@emitted(types.void, types.intp, types.intp)
-def _copy_float(builder: ir.IRBuilder, source: ir.Value, target: ir.Value) -> None:
-    vectors.store(builder, vectors.load(builder, FLOAT, source), target)
+def _store_dense(
+    builder: ir.IRBuilder, vector: ir.Value, lanes: ir.Value, target: ir.Value
+) -> None:
+    is_whole = builder.icmp_signed("==", lanes, WORD(LANES))
+    with builder.if_else(is_whole) as (whole, part):
+        with whole:
+            vectors.store(builder, vector, target)
+        with part:
+            vectors.store_first(builder, vector, target, lanes)
 
 
-@emitted(types.int64, *[types.intp] * 11)
+def _store_every_other(
+    builder: ir.IRBuilder, vector: ir.Value, lanes: ir.Value, target: ir.Value
+) -> None:
+    """Store the first lanes of a vector to every other float of memory."""
+    for half in range(2):
+        first = half * LANES // 2
+        spread = vectors.shuffle(
+            builder, vector, vector, [first + lane // 2 for lane in range(LANES)]
+        )
+        reached = builder.mul(builder.sub(lanes, WORD(first)), WORD(2))
+        even = ir.Constant(ir.VectorType(ir.IntType(1), LANES), [1, 0] * (LANES // 2))
+        mask = builder.and_(vectors.mask_first(builder, LANES, reached), even)
+        place = builder.add(target, WORD(half * VECTOR_BYTES))
+        vectors.store_masked(builder, spread, place, mask)
+
+
+@emitted(types.int64, *[types.intp] * 12)
 def _multiply_tile(builder: ir.IRBuilder, *words: ir.Value) -> ir.Value:
     """Call `_emit_sizes` as a function of its own, in which the loop has all registers."""
     function = builder.module.globals.get(_emit_sizes.__name__)
@@ -194,18 +272,20 @@ def _emit_sizes(
     *operands: ir.Value,
 ) -> None:
     """Compute a tile of some of these lines, and return how many."""
-    for width in range(1, MOST_COLUMNS + 1):
+    end = builder.append_basic_block("end")
+    switch = builder.switch(builder.add(builder.mul(columns, WORD(MOST_STRIDE)), stride), end)
+    for width in range(1, TILE_COLUMNS + 1):
         for floats in range(1, MOST_STRIDE + 1):
+            block = builder.append_basic_block("sizes")
+            switch.add_case(WORD(width * MOST_STRIDE + floats), block)
+            builder.position_at_end(block)
             for height in _get_heights(width):
-                is_right = builder.and_(
-                    builder.icmp_signed("==", columns, WORD(width)),
-                    builder.icmp_signed("==", stride, WORD(floats)),
-                )
-                fits = builder.icmp_signed(">=", lines, WORD(height))
-                with builder.if_then(builder.and_(is_right, fits)):
+                with builder.if_then(builder.icmp_signed(">=", lines, WORD(height))):
                     _emit_tile(builder, (height, width, floats), *operands)
                     builder.ret(WORD(height))
-    builder.ret(WORD(1))
+            builder.branch(end)
+    builder.position_at_end(end)
+    builder.unreachable()
 
 
 def _emit_tile(
@@ -218,8 +298,10 @@ def _emit_tile(
     b: ir.Value,
     columns: ir.Value,
     init: ir.Value,
+    out: ir.Value,
     tile: ir.Value,
 ) -> None:
+    """Write a tile's sums to its places in the result at `out`, or side by side if that is 0."""
     height, width, stride = size
     step_bytes = WORD_BYTES * LINE_FIELDS
     offsets = [vectors.load(builder, WORD, lines, row * step_bytes) for row in range(height)]
@@ -249,5 +331,16 @@ def _emit_tile(
     elements = [vectors.load(builder, FLOAT, init, n * FLOAT_BYTES) for n in range(width)]
     start = [vectors.splat(builder, element, LANES) for element in elements] * height
     sums = vectors.repeat(builder, depth, start, multiply)
-    for number, total in enumerate(sums):
-        vectors.store(builder, emit_canonical(builder, total), tile, number * VECTOR_BYTES)
+    results = [emit_canonical(builder, total) for total in sums]
+    with builder.if_else(builder.icmp_signed("!=", out, WORD(0))) as (then, otherwise):
+        with then:
+            for number, result in enumerate(results):
+                line, column = divmod(number, width)
+                place = vectors.load(builder, WORD, lines, line * step_bytes + 2 * WORD_BYTES)
+                shift = vectors.load(builder, WORD, columns, (2 * column + 1) * WORD_BYTES)
+                lanes = vectors.load(builder, WORD, lines, line * step_bytes + WORD_BYTES)
+                target = builder.add(out, builder.add(place, shift))
+                _store_dense(builder, result, lanes, target)
+        with otherwise:
+            for number, result in enumerate(results):
+                vectors.store(builder, result, tile, number * VECTOR_BYTES)

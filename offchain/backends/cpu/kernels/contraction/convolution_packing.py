@@ -10,7 +10,7 @@ from numba.core import types
 
 from offchain.backends.cpu.kernels.contraction.tile import FLOAT_BYTES
 from offchain.native import vectors
-from offchain.native.compiled import emitted, kernel, reads, subroutine, writes
+from offchain.native.compiled import emitted, subroutine
 from offchain.native.vectors import FLOAT, LANES, VECTOR_BYTES, WORD
 
 Floats = npt.NDArray[np.float32]
@@ -54,24 +54,71 @@ def copy_window(
         first: its first row and column.
         shape: its rows and columns.
         fill: what a place outside the tensor holds.
-        target: address of the window and, behind it, of room for `LANES` floats.
+        target: address of the window.
     """
-    height, width = size
+    fill_border(size, count, first, shape, fill, target)
+    copy_inside(source, size, plane, planes, count, first, shape, target)
+
+
+@subroutine
+def fill_border(
+    size: tuple[int, int],
+    count: int,
+    first: tuple[int, int],
+    shape: tuple[int, int],
+    fill: float,
+    target: int,
+) -> None:
+    """Fill the places of a window that lie outside the tensor; arguments as of `copy_window`."""
     rows, columns = shape
-    left = min(max(-first[1], 0), columns)
-    right = max(min(width - first[1], columns), left)
+    top, bottom = _find_inside(first[0], rows, size[0])
+    left, right = _find_inside(first[1], columns, size[1])
     for number in range(count * rows):
         line = target + number * columns * FLOAT_BYTES
-        row = first[0] + number % rows
-        if row < 0 or row >= height:
+        if top <= number % rows < bottom:
+            _fill(line, 0, left, fill)
+            _fill(line, right, columns, fill)
+        else:
             _fill(line, 0, columns, fill)
-            continue
-        here = plane + load_word(planes + number // rows * WORD_BYTES)
-        start = source + ((here * height + row) * width + first[1]) * FLOAT_BYTES
-        _fill(line, 0, left, fill)
-        for x in range(left, right, LANES):
-            _copy_lanes(start + x * FLOAT_BYTES, min(LANES, right - x), line + x * FLOAT_BYTES)
-        _fill(line, right, columns, fill)
+
+
+@subroutine
+def copy_inside(
+    source: int,
+    size: tuple[int, int],
+    plane: int,
+    planes: int,
+    count: int,
+    first: tuple[int, int],
+    shape: tuple[int, int],
+    target: int,
+) -> None:
+    """Copy the places of a window that lie in the tensor; arguments as of `copy_window`."""
+    height, width = size
+    rows, columns = shape
+    top, bottom = _find_inside(first[0], rows, height)
+    left, right = _find_inside(first[1], columns, width)
+    whole = left + (right - left) // LANES * LANES
+    for number in range(count):
+        here = plane + load_word(planes + number * WORD_BYTES)
+        for row in range(top, bottom):
+            line = target + (number * rows + row) * columns * FLOAT_BYTES
+            start = source + ((here * height + first[0] + row) * width + first[1]) * FLOAT_BYTES
+            for x in range(left, whole, LANES):
+                _copy_vector(start + x * FLOAT_BYTES, line + x * FLOAT_BYTES)
+            if whole > left:
+                last = (right - LANES) * FLOAT_BYTES
+                _copy_vector(start + last, line + last)
+            elif whole < right:
+                inside = left * FLOAT_BYTES
+                _copy_first(start + inside, right - left, line + inside)
+
+
+@subroutine
+def _find_inside(first: int, length: int, size: int) -> tuple[int, int]:
+    """The first place of a window's axis that lies in the tensor, and the end of those that do."""
+    start = min(max(-first, 0), length)
+    return start, max(min(size - first, length), start)
 
 
 @emitted(types.int64, types.intp)
@@ -91,21 +138,23 @@ def _store_float(builder: ir.IRBuilder, value: ir.Value, target: ir.Value) -> No
     vectors.store(builder, value, target)
 
 
+@emitted(types.void, types.intp, types.intp)
+def _copy_vector(builder: ir.IRBuilder, source: ir.Value, target: ir.Value) -> None:
+    vectors.store(builder, vectors.load(builder, _VECTOR, source), target)
+
+
+@emitted(types.void, *[types.intp] * 3)
+def _copy_first(builder: ir.IRBuilder, source: ir.Value, lanes: ir.Value, target: ir.Value) -> None:
+    """Copy lanes of a vector; no other memory is touched."""
+    vectors.store_first(builder, vectors.load_first(builder, _VECTOR, source, lanes), target, lanes)
+
+
 @emitted(types.void, *[types.intp] * 3)
 def _copy_lanes(builder: ir.IRBuilder, source: ir.Value, lanes: ir.Value, target: ir.Value) -> None:
     vectors.store(builder, vectors.load_first(builder, _VECTOR, source, lanes), target)
 
 
-@kernel(
-    reads(types.float32, 1),
-    types.int64,
-    reads(types.int64, 1),
-    types.int64,
-    reads(types.int64, 2),
-    types.int64,
-    writes(types.float32, 1),
-    types.int64,
-)
+@subroutine
 def pack_columns(
     source: Floats,
     start: int,
