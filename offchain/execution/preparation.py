@@ -158,7 +158,8 @@ class Preparation:
     def _find_whole(self, tasks: Sequence[Task], joined: Ready) -> Whole | None:
         """Return how to run all tasks as one sequence, if they are one, and a small one."""
         slots = (*self.program.state, *self.program.batch)
-        is_one = len([job for job in joined.jobs if job.run]) == 1 and joined.jobs[0].plan is None
+        running = [job for job in joined.jobs if job.run]
+        is_one = len(running) == 1 and running[0].plan is None
         has_flags = any(slot.dtype is DType.BOOL for slot in slots)  # whose bytes are looked at
         if not is_one or has_flags or joined.needed_bytes > _WHOLE_BYTES:
             return None

@@ -71,7 +71,7 @@ class Assembly:
         self.readings: list[Reading] = []
         self._buffers: dict[object, int] = {}
         inside = {member.index for member in members}
-        accesses = [a for member in members for a in _list_accesses(member) if a.is_outside(inside)]
+        accesses = [a for member in members for a in list_accesses(member) if a.is_outside(inside)]
         layouts = {access: self._lay_out(access) for access in accesses}
         strides = [layout.strides for layout in layouts.values()]
         self.rows, self.columns, self.last_columns, places = (
@@ -135,7 +135,7 @@ class Assembly:
     def _translate(self, member: Member) -> Value:
         """Return a member's value, after the operands and constants that it reads."""
         node = member.node
-        arguments = tuple(self._number(access) for access in _list_accesses(member))
+        arguments = tuple(self._number(access) for access in list_accesses(member))
         if node.kind is Kind.SCATTER:
             init, source, column = arguments
             same = Apply(
@@ -180,7 +180,7 @@ class Assembly:
         return len(self.values) - 1
 
 
-def _list_accesses(member: Member) -> list[_Access]:
+def list_accesses(member: Member) -> list[_Access]:
     """Return the accesses of a member, to values of the region and to tensors from outside."""
     node = member.node
     if member.role in {Role.FULL, Role.ROW}:

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 
+from offchain.planning.back_to_back import BackToBack, join_products
 from offchain.planning.readings import as_fused_map, is_identity
 from offchain.planning.roles import (
     EXPRESSIBLE,
@@ -40,7 +41,7 @@ _MAX_COLUMNS = 1 << 17
 """Columns that are folded at once, and not in lanes: a row of them is kept."""
 
 
-Fused = Group | Vertical | Segmented | Selection
+Fused = Group | Vertical | Segmented | Selection | BackToBack
 """Operators that one kernel computes, in one of the forms that have kernels."""
 
 Unit = Fused | int
@@ -91,7 +92,12 @@ def group(
             unit, early = _find_group(program, nodes, index, done, least_elements)
         order += [*early, index if unit is None else unit]
         done.update(early, [index] if unit is None else unit.indices)
-    return order
+    return join_products(program, order, readers, alone, list_indices)
+
+
+def list_indices(unit: Unit) -> tuple[int, ...]:
+    """Return the indices of a unit's operators, ascending."""
+    return (unit,) if isinstance(unit, int) else unit.indices
 
 
 def _find_reduction(

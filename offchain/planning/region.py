@@ -112,6 +112,7 @@ class Region:
         values: each refers to earlier ones only.
         stores: pairs of a value and the buffer that receives it, row-major.
         is_wide: whether each row is computed apart, in parts; a block is then one row.
+        is_cut: whether each call says how many columns it computes, from the first on.
     """
 
     rows: tuple[int, ...]
@@ -121,6 +122,7 @@ class Region:
     values: tuple[Value, ...]
     stores: tuple[tuple[int, int], ...]
     is_wide: bool = False
+    is_cut: bool = False
 
 
 _SIMPLE, _DIVISION, _TRANSCENDENTAL = 1, 8, 24

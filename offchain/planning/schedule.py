@@ -3,7 +3,7 @@
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
-from offchain.planning.grouping import Unit
+from offchain.planning.grouping import Unit, list_indices
 from offchain.programs.graph import Program
 
 
@@ -32,11 +32,6 @@ def find_ancestors(program: Program, wanted: Collection[int]) -> list[int]:
     return sorted(needed)
 
 
-def list_members(unit: Unit) -> tuple[int, ...]:
-    """Return the indices of a unit's operators, ascending."""
-    return (unit,) if isinstance(unit, int) else unit.indices
-
-
 def schedule(
     program: Program, order: Sequence[Unit], wanted: Collection[int], *, shows_all: bool = False
 ) -> list[Task]:
@@ -48,7 +43,7 @@ def schedule(
         wanted: the operators whose outputs are needed in the end.
         shows_all: whether every output is there after its task, if only to die at once.
     """
-    tasks = [list_members(unit) for unit in order]
+    tasks = [list_indices(unit) for unit in order]
     last: dict[int, int] = {}
     for place, members in enumerate(tasks):
         for member in members:

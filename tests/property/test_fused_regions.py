@@ -94,7 +94,7 @@ def test_function_of_specials_equals_definition(
     region = Region((1,), columns, columns, 1, (*loads, apply), ((len(loads), len(loads)),))
     out = np.empty(columns, NUMPY_TYPES[result])
     pointers = np.array([a.ctypes.data for a in (*buffers, out)], np.int64)
-    generate.Kernel(region).run(pointers.ctypes.data, 0, 1, 0)
+    generate.Kernel(region).run(pointers.ctypes.data, 0, 1, 0, 0)
     defined = [evaluate(function, operand_types, result, bits) for bits in combinations]
     assert out.view(f"u{result.width}").tolist() == defined
 

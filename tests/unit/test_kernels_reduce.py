@@ -126,6 +126,8 @@ def find_extremum(patterns: list[int], is_better: Callable[[int, int], bool]) ->
 @settings(deadline=None)
 @given(st.integers(0, 40), st.integers(1, 30), LAYOUTS, st.integers(0, 2**32 - 1))
 @example(300, 9, "columns", 0)
+@example(9, 300, "rows", 0)
+@example(3, 700, "rows", 1)
 def test_extrema_are_the_first_ones(rows: int, depth: int, layout: str, seed: int) -> None:
     """The position is that of the first extremum, zeros being equal, or of the first NaN."""
     x = draw_matrix(seed, rows, depth, layout, WITH_NANS)

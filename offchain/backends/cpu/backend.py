@@ -3,6 +3,7 @@
 from collections.abc import Collection, Sequence
 
 from offchain.arithmetic.base import Arithmetic
+from offchain.backends.cpu.back_to_back import BackToBackProducts
 from offchain.backends.cpu.engines import get_engine, list_arithmetics
 from offchain.backends.cpu.memory import check_memory
 from offchain.backends.cpu.regions import FusedRegion
@@ -12,6 +13,7 @@ from offchain.backends.cpu.sequences import CalledSequence
 from offchain.backends.cpu.vertical import VerticalReduction
 from offchain.backends.port import FusedPlan, Plan, Step
 from offchain.commitments.tensors import Array
+from offchain.planning.back_to_back import BackToBack
 from offchain.planning.grouping import Fused
 from offchain.planning.segments import Segmented
 from offchain.planning.selections import Selection
@@ -39,6 +41,8 @@ class Cpu:
         """Return the plan of operators that one kernel computes."""
         if isinstance(fused, Selection):
             return LargestElements(fused, kept)
+        if isinstance(fused, BackToBack):
+            return BackToBackProducts(fused, kept)
         if isinstance(fused, Vertical):
             return VerticalReduction(fused)
         return (

@@ -7,7 +7,7 @@ of a convolution) is copied densely, slab by slab, which bounds the memory; a sl
 starts from the result of the slab before it.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from itertools import groupby, product
 from math import prod
@@ -47,6 +47,11 @@ _LONG_FOLD = 256
 
 Multiply = Callable[[Floats, Floats, Floats, Floats], object]
 """(a, b, init, out): multiplies batches of matrices as `gemm` does, in some arithmetic."""
+
+Views = tuple[Floats, Floats, Floats, Floats]
+"""a, b, init and out of batches of products: (B, M, K), (B, K, N), (B, M, N) and (B, M, N)."""
+
+_ABSENT = np.empty((0, 0, 0), np.float32)
 
 _AXES = ((0, 1, 3), (0, 3, 2), (0, 1, 2), (0, 1, 2))
 """Which of batch, rows, columns and fold are the axes of a, b, init and the output."""
@@ -160,16 +165,29 @@ class _Product:
 
     def run(self, flats: Sequence[Array | None], out: Array) -> None:
         """Compute the slab's part of the output's buffer."""
+        for views in self.list_views(flats, out):
+            self._multiply(*views)
+
+    @property
+    def extents(self) -> tuple[int, int, int]:
+        """How many matrices each batch has, and how many rows and steps each matrix."""
+        return self._batch, self._rows, self._steps
+
+    def list_views(self, flats: Sequence[Array | None], out: Array | None) -> Iterator[Views]:
+        """Yield a, b, init and out of each batch of products; empty for what is not there.
+
+        Args:
+            flats: the tensors of init and the factors, None for a constant or what is not there.
+            out: the output's buffer, None if it is not there.
+        """
+        readers = (*self._factors, self._init)
         init, *factors = flats
-        a, b = (r.buffer(flat) for r, flat in zip(self._factors, factors, strict=True))
-        start = out if self._init is None else self._init.buffer(init)
-        shapes = self._list_shapes()
+        pairs = zip(readers, (*factors, init), strict=True)
+        a, b, start = (out if r is None else r.find_buffer(flat) for r, flat in pairs)
         for places in self._calls:
-            views = [
-                view(buffer, shape, strided)
-                for buffer, shape, strided in zip((a, b, start, out), shapes, places, strict=True)
-            ]
-            self._multiply(*cast("tuple[Floats, Floats, Floats, Floats]", views))
+            found = zip((a, b, start, out), self._list_shapes(), places, strict=True)
+            views = (_ABSENT if x is None else view(x, shape, at) for x, shape, at in found)
+            yield cast("Views", tuple(views))
 
 
 class Contraction:
@@ -208,6 +226,13 @@ class Contraction:
         repeats = any(v not in used for v in self._roles.batch for used in shared)
         is_long = prod(self._sizes[v] for v in self._roles.fold) >= _LONG_FOLD
         return any(nest is not None for nest in self._nests) or (repeats and is_long)
+
+    @property
+    def is_product(self) -> bool:
+        """Whether it is batches of products of views, whose rows are those of the output."""
+        is_sorted = list(self._roles.output) == sorted(self._roles.output)
+        is_of_views = all(nest is None for nest in self._nests)
+        return is_sorted and is_of_views and len(self._slabs) == 1 and not self.is_wasteful
 
     @cached_property
     def _whole(self) -> _Product | None:
@@ -258,14 +283,38 @@ class Contraction:
 
     def run(self, flats: Sequence[Array | None], _step: int) -> Array:
         """Return the output, given the tensors of init, a and b (None for constants)."""
-        init, *factors = flats
-        ordered = (init, *(factors[::-1] if self._is_swapped else factors))
+        ordered = self._order(flats)
         out = buffers.empty((prod(self._shape),), self._dtype)
         for ranges in self._slabs:
             (self._whole or self._plan(ranges)).run(ordered, out)
         if self._is_in_order:
             return out.reshape(self._shape)
         return np.ascontiguousarray(view(out, self._shape, Strided(0, self._out_strides)))
+
+    @property
+    def extents(self) -> tuple[int, int, int]:
+        """How many matrices each batch has, and how many rows and steps each, if `is_product`."""
+        assert self._whole is not None
+        return self._whole.extents
+
+    @property
+    def columns(self) -> int:
+        """How many columns each matrix has."""
+        return prod(self._sizes[v] for v in self._roles.columns)
+
+    def list_views(self, flats: Sequence[Array | None], out: Array | None) -> list[Views]:
+        """Return the views of a, b, init and out of each batch of products, if `is_product`.
+
+        Args:
+            flats: the tensors of init, a and b, None for a constant or what is not there.
+            out: the output, None if it is not there.
+        """
+        assert self._whole is not None
+        return list(self._whole.list_views(self._order(flats), out))
+
+    def _order(self, flats: Sequence[Array | None]) -> Sequence[Array | None]:
+        init, *factors = flats
+        return (init, *(factors[::-1] if self._is_swapped else factors))
 
 
 def plan_contraction(node: Node) -> Contraction | Convolution:

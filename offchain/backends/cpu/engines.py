@@ -10,7 +10,7 @@ from offchain.arithmetic.ordered import ORDERED
 from offchain.backends.cpu import exact
 from offchain.backends.cpu.logged import plans as logged
 from offchain.backends.cpu.partials import list_partials
-from offchain.backends.cpu.plans import plan_node
+from offchain.backends.cpu.plans import is_fusible, plan_node
 from offchain.backends.port import Plan
 from offchain.commitments.tensors import Array
 from offchain.programs.graph import Node
@@ -33,7 +33,7 @@ class Engine:
 
 
 _ENGINES: Mapping[str, Engine] = {
-    ORDERED.name: Engine(plan_node, lambda _: True, list_partials),
+    ORDERED.name: Engine(plan_node, is_fusible, list_partials),
     EXACT.name: Engine(exact.plan_exact, exact.is_fusible, exact.list_partials),
     LOGGED.name: Engine(logged.plan_logged, logged.is_fusible, exact.list_partials),
 }

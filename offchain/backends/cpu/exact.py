@@ -48,7 +48,8 @@ def plan_exact(node: Node) -> Plan:
 
 def is_fusible(node: Node) -> bool:
     """Whether an operator may be computed in a kernel that rounds after every step."""
-    return node.kind is not Kind.REDUCE or not is_sum(node.function, node.dtype)
+    is_rounded_once = node.kind is Kind.REDUCE and is_sum(node.function, node.dtype)
+    return node.kind is not Kind.CONTRACT and not is_rounded_once
 
 
 @np.errstate(all="ignore")

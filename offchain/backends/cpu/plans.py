@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from offchain.arithmetic.functions import Function
-from offchain.backends.cpu.contractions import plan_contraction
+from offchain.backends.cpu.contractions import Contraction, plan_contraction
 from offchain.backends.cpu.folds import Reduction
 from offchain.backends.cpu.gathers import plan_gather
 from offchain.backends.cpu.kernels import philox
@@ -52,6 +52,13 @@ def plan_node(node: Node) -> Plan:
     if node.kind.moves:
         return Alias(node) if is_alias(node) else Move(node)
     return _PLANS[node.kind](node)
+
+
+def is_fusible(node: Node) -> bool:
+    """Whether an operator may be computed together with its neighbours, in `ordered`."""
+    if node.kind is not Kind.CONTRACT:
+        return True
+    return node.elements * node.fold_length > 0 and Contraction(node).is_product
 
 
 def _plan_reduction(node: Node) -> Plan:

@@ -3,6 +3,7 @@
 import ctypes
 import threading
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from functools import cached_property, partial
 from itertools import product
 from math import prod
@@ -28,7 +29,7 @@ _MAX_BLOCK_BYTES = 1 << 18
 
 _FEW_ROWS = 4
 
-_GRAIN_BYTES = 1 << 21
+_GRAIN_BYTES = 1 << 22
 """Work that makes another thread worth its start, in bytes moved in the same time."""
 
 _TRANSCENDENTAL_BYTES = 20
@@ -46,6 +47,7 @@ class FusedRegion:
 
     Attributes:
         operands: the accesses to tensors from outside the region.
+        region: the values that its kernel computes.
     """
 
     def __init__(self, group: Group, kept: Collection[int]) -> None:
@@ -61,7 +63,7 @@ class FusedRegion:
         row_bytes = assembly.count_row_bytes([value for value, _ in stores])
         block = self._rows if group.columns is None else _choose_block(row_bytes)
         block = 1 if group.is_wide else min(block, self._rows)
-        self._region = Region(
+        self.region = Region(
             assembly.rows,
             assembly.columns,
             assembly.last_columns,
@@ -74,17 +76,21 @@ class FusedRegion:
         self._row_work = row_bytes + assembly.columns * sum(functions) * _TRANSCENDENTAL_BYTES
         self._grain = -(-_GRAIN_BYTES // self._row_work)
         if group.columns is not None:
-            self._grain = -(-self._grain // self._region.block) * self._region.block
+            self._grain = -(-self._grain // self.region.block) * self.region.block
+
+    def allow_cuts(self) -> None:
+        """Let each call of the kernel say how many columns are computed, from the first on."""
+        self.region = replace(self.region, is_cut=True)
 
     @cached_property
     def _kernel(self) -> Kernel | WideKernel:
-        return compile_region(self._region)
+        return compile_region(self.region)
 
     @property
     def is_short(self) -> bool:
         """Whether its rows are one thread's work."""
         readers_are_short = all(reader.is_short for reader in self._readers)
-        return not self._region.is_wide and self._rows <= self._grain and readers_are_short
+        return not self.region.is_wide and self._rows <= self._grain and readers_are_short
 
     def list_calls(
         self, sources: Sequence[Place | None], targets: Sequence[Place], memory: Memory
@@ -95,26 +101,37 @@ class FusedRegion:
         found = [r.list_calls(s, memory) for r, s in zip(self._readers, sources, strict=True)]
         pointers = Block((*(place for place, _ in found), *targets))
         scratch = memory.reserve(kernel.scratch_bytes)
-        call = Call(kernel.address, (pointers, 0, self._rows, scratch))
+        words = pointers, 0, self._rows, scratch, self.region.columns
+        call = Call(kernel.address, words)
         return [*(copy for _, copies in found for copy in copies), call]
 
     def run(self, flats: Sequence[Array | None]) -> list[Array]:
         """Return the wanted outputs, given the tensors of the operands."""
-        pairs = zip(self._readers, flats, strict=True)
-        inputs = [reader.buffer(flat) for reader, flat in pairs]
+        inputs = [*map(Reader.buffer, self._readers, flats)]
         outputs = [buffers.empty(shape, dtype) for shape, dtype in self._outputs]
         addresses = self._pointers(*map(buffers.get_address, inputs + outputs))
         pointers, kernel = ctypes.addressof(addresses), self._kernel
+        columns = self.region.columns
 
         if isinstance(kernel, WideKernel):
             self._run_wide(kernel, pointers)
             return outputs
 
         def compute(first: int, stop: int) -> None:
-            kernel.run(pointers, first, stop, _memory.reserve(kernel.scratch_bytes))
+            kernel.run(pointers, first, stop, _memory.reserve(kernel.scratch_bytes), columns)
 
         share(compute, self._rows, self._grain)
         return outputs
+
+    @property
+    def kernel(self) -> Kernel:
+        """The machine code, if it is not wide."""
+        assert isinstance(self._kernel, Kernel)
+        return self._kernel
+
+    def read(self, flats: Sequence[Array | None]) -> list[Array | None]:
+        """Return the buffers of the operands, None for a tensor that is not there."""
+        return [*map(Reader.find_buffer, self._readers, flats)]
 
     def _run_wide(self, kernel: WideKernel, pointers: int) -> None:
         """Compute row by row, pass by pass."""
@@ -149,3 +166,8 @@ class _Memory(threading.local):
 
 
 _memory = _Memory()
+
+
+def reserve(size: int) -> int:
+    """Return the aligned address of so many bytes, which are the calling thread's."""
+    return _memory.reserve(size)

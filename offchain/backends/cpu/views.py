@@ -89,6 +89,10 @@ class Reader(Reading):
         whole = lay_out(dense, width, self._domain, self.strided)
         return dense, self._filler.list_calls(source, whole, memory)
 
+    def find_buffer(self, flat: Array | None) -> Array | None:
+        """Return the buffer under the view, None if the operand's tensor is not there."""
+        return None if flat is None and self._constant is None else self.buffer(flat)
+
     def read(self, flat: Array | None) -> Array:
         """Return the elements on the whole domain, as a read-only view of its shape."""
         return view(self.buffer(flat), self.sizes, self.strided)

@@ -30,6 +30,9 @@ _WIDE_BLOCK = 16 * _LANES
 _GRAIN = 2**17
 """Elements that make another thread worth its start."""
 
+_LONG_ROW = 256
+"""Elements that lie side by side and are worth a search of their own."""
+
 _ADD, _MAX, _MIN = 0, 1, 2
 _OPERATIONS = {"add": _ADD, "max": _MAX, "min": _MIN}
 
@@ -71,19 +74,26 @@ def argmax(x: Floats) -> Integers:
     Returns:
         (O,) int64.
     """
-    return _find(x, np.float32(1))
+    return _find(x, np.argmax, np.float32(1))
 
 
 def argmin(x: Floats) -> Integers:
     """Find the first minimum of each row, or its first NaN; otherwise like `argmax`."""
-    return _find(x, np.float32(-1))
+    return _find(x, np.argmin, np.float32(-1))
 
 
-def _find(x: Floats, factor: np.float32) -> Integers:
+def _find(x: Floats, find: Callable[..., Any], factor: np.float32) -> Integers:
+    """Find the extrema: numpy's search is fast along a row, and ours in many rows at once."""
     if not x.shape[1]:
         raise ValueError("an empty row has no extremum")
     places = np.empty(len(x), np.int64)
-    _share_rows(x, lambda *rows: _find_maximum(x, factor, places, *rows))
+
+    def find_rows(first: int, stop: int) -> None:
+        find(x[first:stop], 1, places[first:stop])
+
+    is_along = x.strides[1] == x.itemsize and x.shape[1] >= _LONG_ROW
+    work = find_rows if is_along else partial(_find_maximum, x, factor, places)
+    _share_rows(x, work)
     return places
 
 

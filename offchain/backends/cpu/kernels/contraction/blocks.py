@@ -69,30 +69,38 @@ def multiply_blocks(
     """
     _, m, n = out.shape
     across, down = -(-n // block_n), -(-m // block_m)
-    packed = scratch.ctypes.data + SPARE_BYTES
     for block in range(first, stop):
         z = block // across // down
         i, j = block % down * block_m, block // down % across * block_n
         end_i, end_j = min(i + block_m, m), min(j + block_n, n)
-        target = out[z, i:end_i, j:end_j]
-        step, column_step = init.strides[1:]
-        if column_step == FLOAT_BYTES or n == 1:
-            start = init.ctypes.data + z * init.strides[0] + i * step + j * FLOAT_BYTES
-            column_step = FLOAT_BYTES
-        elif step == 0 and column_step == 0:
-            for column in range(COLUMNS):  # numba takes seconds to compile `scratch[:COLUMNS] = …`
-                scratch[column] = init[z, 0, 0]
-            start = scratch.ctypes.data
-        else:
-            for row in range(i, end_i):
-                for column in range(j, end_j):
-                    out[z, row, column] = init[z, row, column]
-            start, step, column_step = target.ctypes.data, target.strides[0], FLOAT_BYTES
-        for k in range(0, a.shape[2], depth):
-            end_k = min(k + depth, a.shape[2])
-            parts = a[z, i:end_i, k:end_k], b[z, k:end_k, j:end_j]
-            _multiply_block(*parts, start, step, column_step, target, packed, group)
-            start, step, column_step = target.ctypes.data, target.strides[0], FLOAT_BYTES
+        factors = a[z, i:end_i], b[z, :, j:end_j]
+        places = init[z, i:end_i, j:end_j], out[z, i:end_i, j:end_j]
+        multiply_block(*factors, *places, scratch, group, depth)
+
+
+@subroutine
+def multiply_block(
+    a: Floats, b: Floats, init: Floats, out: Floats, scratch: Floats, group: int, depth: int
+) -> None:
+    """Compute one block; arguments are those of `multiply_blocks`, without batches."""
+    packed = scratch.ctypes.data + SPARE_BYTES
+    step, column_step = init.strides
+    if column_step == FLOAT_BYTES or out.shape[1] == 1:
+        start, column_step = init.ctypes.data, FLOAT_BYTES
+    elif step == 0 and column_step == 0:
+        for column in range(COLUMNS):  # numba takes seconds to compile `scratch[:COLUMNS] = …`
+            scratch[column] = init[0, 0]
+        start = scratch.ctypes.data
+    else:
+        for row in range(out.shape[0]):
+            for column in range(out.shape[1]):
+                out[row, column] = init[row, column]
+        start, step, column_step = out.ctypes.data, out.strides[0], FLOAT_BYTES
+    for k in range(0, a.shape[1], depth):
+        end_k = min(k + depth, a.shape[1])
+        parts = a[:, k:end_k], b[k:end_k]
+        _multiply_steps(*parts, start, step, column_step, out, packed, group)
+        start, step, column_step = out.ctypes.data, out.strides[0], FLOAT_BYTES
 
 
 @subroutine
@@ -119,7 +127,7 @@ def _count_unpacked_columns(b: Floats, m: int) -> int:
 
 
 @subroutine
-def _multiply_block(
+def _multiply_steps(
     a: Floats,
     b: Floats,
     start: int,
@@ -129,7 +137,7 @@ def _multiply_block(
     scratch: int,
     group: int,
 ) -> None:
-    """Compute a block from the sums at `start`; a column step of 0 says that all are equal."""
+    """Compute some steps of a block from the sums at `start`, all equal if the column step is 0."""
     (m, depth), n = a.shape, b.shape[1]
     a_panel, b_panel = panel_bytes(depth, A_STEP_BYTES), panel_bytes(depth, B_STEP_BYTES)
     unpacked_n = _count_unpacked_columns(b, m)

@@ -173,31 +173,42 @@ def divide(batch: int, m: int, n: int, k: int, threads: int) -> Division:
             block_m = _divide(m, _count(m, parts), ROWS)
         else:
             block_n = min(block_n, _divide(n, _count(n, parts), COLUMNS))
-    depth = _divide(k, _DEPTH, LANES)
-    panels = min(_count(block_m, ROWS), max(1, _GROUP_BYTES // (depth * A_STEP_BYTES)))
-    scratch = depth * (panels * A_STEP_BYTES + _count(block_n, COLUMNS) * B_STEP_BYTES)
+    group, depth, scratch = plan_block(block_m, block_n, k)
     return Division(
-        group=panels * ROWS,
+        group=group,
         depth=depth,
         block_m=block_m,
         block_n=block_n,
         blocks=batch * _count(m, block_m) * _count(n, block_n),
         grain=max(1, GRAIN // (block_m * block_n * k)),
-        scratch_floats=(scratch + SPARE_BYTES) // FLOAT_BYTES,
+        scratch_floats=scratch,
     )
+
+
+def plan_block(m: int, n: int, k: int) -> tuple[int, int, int]:
+    """Return how to compute a block of a product.
+
+    Returns:
+        The rows of a that are packed at a time, the steps of k that are computed at a time, and the
+        floats of scratch memory that this takes.
+    """
+    depth = _divide(k, _DEPTH, LANES)
+    panels = min(_count(m, ROWS), max(1, _GROUP_BYTES // (depth * A_STEP_BYTES)))
+    scratch = depth * (panels * A_STEP_BYTES + _count(n, COLUMNS) * B_STEP_BYTES)
+    return panels * ROWS, depth, (scratch + SPARE_BYTES) // FLOAT_BYTES
 
 
 def _multiply(a: Floats, b: Floats, init: Floats, out: Floats) -> None:
     plan = divide(*out.shape, a.shape[2], get_threads())
 
     def work(first: int, stop: int) -> None:
-        scratch = _get_scratch(plan.scratch_floats)
+        scratch = get_scratch(plan.scratch_floats)
         multiply_blocks(a, b, init, out, scratch, *plan[:4], first, stop)
 
     share(work, plan.blocks, plan.grain)
 
 
-def _get_scratch(size: int) -> Floats:
+def get_scratch(size: int) -> Floats:
     """At least `size` floats that belong to this thread."""
     scratch: Floats | None = getattr(_scratch, "floats", None)
     if scratch is None or scratch.size < size:

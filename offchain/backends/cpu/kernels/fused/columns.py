@@ -128,7 +128,7 @@ class ColumnPass:
 
     def _count_columns(self) -> ir.Value:
         region, builder = self._frame.region, self._builder
-        count: ir.Value = WORD(region.columns)
+        count = self._frame.columns
         if region.last_columns != region.columns:
             is_last = builder.icmp_signed("==", self._indices[-1], WORD(region.rows[-1] - 1))
             count = builder.select(is_last, WORD(region.last_columns), count)
@@ -203,7 +203,9 @@ class ColumnPass:
 
     def _fold_in_registers(self, parts: int) -> None:
         """Fold round by round of the lanes, each part of them in registers of its own."""
-        steps, rest = divmod(self._frame.region.columns, parts * self._width)
+        length = parts * self._width
+        steps, rest = divmod(self._frame.region.columns, length)
+        count = self._builder.udiv(self._frame.columns, WORD(length))
         state = self._start() * parts
 
         def fold_round(step: ir.Value, before: Sequence[ir.Value]) -> list[ir.Value]:
@@ -216,7 +218,7 @@ class ColumnPass:
             return after
 
         if steps:
-            state = vectors.repeat(self._builder, WORD(steps), state, fold_round)
+            state = vectors.repeat(self._builder, count, state, fold_round)
         if rest:
             before, state = state, []
             for part in range(parts):
@@ -243,7 +245,8 @@ class ColumnPass:
         for part in range(parts):
             self._store(WORD(part * width), self._start())
         whole = columns // width * width
-        with self._frame.counting(WORD(0), WORD(whole), WORD(width)) as column:
+        stop = self._frame.columns if whole == columns else WORD(whole)
+        with self._frame.counting(WORD(0), stop, WORD(width)) as column:
             lane = self._builder.urem(column, WORD(lanes))
             self._fold_into(lane, self._compute_operands(column))
         if columns % lanes:

@@ -21,17 +21,25 @@ class Frame:
         builder: where the code is written.
         pointers: the address of the addresses of the region's buffers.
         scratch: the address of its scratch memory.
+        columns: how many columns are computed, if each call of the kernel says that.
 
     Attributes:
+        columns: how many columns are computed where a row is whole.
         width: lanes of the vectors along a row.
         height: lanes of the vectors across rows.
         scratch_bytes: size of the scratch memory.
     """
 
     def __init__(
-        self, region: Region, builder: ir.IRBuilder, pointers: ir.Value, scratch: ir.Value
+        self,
+        region: Region,
+        builder: ir.IRBuilder,
+        pointers: ir.Value,
+        scratch: ir.Value,
+        columns: ir.Value | None = None,
     ) -> None:
         self.region = region
+        self.columns = columns if columns is not None and region.is_cut else WORD(region.columns)
         self.builder = builder
         self.plan = Plan(region)
         self.outputs = dict(region.stores)

@@ -26,10 +26,10 @@ class Kernel:
 
     def __init__(self, region: Region) -> None:
         module, self.scratch_bytes = write(region)
-        self._run = native.load(module, _NAME, *[ctypes.c_int64] * 4)
+        self._run = native.load(module, _NAME, *[ctypes.c_int64] * 5)
         self.address = native.get_entry_address(self._run)
 
-    def run(self, pointers: int, first: int, stop: int, scratch: int) -> None:
+    def run(self, pointers: int, first: int, stop: int, scratch: int, columns: int) -> None:
         """Compute some rows.
 
         Args:
@@ -37,8 +37,9 @@ class Kernel:
             first: the first row.
             stop: the row after the last one.
             scratch: address of `scratch_bytes` bytes that nobody else uses.
+            columns: how many columns to compute, if the region is cut.
         """
-        self._run(pointers, first, stop, scratch)
+        self._run(pointers, first, stop, scratch, columns)
 
 
 class WideKernel:
@@ -81,8 +82,8 @@ def compile_region(region: Region) -> Kernel | WideKernel:
 
 def write(region: Region) -> tuple[ir.Module, int]:
     """Return a region's code, and the bytes of scratch memory that it needs."""
-    builder, (pointers, first, stop, scratch) = _begin(4)
-    frame = Frame(region, builder, pointers, scratch)
+    builder, (pointers, first, stop, scratch, columns) = _begin(5)
+    frame = Frame(region, builder, pointers, scratch, columns)
     block = WORD(region.block)
     with frame.counting(first, stop, block) as start:
         left = builder.sub(stop, start)

@@ -1,0 +1,261 @@
+"""The plans of back-to-back products: a block of rows goes through all of it while it is in cache.
+
+Where a mask leaves nothing of the last columns (`planning/tails.py`), a block is computed without
+most of them: they are the same, and zeros that the last product folds change nothing, as long as
+they are multiplied by finite numbers and no sum is -0 when it comes to them.
+"""
+
+import threading
+from bisect import bisect
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate, chain, pairwise
+from math import prod
+from typing import NamedTuple
+
+import numpy as np
+
+from offchain.arithmetic.functions import DType
+from offchain.backends.cpu.contractions import Contraction, Views
+from offchain.backends.cpu.kernels.contraction.back_to_back import MIDDLE, SCORES, compute_blocks
+from offchain.backends.cpu.kernels.contraction.gemm import Floats, get_scratch, plan_block
+from offchain.backends.cpu.kernels.tails import Integers
+from offchain.backends.cpu.regions import FusedRegion, reserve
+from offchain.backends.cpu.tails import Tails
+from offchain.commitments.tensors import NUMPY_TYPES, Array
+from offchain.native import buffers
+from offchain.native.threads import share
+from offchain.native.vectors import LANES
+from offchain.planning.back_to_back import BackToBack
+from offchain.planning.region import Plan
+from offchain.planning.tails import find_tail
+from offchain.programs.graph import Operand, Origin
+
+_BLOCK_BYTES = 1 << 21
+"""Bytes of a block of rows between the products, of which each part is soon read again."""
+
+_LEAST_ROWS = 128
+"""Rows of a block from which packing a right factor costs little."""
+
+_FLOAT_BYTES = 4
+_EVEN = 2
+_VECTOR = 2 * LANES
+"""Columns that a fused kernel computes at once, at most."""
+
+
+class BackToBackProducts:
+    """The plan of back-to-back products.
+
+    Args:
+        fused: the operators.
+        kept: indices of those whose outputs are wanted, ascending.
+
+    Attributes:
+        operands: the accesses to what they read.
+    """
+
+    def __init__(self, fused: BackToBack, kept: Sequence[int]) -> None:
+        self._fused, self._kept = fused, tuple(kept)
+        nodes = {m.index: m.node for m in fused.group.members} | dict(fused.nodes)
+        self._outputs = {i: (nodes[i].shape, NUMPY_TYPES[nodes[i].dtype]) for i in kept}
+        self._plans = [Contraction(node) for node in fused.nodes.values()]
+        made = [i for i in fused.group.indices if i in kept or i == fused.middle]
+        self._region = FusedRegion(fused.group, made)
+        self._made = made
+        parts = [self._region.operands, *(node.operands for node in fused.nodes.values())]
+        inside = set(fused.indices)
+        self._inside = [[_find_inside(o, inside) for o in part] for part in parts]
+        named = zip(chain(*parts), chain(*self._inside), strict=True)
+        self.operands: tuple[Operand, ...] = tuple(o for o, name in named if name is None)
+        first = nodes[fused.first]
+        *_, self._width = first.shape
+        self._rows, self._height = prod(first.shape[:-1]), self._plans[0].extents[1]
+        self._block = _choose_block(self._height, self._width)
+        shapes = [(self._block, self._width, first.fold_length)]
+        if fused.last is not None:
+            shapes.append((self._block, self._plans[1].columns, self._width))
+        self._sizes = _Sizes.of(*shapes)
+        full = [i for i in made if nodes[i].elements == first.elements]
+        is_float = len(full) == 1 and nodes[full[0]].dtype is DType.FLOAT32
+        self._middle = full[0] if is_float else fused.middle
+        self._tails = self._find_tails() if is_float else None
+        self._is_in_place = self._find_place()
+        reads = [SCORES if name == fused.first else 0 for name in self._inside[0]]
+        writes = [0 if index in kept else MIDDLE for index in made]
+        self._parts = np.array([*reads, *writes], np.int64)
+
+    def _find_place(self) -> bool:
+        """Whether what the last product folds may be where the first product's result was."""
+        region = self._region.region
+        plan = Plan(region)
+        is_last = [plan.stages[value] == len(plan.passes) - 1 for value, _ in region.stores]
+        return all(is_last) and self._width % _VECTOR == 0
+
+    def _find_tails(self) -> Tails | None:
+        """Return how the tails of rows are found, if there may be some."""
+        region, init = self._region.region, self._fused.nodes[self._fused.first].operands[0]
+        scores = next(i for i, name in enumerate(self._inside[0]) if name == self._fused.first)
+        tail = find_tail(region, scores)
+        if tail is None or init.origin is not Origin.IMMEDIATE:
+            return None
+        self._region.allow_cuts()
+        stored = [value for value, _ in region.stores]
+        is_zero = any(
+            value in tail.zeros and index == self._middle
+            for value, index in zip(stored, self._made, strict=True)
+        )
+        return Tails(region, tail, init.value, is_zero=is_zero)
+
+    def run(self, flats: Sequence[Array | None]) -> list[Array]:
+        """Return the wanted outputs, given the tensors of the operands."""
+        given = iter(flats)
+        parts = [[next(given) if n is None else None for n in names] for names in self._inside]
+        outputs = {index: buffers.empty(*kind) for index, kind in self._outputs.items()}
+        work = self._bind(self._region.read(parts[0]), parts[1:], outputs)
+        down = -(-self._height // self._block)
+
+        def compute(begin: int, end: int) -> None:
+            row = 0
+            for views in work.segments:
+                first, row = row // self._height * down, row + views[0].shape[0] * self._height
+                last = row // self._height * down
+                if max(begin, first) < min(end, last):
+                    here = max(begin, first) - first, min(end, last) - first
+                    self._compute(work, views, first // down * self._height, *here)
+
+        share(compute, self._rows // self._height * down, 1)
+        return [outputs[index] for index in self._kept]
+
+    def _bind(
+        self,
+        inputs: Sequence[Array | None],
+        factors: Sequence[Sequence[Array | None]],
+        outputs: Mapping[int, Array],
+    ) -> "_Work":
+        """Return the work of a run, given the region's operands and those of the contractions."""
+        indices = list(self._fused.nodes)
+        views = [
+            plan.list_views(part, outputs.get(index))
+            for plan, part, index in zip(self._plans, factors, indices, strict=True)
+        ]
+        tensors = (*inputs, *map(outputs.get, self._made))
+        tails, whole = self._tails, None if self._middle is None else outputs.get(self._middle)
+        ends = tails.find_ends(inputs, views[0]) if tails else None
+        return _Work(
+            list(_align(*views)),
+            np.array([0 if x is None else buffers.get_address(x) for x in tensors], np.int64),
+            None if whole is None else np.asarray(whole, np.float32).reshape(-1, self._width),
+            np.empty(0, np.int64) if ends is None else ends,
+            is_skipped=tails is not None and ends is not None and tails.is_skipped(views[1:]),
+        )
+
+    def _compute(
+        self, work: "_Work", views: Sequence[Floats], top: int, begin: int, end: int
+    ) -> None:
+        """Compute blocks of a segment's rows, the first of which has a number among all."""
+        size = self._block * self._width
+        blocks = _memory.reserve(size if self._is_in_place else 2 * size)
+        scores, middle = blocks[:size], blocks[-size:]
+        kernel = self._region.kernel
+        compute_blocks(
+            *views,
+            scores.reshape(-1, self._width),
+            middle.reshape(-1, self._width) if work.middle is None else work.middle,
+            get_scratch(self._sizes.scratch_floats),
+            np.empty_like(work.addresses),
+            work.addresses,
+            self._parts,
+            work.ends,
+            self._tails.unit if self._tails else 0,
+            work.is_skipped,
+            work.middle is not None,
+            *self._sizes[:3],
+            kernel.address,
+            reserve(kernel.scratch_bytes),
+            top,
+            self._block,
+            begin,
+            end,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """What the blocks of a run share.
+
+    Attributes:
+        segments: a, b and init of the first product, b, init and output of the last one, for
+            matrices of as many batches.
+        addresses: those of the region's operands and outputs, 0 for what is there in parts.
+        middle: all rows of what the last product folds, if they are wanted.
+        ends: in how many columns of each row something is not yet in its tail; empty without tails.
+        is_skipped: whether the last product may leave out the tails.
+    """
+
+    segments: Sequence[Sequence[Floats]]
+    addresses: Integers
+    middle: Floats | None
+    ends: Integers
+    is_skipped: bool
+
+
+class _Sizes(NamedTuple):
+    """The sizes with which both products of a block are computed."""
+
+    group: int
+    depth: int
+    next_depth: int
+    scratch_floats: int
+
+    @classmethod
+    def of(cls, *shapes: tuple[int, int, int]) -> "_Sizes":
+        """Return the sizes for products of some rows, columns and steps."""
+        plans = [plan_block(*shape) for shape in shapes]
+        depths = plans[0][1], plans[-1][1]
+        return cls(min(p[0] for p in plans), *depths, max(p[2] for p in plans))
+
+
+def _align(first: Sequence[Views], last: Sequence[Views] | None = None) -> Iterator[list[Floats]]:
+    """Yield the factors and starts of both products, and the result, for as many matrices each."""
+    if last is None:
+        empty = [np.empty((len(views[1]), 1, 0), np.float32) for views in first]
+        last = [(none, none, none, none) for none in empty]
+    sizes = [[len(views[1]) for views in each] for each in (first, last)]
+    bounds = sorted({0}.union(*map(accumulate, sizes)))
+    for begin, end in pairwise(bounds):
+        parts: list[Floats] = []
+        for each, counts, chosen in zip((first, last), sizes, ((0, 1, 2), (1, 2, 3)), strict=True):
+            starts = [0, *accumulate(counts)]
+            call = bisect(starts, begin) - 1
+            inside = slice(begin - starts[call], end - starts[call])
+            parts += [each[call][i][inside] for i in chosen]
+        yield parts
+
+
+def _choose_block(height: int, width: int) -> int:
+    """Return how many rows of a matrix are computed together."""
+    rows = max(_LEAST_ROWS, _BLOCK_BYTES // (width * _FLOAT_BYTES))
+    parts = -(-height // rows)
+    return -(-height // (parts * _EVEN)) * _EVEN
+
+
+def _find_inside(operand: Operand, inside: Collection[int]) -> int | None:
+    """Return the operator inside that an operand reads, if it does."""
+    is_output = operand.origin is Origin.NODE and operand.reference in inside
+    return operand.reference if is_output else None
+
+
+class _Memory(threading.local):
+    """A thread's blocks of rows, whose memory is kept between calls."""
+
+    def __init__(self) -> None:
+        self._floats = np.empty(0, np.float32)
+
+    def reserve(self, size: int) -> Floats:
+        """Return so many elements."""
+        if self._floats.size < size:
+            self._floats = buffers.empty((size,), np.float32)
+        return self._floats[:size]
+
+
+_memory = _Memory()

@@ -1,0 +1,259 @@
+"""Back-to-back products: a contraction, a region on its rows, and the contraction that reads these.
+
+The scores of attention are such: a product of queries and keys, a softmax of every row, and the
+product with the values. A backend may compute a block of rows from end to end, so that what lies
+between the products never leaves its cache. Every fold keeps its order.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from itertools import takewhile
+from math import prod
+from typing import Generic, NamedTuple, TypeVar
+
+from offchain.planning.accesses import collapse, find_strided, get_used, row_major
+from offchain.planning.assembly import list_accesses
+from offchain.planning.readings import is_identity
+from offchain.planning.roles import Group, Member, Role
+from offchain.programs.graph import Kind, Node, Operand, Origin, Program
+
+_LEAST_ELEMENTS = 1 << 18
+"""Elements of the first product beyond which a core's second cache does not hold it."""
+
+_LEAST_ROWS = 32
+"""Rows of a matrix that are worth a product of their own."""
+
+_MOST_FACTOR_ELEMENTS = 1 << 20
+"""Elements of a right factor that is read again for every block of rows."""
+
+_MAX_EARLY = 16
+"""The greatest number of tasks that run before a region, so that a contraction may follow it."""
+
+_AXES_OF_MATRIX = 2
+
+_UnitT = TypeVar("_UnitT")
+
+
+class BackToBack(NamedTuple):
+    """A contraction, a region on its rows, and perhaps a contraction of the region's rows.
+
+    Attributes:
+        first: index of the first contraction; nothing but the region reads its output.
+        group: the region, whose columns are the contraction's.
+        last: index of the contraction that folds the rows of an output of the region, if any.
+        middle: index of that output.
+        nodes: the two contractions by index.
+    """
+
+    first: int
+    group: Group
+    last: int | None
+    middle: int | None
+    nodes: Mapping[int, Node]
+
+    @property
+    def indices(self) -> tuple[int, ...]:
+        """The indices of the operators, ascending."""
+        return tuple(sorted([*self.nodes, *self.group.indices]))
+
+
+def join_products(
+    program: Program,
+    order: Sequence[_UnitT],
+    readers: Mapping[int, Sequence[int | None]],
+    alone: Collection[int],
+    list_indices: Callable[[_UnitT], Sequence[int]],
+) -> list[_UnitT | BackToBack]:
+    """Return an order in which regions are joined with the contractions before and after them.
+
+    Args:
+        program: the program.
+        order: what runs together, each after those that it reads.
+        readers: what reads each output, None for someone outside.
+        alone: operators that run by themselves.
+        list_indices: returns the operators that run together.
+    """
+    joining = _Joining(program, order, readers, alone, list_indices)
+    for place, unit in enumerate(order):
+        if isinstance(unit, Group) and unit.columns is not None and not unit.is_wide:
+            joining.join(place, unit)
+    return joining.list_units()
+
+
+class _Joining(Generic[_UnitT]):
+    """The joining of a run's regions; its arguments are those of `join_products`."""
+
+    def __init__(
+        self,
+        program: Program,
+        order: Sequence[_UnitT],
+        readers: Mapping[int, Sequence[int | None]],
+        alone: Collection[int],
+        list_indices: Callable[[_UnitT], Sequence[int]],
+    ) -> None:
+        self._program, self._order, self._readers = program, order, readers
+        self._list_indices = list_indices
+        self._places = {i: place for place, unit in enumerate(order) for i in list_indices(unit)}
+        self._free: set[int] = {
+            unit for unit in order if isinstance(unit, int) and unit not in alone
+        }
+        self._joined: dict[int, Sequence[_UnitT | BackToBack]] = {}
+        self._dropped: set[int] = set()
+
+    def list_units(self) -> list[_UnitT | BackToBack]:
+        """Return what runs together, in order."""
+        places = (place for place in range(len(self._order)) if place not in self._dropped)
+        return [u for place in places for u in self._joined.get(place, [self._order[place]])]
+
+    def join(self, place: int, group: Group) -> None:
+        """Join a region with the contraction before it, if it has one, and the one after it."""
+        nodes = self._program.nodes
+        first = _find_first(self._program, group, self._readers, self._free)
+        if first is None or place in self._dropped:
+            return
+        self._drop(first)
+        early: Sequence[int] = ()
+        last, middle = _find_last(self._program, group, self._readers, self._free, first)
+        if last is not None:
+            others = [i for i in nodes[last].inputs if i != middle]
+            found = self._find_early(place, others)
+            if found is None:
+                last = middle = None
+            else:
+                early = found
+                self._dropped.update(early)
+                self._drop(last)
+        ends = {index: nodes[index] for index in (first, last) if index is not None}
+        before = [self._order[later] for later in early]
+        self._joined[place] = [*before, BackToBack(first, group, last, middle, ends)]
+
+    def _drop(self, index: int) -> None:
+        self._free.discard(index)
+        self._dropped.add(self._places[index])
+
+    def _find_early(self, place: int, others: Iterable[int]) -> list[int] | None:
+        """Return the places of what else has to run before a place; None if it can't."""
+        found: set[int] = set()
+        waiting = [self._places[index] for index in others]
+        while waiting:
+            later = waiting.pop()
+            if later < place or later in found:
+                continue
+            is_taken = later in self._dropped or later in self._joined
+            if later == place or is_taken or len(found) == _MAX_EARLY:
+                return None
+            found.add(later)
+            for index in self._list_indices(self._order[later]):
+                waiting += [self._places[i] for i in self._program.nodes[index].inputs]
+        return sorted(found)
+
+
+def _find_first(
+    program: Program,
+    group: Group,
+    readers: Mapping[int, Sequence[int | None]],
+    free: Collection[int],
+) -> int | None:
+    """Return the contraction on whose rows a region is, and which nothing else reads."""
+    inside = set(group.indices)
+    for index in {read for member in group.members for read in member.node.inputs}:
+        node = program.nodes[index]
+        is_apart = all(reader in inside for reader in readers[index])
+        if index not in free or node.kind is not Kind.CONTRACT or not is_apart:
+            continue
+        is_matrix = node.elements == max(group.cuts) and node.shape[-1] == group.columns
+        is_large = node.elements >= _LEAST_ELEMENTS
+        if not is_matrix or not is_large or not _makes_rows(node):
+            continue
+        if node.shape[-2] >= _LEAST_ROWS and _is_read_in_order(group, index):
+            return index
+    return None
+
+
+def _makes_rows(node: Node) -> bool:
+    """Whether a contraction's last two axes are rows of one factor, and columns of the other."""
+    if len(node.shape) < _AXES_OF_MATRIX or not node.fold_length:
+        return False
+    sizes, column = node.shape + node.fold_shape, len(node.shape) - 1
+    used = [get_used(operand, sizes) for operand in node.operands[1:]]
+    owners = [[v in variables for variables in used] for v in (column - 1, column)]
+    is_short = node.fold_length * sizes[column] <= _MOST_FACTOR_ELEMENTS
+    return is_short and owners in ([[True, False], [False, True]], [[False, True], [True, False]])
+
+
+def _count_rows(node: Node, variable: int) -> int:
+    """Return how many rows each matrix of a contraction has, given the last variable of them."""
+    sizes = node.shape + node.fold_shape
+    used = [get_used(operand, sizes) for operand in node.operands[1:]]
+    owners = [[v in variables for variables in used] for v in range(variable + 1)]
+    same = takewhile(
+        lambda v: sizes[v] == 1 or owners[v] == owners[variable], range(variable, -1, -1)
+    )
+    return prod(sizes[v] for v in same)
+
+
+def _is_read_in_order(group: Group, index: int) -> bool:
+    """Whether all members read an output element by element on the matrix."""
+    accesses = [a for member in group.members for a in list_accesses(member)]
+    reads = [a for a in accesses if _is_of(a.operand, index)]
+    return all(not a.is_row and is_identity(a.operand, a.sizes) for a in reads)
+
+
+def _is_of(operand: Operand, index: int) -> bool:
+    return operand.origin is Origin.NODE and operand.reference == index
+
+
+def _find_last(
+    program: Program,
+    group: Group,
+    readers: Mapping[int, Sequence[int | None]],
+    free: Collection[int],
+    first: int,
+) -> tuple[int, int] | tuple[None, None]:
+    """Return a contraction of the rows of a region after the first one, and what it folds."""
+    height = _count_rows(program.nodes[first], len(program.nodes[first].shape) - 2)
+    for member in group.members:
+        for index in readers[member.index]:
+            if index is None or index not in free:
+                continue
+            node = program.nodes[index]
+            is_only = all(i == member.index or i not in group.indices for i in node.inputs)
+            if is_only and _folds(node, member, group.columns, height):
+                return index, member.index
+    return None, None
+
+
+def _folds(node: Node, member: Member, columns: int | None, height: int) -> bool:
+    """Whether a contraction folds the rows of a full value, each of its rows one of these.
+
+    Args:
+        node: the contraction.
+        member: the full value.
+        columns: of a row.
+        height: rows of each matrix.
+    """
+    found = [o for o in node.operands[1:] if _is_of(o, member.index)]
+    is_of_all = node.kind is Kind.CONTRACT and node.fold_length == columns
+    if not is_of_all or member.role is not Role.FULL or len(found) != 1:
+        return False
+    sizes, rank = node.shape + node.fold_shape, len(node.shape)
+    strided = find_strided(found[0].rows, sizes)
+    live = [v for v in range(rank) if sizes[v] > 1]
+    used = [v for v in get_used(found[0], sizes) if v < rank]
+    if strided is None or strided.offset or not used or used == live:
+        return False
+    rows, after = [sizes[v] for v in used], [sizes[v] for v in live[len(used) :]]
+    whole = [stride * node.fold_length for stride in row_major(rows)]
+    is_dense = [strided.strides[v] for v in used] == whole
+    is_row = collapse(node.fold_shape, strided.strides[rank:]) == 1
+    is_all = prod(rows) * node.fold_length == member.node.elements
+    is_short = node.fold_length * prod(after) <= _MOST_FACTOR_ELEMENTS
+    is_first = used == live[: len(used)] and _is_apart(node, found[0], used[-1])
+    fits = is_first and _count_rows(node, used[-1]) == height
+    return is_row and is_dense and is_all and is_short and fits
+
+
+def _is_apart(node: Node, operand: Operand, variable: int) -> bool:
+    """Whether only this one of a contraction's two factors depends on a variable."""
+    sizes = node.shape + node.fold_shape
+    others = [get_used(o, sizes) for o in node.operands[1:] if o is not operand]
+    return all(variable not in used for used in others)

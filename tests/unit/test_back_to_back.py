@@ -1,0 +1,218 @@
+"""Back-to-back products: blocks of rows, with and without tails, and what must not be joined."""
+
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+import pytest
+import torch
+
+from offchain.backends.cpu import back_to_back as cpu
+from offchain.backends.cpu.back_to_back import BackToBackProducts
+from offchain.commitments.tensors import Array
+from offchain.execution.executor import Executor
+from offchain.execution.preparation import Preparation, Ready
+from offchain.execution.readable import run_step
+from offchain.frontend.capture import Captured, capture
+from offchain.frontend.recipe import InferenceRecipe
+from offchain.planning import back_to_back as planning
+from tests.unit.test_kernels_scatter import PATTERNS
+
+Tensor = torch.Tensor
+Attention = Callable[..., Tensor | tuple[Tensor, ...]]
+
+HEADS, ROWS, COLUMNS, DEPTH, WIDTH = 3, 70, 192, 5, 6
+TINY = np.float32(-1e-45)
+
+
+def add(q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
+    """Attention whose mask is added."""
+    return torch.softmax(q @ k.mT + mask, -1) @ v
+
+
+def scale(q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
+    """Attention that scales the product before its mask is added."""
+    return torch.softmax(q @ k.mT * 0.5 + mask, -1) @ v
+
+
+def choose(q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
+    """Attention whose mask chooses scores, and that is 0 where it chooses none."""
+    scores = (q @ k.mT).masked_fill(mask.isinf(), -torch.inf)
+    weights = torch.softmax(scores, -1)
+    return weights.masked_fill((scores == -torch.inf).all(-1, keepdim=True), 0) @ v
+
+
+def keep(q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+    """Attention that returns its weights, as its gradients need them."""
+    weights = torch.softmax(q @ k.mT + mask, -1)
+    return weights, weights @ v
+
+
+def weigh(q: Tensor, k: Tensor, _: Tensor, mask: Tensor) -> Tensor:
+    """Only the weights."""
+    return torch.softmax(q @ k.mT + mask, -1)
+
+
+def interleave(q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
+    """Attention of two texts whose heads lie side by side, so that no view has all matrices."""
+    texts = [torch.stack([x, x.flip(0)], 1).permute(1, 2, 0, 3).contiguous() for x in (q, k, v)]
+    q, k, v = (x.transpose(1, 2) for x in texts)
+    return torch.softmax(q @ k.mT + mask, -1) @ v
+
+
+def group(q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
+    """Attention whose heads share keys and values."""
+    return torch.softmax(q @ k[0].T + mask, -1) @ v[0]
+
+
+def share_keys(q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
+    """Attention whose heads share keys, but no values: matrices of one product have more rows."""
+    return torch.softmax(q @ k[0].T + mask, -1) @ v
+
+
+WITH_TAILS = [add, scale, choose, keep, weigh, interleave, group, share_keys]
+
+
+def flatten(q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
+    """Attention whose mask is no infinity: its weights are zeros by rounding alone."""
+    return torch.softmax(q @ k.mT + mask.clamp(min=-1e9), -1) @ v
+
+
+def shift(q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
+    """Attention that adds to its weights what no mask makes the same."""
+    return (torch.softmax(q @ k.mT + mask, -1) + v[..., :1].mT) @ v
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let products of few elements be joined, in blocks of few rows."""
+    monkeypatch.setattr(planning, "_LEAST_ELEMENTS", 0)
+    monkeypatch.setattr(planning, "_LEAST_ROWS", 2)
+    monkeypatch.setattr(cpu, "_BLOCK_BYTES", 0)
+    monkeypatch.setattr(cpu, "_LEAST_ROWS", 20)
+
+
+def draw_operands(rng: np.random.Generator, depth: int = DEPTH) -> list[Array]:
+    """Return queries, keys, values and the mask of the future."""
+    shapes = (HEADS, ROWS, depth), (HEADS, COLUMNS, depth), (HEADS, COLUMNS, WIDTH)
+    q, k, v = (rng.standard_normal(shape).astype(np.float32) for shape in shapes)
+    mask = np.where(np.tri(ROWS, COLUMNS, 20, dtype=bool), 0, -np.inf).astype(np.float32)
+    return [q, k, v, np.broadcast_to(mask, (HEADS, ROWS, COLUMNS)).copy()]
+
+
+def make(attend: Attention, operands: Sequence[Array]) -> Captured:
+    """Capture an attention."""
+    tensors = tuple(map(torch.from_numpy, operands))
+    recipe = InferenceRecipe(torch.nn.Module(), lambda _, *x: attend(*x), lambda _: tensors)
+    return capture(recipe, trust=True)
+
+
+def list_joined(ready: Ready) -> Iterator[BackToBackProducts]:
+    """Yield the plans of the products that are joined in a run."""
+    plans = (job.plan for job in ready.jobs)
+    return (plan for plan in plans if isinstance(plan, BackToBackProducts))
+
+
+def check(captured: Captured, prepared: Preparation, operands: Sequence[Array]) -> None:
+    """Check that joined products are what each operator by itself makes, with any threads."""
+    state = captured.initial_state
+    batch = list(operands)[: len(captured.program.batch)]
+    alone = Executor(prepared).run(state, batch, 0, observe=lambda *_: None)
+    for threads in (1, 2):
+        joined = Executor(prepared, threads).run(state, batch, 0)
+        assert [x.tobytes() for x in joined] == [x.tobytes() for x in alone]
+
+
+def list_cases(rng: np.random.Generator) -> Iterator[list[Array]]:
+    """Yield operands whose tails may be left out, and others of which something forbids that."""
+    yield draw_operands(rng)
+    for place, value in ((0, np.inf), (1, np.nan), (2, np.inf), (2, np.nan), (1, 1e38)):
+        operands = draw_operands(rng)
+        operands[place][1, -1, 2] = value
+        yield operands
+    operands = draw_operands(rng)
+    operands[0][0, 0, 0], operands[1][0, -1, 0] = 1e30, 1e30
+    yield operands
+    operands = draw_operands(rng)
+    operands[2][...] = TINY
+    operands[2][1, -1] = -TINY
+    operands[0][...] = 0
+    yield operands
+    operands = draw_operands(rng)
+    operands[3][0], operands[3][1, 3:] = -np.inf, 0
+    operands[3][2, :, 64:], operands[3][2, 9:12] = -np.inf, -np.inf
+    yield operands
+    operands = draw_operands(rng)
+    operands[3][...] = rng.choice(PATTERNS.view(np.float32), operands[3].shape)
+    yield operands
+    operands = draw_operands(rng)
+    for x in operands[:3]:
+        x[rng.random(x.shape) < 0.1] = rng.choice(PATTERNS.view(np.float32))
+    yield operands
+
+
+@pytest.mark.parametrize("attend", [*WITH_TAILS, flatten, shift])
+def test_joined_products_are_those_of_single_operators(attend: Attention) -> None:
+    """Blocks of rows have all bits: infinities, NaN, zeros of both signs, rows without a score."""
+    rng = np.random.default_rng(7)
+    captured = make(attend, draw_operands(rng))
+    prepared = Preparation(captured.program)
+    (plan,) = list_joined(prepared.fused)
+    assert (plan._fused.last is None) == (attend in {weigh, share_keys})
+    assert (plan._tails is not None) == (attend in WITH_TAILS)
+    for operands in list_cases(rng):
+        check(captured, prepared, operands)
+    assert not [*list_joined(prepared.shown)]
+
+
+def test_joined_products_equal_definition() -> None:
+    """Joined products are what the definition of their operators says, with tails."""
+    rng = np.random.default_rng(5)
+    q, k, v, mask = (x[:1] for x in draw_operands(rng))
+    operands = [q[:, :8], k[:, :128], v[:, :128], mask[:, :8, :128].copy()]
+    captured = make(add, operands)
+    with np.errstate(all="ignore"):
+        defined = run_step(captured.program, captured.initial_state, captured.batch(0), 0)
+    prepared = Preparation(captured.program)
+    (plan,) = list_joined(prepared.fused)
+    assert plan._tails is not None
+    joined = Executor(prepared).run(captured.initial_state, captured.batch(0), 0)
+    assert [x.tobytes() for x in joined] == [x.tobytes() for x in defined]
+
+
+def test_products_without_masks() -> None:
+    """A softmax of the product itself, and a factor that comes second, are joined, too."""
+    operands = draw_operands(np.random.default_rng(1))
+    captured = make(lambda q, k, v, _: torch.softmax(q @ k.mT, -1) @ v, operands)
+    prepared = Preparation(captured.program)
+    (plan,) = list_joined(prepared.fused)
+    assert plan._tails is None
+    check(captured, prepared, operands)
+
+
+def _read_twice(q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+    scores = q @ k.mT
+    return scores, torch.softmax(scores + mask, -1) @ v
+
+
+def _turn(q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
+    return torch.softmax((k @ q.mT).mT + mask, -1) @ v
+
+
+@pytest.mark.parametrize("attend", [_read_twice, _turn])
+def test_products_that_others_read_are_not_joined(attend: Attention) -> None:
+    """A product stays by itself if it is wanted, or if its rows are not those of the region."""
+    operands = draw_operands(np.random.default_rng(2))
+    captured = make(attend, operands)
+    prepared = Preparation(captured.program)
+    assert not [*list_joined(prepared.fused)]
+    check(captured, prepared, operands)
+
+
+def test_a_last_product_of_columns_is_not_joined() -> None:
+    """A product that folds the rows' number, and not their columns, waits for all of them."""
+    operands = draw_operands(np.random.default_rng(3))
+    captured = make(lambda q, k, _, mask: torch.softmax(q @ k.mT + mask, -1).mT @ q, operands)
+    prepared = Preparation(captured.program)
+    (plan,) = list_joined(prepared.fused)
+    assert plan._fused.last is None
+    check(captured, prepared, operands)
