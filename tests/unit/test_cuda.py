@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from offchain.arithmetic.functions import DType, Function
+from offchain.arithmetic.ordered import ORDERED
 from offchain.backends.cuda import contraction, driver, ptx
 from offchain.backends.cuda.backend import Cuda
 from offchain.backends.cuda.driver import Driver
@@ -189,7 +190,7 @@ def test_large_products_are_tiled() -> None:
     assert contraction.choose_tiling(make_product(128, 300, 4)) == contraction.LARGE
     assert contraction.choose_tiling(make_product(127, 300, 4)) == contraction.SMALL
     assert contraction.choose_tiling(make_product(1, 300, 4)) is None
-    assert isinstance(plan(machine, make_product(128, 300, 4)), Tiled)
+    assert isinstance(plan(machine, make_product(128, 300, 4), ORDERED), Tiled)
 
 
 @cache
