@@ -16,7 +16,7 @@ from offchain.chain.receipts import Log, Past
 from offchain.court.entries import Entry, read_encoding, read_leaf
 from offchain.disputes.chain_log import ChainLog
 from offchain.disputes.referee_code import compare_codes
-from offchain.errors import UsageError
+from offchain.errors import BadCall, UsageError
 
 
 class ChainCourt:
@@ -64,8 +64,21 @@ class ChainCourt:
         return self._log.head
 
     def read(self) -> list[Entry]:
-        """Return all entries that the chain holds now; those of before are the same objects."""
-        return self._log.read()
+        """Return all entries that the chain holds now; those of before are the same objects.
+
+        Raises:
+            ChainError: the chain cannot be read, or what it tells is no referee's log.
+        """
+        try:
+            return self._log.read()
+        except KeyError as error:
+            problem = "it begins in the middle of a job; read it from an earlier block"
+            raise BadCall("the referee's log", problem) from error
+
+    def require_referee(self) -> None:
+        """Refuse to go on where the chain has no referee any more: it is another one by now."""
+        if not self.chain.node.get_code(self.address):
+            raise UsageError(f"no contract at {self.address} any more; the chain began anew")
 
     def _fetch(self, first: int, last: int) -> Iterator[tuple[int, Entry]]:
         found = self._contract.trace(first, last)
