@@ -90,7 +90,6 @@ def court(
             click.echo(json.dumps({"url": address}))
         else:
             click.echo(f"{address} shows the court; Control-C ends it")
-        click.get_text_stream("stdout").flush()
         stopped.wait()
 
 

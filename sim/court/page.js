@@ -147,7 +147,7 @@
     const width = Math.max(260, place.clientWidth);
     const is_narrow = width < 620;
     const left = is_narrow ? 0 : 158;
-    const right = is_narrow ? 0 : 116;
+    const right = is_narrow ? 0 : 126;
     const inner = width - left - right;
     const head = is_narrow ? 22 : 0;
     const bar = 30;
@@ -189,8 +189,8 @@
     if (at.is_narrow) {
       group.append(shape("text", { class: kind, x: at.width, y: at.top + 13, "text-anchor": "end" }, `${clip(who, 16)} ${verb}`));
     } else {
-      group.append(shape("text", { class: kind, x: at.width - 104, y: middle - 2 }, clip(who, 15)));
-      group.append(shape("text", { class: "soft", x: at.width - 104, y: middle + 14 }, `${verb} ${plural(row.starts.length, "part")}`));
+      group.append(shape("text", { class: kind, x: at.width - 114, y: middle - 2 }, clip(who, 15)));
+      group.append(shape("text", { class: "soft", x: at.width - 114, y: middle + 14 }, `${verb} ${plural(row.starts.length, "part")}`));
     }
     group.append(shape("title", {}, `${stage}: ${ABOUT[row.tree] ?? row.tree}; ${size}, in ${row.starts.length} parts`));
   }
