@@ -41,7 +41,9 @@ def seat_game(
     game = seat(referee, SIZE, [client, honest, *others], lies, STAKES)
     if leaf is LeafMode.OPERATOR:
         game.leaf_mode, game.verifier = leaf, accounts[-1]
-        game.ruler = lambda _, board, __: Outcome([board.pair.first, board.pair.second].index(honest))
+        game.ruler = lambda _, board, __: Outcome(
+            [board.pair.first, board.pair.second].index(honest)
+        )
     return game
 
 

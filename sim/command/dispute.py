@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.table import Table
 
-from offchain.errors import UsageError
+from offchain.errors import CannotWrite, UsageError
 from offchain.providers.catalogue import ALL_CHEATS, HONEST
 from sim.command import options
 from sim.command.ledger import make_ledger_table
@@ -95,8 +95,7 @@ def dispute(
     from offchain.disputes.report import make_report  # noqa: PLC0415 - imports numpy and the chain
     from offchain.disputes.session import Setting, prepare  # noqa: PLC0415 - likewise
 
-    if replay is not None and replay.suffix not in REPLAYS:
-        raise UsageError(f"--replay {replay} is neither a .html nor a .json file; name it so")
+    _check_replay(replay)
     steps = options.check_steps(steps, inference=inference)
     setting = Setting(
         program=program,
@@ -127,6 +126,16 @@ def dispute(
     else:
         _show(result)
     return 0 if session.honest_won else HONEST_LOST
+
+
+def _check_replay(path: Path | None) -> None:
+    """Refuse a file that no replay can be written to, before anything slow begins."""
+    if path is None:
+        return
+    if path.suffix not in REPLAYS:
+        raise UsageError(f"--replay {path} is neither a .html nor a .json file; name it so")
+    if not path.parent.is_dir():
+        raise CannotWrite(f"cannot write {path}: there is no folder {path.parent}; make it first")
 
 
 def _write_replay(session: "Session", path: Path) -> None:

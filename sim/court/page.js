@@ -236,7 +236,7 @@
 
   function draw_funnel(group, row, box, at) {
     const bottom = at.top + at.gap - 4;
-    const points = [[box.from, at.top], [box.to, at.top], [at.left + at.inner, bottom], [at.left, bottom]];
+    const points = [[box.from, at.top], [box.to, at.top], [at.left + at.inner - 2, bottom], [at.left, bottom]];
     group.append(shape("polygon", { class: "funnel", points: points.map((it) => it.join(",")).join(" ") }));
     const { pick } = row;
     const picker = side_name(pick.by);
@@ -569,13 +569,42 @@
     by_id("no-match").hidden = Boolean(current.match);
     by_id("no-match").textContent = view.job === null ? "This court has no job yet." : "No match has begun: nobody disputes a claim so far.";
     show_tabs(matches);
-    if (!current.match) return;
+    if (!current.match) {
+      by_id("picture").replaceChildren();
+      return;
+    }
     by_id("match-title").textContent = `${side_name(0)} against ${side_name(1)}`;
     show_side(current.match, 0);
     show_side(current.match, 1);
     show_crumbs(current.match);
     draw_picture(current.match, list_rows(view.match, current.shown));
     show_verdict(current.match);
+  }
+
+  function find_newest() {
+    const verdict = by_id("verdict");
+    return verdict.hidden ? by_id("picture").querySelector("g.row:last-of-type") : verdict;
+  }
+
+  function is_in_view(place) {
+    const box = place?.getBoundingClientRect();
+    return Boolean(box) && box.bottom > 0 && box.top < window.innerHeight;
+  }
+
+  function bring_into_view() {
+    // What the shown move has changed is to be seen above the bar of time.
+    const box = find_newest()?.getBoundingClientRect();
+    if (!box || by_id("match").hidden) return;
+    const limit = document.querySelector("footer").getBoundingClientRect().top - 16;
+    const below = box.bottom - limit;
+    const top = below > 0 ? below : Math.min(0, box.top - 16);
+    if (top) window.scrollBy({ top, behavior: still.matches ? "auto" : "smooth" });
+  }
+
+  function step_to(place) {
+    play(false);
+    move_to(place);
+    bring_into_view();
   }
 
   function move_to(place) {
@@ -607,6 +636,7 @@
     if (view.at === list_stops().length - 1) move_to(0);
     view.timer = setInterval(() => {
       move_to(view.at + 1);
+      bring_into_view();
       if (view.at === list_stops().length - 1 && !court.is_live) play(false);
     }, PLAY_MS);
   }
@@ -649,20 +679,22 @@
     court.epoch = news.epoch;
     court.head = news.head;
     court.frames.push(...news.frames);
-    const scroll = view.follows;
+    const was_seen = is_in_view(find_newest());
     show();
     const own = news.frames.filter((frame) => frame.job === view.job);
-    if (scroll && own.length) announce(own[own.length - 1]);
+    if (!view.follows || !own.length) return news.more;
+    announce(own[own.length - 1]);
+    if (was_seen) bring_into_view();
     return news.more;
   }
 
   // --- Controls ----------------------------------------------------------------------------
 
-  by_id("time").addEventListener("input", (event) => { play(false); move_to(Number(event.target.value)); });
-  by_id("first").addEventListener("click", () => { play(false); move_to(0); });
-  by_id("back").addEventListener("click", () => { play(false); move_to(view.at - 1); });
-  by_id("forward").addEventListener("click", () => { play(false); move_to(view.at + 1); });
-  by_id("last").addEventListener("click", () => { play(false); go_to_end(); });
+  by_id("time").addEventListener("input", (event) => step_to(Number(event.target.value)));
+  by_id("first").addEventListener("click", () => step_to(0));
+  by_id("back").addEventListener("click", () => step_to(view.at - 1));
+  by_id("forward").addEventListener("click", () => step_to(view.at + 1));
+  by_id("last").addEventListener("click", () => step_to(Infinity));
   by_id("play").addEventListener("click", () => play(view.timer === null));
   for (const choice of document.querySelectorAll("input[name=by]")) {
     choice.addEventListener("change", () => {
@@ -677,8 +709,7 @@
     const steps = { ArrowLeft: -1, ArrowRight: 1 };
     if (!(event.key in steps) || event.ctrlKey || event.altKey || event.metaKey) return;
     event.preventDefault();
-    play(false);
-    move_to(view.at + steps[event.key]);
+    step_to(view.at + steps[event.key]);
   });
   by_id("tabs").addEventListener("keydown", (event) => {
     const numbers = of_job(current.state.matches).map((it) => it.number);

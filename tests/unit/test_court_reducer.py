@@ -284,7 +284,9 @@ def test_calls_through_other_contracts_are_told_by_their_events(unknown: bool) -
         ]
     _, frames = reduce_model(recorder)
     places = [(it.pick and (it.pick.low, it.pick.high), it.members, it.jobs) for it in frames]
-    assert places == [(it.pick and (it.pick.low, it.pick.high), it.members, it.jobs) for it in known]
+    assert places == [
+        (it.pick and (it.pick.low, it.pick.high), it.members, it.jobs) for it in known
+    ]
     assert (find_match(frames).scalar is None) == unknown
 
 

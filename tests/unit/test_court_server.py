@@ -225,5 +225,8 @@ def test_a_port_that_is_taken_is_refused() -> None:
     """Who asks for a port that somebody has is told to choose another."""
     with serve(make_small_record()) as url:
         port = int(url.rstrip("/").rpartition(":")[2])
-        with pytest.raises(UsageError, match="choose another --port"), serve(make_small_record(), port=port):
+        with (
+            pytest.raises(UsageError, match="choose another --port"),
+            serve(make_small_record(), port=port),
+        ):
             pass
