@@ -22,7 +22,9 @@ Side = Literal[0, 1]
 Place = Annotated[int, Meta(ge=0)]
 MAX_PARTS = 256
 """A move divides what is in dispute into so many parts at most: a chunk of bytes."""
-Parts = Annotated[list[Place], Meta(max_length=MAX_PARTS)]
+Parts = Annotated[list[Place], Meta(min_length=1, max_length=MAX_PARTS)]
+Wei = Annotated[str, Meta(pattern="^[0-9]{1,40}$")]
+"""An amount, in decimal digits: more than a number of JSON holds."""
 
 
 class _Form(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -145,7 +147,7 @@ class Member(_Form, frozen=True):
     standing: str
     claim: str = ""
     prizes: Place = 0
-    paid_wei: str = "0"
+    paid_wei: Wei = "0"
 
 
 class Claim(_Form, frozen=True):
@@ -166,9 +168,9 @@ class Job(_Form, frozen=True):
     client: str
     status: str
     leaf: str
-    reward_wei: str
-    bond_wei: str
-    prize_wei: str
+    reward_wei: Wei
+    bond_wei: Wei
+    prize_wei: Wei
     opened_block: Place
     commit_deadline: Place
     reveal_deadline: Place
@@ -180,8 +182,8 @@ class Job(_Form, frozen=True):
     hidden: Place = 0
     claims: Place = 0
     defeated: Place = 0
-    burned_wei: str = "0"
-    paid_wei: str = "0"
+    burned_wei: Wei = "0"
+    paid_wei: Wei = "0"
     winner: str = ""
 
 
@@ -196,7 +198,7 @@ class Call(_Form, frozen=True):
     transaction: str = ""
     gas: Place = 0
     calldata_bytes: Place = 0
-    gas_price_wei: str = "0"
+    gas_price_wei: Wei = "0"
 
 
 class Frame(_Form, frozen=True):

@@ -67,26 +67,43 @@
 
   const of_job = (map) => [...map.values()].filter((it) => it.job === view.job);
 
-  function list_stops() {
-    // The places of the slider: how many frames are shown, and in which block.
-    const stops = [];
+  function read_line() {
+    // The places of the slider: how many there are, what is shown at each, and where a frame is.
+    const { frames } = court;
     if (view.by === "block") {
-      const first = court.frames.length ? court.frames[0].block : court.head;
-      let shown = 0;
-      for (let block = first; block <= Math.max(court.head, first); block += 1) {
-        while (shown < court.frames.length && court.frames[shown].block <= block) shown += 1;
-        stops.push({ shown, block });
-      }
-      return stops;
+      const first = frames.length ? frames[0].block : court.head;
+      const count_until = (block) => {
+        let [low, high] = [0, frames.length];
+        while (low < high) {
+          const middle = (low + high) >> 1;
+          if (frames[middle].block <= block) low = middle + 1;
+          else high = middle;
+        }
+        return low;
+      };
+      return {
+        length: Math.max(court.head, first) - first + 1,
+        at: (place) => ({ shown: count_until(first + place), block: first + place }),
+        find: (shown) => (shown ? frames[shown - 1].block - first : 0),
+      };
     }
-    court.frames.forEach((frame, index) => {
-      if (view.job === null || frame.job === view.job) {
-        stops.push({ shown: index + 1, block: frame.block });
-      }
+    const moves = [];
+    frames.forEach((frame, index) => {
+      if (view.job === null || frame.job === view.job) moves.push(index);
     });
-    if (!stops.length) return [{ shown: 0, block: court.head }];
-    if (court.head > stops[stops.length - 1].block) stops[stops.length - 1].block = court.head;
-    return stops;
+    const last = moves.length - 1;
+    return {
+      length: Math.max(1, moves.length),
+      at: (place) => {
+        if (last < 0) return { shown: 0, block: court.head };
+        const { block } = frames[moves[place]];
+        return { shown: moves[place] + 1, block: place === last ? Math.max(block, court.head) : block };
+      },
+      find: (shown) => {
+        const place = moves.findIndex((index) => index + 1 >= shown);
+        return place < 0 ? Math.max(0, last) : place;
+      },
+    };
   }
 
   // --- Names -------------------------------------------------------------------------------
@@ -528,21 +545,21 @@
     const everything = fold_frames(court.frames.length);
     const numbers = [...everything.jobs.keys()];
     if (!numbers.includes(view.job)) view.job = numbers.length ? numbers[numbers.length - 1] : null;
-    const stops = list_stops();
-    if (view.follows) view.at = stops.length - 1;
-    view.at = Math.max(0, Math.min(view.at, stops.length - 1));
-    const stop = stops[view.at];
+    const line = read_line();
+    const end = line.length - 1;
+    view.at = view.follows ? end : Math.max(0, Math.min(view.at, end));
+    const stop = line.at(view.at);
     current.shown = stop.shown;
     current.block = stop.block;
     current.state = fold_frames(stop.shown);
     const slider = by_id("time");
-    slider.max = String(stops.length - 1);
+    slider.max = String(end);
     slider.value = String(view.at);
-    const said = view.by === "move" ? `move ${count(view.at + 1)} of ${count(stops.length)}, block ${count(stop.block)}` : `block ${count(stop.block)} of ${count(court.head)}`;
+    const said = view.by === "move" ? `move ${count(view.at + 1)} of ${count(line.length)}, block ${count(stop.block)}` : `block ${count(stop.block)} of ${count(court.head)}`;
     by_id("now").textContent = said;
     slider.setAttribute("aria-valuetext", said);
     for (const id of ["first", "back"]) by_id(id).disabled = view.at === 0;
-    for (const id of ["last", "forward"]) by_id(id).disabled = view.at === stops.length - 1;
+    for (const id of ["last", "forward"]) by_id(id).disabled = view.at === end;
     show_jobs([...current.state.jobs.values()]);
     show_matches();
     const job = current.state.jobs.get(view.job);
@@ -608,9 +625,9 @@
   }
 
   function move_to(place) {
-    const stops = list_stops();
-    view.at = Math.max(0, Math.min(place, stops.length - 1));
-    view.follows = view.at === stops.length - 1;
+    const end = read_line().length - 1;
+    view.at = Math.max(0, Math.min(place, end));
+    view.follows = view.at === end;
     show();
     const frame = court.frames[current.shown - 1];
     if (frame) announce(frame);
@@ -618,10 +635,7 @@
 
   function go_to_end() { view.follows = true; show(); }
 
-  function go_to_frame(index) {
-    const place = list_stops().findIndex((stop) => stop.shown >= index + 1);
-    move_to(place < 0 ? list_stops().length - 1 : place);
-  }
+  function go_to_frame(index) { move_to(read_line().find(index + 1)); }
 
   function announce(frame) {
     by_id("news").textContent = `Block ${frame.block}: ${name_account(frame.call.sender)} ${frame.text}.`;
@@ -633,11 +647,11 @@
     by_id("play").setAttribute("aria-pressed", String(starts));
     by_id("play").textContent = starts ? "Pause" : "Play";
     if (!starts) return;
-    if (view.at === list_stops().length - 1) move_to(0);
+    if (view.at === read_line().length - 1) move_to(0);
     view.timer = setInterval(() => {
       move_to(view.at + 1);
       bring_into_view();
-      if (view.at === list_stops().length - 1 && !court.is_live) play(false);
+      if (view.at === read_line().length - 1 && !court.is_live) play(false);
     }, PLAY_MS);
   }
 
@@ -700,8 +714,7 @@
     choice.addEventListener("change", () => {
       const shown = current.shown;
       view.by = choice.value;
-      const place = list_stops().findIndex((stop) => stop.shown >= shown);
-      if (!view.follows) view.at = Math.max(0, place);
+      if (!view.follows) view.at = read_line().find(shown);
       show();
     });
   }

@@ -23,6 +23,7 @@ from tests.end_to_end.command import moot
 
 DISPUTE = ("--program", "mlp", "--steps", "4", "--checkpoint-every", "2", "--trust-capture")
 CHEAT = ("--cheat", "wrong-output", "--seed", "3")
+expect.set_options(timeout=60_000)  # a machine may have much else to do
 HOSTILE = "</script><script>hacked=1</script><img src=x onerror=hacked=1>\u202e"
 LATE = (SCALAR, SINK, SILENT)
 
@@ -125,7 +126,7 @@ def check_end(game: Game, page: Page) -> None:
     ]
     assert crumbs[4] == "term 33 of 70"
     verdict = page.locator("#verdict")
-    assert "fma(1.1, −0.3, " in verdict.inner_text()
+    assert "fma(1.1, \N{MINUS SIGN}0.3, " in verdict.inner_text()
     cards = verdict.locator(".value")
     expect(cards).to_have_count(3)
     assert [card.inner_text().split("\n")[0] for card in cards.all()][1] == "the contract computes"

@@ -58,7 +58,20 @@ def spoil_parts(plain: dict[str, Any]) -> None:
     opening["starts"] = list(range(10_000))
 
 
+def spoil_amount(plain: dict[str, Any]) -> None:
+    """Put something else where an amount of wei belongs."""
+    plain["frames"][0]["jobs"][0]["bond_wei"] = "1e18"
+
+
+def spoil_opening(plain: dict[str, Any]) -> None:
+    """Open no part at all."""
+    opening = next(frame["opening"] for frame in plain["frames"] if "opening" in frame)
+    opening["starts"] = []
+
+
 SPOILERS = {
+    spoil_amount: "bond_wei",
+    spoil_opening: "starts",
     spoil_version: "is a record of version 2",
     spoil_format: "is no record of a court",
     spoil_field: "unknown field `more`",

@@ -121,6 +121,23 @@ def test_a_chain_that_stops_is_told_and_goes_on(node: LoopbackNode) -> None:
             follower.stop()
 
 
+def test_a_chain_that_began_anew_is_told() -> None:
+    """A referee that the chain has no more is missed; where it is there again, the film goes on."""
+    with connect(TESTER) as chain:
+        mark = chain.snapshot()
+        game = open_chain(chain, (SCALAR,))
+        game.take_turn()
+        follower = follow(chain, game)
+        follower._read()
+        chain.revert(mark)
+        with pytest.raises(UsageError, match="the chain began anew"):
+            follower._read()
+        again = open_chain(chain, (SCALAR,))
+        assert again.referee.address == game.referee.address
+        follower._read()
+        assert (follower.film.epoch, follower.film.frames) == (2, ())
+
+
 def test_transactions_of_a_node_are_read(node: LoopbackNode) -> None:
     """Behind JSON-RPC frames have the same costs as the receipts of who has sent the calls."""
     with connect(node.url) as chain:
