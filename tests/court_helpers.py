@@ -1,11 +1,14 @@
 """Small courts whose disputes need no computation, for the tests of their record and page."""
 
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
 
 import msgspec
 
 from contracts.deployment import deploy_referee
-from contracts.reasons import LeafMode, Outcome
+from contracts.model.types import Store
+from contracts.reasons import LeafMode, Outcome, Standing
 from offchain.arithmetic.base import Arithmetic
 from offchain.arithmetic.ordered import ORDERED
 from offchain.chain import Chain
@@ -69,6 +72,19 @@ def reduce_model(recorder: Recorder) -> tuple[Reducer, list[Frame]]:
     """Return the reducer of a model's recorder, and all frames."""
     reducer = Reducer(recorder.address, recorder.chain_id, recorder.arithmetic)
     return reducer, reducer.reduce(recorder.entries)
+
+
+def get_state(store: Store) -> dict[str, Any]:
+    """Return a referee's state but for sealed commitments, which no event has."""
+    members = {
+        key: replace(it, key=b"") if it.standing is Standing.COMMITTED else it
+        for key, it in store.members.items()
+    }
+    money = (store.balance_wei, store.burned_wei)
+    matches = {pair: it for pair, it in store.matches.items() if it is not None}
+    return {"jobs": store.jobs, "members": members, "claims": store.claims, "matches": matches} | {
+        "money": money
+    }
 
 
 def make_small_record(lies: Sequence[Lie] = (SCALAR,)) -> Record:

@@ -9,7 +9,7 @@ import pytest
 
 from contracts.model.checks import name_match
 from contracts.model.types import Pair, Position, Store
-from contracts.reasons import LeafMode, Standing
+from contracts.reasons import LeafMode
 from offchain.arithmetic.base import Arithmetic
 from offchain.arithmetic.exact import EXACT
 from offchain.arithmetic.ordered import ORDERED
@@ -27,6 +27,8 @@ from tests.court_helpers import (
     SILENT,
     SINK,
     SIZE,
+    STAKES,
+    get_state,
     open_chain,
     open_model,
     reduce_model,
@@ -55,19 +57,6 @@ def play(
     return recorder
 
 
-def get_state(store: Store) -> dict[str, Any]:
-    """Return a referee's state but for sealed commitments, which no event has."""
-    members = {
-        key: replace(it, key=b"") if it.standing is Standing.COMMITTED else it
-        for key, it in store.members.items()
-    }
-    money = (store.balance_wei, store.burned_wei)
-    matches = {pair: it for pair, it in store.matches.items() if it is not None}
-    return {"jobs": store.jobs, "members": members, "claims": store.claims, "matches": matches} | {
-        "money": money
-    }
-
-
 @pytest.mark.parametrize("table", TABLES)
 def test_the_state_is_the_models_after_every_call(table: str) -> None:
     """After each call, what the events say is what the model of the referee remembers."""
@@ -78,6 +67,24 @@ def test_the_state_is_the_models_after_every_call(table: str) -> None:
         frames += reducer.reduce(recorder.entries[len(frames) :])
         assert get_state(reducer.books.store) == get_state(recorder.store)
     assert len(frames) == len(recorder.entries) >= 8
+
+
+def test_late_members_are_counted_as_the_model_counts_them() -> None:
+    """Who joins a known claim late is a contender of it, shares nothing, and can be defeated."""
+    recorder, game = open_model((SCALAR,))
+    late = f"0x{0xFE:040x}"
+    recorder._referee._balances[late] = 10**24
+    reducer = Reducer(recorder.address, CHAIN_ID, ORDERED)
+    done = 0
+    for played in game.play():
+        if played.call == "start_match" and (0, late) not in recorder.store.members:
+            top = game.players[1].claim  # type: ignore[attr-defined]
+            recorder.transact("join", 0, top, sender=late, value_wei=STAKES.bond_wei)
+        frames = reducer.reduce(recorder.entries[done:])
+        done += len(frames)
+        assert get_state(reducer.books.store) == get_state(recorder.store)
+    joined = [it for frame in reduce_model(recorder)[1] for it in frame.members]
+    assert [it.standing for it in joined if it.address == late] == ["late", "late", "defeated"]
 
 
 @pytest.mark.parametrize("lost", ["Claimed", "Moved", "MatchEnded", "Settled", "Collected"])
