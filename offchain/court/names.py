@@ -1,11 +1,12 @@
 """The names that a record shows: of accounts, and of a program's operators."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 
+from contracts.model.types import Terms
 from offchain.programs.graph import Program
 
-Names = Mapping[bytes, Sequence[str]]
-"""The names of operators, by the top of the program's tree, which a job's terms name."""
+Names = Callable[[Terms], Sequence[str]]
+"""(the terms of a job) -> the names of its program's operators, none if nobody knows them."""
 
 
 def list_names(program: Program) -> tuple[str, ...]:

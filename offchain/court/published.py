@@ -1,30 +1,24 @@
-"""The names of operators from what clients have published."""
+"""The names of operators, from the store to which clients have published their programs."""
 
-from collections.abc import Iterable, Sequence
-from pathlib import Path
+from collections.abc import Sequence
+from dataclasses import dataclass
 
-from offchain.court.names import Names, list_names
-from offchain.errors import ProgramError, UsageError
-from offchain.programs.decoding import decode_program
-from offchain.programs.roots import ProgramTree
-from offchain.providers.publication import MAX_PROGRAM_BYTES, PROGRAM
+from contracts.model.types import Terms
+from offchain.court.names import list_names
+from offchain.datastore.store import DataStore
+from offchain.errors import CommitmentError, ProgramError, StoreError
+from offchain.providers.publication import get_program
 
 
-def read_names(folders: Iterable[Path]) -> Names:
-    """Return the names of the programs in folders, as `moot program publish` writes them.
+@dataclass(frozen=True, slots=True)
+class PublishedNames:
+    """The names in the programs of a store; a program that cannot be had has none."""
 
-    Raises:
-        UsageError: a folder has no program that can be read.
-    """
-    names: dict[bytes, Sequence[str]] = {}
-    for folder in folders:
-        path = folder / PROGRAM
+    store: DataStore
+
+    def __call__(self, terms: Terms) -> Sequence[str]:
+        """Return the names of the operators of a job's program."""
         try:
-            with path.open("rb") as file:
-                program = decode_program(file.read(MAX_PROGRAM_BYTES))
-        except OSError as error:
-            raise UsageError(f"cannot read {path}: {error.strerror}") from error
-        except ProgramError as error:
-            raise UsageError(f"{path} is no program: {error}") from error
-        names[ProgramTree(program).header.top] = list_names(program)
-    return names
+            return list_names(get_program(self.store, terms))
+        except (CommitmentError, ProgramError, StoreError):
+            return ()

@@ -3,12 +3,13 @@
 It asks nobody: the same entries make the same frames, wherever they come from.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from contracts.model.types import Address, Event, Pair, Position, Store, start_facts
 from contracts.reasons import Ending, Outcome, Status
 from offchain.arithmetic.base import Arithmetic
+from offchain.commitments.tree import Digest
 from offchain.court import record
 from offchain.court.books import Books
 from offchain.court.entries import Entry
@@ -55,9 +56,10 @@ class Reducer:
     referee: Address
     chain_id: int
     arithmetic: Arithmetic
-    names: Names = field(default_factory=dict)
+    names: Names = lambda _: ()
     books: Books = field(init=False)
     _courses: dict[Pair, Course] = field(init=False, default_factory=dict)
+    _known: dict[Digest, Sequence[str]] = field(init=False, default_factory=dict)
     _teller: Teller = field(init=False)
 
     def __post_init__(self) -> None:
@@ -67,7 +69,10 @@ class Reducer:
 
     def _name_operator(self, job_id: int, index: int) -> str:
         """Return the name of an operator, empty where nobody knows it or it is the state."""
-        names = self.names.get(self.books.store.jobs[job_id].terms.program_top, ())
+        terms = self.books.store.jobs[job_id].terms
+        if terms.program_top not in self._known:
+            self._known[terms.program_top] = self.names(terms)
+        names = self._known[terms.program_top]
         return names[index] if index < len(names) else ""
 
     def reduce(self, entries: Iterable[Entry]) -> list[record.Frame]:

@@ -1,8 +1,10 @@
 """The record of a dispute that has been played, read back from its chain."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from contracts.deployment import bind_referee
+from contracts.model.types import Terms
 from offchain.chain import Address
 from offchain.court.chain_court import ChainCourt
 from offchain.court.names import list_names
@@ -18,8 +20,13 @@ def record_session(session: "Session") -> Record:
     referee, game, program = session.referee, session.game, session.task.program
     contract = bind_referee(referee.chain, Address(referee.address), referee.arithmetic)
     court = ChainCourt(referee.chain, contract, referee.arithmetic, referee.first_block)
-    names = {session.task.commitment.header.top: list_names(program)}
-    reducer = Reducer(court.address, referee.chain_id, court.arithmetic, names)
+    names = list_names(program)
+    top = session.task.commitment.header.top
+
+    def find_names(terms: Terms) -> Sequence[str]:
+        return names if terms.program_top == top else ()
+
+    reducer = Reducer(court.address, referee.chain_id, court.arithmetic, find_names)
     frames = reducer.reduce(court.read())
     about = Court(
         referee=court.address, chain_id=referee.chain_id, arithmetic=str(program.arithmetic)

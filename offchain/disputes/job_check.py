@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from contracts.model.leaf import Context, compute_leaf, read_node
 from contracts.model.types import NOBODY, ZERO, Address, Facts, Job

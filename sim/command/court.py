@@ -40,12 +40,9 @@ PORT = 8750
 )
 @click.option(
     "--published",
-    "folders",
-    metavar="DIR",
-    multiple=True,
-    type=click.Path(path_type=Path, file_okay=False),
-    help="A folder with a job's published program, for the names of its operators; as often as "
-    "you like.",
+    metavar="STORE",
+    help="A store to which `moot program publish` has put programs, for the names of operators: a "
+    "folder, or an address such as `moot store serve` gives.",
 )
 @click.option(
     "--every",
@@ -68,7 +65,7 @@ def court(
     chain: str | None,
     referee: str | None,
     from_block: int,
-    folders: tuple[Path, ...],
+    published: str | None,
     every: float,
     host: str,
     port: int,
@@ -84,7 +81,7 @@ def court(
 
     with ExitStack() as stack:
         stopped = stack.enter_context(_catching())
-        source = _open(stack, file, chain, referee, from_block, folders, every)
+        source = _open(stack, file, chain, referee, from_block, published, every)
         address = stack.enter_context(serve(source, host, port))
         if as_json:
             click.echo(json.dumps({"url": address}))
@@ -114,7 +111,7 @@ def _open(
     chain: str | None,
     referee: str | None,
     from_block: int,
-    folders: tuple[Path, ...],
+    published: str | None,
     every: float,
 ) -> "Record | Follower":
     """Return what is shown: the record of a file, or the court on a chain."""
@@ -134,9 +131,11 @@ def _open(
     address = options.parse_address(referee, "--referee")
     from offchain.chain import connect  # noqa: PLC0415 - imports the chain
     from offchain.court.chain_court import ChainCourt  # noqa: PLC0415 - likewise
-    from offchain.court.published import read_names  # noqa: PLC0415 - likewise
+    from offchain.court.published import PublishedNames  # noqa: PLC0415 - likewise
     from sim.court.follower import Follower  # noqa: PLC0415 - likewise
 
-    names = read_names(folders)
+    names = None
+    if published is not None:
+        names = PublishedNames(stack.enter_context(options.opened_store(published)))
     opened = stack.enter_context(connect(chain))
     return Follower(ChainCourt.find(opened, address, from_block), every, names)

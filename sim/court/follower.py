@@ -54,7 +54,7 @@ class Follower:
     def __init__(self, court: ChainCourt, every_s: float, names: Names | None = None) -> None:
         self._court = court
         self._every_s = every_s
-        self._names = names or {}
+        self._names = names or (lambda _: ())
         self._seen: list[Entry] = []
         self._reducer = self._begin()
         self._stop = threading.Event()

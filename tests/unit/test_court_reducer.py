@@ -303,7 +303,8 @@ def test_names_of_operators_come_from_the_program() -> None:
     assert list(game.play())
     top = game.task.commitment.header.top
     names = {top: game.task.program.names}
-    named = Reducer(recorder.address, CHAIN_ID, ORDERED, names).reduce(recorder.entries)
+    find = lambda terms: names[terms.program_top]  # noqa: E731 - one line
+    named = Reducer(recorder.address, CHAIN_ID, ORDERED, find).reduce(recorder.entries)
     _, bare = reduce_model(recorder)
     assert any("operator 4, n4" in frame.text for frame in named)
     assert not any("n4" in frame.text for frame in bare)
