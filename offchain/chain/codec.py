@@ -71,6 +71,16 @@ class Codec:
         """Return what follows the bytecode in the calldata of a deployment, or raise BadCall."""
         return _encode(CONSTRUCTOR, self._constructor.inputs, args)
 
+    def decode_call(self, data: bytes) -> tuple[str, tuple[Any, ...]] | None:
+        """Return the function and the arguments of calldata; None if it is none of the contract."""
+        for (name, _), function in self._functions.items():
+            if data[:4] == function.selector:
+                try:
+                    return name, decode(function.inputs, data[4:])
+                except (DecodingError, OverflowError):
+                    return None
+        return None
+
     def decode_result(self, name: str, args: Sequence[Any], data: bytes) -> Any:
         """Return what a call with these arguments returned, or raise BadCall."""
         types = self._get_function(name, args).outputs

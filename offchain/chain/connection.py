@@ -5,7 +5,15 @@ from typing import TYPE_CHECKING, Any, Self
 
 from offchain.chain.gas import split_gas
 from offchain.chain.node import Node
-from offchain.chain.receipts import GAS_LIMIT, Address, Event, Mined, Receipt, Transaction
+from offchain.chain.receipts import (
+    GAS_LIMIT,
+    Address,
+    Event,
+    Log,
+    Mined,
+    Receipt,
+    Transaction,
+)
 from offchain.errors import BadCall, ChainError, ChainIdChanged, UsageError
 
 if TYPE_CHECKING:
@@ -226,8 +234,19 @@ class Contract:
         Each comes with its place: the block, and its number there. If there are keys, only events
         whose first indexed argument, as a word of 32 bytes, is one of them.
         """
+        found = self.trace(first_block, last_block, keys)
+        return [(log.place, event) for log, event in found]
+
+    def trace(
+        self, first_block: int, last_block: int, keys: Sequence[bytes] = ()
+    ) -> list[tuple[Log, Event]]:
+        """Return events as `events` does, each with the log that it was read from."""
         logs = self._chain.node.get_logs(self.address, first_block, last_block, keys)
-        return [(log.place, self._codec.decode_log(log)) for log in logs]
+        return [(log, self._codec.decode_log(log)) for log in logs]
+
+    def read_call(self, data: bytes) -> tuple[str, tuple[Any, ...]] | None:
+        """Return the function and the arguments of calldata; None if it is none of this one's."""
+        return self._codec.decode_call(data)
 
 
 def _make_receipt(

@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from offchain.chain.receipts import Address, Log, Mined, Transaction
+from offchain.chain.receipts import Address, Log, Mined, Past, Transaction
 from offchain.chain.reverts import (
     NO_REASON,
     OUT_OF_GAS,
@@ -125,6 +125,24 @@ class JsonRpc:
         logs = self._ask("eth_getLogs", wanted)
         with self._understanding("eth_getLogs"):
             return tuple(map(_parse_log, logs))
+
+    def get_past(self, transaction_hash: str, block: int) -> Past | None:
+        """See Node."""
+        sent = self._ask("eth_getTransactionByHash", transaction_hash)
+        receipt = self._ask("eth_getTransactionReceipt", transaction_hash)
+        if sent is None or receipt is None:
+            return None
+        with self._understanding("eth_getTransactionReceipt"):
+            if _parse_quantity(receipt["blockNumber"]) != block:
+                return None
+            return Past(
+                transaction_hash=transaction_hash,
+                sender=_parse_address(sent["from"]),
+                to=_parse_address(sent["to"]) if sent["to"] else None,
+                data=_parse_data(sent["input"]),
+                gas_used=_parse_quantity(receipt["gasUsed"]),
+                gas_price_wei=_parse_quantity(receipt["effectiveGasPrice"]),
+            )
 
     def view(self, call: str, to: Address, data: bytes) -> bytes:
         """See Node."""
@@ -387,7 +405,8 @@ def _parse_receipt(receipt: Mapping[str, Any]) -> Mined:
 def _parse_log(log: Mapping[str, Any]) -> Log:
     topics = tuple(_parse_data(topic) for topic in log["topics"])
     place = _parse_quantity(log["blockNumber"]), _parse_quantity(log["logIndex"])
-    return Log(_parse_address(log["address"]), place, topics, _parse_data(log["data"]))
+    address, data = _parse_address(log["address"]), _parse_data(log["data"])
+    return Log(address, place, topics, data, log["transactionHash"].lower())
 
 
 def _parse_quantity(value: str) -> int:

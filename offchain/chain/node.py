@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from offchain.chain.receipts import Address, Log, Mined, Transaction
+from offchain.chain.receipts import Address, Log, Mined, Past, Transaction
 from offchain.errors import ChainError
 
 CALL_GAS_LIMIT = 30_000_000
@@ -41,6 +41,9 @@ class Node(Protocol):
 
         If there are keys, only those whose second topic, the first indexed argument, is one.
         """
+
+    def get_past(self, transaction_hash: str, block: int) -> Past | None:
+        """Return a transaction of a block; None if the chain has it there no longer."""
 
     def view(self, call: str, to: Address, data: bytes) -> bytes:
         """Return what a call would return after the latest block, or raise Reverted."""

@@ -32,13 +32,27 @@ class Transaction:
 class Log:
     """An event as the chain stores it: 32-byte topics and ABI-encoded data.
 
-    `place` is its block and its number among the logs of that block.
+    `place` is its block and its number among the logs of that block; `transaction_hash` is that of
+    the transaction that it is of.
     """
 
     address: Address
     place: tuple[int, int]
     topics: tuple[bytes, ...]
     data: bytes
+    transaction_hash: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """Somebody's transaction that is in a block; `gas_price_wei` is what a unit of gas cost."""
+
+    transaction_hash: str
+    sender: Address
+    to: Address | None
+    data: bytes
+    gas_used: int
+    gas_price_wei: int
 
 
 @dataclass(frozen=True, slots=True)

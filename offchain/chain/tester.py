@@ -20,7 +20,7 @@ from eth_typing import BlockNumber
 from eth_utils.exceptions import ValidationError
 
 from offchain.chain.node import CALL_GAS_LIMIT
-from offchain.chain.receipts import Address, Log, Mined, Transaction
+from offchain.chain.receipts import Address, Log, Mined, Past, Transaction
 from offchain.chain.reverts import INVALID_INSTRUCTION, OUT_OF_GAS, decode_revert
 from offchain.errors import ChainError, Reverted, TransactionRefused
 
@@ -104,14 +104,35 @@ class Tester:
         for number in range(first, min(last, self.get_block_number()) + 1):
             block = self._chain.get_canonical_block_by_number(BlockNumber(number))
             receipts = block.get_receipts(self._chain.chaindb)
-            found = [log for receipt in receipts for log in receipt.logs]
-            logs += [_read_log(log, (number, index)) for index, log in enumerate(found)]
+            pairs = zip(block.transactions, receipts, strict=True)
+            found = [(log, signed.hash) for signed, receipt in pairs for log in receipt.logs]
+            logs += [_read_log(log, (number, i), sent) for i, (log, sent) in enumerate(found)]
         chosen = set(keys)
         return tuple(
             log
             for log in logs
             if log.address == address and (not keys or chosen.intersection(log.topics[1:2]))
         )
+
+    def get_past(self, transaction_hash: str, block: int) -> Past | None:
+        """See Node."""
+        if block > self.get_block_number():
+            return None
+        found = self._chain.get_canonical_block_by_number(BlockNumber(block))
+        before = 0
+        receipts = found.get_receipts(self._chain.chaindb)
+        for signed, receipt in zip(found.transactions, receipts, strict=True):
+            if "0x" + signed.hash.hex() == transaction_hash:
+                return Past(
+                    transaction_hash=transaction_hash,
+                    sender=_show(signed.sender),
+                    to=_show(signed.to) if signed.to else None,
+                    data=signed.data,
+                    gas_used=receipt.gas_used - before,
+                    gas_price_wei=signed.max_fee_per_gas,
+                )
+            before = receipt.gas_used
+        return None
 
     def view(self, call: str, to: Address, data: bytes, number: int | None = None) -> bytes:
         """See Node; after the block of this number, if it is given."""
@@ -167,7 +188,9 @@ class Tester:
             gas_used=gas_used,
             effective_gas_price=signed.max_fee_per_gas,
             contract=None if transaction.to else _show(computation.msg.storage_address),
-            logs=tuple(_read_log(log, (number, i)) for i, log in enumerate(receipt.logs)),
+            logs=tuple(
+                _read_log(log, (number, i), signed.hash) for i, log in enumerate(receipt.logs)
+            ),
         )
 
     def _apply(self, signed: SignedTransactionAPI) -> tuple[ReceiptAPI, ComputationAPI]:
@@ -242,9 +265,9 @@ def _parse(address: Address) -> RawAddress:
     return RawAddress(bytes.fromhex(address.removeprefix("0x")))
 
 
-def _read_log(log: Any, place: tuple[int, int]) -> Log:
+def _read_log(log: Any, place: tuple[int, int], transaction: bytes) -> Log:
     topics = tuple(topic.to_bytes(32, "big") for topic in log.topics)
-    return Log(_show(log.address), place, topics, log.data)
+    return Log(_show(log.address), place, topics, log.data, "0x" + transaction.hex())
 
 
 def _explain(computation: ComputationAPI) -> str:

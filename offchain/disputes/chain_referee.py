@@ -54,6 +54,8 @@ class ChainReferee:
         arithmetic: the one whose scalar operations its leaf contract computes.
 
     Attributes:
+        chain: the chain, as given.
+        first_block: likewise.
         seconds: time spent on the chain so far.
     """
 
@@ -64,9 +66,9 @@ class ChainReferee:
         first_block: int,
         arithmetic: Arithmetic = ORDERED,
     ) -> None:
-        self._chain = chain
+        self.chain = chain
         self._contract = contract
-        self._first_block = first_block
+        self.first_block = first_block
         self._trusted: dict[str, Contract] = {}
         self._logs: dict[int, JobLog] = {}
         self.seconds = 0.0
@@ -90,7 +92,7 @@ class ChainReferee:
         if name not in self._trusted:
             address = self._view(f"{name}_contract")
             artifact = compile_contract(name, arithmetic=self.arithmetic.contracts)
-            self._trusted[name] = self._chain.at(artifact, address)
+            self._trusted[name] = self.chain.at(artifact, address)
         return self._trusted[name]
 
     def _read(self, event: ChainEvent) -> Event:
@@ -137,7 +139,7 @@ class ChainReferee:
     def block_gas(self) -> int:
         """Return how much gas a block has room for."""
         with self._clock():
-            return self._chain.node.get_block_gas()
+            return self.chain.node.get_block_gas()
 
     def job(self, job_id: int) -> Job:
         """Return a job as it stands."""
@@ -168,10 +170,10 @@ class ChainReferee:
         with self._clock():
             if job_id not in self._logs:
                 self._logs[job_id] = JobLog(
-                    self._chain,
+                    self.chain,
                     self._contract,
                     job_id,
-                    lambda: max(self._first_block, self._find_opening(job_id)),
+                    lambda: max(self.first_block, self._find_opening(job_id)),
                     self._reader,
                 )
             return self._logs[job_id].read()
@@ -183,14 +185,14 @@ class ChainReferee:
     def block_number(self) -> int:
         """Return the number of the latest block."""
         with self._clock():
-            return self._chain.block_number()
+            return self.chain.block_number()
 
     def mine(self, blocks: int) -> None:
         """Let time pass."""
         with self._clock():
-            self._chain.mine(blocks)
+            self.chain.mine(blocks)
 
     def balance(self, address: Address) -> int:
         """Return an account's balance in wei."""
         with self._clock():
-            return self._chain.balance(ChainAddress(address))
+            return self.chain.balance(ChainAddress(address))

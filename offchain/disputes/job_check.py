@@ -9,24 +9,18 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 from pathlib import Path
 from typing import Any
 
-from contracts.compiler import Artifact
-from contracts.deployment import deploy_referee
 from contracts.model.leaf import Context, compute_leaf, read_node
 from contracts.model.types import NOBODY, ZERO, Address, Facts, Job
 from contracts.reasons import LeafMode, Revert, Status
-from offchain.arithmetic.base import Arithmetic
 from offchain.arithmetic.logged import LOGGED
-from offchain.arithmetic.ordered import ORDERED
-from offchain.chain import Address as ChainAddress
-from offchain.chain import Chain, Contract
-from offchain.chain.connection import TESTER, connect
+from offchain.chain import Chain
 from offchain.commitments.tensors import Array, encode_elements
 from offchain.disputes.crowds import Pace, calculate_least_clock, count_calls
 from offchain.disputes.openings import make_leaf
+from offchain.disputes.referee_code import compare_codes
 from offchain.errors import LogError, MootError, ProgramError
 from offchain.programs.decoding import decode_program
 from offchain.programs.encoding import encode_program
@@ -121,7 +115,8 @@ def check_job(chain: Chain, referee: Address, job: Job, agreed: Agreement) -> li
     except ProgramError as error:
         return [*findings, Finding("program", str(error))]
     findings.append(Finding("program", None))
-    findings += _check_contracts(chain, referee, program.arithmetic)
+    codes = compare_codes(chain, referee, program.arithmetic)
+    findings += [Finding(name, problem) for name, problem in codes]
     name, is_ruled = program.arithmetic.name, job.terms.leaf_mode is LeafMode.OPERATOR
     unknown = f"no contract computes a scalar operation of `{name}`; ask for the leaf operator"
     findings.append(_check(program.arithmetic.ends_on_chain or is_ruled, "arithmetic", unknown))
@@ -163,65 +158,6 @@ def _check(is_met: bool, item: str, problem: str) -> Finding:  # noqa: FBT001 - 
 def _compare(item: str, found: object, wanted: object) -> Finding:
     shown = (it.hex() if isinstance(it, bytes) else str(it) for it in (found, wanted))
     return _check(found == wanted, item, "the job has {}, and {} is right".format(*shown))
-
-
-class _Recorder:
-    """Deploys contracts on a chain, and remembers which of them stands where."""
-
-    def __init__(self, chain: Chain) -> None:
-        self._chain = chain
-        self.addresses: dict[str, ChainAddress] = {}
-
-    def deploy(self, artifact: Artifact, *args: Any, sender: ChainAddress) -> Contract:
-        """Deploy a contract; one that stands on another of its name takes that name over."""
-        contract = self._chain.deploy(artifact, *args, sender=sender)
-        below = f"{artifact.name} below"
-        self.addresses = {
-            below if name == artifact.name else name: it for name, it in self.addresses.items()
-        }
-        self.addresses[artifact.name] = contract.address
-        return contract
-
-    def at(self, artifact: Artifact, address: ChainAddress) -> Contract:
-        """Return a contract that stands there already."""
-        return self._chain.at(artifact, address)
-
-
-@cache
-def _get_own_codes(arithmetic: Arithmetic = ORDERED) -> dict[str, tuple[bytes, bytes]]:
-    """Return the address and the code of each contract of this version, on a chain in memory."""
-    with connect(TESTER) as memory:
-        recorder = _Recorder(memory)
-        deploy_referee(recorder, memory.accounts[0], arithmetic)
-        return {
-            name: (bytes.fromhex(address.removeprefix("0x")), memory.node.get_code(address))
-            for name, address in recorder.addresses.items()
-        }
-
-
-def _check_contracts(chain: Chain, referee: Address, arithmetic: Arithmetic) -> Iterator[Finding]:
-    """Compare the code of the referee, and of the contracts that it asks, with our own.
-
-    Our own are those that referee programs of the arithmetic: the job's terms bind the arithmetic
-    with the program, and no referee compares it with its own.
-
-    A contract's code holds the addresses of those that it asks, which depend on the chain: where
-    our own code has the address of one, the code found has to have the address of the same code.
-    """
-    codes, places = _get_own_codes(arithmetic), {"referee": referee}
-    for name in reversed(codes):  # whoever asks is deployed after those that it asks
-        address = ChainAddress(places[name])
-        own, found = codes[name][1], chain.node.get_code(address)
-        for other, (known, _) in codes.items():
-            if (start := own.find(known)) >= 0:
-                end = start + len(known)
-                # Two that ask the same contract have to ask it at the same address.
-                place = places.setdefault(other, "0x" + found[start:end].hex())
-                own = own[:start] + bytes.fromhex(place.removeprefix("0x")) + own[end:]
-        problem = f"the code at {address} is not this version's for programs in {arithmetic.name}"
-        yield _check(is_own := own == found, name, problem)
-        if not is_own:
-            return
 
 
 def _check_terms(job: Job, agreed: Agreement) -> Iterator[Finding]:

@@ -9,6 +9,7 @@ from offchain.chain import Chain, Contract
 from offchain.chain import Event as ChainEvent
 from offchain.commitments.tree import Digest
 from offchain.disputes.board import get_pair
+from offchain.disputes.chain_log import ChainLog
 
 KEYS_AT_ONCE = 500
 """For so many matches at once a node is asked; some refuse longer lists."""
@@ -17,12 +18,7 @@ _Found = tuple[tuple[int, int], ChainEvent]
 
 
 class JobLog:
-    """The events of a job, read on from the latest block that the chain still has.
-
-    With each reading the hash of the block is kept up to which it went. As long as the chain has a
-    block of that hash, all that was read before stands; where it has another, reading goes on from
-    the latest of these blocks that it still has, however deep that lies. So nothing is final but
-    what the chain holds.
+    """The events of a job and of its matches, as the chain holds them.
 
     Args:
         chain: the chain.
@@ -41,39 +37,15 @@ class JobLog:
         find_first: Callable[[], int],
         reader: EventReader,
     ) -> None:
-        self._chain = chain
         self._contract = contract
         self._job_key = job_id.to_bytes(32, "big")
-        self._find_first = find_first
         self._reader = reader
-        self._marks: list[tuple[int, Digest]] = []
-        self._events: list[tuple[int, Event]] = []
+        self._log = ChainLog(chain, find_first, self._fetch)
         self._match_keys: dict[Digest, None] = {}
 
     def read(self) -> list[Event]:
         """Return the events that the chain holds now, in order."""
-        while True:
-            head = self._chain.block_number()
-            digest = self._chain.block_hash(head)
-            self._forget_replaced()
-            known = self._marks[-1][0] if self._marks else self._find_first() - 1
-            found = list(self._fetch(known + 1, head)) if head > known else []
-            # What was read while blocks were being replaced may be of both chains.
-            if digest is not None and self._chain.block_hash(head) == digest:
-                break
-        self._events += found
-        if head > known:
-            self._marks.append((head, digest))
-        return [event for _, event in self._events]
-
-    def _forget_replaced(self) -> None:
-        """Forget what was read of blocks that the chain does not have any more."""
-        count = len(self._marks)
-        while self._marks and self._chain.block_hash(self._marks[-1][0]) != self._marks[-1][1]:
-            self._marks.pop()
-        if len(self._marks) < count:
-            known = self._marks[-1][0] if self._marks else -1
-            self._events = [(block, event) for block, event in self._events if block <= known]
+        return self._log.read()
 
     def _fetch(self, first: int, last: int) -> Iterator[tuple[int, Event]]:
         """Yield the events of some blocks, with their blocks: the job's, and its matches'."""

@@ -71,7 +71,7 @@ def get_task(store: DataStore, terms: Terms) -> Task:
         StoreError: the store or the disk fails, or there is no room.
         LogError: the job needs logs, and its program has no slot for their roots.
     """
-    program = _get_program(store, terms)
+    program = get_program(store, terms)
     start = store.get_state(terms.start_root, program.state)
     count = terms.steps * len(program.batch)
     store.disk.require_room(32 * count, f"the roots of {count:,} tensors of batches")
@@ -88,8 +88,14 @@ def get_task(store: DataStore, terms: Terms) -> Task:
     return read_logs(task, [_get_log(store, task, step) for step in range(task.steps)])
 
 
-def _get_program(store: DataStore, terms: Terms) -> Program:
-    """Return a job's program; the terms bind its arithmetic, but do not name it."""
+def get_program(store: DataStore, terms: Terms) -> Program:
+    """Return a job's program; the terms bind its arithmetic, but do not name it.
+
+    Raises:
+        NotInStore: it is not published.
+        WrongContent: something else is published.
+        StoreError: the store or the disk fails.
+    """
     missing: list[str] = []
     for arithmetic in ARITHMETICS.values():
         header = ProgramHeader(

@@ -3,17 +3,23 @@
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from rich.table import Table
 
+from offchain.errors import CannotWrite, UsageError
 from offchain.providers.catalogue import ALL_CHEATS, HONEST
 from sim.command import options
 from sim.command.ledger import make_ledger_table
 from sim.command.wording import describe_capture, describe_place, describe_scalar
+from sim.writing import write_whole
+
+if TYPE_CHECKING:
+    from offchain.disputes.session import Session
 
 HONEST_LOST = 3
+REPLAYS = frozenset({".html", ".json"})
 
 
 def _describe_cheats() -> str:
@@ -51,6 +57,13 @@ def _describe_cheats() -> str:
     type=click.Path(path_type=Path, file_okay=False),
     help="Keep the providers' checkpoints here, and go on from what is there.",
 )
+@click.option(
+    "--replay",
+    metavar="FILE",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Write the dispute's replay: FILE.html is a page in one file, FILE.json its record, which "
+    "`moot court` shows.",
+)
 @options.chain
 @options.seed
 @options.as_json
@@ -64,6 +77,7 @@ def dispute(
     leaf: str,
     bond: float,
     store: Path | None,
+    replay: Path | None,
     chain: str,
     seed: int,
     data: Path | None,
@@ -81,6 +95,7 @@ def dispute(
     from offchain.disputes.report import make_report  # noqa: PLC0415 - imports numpy and the chain
     from offchain.disputes.session import Setting, prepare  # noqa: PLC0415 - likewise
 
+    _check_replay(replay)
     steps = options.check_steps(steps, inference=inference)
     setting = Setting(
         program=program,
@@ -104,11 +119,34 @@ def dispute(
             report("moves", len(session.moves), len(session.moves) + 1)
             del played
         result = make_report(session)
+        if replay is not None:
+            _write_replay(session, replay)
     if as_json:
         click.echo(json.dumps(result, indent=2))
     else:
         _show(result)
     return 0 if session.honest_won else HONEST_LOST
+
+
+def _check_replay(path: Path | None) -> None:
+    """Refuse a file that no replay can be written to, before anything slow begins."""
+    if path is None:
+        return
+    if path.suffix not in REPLAYS:
+        raise UsageError(f"--replay {path} is neither a .html nor a .json file; name it so")
+    if not path.parent.is_dir():
+        raise CannotWrite(f"cannot write {path}: there is no folder {path.parent}; make it first")
+
+
+def _write_replay(session: "Session", path: Path) -> None:
+    """Write a dispute's page, or its record."""
+    from offchain.court.record import encode_record  # noqa: PLC0415 - seldom needed
+    from offchain.court.replay import record_session  # noqa: PLC0415 - likewise
+    from sim.court.page import make_page  # noqa: PLC0415 - likewise
+
+    record = record_session(session)
+    is_page = path.suffix == ".html"
+    write_whole(path, make_page(record) if is_page else encode_record(record).decode())
 
 
 def _show(result: dict[str, Any]) -> None:

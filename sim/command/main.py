@@ -28,6 +28,7 @@ _VERBS = {
     "answers": "Ask what attacks on a simulated market bring, and what stops them.",
     "bench": "Measure ours beside stock torch: operators, training steps, hashing.",
     "check-strategy": "Try a strategy of your own for simulated markets before you use it.",
+    "court": "Look at a court: jobs, claims, and how each dispute narrows.",
     "demo": "Watch a dispute, move by move, with a cheat somewhere inside a training step.",
     "dispute": "Play one dispute and print what was found, what it cost and who was paid.",
     "gas": "Measure what every call of a dispute costs, and what has changed.",

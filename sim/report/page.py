@@ -1,17 +1,13 @@
 """The page: one HTML file that asks nothing of the network, whatever is in the folder."""
 
-import base64
-import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
+from sim.pages import embed, render
 from sim.report.games import MOVE, collect_games
 from sim.report.plot import Drawn, Plot
 from sim.report.provenance import describe
@@ -60,22 +56,16 @@ def make_page(results: Results, plots: Sequence[Plot]) -> Page:
     """
     sections = [make_section(results, plot) for plot in plots]
     games, count = collect_games(results)
-    scripts = [Markup(get_plotlyjs()), Markup((HERE / "page.js").read_text("utf-8"))]  # noqa: S704 - ours, and the library's
-    environment = Environment(
-        loader=FileSystemLoader(HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True
-    )
-    text = environment.get_template("page.html").render(
-        folder=clean(results.folder.resolve().name),
-        provenance=describe(results),
-        summary=summarise(results),
-        sections=sections,
-        games=games,
-        games_json=embed({"columns": MOVE, "games": games}),
-        games_left_out=count - len(games),
-        style=Markup((HERE / "page.css").read_text("utf-8")),  # noqa: S704 - ours
-        scripts=scripts,
-        hashes=[_hash(script) for script in scripts],
-    )
+    values = {
+        "folder": clean(results.folder.resolve().name),
+        "provenance": describe(results),
+        "summary": summarise(results),
+        "sections": sections,
+        "games": games,
+        "games_json": embed({"columns": MOVE, "games": games}),
+        "games_left_out": count - len(games),
+    }
+    text = render(HERE, values, [get_plotlyjs()])
     return Page(text, sections, len(games))
 
 
@@ -96,17 +86,3 @@ def _describe_rest(results: Results, plot: Plot) -> str:
     if own is None or not others:
         return ""
     return f" Runs with all values of {', '.join(others)} are in each mean."
-
-
-def embed(value: Any) -> Markup:
-    """Return a value as JSON that no HTML parser sees the end of."""
-    text = json.dumps(value, separators=(",", ":"), allow_nan=False)
-    for character in "<>&\u2028\u2029":
-        text = text.replace(character, f"\\u{ord(character):04x}")
-    return Markup(text)  # noqa: S704 - there is nothing left in it that HTML knows
-
-
-def _hash(script: str) -> str:
-    """Return the digest by which the page's policy lets a script run."""
-    digest = hashlib.sha256(script.encode()).digest()
-    return f"sha256-{base64.b64encode(digest).decode()}"

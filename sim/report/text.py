@@ -10,10 +10,10 @@ _DATA = frozenset({"bdata", "source"})
 """Keys of a figure under which there is encoded data, and no text."""
 
 
-def clean(text: str) -> str:
+def clean(text: str, longest: int = LONGEST) -> str:
     """Return a text on one line, without what can't be seen, and shortened."""
     shown = " ".join("".join(c if c.isprintable() else " " for c in text).split())
-    return shown if len(shown) <= LONGEST else shown[: LONGEST - 1] + "…"
+    return shown if len(shown) <= longest else shown[: longest - 1] + "…"
 
 
 def neutralise(value: Any, key: str = "") -> Any:

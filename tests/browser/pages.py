@@ -1,7 +1,7 @@
 """Pages in a real browser, and what they do besides showing themselves."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -23,13 +23,18 @@ class Seen:
     console: list[str] = field(default_factory=list)
 
 
+def open_file(browser: Browser, path: Path, width: int = 1160) -> AbstractContextManager[Seen]:
+    """Open a file in a new page, as `open_page` does."""
+    return open_page(browser, path.as_uri(), width)
+
+
 @contextmanager
-def open_file(browser: Browser, path: Path, width: int = 1160) -> Iterator[Seen]:
-    """Open a file in a new page, and watch it as long as the context lasts.
+def open_page(browser: Browser, url: str, width: int = 1160) -> Iterator[Seen]:
+    """Open an address in a new page, and watch it as long as the context lasts.
 
     Args:
         browser: where.
-        path: of the file.
+        url: the address.
         width: of the window, in pixels.
     """
     page = browser.new_page(viewport={"width": width, "height": 900}, reduced_motion="reduce")
@@ -38,7 +43,7 @@ def open_file(browser: Browser, path: Path, width: int = 1160) -> Iterator[Seen]
     page.on("console", lambda message: seen.console.append(message.text))
     page.on("pageerror", lambda error: seen.console.append(str(error)))
     try:
-        page.goto(path.as_uri())
+        page.goto(url)
         yield seen
     finally:
         page.close()

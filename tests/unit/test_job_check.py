@@ -18,7 +18,7 @@ from offchain.arithmetic.exact import EXACT
 from offchain.arithmetic.ordered import ORDERED
 from offchain.chain import Chain, Contract, connect
 from offchain.datastore.store import open_store
-from offchain.disputes import job_check
+from offchain.disputes import job_check, referee_code
 from offchain.disputes.chain_referee import ChainReferee
 from offchain.disputes.job_check import Agreement, check_job
 from offchain.disputes.session import Setting, make_task
@@ -193,7 +193,7 @@ def test_another_contract_is_named(
     office: Office, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A referee with one other byte of code, or one that asks such a contract, is not ours."""
-    ours, get_code = job_check._get_own_codes()[name][1], office.chain.node.get_code
+    ours, get_code = referee_code._get_own_codes()[name][1], office.chain.node.get_code
 
     def alter(address: Any) -> bytes:
         code = bytearray(get_code(address))

@@ -37,12 +37,14 @@ LAYERS = (
     "offchain.verifier",
     "offchain.providers",
     "offchain.disputes",
+    "offchain.court",
     "bench",
     "sim",
     "sim.economy",
     "sim.experiments",
     "sim.analysis",
     "sim.report",
+    "sim.court",
     "sim.command",
 )
 """From the lowest to the highest; a module imports from its own layer and from lower ones."""
@@ -101,6 +103,7 @@ def test_a_higher_import_would_be_seen() -> None:
         *("contracts.model.referee", "offchain.commitments.tree", "offchain.programs.decoding"),
         *("offchain.execution.executor", "offchain.verifier.recompute"),
         "offchain.datastore.store",
+        *("offchain.court.reducer", "sim.court.page"),
     ],
 )
 def test_the_law_knows_no_torch_and_no_chain(module: str) -> None:
