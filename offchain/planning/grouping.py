@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 
 from offchain.planning.back_to_back import BackToBack, join_products
-from offchain.planning.readings import as_fused_map, is_identity
+from offchain.planning.readings import as_fused_map, is_identity, is_turned_copy
 from offchain.planning.roles import (
     EXPRESSIBLE,
     FEW_ROWS,
@@ -305,7 +305,8 @@ class _Growing:
         columns = None if is_plain else self._columns
         cuts = [find_cuts(m.role, m.node.shape, columns) for m in members]
         elements = sum(m.node.elements * m.node.fold_length for m in members)
-        is_worth = elements >= least_elements
+        is_alone = len(members) == 1 and is_turned_copy(members[0].node)
+        is_worth = elements >= least_elements and not is_alone
         return Group(members, columns, frozenset().union(*cuts)) if is_worth else None
 
 
