@@ -21,6 +21,7 @@ from offchain.planning.roles import (
 )
 from offchain.planning.segments import Segmented, find_fold
 from offchain.planning.selections import Selection, find_selection
+from offchain.planning.sorts import Sort, find_sorts
 from offchain.planning.vertical import Vertical, find_stack, is_fold_of
 from offchain.programs.graph import Kind, Node, Operand, Origin, Program
 
@@ -41,7 +42,7 @@ _MAX_COLUMNS = 1 << 17
 """Columns that are folded at once, and not in lanes: a row of them is kept."""
 
 
-Fused = Group | Vertical | Segmented | Selection | BackToBack
+Fused = Group | Vertical | Segmented | Selection | Sort | BackToBack
 """Operators that one kernel computes, in one of the forms that have kernels."""
 
 Unit = Fused | int
@@ -69,22 +70,23 @@ def group(
     """
     least_elements = _LEAST_ELEMENTS if least_elements is None else least_elements
     fusible = [index for index in needed if index not in alone]
-    candidates = {index: _as_candidate(program.nodes[index]) for index in fusible}
-    nodes = {index: node for index, node in candidates.items() if node is not None}
     readers: dict[int, list[int | None]] = {index: [] for index in needed}
     for index in needed:
         for read in program.nodes[index].inputs:
             readers[read].append(index)
     for index in wanted:
         readers[index].append(None)
+    sorts = find_sorts(program, fusible, readers)
+    candidates = {i: _as_candidate(program.nodes[i]) for i in fusible if i not in sorts}
+    nodes = {index: node for index, node in candidates.items() if node is not None}
     done: set[int] = set()
     order: list[Unit] = []
     for index in needed:
-        if index in done:
+        if index in done or (index in sorts and index != sorts[index].indices[-1]):
             continue
-        unit: Fused | None = None
+        unit: Fused | None = sorts.get(index)
         early: Sequence[int] = ()
-        if program.nodes[index].kind is Kind.REDUCE and index not in alone:
+        if unit is None and program.nodes[index].kind is Kind.REDUCE and index not in alone:
             unit = _find_reduction(program, index, readers[index], least_elements)
         if unit is None and index in nodes:
             unit = find_selection(program, index, readers, alone)
