@@ -56,7 +56,7 @@ class Sort(NamedTuple):
 
     Attributes:
         indices: those that nobody else needs, ascending; the last one is the order.
-        nodes: all of them by index, ascending.
+        nodes: all of them with their indices, ascending.
         sizes: the extents of the lines' variables, and of a line.
         line: where they are in the tensor.
         target: the order's axis along which it has a line's positions.
@@ -65,7 +65,7 @@ class Sort(NamedTuple):
     """
 
     indices: tuple[int, ...]
-    nodes: Mapping[int, Node]
+    nodes: tuple[tuple[int, Node], ...]
     sizes: Sizes
     line: Strided
     target: int
@@ -88,15 +88,15 @@ def find_sorts(
     sorts = [sort for sort in found if sort is not None]
     if sorts:
         inside = set(fusible)
-        sorts = [sort for sort in sorts if sort.nodes.keys() <= inside]
+        sorts = [sort for sort in sorts if inside.issuperset(sort.indices)]
     while True:
-        inside = {index for sort in sorts for index in sort.nodes}
+        inside = {index for sort in sorts for index in sort.indices}
         closed = [sort for sort in sorts if _is_closed(sort, readers, inside)]
         if len(closed) == len(sorts):
             break
         sorts = closed
     for sort in sorts:
-        own = sort._replace(indices=tuple(i for i in sort.nodes if i not in members))
+        own = sort._replace(indices=tuple(i for i in sort.indices if i not in members))
         members.update(dict.fromkeys(own.indices, own))
     return members
 
@@ -105,7 +105,7 @@ def _is_closed(
     sort: Sort, readers: Mapping[int, Sequence[int | None]], inside: Collection[int]
 ) -> bool:
     """Whether only sorts read what a sort has besides the order."""
-    *inner, _ = sort.nodes
+    *inner, _ = sort.indices
     return all(reader in inside for index in inner for reader in readers.get(index, [None]))
 
 
@@ -126,7 +126,7 @@ def _as_sort(nodes: Sequence[Node], index: int) -> Sort | None:
     members = sorted({index, *counted, *pairs.members})
     return Sort(
         tuple(members),
-        {member: nodes[member] for member in members},
+        tuple((member, nodes[member]) for member in members),
         sizes,
         pairs.line,
         node.targets[0],

@@ -110,7 +110,7 @@ class SortedLines:
         assert counter is not None
         size = sort.sizes[-1]
         if not is_counter(counter.reshape(-1)):
-            values = _run_nodes(sort.nodes, _name(sort.operands, (x, counter)))
+            values = _run_nodes(dict(sort.nodes), _name(sort.operands, (x, counter)))
             return [values[sort.indices[-1]]]
         lines = np.ascontiguousarray(view(x, sort.sizes, sort.line)).reshape(-1, size)
         places = sort_lines(make_keys(lines, is_descending=sort.is_descending))

@@ -40,6 +40,7 @@ from offchain.native.transcendental.lanes import (
 from offchain.native.transcendental.pieces import (
     EXPONENT_BIAS,
     exp_less_1,
+    exp_square,
     exp_wide,
     expm1_wide,
     log_1_plus,
@@ -212,7 +213,7 @@ def _erf(x: Lanes) -> Lanes:
 
 def _erfc(x: Lanes) -> Lanes:
     size = abs(x).at_most(_ERFC_IS_0).widened()
-    numerator = exp_wide(-(size * size)) * polynomial(size, ERFC_NUMERATOR)
+    numerator = exp_square(-(size * size)) * polynomial(size, ERFC_NUMERATOR)
     beyond = numerator / polynomial(size, ERFC_DENOMINATOR)
     return (2 - beyond).where(x.widened().holds("<", 0), beyond).rounded()
 
