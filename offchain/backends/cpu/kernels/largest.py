@@ -45,7 +45,8 @@ def _has_better(line: Floats, least: float) -> bool:
     found = np.int32(0)
     for place in range(line.size):
         found |= np.int32(0) if line[place] <= least else np.int32(1)
-    return found != 0
+    is_found: bool = found != 0
+    return is_found
 
 
 @subroutine
