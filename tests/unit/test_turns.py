@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from offchain.backends.cpu.turns import find_turned
 from offchain.backends.cpu.plans import plan_node
+from offchain.backends.cpu.turns import find_turned
 from offchain.execution.executor import Executor
 from offchain.frontend.capture import capture
 from offchain.frontend.recipe import InferenceRecipe
