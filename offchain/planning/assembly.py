@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from offchain.arithmetic.functions import DType, Function
 from offchain.planning.accesses import Sizes, coalesce, collapse, get_used, row_major
-from offchain.planning.readings import Reading
+from offchain.planning.readings import Reading, is_turned
 from offchain.planning.region import (
     Apply,
     Columns,
@@ -107,6 +107,9 @@ class Assembly:
         operand, sizes, is_row = access
         reading = Reading(operand, sizes)
         strides = self._refine(access, reading)
+        if not is_row and reading.is_view and is_turned(self._axes, strides):
+            reading = Reading(operand, sizes, get_used(operand, sizes))
+            strides = self._refine(access, reading)
         if self._width is not None and not is_row:
             inner = self._cuts.index(self._width)
             if collapse(self._axes[inner:], strides[inner:]) is None:

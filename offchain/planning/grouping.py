@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 
 from offchain.planning.back_to_back import BackToBack, join_products
-from offchain.planning.readings import as_fused_map, is_identity
+from offchain.planning.readings import as_fused_map, is_identity, is_turned_copy
 from offchain.planning.roles import (
     EXPRESSIBLE,
     FEW_ROWS,
@@ -21,6 +21,7 @@ from offchain.planning.roles import (
 )
 from offchain.planning.segments import Segmented, find_fold
 from offchain.planning.selections import Selection, find_selection
+from offchain.planning.sorts import Sort, find_sorts
 from offchain.planning.vertical import Vertical, find_stack, is_fold_of
 from offchain.programs.graph import Kind, Node, Operand, Origin, Program
 
@@ -41,7 +42,7 @@ _MAX_COLUMNS = 1 << 17
 """Columns that are folded at once, and not in lanes: a row of them is kept."""
 
 
-Fused = Group | Vertical | Segmented | Selection | BackToBack
+Fused = Group | Vertical | Segmented | Selection | Sort | BackToBack
 """Operators that one kernel computes, in one of the forms that have kernels."""
 
 Unit = Fused | int
@@ -69,22 +70,23 @@ def group(
     """
     least_elements = _LEAST_ELEMENTS if least_elements is None else least_elements
     fusible = [index for index in needed if index not in alone]
-    candidates = {index: _as_candidate(program.nodes[index]) for index in fusible}
-    nodes = {index: node for index, node in candidates.items() if node is not None}
     readers: dict[int, list[int | None]] = {index: [] for index in needed}
     for index in needed:
         for read in program.nodes[index].inputs:
             readers[read].append(index)
     for index in wanted:
         readers[index].append(None)
+    sorts = find_sorts(program, fusible, readers)
+    candidates = {i: _as_candidate(program.nodes[i]) for i in fusible if i not in sorts}
+    nodes = {index: node for index, node in candidates.items() if node is not None}
     done: set[int] = set()
     order: list[Unit] = []
     for index in needed:
-        if index in done:
+        if index in done or (index in sorts and index != sorts[index].indices[-1]):
             continue
-        unit: Fused | None = None
+        unit: Fused | None = sorts.get(index)
         early: Sequence[int] = ()
-        if program.nodes[index].kind is Kind.REDUCE and index not in alone:
+        if unit is None and program.nodes[index].kind is Kind.REDUCE and index not in alone:
             unit = _find_reduction(program, index, readers[index], least_elements)
         if unit is None and index in nodes:
             unit = find_selection(program, index, readers, alone)
@@ -305,7 +307,8 @@ class _Growing:
         columns = None if is_plain else self._columns
         cuts = [find_cuts(m.role, m.node.shape, columns) for m in members]
         elements = sum(m.node.elements * m.node.fold_length for m in members)
-        is_worth = elements >= least_elements
+        is_alone = len(members) == 1 and is_turned_copy(members[0].node)
+        is_worth = elements >= least_elements and not is_alone
         return Group(members, columns, frozenset().union(*cuts)) if is_worth else None
 
 

@@ -11,6 +11,11 @@ from offchain.arithmetic.functions import Function
 from offchain.planning.accesses import Sizes, Strided, find_strided, get_used, project, row_major
 from offchain.programs.graph import Kind, Node, Operand, Origin
 
+_LEAST_TURNED = 1 << 14
+"""Elements of a domain that make up for a copy of an operand."""
+
+_LEAST_NEIGHBOURS = 4
+
 
 class Reading:
     """A reading of an operand on a domain: a contiguous buffer, and a fixed strided view of it.
@@ -66,6 +71,24 @@ def is_whole(operand: Operand, sizes: Sizes) -> bool:
     """Whether an access reads all of a tensor, element by element."""
     is_of_all = prod(row.size for row in operand.rows) == prod(sizes)
     return is_of_all and is_identity(operand, sizes)
+
+
+def is_turned(sizes: Sizes, strides: Sequence[int]) -> bool:
+    """Whether neighbours in a large tensor are far apart in the domain, so that it is copied first.
+
+    A copy turns squares in registers; a kernel would load element by element.
+    """
+    axes = [(size, step) for size, step in zip(sizes, strides, strict=True) if size > 1]
+    has_neighbours = any(size >= _LEAST_NEIGHBOURS and step == 1 for size, step in axes)
+    return has_neighbours and axes[-1][1] > 1 and prod(sizes) >= _LEAST_TURNED
+
+
+def is_turned_copy(node: Node) -> bool:
+    """Whether a map only copies a tensor whose neighbours become far apart."""
+    if node.function is not Function.COPY or node.operands[0].origin is Origin.IMMEDIATE:
+        return False
+    reading = Reading(node.operands[0], node.shape)
+    return reading.is_view and is_turned(node.shape, reading.strided.strides)
 
 
 def is_alias(node: Node) -> bool:

@@ -4,7 +4,8 @@ from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from offchain.planning.grouping import Unit, list_indices
-from offchain.programs.graph import Program
+from offchain.planning.sorts import Sort
+from offchain.programs.graph import Origin, Program
 
 
 class Task(NamedTuple):
@@ -32,6 +33,16 @@ def find_ancestors(program: Program, wanted: Collection[int]) -> list[int]:
     return sorted(needed)
 
 
+def list_reads(program: Program, unit: Unit) -> set[int]:
+    """Return the operators whose outputs are needed to compute a unit, its own among them.
+
+    A sort reads no pairs, even those that another sort has, too.
+    """
+    if isinstance(unit, Sort):
+        return {o.reference for o in unit.operands if o.origin is Origin.NODE}
+    return {i for member in list_indices(unit) for i in program.nodes[member].inputs}
+
+
 def schedule(
     program: Program, order: Sequence[Unit], wanted: Collection[int], *, shows_all: bool = False
 ) -> list[Task]:
@@ -46,9 +57,7 @@ def schedule(
     tasks = [list_indices(unit) for unit in order]
     last: dict[int, int] = {}
     for place, members in enumerate(tasks):
-        for member in members:
-            last[member] = place
-            last.update(dict.fromkeys(program.nodes[member].inputs, place))
+        last.update(dict.fromkeys([*members, *list_reads(program, order[place])], place))
     dead: list[list[int]] = [[] for _ in order]
     for index, place in sorted(last.items()):
         if index not in wanted:

@@ -3,7 +3,8 @@
 A program has no operator for them. It takes the first of the largest, marks it as taken in a mask,
 counts what is taken as the least value there is, and takes the next. Once the least is the largest,
 all that are left equal it, and the first that is not taken follows. So what the rounds take are the
-first elements of each row, sorted from the largest, the first of equals first.
+first elements of each row, sorted from the largest, the first of equals first. The moves that put
+the positions of all rounds together are computed with them.
 
 The mask is made with a counter 0, 1, 2, ... that is a tensor like any other: where it is something
 else, the operators run one by one.
@@ -31,6 +32,7 @@ class Selection(NamedTuple):
         indices: all of them, ascending.
         nodes: likewise.
         taken: the index of the operator that is each round's position.
+        joined: the indices of the moves that put positions together.
         shape: the shape of the tensor whose last axis has the rows.
         operands: the accesses to that tensor and to the counter.
     """
@@ -38,6 +40,7 @@ class Selection(NamedTuple):
     indices: tuple[int, ...]
     nodes: tuple[Node, ...]
     taken: tuple[int, ...]
+    joined: tuple[int, ...]
     shape: Sizes
     operands: tuple[Operand, Operand]
 
@@ -67,8 +70,10 @@ def find_selection(
     rounds = _Rounds(program.nodes, start)
     while rounds.match(first + rounds.length):
         pass
-    members = range(first, first + rounds.last)
-    inner = set(members) - set(rounds.taken)
+    stop = first + rounds.last
+    joined = _list_joined(program.nodes, stop, rounds.taken, alone)
+    members = range(first, stop + len(joined))
+    inner = set(members).difference(rounds.taken, joined)
     is_closed = all(reader in members for index in inner for reader in readers.get(index, [None]))
     is_known = len(rounds.taken) >= _LEAST_ROUNDS and rounds.counter is not None
     if not is_known or not is_closed or any(index in alone for index in members):
@@ -78,9 +83,26 @@ def find_selection(
         tuple(members),
         tuple(program.nodes[index] for index in members),
         tuple(rounds.taken),
+        joined,
         start.shape,
         (start.operands[2], rounds.counter),
     )
+
+
+def _list_joined(
+    nodes: Sequence[Node], first: int, taken: Collection[int], alone: Collection[int]
+) -> tuple[int, ...]:
+    """Return the moves from an operator on that read nothing but positions."""
+    known = set(taken)
+    for index in range(first, len(nodes)):
+        operands = nodes[index].operands
+        is_joined = nodes[index].kind is Kind.MOVE and all(
+            operand.origin is Origin.NODE and operand.reference in known for operand in operands
+        )
+        if not is_joined or index in alone:
+            return tuple(range(first, index))
+        known.add(index)
+    return tuple(range(first, len(nodes)))
 
 
 class _Rounds:

@@ -10,6 +10,8 @@ from mpmath import mpf
 
 _PRECISION_BITS = 400
 
+_ZERO = mpf(0)
+
 _Function = Callable[[mpf], mpf]
 
 
@@ -17,9 +19,10 @@ def _chebyshev_points(count: int) -> list[mpf]:
     return [mpmath.cos(mpmath.pi * (2 * k + 1) / (2 * count)) for k in range(count)]
 
 
-def interpolate(function: _Function, degree: int, end: mpf) -> list[mpf]:
-    """The polynomial, lowest power first, through a function's values at points of [0, end]."""
-    points = [end / 2 + end / 2 * x for x in _chebyshev_points(degree + 1)]
+def interpolate(function: _Function, degree: int, end: mpf, start: mpf = _ZERO) -> list[mpf]:
+    """The polynomial, lowest power first, through a function's values at points of [start, end]."""
+    middle, half = (start + end) / 2, (end - start) / 2
+    points = [middle + half * x for x in _chebyshev_points(degree + 1)]
     rows = [[x**j for j in range(degree + 1)] for x in points]
     return list(mpmath.lu_solve(mpmath.matrix(rows), mpmath.matrix(list(map(function, points)))))
 
@@ -54,6 +57,7 @@ def compute() -> dict[str, tuple[float, ...]]:
     """All of them, by their names, rounded to float64."""
     with mpmath.workprec(_PRECISION_BITS):
         half_ln2, quarter_pi = mpf("0.3467") ** 2, (mpmath.pi / 4) ** 2 * mpf("1.0001")
+        step = mpmath.log(2) / 16 * mpf("1.0001")
         numerator, denominator = interpolate_by_quotient(
             _of_square(lambda x: mpmath.erf(x) / x), (10, 9), mpf("15.4"), 16
         )
@@ -67,6 +71,8 @@ def compute() -> dict[str, tuple[float, ...]]:
             "SINH_TAIL": interpolate(
                 _of_square(lambda r: (mpmath.sinh(r) / r - 1) / r**2), 4, half_ln2
             ),
+            "EXP_TAIL": interpolate(lambda r: (mpmath.exp(r) - 1 - r) / r**2, 5, step, -step),
+            "EXP_STEPS": [mpf(2) ** (mpf(j) / 8) for j in range(8)],
             "ATANH_TAIL": interpolate(
                 _of_square(lambda s: (mpmath.atanh(s) / s - 1) / s**2),
                 6,

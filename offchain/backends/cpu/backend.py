@@ -8,7 +8,7 @@ from offchain.backends.cpu.engines import get_engine, list_arithmetics
 from offchain.backends.cpu.memory import check_memory
 from offchain.backends.cpu.regions import FusedRegion
 from offchain.backends.cpu.segments import SegmentedReduction
-from offchain.backends.cpu.selections import LargestElements
+from offchain.backends.cpu.selections import LargestElements, SortedLines
 from offchain.backends.cpu.sequences import CalledSequence
 from offchain.backends.cpu.vertical import VerticalReduction
 from offchain.backends.port import FusedPlan, Plan, Step
@@ -17,6 +17,7 @@ from offchain.planning.back_to_back import BackToBack
 from offchain.planning.grouping import Fused
 from offchain.planning.segments import Segmented
 from offchain.planning.selections import Selection
+from offchain.planning.sorts import Sort
 from offchain.planning.vertical import Vertical
 from offchain.programs.graph import Node, Slot
 
@@ -43,6 +44,8 @@ class Cpu:
             return LargestElements(fused, kept)
         if isinstance(fused, BackToBack):
             return BackToBackProducts(fused, kept)
+        if isinstance(fused, Sort):
+            return SortedLines(fused)
         if isinstance(fused, Vertical):
             return VerticalReduction(fused)
         return (

@@ -5,7 +5,9 @@ from math import prod
 
 import numpy as np
 
+from offchain.arithmetic.functions import Function
 from offchain.backends.cpu.scalars import Apply, get_function
+from offchain.backends.cpu.turns import find_turned
 from offchain.backends.cpu.views import Reader, view
 from offchain.commitments.tensors import NUMPY_TYPES, Array
 from offchain.native import buffers
@@ -39,6 +41,10 @@ class Map:
             for operand, reader, own in zip(node.operands, self._readers, strides, strict=True)
         ]
         self._blocks = _Blocks(self._nested)
+        self._turned = None
+        if node.function is Function.COPY and apply is None:
+            layout = row_major(self._nested), strides[0]
+            self._turned = find_turned(self._nested, self._dtype.itemsize, layout)
 
     def run(self, flats: Sequence[Array | None], _step: int) -> Array:
         """Return the output, given the tensors of the operands (None for constants), or more."""
@@ -50,6 +56,9 @@ class Map:
         ]
         output = buffers.empty(self._shape, self._dtype)
         wholes = [output.reshape(self._nested), *operands]
+        if self._turned is not None:
+            self._turned.run(*wholes)
+            return output
         if self._blocks.count == 1:
             with np.errstate(all="ignore"):
                 self._apply(*wholes)

@@ -11,6 +11,7 @@ import numpy as np
 from offchain.arithmetic.functions import DType
 from offchain.backends.cpu.calls import Layout, Memory, count_copies, lay_out, list_copies
 from offchain.backends.cpu.indexing import copy_in_range
+from offchain.backends.cpu.turns import Turned, find_turned
 from offchain.commitments.tensors import NUMPY_TYPES, Array
 from offchain.native import buffers
 from offchain.native.sequences import Call, Place, Word
@@ -115,6 +116,7 @@ class Filler:
         self._sizes = sizes
         self.boxes = find_boxes(operand.rows, sizes)
         self._value = make_constant(operand.dtype, operand.value)
+        self._turned: dict[tuple[int, ...], list[Turned | None]] = {}
         self.covers = self.boxes is not None and prod(sizes) == sum(
             prod(box.shape) for box in self.boxes
         )
@@ -154,8 +156,21 @@ class Filler:
         if self.boxes is None:
             copy_in_range(out, flat.reshape(-1), self._operand.rows)
             return
-        for region, shape, strided in self.boxes:
-            out[region] = view(flat, shape, strided)
+        if out.strides not in self._turned:
+            self._turned[out.strides] = [_find_turned(box, out) for box in self.boxes]
+        for (region, shape, strided), turned in zip(
+            self.boxes, self._turned[out.strides], strict=True
+        ):
+            if turned is None:
+                out[region] = view(flat, shape, strided)
+            else:
+                turned.run(out[region], view(flat, shape, strided))
+
+
+def _find_turned(box: Box, out: Array) -> Turned | None:
+    """Return the plan of a box's copy into an array, square by square, if that is worth it."""
+    steps = tuple(step // out.itemsize for step in out[box.region].strides)
+    return find_turned(box.shape, out.itemsize, (steps, box.strided.strides))
 
 
 def _count_copies(box: Box) -> int:

@@ -41,6 +41,18 @@ SINH_TAIL = _numbers("""
 """)
 """(sinh(r) / r - 1) / r^2 by powers of r^2, for |r| up to log(2) / 2."""
 
+EXP_TAIL = _numbers("""
+    0x1.000000000002ep-1 0x1.555555555556ap-3 0x1.5555554e93acap-5 0x1.1111110e10556p-7
+    0x1.6c1b7131a0993p-10 0x1.a01e2c15a33f3p-13
+""")
+"""(exp(r) - 1 - r) / r^2 by powers of r, for |r| up to log(2) / 16."""
+
+EXP_STEPS = _numbers("""
+    0x1.0000000000000p+0 0x1.172b83c7d517bp+0 0x1.306fe0a31b715p+0 0x1.4bfdad5362a27p+0
+    0x1.6a09e667f3bcdp+0 0x1.8ace5422aa0dbp+0 0x1.ae89f995ad3adp+0 0x1.d5818dcfba487p+0
+""")
+"""2^(j / 8)."""
+
 ATANH_TAIL = _numbers("""
     0x1.5555555555558p-2 0x1.99999999952e2p-3 0x1.2492492df148dp-3 0x1.c71c62e5800a1p-4
     0x1.7462b4ab2ef6bp-4 0x1.39fe606542ddep-4 0x1.2b584aae78a57p-4

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from llvmlite import ir
 
-from offchain.native.vectors import FLOAT, INDEX, WORD, call
+from offchain.native.vectors import FLOAT, INDEX, WORD, call, shuffle
 
 _DOUBLE = ir.DoubleType()
 TO_INTEGER = 1.5 * 2.0**52
@@ -27,8 +27,9 @@ class Integers:
         kind = self.value.type
         return ir.Constant(kind, [number % 2**kind.element.width] * kind.count)
 
-    def __add__(self, number: int) -> "Integers":
-        return Integers(self.builder, self.builder.add(self.value, self._constant(number)))
+    def __add__(self, other: "Integers | int") -> "Integers":
+        added = other.value if isinstance(other, Integers) else self._constant(other)
+        return Integers(self.builder, self.builder.add(self.value, added))
 
     def __rsub__(self, number: int) -> "Integers":
         return Integers(self.builder, self.builder.sub(self._constant(number), self.value))
@@ -175,6 +176,32 @@ def choose(usual: Lanes, is_usual: ir.Value, compute: Callable[[], Lanes]) -> La
     merged.add_incoming(usual.value, before)
     merged.add_incoming(chosen.value, inside)
     return Lanes(builder, merged)
+
+
+def look_up(table: Sequence[int], places: Integers) -> Integers:
+    """The numbers of a table at places, each modulo its length, which is a power of two.
+
+    Tables and pieces of places that a register holds are looked up by one permutation.
+    """
+    builder, count = places.builder, places.value.type.count
+    numbers = [number % 2**WORD.width for number in table]
+    held = ir.Constant(ir.VectorType(WORD, len(table)), numbers)
+    places = places & (len(table) - 1)
+    length = min(count, len(table))
+    pieces = []
+    for first in range(0, count, length):
+        lanes = list(range(first, first + length))
+        piece = shuffle(builder, places.value, places.value, lanes)
+        found = ir.Constant(ir.VectorType(WORD, length), ir.Undefined)
+        for lane in map(INDEX, range(length)):
+            place = builder.extract_element(piece, lane)
+            found = builder.insert_element(found, builder.extract_element(held, place), lane)
+        pieces.append(found)
+    while len(pieces) > 1:
+        lanes = list(range(2 * pieces[0].type.count))
+        pairs = zip(pieces[::2], pieces[1::2], strict=True)
+        pieces = [shuffle(builder, a, b, lanes) for a, b in pairs]
+    return Integers(builder, pieces[0])
 
 
 def polynomial(x: Lanes, coefficients: Sequence[float]) -> Lanes:

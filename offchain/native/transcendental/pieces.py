@@ -7,12 +7,14 @@ import numpy as np
 from offchain.native.transcendental.constants import (
     ATANH_TAIL,
     COSH_TAIL,
+    EXP_STEPS,
+    EXP_TAIL,
     LN2,
     LN2_LOW,
     LOG2_E,
     SINH_TAIL,
 )
-from offchain.native.transcendental.lanes import Integers, Lanes, polynomial
+from offchain.native.transcendental.lanes import Integers, Lanes, look_up, polynomial
 
 _PLACES = 52
 _SIGNIFICAND_MASK = 2**_PLACES - 1
@@ -43,7 +45,28 @@ def exp_less_1(r: Lanes) -> Lanes:
 
 
 def exp_wide(x: Lanes) -> Lanes:
-    """exp(x), for |x| up to some hundreds."""
+    """exp(x), for float32 numbers up to some hundreds.
+
+    It is 2^(n / 8) times the exponential of what is left, and 2^(n / 8) comes from a table: the
+    bits of 2^(j / 8), less j in the place where n has its lowest three bits.
+    """
+    steps = len(EXP_STEPS)
+    integer, n = x.times_and_round(LOG2_E * steps)
+    r = integer.times_plus(-LN2_LOW / steps, integer.times_plus(-LN2 / steps, x))
+    places = _PLACES + 1 - steps.bit_length()
+    numbers = [int(np.float64(step).view(np.int64)) for step in EXP_STEPS]
+    table = [number - (j << places) for j, number in enumerate(numbers)]
+    scale = (look_up(table, n) + (n << places)).as_lanes()
+    square = r * r
+    one, two, three = (
+        r.times_plus(b, a) for a, b in zip(EXP_TAIL[::2], EXP_TAIL[1::2], strict=True)
+    )
+    grown = square.times_plus(square.times_plus(square.times_plus(three, two), one), r)
+    return scale.times_plus(grown, scale)
+
+
+def exp_square(x: Lanes) -> Lanes:
+    """exp(x), for |x| up to some hundreds and of any bits, such as squares have."""
     exponent, r = split_exponential(x)
     scale = power_of_2(exponent)
     return scale.times_plus(exp_less_1(r), scale)

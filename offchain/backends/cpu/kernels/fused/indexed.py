@@ -8,7 +8,7 @@ has in common is computed once.
 import ctypes
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, reduce
 
 from llvmlite import ir
 
@@ -182,12 +182,16 @@ class _Writer:
         for address, index in zip(place.indices, self._task.indices, strict=True):
             if index.level != level:
                 continue
-            value = vectors.load(builder, emit.STORED[index.dtype], address)
-            value = value if index.dtype is DType.INT64 else builder.sext(value, WORD)
+            value = self._read_index(address, index)
             fits = builder.icmp_unsigned("<", value, WORD(index.size))
             inside = fits if inside is None else builder.and_(inside, fits)
             far = builder.add(far, builder.mul(value, WORD(index.step * self._width)))
         return _Place(place.near, far, place.indices, inside)
+
+    def _read_index(self, address: ir.Value, index: Index) -> ir.Value:
+        """The value of an index."""
+        value = vectors.load(self._builder, emit.STORED[index.dtype], address)
+        return value if index.dtype is DType.INT64 else self._builder.sext(value, WORD)
 
     def _write_last(self, place: _Place) -> None:
         """Write the innermost loop: in vectors where that keeps the order, or turn by turn."""
@@ -285,38 +289,81 @@ class _Writer:
         self._repeat_lanes(fill)
 
     def _gather_lanes(self, place: _Place) -> None:
-        """Copy elements that indices name one by one to neighbours."""
-        builder, task, last = self._builder, self._task, len(self._task.sizes) - 1
-        steps = task.far[1][last] * self._width
+        """Copy elements that indices name one by one to neighbours.
+
+        Where all of a vector are inside, single loads are faster than the processor's gathers.
+        """
+        builder, last = self._builder, len(self._task.sizes) - 1
 
         def gather(number: ir.Value, lanes: int, count: ir.Value | None) -> None:
             here = self._step(last, place, number)
-            words = ir.VectorType(WORD, lanes)
-            counter = ir.Constant(words, list(range(lanes)))
-            far = vectors.splat(builder, here.far, lanes)
-            if steps:
-                far = builder.add(far, builder.mul(counter, ir.Constant(words, [steps] * lanes)))
-            limit = WORD(lanes) if count is None else count
-            mask = None
-            if count is not None:
-                mask = builder.icmp_unsigned("<", counter, vectors.splat(builder, limit, lanes))
-            if place.inside is not None:
-                outer = vectors.splat(builder, place.inside, lanes)
-                mask = outer if mask is None else builder.and_(mask, outer)
-            for address, index in zip(here.indices, task.indices, strict=True):
-                if index.level == last + 1:
-                    values = self._read_lanes(address, index, lanes, count)
-                    size = ir.Constant(words, [index.size] * lanes)
-                    fits = builder.icmp_unsigned("<", values, size)
-                    mask = fits if mask is None else builder.and_(mask, fits)
-                    step = ir.Constant(words, [index.step * self._width] * lanes)
-                    far = builder.add(far, builder.mul(values, step))
-            kind = ir.VectorType(self._kind, lanes)
-            fill = ir.Constant(kind, [task.fill] * lanes)
-            found = vectors.gather(builder, far, mask, fill)
-            self._store(found, here.near, count)
+            values, mask = self._read_all_lanes(here, lanes, count)
+            if count is not None or mask is None:
+                self._gather_masked(here, values, mask, lanes, count)
+                return
+            together = ir.IntType(lanes)
+            is_inside = builder.icmp_unsigned("==", builder.bitcast(mask, together), together(-1))
+            with builder.if_else(is_inside, likely=True) as (yes, no):
+                with yes:
+                    self._gather_singly(here, lanes)
+                with no:
+                    self._gather_masked(here, values, mask, lanes, count)
 
         self._repeat_lanes(gather)
+
+    def _read_all_lanes(
+        self, here: _Place, lanes: int, count: ir.Value | None
+    ) -> tuple[list[tuple[Index, ir.Value]], ir.Value | None]:
+        """The values of the indices that the innermost loop moves, and which lanes are copied."""
+        builder, words = self._builder, ir.VectorType(WORD, lanes)
+        masks, found = [], []
+        if count is not None:
+            numbers = ir.Constant(words, list(range(lanes)))
+            masks.append(builder.icmp_unsigned("<", numbers, vectors.splat(builder, count, lanes)))
+        if here.inside is not None:
+            masks.append(vectors.splat(builder, here.inside, lanes))
+        for address, index in zip(here.indices, self._task.indices, strict=True):
+            if index.level == len(self._task.sizes):
+                values = self._read_lanes(address, index, lanes, count)
+                found.append((index, values))
+                size = ir.Constant(words, [index.size] * lanes)
+                masks.append(builder.icmp_unsigned("<", values, size))
+        return found, reduce(builder.and_, masks) if masks else None
+
+    def _gather_singly(self, here: _Place, lanes: int) -> None:
+        """Copy the elements of a vector one by one; all indices are inside."""
+        builder, task = self._builder, self._task
+        step = task.far[1][-1] * self._width
+        for lane in range(lanes):
+            far = builder.add(here.far, WORD(lane * step))
+            for address, index in zip(here.indices, task.indices, strict=True):
+                if index.level == len(task.sizes):
+                    skipped = WORD(lane * index.strides[-1] * _bytes(index))
+                    value = self._read_index(builder.add(address, skipped), index)
+                    far = builder.add(far, builder.mul(value, WORD(index.step * self._width)))
+            near = builder.add(here.near, WORD(lane * self._width))
+            self._store(self._load(far, 1, None), near, None)
+
+    def _gather_masked(
+        self,
+        here: _Place,
+        values: Sequence[tuple[Index, ir.Value]],
+        mask: ir.Value | None,
+        lanes: int,
+        count: ir.Value | None,
+    ) -> None:
+        """Copy the elements of the lanes that a mask names, and fill the others."""
+        builder, words = self._builder, ir.VectorType(WORD, lanes)
+        far = vectors.splat(builder, here.far, lanes)
+        steps = self._task.far[1][-1] * self._width
+        if steps:
+            far = builder.add(far, ir.Constant(words, [lane * steps for lane in range(lanes)]))
+        for index, value in values:
+            step = ir.Constant(words, [index.step * self._width] * lanes)
+            far = builder.add(far, builder.mul(value, step))
+        kind = ir.VectorType(self._kind, lanes)
+        found = vectors.gather(builder, far, mask, ir.Constant(kind, [self._task.fill] * lanes))
+        self._store(found, here.near, count)
 
     def _read_lanes(
         self, address: ir.Value, index: Index, lanes: int, count: ir.Value | None
