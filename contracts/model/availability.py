@@ -13,7 +13,6 @@ from contracts.model.types import (
     MAX_BLOCKS,
     MAX_BOND_WEI,
     PRIZE_DIVISOR,
-    ZERO,
     Address,
     Event,
     Message,

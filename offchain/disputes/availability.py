@@ -23,7 +23,7 @@ Place = tuple[int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class Promised:
-    """What the chain shows of a promise: itself, all demands upon it, the block of the next call."""
+    """What the chain shows of a promise: all demands upon it, too, and the next call's block."""
 
     subject: Subject
     promise: Promise

@@ -17,6 +17,7 @@ from contracts.model.availability import (
     call,
     hash_subject,
 )
+from contracts.model.checks import require
 from contracts.model.types import NOBODY, Address, Event, Message
 from contracts.reasons import Reason, Revert
 from offchain.arithmetic.functions import DType
@@ -77,7 +78,7 @@ class Promises:
         store = self.twins.store
         self.vault = Vault({store.address: store})
         self.subject = make_subject(self.terms, store.address, 0)
-        self.balances = {a: self.machine.balance(a) for a in (*ACCOUNTS, NOBODY)}
+        self.balances = self.twins.balances
         self.block = 2
 
     def promise(self) -> str | None:
@@ -106,8 +107,7 @@ class Promises:
         message, reason, events = Message(sender, value_wei, self.block), None, tuple[Event, ...]()
         burned_wei, held_wei = self.vault.burned_wei, self.vault.balance_wei
         try:
-            if not _fits(name, args):
-                raise Revert(Reason.NO_REASON)
+            require(_fits(name, args), Reason.NO_REASON)
             events = call(self.vault, name, message, *args)
         except Revert as refusal:
             reason = str(refusal)
@@ -119,7 +119,9 @@ class Promises:
         result = self.machine.call(self.contract.raw, data, **place)
         assert result.reason == reason, (name, args, result.reason, reason)
         logs = (make_log(self.contract.raw, self.block, *log) for log in result.logs)
-        found = [(e.name, tuple(e.args.values())) for e in map(self.contract.codec.decode_log, logs)]
+        found = [
+            (e.name, tuple(e.args.values())) for e in map(self.contract.codec.decode_log, logs)
+        ]
         assert found == [(e.name, pack_args(e.args)) for e in events]
         self._compare()
         return reason
@@ -138,9 +140,8 @@ class Promises:
             assert self.read_demand(place) == demand
         assert {a: self.machine.balance(a) for a in self.balances} == self.balances
         assert self.machine.balance(self.contract.address) == self.vault.balance_wei
-        assert sum(self.balances.values()) + self.vault.balance_wei + 1001 == BALANCE_WEI * len(
-            self.balances
-        )
+        held_wei = self.vault.balance_wei + self.twins.store.balance_wei
+        assert sum(self.balances.values()) + held_wei == BALANCE_WEI * len(self.balances)
 
     def read_promise(self, subject: Subject) -> Promise | None:
         """Return the contract's promise about a subject."""
@@ -168,4 +169,3 @@ def _fits(name: str, args: tuple[Any, ...]) -> bool:
         if isinstance(arg, tuple) and len(arg) > 56:
             return False
     return True
-
