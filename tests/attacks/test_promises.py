@@ -175,7 +175,7 @@ def test_a4_nothing_but_what_was_demanded_is_an_answer(both: Promises) -> None:
     for place in (CHUNK, RAGGED, EMPTY, OPERATOR, (1, 0, 9)):
         both.demand(ASKER, place)
     tensor = TensorTree(STATE[0])
-    ragged = tensor.chunk(1)
+    ragged, siblings = tensor.chunk(1), find_answer(TASK, CHUNK).args[5]
     wrong = [
         both.show(CLIENT, CHUNK, at_4=tensor.chunk(0)[:-1]),
         both.show(CLIENT, CHUNK, at_4=ragged),
@@ -183,6 +183,7 @@ def test_a4_nothing_but_what_was_demanded_is_an_answer(both: Promises) -> None:
         both.show(CLIENT, CHUNK, at_3=b"\1"),
         both.show(CLIENT, CHUNK, at_3=encode_header(6, (70,))),
         both.show(CLIENT, CHUNK, at_5=()),
+        both.show(CLIENT, CHUNK, at_5=(*siblings, ZERO)),
         both.show(CLIENT, CHUNK, at_6=()),
         both.show(CLIENT, RAGGED, at_4=ragged + bytes(256 - len(ragged))),
         both.show(CLIENT, EMPTY, at_4=ZERO),
@@ -196,6 +197,18 @@ def test_a4_nothing_but_what_was_demanded_is_an_answer(both: Promises) -> None:
     assert both.call("show_end", CLIENT, both.subject, *end) == Reason.NOT_SHOWN
     for place in (CHUNK, RAGGED, EMPTY, OPERATOR, (1, 0, 9)):
         assert both.show(CLIENT, place) is None
+
+
+def test_a4_tensor_of_the_data_does_not_pass_for_an_operator() -> None:
+    """Not even where there are as many operators as tensors, so that a proof fits both."""
+    both = Promises(replace(TASK, steps=2))
+    both.promise()
+    assert both.subject.count(Part.PROGRAM) == both.subject.count(Part.DATA)
+    both.demand(ASKER, OPERATOR)
+    both.demand(ASKER, ZEROS)
+    assert both.show(CLIENT, ZEROS, at_0=Part.PROGRAM) == Reason.NOT_SHOWN
+    assert both.show(CLIENT, ZEROS) is None
+    assert both.show(CLIENT, OPERATOR) is None
 
 
 def test_a4_tensor_whose_leaf_is_no_whole_chunk_cannot_be_shown() -> None:
