@@ -40,6 +40,20 @@ class Reason(StrEnum):
     BAD_OPERATOR = "leaf: operator is malformed"
     LEGAL = "legality: that is legal"
     UNPROVEN = "legality: proof does not match"
+    ABSURD_PROMISE = "availability: absurd promise"
+    DEMANDED = "availability: already demanded"
+    NO_SUCH_DEMAND = "availability: no such demand"
+    NO_SUCH_PART = "availability: no such part"
+    NO_SUCH_PROMISE = "availability: no such promise"
+    NOT_CLIENT = "availability: not the client"
+    NOT_OF_JOB = "availability: not what the job says"
+    NOT_SHOWN = "availability: proof does not match"
+    PROMISE_DUE = "availability: too early"
+    PROMISE_ENDED = "availability: promise has ended"
+    PROMISE_PAST = "availability: too late"
+    PROMISED = "availability: already promised"
+    STILL_DEMANDED = "availability: demands are open"
+    WRONG_DEPOSIT = "availability: value is not the deposit"
     NO_REASON = "no reason given"
     """What the compiler itself refuses: value for a call that takes none, a list too long."""
 
@@ -129,3 +143,33 @@ class Status(IntEnum):
     """No claim was left, or the verifier has not ruled on a match: the client gets the reward."""
     VOID = 3
     """The program was not legal: everybody gets back what it has brought."""
+
+
+class Part(IntEnum):
+    """The parts of a job that a client promises to show."""
+
+    PROGRAM = 0
+    START = 1
+    DATA = 2
+
+
+class PromiseStatus(IntEnum):
+    """The status of a client's promise that what a job commits to can be had."""
+
+    KEPT = 1
+    """Nothing was demanded in vain so far: the bond stands."""
+    WITHDRAWN = 2
+    """The client has its bond back."""
+    BROKEN = 3
+    """A demand was not answered in time: the client has lost its bond."""
+
+
+class DemandStatus(IntEnum):
+    """The status of a demand."""
+
+    OPEN = 1
+    SHOWN = 2
+    UNANSWERED = 3
+    """The promise was broken by this demand, whose asker is owed its deposit and the prize."""
+    RETURNED = 4
+    """The asker has what it was owed."""

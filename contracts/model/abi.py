@@ -4,8 +4,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import fields, is_dataclass
 from typing import Any
 
+from contracts.model.availability import Demand, Promise, Subject
 from contracts.model.types import (
     KEY_BYTES,
+    Address,
     Claim,
     Event,
     Facts,
@@ -17,7 +19,16 @@ from contracts.model.types import (
     WideFacts,
 )
 from contracts.model.words import hash_pair, hash_top, pack_facts, pack_head, split
-from contracts.reasons import Ending, LeafMode, Outcome, Phase, Standing, Status
+from contracts.reasons import (
+    DemandStatus,
+    Ending,
+    LeafMode,
+    Outcome,
+    Phase,
+    PromiseStatus,
+    Standing,
+    Status,
+)
 from offchain.commitments.tree import Digest
 
 
@@ -181,6 +192,34 @@ def unpack_claim(top: Digest, word: int) -> Claim | None:
     return Claim(top, contenders, sharers, meeting, window_end)
 
 
+def unpack_promise(words: Sequence[int]) -> Promise | None:
+    """Return the promise of what `promises` of availability.vy gives for a subject's digest."""
+    head, money = words
+    if not head:
+        return None
+    client, open_demands, answer_blocks, last_block, status = unpack(head, 160, 24, 24, 40, 8)
+    bond_wei, deposit_wei = unpack(money, 128, 128)
+    return Promise(
+        client=_to_address(client),
+        bond_wei=bond_wei,
+        deposit_wei=deposit_wei,
+        answer_blocks=answer_blocks,
+        last_block=last_block,
+        open_demands=open_demands,
+        status=PromiseStatus(status),
+    )
+
+
+def unpack_demand(word: int) -> Demand | None:
+    """Return the demand of what `demands` of availability.vy gives for its place's digest."""
+    asker, deadline, status = unpack(word, 160, 48, 8)
+    return Demand(_to_address(asker), deadline, DemandStatus(status)) if word else None
+
+
+def _to_address(number: int) -> Address:
+    return f"0x{number:040x}"
+
+
 def get_key(top: Digest) -> int:
     """Return the number under which the contract stores a claim of a job."""
     return int.from_bytes(hash_top(top), "big")
@@ -221,6 +260,7 @@ _READERS: dict[str, dict[int, Callable[[Any], Any]]] = {
     "Moved": {0: unpack_position, 1: tuple},
     "MatchEnded": {0: Outcome, 1: Ending},
     "Settled": {1: Status},
+    "Promised": {2: lambda words: Subject(*words)},
 }
 """How the arguments that are not plain are read, by the event's name and the argument's place; the
 number of a match does not count as one."""

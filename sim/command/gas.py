@@ -91,10 +91,18 @@ def report(
         for entry, one in zip(objects, found.measured, strict=True):
             entry["by_opcode"] = tabulate(one.played, tester.traces)
     if as_json:
-        whole = {"scenarios": objects, "functions": found.make_functions()}
+        whole = {
+            "scenarios": objects,
+            "functions": found.make_functions(),
+            "promises": found.make_promises(),
+        }
         click.echo(json.dumps(objects[0] if len(names) == len(objects) == 1 else whole, indent=2))
     else:
         _print(objects, found.make_functions(), with_calls=not summary)
+        if found.promises:
+            from sim.command.gas_tables import make_promises  # noqa: PLC0415 - imports the EVM
+
+            options.make_console().print(make_promises(found.make_promises()))
 
 
 def _print(

@@ -67,9 +67,18 @@ def make_summary(objects: Sequence[Mapping[str, Any]]) -> Table:
 
 def make_functions(functions: Mapping[str, Mapping[str, float]]) -> Table:
     """Return the table of scalar functions."""
+    return _make_spreads("scalar functions by themselves", "function", functions)
+
+
+def make_promises(promises: Mapping[str, Mapping[str, float]]) -> Table:
+    """Return the table of calls about a client's promise."""
+    return _make_spreads("a client's promise, and demands upon it", "call", promises)
+
+
+def _make_spreads(title: str, head: str, rows: Mapping[str, Mapping[str, float]]) -> Table:
     keys = ("count", "min", "median", "max", "mean")
-    table = _make_table("scalar functions by themselves", ("function",), keys)
-    for name, row in functions.items():
+    table = _make_table(title, (head,), keys)
+    for name, row in rows.items():
         table.add_row(name, *(_show(row[key]) for key in keys))
     return table
 

@@ -10,6 +10,7 @@ from offchain.chain.tester import Tester
 from offchain.errors import UsageError
 from sim.gas.functions import FUNCTIONS, measure_function
 from sim.gas.play import Measured, Stage
+from sim.gas.promises import measure_promises
 from sim.gas.report import make_object
 from sim.gas.rows import Spread
 from sim.gas.scenarios import REFERENCE, SCENARIOS
@@ -17,8 +18,11 @@ from sim.gas.snapshot import Line, make_lines
 
 ALL_FUNCTIONS = "functions"
 """The name under which all scalar functions are measured."""
+PROMISES = "promises"
+"""The name under which clients' promises and demands upon them are measured."""
 ABOUT: Mapping[str, str] = {name: it.about for name, it in SCENARIOS.items()} | {
-    ALL_FUNCTIONS: "all scalar functions, each called by itself"
+    ALL_FUNCTIONS: "all scalar functions, each called by itself",
+    PROMISES: "a client's promise and demands upon it, in the reference and in the largest job",
 }
 """What happens in each scenario, in a few words."""
 NAMES = tuple(ABOUT)
@@ -33,10 +37,12 @@ class Results:
     Attributes:
         measured: the scenarios.
         functions: the gas of the scalar functions that were measured, for each row of operands.
+        promises: the gas of each call about a promise.
     """
 
     measured: Sequence[Measured]
     functions: Mapping[str, Sequence[int]]
+    promises: Mapping[str, Sequence[int]]
 
     @property
     def lines(self) -> list[Line]:
@@ -47,6 +53,10 @@ class Results:
                 Line.of(ALL_FUNCTIONS, name, len(costs), Spread.of(costs))
                 for name, costs in self.functions.items()
             ]
+        lines += [
+            Line.of(PROMISES, name, len(costs), Spread.of(costs))
+            for name, costs in self.promises.items()
+        ]
         return lines
 
     def make_objects(self) -> list[dict[str, Any]]:
@@ -60,6 +70,10 @@ class Results:
     def make_functions(self) -> dict[str, dict[str, float]]:
         """Return the scalar functions' figures by name."""
         return {name: _describe(costs) for name, costs in self.functions.items()}
+
+    def make_promises(self) -> dict[str, dict[str, float]]:
+        """Return the figures of calls about a promise by name."""
+        return {name: _describe(costs) for name, costs in self.promises.items()}
 
 
 def _describe(costs: Sequence[int]) -> dict[str, float]:
@@ -89,11 +103,11 @@ def measure(names: Sequence[str], report: Report, stage: Stage | None = None) ->
     """Measure what is named; the order has no effect on what anything costs.
 
     Args:
-        names: scenarios, and `ALL_FUNCTIONS`.
+        names: scenarios, `ALL_FUNCTIONS` and `PROMISES`.
         report: told how far it has come.
         stage: where scenarios are played; a new one if there is none.
     """
-    scenarios = [SCENARIOS[name] for name in names if name != ALL_FUNCTIONS]
+    scenarios = [SCENARIOS[name] for name in names if name in SCENARIOS]
     stage = stage or Stage()
     measured = []
     for scenario in scenarios:
@@ -102,7 +116,16 @@ def measure(names: Sequence[str], report: Report, stage: Stage | None = None) ->
     functions: Sequence[str] = ("fma",) if REFERENCE.name in names else ()
     if ALL_FUNCTIONS in names:
         functions = tuple(FUNCTIONS)
-    return Results(measured, _measure_functions(functions, report))
+    promises = _measure_promises() if PROMISES in names else {}
+    return Results(measured, _measure_functions(functions, report), promises)
+
+
+def _measure_promises() -> dict[str, list[int]]:
+    found: dict[str, list[int]] = {}
+    with Chain(Tester(4), None) as chain:
+        for name, gas in measure_promises(chain):
+            found.setdefault(name, []).append(gas)
+    return found
 
 
 def _measure_functions(names: Sequence[str], report: Report) -> dict[str, list[int]]:

@@ -1,0 +1,118 @@
+"""Promises about a job's parts, on the model and on the bytecode in lock-step."""
+
+import random
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from contracts.reasons import DemandStatus, Part, PromiseStatus, Reason
+from offchain.disputes.availability import Answerer, Asker, find_answer
+from tests.referee.promises import LAST_BLOCK, PLACES, TASK, Promises
+from tests.referee.stage import ACCOUNTS, CLIENT, PROVIDERS
+
+
+def test_everything_that_a_job_commits_to_can_be_shown() -> None:
+    """Each operator and chunk, ragged and empty ones too, and where every tensor ends."""
+    both = Promises()
+    assert both.promise() is None
+    for place in PLACES:
+        assert both.show(CLIENT, place) == Reason.NO_SUCH_DEMAND
+        assert both.demand(PROVIDERS[0], place) is None
+        assert both.demand(PROVIDERS[1], place) == Reason.DEMANDED
+        assert both.show(PROVIDERS[2], place) is None
+        assert both.show(PROVIDERS[2], place) == Reason.NO_SUCH_DEMAND
+        assert both.demand(PROVIDERS[0], place) == Reason.DEMANDED
+    assert both.vault.promises[both.subject].open_demands == 0
+
+
+def spoil(rng: random.Random, args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return arguments of which one is another."""
+    at = rng.randrange(len(args))
+    arg = args[at]
+    if isinstance(arg, int):
+        other: Any = rng.choice((arg + 1, max(arg - 1, 0), arg ^ 1, 1 << 54, 1 << 255))
+    elif isinstance(arg, bytes):
+        bit = rng.randrange(max(8 * len(arg), 1))
+        flipped = int.from_bytes(arg, "big") ^ (1 << bit)
+        other = flipped.to_bytes(len(arg), "big") if arg else b"\1"
+        if len(arg) != 32:
+            other = rng.choice((other, arg[:-1], arg + b"\0"))
+    elif isinstance(arg, tuple):
+        other = rng.choice((arg[1:], (*arg, bytes(32)), tuple(bytes(32) for _ in arg)))
+    else:
+        field = rng.choice(("job_id", "operators", "state_slots", "batch_slots", "steps"))
+        other = replace(arg, **{field: getattr(arg, field) + 1})
+    return (*args[:at], other, *args[at + 1 :])
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_drawn_calls_in_lockstep(seed: int) -> None:
+    """Calls in any order, of which every third has one wrong argument, do the same on both."""
+    rng, both = random.Random(seed), Promises()
+    places = rng.sample(PLACES, 8)
+    for _ in range(120):
+        name, args, value_wei = draw(rng, both, rng.choice(places))
+        args = spoil(rng, args) if rng.random() < 0.3 else args
+        value_wei += rng.random() < 0.05
+        both.call(name, rng.choice(ACCOUNTS[:4]), *args, value_wei=value_wei)
+        both.block += rng.choice((0, 0, 0, 1, 2))
+
+
+def draw(
+    rng: random.Random, both: Promises, place: tuple[int, int, int]
+) -> tuple[str, tuple[Any, ...], int]:
+    """Return some call about a place: its name, arguments and value."""
+    own, names = (both.subject,), ["demand"] * 5 + ["show"] * 5 + ["promise"] * 2
+    name = rng.choice((*names, "break_promise", "reclaim", "withdraw"))
+    match name:
+        case "promise":
+            deposit_wei = rng.choice((10**16, 10**16 + 5, 10**16 - 1))
+            bond_wei = rng.choice((10**18, 2 * 10**16, 10**16))
+            return name, (*own, deposit_wei, rng.choice((0, 1, 9)), rng.choice((1, 40))), bond_wei
+        case "demand":
+            promise = both.vault.promises.get(both.subject)
+            return name, (*own, *place), promise.deposit_wei if promise else 0
+        case "show":
+            move = find_answer(TASK, place)
+            return move.call, (*own, *move.args), 0
+        case "withdraw":
+            return name, own, 0
+    return name, (*own, *place), 0
+
+
+def test_actors_keep_a_promise_and_end_it() -> None:
+    """An asker gets what it lacks, as far as its money goes, and the client gets its bond back."""
+    both = Promises()
+    both.promise()
+    deposit_wei = both.view().promise.deposit_wei
+    asker = Asker(PROVIDERS[0], PLACES, 35 * deposit_wei)
+    client, rest = Answerer(CLIENT, TASK), 0
+    while both.view().promise.status is PromiseStatus.KEPT:
+        calls = [*asker.act(both.view())]
+        assert all(both.make(each) is None for each in calls)
+        rest += len(calls)
+        assert all(both.make(each) is None for each in client.act(both.view()))
+        both.block += 1
+    assert rest == 35
+    assert both.view().promise.status is PromiseStatus.WITHDRAWN
+    assert both.block == LAST_BLOCK + 2
+    shown = [d for d in both.view().demands.values() if d.status is DemandStatus.SHOWN]
+    assert len(shown) == 35
+    assert both.vault.balance_wei == both.vault.burned_wei == 0
+
+
+def test_actors_break_a_promise_that_is_not_kept() -> None:
+    """If nobody answers, whoever asked has its deposits back and half the bond."""
+    both = Promises()
+    both.promise()
+    before, bond_wei = both.balances[PROVIDERS[0]], both.view().promise.bond_wei
+    asker = Asker(PROVIDERS[0], [(Part.DATA, 0, 0), (Part.START, 1, 0)], 10**18)
+    for _ in range(12):
+        for each in asker.act(both.view()):
+            assert both.make(each) is None
+        both.block += 1
+    assert [*Answerer(CLIENT, TASK).act(both.view())] == []
+    assert both.balances[PROVIDERS[0]] - before == bond_wei // 2
+    assert both.vault.burned_wei == bond_wei - bond_wei // 2
+    assert both.vault.balance_wei == 0
