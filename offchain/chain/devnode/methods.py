@@ -143,6 +143,7 @@ class Methods:
                 "address": _show(log.address),
                 "topics": [_show(topic.to_bytes(32, "big")) for topic in log.topics],
                 "data": _show(log.data),
+                "transactionHash": log.transaction_hash,
                 "logIndex": hex(first + number),
                 "transactionHash": _show(it.hash),
             }
@@ -177,6 +178,7 @@ class Methods:
                 "logIndex": hex(log.place[1]),
                 "topics": list(map(_show, log.topics)),
                 "data": _show(log.data),
+                "transactionHash": log.transaction_hash,
             }
             for log in found
         ]
