@@ -68,7 +68,7 @@ def up(
             tell("ready", f"ready; the client's settings are in {net.folder / 'client.toml'}")
             net.processes["node"].wait()
             raise MootError("the node of the net has ended")
-        status = _play(net, tell, job, steps, urls)
+        status = _play(net, tell, job, steps, urls)  # noqa: RET504 - a stopped party goes on below
     return status
 
 

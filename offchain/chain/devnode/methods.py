@@ -143,7 +143,6 @@ class Methods:
                 "address": _show(log.address),
                 "topics": [_show(topic.to_bytes(32, "big")) for topic in log.topics],
                 "data": _show(log.data),
-                "transactionHash": log.transaction_hash,
                 "logIndex": hex(first + number),
                 "transactionHash": _show(it.hash),
             }
