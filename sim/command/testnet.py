@@ -68,8 +68,8 @@ def up(
             tell("ready", f"ready; the client's settings are in {net.folder / 'client.toml'}")
             net.processes["node"].wait()
             raise MootError("the node of the net has ended")
-        status = _play(net, tell, job, steps, urls)  # noqa: RET504 - a stopped party goes on below
-    return status
+        status = _play(net, tell, job, steps, urls)
+    return status  # noqa: RET504 - a stopped party comes here, too
 
 
 def _play(net: "Testnet", tell: "Lines", job: str, steps: int, urls: list[str]) -> int:
