@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from eth_utils.address import is_address
+
 from contracts.deployment import bind_referee
 from contracts.model.types import Job
 from contracts.reasons import Status
@@ -69,6 +71,10 @@ class Desk:
 def opened_desk(settings: Settings, tell: Tell, *, signs: bool = True) -> Iterator[Desk]:
     """Open the chain and the referee for a party; one that only looks needs no key."""
     settings.require("chain", "referee", *(("key",) if signs else ()))
+    if not is_address(settings.referee):
+        raise UsageError(
+            f"the referee {settings.referee!r:.60} is no address; give 0x and 40 digits"
+        )
     signers = []
     if signs:
         password = read_password(settings.password_from or None)

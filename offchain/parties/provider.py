@@ -28,8 +28,9 @@ from offchain.providers.run import Run
 from offchain.providers.store import Store
 from offchain.providers.task import Task
 
-DEAREST_GAS = 8_000_000
-"""More gas than a provider's part of a job with one dispute takes."""
+SET_ASIDE_GAS = 8_000_000
+"""Gas for which an account has to have the money before it joins: three matches of the dearest."""
+
 MEMBER, SALT_BYTES = "member", 32
 
 
@@ -50,6 +51,8 @@ class Provider:
         with self._serving():
             while True:
                 try:
+                    if not self._next:
+                        self._resume()
                     self._take_new()
                     self._desk.chain.tend()
                     head.follow(PATIENCE_S)
@@ -68,6 +71,15 @@ class Provider:
                 yield
             finally:
                 server.shutdown()
+
+    def _resume(self) -> None:
+        """Go on with the jobs that this account has joined, whose clocks run, before any other."""
+        desk, job_id = self._desk, 0
+        while (job := desk.referee.job(job_id)).opened_block:
+            is_joined = desk.referee.member(job_id, desk.address).standing is not Standing.NONE
+            if is_joined and job.status is Status.OPEN:
+                self._take(job_id, job)
+            job_id += 1
 
     def _take_new(self) -> None:
         """Take the jobs that were opened since the last look, if they are for us."""
@@ -104,7 +116,8 @@ class Provider:
         patience = desk.settings.stand_in_blocks
         view = desk.view(job_id)
         play(desk, view, StandIn([member], [deputy], patience_blocks=patience))
-        desk.tell("ended", f"job {job_id}: {view.job.status.name.lower()}", job=job_id)
+        status = view.job.status.name.lower()
+        desk.tell("ended", f"job {job_id} is over: {status}", job=job_id, status=status)
 
     def _pass_by(self, job_id: int, problem: str) -> None:
         line = f"job {job_id} is not taken: {problem}"
@@ -120,7 +133,7 @@ class Provider:
         problem = self._policy.refuse_program(job, task.program)
         if problem:
             return problem
-        expected_wei = DEAREST_GAS * int(settings.max_fee_gwei * GWEI)
+        expected_wei = SET_ASIDE_GAS * int(settings.max_fee_gwei * GWEI)
         budget = GasBudget(to_wei(settings.gas_budget))
         balance_wei = desk.referee.balance(desk.address)
         problem = budget.find_obstacle(balance_wei, terms.bond_wei, expected_wei)
