@@ -113,7 +113,9 @@ class Testnet:
         return process
 
     def start(self, name: str, command: Sequence[str]) -> "subprocess.Popen[str]":
-        """Start a process, which ends with the net."""
+        """Start a process, which ends with the net; one of the same name has ended before."""
+        if name in self.processes:
+            _close(self.processes[name])
         process = subprocess.Popen(  # noqa: S603 - the command is ours
             command,
             stdin=subprocess.DEVNULL,
@@ -151,9 +153,15 @@ class Testnet:
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
-            if process.stdout is not None:
-                with suppress(OSError):
-                    process.stdout.close()
+            _close(process)
+
+
+def _close(process: "subprocess.Popen[str]") -> None:
+    """Give up the output of a process that has ended."""
+    process.wait()
+    if process.stdout is not None:
+        with suppress(OSError):
+            process.stdout.close()
 
 
 def _clean(environment: Mapping[str, str]) -> dict[str, str]:
