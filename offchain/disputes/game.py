@@ -184,7 +184,7 @@ class Game:
             if isinstance(answer, Outcome):
                 own = (get_stage(call), call.player, call.name)
                 played.append(Played(*own, answer.events, answer.receipt))
-            elif not _is_overtaken(answer):
+            elif not is_overtaken(answer):
                 raise answer
         lost = [made.answer for made in turn if isinstance(made.answer, TransactionLost)]
         if lost and len(lost) == len(turn):
@@ -192,7 +192,8 @@ class Game:
         return played
 
 
-def _is_overtaken(answer: RefereeError | ChainError) -> bool:
+def is_overtaken(answer: RefereeError | ChainError) -> bool:
+    """Whether a refused call was made by others, is made pointless, too late, or in no block."""
     if isinstance(answer, RefereeError | Reverted):
         return answer.reason in OVERTAKEN
     return isinstance(answer, TransactionLost)

@@ -202,7 +202,7 @@ def prepare(setting: Setting, directory: Path, report: Report) -> Session:
 
 def make_runs(setting: Setting, task: Task, directory: Path, report: Report) -> dict[str, Run]:
     """Run the providers, in the order in which they will join: the first one defends."""
-    compute = _Computer(setting, task, directory, report)
+    compute = Computer(setting, task, directory, report)
     if setting.cheat == "none":
         names = [f"honest-{i + 1}" for i in range(max(2, setting.honest))]
         return {name: compute(name, Behaviour()) for name in names}
@@ -221,7 +221,7 @@ def make_runs(setting: Setting, task: Task, directory: Path, report: Report) -> 
 
 
 @dataclass(frozen=True, slots=True)
-class _Computer:
+class Computer:
     """Runs providers for one setting."""
 
     setting: Setting

@@ -28,6 +28,7 @@ _VERBS = {
     "answers": "Ask what attacks on a simulated market bring, and what stops them.",
     "bench": "Measure ours beside stock torch: operators, training steps, hashing.",
     "check-strategy": "Try a strategy of your own for simulated markets before you use it.",
+    "client": "Post a job, and fetch its result.",
     "court": "Look at a court: jobs, claims, and how each dispute narrows.",
     "demo": "Watch a dispute, move by move, with a cheat somewhere inside a training step.",
     "dispute": "Play one dispute and print what was found, what it cost and who was paid.",
@@ -35,11 +36,12 @@ _VERBS = {
     "keys": "Make and list keystore files, in which the keys of accounts lie.",
     "market": "Run a market: a simulated economy, or a small one with every job for real.",
     "program": "Look at programs: what is captured, and how it is committed to.",
-    "provider": "Check a job before joining it.",
+    "provider": "Check jobs, and take them.",
     "replicate": "Train under two profiles, as on unlike hardware, and compare the bits.",
     "report": "Make one HTML file with plots of a market's results.",
     "store": "Share programs, states and batches by their roots.",
     "sweep": "Run a simulated market for many settings, in processes or on Ray.",
+    "testnet": "Try the court on this machine, with every party a process of its own.",
 }
 
 

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import click
@@ -9,11 +10,12 @@ from rich.table import Table
 
 from sim.command import options
 from sim.command.groups import Group
+from sim.command.parties import json_lines, party, setting_options
 
 FAULTY = 3
 
 
-@click.group(cls=Group, short_help="Check a job before joining it.")
+@click.group(cls=Group, short_help="Check jobs, and take them.")
 def provider() -> None:
     """What a provider does by itself."""
 
@@ -101,6 +103,25 @@ def check(
     else:
         _show(job, len(findings), problems)
     return FAULTY if problems else 0
+
+
+@provider.command(short_help="Take jobs: run them, claim, and defend the claims.")
+@setting_options()
+@json_lines
+def run(config: Path | None, as_json: bool, **given: Any) -> None:  # noqa: FBT001 - click
+    """Take the jobs of a referee until this is terminated.
+
+    Each is checked, fetched, run, claimed, defended and collected; the results are served. Who was
+    killed goes on from the folder and the chain.
+    """
+    from offchain.parties.live import opened_desk  # noqa: PLC0415 - imports the chain
+    from offchain.parties.provider import Provider  # noqa: PLC0415 - imports numpy
+
+    with (
+        party(config, given, as_json=as_json) as (settings, tell),
+        opened_desk(settings, tell) as desk,
+    ):
+        Provider(desk).run()
 
 
 def _show(job: int, count: int, problems: dict[str, str]) -> None:

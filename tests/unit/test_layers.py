@@ -37,6 +37,7 @@ LAYERS = (
     "offchain.verifier",
     "offchain.providers",
     "offchain.disputes",
+    "offchain.parties",
     "offchain.court",
     "bench",
     "sim",

@@ -177,6 +177,7 @@ class Methods:
                 "logIndex": hex(log.place[1]),
                 "topics": list(map(_show, log.topics)),
                 "data": _show(log.data),
+                "transactionHash": log.transaction_hash,
             }
             for log in found
         ]

@@ -1,0 +1,1 @@
+"""The parties of a job as programs of their own: clients, providers, and a net to try them on."""

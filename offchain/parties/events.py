@@ -1,0 +1,37 @@
+"""What a party tells: lines for people, or JSON lines for programs."""
+
+import json
+import sys
+from collections.abc import Callable
+from typing import Protocol, TextIO
+
+
+class Tell(Protocol):
+    """Takes an event: its name, a line for people, and what it is about for programs."""
+
+    def __call__(self, event: str, line: str, **about: object) -> None:
+        """Tell the event."""
+
+
+class Lines:
+    """Events as lines of a stream, each at once.
+
+    Args:
+        as_json: whether they are for programs.
+        stream: where they go, by default the output.
+    """
+
+    def __init__(self, *, as_json: bool, stream: TextIO | None = None) -> None:
+        self._as_json = as_json
+        self._stream = stream or sys.stdout
+
+    def __call__(self, event: str, line: str, **about: object) -> None:
+        """Tell an event."""
+        text = json.dumps({"event": event, "line": line, **about}) if self._as_json else line
+        self._stream.write(text + "\n")
+        self._stream.flush()
+
+
+def make_say(tell: Tell) -> Callable[[str], None]:
+    """Return what takes the lines of a chain."""
+    return lambda line: tell("chain", line)

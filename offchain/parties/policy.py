@@ -1,0 +1,38 @@
+"""The policy of a provider: which jobs it takes; users write their own as a subclass."""
+
+import importlib.util
+from pathlib import Path
+
+from contracts.model.types import Job
+from offchain.errors import UsageError
+from offchain.programs.graph import Program
+
+
+class Policy:
+    """A policy that takes every job; each method returns why not, or None."""
+
+    def refuse_job(self, job: Job) -> str | None:
+        """Decide from what the chain says: client, reward, bond, clocks, steps."""
+        del job
+        return None
+
+    def refuse_program(self, job: Job, program: Program) -> str | None:
+        """Decide once the program is there: operators, sizes."""
+        del job, program
+        return None
+
+
+def load_policy(name: str) -> Policy:
+    """Return the policy of path/to/file.py:Class; the usual one for no name."""
+    if not name:
+        return Policy()
+    path, _, kind = name.rpartition(":")
+    spec = importlib.util.spec_from_file_location("moot_policy", path) if path else None
+    if spec is None or spec.loader is None or not Path(path).is_file():
+        raise UsageError(f"{name} is no policy; write path/to/file.py:Class")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    policy = getattr(module, kind, None)
+    if not (isinstance(policy, type) and issubclass(policy, Policy)):
+        raise UsageError(f"{path} has no class {kind} of offchain.parties.policy.Policy")
+    return policy()

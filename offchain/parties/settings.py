@@ -1,0 +1,137 @@
+"""The settings of a party: one TOML file, whose every key is an option and a variable, too."""
+
+import os
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import Field, dataclass, fields
+from decimal import Decimal, InvalidOperation
+from pathlib import Path
+from typing import Any
+
+from offchain.errors import UsageError
+
+PREFIX = "MOOT_"
+MOST_BYTES = 2**20
+MOST_ETHER = 10**8
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What a party is told; a list is written with commas, an amount of money in ETH.
+
+    Attributes:
+        chain: the addresses of nodes, in the order of preference.
+        referee: the referee's address.
+        key: a keystore file.
+        password_from: file:PATH or env:NAME; asked for if neither is given.
+        arithmetic: of the referee's programs.
+        store: the store with the jobs' programs, starts and batches: a client's folder, or where
+            a provider fetches from.
+        results: where winners serve what they have computed.
+        folder: what a provider keeps.
+        host: the address at which a provider serves its results.
+        port: likewise; 0 for any that is free.
+        max_fee_gwei: the most that a unit of gas may cost.
+        confirmations: blocks after which a transaction is final.
+        gas_budget: what the gas of one job may cost.
+        most_bond: the highest bond.
+        least_reward: the lowest reward.
+        crowd: members of one claim that the clocks have to withstand.
+        block_seconds: the time between blocks.
+        stand_in_blocks: for so long a provider leaves it to the client to begin and to settle.
+        policy: which jobs to take: path/to/file.py:Class.
+        cheat: what to do otherwise than agreed, to try the court.
+    """
+
+    chain: str = ""
+    referee: str = ""
+    key: str = ""
+    password_from: str = ""
+    arithmetic: str = "ordered"
+    store: str = ""
+    results: str = ""
+    folder: str = "moot-provider"
+    host: str = "127.0.0.1"
+    port: int = 0
+    max_fee_gwei: float = 50.0
+    confirmations: int = 8
+    gas_budget: float = 0.5
+    most_bond: float = 1.0
+    least_reward: float = 0.0
+    crowd: int = 100
+    block_seconds: float = 12.0
+    stand_in_blocks: int = 4
+    policy: str = ""
+    cheat: str = ""
+
+    def require(self, *names: str) -> None:
+        """Refuse to begin without some of the settings."""
+        for name in names:
+            if not getattr(self, name):
+                raise UsageError(
+                    f"`{name}` is not set; give --{name.replace('_', '-')}, {PREFIX}{name.upper()} "
+                    f"or a line `{name} = …` in the file of settings"
+                )
+
+
+def list_keys() -> Iterable[Field[Any]]:
+    """Return the keys."""
+    return fields(Settings)
+
+
+def read_settings(
+    path: Path | None, given: Mapping[str, Any], environment: Mapping[str, str] = os.environ
+) -> Settings:
+    """Return the settings: an option goes before a variable, and that before the file.
+
+    Raises:
+        UsageError: a key is unknown, or a value is of another kind.
+    """
+    known = {field.name: field for field in list_keys()}
+    values: dict[str, Any] = {}
+    if path is not None:
+        for name, value in _read_file(path).items():
+            if name not in known:
+                raise UsageError.unknown(f"key in {path}", name, known, "keys")
+            values[name] = value
+    variables = {name: environment.get(PREFIX + name.upper()) for name in known}
+    for chosen in (variables, given):
+        values |= {name: value for name, value in chosen.items() if value is not None}
+    converted: dict[str, Any] = {name: _convert(known[name], it) for name, it in values.items()}
+    return Settings(**converted)
+
+
+def to_wei(ether: float) -> int:
+    """Return an amount of ETH in wei."""
+    return int(Decimal(str(ether)) * 10**18)
+
+
+def _read_file(path: Path) -> dict[str, Any]:
+    try:
+        with path.open("rb") as file:
+            text = file.read(MOST_BYTES)
+        return tomllib.loads(text.decode())
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}") from error
+    except (UnicodeError, tomllib.TOMLDecodeError) as error:
+        raise UsageError(f"{path} is no TOML file: {error}") from error
+
+
+def _convert(field: Field[Any], value: object) -> object:
+    """Return a value as its key has it."""
+    kind = type(field.default)
+    wanted = {str: "text", int: "a whole number", float: "a number"}[kind]
+    refusal = UsageError(f"`{field.name}` is {wanted}, not {value!r}")
+    if kind is str:
+        if not isinstance(value, str):
+            raise refusal
+        return value
+    if isinstance(value, bool):
+        raise refusal
+    try:
+        number = int(str(value)) if kind is int else float(Decimal(str(value)))
+    except (ValueError, InvalidOperation):
+        raise refusal from None
+    if not 0 <= number < MOST_ETHER:
+        raise UsageError(f"`{field.name}` is not negative and below {MOST_ETHER}, not {value!r}")
+    return number

@@ -1,0 +1,188 @@
+"""A net to try the court on: a node, a referee, a store and providers, each a process of its own.
+
+All of it is on loopback and in one folder; keys are made for it, under a password that is kept
+there, too. Nothing outlives the `Testnet` but the folder.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from queue import Empty, Queue
+from typing import IO, Any, Self
+
+from contracts.deployment import deploy_referee
+from offchain.chain import Address, connect
+from offchain.chain.accounts import create_keystore
+from offchain.chain.connection import Chain
+from offchain.chain.devnode.__main__ import LISTENING
+from offchain.chain.receipts import Transaction
+from offchain.errors import ChainError, MootError
+from offchain.parties.events import Tell
+from offchain.parties.settings import PREFIX
+
+LIGHT_SCRYPT = 2**12
+"""Keys that everybody may have need not take long to open."""
+FUND_WEI = 100 * 10**18
+PAYMENT_GAS = 21_000
+END_S = 20.0
+CLIENT, CHEAT = "client", "cheat"
+
+
+@dataclass
+class Testnet:
+    """A net; a context manager that ends its processes.
+
+    Attributes:
+        folder: where everything is.
+        moot: the command whose verbs the parties are.
+        tell: takes events, those of the providers among them.
+        block_seconds: time between blocks.
+        processes: those that run, by name.
+        serving: where each provider serves its results.
+    """
+
+    folder: Path
+    moot: Sequence[str]
+    tell: Tell
+    block_seconds: float = 1.0
+    processes: dict[str, "subprocess.Popen[str]"] = field(default_factory=dict)
+    serving: Queue[str] = field(default_factory=Queue)
+    common: dict[str, object] = field(default_factory=dict)
+    _kept: ExitStack = field(default_factory=ExitStack)
+
+    def __enter__(self) -> Self:
+        self._kept.callback(self._end)
+        try:
+            self._begin()
+        except BaseException:
+            self._kept.close()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._kept.close()
+
+    def _begin(self) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        (self.folder / "password").write_text("testnet\n")
+        (self.folder / "store").mkdir(exist_ok=True)
+        seconds = str(self.block_seconds)
+        node = (sys.executable, "-m", "offchain.chain.devnode", "--block-seconds", seconds)
+        line = _read_first("node", self.start("node", node))
+        url = line.removeprefix(LISTENING).strip()
+        serve = (*self.moot, "store", "serve", str(self.folder / "store"), "--json")
+        served = json.loads(_read_first("store", self.start("store", serve)))
+        with connect(url) as chain:
+            referee = deploy_referee(chain, chain.accounts[0])
+        self.tell("up", f"node {url}, referee {referee.address}, store {served['url']}")
+        self.common = {
+            "chain": url,
+            "referee": referee.address,
+            "store": served["url"],
+            "password_from": f"file:{self.folder / 'password'}",
+            "block_seconds": self.block_seconds,
+        }
+        self.configure(CLIENT, store=str(self.folder / "store"))
+
+    def configure(self, name: str, **settings: object) -> Path:
+        """Make a funded key and a file of settings for a party, and return the file."""
+        key = self.folder / f"{name}.json"
+        if not key.exists():
+            address = create_keystore(key, "testnet", scrypt_n=LIGHT_SCRYPT)
+            with connect(str(self.common["chain"])) as chain:
+                _fund(chain, address)
+        path = self.folder / f"{name}.toml"
+        values = self.common | {"key": str(key), "folder": str(self.folder / name)} | settings
+        path.write_text("".join(f"{key} = {json.dumps(it)}\n" for key, it in values.items()))
+        return path
+
+    def add_provider(self, name: str, **settings: object) -> "subprocess.Popen[str]":
+        """Start a provider, or start it again."""
+        config = self.configure(name, **settings)
+        command = (*self.moot, "provider", "run", "--config", str(config), "--json")
+        process = self.start(name, command)
+        assert process.stdout is not None
+        reader = threading.Thread(target=self._relay, args=(name, process.stdout), daemon=True)
+        reader.start()
+        return process
+
+    def start(self, name: str, command: Sequence[str]) -> "subprocess.Popen[str]":
+        """Start a process, which ends with the net; one of the same name has ended before."""
+        if name in self.processes:
+            _close(self.processes[name])
+        process = subprocess.Popen(  # noqa: S603 - the command is ours
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=_clean(os.environ),
+            start_new_session=True,
+        )
+        self.processes[name] = process
+        return process
+
+    def await_results(self, count: int, patience_s: float) -> list[str]:
+        """Wait until so many providers serve, and return where."""
+        try:
+            return [self.serving.get(timeout=patience_s) for _ in range(count)]
+        except Empty:
+            raise MootError("the providers do not begin in time; see their lines above") from None
+
+    def _relay(self, name: str, lines: IO[str]) -> None:
+        """Tell the events of a provider as the net's."""
+        for line in lines:
+            about: dict[str, Any] = json.loads(line)
+            if about["event"] == "serving":
+                self.serving.put(about["url"])
+            event, text = about.pop("event"), about.pop("line")
+            self.tell(event, f"[{name}] {text}", party=name, **about)
+
+    def _end(self) -> None:
+        """End all processes, the parties before what they stand on."""
+        for process in reversed(self.processes.values()):
+            process.terminate()
+        for process in reversed(self.processes.values()):
+            try:
+                process.wait(END_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+            _close(process)
+
+
+def _close(process: "subprocess.Popen[str]") -> None:
+    """Give up the output of a process that has ended."""
+    process.wait()
+    if process.stdout is not None:
+        with suppress(OSError):
+            process.stdout.close()
+
+
+def _clean(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment without settings: those of a net are in its files."""
+    kept = (PREFIX + "STATE", PREFIX + "TRACEBACK", PREFIX + "VECTOR_BITS")
+    return {k: v for k, v in environment.items() if not k.startswith(PREFIX) or k in kept}
+
+
+def _read_first(name: str, process: "subprocess.Popen[str]") -> str:
+    """Return the first line of a process."""
+    assert process.stdout is not None
+    line = process.stdout.readline()
+    if not line:
+        raise MootError(f"the {name} of the net did not begin; its error is above")
+    return line
+
+
+def _fund(chain: Chain, address: Address) -> None:
+    gift = Transaction(
+        chain.chain_id, "fund", chain.accounts[0], address, b"", FUND_WEI, PAYMENT_GAS
+    )
+    (answer,) = chain.send([gift])
+    if isinstance(answer, ChainError):
+        raise answer

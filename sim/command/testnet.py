@@ -1,0 +1,91 @@
+"""`moot testnet`: a court on this machine, with every party a process of its own."""
+
+import os
+import sys
+import tempfile
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from offchain.errors import MootError
+from sim.command.groups import Group
+from sim.command.parties import json_lines, party
+
+if TYPE_CHECKING:
+    from offchain.parties.events import Lines
+    from offchain.parties.testnet import Testnet
+
+MOOT = (sys.executable, "-c", "from sim.command import main; main()")
+COMMIT_BLOCKS, START_S = 60, 120.0
+
+
+@click.group(cls=Group, short_help="Try the court on this machine.")
+def testnet() -> None:
+    """Try the court on this machine."""
+
+
+@testnet.command(short_help="Start a node, a referee, a store and providers.")
+@click.option("--providers", type=click.IntRange(min=0, max=32), default=2, show_default=True)
+@click.option("--cheat", default="", help="What the first provider does otherwise than agreed.")
+@click.option("--job", metavar="PROGRAM", help="Post a job, see it to its end, fetch the result.")
+@click.option("--steps", default=4, show_default=True, help="Steps of the job.")
+@click.option(
+    "--folder", type=click.Path(path_type=Path, file_okay=False), help="Where to keep it."
+)
+@click.option("--block-seconds", type=click.FloatRange(0.05, 60), default=0.4, show_default=True)
+@json_lines
+def up(
+    providers: int,
+    cheat: str,
+    job: str | None,
+    steps: int,
+    folder: Path | None,
+    block_seconds: float,
+    as_json: bool,  # noqa: FBT001 - click passes it
+) -> int:
+    """Start a court on loopback, every party a process of its own, until this is terminated.
+
+    With --job it ends when the job's result is fetched. Without --folder nothing is kept.
+    """
+    from offchain.parties.testnet import Testnet  # noqa: PLC0415 - imports the chain
+    from offchain.providers.cheats import parse_cheat  # noqa: PLC0415 - imports numpy
+
+    status = 0
+    if cheat:
+        parse_cheat(cheat)
+    with party(None, {}, as_json=as_json) as (_, tell), ExitStack() as kept:
+        if folder is None:
+            folder = Path(kept.enter_context(tempfile.TemporaryDirectory(prefix="moot-testnet-")))
+            os.environ.setdefault("MOOT_STATE", str(folder / "accounts"))
+        net = kept.enter_context(Testnet(folder.resolve(), MOOT, tell, block_seconds))
+        for number in range(providers):
+            own = cheat if number == 0 else ""
+            net.add_provider(f"provider-{number + 1}", cheat=own)
+        urls = net.await_results(providers, START_S)
+        if job is None:
+            tell("ready", f"ready; the client's settings are in {net.folder / 'client.toml'}")
+            net.processes["node"].wait()
+            raise MootError("the node of the net has ended")
+        status = _play(net, tell, job, steps, urls)
+    return status  # noqa: RET504 - a stopped party comes here, too
+
+
+def _play(net: "Testnet", tell: "Lines", job: str, steps: int, urls: list[str]) -> int:
+    """Let the client post a job, see it to its end, and fetch its result."""
+    length = ("--steps", str(steps), "--commit-blocks", str(COMMIT_BLOCKS))
+    for verb in (
+        ("post", "--program", job, *length),
+        ("await", "0"),
+        ("fetch", "0", str(net.folder / "result"), "--results", ",".join(urls)),
+    ):
+        tell("client", f"[client] moot client {' '.join(verb)}")
+        command = (*MOOT, "client", *verb, "--config", str(net.folder / "client.toml"))
+        process = net.start("client", command)
+        assert process.stdout is not None
+        for line in process.stdout:
+            tell("client", f"[client] {line.rstrip()}")
+        if status := process.wait():
+            return status
+    return 0
