@@ -7,9 +7,10 @@
     ├── ProgramError                a program is malformed or breaks a rule
     ├── CommitmentError             a proof or an archive does not fit its root
     ├── StoreError                  a store of data cannot be read or written
-    │   ├── NotInStore              a store has no object of this root
-    │   ├── StoreUnavailable        a store does not answer, stops in the middle, or is too slow
-    │   └── WrongContent            a store serves something else than the root says
+    │   └── ObjectError             something is wrong about one object of a store
+    │       ├── NotInStore          a store has no object of this root
+    │       ├── StoreUnavailable    a store does not answer, stops in the middle, or is too slow
+    │       └── WrongContent        a store serves something else than the root says
     ├── KeystoreError               a keystore file cannot be opened
     ├── UnsupportedMachine          the processor lacks what the arithmetic is made of
     ├── DeviceError                 a device or its driver is missing, too old, or fails
@@ -148,7 +149,7 @@ class StoreError(MootError):
     """A store of data, on disk or elsewhere, cannot be read or written."""
 
 
-class _ObjectError(StoreError):
+class ObjectError(StoreError):
     """Something about one object of a store: its address and the object's name are in the line."""
 
     advice = ""
@@ -161,19 +162,19 @@ class _ObjectError(StoreError):
         self.problem = problem
 
 
-class NotInStore(_ObjectError):
+class NotInStore(ObjectError):
     """A store has no object of this root."""
 
     advice = "ask its owner to publish it, or use another store"
 
 
-class StoreUnavailable(_ObjectError):
+class StoreUnavailable(ObjectError):
     """A store does not answer, stops in the middle, or is too slow; what has come is kept."""
 
     advice = "try again, which goes on from what has come, or use another store"
 
 
-class WrongContent(_ObjectError):
+class WrongContent(ObjectError):
     """A store serves something else than what the root says: it is not to be trusted."""
 
     advice = "use another store"

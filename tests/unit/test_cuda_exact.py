@@ -204,7 +204,7 @@ def test_drawn_programs_in_exact_are_the_processor_s(part: int, backend: str) ->
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("name", ["mlp", "gpt2", "resnet"])
+@pytest.mark.parametrize("name", ["mlp", pytest.param("gpt2", marks=pytest.mark.slow), "resnet"])
 def test_captured_programs_in_exact_have_the_same_states(name: str, backend: str) -> None:
     """Training has the processor's states, step by step."""
     captured = capture(build(name), trust=True, arithmetic=EXACT)
