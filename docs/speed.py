@@ -28,9 +28,11 @@ PARTS: Mapping[str, Sequence[str]] = {
     **{group: ("ops", "--only", group) for group in GROUPS},
     "dispute": ("dispute", "--threads", "2", "--repeats", "2"),
     "best": ("step", "--best", "--repeats", "2"),
-    "bf16": ("step", "--precision", "bf16", "--repeats", "2"),
 }
 """Part of the page -> the command of `moot bench` that measures it."""
+
+HEAD_LINES = 2
+"""Lines of a table without rows."""
 
 TABLE = re.compile(r"(<!-- table: (?P<name>\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
@@ -109,6 +111,8 @@ def summarise(found: Found) -> str:
     rows = []
     for group in GROUPS:
         ratios = list(collect(found, group).values())
+        if not ratios:
+            continue
         rows.append([f"`{group}`", str(len(ratios)), *_summarise(ratios)])
     header = ["group", "shapes"]
     for count in THREADS:
@@ -197,16 +201,16 @@ TABLES: Mapping[str, Callable[[Found], str]] = {
     "behind": lambda found: list_ratios(found, GROUPS[1:], is_behind=True),
     "dispute": show_disputes,
     "best": show_best,
-    "bf16": lambda found: list_ratios(found, ("bf16",), is_behind=False),
 }
 
 
 def write() -> None:
-    """Make the page's tables anew."""
+    """Make the page's tables anew; one that nothing was measured for stays as it is."""
     found = load()
 
     def replace(table: re.Match[str]) -> str:
-        return table[1] + TABLES[table["name"]](found) + table[3]
+        made = TABLES[table["name"]](found)
+        return table[1] + made + table[3] if made.count("\n") > HEAD_LINES else table[0]
 
     PAGE.write_text(TABLE.sub(replace, PAGE.read_text()))
 
