@@ -97,6 +97,7 @@ class Backend(Protocol):
         """
 
 
+@runtime_checkable
 class ResidentBackend(Backend, Protocol):
     """A backend in whose memory a state may stay between steps; that is what this method says."""
 

@@ -18,7 +18,6 @@ MOST_BEHIND = 2
 _UNREPEATABLE = frozenset({"eth_sendTransaction"})
 _NODE_FAULTS = frozenset({-32603, -32005, -32002, -32601})
 """Errors of a node itself: internal, too many requests, not ready, method unknown."""
-_RAW = "eth_sendRawTransaction"
 
 Say = Callable[[str], None]
 
@@ -80,8 +79,6 @@ class Endpoints:
                 problem = error.problem
             else:
                 self._note_height(questions, answers)
-                if faulty is None and not any(map(_is_fault, answers)):
-                    return answers
                 if not any(map(_is_fault, answers)):
                     return answers
                 faulty, problem = faulty or answers, "it answers with an error of its own"

@@ -124,11 +124,15 @@ class TensorCommitment:
     header: bytes
     layer: NDArray[np.uint8]
 
+    @property
+    def top(self) -> Digest:
+        """The node over all chunks, whatever the header."""
+        return Tree(Tag.TENSOR_NODE, self.layer).top if len(self.layer) else EMPTY_TOP
+
     @cached_property
     def root(self) -> Digest:
         """The tensor root, which binds header and layer."""
-        top = Tree(Tag.TENSOR_NODE, self.layer).top if len(self.layer) else EMPTY_TOP
-        return hash_tensor(self.header, top)
+        return hash_tensor(self.header, self.top)
 
 
 def commit_tensor(array: Array) -> TensorCommitment:
@@ -143,8 +147,7 @@ def compute_tensor_root(array: Array) -> Digest:
 
 def compute_tensor_top(array: Array) -> Digest:
     """Return the node over all chunks of a tensor: tensors with the same elements share it."""
-    layer = _hash_layer(array)
-    return Tree(Tag.TENSOR_NODE, layer).top if len(layer) else EMPTY_TOP
+    return commit_tensor(array).top
 
 
 def _hash_layer(array: Array) -> NDArray[np.uint8]:

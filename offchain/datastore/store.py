@@ -13,6 +13,7 @@ from offchain.commitments.tensors import (
     Array,
     TensorCommitment,
     commit_tensor,
+    dtype_of,
     encode_elements,
     encode_header,
 )
@@ -264,8 +265,7 @@ class DataStore:
         root = commitment.root if commitment else root
         assert root is not None
         name = name_object(TENSORS, root)
-        dtype = _DTYPES[array.dtype]
-        if self._place.get_size(name) == TensorShape(dtype, array.shape).file_bytes:
+        if self._place.get_size(name) == TensorShape(dtype_of(array), array.shape).file_bytes:
             return root
         commitment = commitment or commit_tensor(array)
         self._place.put(name, [encode_prefix(commitment), encode_elements(array).data])
@@ -311,9 +311,6 @@ class DataStore:
     def _settle(self, kind: str) -> None:
         if self._source is None:
             self.disk.settle(kind)
-
-
-_DTYPES = {value: key for key, value in NUMPY_TYPES.items()}
 
 
 def open_store(

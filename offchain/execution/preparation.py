@@ -81,11 +81,10 @@ class Preparation:
     def keep(self, tensors: Iterable[Tensor]) -> list[Any]:
         """Return the tensors of a state where the backend keeps them, or as arrays."""
         backend = self.backend
-        if not hasattr(backend, "compute_layer"):
+        if not isinstance(backend, ResidentBackend):
             return [*map(backend.fetch, tensors)]
-        resident = cast("ResidentBackend", backend)
         pairs = zip(tensors, self.program.state, strict=True)
-        return [Resident(resident, tensor, slot) for tensor, slot in pairs]
+        return [Resident(backend, tensor, slot) for tensor, slot in pairs]
 
     def _plan(self, index: int) -> Plan:
         try:
@@ -100,9 +99,11 @@ class Preparation:
         Args:
             replaces: whether it replaces its state, whose tensors die as soon as they can.
         """
-        self._runs += 1
-        if self._runs <= _COLD_RUNS or not isinstance(self.backend, SequencingBackend):
+        runs = self._runs = self._runs + 1
+        if runs <= _COLD_RUNS or not isinstance(self.backend, SequencingBackend):
             return self.replacing if replaces else self.fused
+        if runs == _COLD_RUNS + 1:
+            self.whole = self._find_whole()
         return self._replacing_joined if replaces else self._fused_joined
 
     @cached_property
@@ -121,16 +122,16 @@ class Preparation:
         return self._replace(self.schedule())
 
     @cached_property
+    def _small_tasks(self) -> Sequence[Task]:
+        return self.schedule(least_elements=1)
+
+    @cached_property
     def _fused_joined(self) -> Ready:
-        tasks = self.schedule(least_elements=1)
-        ready = self._join(self._make_ready(tasks, [()] * len(tasks)))
-        self.whole = self._find_whole(tasks, ready)
-        return ready
+        return self._join(self._make_ready(self._small_tasks, [()] * len(self._small_tasks)))
 
     @cached_property
     def _replacing_joined(self) -> Ready:
-        self._fused_joined  # noqa: B018 - finds out whether a run may be one sequence
-        return self._join(self._replace(self.schedule(least_elements=1)))
+        return self._join(self._replace(self._small_tasks))
 
     def schedule(self, least_elements: int | None = None) -> list[Task]:
         """Return the tasks that the sinks need; regions have so many elements, or as usual."""
@@ -155,16 +156,20 @@ class Preparation:
         more = max((job.needed_bytes for job in jobs), default=0)
         return Ready(jobs, ready.places, ready.needed_bytes + more)
 
-    def _find_whole(self, tasks: Sequence[Task], joined: Ready) -> Whole | None:
+    def _find_whole(self) -> Whole | None:
         """Return how to run all tasks as one sequence, if they are one, and a small one."""
-        slots = (*self.program.state, *self.program.batch)
+        slots, tasks = (*self.program.state, *self.program.batch), self._small_tasks
+        has_flags = any(slot.dtype is DType.BOOL for slot in slots)  # whose bytes are looked at
+        dead_slots: Sequence[Sequence[int]] = [()] * len(tasks)
+        if has_flags or estimate_peak(self.program, tasks, dead_slots) > _WHOLE_BYTES:
+            return None
+        joined = self._fused_joined
         running = [job for job in joined.jobs if job.run]
         is_one = len(running) == 1 and running[0].plan is None
-        has_flags = any(slot.dtype is DType.BOOL for slot in slots)  # whose bytes are looked at
-        if not is_one or has_flags or joined.needed_bytes > _WHOLE_BYTES:
+        if not is_one or joined.needed_bytes > _WHOLE_BYTES:
             return None
         assert isinstance(self.backend, SequencingBackend)
-        jobs = self._make_ready(tasks, [()] * len(tasks)).jobs
+        jobs = self._make_ready(tasks, dead_slots).jobs
         steps = make_steps(jobs, self.program.nodes)
         kept = [joined.places[index] for index in self.sinks]
         plan = self.backend.plan_sequence(steps, range(1, 1 + len(slots)), kept, slots)

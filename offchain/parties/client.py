@@ -70,10 +70,11 @@ def fetch(desk: Desk, job_id: int, folder: Path, urls: Sequence[str]) -> Digest:
         StoreError: nobody serves the result.
     """
     terms, claim = desk.find_job(job_id).terms, get_claim(desk, job_id)
+    slots = _find_slots(desk, terms, folder)
     problems = []
     for url in urls:
         try:
-            root = _fetch_from(url, folder, terms, claim, _find_slots(desk, terms, folder))
+            root = _fetch_from(url, folder, terms, claim, slots)
         except (StoreError, CommitmentError) as error:
             problems.append(str(error))
             desk.tell("refused", f"{url} is of no use: {error}", url=url)

@@ -79,6 +79,10 @@ def list_keys() -> Iterable[Field[Any]]:
     return fields(Settings)
 
 
+VARIABLES = {PREFIX + field.name.upper(): field.name for field in list_keys()}
+"""Variable of the environment -> the key that it sets."""
+
+
 def read_settings(
     path: Path | None, given: Mapping[str, Any], environment: Mapping[str, str] = os.environ
 ) -> Settings:
@@ -94,7 +98,7 @@ def read_settings(
             if name not in known:
                 raise UsageError.unknown(f"key in {path}", name, known, "keys")
             values[name] = value
-    variables = {name: environment.get(PREFIX + name.upper()) for name in known}
+    variables = {name: environment.get(variable) for variable, name in VARIABLES.items()}
     for chosen in (variables, given):
         values |= {name: value for name, value in chosen.items() if value is not None}
     converted: dict[str, Any] = {name: _convert(known[name], it) for name, it in values.items()}

@@ -24,14 +24,14 @@ from offchain.chain.devnode.__main__ import LISTENING
 from offchain.chain.receipts import Transaction
 from offchain.errors import ChainError, MootError
 from offchain.parties.events import Tell
-from offchain.parties.settings import PREFIX
+from offchain.parties.settings import VARIABLES
 
 LIGHT_SCRYPT = 2**12
 """Keys that everybody may have need not take long to open."""
 FUND_WEI = 100 * 10**18
 PAYMENT_GAS = 21_000
 END_S = 20.0
-CLIENT, CHEAT = "client", "cheat"
+CLIENT = "client"
 
 
 @dataclass
@@ -166,8 +166,7 @@ def _close(process: "subprocess.Popen[str]") -> None:
 
 def _clean(environment: Mapping[str, str]) -> dict[str, str]:
     """Return the environment without settings: those of a net are in its files."""
-    kept = (PREFIX + "STATE", PREFIX + "TRACEBACK", PREFIX + "VECTOR_BITS")
-    return {k: v for k, v in environment.items() if not k.startswith(PREFIX) or k in kept}
+    return {name: value for name, value in environment.items() if name not in VARIABLES}
 
 
 def _read_first(name: str, process: "subprocess.Popen[str]") -> str:

@@ -82,7 +82,15 @@ def status(job: int, config: Path | None, as_json: bool, **given: Any) -> None: 
         tell("status", line, job=job, status=name, claims=claims, matches=matches)
 
 
-def _see_to_end(job: int, config: Path | None, given: dict[str, Any], *, as_json: bool) -> int:
+@client.command("await", short_help="See a job to its end.")
+@_JOB
+@setting_options(*_KEY)
+@json_lines
+def await_(job: int, config: Path | None, as_json: bool, **given: Any) -> int:  # noqa: FBT001 - click
+    """See JOB to its end: begin the matches that are needed, end those nobody plays, settle.
+
+    Exits with 0 when a claim has won, 3 when none has.
+    """
     from contracts.reasons import Status  # noqa: PLC0415 - seldom needed
     from offchain.parties import client as parties  # noqa: PLC0415 - imports the chain
     from offchain.parties.live import opened_desk  # noqa: PLC0415 - likewise
@@ -94,18 +102,6 @@ def _see_to_end(job: int, config: Path | None, given: dict[str, Any], *, as_json
     ):
         is_won = parties.await_end(desk, job) is Status.WON
     return 0 if is_won else NO_RESULT
-
-
-@client.command("await", short_help="See a job to its end.")
-@_JOB
-@setting_options(*_KEY)
-@json_lines
-def await_(job: int, config: Path | None, as_json: bool, **given: Any) -> int:  # noqa: FBT001 - click
-    """See JOB to its end: begin the matches that are needed, end those nobody plays, settle.
-
-    Exits with 0 when a claim has won, 3 when none has.
-    """
-    return _see_to_end(job, config, given, as_json=as_json)
 
 
 @client.command(short_help="Fetch the final state of a job.")

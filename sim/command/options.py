@@ -5,7 +5,6 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -15,12 +14,13 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from offchain.chain import Address
 from offchain.errors import UsageError
+from offchain.parties import settings
+from offchain.parties.settings import MOST_ETHER
 from offchain.programs.catalogue import NAMES, SIZES
 
 if TYPE_CHECKING:
     from offchain.datastore.store import DataStore
 
-MAX_ETHER = 10**8
 MAX_SEED = 2**64 - 1
 
 PROGRAM_HELP = f"{', '.join(NAMES)}, or path/to/file.py:function."
@@ -183,9 +183,9 @@ def parse_address(text: str, option: str) -> Address:
 
 def to_wei(ether: float, option: str) -> int:
     """Return an amount of ETH in wei."""
-    if not 0 <= ether < MAX_ETHER:
+    if not 0 <= ether < MOST_ETHER:
         raise UsageError(f"{option} {ether} is not an amount of ETH")
-    return int(Decimal(str(ether)) * 10**18)
+    return settings.to_wei(ether)
 
 
 def check_steps(steps: int, *, inference: bool) -> int:

@@ -1,16 +1,15 @@
 """What the verbs of parties share: their settings as options, their lines, and their end."""
 
-import signal
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import click
 
 from offchain.parties.events import Lines
 from offchain.parties.settings import PREFIX, Settings, list_keys, read_settings
+from sim.command.ending import until_terminated
 from sim.command.options import Command
 
 json_lines = click.option("--json", "as_json", is_flag=True, help="Print JSON lines.")
@@ -34,14 +33,6 @@ def setting_options(*names: str) -> Callable[[Command], Command]:
     return add
 
 
-class _Stopped(BaseException):
-    """The process was asked to end."""
-
-
-def _stop(_signal: int, _frame: FrameType | None) -> None:
-    raise _Stopped
-
-
 @contextmanager
 def party(
     config: Path | None,
@@ -51,6 +42,5 @@ def party(
 ) -> Iterator[tuple[Settings, Lines]]:
     """Read the settings of a party, which ends cleanly on SIGTERM."""
     settings = read_settings(config, given)
-    with suppress(_Stopped):
-        signal.signal(signal.SIGTERM, _stop)
+    with until_terminated():
         yield settings, Lines(as_json=as_json)

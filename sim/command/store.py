@@ -1,11 +1,8 @@
 """`moot store`: data that strangers share, by their roots."""
 
 import json
-import signal
 import sys
-from contextlib import suppress
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING
 
 import click
@@ -13,6 +10,7 @@ from rich.table import Table
 
 from offchain.errors import NotInStore, UsageError, WrongContent
 from sim.command import options
+from sim.command.ending import until_terminated
 from sim.command.groups import Group
 
 if TYPE_CHECKING:
@@ -54,22 +52,13 @@ def serve(
     """
     from offchain.datastore.server import Server  # noqa: PLC0415 - imports numpy
 
-    with Server(folder, host, port) as server, suppress(_Stopped):
-        signal.signal(signal.SIGTERM, _stop)
+    with Server(folder, host, port) as server, until_terminated():
         if as_json:
             click.echo(json.dumps({"url": server.url, "folder": str(folder)}))
         else:
             click.echo(f"serving {folder} at {server.url}")
         sys.stdout.flush()
         server.serve_forever()
-
-
-class _Stopped(BaseException):
-    """The process was asked to end."""
-
-
-def _stop(_signal: int, _frame: FrameType | None) -> None:
-    raise _Stopped
 
 
 @store.command("list", short_help="List the objects of a store.")

@@ -49,7 +49,8 @@ def up(
 
     With --job it ends when the job's result is fetched. Without --folder nothing is kept.
     """
-    from offchain.parties.testnet import Testnet  # noqa: PLC0415 - imports the chain
+    from offchain.chain.accounts.journal import FOLDER_VARIABLE  # noqa: PLC0415 - imports the chain
+    from offchain.parties.testnet import Testnet  # noqa: PLC0415 - likewise
     from offchain.providers.cheats import parse_cheat  # noqa: PLC0415 - imports numpy
 
     status = 0
@@ -58,7 +59,7 @@ def up(
     with party(None, {}, as_json=as_json) as (_, tell), ExitStack() as kept:
         if folder is None:
             folder = Path(kept.enter_context(tempfile.TemporaryDirectory(prefix="moot-testnet-")))
-            os.environ.setdefault("MOOT_STATE", str(folder / "accounts"))
+            os.environ.setdefault(FOLDER_VARIABLE, str(folder / "accounts"))
         net = kept.enter_context(Testnet(folder.resolve(), MOOT, tell, block_seconds))
         for number in range(providers):
             own = cheat if number == 0 else ""

@@ -25,7 +25,7 @@ def anvil(tmp_path: Path) -> Iterator[Anvil]:
 
 def test_payments_and_a_reorganisation(anvil: Anvil, tmp_path: Path) -> None:
     """An unlocked account funds ours, whose payments get in, and again after a reorganisation."""
-    seat = Seat(anvil.url, (anvil.url,), tmp_path, 3)
+    seat = Seat(anvil.url, (anvil.url,), tmp_path, 3, confirmations=3)
     with open_payer(seat) as chain:
         rich = NodeAccount(Address(anvil.ask("eth_accounts")[0]), chain.node._transport)
         with open_chain(anvil.url, [rich], FeePolicy(), folder=tmp_path) as funds:
@@ -41,7 +41,7 @@ def test_payments_and_a_reorganisation(anvil: Anvil, tmp_path: Path) -> None:
         anvil.replace_blocks(2, ())
         after = chain.node.send(payments[1:])
         assert all(isinstance(it, Mined) for it in after)
-        anvil.ask("evm_mine")
-        anvil.ask("evm_mine")
+        for _ in range(3):
+            anvil.ask("evm_mine")
         assert chain.settle(5.0)
         assert int(anvil.ask("eth_getTransactionCount", PAYER, "latest"), 16) == 3

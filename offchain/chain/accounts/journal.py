@@ -11,7 +11,6 @@ import errno
 import fcntl
 import json
 import os
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -23,6 +22,7 @@ from offchain.chain.accounts.fees import Fees
 from offchain.chain.accounts.signers import hash_raw
 from offchain.chain.receipts import Address, Transaction
 from offchain.errors import AccountBusy, ChainError, StoreError
+from offchain.files import replacing
 
 COMPACTED_BYTES = 2**20
 """A journal that is longer is written anew, without what is final, when it is opened."""
@@ -249,15 +249,9 @@ class Journal:
     def _compact(self) -> None:
         """Write the journal anew, with the lines of live entries only."""
         lines = [line for line in self.path.read_bytes().splitlines() if self._is_live(line)]
-        descriptor, name = tempfile.mkstemp(dir=self.path.parent, prefix=f".{self.path.name}.")
-        try:
-            with open(descriptor, "wb") as file:  # noqa: PTH123 - of a descriptor
-                file.writelines(line + b"\n" for line in lines)
-                file.flush()
-                os.fsync(descriptor)
-            Path(name).replace(self.path)
-        finally:
-            Path(name).unlink(missing_ok=True)
+        with replacing(self.path, is_durable=True) as draft:
+            draft.touch(mode=0o600)
+            draft.write_bytes(b"".join(line + b"\n" for line in lines))
 
     def _is_live(self, line: bytes) -> bool:
         nonce = int(json.loads(line)["nonce"])

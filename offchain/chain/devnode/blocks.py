@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from eth.abc import BlockHeaderAPI, ReceiptAPI, SignedTransactionAPI
 from eth.exceptions import PyEVMError
@@ -82,7 +82,7 @@ class Blocks(Tester):
 
     def make_block(self) -> None:
         """Make one block of what waits and pays enough."""
-        base_fee = max(self._chain.header.base_fee_per_gas or 0, self.least_base_fee)
+        base_fee = self.next_base_fee()
         self._chain.header = self._chain.header.copy(base_fee_per_gas=base_fee)
         self._made = []
         is_full = False
@@ -94,7 +94,8 @@ class Blocks(Tester):
         self._mine_block()
         head = self._chain.get_canonical_head()
         for place in self._made:
-            self._places[place.transaction.hash] = place_in(place, head)
+            placed = replace(place, block=head.block_number, block_hash=head.hash)
+            self._places[place.transaction.hash] = placed
 
     def find(self, transaction_hash: bytes) -> Place | None:
         """Return where a transaction is on the present chain."""
@@ -175,9 +176,3 @@ class Blocks(Tester):
     def _set_time(self) -> None:
         parent = self._chain.get_canonical_head().timestamp
         self._chain.set_header_timestamp(max(parent + 1, int(time.time())))
-
-
-def place_in(place: Place, head: BlockHeaderAPI) -> Place:
-    """Return a place in the block of this header."""
-    made = (place.index, place.gas_used, place.first_log, place.contract)
-    return Place(head.block_number, head.hash, *made, place.transaction, place.receipt)

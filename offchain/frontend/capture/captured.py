@@ -74,20 +74,21 @@ def capture(recipe: Recipe, *, trust: bool = False, arithmetic: Arithmetic = ORD
     """
     check_recipe(recipe)
     first = get_batch(recipe, 0)
-    inputs = check_batch(recipe, first)
+    check_batch(recipe, first)
     with kept(recipe) as memory:
         if not trust:
             warm_up(recipe, first)
             memory.restore()
         start = make_start(recipe, first, memory.copies)
-        batch = bind_batch(recipe, inputs)
-        draft = None if trust else make_draft(recipe, start, arithmetic)
-        if draft is None:
+        batch = bind_batch(recipe, start.inputs)
+        draft = None
+        if trust:
             program, initial = make_program(recipe, start, arithmetic)
         else:
+            draft = make_draft(recipe, start, arithmetic)
             program, initial = draft.program, draft.initial_state
         for step in (0, 1):
-            check_repeatable(batch, inputs, step)
+            check_repeatable(batch, start.inputs, step)
         changes = find_hidden_state(recipe, start, memory, as_tensors(batch(1)))
         if changes is not None and trust:
             raise explain(changes)

@@ -65,6 +65,7 @@ class Draft:
     Attributes:
         program: the whole step.
         initial_state: the state before step 0, in the order of the program's slots.
+        constants: the tensors of it that are constants of the traced step.
         graph: the traced step, (state, batch) -> (state, outputs, gradients).
         results: the names of the traced step's results, in order.
         values: the results that the program computes, by name, as views of its operators.
@@ -75,6 +76,7 @@ class Draft:
 
     program: Program
     initial_state: list[Array]
+    constants: Sequence[Array]
     graph: GraphModule
     results: tuple[str, ...]
     values: Mapping[str, View]
@@ -87,12 +89,16 @@ class Start(NamedTuple):
 
     Attributes:
         state: copies of the tensors of the state, by name.
+        slots: their slots.
         batch: the tensors of the first batch.
+        inputs: their slots.
         record: the step.
     """
 
     state: Mapping[str, torch.Tensor]
+    slots: tuple[Slot, ...]
     batch: Sequence[torch.Tensor]
+    inputs: tuple[Slot, ...]
     record: Record
 
 
@@ -133,9 +139,8 @@ def make_start(
         UsageError: the recipe makes no sense: its batch, its groups.
     """
     state = get_initial_state(recipe, copies)
-    make_slots(state)
-    check_batch(recipe, batch)
-    return Start(state, batch, record(recipe, state, batch, {}))
+    slots, inputs = make_slots(state), check_batch(recipe, batch)
+    return Start(state, slots, batch, inputs, record(recipe, state, batch, {}))
 
 
 def make_draft(recipe: Recipe, start: Start, arithmetic: Arithmetic) -> Draft:
@@ -144,7 +149,7 @@ def make_draft(recipe: Recipe, start: Start, arithmetic: Arithmetic) -> Draft:
     Raises:
         CaptureError: the model does something that a program cannot express.
     """
-    known, inputs = make_slots(start.state), check_batch(recipe, start.batch)
+    known, inputs = start.slots, start.inputs
     graph = flatten(start.record, start.state, start.batch)
     builder = Builder(recipe.seed, len(known))
     sources = [
@@ -171,6 +176,7 @@ def make_draft(recipe: Recipe, start: Start, arithmetic: Arithmetic) -> Draft:
     return Draft(
         program,
         make_initial_state(program, start, builder.constants),
+        builder.constants,
         graph,
         tuple(names),
         _follow(dict(zip(names, results, strict=True)), number),

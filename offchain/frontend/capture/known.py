@@ -49,16 +49,10 @@ def make_program(
     if known is not None:
         return known
     draft = make_draft(recipe, start, arithmetic)
-    first, last = len(start.state), len(draft.initial_state) - _count_outputs(draft.program)
-    constants = draft.initial_state[first:last]
     content = {_PROGRAM: np.frombuffer(encode_program(draft.program), np.uint8)}
-    content |= {_CONSTANT.format(k): np.ascontiguousarray(c) for k, c in enumerate(constants)}
+    content |= {_CONSTANT.format(k): np.ascontiguousarray(c) for k, c in enumerate(draft.constants)}
     _programs.write(name, save(content))
     return draft.program, draft.initial_state
-
-
-def _count_outputs(program: Program) -> int:
-    return sum(slot.name.startswith("output.") for slot in program.state)
 
 
 def _read(name: str, start: Start) -> tuple[Program, list[Array]] | None:

@@ -1,0 +1,22 @@
+"""The clean end of a command that goes on until it is told to stop."""
+
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from types import FrameType
+
+
+class _Stopped(BaseException):
+    """The process was asked to end."""
+
+
+def _stop(_signal: int, _frame: FrameType | None) -> None:
+    raise _Stopped
+
+
+@contextmanager
+def until_terminated() -> Iterator[None]:
+    """Let SIGTERM end the block from within, so that whatever it has opened is closed."""
+    with suppress(_Stopped):
+        signal.signal(signal.SIGTERM, _stop)
+        yield
