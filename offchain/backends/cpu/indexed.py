@@ -13,30 +13,15 @@ from offchain.commitments.tensors import Array
 from offchain.native.buffers import get_address
 from offchain.native.sequences import Block, Call, Word
 from offchain.native.threads import share
-from offchain.planning.accesses import Sizes, Strided, coalesce, find_strided, row_major
-from offchain.programs.graph import Node, Row
+from offchain.planning.accesses import Sizes, Strided, coalesce, row_major
+from offchain.planning.gathers import INTEGERS, Coordinate, find_addressed
+from offchain.programs.graph import Node
 
 _GRAIN_ELEMENTS = 1 << 16
 """Elements that make another thread worth its start."""
 
 _LEAST_PART = 128
 """Elements of every row that are worth another thread, if each thread takes a part of all rows."""
-
-_INTEGERS = frozenset({DType.INT64, DType.INT32})
-
-
-class Coordinate(NamedTuple):
-    """An index that is one coordinate of the far tensor.
-
-    Attributes:
-        operand: its place among the indices.
-        size: the extent of that coordinate.
-        step: how far apart neighbours along it are, in elements.
-    """
-
-    operand: int
-    size: int
-    step: int
 
 
 class IndexedTask:
@@ -152,31 +137,19 @@ class Bound(NamedTuple):
 
 def find_gather(node: Node, readers: Sequence[Reader]) -> IndexedTask | None:
     """Return the loops of a gather, or None where an index is not a coordinate by itself."""
-    data, rank = node.operands[0], len(node.shape)
-    steps = row_major([row.size for row in data.rows])
-    coordinates, fixed = [], []
-    for row, step in zip(data.rows, steps, strict=True):
-        if any(variable >= rank for variable, _ in row.terms):
-            if not _is_coordinate(row):
-                return None
-            ((variable, _),) = row.terms
-            coordinates.append(Coordinate(variable - rank, row.size, step))
-            fixed.append(Row(max(1, row.size)))
-        else:
-            fixed.append(row)
-    far = find_strided(fixed, node.shape)
-    if far is None or not _are_integers(readers):
+    found = find_addressed(node)
+    if found is None:
         return None
     return IndexedTask(
         node.dtype,
         None,
-        data.value,
+        node.operands[0].value,
         node.shape,
-        [range(rank)],
+        [range(len(node.shape))],
         Strided(0, row_major(node.shape)),
-        far,
+        found.strided,
         readers,
-        coordinates,
+        found.coordinates,
         0,
     )
 
@@ -219,9 +192,5 @@ def find_scatter(node: Node, source: Reader, indices: Sequence[Reader]) -> Index
     )
 
 
-def _is_coordinate(row: Row) -> bool:
-    return len(row.terms) == 1 and row.terms[0][1] == 1 and (row.offset, row.divisor) == (0, 1)
-
-
 def _are_integers(readers: Sequence[Reader]) -> bool:
-    return all(reader.operand.dtype in _INTEGERS for reader in readers)
+    return all(reader.operand.dtype in INTEGERS for reader in readers)
