@@ -75,7 +75,7 @@ def find_fusible(node: Node) -> Addressed | None:
 
 
 def is_in_columns(node: Node, columns: int | None) -> bool:
-    """Whether a gather's data have one stride along the columns of a matrix, None for any matrix."""
+    """Whether a gather's data have one stride along so many columns; None if there are none."""
     found = find_addressed(node)
     assert found is not None
     inner = [v for v, span in enumerate(row_major(node.shape)) if columns and span < columns]

@@ -364,6 +364,35 @@ def test_regions_equal_definition(
     kernels_vertical.compile_fold.cache_clear()
 
 
+LINES = {
+    "ascending": np.arange(64),
+    "descending": np.arange(64)[::-1],
+    "doubled": np.arange(64) // 2,
+    "the last ones": np.full(64, 63) - np.arange(64) % 3,
+    "with ends outside": np.arange(64) * 2 - 64,
+    "far apart": np.arange(64) * 29 % 64,
+}
+
+
+@pytest.mark.parametrize("lanes", [16, 8, 4])
+@pytest.mark.parametrize("name", LINES)
+def test_elements_of_lines_equal_definition(
+    name: str, lanes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Columns that indices name are the definition's, close together in a line or far apart."""
+    matrix = Matrix((3,), 64, 4)
+    gathered = matrix.gather(0, "j")
+    operand = read(gathered, matrix.whole, range(2))
+    program = matrix.finish([matrix.emit(Kind.MAP, Function.NEG, matrix.whole, (operand,))])
+    state = draw_state(program, 0)
+    state[5] = LINES[name].astype(np.int64)
+    monkeypatch.setattr(frame, "LANES", lanes)
+    monkeypatch.setattr(grouping, "_LEAST_ELEMENTS", 0)
+    generate.compile_region.cache_clear()
+    assert encode(Executor(program).run(state, (), 0)) == encode(run_step(program, state, (), 0))
+    generate.compile_region.cache_clear()
+
+
 @settings(max_examples=60, deadline=None)
 @given(
     st.sampled_from([32, 33, 39, 47, 64, 70]),
