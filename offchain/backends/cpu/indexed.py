@@ -89,8 +89,7 @@ class IndexedTask:
         self.step = theirs[parted]
         self._places = [c.operand for c in coordinates]
         self._pointers = ctypes.c_int64 * len(coordinates)
-        self._elements = prod(loops)
-        self.grain = max(1, _GRAIN_ELEMENTS * self.turns // self._elements)
+        self.grain = max(1, _GRAIN_ELEMENTS * self.turns // prod(loops))
         if shared is None:
             self.grain = self.turns
         elif parted:
@@ -109,7 +108,7 @@ class IndexedTask:
     @property
     def is_short(self) -> bool:
         """Whether it is one thread's work."""
-        return self._elements <= _GRAIN_ELEMENTS
+        return self.turns <= self.grain
 
     def make_call(self, near: Word, far: Word, indices: Sequence[Word]) -> Call:
         """Return the call that runs it on tensors by where they will be."""
