@@ -31,7 +31,7 @@ from offchain.programs.legality import check_program
 _COLD_RUNS = 3
 """Runs after which it is worth to compile kernels of small operators, and to join small tasks."""
 
-_WHOLE_BYTES = 1 << 20
+_WHOLE_BYTES = 1 << 24
 """What a run takes at most that is one sequence from caller to caller, as others look at memory."""
 
 _LARGE_BYTES = 1 << 25

@@ -6,19 +6,21 @@ Below autograd, each tensor that lies in the memory of a tensor of the model is 
 traced one, or for a view of it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves, tree_map
+from torch.utils._pytree import tree_leaves
 
 from offchain.errors import CaptureError
 from offchain.frontend.lines import LineTracker
 from offchain.frontend.lowering.graph import refusal
 
 _PLAIN = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
+_SEQUENCES = (list, tuple)
+"""The types of arguments that have other arguments in them."""
 
 
 class Routes(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's is untyped
@@ -53,12 +55,22 @@ class Routes(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's is 
         args: tuple[Any, ...] = (),
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
-        given, options = tree_map(self.follow, (args, kwargs or {}))
+        given = [self._follow_in(value) for value in args]
+        options = {name: self._follow_in(value) for name, value in (kwargs or {}).items()}
         if func._schema.is_mutable:  # noqa: SLF001 - not public
             self._check_written(func, given)
         return func(*given, **options)
 
-    def _check_written(self, func: Any, args: tuple[Any, ...]) -> None:
+    def _follow_in(self, value: Any) -> Any:
+        """Return an argument of an operator, a tensor or a list of some, as it stands for them.
+
+        Torch's own walk over trees takes as long as all else that is done here.
+        """
+        if type(value) in _SEQUENCES:
+            return type(value)(self._follow_in(part) for part in value)
+        return self.follow(value)
+
+    def _check_written(self, func: Any, args: Sequence[Any]) -> None:
         """Refuse to write what is traced into a tensor that is not."""
         has_traced = any(isinstance(value, FakeTensor) for value in tree_leaves(args))
         for argument, value in zip(func._schema.arguments, args, strict=False):  # noqa: SLF001 - likewise

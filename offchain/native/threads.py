@@ -8,6 +8,9 @@ work queue may not be entered from two threads at once, and both make kernels se
 to compile. (torch's own idle threads spin for some milliseconds after each of its parallel regions;
 `torch.set_num_threads(1)` avoids that.)
 
+The thread that shares out work takes its ranges from the front, helpers take theirs from the back.
+So a core is given about the same rows by one operator after the other, which its own cache has.
+
 An operating system that likes to leave cores idle puts a woken thread on the core of the thread
 that wakes it, and takes milliseconds to part the two. So the thread that shares out work stays on
 its core meanwhile, and helpers are kept off that core.
@@ -88,7 +91,7 @@ def share(work: _Work, items: int, grain: int) -> None:
         try:
             for helper, task in zip(helpers, tasks, strict=True):
                 helper.start(task, core)
-            _work_off(work, ranges)
+            _work_off(work, ranges, ranges.popleft)
         finally:
             errors = [error for task in tasks if (error := task.finish())]
             idle.extend(helpers)
@@ -116,13 +119,15 @@ def _bind(thread: int, cores: set[int]) -> None:
         os.sched_setaffinity(thread, cores)
 
 
-def _work_off(work: _Work, ranges: deque[tuple[int, int]]) -> None:
+def _work_off(
+    work: _Work, ranges: deque[tuple[int, int]], take: Callable[[], tuple[int, int]]
+) -> None:
     """Work until no range is left; after an error, drop the ranges that are."""
     _thread.is_sharing = True
     try:
         while ranges:
             try:
-                first, stop = ranges.popleft()
+                first, stop = take()
             except IndexError:  # another thread was faster
                 return
             work(first, stop)
@@ -159,7 +164,7 @@ class _Task:
             return
         set_standard_environment()  # whatever the thread inherited, or was left with
         try:
-            _work_off(self._work, self._ranges)
+            _work_off(self._work, self._ranges, self._ranges.pop)
             require_standard()
         except BaseException as error:  # noqa: BLE001 - raised by the thread that asked
             self._error = error

@@ -10,7 +10,7 @@ import numpy as np
 from llvmlite import ir
 
 from offchain.arithmetic.functions import CANONICAL_NAN
-from offchain.native.machine import VECTOR_BITS
+from offchain.native.machine import VECTOR_BITS, get_features
 
 BYTE = ir.IntType(8)
 INDEX = ir.IntType(32)
@@ -27,6 +27,16 @@ NAN = np.uint32(CANONICAL_NAN).view(np.float32)
 """The one NaN that results have."""
 
 _CACHE_LINE_BYTES = 64
+
+_PERMUTATIONS = (
+    (16, "+avx512f", "llvm.x86.avx512.permvar.si.512"),
+    (8, "+avx2", "llvm.x86.avx2.permd"),
+)
+
+PERMUTABLE = {
+    lanes: name for lanes, feature, name in _PERMUTATIONS if feature in get_features().split(",")
+}
+"""Lanes of vectors whose elements this processor puts in any order: the instruction for it."""
 
 
 def load(builder: ir.IRBuilder, kind: ir.Type, address: ir.Value, offset: int = 0) -> ir.Value:
@@ -217,6 +227,17 @@ def gather_first(
     steps, start = (splat(builder, value, kind.count) for value in (step, address))
     places = builder.add(start, builder.mul(numbers, steps))
     return gather(builder, places, mask, ir.Constant(kind, None))
+
+
+def permute(builder: ir.IRBuilder, vector: ir.Value, lanes: ir.Value) -> ir.Value:
+    """The elements of 32 bits that a vector of lane numbers names, for so many as `PERMUTABLE`."""
+    words = ir.VectorType(INDEX, vector.type.count)
+    name = PERMUTABLE[vector.type.count]
+    function = builder.module.globals.get(name) or ir.Function(
+        builder.module, ir.FunctionType(words, [words, words]), name
+    )
+    found = builder.call(function, [builder.bitcast(vector, words), lanes])
+    return builder.bitcast(found, vector.type)
 
 
 def gather(

@@ -7,12 +7,14 @@ from typing import NamedTuple
 
 from offchain.arithmetic.functions import DType, Function
 from offchain.planning.accesses import Sizes, coalesce, collapse, get_used, row_major
+from offchain.planning.gathers import find_fusible
 from offchain.planning.readings import Reading, is_turned
 from offchain.planning.region import (
     Apply,
     Columns,
     Constant,
     Fold,
+    Gathered,
     Lanes,
     Load,
     Pick,
@@ -32,6 +34,8 @@ class _Access(NamedTuple):
     operand: Operand
     sizes: Sizes
     is_row: bool
+    is_moved: bool = False
+    """Whether indices move it, so that it may read more of the tensor than it says."""
 
     def is_outside(self, inside: Collection[int]) -> bool:
         """Whether the operand is a tensor from outside the region."""
@@ -97,20 +101,25 @@ class Assembly:
 
     def count_row_bytes(self, stored: Sequence[int]) -> int:
         """Return how many bytes of operands and of these values there are in a row."""
-        read = [v for v in self.values if isinstance(v, Load) and v.column_stride]
+        read = [
+            v
+            for v in self.values
+            if isinstance(v, Gathered) or (isinstance(v, Load) and v.column_stride)
+        ]
         written = [self.values[number] for number in stored]
         full = [v for v in (*read, *written) if is_full(v)]
         return max(1, sum(self.columns * value.dtype.width for value in full))
 
     def _lay_out(self, access: _Access) -> _Layout:
         """Return an access's layout along the axes of the refinement."""
-        operand, sizes, is_row = access
+        operand, sizes, is_row = access[:3]
         reading = Reading(operand, sizes)
         strides = self._refine(access, reading)
-        if not is_row and reading.is_view and is_turned(self._axes, strides):
+        is_copied = not is_row and not access.is_moved
+        if is_copied and reading.is_view and is_turned(self._axes, strides):
             reading = Reading(operand, sizes, get_used(operand, sizes))
             strides = self._refine(access, reading)
-        if self._width is not None and not is_row:
+        if self._width is not None and is_copied:
             inner = self._cuts.index(self._width)
             if collapse(self._axes[inner:], strides[inner:]) is None:
                 columns = {v for v, span in enumerate(row_major(sizes)) if span < self._width}
@@ -138,6 +147,8 @@ class Assembly:
     def _translate(self, member: Member) -> Value:
         """Return a member's value, after the operands and constants that it reads."""
         node = member.node
+        if node.kind is Kind.GATHER and member.role is Role.FULL:
+            return self._translate_gather(member)
         arguments = tuple(self._number(access) for access in list_accesses(member))
         if node.kind is Kind.SCATTER:
             init, source, column = arguments
@@ -156,6 +167,19 @@ class Assembly:
         if member.role is Role.FOLD:
             return Fold(node.dtype, node.function, arguments[0], init)
         return Lanes(node.dtype, node.function, arguments[0], node.shape[-1], init, fill)
+
+    def _translate_gather(self, member: Member) -> Value:
+        node, found = member.node, find_fusible(member.node)
+        assert found is not None
+        data, *indices = list_accesses(member)
+        return Gathered(
+            node.dtype,
+            self._loads[data],
+            tuple(self._number(indices[c.operand]) for c in found.coordinates),
+            tuple(c.size for c in found.coordinates),
+            tuple(c.step for c in found.coordinates),
+            node.operands[0].value,
+        )
 
     def _number(self, access: _Access) -> int:
         operand = access.operand
@@ -186,6 +210,14 @@ class Assembly:
 def list_accesses(member: Member) -> list[_Access]:
     """Return the accesses of a member, to values of the region and to tensors from outside."""
     node = member.node
+    if member.role is Role.FULL and node.kind is Kind.GATHER:
+        found = find_fusible(node)
+        assert found is not None
+        data = _Access(found.data, node.shape, is_row=False, is_moved=True)
+        return [
+            data,
+            *(_Access(operand, node.shape, is_row=False) for operand in node.operands[1:]),
+        ]
     if member.role in {Role.FULL, Role.ROW}:
         is_row = member.role is Role.ROW
         return [_Access(operand, node.shape, is_row) for operand in node.operands]

@@ -3,6 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 
 from offchain.planning.back_to_back import BackToBack, join_products
+from offchain.planning.gathers import find_fusible, is_in_columns
 from offchain.planning.readings import as_fused_map, is_identity, is_turned_copy
 from offchain.planning.roles import (
     EXPRESSIBLE,
@@ -41,6 +42,9 @@ _MAX_EARLY = 16
 _MAX_COLUMNS = 1 << 17
 """Columns that are folded at once, and not in lanes: a row of them is kept."""
 
+
+_PLAIN = frozenset({Kind.MAP, Kind.GATHER})
+"""Kinds of members that are as well on rows of any length."""
 
 Fused = Group | Vertical | Segmented | Selection | Sort | BackToBack
 """Operators that one kernel computes, in one of the forms that have kernels."""
@@ -133,7 +137,7 @@ def _as_candidate(node: Node) -> Node | None:
     """Return the map or the reduction that may be a member, if the node is one."""
     if node.kind is Kind.REDUCE:
         return node if as_folded(node) and node.function in EXPRESSIBLE else None
-    if as_picked(node) or is_one_hot(node):
+    if as_picked(node) or is_one_hot(node) or find_fusible(node):
         return node
     as_copy = as_fused_map(node)
     return as_copy if as_copy is not None and as_copy.function in EXPRESSIBLE else None
@@ -213,7 +217,7 @@ class _Growing:
         columns = self._columns
         folded = None
         if node.kind is Kind.GATHER:
-            role = self._find_pick(node)
+            role = self._find_pick(node) or self._find_gather(node)
         elif node.kind is Kind.REDUCE:
             folded = as_folded(node)
             assert folded is not None
@@ -225,7 +229,7 @@ class _Growing:
         if role is None:
             return False
         cuts = self._cuts | find_cuts(role, node.shape, columns)
-        fits = is_nested(cuts)
+        fits = is_nested(cuts) and self._are_gathers_in(columns)
         if fits:
             self.members[index] = Member(index, node, role)
             self._cuts, self._columns = cuts, columns
@@ -259,7 +263,8 @@ class _Growing:
 
     def _find_pick(self, node: Node) -> Role | None:
         picked = as_picked(node)
-        assert picked is not None
+        if picked is None:
+            return None
         producer = self._get_producer(picked.operand)
         is_full = producer is not None and producer.role is Role.FULL
         if not is_full or (picked.columns, picked.elements) != (self._columns, self._elements):
@@ -267,6 +272,19 @@ class _Growing:
         is_whole = is_identity(picked.operand, picked.sizes)
         fits = is_whole and self._is_fit(node.operands[1], node, Role.PICK)
         return Role.PICK if fits else None
+
+    def _find_gather(self, node: Node) -> Role | None:
+        """Return the role of a gather whose data and indices are there before the group."""
+        found = find_fusible(node)
+        is_inside = any(self._get_producer(operand) for operand in node.operands)
+        if found is None or is_inside or node.elements != self._elements:
+            return None
+        return Role.FULL if is_in_columns(node, self._columns) else None
+
+    def _are_gathers_in(self, columns: int | None) -> bool:
+        """Whether the gathers so far may be computed along such columns."""
+        nodes = (member.node for member in self.members.values() if member.role is Role.FULL)
+        return all(is_in_columns(n, columns) for n in nodes if n.kind is Kind.GATHER)
 
     def _is_of_lanes(self, folded: Folded) -> bool:
         producer = self._get_producer(folded.operand)
@@ -303,13 +321,18 @@ class _Growing:
         }
         connected = _find_connected(inputs, self._first)
         members = tuple(self.members[index] for index in connected[:_MAX_MEMBERS])
-        is_plain = all(m.role is Role.FULL and m.node.kind is Kind.MAP for m in members)
+        is_plain = all(m.role is Role.FULL and m.node.kind in _PLAIN for m in members)
         columns = None if is_plain else self._columns
         cuts = [find_cuts(m.role, m.node.shape, columns) for m in members]
         elements = sum(m.node.elements * m.node.fold_length for m in members)
-        is_alone = len(members) == 1 and is_turned_copy(members[0].node)
+        is_alone = len(members) == 1 and _is_better_alone(members[0].node)
         is_worth = elements >= least_elements and not is_alone
         return Group(members, columns, frozenset().union(*cuts)) if is_worth else None
+
+
+def _is_better_alone(node: Node) -> bool:
+    """Whether an operator that has no neighbours has a kernel of its own that is faster."""
+    return node.kind is Kind.GATHER or is_turned_copy(node)
 
 
 def _find_connected(inputs: Mapping[int, Sequence[int]], first: int) -> list[int]:

@@ -55,6 +55,28 @@ class Apply:
 
 
 @dataclass(frozen=True, slots=True)
+class Gathered:
+    """Elements of an operand from outside, a full value, where indices are its coordinates.
+
+    Attributes:
+        dtype: its type.
+        source: the operand where all indices are 0; an element is `step` elements further for
+            each index, times its value.
+        indices: the places of the indices, which are operands from outside, too,
+        sizes: the extents of the coordinates, at least 1, and
+        steps: the distances of neighbours along them, in elements.
+        fill: the element, by its bits, where an index is not from 0 to below its size.
+    """
+
+    dtype: DType
+    source: Load
+    indices: tuple[int, ...]
+    sizes: tuple[int, ...]
+    steps: tuple[int, ...]
+    fill: int
+
+
+@dataclass(frozen=True, slots=True)
 class Lanes:
     """The folds of a full value in lanes; beyond the last column, each last step folds `fill`."""
 
@@ -96,7 +118,7 @@ class Pick:
     fill: int
 
 
-Value = Load | Constant | Apply | Lanes | Fold | Columns | Pick
+Value = Load | Constant | Apply | Gathered | Lanes | Fold | Columns | Pick
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +150,9 @@ class Region:
 _SIMPLE, _DIVISION, _TRANSCENDENTAL = 1, 8, 24
 """Rough costs of scalar functions, in instructions on a vector."""
 
+_GATHERED = 24
+"""The cost of a gather in the same unit."""
+
 _STORED_COST = 6
 """The cost above which a value is kept between passes, and not computed again."""
 
@@ -141,7 +166,7 @@ def is_row(value: Value) -> bool:
 
 def is_full(value: Value) -> bool:
     """Whether there is one element for every row and column."""
-    return isinstance(value, Load | Apply | Columns) and not is_row(value)
+    return isinstance(value, Load | Apply | Gathered | Columns) and not is_row(value)
 
 
 def get_arguments(value: Value) -> tuple[int, ...]:
@@ -150,6 +175,8 @@ def get_arguments(value: Value) -> tuple[int, ...]:
         return value.arguments
     if isinstance(value, Pick):
         return value.argument, value.column
+    if isinstance(value, Gathered):
+        return value.indices
     return (value.argument,) if isinstance(value, Lanes | Fold) else ()
 
 
@@ -227,14 +254,14 @@ class Plan:
             index = waiting.pop()
             yield index
             value = self._values[index]
-            if not isinstance(value, Apply) or value.is_row:
+            if not isinstance(value, Apply | Gathered) or is_row(value):
                 continue
             if self.stages[index] < stage and self._costs[index] > _STORED_COST:
                 self.scratch |= {index} - self._kept
             if self.is_read(index, stage):
                 continue
-            waiting += [i for i in value.arguments if i not in seen]
-            seen.update(value.arguments)
+            waiting += [i for i in get_arguments(value) if i not in seen]
+            seen.update(get_arguments(value))
 
 
 def _find_stages(values: Sequence[Value]) -> list[int]:
@@ -259,6 +286,8 @@ def _find_costs(values: Sequence[Value]) -> list[int]:
 
 
 def _own_cost(value: Value) -> int:
+    if isinstance(value, Gathered):
+        return _GATHERED
     if not isinstance(value, Apply):
         return int(isinstance(value, Load) and value.column_stride is not None)
     if value.function.is_transcendental:

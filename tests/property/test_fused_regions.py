@@ -112,8 +112,10 @@ class Matrix:
         self.rows, self.columns, self.lanes = rows, columns, lanes
         self.nodes: list[Node] = []
         shapes = {"x": self.whole, "y": self.whole, "w": (columns,), "r": rows, "i": rows}
+        shapes |= {"j": (columns,), "k": self.whole}
+        types = {"i": INT64, "j": INT64, "k": INT32}
         self.slots = tuple(
-            Slot(name, INT64 if name == "i" else FLOAT32, shape) for name, shape in shapes.items()
+            Slot(name, types.get(name, FLOAT32), shape) for name, shape in shapes.items()
         )
         for place, slot in enumerate(self.slots):
             operand = read(place, slot.shape, range(len(slot.shape)), slot.dtype, Origin.STATE)
@@ -192,6 +194,20 @@ class Matrix:
         operands = (data, read(4, self.rows, range(rank), INT64))
         return self.emit(Kind.GATHER, Function.COPY, self.rows, operands)
 
+    def gather(self, operand: int, named: str) -> int:
+        """Gather a full value from the rows that `i` names, or the columns that `j` or `k` does."""
+        rank, shape = len(self.rows), self.whole
+        axes = {"i": (0, 4, INT64), "j": (rank, 5, INT64), "k": (rank, 6, INT32)}
+        data, indices = read(operand, shape, range(rank + 1), value=0x40E00000), []
+        rows = list(data.rows)
+        for name in named:
+            axis, place, dtype = axes[name]
+            variables = {"i": range(rank), "j": [rank], "k": range(rank + 1)}[name]
+            rows[axis] = Row(shape[axis], 0, ((rank + 1 + len(indices), 1),))
+            indices.append(read(place, [shape[v] for v in variables], variables, dtype))
+        data = Operand(data.origin, data.dtype, operand, data.value, tuple(rows))
+        return self.emit(Kind.GATHER, Function.COPY, shape, (data, *indices))
+
     def finish(self, wanted: Sequence[int]) -> Program:
         """Return the program that keeps some values."""
         known = [slot.shape for slot in self.slots]
@@ -247,7 +263,8 @@ def matrices(draw: st.DrawFn) -> Program:
 
 
 def _draw_step(draw: st.DrawFn, matrix: Matrix) -> None:
-    kind = draw(st.sampled_from(["fold", "full", "row"] * 3 + ["columns", "hot", "pick"]))
+    kinds = ["fold", "full", "row"] * 3 + ["columns", "hot", "pick", "gather", "gather"]
+    kind = draw(st.sampled_from(kinds))
     full = draw(st.sampled_from(matrix.full[-3:]))
     if kind in {"fold", "columns"}:
         function, init = draw(st.sampled_from(FOLDS * 2 + ODD_FOLDS))
@@ -261,6 +278,9 @@ def _draw_step(draw: st.DrawFn, matrix: Matrix) -> None:
     row = read(draw(st.sampled_from(matrix.row[-3:])), matrix.rows, range(rank))
     if kind == "hot":
         matrix.full.append(matrix.one_hot(row))
+    elif kind == "gather":
+        named = draw(st.sampled_from(["j", "k", "i", "ij", "ik"]))
+        matrix.full.append(matrix.gather(draw(st.sampled_from([0, 1, full])), named))
     elif kind == "pick":
         matrix.row.append(matrix.pick(full))
     else:
@@ -299,8 +319,10 @@ def draw_state(program: Program, seed: int) -> list[Array]:
     specials = np.array(SPECIALS[FLOAT32], np.uint32).view(np.float32)
     state: list[Array] = []
     for slot in program.state:
-        if slot.dtype is INT64:
-            state.append(rng.integers(-1, program.state[0].shape[-1] + 1, slot.shape))
+        if slot.dtype is not FLOAT32:
+            index = rng.integers(-1, program.state[0].shape[-1] + 1, slot.shape)
+            index = np.sort(index) if rng.integers(2) else index
+            state.append(index.astype(NUMPY_TYPES[slot.dtype]))
             continue
         x = rng.normal(0, 3, slot.shape).astype(np.float32)
         chosen = rng.random(slot.shape) < rng.choice([0, 0.02, 0.3])
@@ -340,6 +362,35 @@ def test_regions_equal_definition(
         assert encode(Executor(program, threads).run(state, (), 0)) == defined
     generate.compile_region.cache_clear()
     kernels_vertical.compile_fold.cache_clear()
+
+
+LINES = {
+    "ascending": np.arange(64),
+    "descending": np.arange(64)[::-1],
+    "doubled": np.arange(64) // 2,
+    "the last ones": np.full(64, 63) - np.arange(64) % 3,
+    "with ends outside": np.arange(64) * 2 - 64,
+    "far apart": np.arange(64) * 29 % 64,
+}
+
+
+@pytest.mark.parametrize("lanes", [16, 8, 4])
+@pytest.mark.parametrize("name", LINES)
+def test_elements_of_lines_equal_definition(
+    name: str, lanes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Columns that indices name are the definition's, close together in a line or far apart."""
+    matrix = Matrix((3,), 64, 4)
+    gathered = matrix.gather(0, "j")
+    operand = read(gathered, matrix.whole, range(2))
+    program = matrix.finish([matrix.emit(Kind.MAP, Function.NEG, matrix.whole, (operand,))])
+    state = draw_state(program, 0)
+    state[5] = LINES[name].astype(np.int64)
+    monkeypatch.setattr(frame, "LANES", lanes)
+    monkeypatch.setattr(grouping, "_LEAST_ELEMENTS", 0)
+    generate.compile_region.cache_clear()
+    assert encode(Executor(program).run(state, (), 0)) == encode(run_step(program, state, (), 0))
+    generate.compile_region.cache_clear()
 
 
 @settings(max_examples=60, deadline=None)

@@ -13,17 +13,15 @@ from offchain.commitments.tensors import NUMPY_TYPES, Array
 from offchain.native import buffers
 from offchain.native.sequences import Call, Place
 from offchain.planning.accesses import Sizes, Strided, find_strided, get_used
-from offchain.programs.graph import Node, Operand, Origin, Row
+from offchain.programs.graph import Node, Operand, Row
 
 _SLAB_ELEMENTS = 1 << 21
 
 
 def plan_gather(node: Node) -> "Gather | LocatedGather":
     """Return the plan of a gather node with a positive number of elements."""
-    data, *indices = node.operands
-    readers = [Reader(operand, node.shape) for operand in indices]
-    is_tensor = data.origin is not Origin.IMMEDIATE
-    task = find_gather(node, readers) if is_tensor else None
+    readers = [Reader(operand, node.shape) for operand in node.operands[1:]]
+    task = find_gather(node, readers)
     return Gather(node, readers, task) if task else LocatedGather(node)
 
 

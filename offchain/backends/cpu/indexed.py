@@ -13,30 +13,15 @@ from offchain.commitments.tensors import Array
 from offchain.native.buffers import get_address
 from offchain.native.sequences import Block, Call, Word
 from offchain.native.threads import share
-from offchain.planning.accesses import Sizes, Strided, coalesce, find_strided, row_major
-from offchain.programs.graph import Node, Row
+from offchain.planning.accesses import Sizes, Strided, coalesce, row_major
+from offchain.planning.gathers import INTEGERS, Coordinate, find_addressed
+from offchain.programs.graph import Node
 
 _GRAIN_ELEMENTS = 1 << 16
 """Elements that make another thread worth its start."""
 
 _LEAST_PART = 128
 """Elements of every row that are worth another thread, if each thread takes a part of all rows."""
-
-_INTEGERS = frozenset({DType.INT64, DType.INT32})
-
-
-class Coordinate(NamedTuple):
-    """An index that is one coordinate of the far tensor.
-
-    Attributes:
-        operand: its place among the indices.
-        size: the extent of that coordinate.
-        step: how far apart neighbours along it are, in elements.
-    """
-
-    operand: int
-    size: int
-    step: int
 
 
 class IndexedTask:
@@ -104,8 +89,7 @@ class IndexedTask:
         self.step = theirs[parted]
         self._places = [c.operand for c in coordinates]
         self._pointers = ctypes.c_int64 * len(coordinates)
-        self._elements = prod(loops)
-        self.grain = max(1, _GRAIN_ELEMENTS * self.turns // self._elements)
+        self.grain = max(1, _GRAIN_ELEMENTS * self.turns // prod(loops))
         if shared is None:
             self.grain = self.turns
         elif parted:
@@ -124,7 +108,7 @@ class IndexedTask:
     @property
     def is_short(self) -> bool:
         """Whether it is one thread's work."""
-        return self._elements <= _GRAIN_ELEMENTS
+        return self.turns <= self.grain
 
     def make_call(self, near: Word, far: Word, indices: Sequence[Word]) -> Call:
         """Return the call that runs it on tensors by where they will be."""
@@ -152,31 +136,19 @@ class Bound(NamedTuple):
 
 def find_gather(node: Node, readers: Sequence[Reader]) -> IndexedTask | None:
     """Return the loops of a gather, or None where an index is not a coordinate by itself."""
-    data, rank = node.operands[0], len(node.shape)
-    steps = row_major([row.size for row in data.rows])
-    coordinates, fixed = [], []
-    for row, step in zip(data.rows, steps, strict=True):
-        if any(variable >= rank for variable, _ in row.terms):
-            if not _is_coordinate(row):
-                return None
-            ((variable, _),) = row.terms
-            coordinates.append(Coordinate(variable - rank, row.size, step))
-            fixed.append(Row(max(1, row.size)))
-        else:
-            fixed.append(row)
-    far = find_strided(fixed, node.shape)
-    if far is None or not _are_integers(readers):
+    found = find_addressed(node)
+    if found is None:
         return None
     return IndexedTask(
         node.dtype,
         None,
-        data.value,
+        node.operands[0].value,
         node.shape,
-        [range(rank)],
+        [range(len(node.shape))],
         Strided(0, row_major(node.shape)),
-        far,
+        found.strided,
         readers,
-        coordinates,
+        found.coordinates,
         0,
     )
 
@@ -219,9 +191,5 @@ def find_scatter(node: Node, source: Reader, indices: Sequence[Reader]) -> Index
     )
 
 
-def _is_coordinate(row: Row) -> bool:
-    return len(row.terms) == 1 and row.terms[0][1] == 1 and (row.offset, row.divisor) == (0, 1)
-
-
 def _are_integers(readers: Sequence[Reader]) -> bool:
-    return all(reader.operand.dtype in _INTEGERS for reader in readers)
+    return all(reader.operand.dtype in INTEGERS for reader in readers)

@@ -29,7 +29,7 @@ _MAX_BLOCK_BYTES = 1 << 18
 
 _FEW_ROWS = 4
 
-_GRAIN_BYTES = 1 << 22
+_GRAIN_BYTES = 1 << 23
 """Work that makes another thread worth its start, in bytes moved in the same time."""
 
 _TRANSCENDENTAL_BYTES = 20

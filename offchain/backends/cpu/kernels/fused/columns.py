@@ -6,12 +6,14 @@ from llvmlite import ir
 
 from offchain.backends.cpu.kernels.fused.accumulators import Accumulator
 from offchain.backends.cpu.kernels.fused.frame import Frame
+from offchain.backends.cpu.kernels.fused.gathered import GatheredRow
 from offchain.native import emit, vectors
 from offchain.native.vectors import INDEX, WORD
 from offchain.planning.region import (
     Apply,
     Columns,
     Constant,
+    Gathered,
     Lanes,
     Load,
     Pick,
@@ -54,6 +56,7 @@ class ColumnPass:
         self._stored: dict[int, list[ir.Value]] = {}
         self._starts: dict[int, ir.Value] = {}
         self._same: dict[int, ir.Value] = {}
+        self._gathers: dict[int, GatheredRow] = {}
         for index in self._pass.reached:
             self._prepare(index)
 
@@ -91,6 +94,8 @@ class ColumnPass:
             if value.column_stride == 0:
                 start = self._starts[index]
                 self._same[index] = frame.read_same(value.dtype, start, self._width)
+        elif isinstance(value, Gathered) and not frame.plan.is_read(index, self._stage):
+            self._gathers[index] = GatheredRow(frame, value, self._indices, self._same)
         if is_full(value):
             self._stored[index] = []
             if index in frame.outputs:
@@ -193,6 +198,8 @@ class ColumnPass:
             if stride == 1:
                 return frame.read(value.dtype, place, self._width)
             return frame.read_strided(value.dtype, place, stride, self._width)
+        if isinstance(value, Gathered):
+            return self._gathers[index].gather(column, found, self._width)
         if isinstance(value, Columns):
             numbers = ir.VectorType(WORD, self._width)(list(range(self._width)))
             return self._builder.add(vectors.splat(self._builder, column, self._width), numbers)

@@ -8,7 +8,7 @@ from llvmlite import ir
 from offchain.arithmetic.functions import DType
 from offchain.native import emit, vectors
 from offchain.native.vectors import LANES, WORD
-from offchain.planning.region import Fold, Lanes, Load, Plan, Region, is_row
+from offchain.planning.region import Fold, Gathered, Lanes, Load, Plan, Region, is_row
 
 _ALIGNMENT = 64
 
@@ -52,7 +52,8 @@ class Frame:
         self._scratch = scratch
         self._places: dict[int, int] = {}
         self._allocate()
-        buffers = {v.buffer for v in values if isinstance(v, Load)} | set(self.outputs.values())
+        loads = [v.source if isinstance(v, Gathered) else v for v in values]
+        buffers = {v.buffer for v in loads if isinstance(v, Load)} | set(self.outputs.values())
         self._buffers = {i: vectors.load(builder, WORD, pointers, 8 * i) for i in buffers}
 
     def _allocate(self) -> None:
