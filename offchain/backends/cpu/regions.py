@@ -36,6 +36,9 @@ _PASSES_OF_ONE_READING = 2
 _GRAIN_BYTES = 1 << 22
 """Work that makes another thread worth its start, in bytes moved in the same time."""
 
+_RANGE_GRAIN_BYTES = 1 << 20
+"""The least that a thread takes of more work than that, in the same unit."""
+
 _GRAIN_PARTS = 64
 """Vectors of a long row that lie side by side in what a thread reads at once, if it goes on a row of
 lanes further then: a page of memory, within which the processor fetches ahead."""
@@ -85,7 +88,8 @@ class FusedRegion:
             self.region = replace(self.region, block=block)
         functions = [m.node.function.is_transcendental for m in group.members]
         self._row_work = row_bytes + assembly.columns * sum(functions) * _TRANSCENDENTAL_BYTES
-        self._grain = -(-_GRAIN_BYTES // self._row_work)
+        self._is_one_thread = self._rows * self._row_work <= _GRAIN_BYTES
+        self._grain = -(-_RANGE_GRAIN_BYTES // self._row_work)
         if group.columns is not None:
             self._grain = -(-self._grain // self.region.block) * self.region.block
 
@@ -100,9 +104,7 @@ class FusedRegion:
     @property
     def is_short(self) -> bool:
         """Whether its rows are one thread's work."""
-        least = self._rows * self._row_work if self.region.is_wide else 0
-        is_one_thread = self._rows <= self._grain and least <= _GRAIN_BYTES
-        return is_one_thread and all(reader.is_short for reader in self._readers)
+        return self._is_one_thread and all(reader.is_short for reader in self._readers)
 
     def list_calls(
         self, sources: Sequence[Place | None], targets: Sequence[Place], memory: Memory
@@ -135,7 +137,7 @@ class FusedRegion:
         def compute(first: int, stop: int) -> None:
             kernel.run(pointers, first, stop, _memory.reserve(kernel.scratch_bytes), columns)
 
-        share(compute, self._rows, self._grain)
+        share(compute, self._rows, self._rows if self._is_one_thread else self._grain)
         return outputs
 
     @property
@@ -155,8 +157,8 @@ class FusedRegion:
         for row, (number, parts) in product(range(self._rows), kernel.passes):
             work = partial(kernel.run, pointers, address, row, number)
             if parts:
-                grain = max(-(-_GRAIN_BYTES * parts // self._row_work), _GRAIN_PARTS)
-                share(work, parts, grain)
+                grain = max(-(-_RANGE_GRAIN_BYTES * parts // self._row_work), _GRAIN_PARTS)
+                share(work, parts, parts if self._is_one_thread else grain)
             else:
                 work()
 
