@@ -29,7 +29,7 @@ _SMALLEST_PART = 64
 """The last ranges are this part of all work: so little is all that threads wait for each other."""
 
 _SHARE = 2
-"""A range is this part of what is left for each thread, so that one may begin late, or lack a core."""
+"""A range is this part of what is left for each thread, so that one may begin late."""
 
 MAX_THREADS = 256
 """Threads that kernels use at most; some thousands exhaust a process's memory for stacks."""

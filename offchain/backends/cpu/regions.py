@@ -40,8 +40,8 @@ _RANGE_GRAIN_BYTES = 1 << 20
 """The least that a thread takes of more work than that, in the same unit."""
 
 _GRAIN_PARTS = 64
-"""Vectors of a long row that lie side by side in what a thread reads at once, if it goes on a row of
-lanes further then: a page of memory, within which the processor fetches ahead."""
+"""Vectors of lanes that a thread folds at least: a page of a long row at each step of the lanes,
+since processors fetch ahead within a page only."""
 
 _TRANSCENDENTAL_BYTES = 20
 """The cost of a transcendental function of one element, in the same unit."""
@@ -116,10 +116,13 @@ class FusedRegion:
         scratch = memory.reserve(kernel.scratch_bytes)
         if isinstance(kernel, WideKernel):
             passes = product(range(self._rows), kernel.passes)
-            words = [(pointers, scratch, row, number, 0, parts) for row, (number, parts) in passes]
+            calls = [
+                Call(kernel.address, (pointers, scratch, row, number, 0, parts))
+                for row, (number, parts) in passes
+            ]
         else:
-            words = [(pointers, 0, self._rows, scratch, self.region.columns)]
-        calls = [Call(kernel.address, each) for each in words]
+            words = pointers, 0, self._rows, scratch, self.region.columns
+            calls = [Call(kernel.address, words)]
         return [*(copy for _, copies in found for copy in copies), *calls]
 
     def run(self, flats: Sequence[Array | None]) -> list[Array]:

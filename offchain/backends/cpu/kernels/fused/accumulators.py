@@ -18,7 +18,7 @@ _LAST_BIT = 31
 
 _INFINITY = 0x7F800000
 _MINUS_INFINITY = 0x807FFFFF
-"""Infinities among integers that are ordered as the numbers are; as signed ones, NaNs lie outside."""
+"""Infinities among signed integers that are ordered as numbers are; NaNs lie outside of them."""
 
 _RANGE = (_INFINITY - _MINUS_INFINITY) % (1 << 32)
 """How far the infinities are apart; the integers beyond stand for NaNs."""
