@@ -100,7 +100,6 @@ def test_program_equals_readable(
         patch.setattr(regions, "_BLOCK_BYTES", 16 * block)
         patch.setattr(regions, "_MAX_BLOCK_BYTES", 16 * block)
         patch.setattr(regions, "_GRAIN_BYTES", 1)
-        patch.setattr(regions, "_RANGE_GRAIN_BYTES", 1)
         executor = Executor(program, threads)
         assert encode(executor.run(state, (), STEP)) == encode(defined[-2:])
         for alone in (True, False):

@@ -337,7 +337,6 @@ def test_regions_equal_definition(
             patch.setattr(roles, "SMALL_ELEMENTS", 0)
             patch.setattr(roles, "FEW_ROWS", 99)
         patch.setattr(regions, "_GRAIN_BYTES", 1)
-        patch.setattr(regions, "_RANGE_GRAIN_BYTES", 1)
         patch.setattr(regions, "_GRAIN_PARTS", 1)
         generate.compile_region.cache_clear()
         kernels_vertical.compile_fold.cache_clear()

@@ -36,9 +36,6 @@ _PASSES_OF_ONE_READING = 2
 _GRAIN_BYTES = 1 << 22
 """Work that makes another thread worth its start, in bytes moved in the same time."""
 
-_RANGE_GRAIN_BYTES = 1 << 20
-"""The least that a thread takes of more work than that, in the same unit."""
-
 _GRAIN_PARTS = 64
 """Vectors of lanes that a thread folds at least: a page of a long row at each step of the lanes,
 since processors fetch ahead within a page only."""
@@ -89,7 +86,7 @@ class FusedRegion:
         functions = [m.node.function.is_transcendental for m in group.members]
         self._row_work = row_bytes + assembly.columns * sum(functions) * _TRANSCENDENTAL_BYTES
         self._is_one_thread = self._rows * self._row_work <= _GRAIN_BYTES
-        self._grain = -(-_RANGE_GRAIN_BYTES // self._row_work)
+        self._grain = -(-_GRAIN_BYTES // self._row_work)
         if group.columns is not None:
             self._grain = -(-self._grain // self.region.block) * self.region.block
 
@@ -140,7 +137,7 @@ class FusedRegion:
         def compute(first: int, stop: int) -> None:
             kernel.run(pointers, first, stop, _memory.reserve(kernel.scratch_bytes), columns)
 
-        share(compute, self._rows, self._rows if self._is_one_thread else self._grain)
+        share(compute, self._rows, self._grain)
         return outputs
 
     @property
@@ -160,8 +157,8 @@ class FusedRegion:
         for row, (number, parts) in product(range(self._rows), kernel.passes):
             work = partial(kernel.run, pointers, address, row, number)
             if parts:
-                grain = max(-(-_RANGE_GRAIN_BYTES * parts // self._row_work), _GRAIN_PARTS)
-                share(work, parts, parts if self._is_one_thread else grain)
+                grain = max(-(-_GRAIN_BYTES * parts // self._row_work), _GRAIN_PARTS)
+                share(work, parts, grain)
             else:
                 work()
 
