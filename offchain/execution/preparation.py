@@ -72,6 +72,7 @@ class Preparation:
         self.program = program
         self.sinks = range(program.first_sink, len(program.nodes))
         self.backend = get_backend(backend, program.arithmetic)
+        self._joins = isinstance(self.backend, SequencingBackend)  # asking takes microseconds
         slots = len(program.state), len(program.batch)
         self._starts = {Origin.STATE: 1, Origin.BATCH: 1 + slots[0], Origin.NODE: 1 + sum(slots)}
         self._plans = [self._plan(index) for index in range(len(program.nodes))]
@@ -100,7 +101,7 @@ class Preparation:
             replaces: whether it replaces its state, whose tensors die as soon as they can.
         """
         runs = self._runs = self._runs + 1
-        if runs <= _COLD_RUNS or not isinstance(self.backend, SequencingBackend):
+        if runs <= _COLD_RUNS or not self._joins:
             return self.replacing if replaces else self.fused
         if runs == _COLD_RUNS + 1:
             self.whole = self._find_whole()

@@ -23,13 +23,16 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from queue import SimpleQueue
 
 from offchain.arithmetic.environment import require_standard, set_standard_environment
 
-_RANGES_PER_THREAD = 4
-"""Ranges for each thread: enough that one without a core does not hold up the others."""
+_SMALLEST_PART = 64
+"""The last ranges are this part of all work: so little is all that threads wait for each other."""
+
+_SHARE = 2
+"""A range is this part of what is left for each thread, so that one may begin late."""
 
 MAX_THREADS = 256
 """Threads that kernels use at most; some thousands exhaust a process's memory for stacks."""
@@ -78,14 +81,13 @@ def share(work: _Work, items: int, grain: int) -> None:
             start at multiples of it.
     """
     grains = -(-items // grain)
-    count = min(grains, _threads * _RANGES_PER_THREAD)
-    if _threads == 1 or count <= 1 or _thread.is_sharing:
+    if _threads == 1 or grains <= 1 or _thread.is_sharing:
         work(0, items)
         return
-    bounds = [min(items, grains * i // count * grain) for i in range(count + 1)]
-    ranges = deque(pairwise(bounds))
+    bounds = _divide(grains, _threads)
+    ranges = deque(pairwise(min(items, bound * grain) for bound in bounds))
     idle = _get_idle(_threads)
-    helpers = _take(idle, min(count, _threads) - 1)
+    helpers = _take(idle, min(len(ranges), _threads) - 1)
     tasks = [_Task(work, ranges) for _ in helpers]
     with _staying() as core:
         try:
@@ -97,6 +99,17 @@ def share(work: _Work, items: int, grain: int) -> None:
             idle.extend(helpers)
     if errors:
         raise errors[0]
+
+
+def _divide(grains: int, threads: int) -> list[int]:
+    """Return where ranges of some grains begin, and the end: large at both ends, small between."""
+    least = max(1, grains // _SMALLEST_PART)
+    sizes: list[int] = []
+    left = grains
+    while left:
+        sizes.append(min(left, max(least, -(-left // (_SHARE * threads)))))
+        left -= sizes[-1]
+    return [0, *accumulate(sizes[0::2] + sizes[1::2][::-1])]
 
 
 @contextmanager

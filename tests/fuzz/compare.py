@@ -60,6 +60,7 @@ LEAST: tuple[tuple[ModuleType, str, int], ...] = (
     (accesses, "_FEW_BOXES", 0),
     (accesses, "_LEAST_BOX", 4),
     (regions, "_GRAIN_BYTES", 1),
+    (regions, "_GRAIN_PARTS", 1),
     (regions, "_BLOCK_BYTES", 1),
     (regions, "_MAX_BLOCK_BYTES", 300),
     (segments, "_GRAIN_BYTES", 1),

@@ -18,6 +18,7 @@ from offchain.arithmetic.evaluate import (
 )
 from offchain.arithmetic.functions import DType, Function
 from offchain.backends.cpu import regions, segments, vertical
+from offchain.backends.cpu.kernels.fused import columns as kernels_columns
 from offchain.backends.cpu.kernels.fused import frame, generate
 from offchain.backends.cpu.kernels.fused import segments as kernels_segments
 from offchain.backends.cpu.kernels.fused import vertical as kernels_vertical
@@ -351,12 +352,14 @@ def test_regions_equal_definition(
             patch.setattr(module, "LANES", lanes)
         patch.setattr(grouping, "_LEAST_ELEMENTS", 0)
         patch.setattr(assembly, "_PART_COLUMNS", 24)
+        patch.setattr(kernels_columns, "_FAR_COLUMNS", block)
         patch.setattr(regions, "_BLOCK_BYTES", block)
         patch.setattr(regions, "_MAX_BLOCK_BYTES", block)
         if is_wide:
             patch.setattr(roles, "SMALL_ELEMENTS", 0)
             patch.setattr(roles, "FEW_ROWS", 99)
         patch.setattr(regions, "_GRAIN_BYTES", 1)
+        patch.setattr(regions, "_GRAIN_PARTS", 1)
         generate.compile_region.cache_clear()
         kernels_vertical.compile_fold.cache_clear()
         assert encode(Executor(program, threads).run(state, (), 0)) == defined

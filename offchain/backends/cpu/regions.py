@@ -17,8 +17,9 @@ from offchain.commitments.tensors import NUMPY_TYPES, Array
 from offchain.native import buffers
 from offchain.native.sequences import Block, Call, Place
 from offchain.native.threads import share
+from offchain.native.vectors import LANES
 from offchain.planning.assembly import Assembly
-from offchain.planning.region import Region
+from offchain.planning.region import Plan, Region
 from offchain.planning.roles import Group
 
 _BLOCK_BYTES = 12 << 10
@@ -29,8 +30,15 @@ _MAX_BLOCK_BYTES = 1 << 18
 
 _FEW_ROWS = 4
 
+_PASSES_OF_ONE_READING = 2
+"""The passes where every row is read once, so that no block of rows has to stay in a cache."""
+
 _GRAIN_BYTES = 1 << 23
 """Work that makes another thread worth its start, in bytes moved in the same time."""
+
+_GRAIN_PARTS = 64
+"""Vectors of lanes that a thread folds at least: a page of a long row at each step of the lanes,
+since processors fetch ahead within a page only."""
 
 _TRANSCENDENTAL_BYTES = 20
 """The cost of a transcendental function of one element, in the same unit."""
@@ -72,8 +80,12 @@ class FusedRegion:
             stores,
             group.is_wide,
         )
+        if block > 1 and len(Plan(self.region).passes) == _PASSES_OF_ONE_READING:
+            block = min(max(block, LANES), self._rows)  # whose folds take turns
+            self.region = replace(self.region, block=block)
         functions = [m.node.function.is_transcendental for m in group.members]
         self._row_work = row_bytes + assembly.columns * sum(functions) * _TRANSCENDENTAL_BYTES
+        self._is_one_thread = self._rows * self._row_work <= _GRAIN_BYTES
         self._grain = -(-_GRAIN_BYTES // self._row_work)
         if group.columns is not None:
             self._grain = -(-self._grain // self.region.block) * self.region.block
@@ -89,21 +101,26 @@ class FusedRegion:
     @property
     def is_short(self) -> bool:
         """Whether its rows are one thread's work."""
-        readers_are_short = all(reader.is_short for reader in self._readers)
-        return not self.region.is_wide and self._rows <= self._grain and readers_are_short
+        return self._is_one_thread and all(reader.is_short for reader in self._readers)
 
     def list_calls(
         self, sources: Sequence[Place | None], targets: Sequence[Place], memory: Memory
     ) -> list[Call]:
         """Return the calls that compute the wanted outputs."""
         kernel = self._kernel
-        assert isinstance(kernel, Kernel)
         found = [r.list_calls(s, memory) for r, s in zip(self._readers, sources, strict=True)]
         pointers = Block((*(place for place, _ in found), *targets))
         scratch = memory.reserve(kernel.scratch_bytes)
-        words = pointers, 0, self._rows, scratch, self.region.columns
-        call = Call(kernel.address, words)
-        return [*(copy for _, copies in found for copy in copies), call]
+        if isinstance(kernel, WideKernel):
+            passes = product(range(self._rows), kernel.passes)
+            calls = [
+                Call(kernel.address, (pointers, scratch, row, number, 0, parts))
+                for row, (number, parts) in passes
+            ]
+        else:
+            words = pointers, 0, self._rows, scratch, self.region.columns
+            calls = [Call(kernel.address, words)]
+        return [*(copy for _, copies in found for copy in copies), *calls]
 
     def run(self, flats: Sequence[Array | None]) -> list[Array]:
         """Return the wanted outputs, given the tensors of the operands."""
@@ -137,11 +154,13 @@ class FusedRegion:
         """Compute row by row, pass by pass."""
         scratch = buffers.empty((kernel.scratch_bytes,), np.uint8)
         address = buffers.get_address(scratch)
-        for row, (stage, parts) in product(range(self._rows), enumerate(kernel.parts)):
+        for row, (number, parts) in product(range(self._rows), kernel.passes):
+            work = partial(kernel.run, pointers, address, row, number)
             if parts:
-                work = partial(kernel.run_columns, pointers, address, row, stage)
-                share(work, parts, -(-_GRAIN_BYTES * parts // self._row_work))
-            kernel.run_row(pointers, address, row, stage)
+                grain = max(-(-_GRAIN_BYTES * parts // self._row_work), _GRAIN_PARTS)
+                share(work, parts, grain)
+            else:
+                work()
 
 
 def _choose_block(row_bytes: int) -> int:

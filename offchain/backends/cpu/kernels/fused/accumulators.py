@@ -1,7 +1,8 @@
 """The accumulators of folds in vectors.
 
-A maximum or minimum of floats is taken on integers that are ordered as the numbers are, with -0
-below +0 and NaN above everything: one instruction a step, where floats would take six in a row.
+A maximum or minimum of floats is taken on unsigned integers that are ordered as the numbers are,
+with -0 below +0, and every NaN beyond the last number: above infinity for a maximum, below minus
+infinity for a minimum. That is one instruction a step, where floats would take six in a row.
 """
 
 from dataclasses import dataclass
@@ -13,8 +14,14 @@ from offchain.native import emit, vectors
 from offchain.native.vectors import FLOAT, INDEX
 
 _MAGNITUDE = 0x7FFFFFFF
-_SIGN = 0x80000000
 _LAST_BIT = 31
+
+_INFINITY = 0x7F800000
+_MINUS_INFINITY = 0x807FFFFF
+"""Infinities among signed integers that are ordered as numbers are; NaNs lie outside of them."""
+
+_RANGE = (_INFINITY - _MINUS_INFINITY) % (1 << 32)
+"""How far the infinities are apart; the integers beyond stand for NaNs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,15 +50,14 @@ class Accumulator:
         if not self.is_ordered:
             return value
         kind = ir.VectorType(INDEX, value.type.count)
-        bits = self._flip(builder, builder.bitcast(value, kind))
-        is_nan = builder.fcmp_unordered("uno", value, value)
-        nan = emit.canonical_nan(kind.count)
-        return builder.select(is_nan, nan, _reorder(builder, bits))
+        ordered = _reorder(builder, builder.bitcast(value, kind))
+        return builder.sub(ordered, self._get_least(kind.count))
 
     def step(self, builder: ir.IRBuilder, before: ir.Value, operand: ir.Value) -> ir.Value:
         """The accumulators after a step with an operand that `enter` has returned."""
         if self.is_ordered:
-            return vectors.call(builder, "llvm.smax", [before, operand])
+            name = "llvm.umax" if self.function is Function.MAX else "llvm.umin"
+            return vectors.call(builder, name, [before, operand])
         types = (self.dtype, self.dtype)
         return emit.emit(builder, self.function, types, self.dtype, (before, operand))
 
@@ -60,11 +66,11 @@ class Accumulator:
         if not self.is_ordered:
             return accumulator
         lanes = accumulator.type.count
-        nan = emit.canonical_nan(lanes)
-        is_nan = builder.icmp_signed("==", accumulator, nan)
-        bits = self._flip(builder, _reorder(builder, accumulator))
-        kind = ir.VectorType(FLOAT, lanes)
-        return builder.bitcast(builder.select(is_nan, nan, bits), kind)
+        distance = builder.sub(accumulator, self._constant(self._first, lanes))
+        is_nan = builder.icmp_unsigned(">", distance, self._constant(_RANGE, lanes))
+        ordered = builder.add(accumulator, self._get_least(lanes))
+        bits = builder.select(is_nan, emit.canonical_nan(lanes), _reorder(builder, ordered))
+        return builder.bitcast(bits, ir.VectorType(FLOAT, lanes))
 
     def load(self, builder: ir.IRBuilder, address: ir.Value, lanes: int) -> ir.Value:
         """Load accumulators that lie side by side."""
@@ -78,11 +84,17 @@ class Accumulator:
             accumulator = emit.to_stored(builder, self.dtype, accumulator)
         vectors.store(builder, accumulator, address)
 
-    def _flip(self, builder: ir.IRBuilder, bits: ir.Value) -> ir.Value:
-        """The bits of the numbers of which the maximum is wanted: a minimum's are negated."""
-        if self.function is Function.MAX:
-            return bits
-        return builder.xor(bits, emit.constant(DType.INT32, _SIGN, bits.type.count))
+    @property
+    def _first(self) -> int:
+        """What stands for minus infinity: the least of all for a maximum, after NaNs otherwise."""
+        return 0 if self.function is Function.MAX else (1 << 32) - 1 - _RANGE
+
+    def _get_least(self, lanes: int) -> ir.Constant:
+        """The ordered integer that 0 stands for."""
+        return self._constant(_MINUS_INFINITY - self._first, lanes)
+
+    def _constant(self, number: int, lanes: int) -> ir.Constant:
+        return emit.constant(DType.INT32, number % (1 << 32), lanes)
 
 
 def _reorder(builder: ir.IRBuilder, bits: ir.Value) -> ir.Value:

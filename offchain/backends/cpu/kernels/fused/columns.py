@@ -26,6 +26,10 @@ _UNROLLED_COST = 48
 _STEPS_AT_ONCE = 4
 """Steps of a lane between a load of its accumulator from memory and the next, if they are short."""
 
+_STEPS_FROM_AFAR = 8
+_FAR_COLUMNS = 1 << 22
+"""Columns of a row that no cache holds, for which a processor waits less if it reads more lines."""
+
 _SIDE_BY_SIDE = 2
 """The processor's vectors that make up one where there are transcendental functions."""
 
@@ -268,7 +272,9 @@ class ColumnPass:
             self._store(lane, self._start())
         steps, rest = divmod(frame.region.columns, lanes)
         cost = max(1, frame.plan.cost(self._pass.reached))
-        together = max(1, min(_STEPS_AT_ONCE, _UNROLLED_COST // cost))
+        is_far = frame.region.columns >= _FAR_COLUMNS
+        most = _STEPS_FROM_AFAR if is_far else _STEPS_AT_ONCE
+        together = max(1, min(most, _UNROLLED_COST // cost))
         whole = steps // together * together
         for begin, end, count in ((0, whole, together), (whole, steps, 1)):
             steps_here = (WORD(begin * lanes), WORD(end * lanes), WORD(count * lanes))

@@ -47,31 +47,30 @@ class WideKernel:
 
     Attributes:
         scratch_bytes: how much memory each row needs, whoever computes its parts.
-        parts: for each pass in turn, in how many parts its columns are computed, 0 if they are not.
+        passes: the passes over a row in their order, each as its number and its parts, which are
+            computed apart; 0 if it is one for the whole row.
+        address: address of the function behind `run`.
     """
 
     def __init__(self, region: Region) -> None:
-        module, self.scratch_bytes, self.parts = write_wide(region)
+        module, self.scratch_bytes, self.passes = write_wide(region)
         self._run = native.load(module, _NAME, *[ctypes.c_int64] * 6)
+        self.address = native.get_entry_address(self._run)
 
-    def run_columns(
-        self, pointers: int, scratch: int, row: int, stage: int, first: int, stop: int
+    def run(
+        self, pointers: int, scratch: int, row: int, number: int, first: int = 0, stop: int = 0
     ) -> None:
-        """Compute some parts of a row's column pass.
+        """Compute some parts of one pass over a row; those before it are computed.
 
         Args:
             pointers: address of the addresses of the region's buffers, 64 bits each.
             scratch: address of the row's scratch memory.
             row: the row.
-            stage: the number of the pass.
+            number: the number of the pass.
             first: the first part.
             stop: the part after the last one.
         """
-        self._run(pointers, scratch, row, 2 * stage, first, stop)
-
-    def run_row(self, pointers: int, scratch: int, row: int, stage: int) -> None:
-        """Compute the row pass that follows a column pass, all of whose parts are computed."""
-        self._run(pointers, scratch, row, 2 * stage + 1, 0, 0)
+        self._run(pointers, scratch, row, number, first, stop)
 
 
 @cache
@@ -97,23 +96,26 @@ def write(region: Region) -> tuple[ir.Module, int]:
     return builder.module, frame.scratch_bytes
 
 
-def write_wide(region: Region) -> tuple[ir.Module, int, list[int]]:
-    """Return a wide region's code, the bytes of scratch that it needs, and each pass's parts."""
+def write_wide(region: Region) -> tuple[ir.Module, int, list[tuple[int, int]]]:
+    """Return a wide region's code, the bytes of scratch that it needs, and the passes of a row."""
     builder, (pointers, scratch, row, number, first, stop) = _begin(6)
     frame = Frame(region, builder, pointers, scratch)
-    parts = []
+    passes = []
     for stage, this in enumerate(frame.plan.passes):
         with builder.if_then(builder.icmp_signed("==", number, WORD(2 * stage))):
             columns = ColumnPass(frame, stage, row, WORD(0))
-            parts.append(columns.parts)
             if columns.parts:
                 columns.emit_parts(first, stop)
+                passes.append((2 * stage, columns.parts))
         with builder.if_then(builder.icmp_signed("==", number, WORD(2 * stage + 1))):
             if this.picked:
                 ColumnPass(frame, stage, row, WORD(0)).emit_picks()
-            RowPass(frame, stage, row, WORD(1)).emit()
+            rows = RowPass(frame, stage, row, WORD(1))
+            rows.emit()
+            if this.picked or not rows.is_empty:
+                passes.append((2 * stage + 1, 0))
     builder.ret_void()
-    return builder.module, frame.scratch_bytes, parts
+    return builder.module, frame.scratch_bytes, passes
 
 
 def _begin(parameters: int) -> tuple[ir.IRBuilder, Sequence[ir.Value]]:

@@ -30,6 +30,11 @@ class RowPass:
         self._kept = [*lanes, *(i for i in self._row_values if i in frame.outputs)]
         self._start, self._size = start, size
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to do."""
+        return not self._row_values and not self._kept
+
     def emit(self) -> None:
         """Write the pass."""
         loads = [i for i in self._row_values if isinstance(self._values[i], Load)]
