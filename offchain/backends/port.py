@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from offchain.arithmetic.base import Arithmetic
 from offchain.commitments.tensors import Array
 from offchain.planning.grouping import Fused
+from offchain.planning.packing import Packing
 from offchain.programs.graph import Node, Operand, Slot
 
 Tensor = Any
@@ -163,3 +164,11 @@ class SequencingBackend(Protocol):
             slots: if given, what the tensors that are given have to be: arrays of a program's
                 state and batch, as a caller has them, which nobody has brought in.
         """
+
+
+@runtime_checkable
+class PackingBackend(Protocol):
+    """What a backend may do besides: say how a factor should lie that several products read."""
+
+    def find_packing(self, node: Node, arithmetic: Arithmetic) -> Packing | None:
+        """Return how a contraction would rather have a factor, which is then copied once a run."""

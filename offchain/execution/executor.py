@@ -188,7 +188,7 @@ class Executor:
         given_arrays = [*admit(state, program.state), *admit(batch, program.batch)]
         backend.require_memory(ready.needed_bytes)
         tensors: list[Tensor | None] = [None, *(_bring_in(x, backend) for x in given_arrays)]
-        tensors += [None] * len(program.nodes)
+        tensors += [None] * (len(program.nodes) + len(ready.copies))
         del given_arrays
         if given is not None:
             given.clear()

@@ -11,6 +11,7 @@ from offchain.backends.port import (
     FusedPlan,
     Journal,
     JournaledPlan,
+    PackingBackend,
     Plan,
     ResidentBackend,
     SequencingBackend,
@@ -23,9 +24,10 @@ from offchain.execution.sequencing import Job, Whole, join, make_steps
 from offchain.planning.grouping import Unit, group
 from offchain.planning.memory import estimate_peak
 from offchain.planning.order import find_last_reads, reorder
+from offchain.planning.packing import Packed, pack_factors
 from offchain.planning.readings import is_alias
 from offchain.planning.schedule import Task, find_ancestors, schedule
-from offchain.programs.graph import Operand, Origin, Program
+from offchain.programs.graph import Node, Operand, Origin, Program
 from offchain.programs.legality import check_program
 
 _COLD_RUNS = 3
@@ -39,11 +41,15 @@ _LARGE_BYTES = 1 << 25
 
 
 class Ready(NamedTuple):
-    """All tasks of a run, where what it is for will be, and the memory that their outputs take."""
+    """All tasks of a run, where what it is for will be, and the memory that their outputs take.
+
+    `copies` are operators that the program does not have, which pack factors.
+    """
 
     jobs: Sequence[Job]
     places: Mapping[int, int]
     needed_bytes: int
+    copies: Sequence[Node] = ()
 
 
 class Preparation:
@@ -152,10 +158,11 @@ class Preparation:
         assert isinstance(self.backend, SequencingBackend)
         slots = (*self.program.state, *self.program.batch)
         sizes = [0, *(slot.elements * slot.dtype.width for slot in slots)]
-        sizes += [node.elements * node.dtype.width for node in self.program.nodes]
-        jobs = join(ready.jobs, self.backend, self.program.nodes, sizes)
+        nodes = (*self.program.nodes, *ready.copies)
+        sizes += [node.elements * node.dtype.width for node in nodes]
+        jobs = join(ready.jobs, self.backend, nodes, sizes)
         more = max((job.needed_bytes for job in jobs), default=0)
-        return Ready(jobs, ready.places, ready.needed_bytes + more)
+        return ready._replace(jobs=jobs, needed_bytes=ready.needed_bytes + more)
 
     def _find_whole(self) -> Whole | None:
         """Return how to run all tasks as one sequence, if they are one, and a small one."""
@@ -170,8 +177,8 @@ class Preparation:
         if not is_one or joined.needed_bytes > _WHOLE_BYTES:
             return None
         assert isinstance(self.backend, SequencingBackend)
-        jobs = self._make_ready(tasks, dead_slots).jobs
-        steps = make_steps(jobs, self.program.nodes)
+        ready = self._make_ready(tasks, dead_slots)
+        steps = make_steps(ready.jobs, (*self.program.nodes, *ready.copies))
         kept = [joined.places[index] for index in self.sinks]
         plan = self.backend.plan_sequence(steps, range(1, 1 + len(slots)), kept, slots)
         return Whole(plan, (len(self.program.state), len(self.program.batch)))
@@ -218,14 +225,38 @@ class Preparation:
         places = self._find_places(tasks, is_seen=is_seen)
         held = Counter(places.values())
         held.update(range(1, self._starts[Origin.NODE]))
-        jobs = []
+        packed = self._pack([] if is_seen else tasks)
+        first_copy, jobs = len(self.program.nodes), []
+        numbers = range(first_copy, first_copy + len(packed.copies))
+        places.update((number, self._starts[Origin.NODE] + number) for number in numbers)
         for task, slots in zip(tasks, dead_slots, strict=True):
+            begun = packed.begins.get(task.members[0], ())
+            jobs += [self._make_copy(packed.copies[i - first_copy], i, places) for i in begun]
             dead = [places[index] for index in task.dead]
             dead += [self._starts[Origin.STATE] + slot for slot in slots]
             held.subtract(dead)
+            dead += [places[number] for number in packed.ends.get(task.members[0], ())]
             ends = tuple(place for place in dict.fromkeys(dead) if not held[place])
-            jobs.append(self._make_job(task, places, ends))
-        return Ready(jobs, places, estimate_peak(self.program, tasks, dead_slots))
+            jobs.append(self._make_job(task, places, ends, packed.readers))
+        peak = estimate_peak(self.program, tasks, dead_slots)
+        peak += sum(copy.elements * copy.dtype.width for copy in packed.copies)
+        return Ready(jobs, places, peak, packed.copies)
+
+    def _pack(self, tasks: Sequence[Task]) -> Packed:
+        """Return the copies of factors that a run makes for its contractions."""
+        backend, arithmetic = self.backend, self.program.arithmetic
+        if not isinstance(backend, PackingBackend):
+            return pack_factors(self.program, (), lambda _: None)
+        return pack_factors(
+            self.program, tasks, lambda node: backend.find_packing(node, arithmetic)
+        )
+
+    def _make_copy(self, copy: Node, number: int, places: Mapping[int, int]) -> Job:
+        """Return the job that makes the copy of this number."""
+        reads = tuple(self._find_place(operand, places) for operand in copy.operands)
+        plan = self.backend.plan(copy, self.program.arithmetic)
+        run = partial(_run_plan, plan, number)
+        return Job((), (number,), reads, (places[number],), (), run, plan)
 
     def _find_places(self, tasks: Sequence[Task], *, is_seen: bool) -> dict[int, int]:
         """Return the place of each output that is kept.
@@ -256,18 +287,28 @@ class Preparation:
             return places[operand.reference]
         return self._starts[operand.origin] + operand.reference
 
-    def _make_job(self, task: Task, places: Mapping[int, int], ends: tuple[int, ...]) -> Job:
+    def _make_job(
+        self,
+        task: Task,
+        places: Mapping[int, int],
+        ends: tuple[int, ...],
+        readers: Mapping[int, Node],
+    ) -> Job:
+        """Return the job of a task; `readers` are contractions that read copies."""
         run: Callable[..., Sequence[Tensor]] | None = None
         plan: Plan | FusedPlan | None = None
         writes = tuple(places[index] for index in task.kept)
         if isinstance(task.unit, int):
-            operands: Sequence[Operand] = self.program.nodes[task.unit].operands
+            reader = readers.get(task.unit)
+            operands = (reader or self.program.nodes[task.unit]).operands
             if writes == (self._starts[Origin.NODE] + task.unit,):
                 plan = self._plans[task.unit]
+                if reader is not None:
+                    plan = self.backend.plan(reader, self.program.arithmetic)
                 run = partial(_run_plan, plan, task.unit)
         else:
             plan = fused = self.backend.plan_fused(task.unit, task.kept)
-            operands, run = fused.operands, partial(_run_fused, fused)
+            operands, run = tuple(fused.operands), partial(_run_fused, fused)
         reads = tuple(self._find_place(operand, places) for operand in operands)
         return Job(task.members, task.kept, reads, writes, ends, run, plan)
 

@@ -15,6 +15,7 @@ from offchain.backends.port import FusedPlan, Plan, Step
 from offchain.commitments.tensors import Array
 from offchain.planning.back_to_back import BackToBack
 from offchain.planning.grouping import Fused
+from offchain.planning.packing import Packing
 from offchain.planning.segments import Segmented
 from offchain.planning.selections import Selection
 from offchain.planning.sorts import Sort
@@ -37,6 +38,10 @@ class Cpu:
     def is_fusible(self, node: Node, arithmetic: Arithmetic) -> bool:
         """Whether an operator may be in a kernel with others."""
         return get_engine(arithmetic).is_fusible(node)
+
+    def find_packing(self, node: Node, arithmetic: Arithmetic) -> Packing | None:
+        """Return how a contraction would rather have a factor."""
+        return get_engine(arithmetic).find_packing(node)
 
     def plan_fused(self, fused: Fused, kept: Sequence[int]) -> FusedPlan:
         """Return the plan of operators that one kernel computes."""

@@ -28,6 +28,7 @@ from offchain.native.sequences import Call, Place
 from offchain.planning.accesses import (
     Sizes,
     Strided,
+    collapse,
     collapse_groups,
     estimate_strides,
     find_strided,
@@ -36,6 +37,7 @@ from offchain.planning.accesses import (
     restrict,
     row_major,
 )
+from offchain.planning.packing import Packing
 from offchain.programs.graph import Node, Operand
 
 _SLAB_BYTES = 1 << 26
@@ -44,6 +46,12 @@ _MOST_CALLS = 64
 
 _LONG_FOLD = 256
 """Steps of a fold that are worth packing a factor once instead of once for each product."""
+
+_FEW_ROWS = 64
+"""Rows up to which the other factor is read where it lies, if its columns lie side by side."""
+
+_LEAST_PACKED = 1 << 14
+"""Elements of a factor that are worth a copy for all products that read it."""
 
 Multiply = Callable[[Floats, Floats, Floats, Floats], object]
 """(a, b, init, out): multiplies batches of matrices as `gemm` does, in some arithmetic."""
@@ -233,6 +241,25 @@ class Contraction:
         is_sorted = list(self._roles.output) == sorted(self._roles.output)
         is_of_views = all(nest is None for nest in self._nests)
         return is_sorted and is_of_views and len(self._slabs) == 1 and not self.is_wasteful
+
+    def find_packing(self) -> Packing | None:
+        """Return how to copy a factor of a product of few rows whose steps lie side by side."""
+        roles, sizes = self._roles, self._sizes
+        if roles.batch or self.is_wasteful:
+            return None
+        steps = [sizes[v] for v in roles.fold]
+        sides = ((1, roles.columns, roles.rows), (2, roles.rows, roles.columns))
+        for place, others, own in sides:
+            few, many = (prod(sizes[v] for v in group) for group in (others, own))
+            strided = find_strided(self._operands[place].rows, sizes)
+            is_worth = few <= _FEW_ROWS < many and prod(steps) * many >= _LEAST_PACKED
+            if (
+                strided
+                and is_worth
+                and collapse(steps, [strided.strides[v] for v in roles.fold]) == 1
+            ):
+                return Packing(3 - place if self._is_swapped else place, roles.fold + own)
+        return None
 
     @cached_property
     def _whole(self) -> _Product | None:

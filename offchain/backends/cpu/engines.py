@@ -10,10 +10,15 @@ from offchain.arithmetic.ordered import ORDERED
 from offchain.backends.cpu import exact
 from offchain.backends.cpu.logged import plans as logged
 from offchain.backends.cpu.partials import list_partials
-from offchain.backends.cpu.plans import is_fusible, plan_node
+from offchain.backends.cpu.plans import find_packing, is_fusible, plan_node
 from offchain.backends.port import Plan
 from offchain.commitments.tensors import Array
+from offchain.planning.packing import Packing
 from offchain.programs.graph import Node
+
+
+def _find_none(_node: Node) -> None:
+    """Return no packing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,15 +30,17 @@ class Engine:
         is_fusible: whether an operator may be computed in one kernel with its neighbours.
         list_partials: returns the accumulators of one element of a fold, given the node, the
             element, and the tensors that the node reads: see `partials.py`.
+        find_packing: returns how a contraction would rather have a factor, if it would.
     """
 
     plan: Callable[[Node], Plan]
     is_fusible: Callable[[Node], bool]
     list_partials: Callable[[Node, int, Sequence[Array | None]], Array]
+    find_packing: Callable[[Node], Packing | None] = _find_none
 
 
 _ENGINES: Mapping[str, Engine] = {
-    ORDERED.name: Engine(plan_node, is_fusible, list_partials),
+    ORDERED.name: Engine(plan_node, is_fusible, list_partials, find_packing),
     EXACT.name: Engine(exact.plan_exact, exact.is_fusible, exact.list_partials),
     LOGGED.name: Engine(logged.plan_logged, logged.is_fusible, exact.list_partials),
 }

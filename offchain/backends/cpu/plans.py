@@ -16,6 +16,7 @@ from offchain.backends.cpu.windows import WindowReduction
 from offchain.backends.port import Plan
 from offchain.commitments.tensors import NUMPY_TYPES, Array
 from offchain.planning.accesses import project
+from offchain.planning.packing import Packing
 from offchain.planning.readings import as_map, is_alias
 from offchain.planning.windows import find_window
 from offchain.programs.graph import Kind, Node
@@ -59,6 +60,11 @@ def is_fusible(node: Node) -> bool:
     if node.kind is not Kind.CONTRACT:
         return True
     return node.elements * node.fold_length > 0 and Contraction(node).is_product
+
+
+def find_packing(node: Node) -> Packing | None:
+    """Return how a contraction would rather have a factor, in `ordered`."""
+    return Contraction(node).find_packing() if node.elements * node.fold_length > 0 else None
 
 
 def _plan_reduction(node: Node) -> Plan:

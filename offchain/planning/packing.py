@@ -1,0 +1,112 @@
+"""Packed factors: copies that a run makes once, and that several of its contractions read.
+
+The weights of a recurrence are the same at every step, and so is the order in which its products
+would rather have them.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from offchain.arithmetic.functions import Function
+from offchain.planning.accesses import project
+from offchain.planning.schedule import Task
+from offchain.programs.graph import Kind, Node, Operand, Origin, Program, Row
+
+_LEAST_READERS = 4
+"""Contractions that make up for the copy of a factor."""
+
+_UNKNOWN = -1
+"""The number of a copy until all are known."""
+
+
+class Packing(NamedTuple):
+    """The order in which a contraction would rather have the elements of a factor.
+
+    Attributes:
+        position: which operand it is.
+        nest: the variables of the domain that a dense copy nests, the outermost first.
+    """
+
+    position: int
+    nest: tuple[int, ...]
+
+
+class Packed(NamedTuple):
+    """The copies that a run makes, and the contractions that read them.
+
+    Copies are numbered after the program's operators, and contractions have the number of the
+    operator that they stand for.
+
+    Attributes:
+        copies: the operators that make the copies.
+        readers: the contractions by their numbers.
+        begins: the numbers of the copies of which a contraction is the first reader, and
+        ends: those of which it is the last.
+    """
+
+    copies: tuple[Node, ...]
+    readers: Mapping[int, Node]
+    begins: Mapping[int, Sequence[int]]
+    ends: Mapping[int, Sequence[int]]
+
+
+def pack_factors(
+    program: Program, tasks: Sequence[Task], find_packing: Callable[[Node], Packing | None]
+) -> Packed:
+    """Return the copies of factors that are worth it in a run.
+
+    Args:
+        program: the program.
+        tasks: the tasks of the run, in their order.
+        find_packing: returns how a contraction would rather have a factor, if it would.
+    """
+    found: dict[Node, dict[int, Node]] = defaultdict(dict)
+    for index in _list_candidates(program, tasks):
+        node = program.nodes[index]
+        packing = find_packing(node)
+        if packing is not None:
+            copy, reader = _pack(node, packing)
+            found[copy][index] = reader
+    shared = {copy: own for copy, own in found.items() if len(own) >= _LEAST_READERS}
+    readers: dict[int, Node] = {}
+    begins, ends = defaultdict(list), defaultdict(list)
+    for number, own in enumerate(shared.values(), len(program.nodes)):
+        readers.update((index, _refer(reader, number)) for index, reader in own.items())
+        begins[next(iter(own))].append(number)
+        ends[next(reversed(own))].append(number)
+    return Packed(tuple(shared), readers, begins, ends)
+
+
+def _list_candidates(program: Program, tasks: Sequence[Task]) -> list[int]:
+    """Return the contractions by themselves a factor of which enough others read, too."""
+    alone = [task.unit for task in tasks if isinstance(task.unit, int)]
+    contractions = [index for index in alone if program.nodes[index].kind is Kind.CONTRACT]
+    factors = {
+        index: {(o.origin, o.reference) for o in program.nodes[index].operands[1:]}
+        for index in contractions
+    }
+    counts = Counter(factor for own in factors.values() for factor in own)
+    return [i for i in contractions if max(counts[f] for f in factors[i]) >= _LEAST_READERS]
+
+
+def _pack(node: Node, packing: Packing) -> tuple[Node, Node]:
+    """Return the copy of a contraction's factor, and the contraction that reads it instead."""
+    sizes = node.shape + node.fold_shape
+    operands = list(node.operands)
+    factor = operands[packing.position]
+    shape = tuple(sizes[v] for v in packing.nest)
+    copied = project(factor, packing.nest)
+    copy = Node(Kind.MOVE, Function.COPY, factor.dtype, shape, (copied,))
+    rows = tuple(Row(sizes[v], terms=((v, 1),)) for v in packing.nest)
+    operands[packing.position] = Operand(Origin.NODE, factor.dtype, _UNKNOWN, rows=rows)
+    return copy, replace(node, operands=tuple(operands))
+
+
+def _refer(reader: Node, copy: int) -> Node:
+    """Return the contraction that reads the copy of this number."""
+    operands = [
+        replace(o, reference=copy) if o.reference == _UNKNOWN else o for o in reader.operands
+    ]
+    return replace(reader, operands=tuple(operands))
