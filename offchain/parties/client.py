@@ -45,7 +45,7 @@ def await_end(desk: Desk, job_id: int) -> Status:
 
 def get_claim(desk: Desk, job_id: int) -> Digest:
     """Return the claim that has won a job."""
-    view = desk.view(job_id).look()
+    view = desk.view(job_id)
     if view.job.status is not Status.WON:
         raise UsageError(
             f"job {job_id} is {view.job.status.name.lower()}; only one that is won has a result"

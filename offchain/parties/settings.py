@@ -39,6 +39,7 @@ class Settings:
         crowd: members of one claim that the clocks have to withstand.
         block_seconds: the time between blocks.
         stand_in_blocks: for so long a provider leaves it to the client to begin and to settle.
+        verifier: the account whose rulings are accepted in jobs whose leaf is an operator.
         policy: which jobs to take: path/to/file.py:Class.
         cheat: what to do otherwise than agreed, to try the court.
     """
@@ -61,6 +62,7 @@ class Settings:
     crowd: int = 100
     block_seconds: float = 12.0
     stand_in_blocks: int = 4
+    verifier: str = ""
     policy: str = ""
     cheat: str = ""
 

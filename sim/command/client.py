@@ -75,7 +75,7 @@ def status(job: int, config: Path | None, as_json: bool, **given: Any) -> None: 
         party(config, given, as_json=as_json) as (settings, tell),
         opened_desk(settings, tell, signs=False) as desk,
     ):
-        view = desk.view(job).look()
+        view = desk.view(job)
         known, name = view.tournament, view.job.status.name.lower()
         claims, matches = len(known.get_claims()), len(known.boards)
         line = f"job {job}: {name}, {claims} claims, {matches} matches, block {view.block - 1}"
