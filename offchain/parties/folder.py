@@ -17,7 +17,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from contracts.model.types import Address, Job
+from contracts.model.types import NOBODY, Address, Job
 from offchain.chain import Chain
 from offchain.datastore.disk import reporting
 from offchain.errors import ChainUnavailable, StoreError, UsageError
@@ -47,7 +47,7 @@ class Folder:
 
     @contextmanager
     def held(self, owner: Address) -> Iterator[None]:
-        """Keep the folder for one process of one account.
+        """Keep the folder for one process of one account, or of nobody's.
 
         Raises:
             UsageError: another process works in it, or it is another account's.
@@ -63,7 +63,8 @@ class Folder:
                 raise UsageError(
                     f"another process works in {self.path}; give each party a --folder of its own"
                 ) from None
-            self._require_owner(owner)
+            if owner != NOBODY:
+                self._require_owner(owner)
             yield
 
     def _require_owner(self, owner: Address) -> None:

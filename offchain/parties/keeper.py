@@ -34,7 +34,7 @@ from offchain.parties.live import (
 )
 from offchain.parties.means import Means
 from offchain.parties.recall import Recalled
-from offchain.parties.workshop import Result, Workshop
+from offchain.parties.workshop import Checks, Result, Workshop
 from offchain.providers.store import Store
 
 SPENT = "spent"
@@ -129,6 +129,9 @@ class Keeper:
         for work in list(self.works.values()):
             self._advance(work)
         seats = {work.job_id: work.seat for work in self.works.values() if work.seat}
+        for job_id, seat in seats.items():
+            seat.view.look()
+            self.observe(self.works[job_id], seat)
         payable = [seat for seat in seats.values() if self._may_pay(seat)]
         turn = take_turns(desk, payable)
         for seat, made in turn:
@@ -144,10 +147,13 @@ class Keeper:
         """Take a seat at the table of a job."""
         work.seat = Seat(self.desk.view(work.job_id), party)
 
-    def compute(self, work: Work, *, must_check: bool) -> None:
-        """Let the workshop compute a job."""
+    def compute(self, work: Work, checks: Checks) -> None:
+        """Let the workshop compute a job, if it passes some checks."""
         work.is_computing = True
-        self.workshop.submit(work.job_id, must_check=must_check)
+        self.workshop.submit(work.job_id, checks)
+
+    def observe(self, work: Work, seat: Seat) -> None:
+        """See what has happened at a table, before it is played there."""
 
     def wait(self, work: Work, problem: str) -> None:
         """Look at a job again some blocks later."""
@@ -173,6 +179,16 @@ class Keeper:
             roots = [bytes.fromhex(root) for root in noted]
             work.run = Recalled(roots, lambda: recall_run(job, store, cheat))
         return work.run
+
+    def find_obstacle(self, work: Work) -> str | None:
+        """Return why there is no money for a job beside those at hand."""
+        balance_wei = self.desk.referee.balance(self.desk.address)
+        return self.means.find_obstacle(balance_wei, work.job.terms)
+
+    def set_aside(self, work: Work) -> None:
+        """Set money aside for what a job may still cost."""
+        bond_wei = work.job.terms.bond_wei if work.standing is Standing.NONE else 0
+        self.means.take(work.job_id, int(work.store.get_json(SPENT) or 0), bond_wei)
 
     def _resume(self) -> None:
         """Take up all jobs that may concern the party, those first whose clocks run."""

@@ -14,7 +14,7 @@ from eth_utils.address import is_address
 
 from contracts.deployment import bind_referee
 from contracts.model.types import NOBODY, Job
-from contracts.reasons import Status
+from contracts.reasons import Standing, Status
 from offchain.arithmetic.table import find_arithmetic
 from offchain.chain.accounts import FeePolicy, KeyAccount, open_chain, read_password
 from offchain.chain.accounts.fees import GWEI
@@ -47,7 +47,7 @@ class Desk:
         settings: what the party was told.
         chain: the chain.
         referee: the referee.
-        address: the party's account.
+        address: the party's account; nobody's if it only looks.
         tell: takes events.
     """
 
@@ -96,8 +96,8 @@ def opened_desk(settings: Settings, tell: Tell, *, signs: bool = True) -> Iterat
     urls = [url.strip() for url in settings.chain.split(",")]
     with open_chain(urls, signers, policy, say=make_say(tell)) as chain:
         contract = bind_referee(chain, settings.referee, arithmetic)
-        address = signers[0].address if signs else ""
-        referee = Sight(chain, contract, arithmetic, address or NOBODY)
+        address = signers[0].address if signs else NOBODY
+        referee = Sight(chain, contract, arithmetic, address)
         _require_referee(referee)
         referee.look()
         yield Desk(settings, chain, referee, address, tell)
@@ -149,6 +149,20 @@ class Deputy(Client):
         del view, board
         return None
 
+    def manage(self, view: View) -> Iterator[Call]:
+        """Begin and settle nothing in a job that its account has not joined."""
+        if view.get_standing(self.address) is not Standing.NONE:
+            yield from Client.manage(self, view)
+
+
+@dataclass(frozen=True, slots=True)
+class Closer(Client):
+    """A client that ends what can be ended, and begins nothing."""
+
+    def manage(self, view: View) -> Iterator[Call]:
+        """Settle if no claim is left to be met."""
+        yield from (call for call in Client.manage(self, view) if call.name == "settle")
+
 
 @dataclass
 class Seat:
@@ -184,11 +198,10 @@ class Seat:
 def take_turns(desk: Desk, seats: Sequence[Seat]) -> list[tuple[Seat, Made]]:
     """Let parties do at once what there is to do in all jobs, the most urgent first.
 
-    As much is sent as there is room for in one's share of a block. Planning takes a block's time at
-    most: what it has not come to is planned at the next look, after what is more urgent by then.
+    The views are those of this look. As much is sent as one's share of a block has room for.
+    Planning takes a block's time at most: what it has not come to is planned at the next look,
+    after what is more urgent by then.
     """
-    for seat in seats:
-        seat.view.look()
     share = count_calls(desk.referee.block_gas())
     end = time.monotonic() + desk.settings.block_seconds
     planned: list[tuple[Seat, Call]] = []
@@ -233,6 +246,7 @@ def play(desk: Desk, view: ChainView, party: Party) -> None:
     while True:
         try:
             desk.referee.look()
+            view.look()
             turn = take_turns(desk, [seat])
             for _, made in turn:
                 tell_made(desk, seat, made)

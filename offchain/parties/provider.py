@@ -4,10 +4,11 @@ import secrets
 
 from contracts.reasons import Standing
 from offchain.disputes.actors import Player
-from offchain.parties.keeper import SPENT, Keeper, Work
+from offchain.parties.keeper import Keeper, Work
 from offchain.parties.live import Deputy, Desk, StandIn
 from offchain.parties.policy import load_policy
 from offchain.parties.recall import Recalled
+from offchain.parties.workshop import Checks
 from offchain.providers.store import Store
 
 MEMBER, SALT_BYTES = "member", 32
@@ -32,28 +33,19 @@ class Provider(Keeper):
         elif run is not None:
             self._sit_down(work, run)
         elif is_joined:
-            self._set_aside(work)
-            self.compute(work, must_check=False)
+            self.set_aside(work)
+            self.compute(work, Checks.NONE)
         elif problem := self._policy.refuse_job(work.job):
             self.leave(work, problem)
-        elif problem := self._find_obstacle(work):
+        elif problem := self.find_obstacle(work):
             self.wait(work, problem)
         else:
-            self._set_aside(work)
-            self.compute(work, must_check=True)
-
-    def _find_obstacle(self, work: Work) -> str | None:
-        """Return why there is no money for a job beside those at hand."""
-        balance_wei = self.desk.referee.balance(self.desk.address)
-        return self.means.find_obstacle(balance_wei, work.job.terms)
-
-    def _set_aside(self, work: Work) -> None:
-        bond_wei = work.job.terms.bond_wei if work.standing is Standing.NONE else 0
-        self.means.take(work.job_id, int(work.store.get_json(SPENT) or 0), bond_wei)
+            self.set_aside(work)
+            self.compute(work, Checks.ALL)
 
     def _sit_down(self, work: Work, run: Recalled) -> None:
         """Play a job that was computed."""
-        self._set_aside(work)
+        self.set_aside(work)
         work.joins_by = work.job.commit_deadline
         member = Player("provider", self.desk.address, run, _get_salt(work.store))
         deputy = Deputy("provider", self.desk.address, (member,))

@@ -18,39 +18,39 @@ from offchain.parties.folder import Folder
 from offchain.parties.live import opened_desk
 from offchain.parties.policy import load_policy
 from offchain.parties.settings import Settings
-from offchain.parties.workshop import DONE
+from offchain.parties.workshop import DONE, Checks
 
 
 def main() -> None:
     """Compute what is asked for until nobody asks any more."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     settings = Settings(**json.loads(sys.stdin.readline()))
-    asked: SimpleQueue[tuple[int, bool]] = SimpleQueue()
+    asked: SimpleQueue[tuple[int, Checks]] = SimpleQueue()
     threading.Thread(target=_listen, args=(asked,), daemon=True).start()
     tell = Lines(as_json=True, stream=sys.stdout)
     sys.stdout = sys.stderr  # what a policy prints is no event
     while True:
-        job_id, must_check = asked.get()
+        job_id, checks = asked.get()
         problem, is_final = "", False
         try:
-            _compute(settings, tell, job_id, must_check=must_check)
+            _compute(settings, tell, job_id, checks)
         except MootError as error:
             problem, is_final = str(error), isinstance(error, UnwantedJob)
         tell(DONE, problem, job=job_id, problem=problem, is_final=is_final)
 
 
-def _listen(asked: "SimpleQueue[tuple[int, bool]]") -> None:
+def _listen(asked: "SimpleQueue[tuple[int, Checks]]") -> None:
     for line in sys.stdin:
-        job_id, must_check = json.loads(line)
-        asked.put((int(job_id), bool(must_check)))
+        job_id, checks = json.loads(line)
+        asked.put((int(job_id), Checks(checks)))
     os._exit(0)
 
 
-def _compute(settings: Settings, tell: Tell, job_id: int, *, must_check: bool) -> None:
+def _compute(settings: Settings, tell: Tell, job_id: int, checks: Checks) -> None:
     with opened_desk(settings, tell, signs=False) as desk:
         folder = Folder(desk.folder, desk.chain, desk.referee.address)
         policy = load_policy(settings.policy)
-        compute(desk, policy, job_id, folder, must_check=must_check)
+        compute(desk, policy, job_id, folder, checks)
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ import threading
 from collections import deque
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from enum import IntEnum
 from queue import Empty, SimpleQueue
 from typing import IO, Any, Self
 
@@ -18,6 +19,15 @@ from offchain.parties.settings import Settings
 
 END_S = 10.0
 DONE = "done"
+
+
+class Checks(IntEnum):
+    """Which checks a job has to pass before it is run."""
+
+    NONE = 0
+    LATE = 1
+    """All but whether there is time to commit."""
+    ALL = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +55,7 @@ class Workshop:
 
     def __init__(self, settings: Settings, tell: Tell) -> None:
         self._settings, self._tell = settings, tell
-        self._waiting: deque[tuple[int, bool]] = deque()
+        self._waiting: deque[tuple[int, Checks]] = deque()
         self._process: subprocess.Popen[str] | None = None
         self._results: SimpleQueue[Result | None] = SimpleQueue()
 
@@ -57,9 +67,9 @@ class Workshop:
         if self._process is not None:
             _end(self._process)
 
-    def submit(self, job_id: int, *, must_check: bool) -> None:
-        """Compute a job once those before it are done; if need be, it is checked before."""
-        self._waiting.append((job_id, must_check))
+    def submit(self, job_id: int, checks: Checks) -> None:
+        """Check and compute a job once those before it are done."""
+        self._waiting.append((job_id, checks))
         if len(self._waiting) == 1:
             self._ask()
 
