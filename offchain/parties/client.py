@@ -1,9 +1,9 @@
 """A client: it publishes a task, opens its job, sees it to its end, and fetches the result."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from contracts.model.types import NOBODY, Terms
+from contracts.model.types import NOBODY, Job, Terms
 from contracts.reasons import LeafMode, Status
 from offchain.commitments.keccak_lanes import DIGEST_BYTES
 from offchain.commitments.tags import Tag
@@ -12,12 +12,15 @@ from offchain.datastore.objects import BATCHES, HISTORIES, PROGRAMS, STATES
 from offchain.datastore.store import open_store
 from offchain.disputes.actors import Client
 from offchain.disputes.arena import ChainView
+from offchain.disputes.availability import Answerer
 from offchain.disputes.game import is_overtaken
 from offchain.disputes.party import Party
 from offchain.disputes.referee import Call, Outcome
 from offchain.disputes.terms import Stakes, make_terms
 from offchain.errors import CommitmentError, StoreError, UsageError
 from offchain.parties.live import Closer, Desk, Seat, play, take_turns, tell_made
+from offchain.parties.promises import Promises
+from offchain.parties.settings import to_wei
 from offchain.programs.graph import Slot
 from offchain.programs.limits import MAX_OPERATORS, MAX_SLOTS
 from offchain.providers.publication import StoredBatches, get_program, get_task, put_task
@@ -40,6 +43,7 @@ def post(desk: Desk, task: Task, stakes: Stakes, leaf_mode: LeafMode = LeafMode.
         RefereeError, ChainError: the job is not accepted; the task is published all the same.
     """
     desk.settings.require("store", *(("verifier",) if leaf_mode is LeafMode.OPERATOR else ()))
+    promises = Promises(desk) if desk.settings.promise_bond else None
     put_task(open_store(desk.settings.store), task)
     verifier = desk.settings.verifier if leaf_mode is LeafMode.OPERATOR else NOBODY
     terms = make_terms(task, stakes, leaf_mode, verifier)
@@ -49,16 +53,46 @@ def post(desk: Desk, task: Task, stakes: Stakes, leaf_mode: LeafMode = LeafMode.
         raise answer
     job_id = int(str(answer.events[0].args[0]))
     desk.tell("opened", f"job {job_id} is open", job=job_id)
+    if promises is not None:
+        promises.make(job_id, desk.find_job(job_id), to_wei(desk.settings.promise_bond))
     return job_id
 
 
 def await_end(desk: Desk, job_id: int) -> Status:
-    """Begin the matches that are needed, settle the job, and return how it ended."""
+    """Begin the matches that are needed, settle the job, and return how it ended.
+
+    Meanwhile what others demand is shown, if the client has promised that the job can be had.
+    """
     view = desk.view(job_id)
-    play(desk, view, Party((), [Client("client", desk.address, ())]))
+    answer = _make_answerer(desk, job_id, view.job)
+    play(desk, view, Party((), [Client("client", desk.address, ())]), answer)
     status = view.job.status
     desk.tell("closed", f"job {job_id}: {status.name.lower()}", job=job_id, status=status.name)
     return status
+
+
+def _make_answerer(desk: Desk, job_id: int, job: Job) -> Callable[[], None]:
+    """Return what shows the parts of a job that are demanded, and takes the promise's bond back."""
+    promises = Promises(desk) if desk.settings.availability else None
+    if promises is None or promises.look(job_id, job) is None:
+        return _do_nothing
+    known: list[Task] = []
+
+    def answer() -> None:
+        view = promises.look(job_id, job)
+        if view is None or not (view.list_open() or view.block > view.promise.last_block):
+            return
+        if not known:
+            desk.settings.require("store")
+            folder = desk.folder / f"job-{job_id}"
+            known.append(get_task(open_store(desk.settings.store, folder), job.terms))
+        promises.send(Answerer(desk.address, known[0]).act(view))
+
+    return answer
+
+
+def _do_nothing() -> None:
+    pass
 
 
 def settle(desk: Desk, job_id: int) -> Status:
@@ -76,6 +110,7 @@ def settle(desk: Desk, job_id: int) -> Status:
         desk.referee.look()
         view.look()
     status = view.job.status
+    _make_answerer(desk, job_id, view.job)()
     if status is Status.OPEN:
         block = view.block - 1 + _count_blocks(view)
         line = f"job {job_id} is open; nothing more of it ends before block {block}"

@@ -4,7 +4,7 @@ What there is to do is the planner's (`offchain/disputes/party.py`); this adds t
 """
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -236,8 +236,16 @@ def tell_made(desk: Desk, seat: Seat, made: Made) -> None:
     desk.tell("call", line, job=seat.job_id, call=name, accepted=is_made)
 
 
-def play(desk: Desk, view: ChainView, party: Party) -> None:
+def play(
+    desk: Desk, view: ChainView, party: Party, each_block: Callable[[], None] | None = None
+) -> None:
     """Play a job to its end, which is when it is closed and there is nothing to collect.
+
+    Args:
+        desk: where the party works.
+        view: what the chain shows of the job.
+        party: who acts.
+        each_block: what else is done once a block.
 
     Raises:
         RefereeError, ChainError: a call was refused for which there should have been a reason.
@@ -252,6 +260,8 @@ def play(desk: Desk, view: ChainView, party: Party) -> None:
                 tell_made(desk, seat, made)
                 if not isinstance(made.answer, Outcome) and not is_overtaken(made.answer):
                     raise made.answer
+            if each_block is not None:
+                each_block()
             if not turn and view.job.status is not Status.OPEN:
                 return
             desk.chain.tend()

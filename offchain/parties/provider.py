@@ -1,13 +1,17 @@
 """A provider: it takes jobs, computes them, and defends its claims in all matches at once."""
 
 import secrets
+from collections.abc import Sequence
 
 from contracts.reasons import Standing
 from offchain.disputes.actors import Player
+from offchain.disputes.availability import Place, explain_weakness
 from offchain.parties.keeper import Keeper, Work
 from offchain.parties.live import Deputy, Desk, StandIn
 from offchain.parties.policy import load_policy
+from offchain.parties.promises import Promises, find_missing
 from offchain.parties.recall import Recalled
+from offchain.parties.settings import to_wei
 from offchain.parties.workshop import Checks
 from offchain.providers.store import Store
 
@@ -20,6 +24,10 @@ class Provider(Keeper):
     def __init__(self, desk: Desk) -> None:
         super().__init__(desk)
         self._policy = load_policy(desk.settings.policy)
+        settings = desk.settings
+        is_promised = settings.least_promise or settings.demand_budget
+        self._promises = Promises(desk) if is_promised else None
+        self._demands: dict[int, Work] = {}
 
     def consider(self, work: Work) -> None:
         """See Keeper."""
@@ -37,11 +45,42 @@ class Provider(Keeper):
             self.compute(work, Checks.NONE)
         elif problem := self._policy.refuse_job(work.job):
             self.leave(work, problem)
-        elif problem := self.find_obstacle(work):
+        elif problem := self.find_obstacle(work) or self._find_weakness(work):
             self.wait(work, problem)
         else:
             self.set_aside(work)
             self.compute(work, Checks.ALL)
+
+    def note_failure(self, work: Work, problem: str) -> None:
+        """Look at a job again later, and demand what could not be had, if it was promised."""
+        super().note_failure(work, problem)
+        if self._promises is not None and work.standing is Standing.NONE:
+            self._demands[work.job_id] = work
+            self._look_after_demands(work, find_missing(work.store, work.job))
+
+    def take_turn(self) -> None:
+        """Look at the chain, and do what there is to do; about demands, too."""
+        super().take_turn()
+        for work in list(self._demands.values()):
+            self._look_after_demands(work, [])
+
+    def _look_after_demands(self, work: Work, missing: Sequence[Place]) -> None:
+        """Demand some parts, and take what is due of demands made before."""
+        assert self._promises is not None
+        budget_wei = to_wei(self.desk.settings.demand_budget)
+        if not self._promises.demand(work.job_id, work.job, missing, budget_wei):
+            del self._demands[work.job_id]
+
+    def _find_weakness(self, work: Work) -> str:
+        """Return why the client's promise is not enough; nothing if it is, or none is wanted."""
+        least_wei = to_wei(self.desk.settings.least_promise)
+        if self._promises is None or not least_wei:
+            return ""
+        found = self._promises.look(work.job_id, work.job)
+        if found is None:
+            return f"its client has not promised that it can be had; {least_wei} wei are wanted"
+        opened = work.job.opened_block
+        return explain_weakness(found.promise, work.job.terms, opened, least_wei)
 
     def _sit_down(self, work: Work, run: Recalled) -> None:
         """Play a job that was computed."""

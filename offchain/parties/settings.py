@@ -38,6 +38,10 @@ class Settings:
         least_reward: the lowest reward.
         crowd: members of one claim that the clocks have to withstand.
         block_seconds: the time between blocks.
+        availability: the contract of promises, if promises are made or wanted.
+        promise_bond: what a client bonds on the promise that its job can be had; 0 for no promise.
+        least_promise: the bond of a promise below which a provider takes no job.
+        demand_budget: what a provider puts up at most to demand what it lacks of a job.
         stand_in_blocks: for so long a provider leaves it to the client to begin and to settle.
         verifier: the account whose rulings are accepted in jobs whose leaf is an operator.
         policy: which jobs to take: path/to/file.py:Class.
@@ -61,6 +65,10 @@ class Settings:
     least_reward: float = 0.0
     crowd: int = 100
     block_seconds: float = 12.0
+    availability: str = ""
+    promise_bond: float = 0.0
+    least_promise: float = 0.0
+    demand_budget: float = 0.0
     stand_in_blocks: int = 4
     verifier: str = ""
     policy: str = ""

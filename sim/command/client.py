@@ -42,7 +42,7 @@ def client() -> None:
 @click.option("--reveal-blocks", default=16, show_default=True, help="Time to show claims.")
 @click.option("--window-blocks", default=16, show_default=True, help="Time to join late.")
 @click.option("--clock-blocks", default=64, show_default=True, help="Time of a side of a match.")
-@setting_options(*_KEY, "store", "verifier")
+@setting_options(*_KEY, "store", "verifier", "availability", "promise_bond")
 @json_lines
 def post(
     folder: Path | None,
@@ -128,10 +128,12 @@ def status(job: int, config: Path | None, as_json: bool, **given: Any) -> None: 
 
 @client.command("await", short_help="See a job to its end.")
 @_JOB
-@setting_options(*_KEY)
+@setting_options(*_KEY, "store", "folder", "availability")
 @json_lines
 def await_(job: int, config: Path | None, as_json: bool, **given: Any) -> int:  # noqa: FBT001 - click
     """See JOB to its end: begin the matches that are needed, end those nobody plays, settle.
+
+    If --availability has a promise about JOB, what is demanded of it is shown meanwhile.
 
     Exits with 0 when a claim has won, 3 when none has.
     """
@@ -150,14 +152,14 @@ def await_(job: int, config: Path | None, as_json: bool, **given: Any) -> int:  
 
 @client.command(short_help="End what can be ended in a job, and take what is owed.")
 @_JOB
-@setting_options(*_KEY)
+@setting_options(*_KEY, "store", "folder", "availability")
 @json_lines
 def settle(job: int, config: Path | None, as_json: bool, **given: Any) -> int:  # noqa: FBT001 - click
     """End what can be ended in JOB now, and take the money that it owes this account.
 
-    Matches whose clocks have run out are ended, the job is settled if its windows are over, and
-    what is owed is collected; nothing is waited for. Exits with 0 if the job is closed, 3 if it is
-    still open: then `moot client await` sees it to its end.
+    Matches whose clocks have run out are ended, the job is settled if its windows are over, what is
+    owed is collected, and so is the bond of a promise that was kept; nothing is waited for. Exits
+    with 0 if the job is closed, 3 if it is still open: then `moot client await` sees it to its end.
     """
     from contracts.reasons import Status  # noqa: PLC0415 - seldom needed
     from offchain.parties import client as parties  # noqa: PLC0415 - imports the chain
