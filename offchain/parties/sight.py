@@ -50,7 +50,6 @@ class Sight(ChainReferee):
     Attributes:
         head: the latest block, as of the latest look.
         news: the jobs that were opened since somebody emptied this list.
-        questions: how many questions were asked, and `exchanges` in how many exchanges, by looks.
     """
 
     head: Block
@@ -66,7 +65,6 @@ class Sight(ChainReferee):
         self._members: dict[int, Member] = {}
         self._debts: dict[tuple[int, Address], int] = {}
         self.news: list[int] = []
-        self.questions = self.exchanges = 0
 
     def find_jobs(self) -> Iterator[tuple[int, Job, Member]]:
         """Yield all jobs that there are, with where the own account stands in each."""
@@ -254,8 +252,6 @@ class Sight(ChainReferee):
         """Ask together; what is refused is an error, but for logs, of which there may be many."""
         with self._clock():
             answers = self._node.ask_many(questions)
-        self.questions += len(questions)
-        self.exchanges += 1
         for (method, _), answer in zip(questions, answers, strict=True):
             if isinstance(answer, NodeError) and method != "eth_getLogs":
                 raise ChainUnavailable(self._node.url, str(answer)) from answer

@@ -59,5 +59,5 @@ def compute_result() -> list[bytes]:
 
 def post(net: testnet.Testnet, *more: str) -> int:
     """Let the client open a job, and return its number."""
-    (opened,) = call_client(net, "post", "--program", "mlp", *LENGTH, *more)
+    opened, *_ = call_client(net, "post", "--program", "mlp", *LENGTH, *more)
     return int(opened["job"])

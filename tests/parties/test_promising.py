@@ -47,4 +47,5 @@ def test_a_job_without_a_promise_is_not_taken(lacking: testnet.Testnet, heard: H
     post(lacking)
     assert "has not promised" in heard.wait("passed", job=0)["problem"]
     post(lacking, "--promise-bond", "0.5")
-    assert "its bond is" in heard.wait("passed", job=1)["problem"]
+    bond_wei, least_wei = 10**18 // 2, 10**18
+    heard.wait("passed", job=1, problem=f"its bond is {bond_wei} wei, below {least_wei}")
