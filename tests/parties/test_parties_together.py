@@ -11,11 +11,10 @@ from offchain.chain import connect
 from offchain.datastore.store import open_store
 from offchain.errors import UsageError
 from offchain.parties import testnet
-from tests.parties.nets import MOOT, PATIENCE_S, Heard, call_client, compute_result, post
+from tests.parties.nets import EASY, MOOT, PATIENCE_S, Heard, call_client, compute_result, post
 from tests.training_helpers import encode
 
 pytestmark = pytest.mark.slow
-CROWD = 4
 COMMIT_BLOCKS = 140
 
 
@@ -28,8 +27,8 @@ def name_claims(heard: Heard, party: str) -> set[bool]:
 def test_a_provider_plays_several_matches_at_once(net: testnet.Testnet, heard: Heard) -> None:
     """Three jobs are disputed at a time, and the provider is killed meanwhile: it wins each."""
     jobs = range(3)
-    net.add_provider("cheat", cheat="wrong-output", crowd=CROWD)
-    honest = net.add_provider("honest", crowd=CROWD)
+    net.add_provider("cheat", cheat="wrong-output", **EASY)
+    honest = net.add_provider("honest", **EASY)
     net.await_results(2, PATIENCE_S)
     with connect(str(net.common["chain"])) as chain:
         last = chain.block_number() + COMMIT_BLOCKS
@@ -39,7 +38,7 @@ def test_a_provider_plays_several_matches_at_once(net: testnet.Testnet, heard: H
         heard.wait("call", call="enter_claimed", party="honest", job=job, accepted=True)
     os.kill(honest.pid, signal.SIGKILL)
     honest.wait()
-    net.add_provider("honest", crowd=CROWD)
+    net.add_provider("honest", **EASY)
     for job in jobs:
         heard.wait("call", call="collect", party="honest", job=job, accepted=True)
     assert {e["party"] for e in heard.events if e.get("call") == "collect"} == {"honest"}
@@ -52,8 +51,8 @@ def test_a_watcher_bonds_the_right_claim_where_all_are_wrong(
     net: testnet.Testnet, heard: Heard
 ) -> None:
     """A liar and no honest provider: a watcher says so, joins late, wins, and serves the state."""
-    net.add_provider("cheat", cheat="wrong-output", crowd=CROWD)
-    net.add_party("watcher", ("watch",), crowd=CROWD)
+    net.add_provider("cheat", cheat="wrong-output", **EASY)
+    net.add_party("watcher", ("watch",), **EASY)
     urls = net.await_results(2, PATIENCE_S)
     post(net)
     assert call_client(net, "await", "0")[-1]["status"] == "WON"
@@ -70,8 +69,8 @@ def test_the_verifier_rules_where_the_leaf_is_an_operator(
 ) -> None:
     """A match stops at an operator, the verifier named by the job rules, and the liar loses."""
     net.add_verifier()
-    net.add_provider("cheat", cheat="wrong-output", crowd=CROWD)
-    net.add_provider("honest", crowd=CROWD)
+    net.add_provider("cheat", cheat="wrong-output", **EASY)
+    net.add_provider("honest", **EASY)
     net.await_results(3, PATIENCE_S)
     post(net, "--leaf", "operator")
     assert call_client(net, "await", "0")[-1]["status"] == "WON"
@@ -107,7 +106,7 @@ def test_a_folder_of_an_older_net_is_used_again(tmp_path: Path, heard: Heard) ->
     """Keys of a net that is no more are given money on the new chain; its jobs are not mixed up."""
     for _ in range(2):
         with testnet.Testnet(tmp_path / "net", MOOT, heard, block_seconds=0.2) as net:
-            net.add_provider("provider", crowd=CROWD)
+            net.add_provider("provider", **EASY)
             net.await_results(1, PATIENCE_S)
             post(net)
             heard.wait("call", call="commit", party="provider", accepted=True)
@@ -116,7 +115,7 @@ def test_a_folder_of_an_older_net_is_used_again(tmp_path: Path, heard: Heard) ->
 
 def test_a_provider_without_means_says_so_and_waits(net: testnet.Testnet, heard: Heard) -> None:
     """With a budget below a dispute's gas no job is taken, and the line says what to change."""
-    net.add_provider("provider", gas_budget=0.01, crowd=CROWD)
+    net.add_provider("provider", gas_budget=0.01, **EASY)
     net.await_results(1, PATIENCE_S)
     post(net)
     assert "raise the budget" in heard.wait("passed", party="provider")["problem"]

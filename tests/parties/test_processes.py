@@ -8,7 +8,7 @@ import pytest
 
 from offchain.datastore.store import open_store
 from offchain.parties import testnet
-from tests.parties.nets import LENGTH, MOOT, PATIENCE_S, Heard, call_client, compute_result
+from tests.parties.nets import EASY, LENGTH, MOOT, PATIENCE_S, Heard, call_client, compute_result
 from tests.training_helpers import encode
 
 pytestmark = pytest.mark.slow
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.slow
 def test_a_cheat_loses_and_the_client_has_the_result(net: testnet.Testnet, heard: Heard) -> None:
     """Of three providers one lies: a dispute, a verdict, and the state that is the right one."""
     for number in range(3):
-        net.add_provider(f"provider-{number}", cheat="wrong-output" if number == 0 else "", crowd=4)
+        net.add_provider(f"provider-{number}", cheat="wrong-output" if number == 0 else "", **EASY)
     urls = net.await_results(3, PATIENCE_S)
     call_client(net, "post", "--program", "mlp", *LENGTH)
     assert call_client(net, "await", "0")[-1]["status"] == "WON"
@@ -37,8 +37,8 @@ def test_a_provider_that_is_killed_goes_on_and_wins(
     net: testnet.Testnet, heard: Heard, moment: str
 ) -> None:
     """Killed at any moment, it goes on from its folder and the chain alone."""
-    net.add_provider("cheat", cheat="wrong-output", crowd=4)
-    honest = net.add_provider("honest", crowd=4)
+    net.add_provider("cheat", cheat="wrong-output", **EASY)
+    honest = net.add_provider("honest", **EASY)
     net.await_results(2, PATIENCE_S)
     call_client(net, "post", "--program", "mlp", *LENGTH)
     client = net.start(
@@ -52,7 +52,7 @@ def test_a_provider_that_is_killed_goes_on_and_wins(
     )
     os.kill(honest.pid, signal.SIGKILL)
     honest.wait()
-    net.add_provider("honest", crowd=4)
+    net.add_provider("honest", **EASY)
     client.communicate(timeout=PATIENCE_S)
     assert client.returncode == 0
     heard.wait("call", call="collect", party="honest", accepted=True)

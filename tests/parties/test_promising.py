@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from offchain.parties import testnet
-from tests.parties.nets import PATIENCE_S, Heard, call_client, post
+from tests.parties.nets import EASY, PATIENCE_S, Heard, call_client, post
 
 pytestmark = pytest.mark.slow
 
@@ -18,7 +18,7 @@ def lacking(net: testnet.Testnet, tmp_path: Path) -> testnet.Testnet:
     """Let a provider look for jobs where there are none; it may demand five parts."""
     empty = tmp_path / "empty"
     empty.mkdir()
-    net.add_provider("provider", store=str(empty), demand_budget=0.05, least_promise=1.0)
+    net.add_provider("provider", store=str(empty), demand_budget=0.05, least_promise=1.0, **EASY)
     net.await_results(1, PATIENCE_S)
     return net
 
