@@ -18,9 +18,10 @@ from offchain.disputes.party import Party
 from offchain.disputes.referee import Call, Outcome
 from offchain.disputes.terms import Stakes, make_terms
 from offchain.errors import CommitmentError, StoreError, UsageError
-from offchain.parties.live import Closer, Desk, Seat, play, take_turns, tell_made
+from offchain.parties.live import Closer, Desk
 from offchain.parties.promises import Promises
 from offchain.parties.settings import to_wei
+from offchain.parties.turns import Seat, play, take_turns, tell_made
 from offchain.programs.graph import Slot
 from offchain.programs.limits import MAX_OPERATORS, MAX_SLOTS
 from offchain.providers.publication import StoredBatches, get_program, get_task, put_task

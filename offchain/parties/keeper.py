@@ -8,7 +8,7 @@ says what it does about a job (`consider`) before it sits down at its table.
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 from contracts.model.types import Job
@@ -20,20 +20,13 @@ from offchain.disputes.actors import Actor
 from offchain.disputes.arena import Made
 from offchain.disputes.party import Party
 from offchain.disputes.referee import Outcome
-from offchain.errors import ChainUnavailable, TransactionRefused
+from offchain.errors import ChainUnavailable, StoreError, TransactionRefused
 from offchain.parties.computing import CLAIM, recall_run
 from offchain.parties.folder import Folder
-from offchain.parties.live import (
-    PATIENCE_S,
-    RETRY_S,
-    Desk,
-    Seat,
-    note_refusal,
-    take_turns,
-    tell_made,
-)
+from offchain.parties.live import Desk
 from offchain.parties.means import Means
 from offchain.parties.recall import Recalled
+from offchain.parties.turns import RETRY_S, Seat, await_block, note_refusal, take_turns, tell_made
 from offchain.parties.workshop import Checks, Result, Workshop
 from offchain.providers.store import Store
 
@@ -105,7 +98,7 @@ class Keeper:
                         is_resumed = True
                     self.take_turn()
                     head = head or Head(self)
-                    head.follow(PATIENCE_S, is_eager=self._is_eager)
+                    await_block(self.desk, head, is_eager=self._is_eager)
                 except ChainUnavailable as error:
                     self.desk.tell("unavailable", str(error))
                     time.sleep(RETRY_S)
@@ -253,7 +246,10 @@ class Keeper:
             else:
                 self.sit(work, Party((), [Actor("member", desk.address)]))
         elif desk.referee.block_number() >= work.next_block:
-            self.consider(work)
+            try:
+                self.consider(work)
+            except StoreError as error:
+                self.wait(work, str(error))
 
     def _may_pay(self, seat: Seat) -> bool:
         """Whether what is still to do in a job is worth its gas."""
@@ -291,7 +287,8 @@ class Keeper:
         if isinstance(answer, Outcome) and answer.receipt is not None:
             fee_wei = answer.receipt.gas_used * answer.receipt.effective_gas_price
             self.means.note(seat.job_id, made.call, fee_wei)
-            work.store.put_json(SPENT, self.means.spent_wei[seat.job_id])
+            with suppress(StoreError):  # a full disk is no reason to stop playing
+                work.store.put_json(SPENT, self.means.spent_wei[seat.job_id])
 
     def _finish(self, work: Work) -> None:
         """Leave a job that is closed for so long that it will not be opened again."""

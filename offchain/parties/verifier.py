@@ -13,8 +13,8 @@ from offchain.disputes.party import Party
 from offchain.disputes.tournament import Tournament
 from offchain.errors import UnprovenEvidence, VerifierError
 from offchain.parties.keeper import Keeper, Work
-from offchain.parties.live import Seat
 from offchain.parties.recall import Recalled
+from offchain.parties.turns import Seat
 from offchain.parties.workshop import Checks
 
 

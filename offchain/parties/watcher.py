@@ -11,8 +11,9 @@ from offchain.disputes.actors import Player, View
 from offchain.disputes.party import Party
 from offchain.disputes.referee import Call
 from offchain.parties.keeper import Keeper, Work
-from offchain.parties.live import Deputy, Desk, Seat, StandIn
+from offchain.parties.live import Deputy, Desk, StandIn
 from offchain.parties.recall import Recalled
+from offchain.parties.turns import Seat
 from offchain.parties.workshop import Checks
 
 

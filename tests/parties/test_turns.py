@@ -12,8 +12,10 @@ from offchain.disputes.actors import View
 from offchain.disputes.arena import Made
 from offchain.disputes.party import Party
 from offchain.disputes.referee import Call
-from offchain.parties import live
-from offchain.parties.live import Desk, Seat, note_refusal, take_turns
+from offchain.errors import StoreError
+from offchain.parties import turns
+from offchain.parties.live import Desk
+from offchain.parties.turns import Seat, note_refusal, take_turns
 from offchain.parties.watcher import Doubter
 
 OWN, OTHER = "0x" + "01" * 20, "0x" + "02" * 20
@@ -66,13 +68,27 @@ def test_a_slow_answer_does_not_hold_up_what_is_planned(
 ) -> None:
     """After a block's time of planning the party sends what it has, and looks again."""
     now = [0.0]
-    monkeypatch.setattr(live.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(turns.time, "monotonic", lambda: now[0])
 
     def think() -> None:
         now[0] += 0.6
 
     seats = [make_seat(Talker(["a", "b", "c"], think), 20), make_seat(Talker(["d"]), 30)]
     assert [made.call.name for _, made in take_turns(desk, seats)] == ["a", "b"]
+
+
+def test_a_run_that_fails_stops_no_other_match(desk: Any) -> None:
+    """What is wrong with one job's files is said once, and the other jobs go on."""
+    told: list[str] = []
+    desk.tell = lambda event, line, **_: told.append(f"{event} {line}")
+
+    def fail() -> None:
+        raise StoreError("the disk is full")
+
+    seats = [make_seat(Talker(["a"], fail), 20, 7), make_seat(Talker(["b"]), 30)]
+    for _ in range(2):
+        assert [made.call.name for _, made in take_turns(desk, seats)] == ["b"]
+    assert told == ["failed job 7: the disk is full"]
 
 
 @pytest.mark.parametrize(
