@@ -1,5 +1,6 @@
 """`moot client`: post a job, see it to its end, and fetch its result."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,9 +16,17 @@ if TYPE_CHECKING:
     from offchain.providers.task import Task
 
 NO_RESULT = STILL_OPEN = 3
+MOST_BLOCKS = 2**20
 _JOB = click.argument("job", type=click.IntRange(min=0))
 _CHAIN = ("chain", "referee", "arithmetic")
 _KEY = (*_CHAIN, "key", "password_from", "max_fee_gwei", "confirmations")
+
+
+def _blocks(name: str, default: int, about: str) -> Callable[[options.Command], options.Command]:
+    """Return an option for a time in blocks."""
+    kind = click.IntRange(1, MOST_BLOCKS)
+    option = f"--{name}-blocks"
+    return click.option(option, type=kind, default=default, show_default=True, help=about)
 
 
 @click.group(cls=Group, short_help="Post a job, see it to its end, and fetch its result.")
@@ -38,10 +47,10 @@ def client() -> None:
 )
 @click.option("--reward", type=float, default=0.1, show_default=True, help="In ETH.")
 @click.option("--bond", type=float, default=1.0, show_default=True, help="In ETH.")
-@click.option("--commit-blocks", default=32, show_default=True, help="Time to run and to commit.")
-@click.option("--reveal-blocks", default=16, show_default=True, help="Time to show claims.")
-@click.option("--window-blocks", default=16, show_default=True, help="Time to join late.")
-@click.option("--clock-blocks", default=64, show_default=True, help="Time of a side of a match.")
+@_blocks("commit", 32, "Time to run and to commit.")
+@_blocks("reveal", 16, "Time to show claims.")
+@_blocks("window", 16, "Time to join late.")
+@_blocks("clock", 64, "Time of a side of a match.")
 @setting_options(*_KEY, "store", "verifier", "availability", "promise_bond")
 @json_lines
 def post(

@@ -7,15 +7,20 @@ from pathlib import Path
 
 import pytest
 
+from contracts.deployment import bind_referee
 from offchain.chain import connect
 from offchain.datastore.store import open_store
+from offchain.disputes.chain_referee import ChainReferee
+from offchain.disputes.session import Setting, make_task
+from offchain.disputes.terms import Stakes, make_terms
 from offchain.errors import UsageError
 from offchain.parties import testnet
+from offchain.providers.publication import put_task
 from tests.parties.nets import EASY, MOOT, PATIENCE_S, Heard, call_client, compute_result, post
 from tests.training_helpers import encode
 
 pytestmark = pytest.mark.slow
-COMMIT_BLOCKS = 140
+COMMIT_BLOCKS = 200
 
 
 def name_claims(heard: Heard, party: str) -> set[bool]:
@@ -24,16 +29,25 @@ def name_claims(heard: Heard, party: str) -> set[bool]:
     return {e["is_right"] for e in told}
 
 
+def open_at_once(net: testnet.Testnet, count: int) -> None:
+    """Open jobs in successive blocks, so that their matches begin at about the same time."""
+    setting = Setting(program="mlp", steps=4, checkpoint_every=2, trust_capture=True)
+    task = make_task(setting)
+    put_task(open_store(str(net.folder / "store")), task)
+    terms = make_terms(task, Stakes(commit_blocks=COMMIT_BLOCKS, clock_blocks=100))
+    with connect(str(net.common["chain"])) as chain:
+        referee = ChainReferee(chain, bind_referee(chain, str(net.common["referee"])), 0)
+        for _ in range(count):
+            referee.transact("open_job", terms, sender=chain.accounts[0], value_wei=10**17)
+
+
 def test_a_provider_plays_several_matches_at_once(net: testnet.Testnet, heard: Heard) -> None:
     """Three jobs are disputed at a time, and the provider is killed meanwhile: it wins each."""
     jobs = range(3)
     net.add_provider("cheat", cheat="wrong-output", **EASY)
     honest = net.add_provider("honest", **EASY)
     net.await_results(2, PATIENCE_S)
-    with connect(str(net.common["chain"])) as chain:
-        last = chain.block_number() + COMMIT_BLOCKS
-        for job in jobs:  # all matches begin at about the same time
-            assert post(net, "--commit-blocks", str(last - chain.block_number())) == job
+    open_at_once(net, len(jobs))
     for job in jobs:
         heard.wait("call", call="enter_claimed", party="honest", job=job, accepted=True)
     os.kill(honest.pid, signal.SIGKILL)
@@ -89,8 +103,6 @@ def test_a_published_folder_is_posted_and_settled_by_hand(
     windows = [w for it in ("commit", "reveal", "window") for w in (f"--{it}-blocks", "10")]
     (opened,) = call_client(net, "post", str(job), *windows)
     assert opened["job"] == 0
-    (told,) = call_client(net, "settle", "0", status=3)
-    assert told["status"] == "OPEN"
     call_client(net, "await", "0", status=3)
     *calls, told = call_client(net, "settle", "0")
     assert (calls, told["status"]) == ([], "EMPTY")
@@ -114,11 +126,13 @@ def test_a_folder_of_an_older_net_is_used_again(tmp_path: Path, heard: Heard) ->
 
 
 def test_a_provider_without_means_says_so_and_waits(net: testnet.Testnet, heard: Heard) -> None:
-    """With a budget below a dispute's gas no job is taken, and the line says what to change."""
+    """With a budget below a dispute's gas no job is taken; a job that goes on is not settled."""
     net.add_provider("provider", gas_budget=0.01, **EASY)
     net.await_results(1, PATIENCE_S)
-    post(net)
+    post(net, "--commit-blocks", "2000")
     assert "raise the budget" in heard.wait("passed", party="provider")["problem"]
+    (told,) = call_client(net, "settle", "0", status=3)
+    assert told["status"] == "OPEN"
 
 
 def test_no_net_is_in_an_empty_folder(tmp_path: Path) -> None:
