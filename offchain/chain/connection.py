@@ -159,6 +159,19 @@ class Contract:
         result = self._chain.node.view(name, self.address, data)
         return self._codec.decode_result(name, args, result)
 
+    def ask_for(self, name: str, *args: Any) -> tuple[str, list[Any]]:
+        """Return the question that `call` asks, to be asked together with others."""
+        data = "0x" + self._codec.encode_call(name, args).hex()
+        return "eth_call", [{"to": self.address, "data": data}, "latest"]
+
+    def read_result(self, name: str, args: Sequence[Any], result: bytes) -> Any:
+        """Return what the answer to such a question says, or raise BadCall."""
+        return self._codec.decode_result(name, args, result)
+
+    def read_log(self, log: Log) -> Event:
+        """Return the event of a log of this contract, or raise BadCall."""
+        return self._codec.decode_log(log)
+
     def transact(
         self,
         name: str,

@@ -124,7 +124,7 @@ class JsonRpc:
             wanted["topics"] = [None, [_show(key) for key in keys]]
         logs = self._ask("eth_getLogs", wanted)
         with self._understanding("eth_getLogs"):
-            return tuple(map(_parse_log, logs))
+            return tuple(map(parse_log, logs))
 
     def get_past(self, transaction_hash: str, block: int) -> Past | None:
         """See Node."""
@@ -398,11 +398,12 @@ def _parse_receipt(receipt: Mapping[str, Any]) -> Mined:
         gas_used=_parse_quantity(receipt["gasUsed"]),
         effective_gas_price=_parse_quantity(receipt["effectiveGasPrice"]),
         contract=_parse_address(deployed) if deployed else None,
-        logs=tuple(map(_parse_log, receipt["logs"])),
+        logs=tuple(map(parse_log, receipt["logs"])),
     )
 
 
-def _parse_log(log: Mapping[str, Any]) -> Log:
+def parse_log(log: Mapping[str, Any]) -> Log:
+    """Return a log of a node's answer."""
     topics = tuple(_parse_data(topic) for topic in log["topics"])
     place = _parse_quantity(log["blockNumber"]), _parse_quantity(log["logIndex"])
     address, data = _parse_address(log["address"]), _parse_data(log["data"])

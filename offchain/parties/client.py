@@ -1,51 +1,173 @@
 """A client: it publishes a task, opens its job, sees it to its end, and fetches the result."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from contracts.model.types import Terms
-from contracts.reasons import Status
+from contracts.model.types import NOBODY, Job, Terms
+from contracts.reasons import LeafMode, Status
+from offchain.commitments.keccak_lanes import DIGEST_BYTES
 from offchain.commitments.tags import Tag
 from offchain.commitments.tree import Digest, hash_root
-from offchain.datastore.objects import HISTORIES
+from offchain.datastore.objects import BATCHES, HISTORIES, PROGRAMS, STATES
 from offchain.datastore.store import open_store
 from offchain.disputes.actors import Client
+from offchain.disputes.arena import ChainView
+from offchain.disputes.availability import Answerer
+from offchain.disputes.game import is_overtaken
 from offchain.disputes.party import Party
 from offchain.disputes.referee import Call, Outcome
 from offchain.disputes.terms import Stakes, make_terms
 from offchain.errors import CommitmentError, StoreError, UsageError
-from offchain.parties.live import Desk, play
+from offchain.parties.live import Closer, Desk
+from offchain.parties.promises import Promises
+from offchain.parties.settings import to_wei
+from offchain.parties.turns import Seat, play, take_turns, tell_made
 from offchain.programs.graph import Slot
-from offchain.providers.publication import get_program, put_task
+from offchain.programs.limits import MAX_OPERATORS, MAX_SLOTS
+from offchain.providers.publication import StoredBatches, get_program, get_task, put_task
 from offchain.providers.task import Task
 
+_ONE_OF = (PROGRAMS, STATES, BATCHES)
+DEFAULT_EVERY = 4
 
-def post(desk: Desk, task: Task, stakes: Stakes) -> int:
-    """Publish a task, and open its job; return the job's number."""
-    desk.settings.require("store")
+
+def post(desk: Desk, task: Task, stakes: Stakes, leaf_mode: LeafMode = LeafMode.SCALAR) -> int:
+    """Publish a task, and open its job; return the job's number.
+
+    Args:
+        desk: where the client works; its settings name the verifier, if there has to be one.
+        task: the task.
+        stakes: money and clocks.
+        leaf_mode: who decides the leaves.
+
+    Raises:
+        RefereeError, ChainError: the job is not accepted; the task is published all the same.
+    """
+    desk.settings.require("store", *(("verifier",) if leaf_mode is LeafMode.OPERATOR else ()))
+    promises = Promises(desk) if desk.settings.promise_bond else None
     put_task(open_store(desk.settings.store), task)
-    terms = make_terms(task, stakes)
+    verifier = desk.settings.verifier if leaf_mode is LeafMode.OPERATOR else NOBODY
+    terms = make_terms(task, stakes, leaf_mode, verifier)
     call = Call("open_job", desk.address, (terms,), stakes.reward_wei, "client")
     (answer,) = desk.referee.transact_all([call])
     if not isinstance(answer, Outcome):
         raise answer
     job_id = int(str(answer.events[0].args[0]))
     desk.tell("opened", f"job {job_id} is open", job=job_id)
+    if promises is not None:
+        promises.make(job_id, desk.find_job(job_id), to_wei(desk.settings.promise_bond))
     return job_id
 
 
 def await_end(desk: Desk, job_id: int) -> Status:
-    """Begin the matches that are needed, settle the job, and return how it ended."""
+    """Begin the matches that are needed, settle the job, and return how it ended.
+
+    Meanwhile what others demand is shown, if the client has promised that the job can be had.
+    """
     view = desk.view(job_id)
-    play(desk, view, Party((), [Client("client", desk.address, ())]))
+    answer = _make_answerer(desk, job_id, view.job)
+    play(desk, view, Party((), [Client("client", desk.address, ())]), answer)
     status = view.job.status
     desk.tell("closed", f"job {job_id}: {status.name.lower()}", job=job_id, status=status.name)
     return status
 
 
+def _make_answerer(desk: Desk, job_id: int, job: Job) -> Callable[[], None]:
+    """Return what shows the parts of a job that are demanded, and takes the promise's bond back."""
+    promises = Promises(desk) if desk.settings.availability else None
+    if promises is None or promises.look(job_id, job) is None:
+        return _do_nothing
+    known: list[Task] = []
+
+    def answer() -> None:
+        view = promises.look(job_id, job)
+        if view is None or not (view.list_open() or view.block > view.promise.last_block):
+            return
+        if not known:
+            desk.settings.require("store")
+            folder = desk.folder / f"job-{job_id}"
+            known.append(get_task(open_store(desk.settings.store, folder), job.terms))
+        promises.send(Answerer(desk.address, known[0]).act(view))
+
+    return answer
+
+
+def _do_nothing() -> None:
+    pass
+
+
+def settle(desk: Desk, job_id: int) -> Status:
+    """End what can be ended in a job now, take the money that is owed, and return how it stands.
+
+    Nothing is begun and nothing is waited for but the blocks of these calls.
+    """
+    view = desk.view(job_id)
+    seat = Seat(view, Party((), [Closer("client", desk.address, ())]))
+    while turn := take_turns(desk, [seat]):
+        for _, made in turn:
+            tell_made(desk, seat, made)
+            if not isinstance(made.answer, Outcome) and not is_overtaken(made.answer):
+                raise made.answer
+        desk.referee.look()
+        view.look()
+    status = view.job.status
+    _make_answerer(desk, job_id, view.job)()
+    if status is Status.OPEN:
+        block = view.block - 1 + _count_blocks(view)
+        line = f"job {job_id} is open; nothing more of it ends before block {block}"
+    else:
+        line = f"job {job_id}: {status.name.lower()}; nothing is owed to {desk.address}"
+    desk.tell("settled", line, job=job_id, status=status.name)
+    return status
+
+
+def _count_blocks(view: ChainView) -> int:
+    """Return how many blocks pass until something of a job may end, if need be a new match."""
+    try:
+        return view.count_idle_blocks()
+    except ValueError:
+        return view.job.terms.clock_blocks
+
+
+def read_task(folder: Path, checkpoint_every: int | None) -> Task:
+    """Return the task that a folder holds, as `moot program publish` leaves it.
+
+    Args:
+        folder: a store with one program, one state, and the batches of its steps.
+        checkpoint_every: steps from one checkpoint to the next; the greatest that is at most 4 and
+            fits if it is None.
+
+    Raises:
+        UsageError: the folder does not hold exactly one task.
+        StoreError: the folder is damaged.
+    """
+    if not folder.is_dir():
+        raise UsageError(f"{folder} is no folder; make one by `moot program publish NAME {folder}`")
+    store = open_store(str(folder))
+    found: dict[str, list[tuple[Digest, int]]] = {kind: [] for kind in _ONE_OF}
+    for name, size in store.list():
+        kind, _, root = name.partition("/")
+        if kind in found:
+            found[kind].append((bytes.fromhex(root), size))
+    wrong = next((kind for kind, objects in found.items() if len(objects) > 1), None)
+    if wrong is not None or not (found[PROGRAMS] and found[STATES]):
+        what = f"several {wrong}" if wrong else "no program with its start"
+        raise UsageError(f"{folder} holds {what}; publish one job into a folder of its own")
+    ((program_root, _),), ((start_root, _),) = found[PROGRAMS], found[STATES]
+    program = store.get_program(program_root, MAX_OPERATORS, MAX_SLOTS)
+    start = store.get_state(start_root, program.state)
+    roots: Sequence[Digest] = ()
+    for batches_root, size in found[BATCHES]:
+        roots = store.get_roots(BATCHES, batches_root, size // DIGEST_BYTES)
+    steps = len(roots) // len(program.batch) if program.batch else 1
+    every = min(steps, DEFAULT_EVERY) if checkpoint_every is None else checkpoint_every
+    task = Task(program, start, StoredBatches(store, program, roots), steps, every)
+    return get_task(store, make_terms(task))  # with the logs, if there have to be any
+
+
 def get_claim(desk: Desk, job_id: int) -> Digest:
     """Return the claim that has won a job."""
-    view = desk.view(job_id).look()
+    view = desk.view(job_id)
     if view.job.status is not Status.WON:
         raise UsageError(
             f"job {job_id} is {view.job.status.name.lower()}; only one that is won has a result"

@@ -2,6 +2,7 @@
 
 import json
 import sys
+import threading
 from collections.abc import Callable
 from typing import Protocol, TextIO
 
@@ -14,7 +15,7 @@ class Tell(Protocol):
 
 
 class Lines:
-    """Events as lines of a stream, each at once.
+    """Events as lines of a stream, each at once and whole, whichever thread tells it.
 
     Args:
         as_json: whether they are for programs.
@@ -24,12 +25,14 @@ class Lines:
     def __init__(self, *, as_json: bool, stream: TextIO | None = None) -> None:
         self._as_json = as_json
         self._stream = stream or sys.stdout
+        self._lock = threading.Lock()
 
     def __call__(self, event: str, line: str, **about: object) -> None:
         """Tell an event."""
         text = json.dumps({"event": event, "line": line, **about}) if self._as_json else line
-        self._stream.write(text + "\n")
-        self._stream.flush()
+        with self._lock:
+            self._stream.write(text + "\n")
+            self._stream.flush()
 
 
 def make_say(tell: Tell) -> Callable[[str], None]:

@@ -1,9 +1,8 @@
-"""A party that lives: it looks at the chain, acts, sends, and waits for the next block.
+"""Where a party works, its desk; and the parties of those who are not alone at a table.
 
-What there is to do is the planner's (`offchain/disputes/party.py`); this adds the time.
+What there is to do is the planner's (`offchain/disputes/party.py`).
 """
 
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -12,27 +11,26 @@ from pathlib import Path
 from eth_utils.address import is_address
 
 from contracts.deployment import bind_referee
-from contracts.model.types import Job
-from contracts.reasons import Status
+from contracts.model.types import NOBODY, Job
+from contracts.reasons import Standing
 from offchain.arithmetic.table import find_arithmetic
 from offchain.chain.accounts import FeePolicy, KeyAccount, open_chain, read_password
 from offchain.chain.accounts.fees import GWEI
 from offchain.chain.accounts.opening import OwnChain
-from offchain.chain.head import Head
 from offchain.disputes.actors import Client, View
-from offchain.disputes.arena import Arena, ChainView, Made
+from offchain.disputes.arena import ChainView
 from offchain.disputes.board import Board
-from offchain.disputes.chain_referee import ChainReferee
-from offchain.disputes.game import is_overtaken
 from offchain.disputes.party import Party
-from offchain.disputes.referee import Call, Outcome
+from offchain.disputes.referee import Call
 from offchain.disputes.tournament import Tournament
-from offchain.errors import ChainUnavailable, UsageError
+from offchain.errors import (
+    BadCall,
+    Reverted,
+    UsageError,
+)
 from offchain.parties.events import Tell, make_say
 from offchain.parties.settings import Settings
-
-PATIENCE_S = 60.0
-RETRY_S = 1.0
+from offchain.parties.sight import Sight
 
 
 @dataclass
@@ -43,28 +41,34 @@ class Desk:
         settings: what the party was told.
         chain: the chain.
         referee: the referee.
-        address: the party's account.
+        address: the party's account; nobody's if it only looks.
         tell: takes events.
     """
 
     settings: Settings
     chain: OwnChain
-    referee: ChainReferee
+    referee: Sight
     address: str
     tell: Tell
 
+    @property
+    def folder(self) -> Path:
+        """What the party keeps."""
+        return Path(self.settings.folder)
+
     def find_job(self, job_id: int) -> Job:
-        """Return a job, or raise UsageError."""
-        job = self.referee.job(job_id)
+        """Follow a job and return it, or raise UsageError."""
+        job = self.referee.follow(job_id)
         if not job.opened_block:
             raise UsageError(f"the referee has no job {job_id}; check the number and the referee")
         return job
 
     def view(self, job_id: int) -> ChainView:
-        """Return what the chain shows of a job."""
+        """Return what the chain shows of a job as of now."""
         terms = self.find_job(job_id).terms
+        self.referee.look()
         known = Tournament(job_id, terms, self.referee.arithmetic)
-        return ChainView(self.referee, known)
+        return ChainView(self.referee, known).look()
 
 
 @contextmanager
@@ -86,8 +90,21 @@ def opened_desk(settings: Settings, tell: Tell, *, signs: bool = True) -> Iterat
     urls = [url.strip() for url in settings.chain.split(",")]
     with open_chain(urls, signers, policy, say=make_say(tell)) as chain:
         contract = bind_referee(chain, settings.referee, arithmetic)
-        referee = ChainReferee(chain, contract, 0, arithmetic)
-        yield Desk(settings, chain, referee, signers[0].address if signs else "", tell)
+        address = signers[0].address if signs else NOBODY
+        referee = Sight(chain, contract, arithmetic, address)
+        _require_referee(referee)
+        referee.look()
+        yield Desk(settings, chain, referee, address, tell)
+
+
+def _require_referee(referee: Sight) -> None:
+    """Refuse an address at which another contract stands, or a referee of another version."""
+    try:
+        referee.job(0)
+    except (BadCall, Reverted, IndexError, TypeError, ValueError):
+        raise UsageError(
+            f"the contract at {referee.address} is no referee of this version; check the address"
+        ) from None
 
 
 @dataclass
@@ -126,28 +143,16 @@ class Deputy(Client):
         del view, board
         return None
 
-
-def play(desk: Desk, view: ChainView, party: Party) -> None:
-    """Play a job to its end, which is when it is closed and there is nothing to collect."""
-    arena, head = Arena(view, [party]), Head(desk.chain)
-    while True:
-        try:
-            turn = arena.take_turn()
-            for made in turn or ():
-                _tell_made(desk, view.tournament.job_id, made)
-            if turn is None and view.job.status is not Status.OPEN:
-                return
-            desk.chain.tend()
-            head.follow(PATIENCE_S, is_eager=bool(view.tournament.boards))
-        except ChainUnavailable as error:
-            desk.tell("unavailable", str(error))
-            time.sleep(RETRY_S)
+    def manage(self, view: View) -> Iterator[Call]:
+        """Begin and settle nothing in a job that its account has not joined."""
+        if view.get_standing(self.address) is not Standing.NONE:
+            yield from Client.manage(self, view)
 
 
-def _tell_made(desk: Desk, job_id: int, made: Made) -> None:
-    """Tell of a call, and of what came of it."""
-    name, is_made = made.call.name, isinstance(made.answer, Outcome)
-    result = "made" if is_made else f"refused: {made.answer}"
-    if not isinstance(made.answer, Outcome) and not is_overtaken(made.answer):
-        raise made.answer
-    desk.tell("call", f"job {job_id}: {name} {result}", job=job_id, call=name, accepted=is_made)
+@dataclass(frozen=True, slots=True)
+class Closer(Client):
+    """A client that ends what can be ended, and begins nothing."""
+
+    def manage(self, view: View) -> Iterator[Call]:
+        """Settle if no claim is left to be met."""
+        yield from (call for call in Client.manage(self, view) if call.name == "settle")

@@ -1,6 +1,7 @@
 """The settings of a party: one TOML file, whose every key is an option and a variable, too."""
 
 import os
+import re
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import Field, dataclass, fields
@@ -22,23 +23,28 @@ class Settings:
     Attributes:
         chain: the addresses of nodes, in the order of preference.
         referee: the referee's address.
-        key: a keystore file.
-        password_from: file:PATH or env:NAME; asked for if neither is given.
-        arithmetic: of the referee's programs.
+        key: a keystore file, as `moot keys new` makes one.
+        password_from: where its password is, file:PATH or env:NAME; asked for without.
+        arithmetic: the arithmetic of the referee's programs.
         store: the store with the jobs' programs, starts and batches: a client's folder, or where
             a provider fetches from.
         results: where winners serve what they have computed.
         folder: what a provider keeps.
         host: the address at which a provider serves its results.
-        port: likewise; 0 for any that is free.
-        max_fee_gwei: the most that a unit of gas may cost.
+        port: the port of that address; 0 for any that is free.
+        max_fee_gwei: the most that a unit of gas may cost, in gwei.
         confirmations: blocks after which a transaction is final.
-        gas_budget: what the gas of one job may cost.
-        most_bond: the highest bond.
-        least_reward: the lowest reward.
+        gas_budget: what the gas of one job may cost, in ETH.
+        most_bond: the highest bond, in ETH.
+        least_reward: the lowest reward, in ETH.
         crowd: members of one claim that the clocks have to withstand.
-        block_seconds: the time between blocks.
+        block_seconds: the time between blocks, in seconds.
+        availability: the contract of promises, if promises are made or wanted.
+        promise_bond: what a client bonds on the promise that its job can be had; 0 for no promise.
+        least_promise: the bond of a promise below which a provider takes no job.
+        demand_budget: what a provider puts up at most to demand what it lacks of a job.
         stand_in_blocks: for so long a provider leaves it to the client to begin and to settle.
+        verifier: the account whose rulings are accepted in jobs whose leaf is an operator.
         policy: which jobs to take: path/to/file.py:Class.
         cheat: what to do otherwise than agreed, to try the court.
     """
@@ -60,7 +66,12 @@ class Settings:
     least_reward: float = 0.0
     crowd: int = 100
     block_seconds: float = 12.0
+    availability: str = ""
+    promise_bond: float = 0.0
+    least_promise: float = 0.0
+    demand_budget: float = 0.0
     stand_in_blocks: int = 4
+    verifier: str = ""
     policy: str = ""
     cheat: str = ""
 
@@ -77,6 +88,14 @@ class Settings:
 def list_keys() -> Iterable[Field[Any]]:
     """Return the keys."""
     return fields(Settings)
+
+
+def describe_keys() -> dict[str, str]:
+    """Return what each key is for, a line that ends with a full stop."""
+    text = (Settings.__doc__ or "").partition("Attributes:")[2]
+    items = re.findall(r"^        (\w+): (.*(?:\n            .*)*)", text, re.MULTILINE)
+    texts = {name: " ".join(about.split()) for name, about in items}
+    return {name: about[:1].upper() + about[1:] for name, about in texts.items()}
 
 
 VARIABLES = {PREFIX + field.name.upper(): field.name for field in list_keys()}

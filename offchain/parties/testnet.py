@@ -16,13 +16,13 @@ from pathlib import Path
 from queue import Empty, Queue
 from typing import IO, Any, Self
 
-from contracts.deployment import deploy_referee
+from contracts.deployment import deploy_availability, deploy_referee
 from offchain.chain import Address, connect
-from offchain.chain.accounts import create_keystore
+from offchain.chain.accounts import KeyAccount, create_keystore
 from offchain.chain.connection import Chain
 from offchain.chain.devnode.__main__ import LISTENING
 from offchain.chain.receipts import Transaction
-from offchain.errors import ChainError, MootError
+from offchain.errors import ChainError, MootError, UsageError
 from offchain.parties.events import Tell
 from offchain.parties.settings import VARIABLES
 
@@ -31,7 +31,8 @@ LIGHT_SCRYPT = 2**12
 FUND_WEI = 100 * 10**18
 PAYMENT_GAS = 21_000
 END_S = 20.0
-CLIENT = "client"
+CLIENT, VERIFIER, COMMON = "client", "verifier", "net.json"
+PASSWORD = "testnet"  # noqa: S105 - of keys that everybody may have
 
 
 @dataclass
@@ -70,7 +71,7 @@ class Testnet:
 
     def _begin(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
-        (self.folder / "password").write_text("testnet\n")
+        (self.folder / "password").write_text(PASSWORD + "\n")
         (self.folder / "store").mkdir(exist_ok=True)
         seconds = str(self.block_seconds)
         node = (sys.executable, "-m", "offchain.chain.devnode", "--block-seconds", seconds)
@@ -80,32 +81,41 @@ class Testnet:
         served = json.loads(_read_first("store", self.start("store", serve)))
         with connect(url) as chain:
             referee = deploy_referee(chain, chain.accounts[0])
+            promises = deploy_availability(chain, chain.accounts[0])
         self.tell("up", f"node {url}, referee {referee.address}, store {served['url']}")
         self.common = {
             "chain": url,
             "referee": referee.address,
+            "availability": promises.address,
             "store": served["url"],
             "password_from": f"file:{self.folder / 'password'}",
             "block_seconds": self.block_seconds,
         }
+        (self.folder / COMMON).write_text(json.dumps(self.common))
         self.configure(CLIENT, store=str(self.folder / "store"))
 
     def configure(self, name: str, **settings: object) -> Path:
         """Make a funded key and a file of settings for a party, and return the file."""
-        key = self.folder / f"{name}.json"
-        if not key.exists():
-            address = create_keystore(key, "testnet", scrypt_n=LIGHT_SCRYPT)
-            with connect(str(self.common["chain"])) as chain:
-                _fund(chain, address)
-        path = self.folder / f"{name}.toml"
-        values = self.common | {"key": str(key), "folder": str(self.folder / name)} | settings
-        path.write_text("".join(f"{key} = {json.dumps(it)}\n" for key, it in values.items()))
-        return path
+        return configure(self.folder, self.common, name, **settings)
 
     def add_provider(self, name: str, **settings: object) -> "subprocess.Popen[str]":
         """Start a provider, or start it again."""
+        return self.add_party(name, ("provider", "run"), **settings)
+
+    def add_verifier(self) -> None:
+        """Start a verifier, whose rulings everybody accepts whose settings are made later."""
+        path = self.configure(VERIFIER)
+        key = KeyAccount.open(path.with_suffix(".json"), PASSWORD)
+        self.common["verifier"] = key.address
+        self.configure(CLIENT, store=str(self.folder / "store"))
+        self.add_party(VERIFIER, ("verifier", "run"))
+
+    def add_party(
+        self, name: str, verb: Sequence[str], **settings: object
+    ) -> "subprocess.Popen[str]":
+        """Start whoever acts by a verb of `moot` until it is ended, or start it again."""
         config = self.configure(name, **settings)
-        command = (*self.moot, "provider", "run", "--config", str(config), "--json")
+        command = (*self.moot, *verb, "--config", str(config), "--json")
         process = self.start(name, command)
         assert process.stdout is not None
         reader = threading.Thread(target=self._relay, args=(name, process.stdout), daemon=True)
@@ -154,6 +164,33 @@ class Testnet:
                 process.kill()
                 process.wait()
             _close(process)
+
+
+def read_common(folder: Path) -> dict[str, object]:
+    """Return the settings that all parties of a net have, from its folder."""
+    try:
+        common: dict[str, object] = json.loads((folder / COMMON).read_text())
+    except (OSError, ValueError):
+        raise UsageError(
+            f"no net is in {folder}; start one: moot testnet up --folder {folder}"
+        ) from None
+    return common
+
+
+def configure(folder: Path, common: Mapping[str, object], name: str, **settings: object) -> Path:
+    """Make a funded key and a file of settings for a party of a net, and return the file."""
+    key = folder / f"{name}.json"
+    if not key.exists():
+        create_keystore(key, PASSWORD, scrypt_n=LIGHT_SCRYPT)
+    # A key may be older than the chain, which begins anew with each net.
+    address = KeyAccount.open(key, PASSWORD).address
+    with connect(str(common["chain"])) as chain:
+        if chain.balance(address) < FUND_WEI // 2:
+            _fund(chain, address)
+    path = folder / f"{name}.toml"
+    values = {**common, "key": str(key), "folder": str(folder / name), **settings}
+    path.write_text("".join(f"{key} = {json.dumps(it)}\n" for key, it in values.items()))
+    return path
 
 
 def _close(process: "subprocess.Popen[str]") -> None:

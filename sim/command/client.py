@@ -1,52 +1,80 @@
 """`moot client`: post a job, see it to its end, and fetch its result."""
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
+from offchain.errors import UsageError
 from sim.command import options
 from sim.command.groups import Group
 from sim.command.parties import json_lines, party, setting_options
 
-NO_RESULT = 3
+if TYPE_CHECKING:
+    from offchain.providers.task import Task
+
+NO_RESULT = STILL_OPEN = 3
+MOST_BLOCKS = 2**20
 _JOB = click.argument("job", type=click.IntRange(min=0))
 _CHAIN = ("chain", "referee", "arithmetic")
 _KEY = (*_CHAIN, "key", "password_from", "max_fee_gwei", "confirmations")
 
 
-@click.group(cls=Group, short_help="Post a job, and fetch its result.")
+def _blocks(name: str, default: int, about: str) -> Callable[[options.Command], options.Command]:
+    """Return an option for a time in blocks."""
+    kind = click.IntRange(1, MOST_BLOCKS)
+    option = f"--{name}-blocks"
+    return click.option(option, type=kind, default=default, show_default=True, help=about)
+
+
+@click.group(cls=Group, short_help="Post a job, see it to its end, and fetch its result.")
 def client() -> None:
     """Post a job, see it to its end, and fetch its result."""
 
 
 @client.command(short_help="Publish a task and open its job.")
+@click.argument("folder", required=False, type=click.Path(path_type=Path, file_okay=False))
 @options.program("mlp", "tiny")
 @options.length(16, 4)
 @options.seed
+@click.option(
+    "--leaf",
+    default="scalar",
+    show_default=True,
+    help="scalar: the contract decides disputes; operator: the account of --verifier does.",
+)
 @click.option("--reward", type=float, default=0.1, show_default=True, help="In ETH.")
 @click.option("--bond", type=float, default=1.0, show_default=True, help="In ETH.")
-@click.option("--commit-blocks", default=32, show_default=True, help="Time to run and to commit.")
-@click.option("--reveal-blocks", default=16, show_default=True, help="Time to show claims.")
-@click.option("--window-blocks", default=16, show_default=True, help="Time to join late.")
-@click.option("--clock-blocks", default=64, show_default=True, help="Time of a side of a match.")
-@setting_options(*_KEY, "store")
+@_blocks("commit", 32, "Time to run and to commit.")
+@_blocks("reveal", 16, "Time to show claims.")
+@_blocks("window", 16, "Time to join late.")
+@_blocks("clock", 64, "Time of a side of a match.")
+@setting_options(*_KEY, "store", "verifier", "availability", "promise_bond")
 @json_lines
 def post(
+    folder: Path | None,
     config: Path | None,
     as_json: bool,  # noqa: FBT001 - click passes it
     **given: Any,
 ) -> None:
-    """Capture a program, publish its task to the store, and open the job; prints its number."""
-    from offchain.disputes.session import Setting, make_task  # noqa: PLC0415 - imports torch
-    from offchain.disputes.terms import Stakes  # noqa: PLC0415 - imports numpy
+    """Publish a task to the store, and open its job; prints the job's number.
+
+    The task is what FOLDER holds, which `moot program publish` has made: nothing of it is captured
+    again, and --checkpoint-every alone is still to be chosen. Without FOLDER a program is captured.
+    """
+    from offchain.disputes.session import LEAVES  # noqa: PLC0415 - imports numpy
+    from offchain.disputes.terms import Stakes  # noqa: PLC0415 - likewise
     from offchain.parties import client as parties  # noqa: PLC0415 - imports the chain
     from offchain.parties.live import opened_desk  # noqa: PLC0415 - likewise
 
-    names = ("program", "size", "precision", "inference", "data", "trust_capture", "seed")
-    chosen = {name: given.pop(name) for name in names}
-    steps = options.check_steps(given.pop("steps"), inference=chosen["inference"])
-    every = options.choose_interval(given.pop("checkpoint_every"), 4, steps)
+    leaf = given.pop("leaf")
+    if leaf not in LEAVES:
+        raise UsageError.unknown("leaf", leaf, LEAVES, "leaves")
+    chosen = {name: given.pop(name) for name in (*_CAPTURED, "checkpoint_every")}
+    if folder is not None:
+        _refuse_given(folder)
     stakes = Stakes(
         bond_wei=options.to_wei(given.pop("bond"), "--bond"),
         reward_wei=options.to_wei(given.pop("reward"), "--reward"),
@@ -55,12 +83,37 @@ def post(
     with party(config, given, as_json=as_json) as (settings, tell):
         settings.require("store")
         with opened_desk(settings, tell) as desk:
-            arithmetic = settings.arithmetic
-            setting = Setting(steps=steps, checkpoint_every=every, arithmetic=arithmetic, **chosen)
-            parties.post(desk, make_task(setting), stakes)
+            if folder is None:
+                task = _capture(settings.arithmetic, chosen)
+            else:
+                task = parties.read_task(folder, chosen["checkpoint_every"])
+            parties.post(desk, task, stakes, LEAVES[leaf])
 
 
+_CAPTURED = (
+    *("program", "size", "precision", "inference", "data", "trust_capture", "seed"),
+    "steps",
+)
+"""Options that say what to capture."""
 _BLOCKS = ("commit", "reveal", "window", "clock")
+
+
+def _refuse_given(folder: Path) -> None:
+    """Refuse options that say what to capture, if nothing is captured."""
+    context = click.get_current_context()
+    for name in _CAPTURED:
+        if context.get_parameter_source(name) is not ParameterSource.DEFAULT:
+            option = "--" + name.replace("_", "-")
+            raise UsageError(f"{folder} holds the task already; leave {option} out, or the folder")
+
+
+def _capture(arithmetic: str, chosen: dict[str, Any]) -> "Task":
+    """Capture the program that was chosen."""
+    from offchain.disputes.session import Setting, make_task  # noqa: PLC0415 - imports torch
+
+    steps = options.check_steps(chosen.pop("steps"), inference=chosen["inference"])
+    every = options.choose_interval(chosen.pop("checkpoint_every"), 4, steps)
+    return make_task(Setting(steps=steps, checkpoint_every=every, arithmetic=arithmetic, **chosen))
 
 
 @client.command(short_help="Say where a job stands.")
@@ -75,7 +128,7 @@ def status(job: int, config: Path | None, as_json: bool, **given: Any) -> None: 
         party(config, given, as_json=as_json) as (settings, tell),
         opened_desk(settings, tell, signs=False) as desk,
     ):
-        view = desk.view(job).look()
+        view = desk.view(job)
         known, name = view.tournament, view.job.status.name.lower()
         claims, matches = len(known.get_claims()), len(known.boards)
         line = f"job {job}: {name}, {claims} claims, {matches} matches, block {view.block - 1}"
@@ -84,10 +137,12 @@ def status(job: int, config: Path | None, as_json: bool, **given: Any) -> None: 
 
 @client.command("await", short_help="See a job to its end.")
 @_JOB
-@setting_options(*_KEY)
+@setting_options(*_KEY, "store", "folder", "availability")
 @json_lines
 def await_(job: int, config: Path | None, as_json: bool, **given: Any) -> int:  # noqa: FBT001 - click
     """See JOB to its end: begin the matches that are needed, end those nobody plays, settle.
+
+    If --availability has a promise about JOB, what is demanded of it is shown meanwhile.
 
     Exits with 0 when a claim has won, 3 when none has.
     """
@@ -102,6 +157,30 @@ def await_(job: int, config: Path | None, as_json: bool, **given: Any) -> int:  
     ):
         is_won = parties.await_end(desk, job) is Status.WON
     return 0 if is_won else NO_RESULT
+
+
+@client.command(short_help="End what can be ended in a job, and take what is owed.")
+@_JOB
+@setting_options(*_KEY, "store", "folder", "availability")
+@json_lines
+def settle(job: int, config: Path | None, as_json: bool, **given: Any) -> int:  # noqa: FBT001 - click
+    """End what can be ended in JOB now, and take the money that it owes this account.
+
+    Matches whose clocks have run out are ended, the job is settled if its windows are over, what is
+    owed is collected, and so is the bond of a promise that was kept; nothing is waited for. Exits
+    with 0 if the job is closed, 3 if it is still open: then `moot client await` sees it to its end.
+    """
+    from contracts.reasons import Status  # noqa: PLC0415 - seldom needed
+    from offchain.parties import client as parties  # noqa: PLC0415 - imports the chain
+    from offchain.parties.live import opened_desk  # noqa: PLC0415 - likewise
+
+    is_open = True
+    with (
+        party(config, given, as_json=as_json) as (settings, tell),
+        opened_desk(settings, tell) as desk,
+    ):
+        is_open = parties.settle(desk, job) is Status.OPEN
+    return STILL_OPEN if is_open else 0
 
 
 @client.command(short_help="Fetch the final state of a job.")

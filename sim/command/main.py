@@ -28,7 +28,7 @@ _VERBS = {
     "answers": "Ask what attacks on a simulated market bring, and what stops them.",
     "bench": "Measure ours beside stock torch: operators, training steps, hashing.",
     "check-strategy": "Try a strategy of your own for simulated markets before you use it.",
-    "client": "Post a job, and fetch its result.",
+    "client": "Post a job, see it to its end, and fetch its result.",
     "court": "Look at a court: jobs, claims, and how each dispute narrows.",
     "demo": "Watch a dispute, move by move, with a cheat somewhere inside a training step.",
     "dispute": "Play one dispute and print what was found, what it cost and who was paid.",
@@ -42,6 +42,8 @@ _VERBS = {
     "store": "Share programs, states and batches by their roots.",
     "sweep": "Run a simulated market for many settings, in processes or on Ray.",
     "testnet": "Try the court on this machine, with every party a process of its own.",
+    "verifier": "Rule on matches that stop at an operator.",
+    "watch": "Run jobs again, say which claims are right, and bond one where none is.",
 }
 
 

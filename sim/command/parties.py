@@ -8,15 +8,21 @@ from typing import Any
 import click
 
 from offchain.parties.events import Lines
-from offchain.parties.settings import PREFIX, Settings, list_keys, read_settings
+from offchain.parties.settings import PREFIX, Settings, describe_keys, list_keys, read_settings
 from sim.command.ending import until_terminated
 from sim.command.options import Command
+
+CONFIG_HELP = (
+    "A TOML file with settings: `max_fee_gwei = 30` stands for --max-fee-gwei 30, and so does the "
+    f"variable {PREFIX}MAX_FEE_GWEI."
+)
 
 json_lines = click.option("--json", "as_json", is_flag=True, help="Print JSON lines.")
 
 
 def setting_options(*names: str) -> Callable[[Command], Command]:
     """Return options for these settings (for all of them without any), and the file's."""
+    about = describe_keys()
 
     def add(command: Command) -> Command:
         for field in reversed([*list_keys()]):
@@ -24,10 +30,9 @@ def setting_options(*names: str) -> Callable[[Command], Command]:
                 continue
             option = "--" + field.name.replace("_", "-")
             shown = f"[default: {field.default}]" if field.default else ""
-            about = f"Or {PREFIX}{field.name.upper()}, or `{field.name}` in the file. {shown}"
-            command = click.option(option, field.name, help=about.strip())(command)
+            command = click.option(option, field.name, help=f"{about[field.name]} {shown}")(command)
         return click.option(
-            "--config", type=click.Path(path_type=Path, dir_okay=False), help="A TOML file."
+            "--config", type=click.Path(path_type=Path, dir_okay=False), help=CONFIG_HELP
         )(command)
 
     return add

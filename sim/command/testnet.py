@@ -1,6 +1,7 @@
 """`moot testnet`: a court on this machine, with every party a process of its own."""
 
 import os
+import re
 import sys
 import tempfile
 from contextlib import ExitStack
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from offchain.errors import MootError
+from offchain.errors import MootError, UsageError
 from sim.command.groups import Group
 from sim.command.parties import json_lines, party
 
@@ -30,6 +31,14 @@ def testnet() -> None:
 @click.option("--providers", type=click.IntRange(min=0, max=32), default=2, show_default=True)
 @click.option("--cheat", default="", help="What the first provider does otherwise than agreed.")
 @click.option("--job", metavar="PROGRAM", help="Post a job, see it to its end, fetch the result.")
+@click.option("--watcher", is_flag=True, help="Start a watcher, too, which may bond a claim.")
+@click.option(
+    "--leaf",
+    type=click.Choice(["scalar", "operator"]),
+    default="scalar",
+    show_default=True,
+    help="Who decides: the contract, or a verifier, which is started, too.",
+)
 @click.option("--steps", default=4, show_default=True, help="Steps of the job.")
 @click.option(
     "--folder", type=click.Path(path_type=Path, file_okay=False), help="Where to keep it."
@@ -40,6 +49,8 @@ def up(
     providers: int,
     cheat: str,
     job: str | None,
+    watcher: bool,  # noqa: FBT001 - click passes it
+    leaf: str,
     steps: int,
     folder: Path | None,
     block_seconds: float,
@@ -61,23 +72,49 @@ def up(
             folder = Path(kept.enter_context(tempfile.TemporaryDirectory(prefix="moot-testnet-")))
             os.environ.setdefault(FOLDER_VARIABLE, str(folder / "accounts"))
         net = kept.enter_context(Testnet(folder.resolve(), MOOT, tell, block_seconds))
+        if leaf == "operator":
+            net.add_verifier()
         for number in range(providers):
             own = cheat if number == 0 else ""
             net.add_provider(f"provider-{number + 1}", cheat=own)
-        urls = net.await_results(providers, START_S)
+        if watcher:
+            net.add_party("watcher", ("watch",))
+        others = int(watcher) + int(leaf == "operator")
+        urls = net.await_results(providers + others, START_S)
         if job is None:
-            tell("ready", f"ready; the client's settings are in {net.folder / 'client.toml'}")
+            client = net.folder / "client.toml"
+            tell("ready", f"ready; the client's settings are in {client}", config=str(client))
             net.processes["node"].wait()
             raise MootError("the node of the net has ended")
-        status = _play(net, tell, job, steps, urls)
+        status = _play(net, tell, ("--program", job, "--steps", str(steps), "--leaf", leaf), urls)
     return status  # noqa: RET504 - a stopped party comes here, too
 
 
-def _play(net: "Testnet", tell: "Lines", job: str, steps: int, urls: list[str]) -> int:
+@testnet.command(short_help="Make a key with money and a file of settings for a further party.")
+@click.argument("name")
+@click.option(
+    "--folder",
+    type=click.Path(path_type=Path, file_okay=False),
+    required=True,
+    help="That of a net which is up.",
+)
+def add(name: str, folder: Path) -> None:
+    """Make NAME.toml in the folder of a net, with a funded key, for a party started by hand.
+
+    It fits `moot provider run`, `moot watch`, `moot verifier run` and the verbs of `moot client`.
+    """
+    from offchain.parties.testnet import configure, read_common  # noqa: PLC0415 - imports the chain
+
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]*", name):
+        raise UsageError(f"{name!r:.60} is no name for files; use letters, digits, - and _")
+    folder = folder.resolve()
+    click.echo(configure(folder, read_common(folder), name))
+
+
+def _play(net: "Testnet", tell: "Lines", job: tuple[str, ...], urls: list[str]) -> int:
     """Let the client post a job, see it to its end, and fetch its result."""
-    length = ("--steps", str(steps), "--commit-blocks", str(COMMIT_BLOCKS))
     for verb in (
-        ("post", "--program", job, *length),
+        ("post", *job, "--commit-blocks", str(COMMIT_BLOCKS)),
         ("await", "0"),
         ("fetch", "0", str(net.folder / "result"), "--results", ",".join(urls)),
     ):

@@ -1,95 +1,23 @@
 """Clients and providers as processes of their own, on a real node: paid, killed, refused."""
 
-import json
 import os
 import signal
 import subprocess
-import sys
-import time
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 
 import pytest
 
 from offchain.datastore.store import open_store
-from offchain.disputes.session import Setting, make_task
-from offchain.execution.executor import Executor
 from offchain.parties import testnet
+from tests.parties.nets import EASY, LENGTH, MOOT, PATIENCE_S, Heard, call_client, compute_result
 from tests.training_helpers import encode
 
-MOOT = (sys.executable, "-c", "from sim.command import main; main()")
-LENGTH = (
-    "--steps",
-    "4",
-    "--checkpoint-every",
-    "2",
-    "--commit-blocks",
-    "60",
-    "--clock-blocks",
-    "40",
-)
-PATIENCE_S = 240
-
 pytestmark = pytest.mark.slow
-
-
-class Heard:
-    """The events of a net, as they are told."""
-
-    def __init__(self) -> None:
-        self.events: list[dict[str, Any]] = []
-
-    def __call__(self, event: str, line: str, **about: object) -> None:
-        """Keep an event."""
-        self.events.append({"event": event, "line": line, **about})
-
-    def wait(self, event: str, **about: object) -> dict[str, Any]:
-        """Return the first event of a name that is about this, when it is told."""
-        end = time.monotonic() + PATIENCE_S
-        while time.monotonic() < end:
-            for found in self.events:
-                if found["event"] == event and about.items() <= found.items():
-                    return found
-            time.sleep(0.05)
-        raise AssertionError((event, about, self.events[-5:]))
-
-
-@pytest.fixture
-def heard() -> Heard:
-    """Return what hears the net."""
-    return Heard()
-
-
-@pytest.fixture
-def net(tmp_path: Path, heard: Heard, monkeypatch: pytest.MonkeyPatch) -> Iterator[testnet.Testnet]:
-    """Yield a net whose journals are its own."""
-    monkeypatch.setenv("MOOT_STATE", str(tmp_path / "state"))
-    with testnet.Testnet(tmp_path / "net", MOOT, heard, block_seconds=0.3) as found:
-        yield found
-
-
-def call_client(net: testnet.Testnet, *verb: str, status: int = 0) -> list[dict[str, Any]]:
-    """Return the events of a client's verb."""
-    words = [*MOOT, "client", *verb, "--config", str(net.folder / "client.toml"), "--json"]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=PATIENCE_S, check=False)  # noqa: S603 - ours
-    assert done.returncode == status, done.stderr
-    return [json.loads(line) for line in done.stdout.splitlines()]
-
-
-def compute_result() -> list[bytes]:
-    """Return the final state of the job, as anybody can compute it."""
-    task = make_task(Setting(program="mlp", steps=4, checkpoint_every=2, trust_capture=True))
-    state = list(task.initial_state)
-    for step in range(task.steps):
-        state = Executor(task.program).run(state, task.batch(step), step)
-    return encode(state)
 
 
 def test_a_cheat_loses_and_the_client_has_the_result(net: testnet.Testnet, heard: Heard) -> None:
     """Of three providers one lies: a dispute, a verdict, and the state that is the right one."""
     for number in range(3):
-        net.add_provider(f"provider-{number}", cheat="wrong-output" if number == 0 else "")
+        net.add_provider(f"provider-{number}", cheat="wrong-output" if number == 0 else "", **EASY)
     urls = net.await_results(3, PATIENCE_S)
     call_client(net, "post", "--program", "mlp", *LENGTH)
     assert call_client(net, "await", "0")[-1]["status"] == "WON"
@@ -109,8 +37,8 @@ def test_a_provider_that_is_killed_goes_on_and_wins(
     net: testnet.Testnet, heard: Heard, moment: str
 ) -> None:
     """Killed at any moment, it goes on from its folder and the chain alone."""
-    net.add_provider("cheat", cheat="wrong-output")
-    honest = net.add_provider("honest")
+    net.add_provider("cheat", cheat="wrong-output", **EASY)
+    honest = net.add_provider("honest", **EASY)
     net.await_results(2, PATIENCE_S)
     call_client(net, "post", "--program", "mlp", *LENGTH)
     client = net.start(
@@ -124,7 +52,7 @@ def test_a_provider_that_is_killed_goes_on_and_wins(
     )
     os.kill(honest.pid, signal.SIGKILL)
     honest.wait()
-    net.add_provider("honest")
+    net.add_provider("honest", **EASY)
     client.communicate(timeout=PATIENCE_S)
     assert client.returncode == 0
     heard.wait("call", call="collect", party="honest", accepted=True)

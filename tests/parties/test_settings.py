@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from offchain.errors import UsageError
-from offchain.parties.settings import read_settings
+from offchain.parties.settings import describe_keys, list_keys, read_settings
 
 
 def test_an_option_goes_before_a_variable_and_that_before_the_file(tmp_path: Path) -> None:
@@ -33,3 +33,10 @@ def test_a_bad_file_is_refused(tmp_path: Path, text: str, problem: str) -> None:
     path.write_text(text)
     with pytest.raises(UsageError, match=problem):
         read_settings(path, {}, {})
+
+
+def test_every_key_is_described() -> None:
+    """The help of an option says what the setting is for."""
+    about = describe_keys()
+    assert list(about) == [field.name for field in list_keys()]
+    assert all(text.endswith(".") for text in about.values())

@@ -162,9 +162,8 @@ class Methods:
 
     def _get_logs(self, wanted: dict[str, Any]) -> list[Any]:
         first = self._find_number(wanted.get("fromBlock", "latest"))
-        last = (
-            min(int(wanted["toBlock"], 16), _height(self.blocks)) if "toBlock" in wanted else first
-        )
+        height, until = _height(self.blocks), wanted.get("toBlock", "latest")
+        last = height if until == "latest" else min(int(until, 16), height)
         if last - first >= MOST_LOG_BLOCKS:
             raise NodeError("eth_getLogs", f"at most {MOST_LOG_BLOCKS} blocks at a time")
         topics = wanted.get("topics", [])

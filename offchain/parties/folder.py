@@ -1,0 +1,101 @@
+"""The folder of a party: who owns it, what is kept of each job, and the results that it serves.
+
+    in-use                       locked by the one process that works in it
+    owner.json                   the account that it belongs to
+    results/                     histories and final states, a store that anybody may read
+    <court>/job-<number>-<id>/   a job's program, data, checkpoints and notes
+
+A court is a referee on a chain: a chain that began anew is another one. A job's id is made from its
+terms, so that a job that takes another's number on a reorganised chain has a folder of its own.
+"""
+
+import fcntl
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from contracts.model.types import NOBODY, Address, Job
+from offchain.chain import Chain
+from offchain.datastore.disk import reporting
+from offchain.errors import ChainUnavailable, StoreError, UsageError
+from offchain.files import replacing
+from offchain.providers.store import Store
+
+OWNER = "owner.json"
+ID_LETTERS = 8
+_MOST_BYTES = 4096
+
+
+class Folder:
+    """The folder of a party at one court.
+
+    Args:
+        path: where it is.
+        chain: the chain.
+        referee: the referee.
+    """
+
+    def __init__(self, path: Path, chain: Chain, referee: Address) -> None:
+        genesis = chain.block_hash(0)
+        if genesis is None:
+            raise ChainUnavailable("the node", "it has no first block")
+        self.path = path
+        self.court = f"{chain.chain_id}-{genesis.hex()[:ID_LETTERS]}-{referee[2:].lower()}"
+
+    @contextmanager
+    def held(self, owner: Address) -> Iterator[None]:
+        """Keep the folder for one process of one account, or of nobody's.
+
+        Raises:
+            UsageError: another process works in it, or it is another account's.
+            StoreError: it cannot be written.
+        """
+        with reporting(self.path):
+            self.path.mkdir(parents=True, exist_ok=True)
+            file = (self.path / "in-use").open("ab")
+        with file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise UsageError(
+                    f"another process works in {self.path}; give each party a --folder of its own"
+                ) from None
+            if owner != NOBODY:
+                self._require_owner(owner)
+            yield
+
+    def _require_owner(self, owner: Address) -> None:
+        path = self.path / OWNER
+        with reporting(path):
+            if not path.exists():
+                with replacing(path, is_durable=True) as draft:
+                    draft.write_text(json.dumps({"account": owner}) + "\n")
+                return
+            with path.open("rb") as file:
+                text = file.read(_MOST_BYTES)
+        try:
+            found = str(json.loads(text)["account"])
+        except (ValueError, KeyError, TypeError) as error:
+            raise StoreError(f"{path} is damaged; it holds the account of the folder") from error
+        if found != owner:
+            raise UsageError(
+                f"{self.path} belongs to account {found}, not to {owner}; give its key, or another "
+                "--folder"
+            )
+
+    def open_results(self) -> Store:
+        """Return the store of what is served."""
+        return Store(self.path / "results")
+
+    def open_job(self, job_id: int, job: Job) -> Store:
+        """Return the store of a job."""
+        return Store(self.path / self.court / f"job-{job_id}-{_identify(job)}")
+
+
+def _identify(job: Job) -> str:
+    """Return a few letters that tell a job from another of its number."""
+    said: tuple[Any, ...] = (job.client, job.terms)
+    return sha256(repr(said).encode()).hexdigest()[:ID_LETTERS]

@@ -1,0 +1,324 @@
+"""A party of many jobs: it looks once a block at all that concerns it, and acts where it is time.
+
+What is slow is computed in another process (`workshop.py`), so that no clock runs out meanwhile.
+Whoever is killed goes on from the folder and the chain alone. A kind of party is a subclass, which
+says what it does about a job (`consider`) before it sits down at its table.
+"""
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+
+from contracts.model.types import Job
+from contracts.reasons import Standing, Status
+from offchain.chain.accounts.fees import GWEI
+from offchain.chain.head import Head
+from offchain.datastore.server import Server
+from offchain.disputes.actors import Actor
+from offchain.disputes.arena import Made
+from offchain.disputes.party import Party
+from offchain.disputes.referee import Outcome
+from offchain.errors import ChainUnavailable, StoreError, TransactionRefused
+from offchain.parties.computing import CLAIM, recall_run
+from offchain.parties.folder import Folder
+from offchain.parties.live import Desk
+from offchain.parties.means import Means
+from offchain.parties.recall import Recalled
+from offchain.parties.turns import RETRY_S, Seat, await_block, note_refusal, take_turns, tell_made
+from offchain.parties.workshop import Checks, Result, Workshop
+from offchain.providers.store import Store
+
+SPENT = "spent"
+MOST_WAIT_BLOCKS = 16
+"""What could not be had is asked for again after 1, 2, 4 and so on blocks, but never later."""
+
+
+@dataclass
+class Work:
+    """A job that concerns the party.
+
+    Attributes:
+        job_id: its number.
+        job: the job, as of the latest look.
+        store: its files.
+        standing: where the party's account stands in it.
+        is_computing: whether the workshop has it.
+        run: what was computed, once it was.
+        seat: the seat at its table, once the party sits there.
+        joins_by: the last block in which the party may still join, if it sits there to join.
+        problem: why it is not taken for now, as it was told last.
+        tries: how often that was found, and `next_block` the block to look again.
+        ended_block: when it was found closed, with nothing left to do.
+    """
+
+    job_id: int
+    job: Job
+    store: Store
+    standing: Standing
+    is_computing: bool = False
+    run: Recalled | None = None
+    seat: Seat | None = None
+    joins_by: int | None = None
+    problem: str = ""
+    tries: int = 0
+    next_block: int = 0
+    ended_block: int | None = None
+
+
+class Keeper:
+    """A party at its desk, with all its jobs."""
+
+    def __init__(self, desk: Desk) -> None:
+        desk.settings.require("store", "folder")
+        self.desk = desk
+        self.folder = Folder(desk.folder, desk.chain, desk.referee.address)
+        self.means = Means(desk.settings)
+        self.works: dict[int, Work] = {}
+        self.workshop = Workshop(desk.settings, desk.tell)
+        self._is_eager = self._has_looked = False
+
+    def consider(self, work: Work) -> None:
+        """Do what there is to do about an open job before the party has a seat.
+
+        That is one of `compute`, `sit`, `wait` and `leave`, or nothing.
+        """
+        raise NotImplementedError
+
+    def run(self) -> None:
+        """Look after the jobs until the process is ended."""
+        with self.folder.held(self.desk.address), self._serving(), self.workshop:
+            head: Head | None = None
+            is_resumed = False
+            while True:
+                try:
+                    if not is_resumed:
+                        self._resume()
+                        is_resumed = True
+                    self.take_turn()
+                    head = head or Head(self)
+                    await_block(self.desk, head, is_eager=self._is_eager)
+                except ChainUnavailable as error:
+                    self.desk.tell("unavailable", str(error))
+                    time.sleep(RETRY_S)
+
+    def block_number(self) -> int:
+        """Return the latest block for whoever waits for the next: one question where it is idle."""
+        if self._is_eager:
+            return self.desk.chain.block_number()
+        self._has_looked = True
+        return self.desk.referee.look().number
+
+    def take_turn(self) -> None:
+        """Look at the chain, and do what there is to do."""
+        desk = self.desk
+        if not self._has_looked:
+            desk.referee.look()
+        self._has_looked = False
+        self._take_news()
+        for result in self.workshop.collect():
+            self._note_result(result)
+        for work in list(self.works.values()):
+            self._advance(work)
+        seats = {work.job_id: work.seat for work in self.works.values() if work.seat}
+        for job_id, seat in seats.items():
+            seat.view.look()
+            self.observe(self.works[job_id], seat)
+        payable = [seat for seat in seats.values() if self._may_pay(seat)]
+        turn = take_turns(desk, payable)
+        for seat, made in turn:
+            self._note_made(seat, made)
+        active = {seat.job_id for seat, _ in turn}
+        for job_id in seats.keys() - active:
+            self._finish(self.works[job_id])
+        desk.chain.tend()
+        boards = any(seat.view.tournament.boards for seat in seats.values())
+        self._is_eager = bool(turn) or boards
+
+    def sit(self, work: Work, party: Party) -> None:
+        """Take a seat at the table of a job."""
+        work.seat = Seat(self.desk.view(work.job_id), party)
+
+    def compute(self, work: Work, checks: Checks) -> None:
+        """Let the workshop compute a job, if it passes some checks."""
+        work.is_computing = True
+        self.workshop.submit(work.job_id, checks)
+
+    def observe(self, work: Work, seat: Seat) -> None:
+        """See what has happened at a table, before it is played there."""
+
+    def wait(self, work: Work, problem: str) -> None:
+        """Look at a job again some blocks later."""
+        work.next_block = self.desk.referee.block_number() + min(2**work.tries, MOST_WAIT_BLOCKS)
+        work.tries += 1
+        if problem != work.problem:
+            self._pass_by(work, problem)
+        work.problem = problem
+
+    def note_failure(self, work: Work, problem: str) -> None:
+        """Note that a job could not be computed for now, most likely because it can't be had."""
+        self.wait(work, problem)
+
+    def leave(self, work: Work, problem: str = "") -> None:
+        """Have no more to do with a job."""
+        if problem:
+            self._pass_by(work, problem)
+        self.means.release(work.job_id)
+        self.desk.referee.drop(work.job_id)
+        self.works.pop(work.job_id, None)
+
+    def recall(self, work: Work) -> Recalled | None:
+        """Return what was computed of a job, None if nothing was."""
+        noted = work.store.get_json(CLAIM)
+        if work.run is None and noted is not None:
+            job, store, cheat = work.job, work.store, self.desk.settings.cheat
+            roots = [bytes.fromhex(root) for root in noted]
+            work.run = Recalled(roots, lambda: recall_run(job, store, cheat))
+        return work.run
+
+    def find_obstacle(self, work: Work) -> str | None:
+        """Return why there is no money for a job beside those at hand."""
+        balance_wei = self.desk.referee.balance(self.desk.address)
+        return self.means.find_obstacle(balance_wei, work.job.terms)
+
+    def set_aside(self, work: Work) -> None:
+        """Set money aside for what a job may still cost."""
+        bond_wei = work.job.terms.bond_wei if work.standing is Standing.NONE else 0
+        self.means.take(work.job_id, int(work.store.get_json(SPENT) or 0), bond_wei)
+
+    def _resume(self) -> None:
+        """Take up all jobs that may concern the party, those first whose clocks run."""
+        desk = self.desk
+        for job_id, job, member in list(desk.referee.find_jobs()):
+            is_open = job.status is Status.OPEN
+            if is_open or member.standing not in {Standing.NONE, Standing.PAID}:
+                self._begin(job_id)
+        desk.referee.look()
+
+    def _take_news(self) -> None:
+        news = self.desk.referee.news
+        while news:
+            self._begin(news.pop(0))
+
+    def _begin(self, job_id: int) -> None:
+        """Take up a job."""
+        job = self.desk.referee.follow(job_id)
+        if not job.opened_block:
+            self.desk.referee.drop(job_id)
+            return
+        store = self.folder.open_job(job_id, job)
+        standing = self.desk.referee.member(job_id, self.desk.address).standing
+        self.works[job_id] = Work(job_id, job, store, standing)
+
+    def _note_result(self, result: Result) -> None:
+        work = self.works.get(result.job_id)
+        if work is None:
+            return
+        work.is_computing = False
+        if result.problem and work.standing is Standing.NONE:
+            self.means.release(work.job_id)
+        if result.problem and result.is_final:
+            self.leave(work, result.problem)
+        elif result.problem:
+            self.note_failure(work, result.problem)
+
+    def _advance(self, work: Work) -> None:
+        """Do what there is to do about a job before the party has a seat."""
+        desk, job_id = self.desk, work.job_id
+        job = desk.referee.job(job_id)
+        if (job.client, job.terms) != (work.job.client, work.job.terms):
+            desk.tell("replaced", f"job {job_id} is another one by now", job=job_id)
+            self.leave(work)
+            self._begin(job_id)
+            return
+        work.job = job
+        work.standing = desk.referee.member(job_id, desk.address).standing
+        if work.seat is not None and work.joins_by is not None:
+            is_late = desk.referee.block_number() >= work.joins_by
+            if is_late and work.standing is Standing.NONE:
+                self.leave(work, "it was too late to join")
+        if work.seat is not None or work.is_computing:
+            return
+        if job.status is not Status.OPEN:
+            if work.standing in {Standing.NONE, Standing.PAID}:
+                self.leave(work)
+            else:
+                self.sit(work, Party((), [Actor("member", desk.address)]))
+        elif desk.referee.block_number() >= work.next_block:
+            try:
+                self.consider(work)
+            except StoreError as error:
+                self.wait(work, str(error))
+
+    def _may_pay(self, seat: Seat) -> bool:
+        """Whether what is still to do in a job is worth its gas."""
+        desk, work = self.desk, self.works[seat.job_id]
+        if work.job.status is not Status.OPEN or work.standing is Standing.NONE:
+            return True
+        matches = sum(
+            desk.address in {pair.first, pair.second} for pair in seat.view.tournament.boards
+        )
+        ceiling_wei = int(desk.settings.max_fee_gwei * GWEI)
+        price_wei = min(desk.referee.head.base_fee_wei + GWEI, ceiling_wei)
+        stake_wei = work.job.terms.bond_wei
+        if self.means.may_go_on(seat.job_id, matches, price_wei, stake_wei):
+            return True
+        spent = self.means.spent_wei.get(seat.job_id, 0)
+        line = (
+            f"job {seat.job_id} is given up for now: its gas has cost {spent:,} wei, above the "
+            f"budget, and the rest would cost more than the bond"
+        )
+        if line != work.problem:
+            desk.tell("short", line, job=seat.job_id)
+        work.problem = line
+        return False
+
+    def _note_made(self, seat: Seat, made: Made) -> None:
+        """Tell of a call that was made, and note what it has cost."""
+        work, answer = self.works[seat.job_id], made.answer
+        if isinstance(answer, TransactionRefused):
+            if str(answer) != work.problem:
+                tell_made(self.desk, seat, made)
+            work.problem = str(answer)
+            return
+        tell_made(self.desk, seat, made)
+        note_refusal(seat, made)
+        if isinstance(answer, Outcome) and answer.receipt is not None:
+            fee_wei = answer.receipt.gas_used * answer.receipt.effective_gas_price
+            self.means.note(seat.job_id, made.call, fee_wei)
+            with suppress(StoreError):  # a full disk is no reason to stop playing
+                work.store.put_json(SPENT, self.means.spent_wei[seat.job_id])
+
+    def _finish(self, work: Work) -> None:
+        """Leave a job that is closed for so long that it will not be opened again."""
+        desk, job_id = self.desk, work.job_id
+        assert work.seat is not None
+        if work.run is not None and not work.seat.view.tournament.boards:
+            work.run.release()
+        if work.job.status is Status.OPEN:
+            work.ended_block = None
+            return
+        block = desk.referee.block_number()
+        if work.ended_block is None:
+            work.ended_block = block
+            status = work.job.status.name.lower()
+            desk.tell("ended", f"job {job_id} is over: {status}", job=job_id, status=status)
+        if block >= work.ended_block + desk.settings.confirmations:
+            self.leave(work)
+
+    def _pass_by(self, work: Work, problem: str) -> None:
+        line = f"job {work.job_id} is not taken: {problem}"
+        self.desk.tell("passed", line, job=work.job_id, problem=problem)
+
+    @contextmanager
+    def _serving(self) -> Iterator[None]:
+        """Serve the results meanwhile."""
+        settings, results = self.desk.settings, self.folder.open_results()
+        with Server(results.path, settings.host, settings.port) as server:
+            threading.Thread(target=server.serve_forever, daemon=True).start()
+            self.desk.tell("serving", f"serving results at {server.url}", url=server.url)
+            try:
+                yield
+            finally:
+                server.shutdown()

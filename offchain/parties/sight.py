@@ -1,0 +1,275 @@
+"""A referee seen once a block: in one exchange with a node, whatever the number of jobs followed.
+
+Each look asks for the latest block, for the block up to which was read before, and for the
+referee's log since then. Jobs are asked for only where their log has grown.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from contracts.model.abi import unpack_job, unpack_member
+from contracts.model.types import NOBODY, Address, Event, Job, Member
+from offchain.arithmetic.base import Arithmetic
+from offchain.chain import Contract
+from offchain.chain.accounts.opening import OwnChain
+from offchain.chain.jsonrpc import MANY_LOGS, PAGE_BLOCKS, parse_log
+from offchain.chain.receipts import Log
+from offchain.chain.transports import Question
+from offchain.disputes.chain_referee import ChainReferee
+from offchain.errors import ChainUnavailable, NodeError
+
+TOGETHER = 50
+"""Jobs that are asked for in one exchange, two questions each."""
+MARKS = 100
+"""So many looks are remembered, so that a reorganisation need not be read from the beginning."""
+TRIES = 20
+"""Looks until one is not disturbed by a block that comes meanwhile."""
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A block: its number and hash; gas that it has room for; the fee that a unit of gas cost."""
+
+    number: int
+    digest: str
+    gas: int
+    base_fee_wei: int
+
+
+class Sight(ChainReferee):
+    """A referee as of the latest look.
+
+    Args:
+        chain: the chain.
+        contract: the referee.
+        arithmetic: of the referee's programs.
+        own: the account whose standing is looked at with each job.
+
+    Attributes:
+        head: the latest block, as of the latest look.
+        news: the jobs that were opened since somebody emptied this list.
+    """
+
+    head: Block
+
+    def __init__(
+        self, chain: OwnChain, contract: Contract, arithmetic: Arithmetic, own: Address = NOBODY
+    ) -> None:
+        super().__init__(chain, contract, 0, arithmetic)
+        self._node, self._own = chain.node, own
+        self._marks: list[Block] = []
+        self._followed: dict[int, list[tuple[int, Event]]] = {}
+        self._jobs: dict[int, Job] = {}
+        self._members: dict[int, Member] = {}
+        self._debts: dict[tuple[int, Address], int] = {}
+        self.news: list[int] = []
+
+    def find_jobs(self) -> Iterator[tuple[int, Job, Member]]:
+        """Yield all jobs that there are, with where the own account stands in each."""
+        first = 0
+        while True:
+            ids = range(first, first + TOGETHER)
+            for job_id, job, member in self._ask_jobs(ids):
+                if not job.opened_block:
+                    return
+                yield job_id, job, member
+            first += TOGETHER
+
+    def follow(self, job_id: int) -> Job:
+        """Read the log of a job from its opening on, and return the job."""
+        ((_, job, member),) = self._ask_jobs([job_id])
+        if job_id not in self._followed and job.opened_block:
+            self._followed[job_id] = []
+            self._begin(job.opened_block)
+        self._jobs[job_id], self._members[job_id] = job, member
+        return job
+
+    def drop(self, job_id: int) -> None:
+        """Keep nothing more of a job."""
+        for kept in (self._followed, self._jobs, self._members):
+            kept.pop(job_id, None)
+
+    def look(self) -> Block:
+        """Look at the chain, and return its latest block.
+
+        Raises:
+            ChainUnavailable: the node does not answer, or makes no sense.
+        """
+        if not self._marks:
+            latest = self._read_block(self._ask([("eth_getBlockByNumber", ["latest", False])])[0])
+            self._marks = [latest]
+        for _ in range(TRIES):
+            if self._look_once():
+                return self.head
+        raise ChainUnavailable(self._node.url, "its latest block changes too often to be read")
+
+    def block_number(self) -> int:
+        """Return the number of the block of the latest look."""
+        return self.head.number
+
+    def block_gas(self) -> int:
+        """Return how much gas that block has room for."""
+        return self.head.gas
+
+    def job(self, job_id: int) -> Job:
+        """Return a job; one that is followed as of the latest look."""
+        return self._jobs[job_id] if job_id in self._jobs else super().job(job_id)
+
+    def member(self, job_id: int, address: Address) -> Member:
+        """Return a member; the own account in a job that is followed as of the latest look."""
+        if address == self._own and job_id in self._members:
+            return self._members[job_id]
+        return super().member(job_id, address)
+
+    def debt(self, job_id: int, address: Address) -> int:
+        """Return what a closed job owes an account, in wei; asked once until something changes."""
+        key = job_id, address
+        if key not in self._debts:
+            self._debts[key] = super().debt(job_id, address)
+        return self._debts[key]
+
+    def events(self, job_id: int) -> Sequence[Event]:
+        """Return what was announced of a job up to the latest look."""
+        if job_id not in self._followed:
+            return super().events(job_id)
+        return [event for _, event in self._followed[job_id]]
+
+    def _begin(self, opened_block: int) -> None:
+        """See to it that the log is read from a block on, all of it anew if need be."""
+        if self._marks and opened_block > self._marks[0].number:
+            return
+        (raw,) = self._ask([("eth_getBlockByNumber", [hex(max(0, opened_block - 1)), False])])
+        self._restart(self._read_block(raw))
+
+    def _restart(self, mark: Block) -> None:
+        self._marks = [mark]
+        for log in self._followed.values():
+            log.clear()
+
+    def _look_once(self) -> bool:
+        """Read on; False if it has to be tried again."""
+        mark = self._marks[-1]
+        latest: Question = ("eth_getBlockByNumber", ["latest", False])
+        wanted = {"address": self.address, "fromBlock": hex(mark.number), "toBlock": "latest"}
+        before, known, logs, after = self._ask(
+            [
+                latest,
+                ("eth_getBlockByNumber", [hex(mark.number), False]),
+                ("eth_getLogs", [wanted]),
+                latest,
+            ]
+        )
+        head = self._read_block(before)
+        if known is None or self._read_block(known).digest != mark.digest:
+            self._go_back()
+            return False
+        if self._read_block(after).digest != head.digest:
+            return False
+        found = self._read_logs(logs, mark, head)
+        if found is None:
+            return False
+        changed = self._take(log for log in found if log.place[0] > mark.number)
+        if head.number > mark.number:
+            self._marks = [self._marks[0], *self._marks[1:][-MARKS:], head]
+        self.head = head
+        if changed:
+            self._refresh(changed)
+        return True
+
+    def _read_logs(self, raw: Any, mark: Block, head: Block) -> Sequence[Log] | None:
+        """Return the logs since a block; page by page where they are too many for one answer."""
+        is_long = head.number - mark.number > PAGE_BLOCKS
+        if not is_long and not isinstance(raw, NodeError) and len(raw) < MANY_LOGS:
+            with self._understanding():
+                return [*map(parse_log, raw)]
+        found = self._node.get_logs(self._contract.address, mark.number + 1, head.number)
+        (again,) = self._ask([("eth_getBlockByNumber", [hex(head.number), False])])
+        is_same = again is not None and self._read_block(again).digest == head.digest
+        return found if is_same else None
+
+    def _take(self, logs: Iterable[Log]) -> set[int]:
+        """Keep the events of jobs that are followed; return which jobs these are."""
+        changed = set()
+        for log in logs:
+            found = self._contract.read_log(log)
+            try:
+                event = self._read(found)
+            except KeyError:  # of a match that began before anything was followed
+                continue
+            job_id = int(str(event.args[0]))
+            if event.name == "JobOpened" and job_id not in self._followed:
+                self._followed[job_id] = []
+                self.news.append(job_id)
+            if job_id in self._followed:
+                self._followed[job_id].append((log.place[0], event))
+                changed.add(job_id)
+        return changed
+
+    def _go_back(self) -> None:
+        """Forget what was read of blocks that the chain does not have any more."""
+        questions: list[Question] = [
+            ("eth_getBlockByNumber", [hex(mark.number), False]) for mark in self._marks
+        ]
+        answers = self._ask(questions)
+        is_kept = [
+            raw is not None and self._read_block(raw).digest == mark.digest
+            for mark, raw in zip(self._marks, answers, strict=True)
+        ]
+        if not any(is_kept):
+            first = max(0, self._marks[0].number - 1)
+            (raw,) = self._ask([("eth_getBlockByNumber", [hex(first), False])])
+            self._restart(self._read_block(raw))
+        else:
+            count = len(is_kept) - is_kept[::-1].index(True)
+            self._marks = self._marks[:count]
+            for log in self._followed.values():
+                log[:] = [it for it in log if it[0] <= self._marks[-1].number]
+        self._refresh(self._followed)
+
+    def _refresh(self, ids: Iterable[int]) -> None:
+        """Look at jobs anew."""
+        wanted = sorted(ids)
+        self._debts.clear()
+        for first in range(0, len(wanted), TOGETHER):
+            for job_id, job, member in self._ask_jobs(wanted[first : first + TOGETHER]):
+                self._jobs[job_id], self._members[job_id] = job, member
+
+    def _ask_jobs(self, ids: Sequence[int]) -> list[tuple[int, Job, Member]]:
+        contract = self._contract
+        calls = [call for it in ids for call in (("jobs", (it,)), ("members", (it, self._own)))]
+        answers = self._ask([contract.ask_for(name, *args) for name, args in calls])
+        with self._understanding():
+            values = [
+                contract.read_result(name, args, bytes.fromhex(raw.removeprefix("0x")))
+                for (name, args), raw in zip(calls, answers, strict=True)
+            ]
+        found = zip(ids, values[::2], values[1::2], strict=True)
+        return [(it, unpack_job(job), unpack_member(member)) for it, job, member in found]
+
+    def _ask(self, questions: Sequence[Question]) -> list[Any]:
+        """Ask together; what is refused is an error, but for logs, of which there may be many."""
+        with self._clock():
+            answers = self._node.ask_many(questions)
+        for (method, _), answer in zip(questions, answers, strict=True):
+            if isinstance(answer, NodeError) and method != "eth_getLogs":
+                raise ChainUnavailable(self._node.url, str(answer)) from answer
+        return answers
+
+    def _read_block(self, raw: Mapping[str, Any]) -> Block:
+        with self._understanding():
+            return Block(
+                number=int(raw["number"], 16),
+                digest=str(raw["hash"]),
+                gas=int(raw["gasLimit"], 16),
+                base_fee_wei=int(raw.get("baseFeePerGas") or "0x0", 16),
+            )
+
+    @contextmanager
+    def _understanding(self) -> Iterator[None]:
+        """Make nonsense of a node's answer an error of the chain."""
+        try:
+            yield
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise ChainUnavailable(self._node.url, "its answers make no sense") from error

@@ -1,0 +1,157 @@
+"""The turns of a party that lives: it looks at the chain, acts, sends, and waits for a block.
+
+What there is to do is the planner's (`offchain/disputes/party.py`); this adds the time.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from hashlib import sha256
+
+from contracts.reasons import Status
+from offchain.chain.head import Head
+from offchain.disputes.arena import ChainView, Made
+from offchain.disputes.crowds import count_calls
+from offchain.disputes.game import is_overtaken
+from offchain.disputes.party import Party
+from offchain.disputes.referee import Call, Outcome
+from offchain.errors import ChainError, ChainUnavailable, MootError, RefereeError, Reverted
+from offchain.parties.live import Desk
+
+PATIENCE_S = 60.0
+RETRY_S = 1.0
+FAR_BLOCKS = 1 << 32
+"""Where nothing of one's own ends, anything else is more urgent."""
+
+
+@dataclass
+class Seat:
+    """A party at a job's table.
+
+    Attributes:
+        view: what the chain shows of the job.
+        party: who acts.
+        refused: what was refused for a reason that stays, and is not to be paid for again.
+        problem: why the party could not say what to do, as it was told last.
+    """
+
+    view: ChainView
+    party: Party
+    refused: set[str] = field(default_factory=set)
+    problem: str = ""
+
+    @property
+    def job_id(self) -> int:
+        """The job's number."""
+        return self.view.tournament.job_id
+
+    def get_deadline(self) -> int:
+        """Return the block in which something of the party's own ends soonest."""
+        view, own = self.view, {member.address for member in self.party.members}
+        clocks = [
+            board.position.deadline
+            for pair, board in view.tournament.boards.items()
+            if not own.isdisjoint((pair.first, pair.second))
+        ]
+        ends = [*clocks, view.job.commit_deadline, view.job.reveal_deadline]
+        return min((end for end in ends if end >= view.block), default=view.block + FAR_BLOCKS)
+
+
+def take_turns(desk: Desk, seats: Sequence[Seat]) -> list[tuple[Seat, Made]]:
+    """Let parties do at once what there is to do in all jobs, the most urgent first.
+
+    The views are those of this look. As much is sent as one's share of a block has room for.
+    Planning takes a block's time at most: what it has not come to is planned at the next look,
+    after what is more urgent by then.
+    """
+    share = count_calls(desk.referee.block_gas())
+    end = time.monotonic() + desk.settings.block_seconds
+    planned: list[tuple[Seat, Call]] = []
+    for seat in sorted(seats, key=Seat.get_deadline):
+        for call in _list_calls(desk, seat):
+            if _name(call) not in seat.refused:
+                planned.append((seat, call))
+            if len(planned) >= share or time.monotonic() > end:
+                break
+        if planned and (len(planned) >= share or time.monotonic() > end):
+            break
+    if not planned:
+        return []
+    answers = desk.referee.transact_all([call for _, call in planned])
+    return [
+        (seat, Made(call, answer)) for (seat, call), answer in zip(planned, answers, strict=True)
+    ]
+
+
+def _list_calls(desk: Desk, seat: Seat) -> Iterator[Call]:
+    """Yield what there is to do in a job; a disk or a run that fails concerns that job alone."""
+    try:
+        yield from seat.party.act(seat.view)
+    except ChainError:
+        raise
+    except MootError as error:
+        if str(error) != seat.problem:
+            desk.tell("failed", f"job {seat.job_id}: {error}", job=seat.job_id)
+        seat.problem = str(error)
+
+
+def note_refusal(seat: Seat, made: Made) -> None:
+    """See to it that a call which was refused for a reason that stays is not made again."""
+    answer = made.answer
+    if isinstance(answer, RefereeError | Reverted) and not is_overtaken(answer):
+        seat.refused.add(_name(made.call))
+
+
+def tell_made(desk: Desk, seat: Seat, made: Made) -> None:
+    """Tell of a call, and of what came of it."""
+    name, is_made = made.call.name, isinstance(made.answer, Outcome)
+    result = "made" if is_made else f"refused: {made.answer}"
+    line = f"job {seat.job_id}: {name} {result}"
+    desk.tell("call", line, job=seat.job_id, call=name, accepted=is_made)
+
+
+def play(
+    desk: Desk, view: ChainView, party: Party, each_block: Callable[[], None] | None = None
+) -> None:
+    """Play a job to its end, which is when it is closed and there is nothing to collect.
+
+    Args:
+        desk: where the party works.
+        view: what the chain shows of the job.
+        party: who acts.
+        each_block: what else is done once a block.
+
+    Raises:
+        RefereeError, ChainError: a call was refused for which there should have been a reason.
+    """
+    seat, head = Seat(view, party), Head(desk.chain)
+    while True:
+        try:
+            desk.referee.look()
+            view.look()
+            turn = take_turns(desk, [seat])
+            for _, made in turn:
+                tell_made(desk, seat, made)
+                if not isinstance(made.answer, Outcome) and not is_overtaken(made.answer):
+                    raise made.answer
+            if each_block is not None:
+                each_block()
+            if not turn and view.job.status is not Status.OPEN:
+                return
+            desk.chain.tend()
+            await_block(desk, head, is_eager=bool(view.tournament.boards))
+        except ChainUnavailable as error:
+            desk.tell("unavailable", str(error))
+            time.sleep(RETRY_S)
+
+
+def await_block(desk: Desk, head: Head, *, is_eager: bool) -> None:
+    """Wait for the next block, and say so if there is none for long."""
+    if head.follow(PATIENCE_S, is_eager=is_eager) is None:
+        line = f"no block has come after block {head.number} for {PATIENCE_S:.0f} s"
+        desk.tell("stalled", line, block=head.number)
+
+
+def _name(call: Call) -> str:
+    """Return what tells a call from another."""
+    return sha256(repr((call.name, call.sender, call.args)).encode()).hexdigest()

@@ -1,0 +1,57 @@
+"""The process in which a party computes, so that another may watch its clocks meanwhile.
+
+It reads lines of JSON: first its settings, then a job at a time. It writes the party's events, and
+after each job `done`. It ends when its input does, whatever it is at: it never outlives the party.
+"""
+
+import json
+import os
+import signal
+import sys
+import threading
+from queue import SimpleQueue
+
+from offchain.errors import MootError
+from offchain.parties.computing import UnwantedJob, compute
+from offchain.parties.events import Lines, Tell
+from offchain.parties.folder import Folder
+from offchain.parties.live import opened_desk
+from offchain.parties.policy import load_policy
+from offchain.parties.settings import Settings
+from offchain.parties.workshop import DONE, Checks
+
+
+def main() -> None:
+    """Compute what is asked for until nobody asks any more."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    settings = Settings(**json.loads(sys.stdin.readline()))
+    asked: SimpleQueue[tuple[int, Checks]] = SimpleQueue()
+    threading.Thread(target=_listen, args=(asked,), daemon=True).start()
+    tell = Lines(as_json=True, stream=sys.stdout)
+    sys.stdout = sys.stderr  # what a policy prints is no event
+    while True:
+        job_id, checks = asked.get()
+        problem, is_final = "", False
+        try:
+            _compute(settings, tell, job_id, checks)
+        except MootError as error:
+            problem, is_final = str(error), isinstance(error, UnwantedJob)
+        tell(DONE, problem, job=job_id, problem=problem, is_final=is_final)
+
+
+def _listen(asked: "SimpleQueue[tuple[int, Checks]]") -> None:
+    for line in sys.stdin:
+        job_id, checks = json.loads(line)
+        asked.put((int(job_id), Checks(checks)))
+    os._exit(0)
+
+
+def _compute(settings: Settings, tell: Tell, job_id: int, checks: Checks) -> None:
+    with opened_desk(settings, tell, signs=False) as desk:
+        folder = Folder(desk.folder, desk.chain, desk.referee.address)
+        policy = load_policy(settings.policy)
+        compute(desk, policy, job_id, folder, checks)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,151 @@
+"""The looks of a party: how much they ask, and what they know of a chain that is replaced."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from contracts.deployment import bind_referee, deploy_referee
+from contracts.model.types import NOBODY
+from offchain.arithmetic.ordered import ORDERED
+from offchain.chain import Chain
+from offchain.chain.accounts import FeePolicy, open_chain
+from offchain.chain.accounts.opening import OwnChain
+from offchain.chain.devnode.server import DevNode, Local
+from offchain.chain.jsonrpc import JsonRpc
+from offchain.chain.transports import Question
+from offchain.disputes.chain_referee import ChainReferee
+from offchain.disputes.terms import Stakes, make_terms
+from offchain.errors import ChainUnavailable
+from offchain.parties.sight import Sight
+from sim.paper import Size, make_task
+
+TERMS = make_terms(make_task(Size()), Stakes(commit_blocks=4, reveal_blocks=4))
+LOOK = 4
+
+
+class Counted(Local):
+    """A way to a node that counts exchanges, and may give other answers."""
+
+    def __init__(self, node: DevNode) -> None:
+        super().__init__(node)
+        self.asked: list[Sequence[Question]] = []
+        self.change: Any = None
+
+    def ask_many(self, questions: Sequence[Question]) -> list[Any]:
+        """See Transport."""
+        self.asked.append(questions)
+        answers = super().ask_many(questions)
+        return answers if self.change is None else self.change(questions, answers)
+
+
+class Court:
+    """A referee on a new chain, a client who opens jobs there, and a sight."""
+
+    def __init__(self, folder: Path) -> None:
+        node = DevNode(accounts=3)
+        self.chain = Chain(JsonRpc("here", 10.0, Local(node)), None)
+        contract = deploy_referee(self.chain, self.chain.accounts[0])
+        self.referee = ChainReferee(self.chain, contract, 0)
+        self.client, self.member = self.chain.accounts[1:]
+        self.transport = Counted(node)
+        self.own: OwnChain = open_chain(self.transport, [], FeePolicy(), folder=folder)
+        bound = bind_referee(self.own, contract.address)
+        self.sight = Sight(self.own, bound, ORDERED, self.member)
+
+    def open_job(self) -> int:
+        """Open a job."""
+        made = self.referee.transact("open_job", TERMS, sender=self.client, value_wei=10**17)
+        return int(str(made.events[0].args[0]))
+
+    def commit(self, job_id: int) -> None:
+        """Let the member join."""
+        bond_wei = TERMS.bond_wei
+        args = (job_id, b"\1" * 32)
+        self.referee.transact("commit", *args, sender=self.member, value_wei=bond_wei)
+
+
+@pytest.fixture
+def court(tmp_path: Path) -> Iterator[Court]:
+    """Yield a court."""
+    found = Court(tmp_path)
+    yield found
+    found.own.close()
+
+
+def test_an_idle_look_is_one_exchange(court: Court) -> None:
+    """Whatever is followed, a block without news costs one exchange of four questions."""
+    court.sight.look()
+    for _ in range(3):
+        court.open_job()
+    court.sight.look()
+    court.transport.asked.clear()
+    court.chain.mine(1)
+    assert court.sight.look().number == court.chain.block_number()
+    assert [len(questions) for questions in court.transport.asked] == [LOOK]
+    assert [court.sight.job(job_id).client for job_id in range(3)] == [court.client] * 3
+    assert len(court.transport.asked) == 1
+
+
+def test_a_look_knows_what_the_chain_says(court: Court) -> None:
+    """Jobs, standings and events are as whoever asks for each by itself finds them."""
+    first = court.open_job()
+    court.sight.look()
+    assert court.sight.news == []
+    court.sight.follow(first)
+    second = court.open_job()
+    court.commit(first)
+    court.sight.look()
+    assert court.sight.news == [second]
+    for job_id in (first, second):
+        assert court.sight.job(job_id) == court.referee.job(job_id)
+        assert court.sight.events(job_id) == court.referee.events(job_id)
+        own = court.sight.member(job_id, court.member)
+        assert own == court.referee.member(job_id, court.member)
+    assert court.sight.member(first, NOBODY) == court.referee.member(first, NOBODY)
+
+
+def test_a_replaced_chain_is_read_anew(court: Court) -> None:
+    """What blocks said that are gone is forgotten, however deep the replacement is."""
+    first = court.open_job()
+    court.sight.follow(first)
+    court.sight.look()
+    mark = court.chain.snapshot()
+    court.commit(first)
+    court.sight.look()
+    second = court.open_job()
+    court.sight.look()
+    court.chain.revert(mark)
+    court.chain.mine(5)
+    court.sight.look()
+    assert court.sight.events(first) == court.referee.events(first)
+    assert court.sight.job(first) == court.referee.job(first)
+    assert court.sight.events(second) == []
+    assert not court.sight.job(second).opened_block
+
+
+def test_a_block_that_comes_meanwhile_makes_a_look_again(court: Court) -> None:
+    """The answers of a look are of one chain: if its end has changed meanwhile, it is repeated."""
+    first = court.open_job()
+    court.sight.follow(first)
+    court.sight.look()
+
+    def grow(questions: Sequence[Question], answers: list[Any]) -> list[Any]:
+        court.transport.change = None
+        court.commit(first)
+        answers[-1] = Local.ask_many(court.transport, questions[-1:])[0]
+        return answers
+
+    court.transport.change = grow
+    court.sight.look()
+    assert court.sight.events(first) == court.referee.events(first)
+
+
+def test_nonsense_is_the_nodes_failure(court: Court) -> None:
+    """Answers that make no sense, or are refused, end in an error of the chain."""
+    court.sight.look()
+    for wrong in ({"result": {"number": "?"}}, {"error": {"code": 1, "message": "no"}}):
+        court.transport.change = lambda _, answers, wrong=wrong: [wrong] * len(answers)
+        with pytest.raises(ChainUnavailable):
+            court.sight.look()
