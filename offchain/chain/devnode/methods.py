@@ -56,6 +56,7 @@ class Methods:
             "anvil_mine": self._mine,
             "evm_setAutomine": self._set_automatic,
             "moot_setLeastBaseFee": self._set_least_base_fee,
+            "moot_reorganise": self._reorganise,
             "evm_snapshot": self._take_snapshot,
             "evm_revert": self._revert,
         }
@@ -236,6 +237,9 @@ class Methods:
 
     def _set_least_base_fee(self, wei: str) -> None:
         self.blocks.least_base_fee = int(wei, 16)
+
+    def _reorganise(self, depth: str, is_kept: bool) -> None:  # noqa: FBT001 - of the method
+        self.blocks.reorganise(int(depth, 16), is_kept=is_kept)
 
     def _take_snapshot(self) -> str:
         self._marks.append(self.blocks.snapshot())
