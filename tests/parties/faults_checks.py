@@ -1,10 +1,10 @@
-"""What holds after every case: the honest provider is paid, nothing is sent twice, money adds up."""
+"""What holds after every case: the honest one is paid, nothing is sent twice, money adds up."""
 
 import json
 from collections import Counter, defaultdict
 from typing import Any
 
-from contracts.reasons import Status
+from contracts.reasons import Standing, Status
 from tests.parties.faults_stage import FUND_WEI, REWARD_WEI, Case
 
 
@@ -16,8 +16,10 @@ def check(case: Case) -> dict[str, int]:
     balance = {it: case.stage.referee.balance(case.addresses[it]) for it in sent}
     gain = {name: balance[name] + spent[name] - FUND_WEI for name in sent}
     assert gain["client"] == -REWARD_WEI, f"{case.folder}: the client's money is off: {gain}"
-    assert gain["honest"] >= REWARD_WEI, f"{case.folder}: the honest provider lost: {gain}"
-    assert gain["cheat"] < 0, f"{case.folder}: the cheat gained: {gain}"
+    is_in = case.standing("honest") is not Standing.NONE  # it may be down until it is too late
+    least_wei = REWARD_WEI if is_in else 0
+    assert gain["honest"] >= least_wei, f"{case.folder}: the honest provider lost: {gain}"
+    assert not is_in or gain["cheat"] < 0, f"{case.folder}: the cheat gained: {gain}"
     made = Counter(it["input"] for it in sent["honest"] if it["status"])
     twice = [data[:10] for data, times in made.items() if times > 1]
     assert not twice, f"{case.folder}: made twice: {twice}"
@@ -25,6 +27,7 @@ def check(case: Case) -> dict[str, int]:
     assert max(meanings.values()) == 1, f"{case.folder}: signed with two meanings: {meanings}"
     drafts = [it for it in (case.folder / "honest").rglob(".*") if it.is_file()]
     return {
+        "came too late": not is_in,
         "calls": len(sent["honest"]),
         "failed calls": sum(not it["status"] for it in sent["honest"]),
         "drafts left": len(drafts),

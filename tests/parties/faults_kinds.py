@@ -15,7 +15,7 @@ from offchain.chain.accounts.fees import GWEI
 from tests.parties.faults_stage import SAFE_BLOCKS, Case
 from tests.sending.proxy import Proxy, open_proxy
 
-KILLS, REORGANISATIONS = 15, 5
+KILLS, REORGANISATIONS = 15, 12
 MOST_STEPS, LONGEST_LIFE_S = 60, 3.0
 CONFIRMATIONS = 8
 PROXY_RATE = 0.1
@@ -96,7 +96,7 @@ class Reorganisations(Calm):
                 case.stage.ask("moot_reorganise", hex(depth), self.random.random() < 0.3)
                 self.counts["reorganisations"] += 1
                 self.counts[f"deeper than {CONFIRMATIONS}"] += depth > CONFIRMATIONS
-        self.at = time.monotonic() + self.random.uniform(0.5, 6.0)
+        self.at = time.monotonic() + self.random.uniform(0.3, 3.0)
 
 
 class DeepReorganisations(Reorganisations):
@@ -157,7 +157,7 @@ class BadWay(Calm):
         urls = (self.proxy.url,) if self.is_alone else (self.proxy.url, case.stage.url)
         case.chain_urls = ",".join(urls)
 
-    def end(self, case: Case) -> None:
+    def end(self, _: Case) -> None:
         """See Fault."""
         self.counts.update(
             f"proxy {it}" for it, n in self.proxy.faults.items() for _ in range(n) if it

@@ -132,7 +132,7 @@ class Stage:
     folder: Path
     url: str
     referee: ChainReferee
-    node: "subprocess.Popen[str]"
+    store_url: str
     cases: int = 0
 
     def ask(self, method: str, *params: Any) -> Any:
@@ -150,19 +150,29 @@ class Stage:
 
 @contextmanager
 def opened_stage(folder: Path) -> Iterator[Stage]:
-    """Start a node and deploy a referee."""
-    command = (sys.executable, "-m", "offchain.chain.devnode", "--block-seconds", str(BLOCK_S))
-    node = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)  # noqa: S603 - ours
-    try:
-        assert node.stdout is not None
-        url = node.stdout.readline().removeprefix(LISTENING).strip()
-        referee = deploy(url)
-        (folder / "password").write_text("faults\n")
-        yield Stage(folder, url, referee, node)
+    """Start a node and a store, and deploy a referee."""
+    (folder / "password").write_text("faults\n")
+    (folder / "store").mkdir()
+    node = (sys.executable, "-m", "offchain.chain.devnode", "--block-seconds", str(BLOCK_S))
+    serve = ("from sim.command import main; main()", "store", "serve", str(folder / "store"))
+    with (
+        _running(*node) as url,
+        _running(sys.executable, "-c", *serve, "--json") as served,
+    ):
+        referee = deploy(url.removeprefix(LISTENING))
+        yield Stage(folder, url.removeprefix(LISTENING), referee, json.loads(served)["url"])
         referee.chain.close()
-    finally:
-        node.kill()
-        node.communicate()
+
+
+@contextmanager
+def _running(*command: str) -> Iterator[str]:
+    """Run a process, and give its first line."""
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:  # noqa: S603 - ours
+        try:
+            assert process.stdout is not None
+            yield process.stdout.readline().strip()
+        finally:
+            process.kill()
 
 
 @dataclass
@@ -208,7 +218,7 @@ class Case:
             "referee": self.stage.referee.address,
             "key": str(self.folder / f"{name}.json"),
             "password_from": f"file:{self.stage.folder / 'password'}",
-            "store": str(self.folder / "store"),
+            "store": self.stage.store_url,
             "folder": str(self.folder / name),
         }
         path = self.folder / f"{name}.toml"
@@ -274,7 +284,7 @@ class Case:
         return f"{self.folder}: {self.job().status.name} {standings} {tails}"
 
     def _begin(self) -> None:
-        self.configure("client", chain=self.stage.url)
+        self.configure("client", store=str(self.stage.folder / "store"))
         self.configure("honest")
         self.configure("cheat", cheat="wrong-output")
         referee = self.stage.referee
@@ -292,7 +302,7 @@ class Case:
         self.start("client", "client", "await", str(self.job_id))
 
     def _restart(self) -> None:
-        """Start again a client or a cheat that has ended of itself; the fault looks after the honest."""
+        """Start again a client or a cheat that has ended; the fault does it with the honest."""
         if not self.is_up("client") and self.job().status is Status.OPEN:
             self._await_client()
         if not self.is_up("cheat"):
