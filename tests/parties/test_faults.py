@@ -1,7 +1,6 @@
 """Whatever breaks around it, the honest provider wins, pays each move once, and loses nothing."""
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
