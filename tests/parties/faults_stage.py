@@ -31,8 +31,8 @@ from offchain.disputes.chain_referee import ChainReferee, deploy
 
 BLOCK_S = 0.2
 LENGTH = (
-    *("--steps", "4", "--checkpoint-every", "2", "--commit-blocks", "200"),
-    *("--reveal-blocks", "100", "--window-blocks", "16", "--clock-blocks", "300"),
+    *("--steps", "4", "--checkpoint-every", "2", "--commit-blocks", "400"),
+    *("--reveal-blocks", "200", "--window-blocks", "16", "--clock-blocks", "300"),
 )
 REWARD_WEI = 10**17
 FUND_WEI = 100 * 10**18

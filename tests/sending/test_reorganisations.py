@@ -9,7 +9,8 @@ import pytest
 from offchain.chain.accounts import FeePolicy, KeyAccount, journal, open_chain
 from offchain.chain.accounts.opening import OwnChain
 from offchain.chain.devnode.server import DevNode, Local
-from offchain.chain.receipts import Mined
+from offchain.chain.receipts import Address, Mined, Transaction
+from offchain.errors import Reverted
 from tests.sending.payer import KEY, PAYER, find_payee, find_unpaid, make_payment
 
 PAYMENTS = 10
@@ -128,6 +129,31 @@ def test_what_is_long_final_is_forgotten(
         assert kept.path.stat().st_size < before / 2 + 1
         node.methods.blocks.reorganise(3, is_kept=False)
         finish(node, chain)
+
+
+def make_call(chain: OwnChain, to: Address | None, data: str) -> Transaction:
+    """Return a call of a contract, or the making of one."""
+    return Transaction(chain.chain_id, "call", PAYER, to, bytes.fromhex(data), 0, 200_000)
+
+
+def test_what_fails_when_it_is_sent_again_is_no_answer(node: DevNode, tmp_path: Path) -> None:
+    """A call that had succeeded, and fails in another block, is made anew for who asks again."""
+    with open_payer(node, tmp_path, 8, []) as chain:
+        last = node.methods.blocks.get_block_number() + 2
+        code = f"4361{last:04x}10600957005b5f5ffd"  # fails in blocks after this one
+        (made,) = chain.node.send([make_call(chain, None, f"600d8060095f395ff3{code}")])
+        assert isinstance(made, Mined)
+        call = make_call(chain, made.contract, "")
+        (before,) = chain.node.send([call])
+        assert isinstance(before, Mined)
+        node.methods.blocks.reorganise(1, is_kept=False)
+        chain.tend()
+        chain.tend()
+        (after,) = chain.node.send([call])
+        assert isinstance(after, Reverted)
+        assert count(node) == 3
+        chain.node.send([make_payment(chain.chain_id, 1)])
+        assert count(node) == 4
 
 
 def play(node: DevNode, folder: Path, random: Random) -> None:

@@ -118,13 +118,20 @@ class Sender:
             self.journal.note("final", entry)
 
     def _find(self, transaction: Transaction, taken: Sequence[Entry | ChainError]) -> Entry | None:
-        """Return the entry of a call that was signed before, and of which nobody knows the end."""
+        """Return the entry of a call that was signed before, and of which nobody knows the end.
+
+        What had succeeded, was undone and then failed in another block is no answer: sent again in
+        the order of its nonce, it may have come too early.
+        """
         digest = digest_call(transaction)
         for nonce in sorted(self.journal.live):
             entry = self.journal.live[nonce]
             is_taken = any(entry is it for it in taken)
-            if not entry.is_told and not is_taken and entry.digest == digest:
+            if entry.is_told or is_taken or entry.digest != digest:
+                continue
+            if not (entry.told_hash and _has_failed(entry)):
                 return entry
+            self.tell(entry)
         return None
 
     def _forget(self, sight: Sight) -> None:
@@ -308,6 +315,11 @@ class Sender:
 
     def _ceiling(self) -> str:
         return f"the ceiling of {_show(self._policy.max_fee_wei)} (max_fee_wei)"
+
+
+def _has_failed(entry: Entry) -> bool:
+    """Whether an entry is in a block, and did nothing there."""
+    return entry.receipt is not None and int(entry.receipt["status"], 16) == 0
 
 
 def _calculate_most(transaction: Transaction, fees: Fees) -> int:
