@@ -4,6 +4,7 @@ Each case has a seed of its own; the line of one that fails says with which it f
 """
 
 import argparse
+import signal
 import sys
 import tempfile
 import time
@@ -33,6 +34,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0, help="of the first case")
     parser.add_argument("--seconds", type=float, default=1e9, help="begin no case after these")
     chosen = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that no process is left
     failed, end = 0, time.monotonic() + chosen.seconds
     totals: dict[str, Counter[str]] = {kind: Counter() for kind in chosen.kinds}
     with opened_stage(Path(tempfile.mkdtemp(prefix="moot-faults-"))) as stage:
