@@ -7,7 +7,8 @@ import signal
 import time
 import urllib.request
 from collections import Counter
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -209,11 +210,26 @@ class FullDisk(Calm):
         if self.at and pid is not None:
             self.is_full = not self.is_full
             limit = self.random.choice((0, 100, 5_000)) if self.is_full else resource.RLIM_INFINITY
-            limits = (limit, resource.RLIM_INFINITY)
-            resource.prlimit(pid, resource.RLIMIT_FSIZE, limits)
+            for process in list_family(pid):
+                with suppress(ProcessLookupError):
+                    resource.prlimit(
+                        process, resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY)
+                    )
             self.counts["full disks"] += self.is_full
             self.left -= self.is_full
         self.at = time.monotonic() + self.random.uniform(0.2, 4.0)
+
+
+def list_family(pid: int) -> list[int]:
+    """Return a process and all that it has started, and these."""
+    parents: dict[int, int] = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            parents[int(path.parent.name)] = int(path.read_text().rpartition(")")[2].split()[1])
+    family = [pid]
+    for one in family:
+        family += [child for child, parent in parents.items() if parent == one]
+    return family
 
 
 class Clocks(Calm):
