@@ -12,6 +12,7 @@ from rich.table import Table
 from offchain.errors import UsageError
 from offchain.native.threads import MAX_THREADS
 from sim.command import options
+from sim.command.bench_parties import parties
 from sim.command.groups import Group
 
 if TYPE_CHECKING:
@@ -70,6 +71,9 @@ def _shared(command: Callable[..., None]) -> Callable[..., None]:
 @click.group(cls=Group, short_help="Measure ours beside stock torch.")
 def bench() -> None:
     """Measure ours beside stock torch: ratios above 1 say that ours is faster."""
+
+
+bench.add_command(parties)
 
 
 @bench.command()

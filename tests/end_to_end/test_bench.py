@@ -278,3 +278,17 @@ def test_steps_are_timed_in_every_arithmetic() -> None:
     assert all(f"`{name}`" in head for name in ARITHMETICS)
     assert [row.count("|") for row in rows] == [columns] * 2
     assert [row.split(" | ")[1] for row in rows] == ["1", "2"]
+
+
+@pytest.mark.slow
+def test_what_it_costs_to_be_a_party() -> None:
+    """The honest of two providers asks, sends, wins the job, and nobody misses a deadline."""
+    told = measure("parties", "--providers", "2", "--block-seconds", "0.3")
+    assert [row["party"] for row in told["parties"]] == ["provider-1", "provider-2"]
+    for row in told["parties"]:
+        assert row["idle_requests_a_block"] > 0
+        assert row["transactions"] > 3
+        assert row["gas"] > 21_000 * row["transactions"]
+    (job,) = told["jobs"]
+    assert (job["status"], job["meetings"], job["defeated"]) == ("WON", 1, 1)
+    assert told["missed_claims"] == 0

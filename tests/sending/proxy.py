@@ -1,13 +1,13 @@
 """A proxy before a node that drops, delays, repeats, truncates, mixes up and corrupts."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from random import Random
+from typing import Protocol
 
-from offchain.chain.devnode.server import DevNode
 from tests.chain_helpers import serve_in_thread
 
 FAULTS = (
@@ -16,10 +16,20 @@ FAULTS = (
 )
 
 
+class Answers(Protocol):
+    """A node, or a way to one."""
+
+    def answer(self, body: bytes) -> bytes:
+        """Answer a request."""
+
+
 class Proxy:
     """What happens to each request; `faults` counts what has happened."""
 
-    def __init__(self, node: DevNode, random: Random, rate: float) -> None:
+    def __init__(
+        self, node: Answers, random: Random, rate: float, kinds: Sequence[str] = FAULTS
+    ) -> None:
+        self._kinds = kinds
         self._node = node
         self._random = random
         self._last = b"{}"
@@ -29,7 +39,7 @@ class Proxy:
 
     def answer(self, body: bytes) -> tuple[int, bytes, int]:
         """Return the status, the answer, and how many bytes it claims to have."""
-        fault = self._random.choice(FAULTS) if self._random.random() < self.rate else ""
+        fault = self._random.choice(self._kinds) if self._random.random() < self.rate else ""
         self.faults[fault] = self.faults.get(fault, 0) + 1
         if fault == "drop-request":
             raise ConnectionError
@@ -60,9 +70,11 @@ class Proxy:
 
 
 @contextmanager
-def open_proxy(node: DevNode, random: Random, rate: float) -> Iterator[Proxy]:
+def open_proxy(
+    node: Answers, random: Random, rate: float, kinds: Sequence[str] = FAULTS
+) -> Iterator[Proxy]:
     """Serve a proxy before a node on a free port of loopback."""
-    proxy = Proxy(node, random, rate)
+    proxy = Proxy(node, random, rate, kinds)
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"

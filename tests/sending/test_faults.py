@@ -186,3 +186,15 @@ def test_head_has_patience_only() -> None:
     """A chain that stands still is reported when the patience is over."""
     clock = Clock(1e9)
     assert Head(clock, clock.sleep).follow(0.0) is None
+
+
+def test_traffic_is_counted_by_path(node: DevNode, url: str) -> None:
+    """The node for development says how much it was asked under each path of its URL."""
+    with connect(f"{url}/alice") as chain:
+        before = node.methods._traffic["/alice"]
+        chain.block_number()
+        after = node.methods._traffic["/alice"]
+    requests, questions, came, went = (new - old for new, old in zip(after, before, strict=True))
+    assert (requests, questions) == (1, 1)
+    assert 20 < came < 200
+    assert 20 < went < 200

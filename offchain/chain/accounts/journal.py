@@ -25,9 +25,11 @@ from offchain.errors import AccountBusy, ChainError, StoreError
 from offchain.files import replacing
 
 COMPACTED_BYTES = 2**20
-"""A journal that is longer is written anew, without what is final, when it is opened."""
+"""A journal that is longer is written anew, without what is long final, when it is opened."""
 MOST_BYTES = 2**30
 FOLDER_VARIABLE = "MOOT_STATE"
+KEPT_BLOCKS = 512
+"""So many blocks long what is final is kept, to be sent again after a reorganisation that deep."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +51,7 @@ class Entry:
 
     Attributes:
         block: the block that has it, and `block_hash` that block's hash; None while none does.
-        is_told: whether the caller knows of that block.
+        told_hash: the hash of the block that the caller knows of.
         looked: the head when it was sent last, and `signed` that when its latest version was made.
         is_final: whether it has its confirmations, and waits only for a caller who asks for it.
         missing: the head when its nonce was first found to be another's; None while it is not.
@@ -60,7 +62,7 @@ class Entry:
     versions: list[Version]
     block: int | None = None
     block_hash: str = ""
-    is_told: bool = False
+    told_hash: str = ""
     looked: int = -1
     signed: int = -1
     is_final: bool = False
@@ -72,6 +74,11 @@ class Entry:
     def digest(self) -> bytes:
         """What tells the call from other calls."""
         return digest_call(self.transaction)
+
+    @property
+    def is_told(self) -> bool:
+        """Whether the caller knows of the block that has it."""
+        return self.block is not None and self.told_hash == self.block_hash
 
     @property
     def latest(self) -> Version:
@@ -100,6 +107,7 @@ class Journal:
 
     Attributes:
         live: the entries that are not final, by nonce.
+        past: those that were final in the latest KEPT_BLOCKS blocks, by nonce.
         given_up: the fees that a transaction under a nonce has to exceed by an eighth, because
             another was given up there that somebody may still hold.
         next_nonce: the nonce after the highest that was ever used; None as long as none was.
@@ -113,6 +121,7 @@ class Journal:
         stem = f"{chain_id}-{genesis.hex()[:16]}-{address}"
         self.path = folder / f"{stem}.log"
         self.live: dict[int, Entry] = {}
+        self.past: dict[int, Entry] = {}
         self.given_up: dict[int, Fees] = {}
         self.next_nonce: int | None = None
         self._file: Any = None
@@ -163,12 +172,18 @@ class Journal:
     def note(self, what: str, entry: Entry) -> None:
         """Note that an entry is `told` to its caller, `lost` from its block, `final`, `taken`.
 
-        Taken is an entry under whose nonce the chain has another transaction for good, and given
-        `up` one that nodes refuse: what comes after it under that nonce must pay more.
+        What is final is past, and lives again when it is lost. Taken is an entry under whose nonce
+        the chain has another transaction for good, and given `up` one that nodes refuse: what comes
+        after it under that nonce must pay more.
         """
         record = {"do": what, "nonce": entry.nonce}
         self._append(record)
         self._apply(record, entry.transaction.sender, entry.transaction.chain_id)
+
+    def drop_past(self, head: int) -> None:
+        """Forget what no reorganisation that is mended can undo, with this latest block."""
+        for nonce in [nonce for nonce, it in self.past.items() if not _is_kept(it, head)]:
+            del self.past[nonce]
 
     def _append(self, record: dict[str, Any], *, is_urgent: bool = False) -> None:
         line = json.dumps(record).encode() + b"\n"
@@ -209,16 +224,20 @@ class Journal:
         if what == "signed":
             self._apply_signed(record, nonce, sender, chain_id)
             return
+        if what == "lost" and nonce in self.past:
+            self.live[nonce] = self.past.pop(nonce)
         entry = self.live[nonce]
         if what == "mined":
             entry.block, entry.block_hash = int(record["block"]), str(record["hash"])
         elif what == "told":
-            entry.is_told = True
+            entry.told_hash = entry.block_hash
         elif what == "lost":
-            entry.block, entry.block_hash, entry.is_told, entry.receipt = None, "", False, None
+            entry.block, entry.block_hash, entry.receipt, entry.is_final = None, "", None, False
         elif what in {"final", "taken", "up"}:
             del self.live[nonce]
             self.given_up.pop(nonce, None)
+            if what == "final":
+                self.past[nonce] = entry
             if what == "up":
                 self.given_up[nonce] = entry.latest.fees
         else:
@@ -247,7 +266,9 @@ class Journal:
         self.live[nonce] = Entry(nonce, transaction, [version])
 
     def _compact(self) -> None:
-        """Write the journal anew, with the lines of live entries only."""
+        """Write the journal anew, with the lines of entries that live or may live again only."""
+        blocks = [it.block for it in (self.live | self.past).values() if it.block is not None]
+        self.drop_past(max(blocks, default=0))
         lines = [line for line in self.path.read_bytes().splitlines() if self._is_live(line)]
         with replacing(self.path, is_durable=True) as draft:
             draft.touch(mode=0o600)
@@ -255,7 +276,13 @@ class Journal:
 
     def _is_live(self, line: bytes) -> bool:
         nonce = int(json.loads(line)["nonce"])
-        return nonce in self.live or nonce in self.given_up or nonce + 1 == self.next_nonce
+        is_kept = nonce in self.live or nonce in self.past or nonce in self.given_up
+        return is_kept or nonce + 1 == self.next_nonce
+
+
+def _is_kept(entry: Entry, head: int) -> bool:
+    """Whether a final entry is among the latest blocks up to this one."""
+    return entry.block is not None and entry.block > head - KEPT_BLOCKS
 
 
 def _take_lock(path: Path, address: Address, chain_id: int) -> Any:

@@ -1,7 +1,9 @@
 """The sender of one account: signs, keeps what it signed, and sees that it gets into the chain.
 
 A call that was signed is never signed under another nonce as long as it may still get in: whoever
-asks for it again, in this process or after it was killed, gets what became of the first.
+asks for it again, in this process or after it was killed, gets what became of the first. What is
+final is not looked after; but when the chain counts fewer transactions than were final, because a
+reorganisation was deeper than the confirmations, these are sent again, too.
 """
 
 from collections.abc import Sequence
@@ -17,7 +19,7 @@ from offchain.chain.accounts.fees import (
     raise_fees,
 )
 from offchain.chain.accounts.journal import Entry, Journal, Version, digest_call
-from offchain.chain.accounts.sight import Port, Sight, look
+from offchain.chain.accounts.sight import MOST_TOGETHER, Port, Sight, look
 from offchain.chain.accounts.signers import Order, Signer
 from offchain.chain.endpoints import Say
 from offchain.chain.receipts import Transaction
@@ -66,6 +68,7 @@ class Sender:
         """
         self.tend()
         sight = self._look_for_nonces()
+        self._send_again(self._revive(sight), sight)
         self._forget(sight)
         answers: list[Entry | ChainError] = []
         new: list[Entry] = []
@@ -95,14 +98,15 @@ class Sender:
         if not live:
             return
         sight = look(self._port, self._signer.address, live)
+        revived = self._revive(sight)
         for entry in live:
             self._note(entry, sight)
+        live = sorted(live + revived, key=lambda it: it.nonce)
         waiting = [it for it in live if it.nonce in self.journal.live and it.block is None]
         due = [it for it in waiting if it.missing is None and it.looked != sight.head]
         for entry in due:
             self._raise_if_stuck(entry, sight, is_first=entry is waiting[0])
-            entry.looked = sight.head
-        self._send_raw(due)
+        self._send_again(due, sight)
 
     def tell(self, entry: Entry) -> None:
         """Note that the caller knows what became of an entry."""
@@ -114,13 +118,20 @@ class Sender:
             self.journal.note("final", entry)
 
     def _find(self, transaction: Transaction, taken: Sequence[Entry | ChainError]) -> Entry | None:
-        """Return the entry of a call that was signed before, and of which nobody knows the end."""
+        """Return the entry of a call that was signed before, and of which nobody knows the end.
+
+        What had succeeded, was undone and then failed in another block is no answer: sent again in
+        the order of its nonce, it may have come too early.
+        """
         digest = digest_call(transaction)
         for nonce in sorted(self.journal.live):
             entry = self.journal.live[nonce]
             is_taken = any(entry is it for it in taken)
-            if not entry.is_told and not is_taken and entry.digest == digest:
+            if entry.is_told or is_taken or entry.digest != digest:
+                continue
+            if not (entry.told_hash and _has_failed(entry)):
                 return entry
+            self.tell(entry)
         return None
 
     def _forget(self, sight: Sight) -> None:
@@ -129,6 +140,38 @@ class Sender:
             is_old = entry.block is not None and sight.head - entry.block > UNCLAIMED_BLOCKS
             if entry.is_final and is_old:
                 self.journal.note("final", entry)
+        self.journal.drop_past(sight.head)
+
+    def _revive(self, sight: Sight) -> list[Entry]:
+        """Take up again what was final, and what a reorganisation has undone; return it in order.
+
+        Without it, all that comes after would wait for ever.
+        """
+        known = [*self.journal.past.values(), *self.journal.live.values()]
+        missing = [it for it in known if it.nonce >= sight.count and self._is_settled(it)]
+        gone = sorted(missing, key=lambda it: it.nonce)
+        for entry in gone:
+            self._lose(entry, sight)
+        waiting = [nonce for nonce, it in self.journal.live.items() if not it.is_final]
+        first = min(waiting, default=sight.count)
+        if sight.count < first and sight.count not in self._warned:
+            self._warned.add(sight.count)
+            self._say(
+                f"what {self._signer.address} sent under the nonces {sight.count} to {first - 1} "
+                "is in no block and no journal: what comes after it waits for as many new calls"
+            )
+        return gone
+
+    def _is_settled(self, entry: Entry) -> bool:
+        """Whether an entry is not looked after any more."""
+        return entry.is_final or entry.nonce in self.journal.past
+
+    def _lose(self, entry: Entry, sight: Sight) -> None:
+        """Note that the block of an entry is gone, and that the same bytes are to be sent again."""
+        call = entry.transaction.call
+        self._say(f"the block {entry.block} with {call} (nonce {entry.nonce}) is gone: sent again")
+        self.journal.note("lost", entry)
+        entry.looked, entry.signed = -1, sight.head
 
     def _look_for_nonces(self) -> Sight:
         """Return the present sight; a count that the journal does not expect is asked for twice."""
@@ -194,18 +237,24 @@ class Sender:
             refused[entry.nonce] = TransactionRefused(entry.transaction.call, refusal.problem)
         return refused
 
+    def _send_again(self, entries: Sequence[Entry], sight: Sight) -> None:
+        for entry in entries:
+            entry.looked = sight.head
+        self._send_raw(entries)
+
     def _send_raw(self, entries: Sequence[Entry]) -> dict[int, NodeError]:
         """Send the latest versions, and return what the node refused, by nonce."""
-        if not entries:
-            return {}
-        questions: list[Question] = [
-            ("eth_sendRawTransaction", ["0x" + entry.latest.raw.hex()]) for entry in entries
-        ]
+        refusals: dict[int, NodeError] = {}
         with suppress(ChainUnavailable):  # the next look sends them again
-            answers = self._port.ask_many(questions)
-            together = zip(entries, answers, strict=True)
-            return {it.nonce: answer for it, answer in together if isinstance(answer, NodeError)}
-        return {}
+            for first in range(0, len(entries), MOST_TOGETHER):
+                some = entries[first : first + MOST_TOGETHER]
+                questions: list[Question] = [
+                    ("eth_sendRawTransaction", ["0x" + entry.latest.raw.hex()]) for entry in some
+                ]
+                for entry, answer in zip(some, self._port.ask_many(questions), strict=True):
+                    if isinstance(answer, NodeError):
+                        refusals[entry.nonce] = answer
+        return refusals
 
     def _note(self, entry: Entry, sight: Sight) -> None:
         """Note where an entry is on the chain now."""
@@ -225,11 +274,7 @@ class Sender:
     def _note_absence(self, entry: Entry, sight: Sight) -> None:
         call = entry.transaction.call
         if entry.block is not None:
-            self._say(
-                f"the block {entry.block} with {call} (nonce {entry.nonce}) is gone: sent again"
-            )
-            self.journal.note("lost", entry)
-            entry.looked = -1
+            self._lose(entry, sight)
         if sight.count <= entry.nonce:
             entry.missing = None
         elif entry.missing is None:
@@ -270,6 +315,11 @@ class Sender:
 
     def _ceiling(self) -> str:
         return f"the ceiling of {_show(self._policy.max_fee_wei)} (max_fee_wei)"
+
+
+def _has_failed(entry: Entry) -> bool:
+    """Whether an entry is in a block, and did nothing there."""
+    return entry.receipt is not None and int(entry.receipt["status"], 16) == 0
 
 
 def _calculate_most(transaction: Transaction, fees: Fees) -> int:

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from eth.abc import BlockHeaderAPI, ReceiptAPI, SignedTransactionAPI
@@ -122,6 +123,27 @@ class Blocks(Tester):
     def next_base_fee(self) -> int:
         """Return the base fee of the block that is to come."""
         return max(self._chain.header.base_fee_per_gas or 0, self.least_base_fee)
+
+    def reorganise(self, depth: int, *, is_kept: bool) -> None:
+        """Put one block more in the place of the latest ones.
+
+        What was in them waits for a block again if it is kept; otherwise it is gone.
+        """
+        last = self.get_block_number()
+        parent = self.get_block_hash(last - depth)
+        if not 0 < depth < last or parent is None:
+            raise ChainError(f"of {last} blocks, 1 to {last - 1} can be replaced, not {depth}")
+        numbers = map(BlockNumber, range(last - depth + 1, last + 1))
+        undone = [
+            transaction
+            for number in numbers
+            for transaction in self._chain.get_canonical_block_by_number(number).transactions
+        ]
+        self.revert(parent)
+        for transaction in undone if is_kept else ():
+            with suppress(NotTaken):
+                self.pool.add(transaction, self.get_count(transaction.sender))
+        self.mine(depth + 1)
 
     def mine(self, blocks: int) -> None:
         """See Node."""

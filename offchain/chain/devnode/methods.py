@@ -18,6 +18,8 @@ MOST_LOG_BLOCKS = 10_000
 MOST_MINED = 10_000
 TIP_WEI = 10**9
 MOST_HISTORY = 1_024
+MOST_PATHS = 1_024
+"""Paths whose traffic is counted apart."""
 
 Params = list[Any]
 
@@ -32,6 +34,7 @@ class Methods:
         self.blocks = blocks
         self.is_automatic = is_automatic
         self._marks: list[Any] = []
+        self._traffic: dict[str, list[int]] = {}
         self._methods: dict[str, Callable[..., Any]] = {
             "web3_clientVersion": lambda: "moot/development",
             "net_version": lambda: str(blocks.get_chain_id()),
@@ -56,6 +59,8 @@ class Methods:
             "anvil_mine": self._mine,
             "evm_setAutomine": self._set_automatic,
             "moot_setLeastBaseFee": self._set_least_base_fee,
+            "moot_traffic": lambda: self._traffic,
+            "moot_reorganise": self._reorganise,
             "evm_snapshot": self._take_snapshot,
             "evm_revert": self._revert,
         }
@@ -80,6 +85,13 @@ class Methods:
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
             code, words = BAD_PARAMS, f"invalid parameters of {name}"
         return _refuse(number, code, words)
+
+    def note_traffic(self, path: str, questions: int, received: int, sent: int) -> None:
+        """Count a request under its path: requests, questions, bytes that came and that went."""
+        kept = path if path in self._traffic or len(self._traffic) < MOST_PATHS else "/"
+        counts = self._traffic.get(kept, [0, 0, 0, 0])
+        more = (1, questions, received, sent)
+        self._traffic[kept] = [old + new for old, new in zip(counts, more, strict=True)]
 
     def _find_number(self, tag: str) -> int:
         latest = self.blocks.get_block_number()
@@ -235,6 +247,9 @@ class Methods:
 
     def _set_least_base_fee(self, wei: str) -> None:
         self.blocks.least_base_fee = int(wei, 16)
+
+    def _reorganise(self, depth: str, is_kept: bool) -> None:  # noqa: FBT001 - of the method
+        self.blocks.reorganise(int(depth, 16), is_kept=is_kept)
 
     def _take_snapshot(self) -> str:
         self._marks.append(self.blocks.snapshot())

@@ -1,6 +1,7 @@
 """The server of the node for development: JSON-RPC over HTTP, on loopback only."""
 
 import json
+import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -32,12 +33,22 @@ class DevNode:
         self.lock = threading.Lock()
         self.stopping = threading.Event()
 
-    def answer(self, body: bytes) -> bytes:
-        """Answer a request, or a batch of them, as it came over the wire."""
+    def answer(self, body: bytes, path: str = "/") -> bytes:
+        """Answer a request, or a batch of them, as it came over the wire under a path of the URL.
+
+        All paths mean the same; what came and went is counted for each of them.
+        """
         try:
             request = json.loads(body)
         except (ValueError, RecursionError):
             return _refuse(PARSE_ERROR, "what came is not JSON")
+        answer = self._answer_all(request)
+        with self.lock:
+            questions = len(request) if isinstance(request, list) else 1
+            self.methods.note_traffic(path, questions, len(body), len(answer))
+        return answer
+
+    def _answer_all(self, request: Any) -> bytes:
         if isinstance(request, list):
             if not 0 < len(request) <= MOST_TOGETHER:
                 return _refuse(INVALID_REQUEST, f"a batch has 1 to {MOST_TOGETHER} requests")
@@ -81,6 +92,11 @@ class _Server(ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 128
 
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Say what went wrong, unless it is only that a client has gone."""
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)
+
 
 @contextmanager
 def serve(node: DevNode, port: int = 0) -> Iterator[str]:
@@ -114,7 +130,7 @@ def _make_handler(node: DevNode) -> type[BaseHTTPRequestHandler]:
                 self.send_error(413)
                 return
             body = self.rfile.read(int(length))
-            answer = node.answer(body)
+            answer = node.answer(body, self.path)
             self.send_response(200)
             self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(answer)))

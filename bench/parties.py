@@ -1,0 +1,230 @@
+"""What it costs to be a party: a node, a client and providers, each a process of its own.
+
+Every provider asks the node under a path of its own, for which the node counts what it is asked.
+"""
+
+import json
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple
+from unittest.mock import patch
+
+from contracts.deployment import bind_referee
+from contracts.reasons import Standing, Status
+from offchain.chain import connect
+from offchain.chain.accounts.journal import FOLDER_VARIABLE
+from offchain.chain.transports import open_transport
+from offchain.disputes.chain_referee import ChainReferee
+from offchain.errors import MootError
+from offchain.parties.testnet import Testnet
+
+MOOT = (sys.executable, "-c", "from sim.command import main; main()")
+CHEAT = "wrong-output"
+SETTLING_BLOCKS, IDLE_BLOCKS = 10, 30
+START_S, JOB_S = 180.0, 120.0
+COMMIT_BLOCKS = 80
+"""Time to commit for one job; every further one adds a quarter."""
+CLOCK_BLOCKS = 200
+
+
+class Traffic(NamedTuple):
+    """What a party has asked the node: HTTP requests, questions in them, bytes both ways."""
+
+    requests: int = 0
+    questions: int = 0
+    sent_bytes: int = 0
+    received_bytes: int = 0
+
+    def since(self, earlier: "Traffic") -> "Traffic":
+        """Return what came after an earlier look."""
+        return Traffic(*(now - then for now, then in zip(self, earlier, strict=True)))
+
+
+class Look(NamedTuple):
+    """A block, and what every party has asked until then."""
+
+    block: int
+    traffic: Mapping[str, Traffic]
+
+
+class Bench:
+    """A net, its parties, and what was measured.
+
+    Args:
+        net: the net.
+        providers: how many; the first cheats if there are several.
+        jobs: how many, each posted as soon as the one before is.
+    """
+
+    def __init__(self, net: Testnet, providers: int, jobs: int) -> None:
+        self._net = net
+        self._names = [f"provider-{number + 1}" for number in range(providers)]
+        self._jobs = jobs
+        self._url = str(net.common["chain"])
+        self._transport = open_transport(self._url)
+        self._chain = connect(self._url)
+        contract = bind_referee(self._chain, str(net.common["referee"]))
+        self._referee = ChainReferee(self._chain, contract, 0)
+        self._addresses: dict[str, str] = {}
+
+    def run(self) -> dict[str, Any]:
+        """Measure, and return rows of parties and of jobs."""
+        self._start()
+        self._await_blocks(SETTLING_BLOCKS)
+        before = self._look()
+        self._await_blocks(IDLE_BLOCKS)
+        idle = self._look()
+        started = time.monotonic()
+        posted = [self._post() for _ in range(self._jobs)]
+        settled = self._await_end(posted)
+        seconds = time.monotonic() - started
+        end = self._look()
+        sent = self._list_sent(idle.block)
+        parties = [self._describe(name, before, idle, end, sent) for name in self._names]
+        jobs = [self._describe_job(job, at, settled[job]) for job, at in posted]
+        return {
+            "parties": parties,
+            "jobs": jobs,
+            "blocks": end.block - idle.block,
+            "seconds": seconds,
+            "jobs_per_minute": 60 * len(jobs) / seconds,
+            "missed_claims": sum(it["missed_claims"] for it in jobs),
+        }
+
+    def _start(self) -> None:
+        for number, name in enumerate(self._names):
+            cheat = CHEAT if number == 0 and len(self._names) > 1 else ""
+            self._net.add_provider(name, cheat=cheat, chain=f"{self._url}/{name}")
+            key = json.loads((self._net.folder / f"{name}.json").read_text())
+            self._addresses[name] = "0x" + str(key["address"]).removeprefix("0x").lower()
+        self._net.await_results(len(self._names), START_S)
+
+    def _post(self) -> tuple[int, float]:
+        """Let the client open a job; return its number, and when it was open."""
+        commit = COMMIT_BLOCKS + COMMIT_BLOCKS // 4 * (self._jobs - 1) * len(self._names)
+        terms: tuple[str, ...] = (
+            "--steps",
+            "4",
+            "--checkpoint-every",
+            "2",
+            "--commit-blocks",
+            str(commit),
+        )
+        terms += ("--clock-blocks", str(CLOCK_BLOCKS))
+        config = str(self._net.folder / "client.toml")
+        words = (*MOOT, "client", "post", "--program", "mlp", *terms, "--config", config, "--json")
+        done = subprocess.run(words, capture_output=True, text=True, check=False)  # noqa: S603 - ours
+        if done.returncode:
+            raise MootError(f"a job could not be posted: {done.stderr.strip()}")
+        events = map(json.loads, done.stdout.splitlines())
+        return next(int(it["job"]) for it in events if "job" in it), time.monotonic()
+
+    def _await_end(self, posted: Sequence[tuple[int, float]]) -> dict[int, tuple[int, float]]:
+        """Return for each job its last block and when that was; all is collected then."""
+        settled: dict[int, tuple[int, float]] = {}
+        deadline = time.monotonic() + START_S + JOB_S * len(posted)
+        while len(settled) < len(posted) or any(self._is_owed(job) for job, _ in posted):
+            if time.monotonic() > deadline:
+                raise MootError(f"of {len(posted)} jobs {len(settled)} have ended in time")
+            for job, _ in posted:
+                if job not in settled and self._referee.job(job).status is not Status.OPEN:
+                    settled[job] = self._referee.block_number(), time.monotonic()
+            time.sleep(self._net.block_seconds)
+        return settled
+
+    def _is_owed(self, job: int) -> bool:
+        debts = [self._referee.debt(job, address) for address in self._addresses.values()]
+        return any(debts)
+
+    def _await_blocks(self, count: int) -> None:
+        last = self._referee.block_number() + count
+        while self._referee.block_number() < last:
+            time.sleep(self._net.block_seconds)
+
+    def _look(self) -> Look:
+        traffic = {path.strip("/"): Traffic(*it) for path, it in self._ask("moot_traffic").items()}
+        return Look(self._referee.block_number(), traffic)
+
+    def _ask(self, method: str, *params: Any) -> Any:
+        return self._transport.ask(method, params)["result"]
+
+    def _list_sent(self, first: int) -> dict[str, list[int]]:
+        """Return the gas of every transaction, by the account that sent it."""
+        sent: dict[str, list[int]] = {}
+        for number in range(first + 1, self._referee.block_number() + 1):
+            for it in self._ask("eth_getBlockByNumber", hex(number), True)["transactions"]:
+                receipt = self._ask("eth_getTransactionReceipt", it["hash"])
+                sent.setdefault(it["from"].lower(), []).append(int(receipt["gasUsed"], 16))
+        return sent
+
+    def _describe(
+        self, name: str, before: Look, idle: Look, end: Look, sent: Mapping[str, Sequence[int]]
+    ) -> dict[str, Any]:
+        """Return the row of a provider."""
+        nothing = Traffic()
+        gas = sent.get(self._addresses[name], [])
+        resting = idle.traffic.get(name, nothing).since(before.traffic.get(name, nothing))
+        busy = end.traffic.get(name, nothing).since(idle.traffic.get(name, nothing))
+        blocks = end.block - idle.block
+        return {
+            "party": name,
+            "idle_requests_a_block": resting.requests / (idle.block - before.block),
+            "idle_questions_a_block": resting.questions / (idle.block - before.block),
+            "busy_requests_a_block": busy.requests / blocks,
+            "busy_questions_a_block": busy.questions / blocks,
+            "rpc_bytes": busy.sent_bytes + busy.received_bytes,
+            "transactions": len(gas),
+            "gas": sum(gas),
+            "questions_a_transaction": busy.questions / max(1, len(gas)),
+            "peak_bytes": _get_peak(self._net.processes[name].pid),
+        }
+
+    def _describe_job(self, job: int, opened: float, settled: tuple[int, float]) -> dict[str, Any]:
+        """Return the row of a job."""
+        found = self._referee.job(job)
+        members = [self._referee.member(job, it).standing for it in self._addresses.values()]
+        return {
+            "job": job,
+            "status": found.status.name,
+            "meetings": found.meetings,
+            "defeated": found.defeated,
+            "missed_claims": sum(it in {Standing.NONE, Standing.COMMITTED} for it in members),
+            "blocks": settled[0] - found.opened_block,
+            "seconds": settled[1] - opened,
+        }
+
+
+def measure_parties(providers: int, jobs: int, block_seconds: float) -> dict[str, Any]:
+    """Return what being a party costs; see `moot bench parties`.
+
+    Args:
+        providers: how many; the first cheats if there are several.
+        jobs: how many are open at once.
+        block_seconds: time between blocks.
+
+    Returns:
+        rows of `parties` and of `jobs`, and of all together blocks, seconds, jobs a minute and
+        claims that were missed.
+    """
+    with (
+        TemporaryDirectory(prefix="moot-parties-") as name,
+        patch.dict("os.environ", {FOLDER_VARIABLE: str(Path(name) / "accounts")}),
+        Testnet(Path(name) / "net", MOOT, _hear, block_seconds) as net,
+    ):
+        return Bench(net, providers, jobs).run()
+
+
+def _hear(event: str, line: str, **about: object) -> None:
+    """Take what the parties tell."""
+    del event, line, about
+
+
+def _get_peak(process: int) -> int:
+    """Return the most memory that a process has had, in bytes."""
+    found = re.search(r"VmHWM:\s+([0-9]+) kB", Path(f"/proc/{process}/status").read_text())
+    return int(found[1]) * 1024 if found else 0
