@@ -102,6 +102,14 @@ class Testnet:
         """Start a provider, or start it again."""
         return self.add_party(name, ("provider", "run"), **settings)
 
+    def show_court(self) -> str:
+        """Start the page of the court, and return its address."""
+        about = ("--chain", str(self.common["chain"]), "--referee", str(self.common["referee"]))
+        names = ("--published", str(self.common["store"]))
+        command = (*self.moot, "court", *about, *names, "--port", "0", "--json")
+        url: str = json.loads(_read_first("court", self.start("court", command)))["url"]
+        return url
+
     def add_verifier(self) -> None:
         """Start a verifier, whose rulings everybody accepts whose settings are made later."""
         path = self.configure(VERIFIER)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 MOOT = (sys.executable, "-c", "from sim.command import main; main()")
 COMMIT_BLOCKS, START_S = 60, 120.0
+DEFAULT_JOB = "mlp"
 
 
 @click.group(cls=Group, short_help="Try the court on this machine.")
@@ -27,10 +28,21 @@ def testnet() -> None:
     """Try the court on this machine."""
 
 
-@testnet.command(short_help="Start a node, a referee, a store and providers.")
+@testnet.command(
+    short_help="Start a node, a referee, a store and providers, and play a job.",
+    epilog="\b\n"
+    "Examples:\n"
+    "  moot testnet up --providers 3 --cheat wrong-output\n"
+    "  moot testnet up --providers 0 --folder net",
+)
 @click.option("--providers", type=click.IntRange(min=0, max=32), default=2, show_default=True)
 @click.option("--cheat", default="", help="What the first provider does otherwise than agreed.")
-@click.option("--job", metavar="PROGRAM", help="Post a job, see it to its end, fetch the result.")
+@click.option(
+    "--job",
+    metavar="PROGRAM",
+    help="What the client has run; the net ends with this job.  [default: mlp, if there are "
+    "providers, and the net stays]",
+)
 @click.option("--watcher", is_flag=True, help="Start a watcher, too, which may bond a claim.")
 @click.option(
     "--leaf",
@@ -56,9 +68,10 @@ def up(
     block_seconds: float,
     as_json: bool,  # noqa: FBT001 - click passes it
 ) -> int:
-    """Start a court on loopback, every party a process of its own, until this is terminated.
+    """Start a court on loopback, every party a process of its own, and a page that shows it.
 
-    With --job it ends when the job's result is fetched. Without --folder nothing is kept.
+    A client posts a job, sees it to its end, and fetches and verifies its result. Then the net stays
+    until Control-C or SIGTERM, unless --job was given. Without --folder nothing is kept.
     """
     from offchain.chain.accounts.journal import FOLDER_VARIABLE  # noqa: PLC0415 - imports the chain
     from offchain.parties.testnet import Testnet  # noqa: PLC0415 - likewise
@@ -81,13 +94,17 @@ def up(
             net.add_party("watcher", ("watch",))
         others = int(watcher) + int(leaf == "operator")
         urls = net.await_results(providers + others, START_S)
-        if job is None:
+        page = net.show_court()
+        tell("court", f"{page} shows the court", url=page)
+        if job or providers:
+            about = ("--program", job or DEFAULT_JOB, "--steps", str(steps), "--leaf", leaf)
+            status = _play(net, tell, about, urls)
+        if job is None and not status:
             client = net.folder / "client.toml"
             tell("ready", f"ready; the client's settings are in {client}", config=str(client))
             net.processes["node"].wait()
             raise MootError("the node of the net has ended")
-        status = _play(net, tell, ("--program", job, "--steps", str(steps), "--leaf", leaf), urls)
-    return status  # noqa: RET504 - a stopped party comes here, too
+    return status
 
 
 @testnet.command(short_help="Make a key with money and a file of settings for a further party.")
