@@ -124,15 +124,18 @@ class Workshop:
 
     def _listen(self, lines: IO[str]) -> None:
         try:
-            for line in lines:
-                about: dict[str, Any] = json.loads(line)
-                event, text = about.pop("event"), about.pop("line")
-                if event == DONE:
-                    self._results.put(Result(about["job"], about["problem"], about["is_final"]))
-                else:
-                    self._tell(event, text, **about)
+            with lines:
+                for line in lines:
+                    self._take(json.loads(line))
         finally:  # whatever ends this: nobody waits for a process that is not heard any more
             self._results.put(None)
+
+    def _take(self, about: dict[str, Any]) -> None:
+        event, text = about.pop("event"), about.pop("line")
+        if event == DONE:
+            self._results.put(Result(about["job"], about["problem"], about["is_final"]))
+        else:
+            self._tell(event, text, **about)
 
 
 def _end(process: "subprocess.Popen[str]") -> None:
