@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 
-from contracts.reasons import Status
+from contracts.reasons import Reason, Status
 from offchain.chain.head import Head
 from offchain.disputes.arena import ChainView, Made
 from offchain.disputes.crowds import count_calls
@@ -23,6 +23,9 @@ RETRY_S = 1.0
 FAR_BLOCKS = 1 << 32
 """Where nothing of one's own ends, anything else is more urgent."""
 
+PREMATURE = frozenset({Reason.TOO_EARLY, Reason.CLOCK_RUNNING})
+"""Why a call is refused that is due later: its block came, after all, before what it waits for."""
+
 
 @dataclass
 class Seat:
@@ -31,19 +34,27 @@ class Seat:
     Attributes:
         view: what the chain shows of the job.
         party: who acts.
-        refused: what was refused for a reason that stays, and is not to be paid for again.
+        refused: what was refused for a reason that stays on this chain, and is not to be paid for
+            again, and `returns` how often the chain had been replaced by then.
         problem: why the party could not say what to do, as it was told last.
     """
 
     view: ChainView
     party: Party
     refused: set[str] = field(default_factory=set)
+    returns: int = 0
     problem: str = ""
 
     @property
     def job_id(self) -> int:
         """The job's number."""
         return self.view.tournament.job_id
+
+    def forget_refusals(self, returns: int) -> None:
+        """Forget what was refused on a chain that has been replaced since."""
+        if returns != self.returns:
+            self.refused.clear()
+            self.returns = returns
 
     def get_deadline(self) -> int:
         """Return the block in which something of the party's own ends soonest."""
@@ -68,6 +79,7 @@ def take_turns(desk: Desk, seats: Sequence[Seat]) -> list[tuple[Seat, Made]]:
     end = time.monotonic() + desk.settings.block_seconds
     planned: list[tuple[Seat, Call]] = []
     for seat in sorted(seats, key=Seat.get_deadline):
+        seat.forget_refusals(desk.referee.returns)
         for call in _list_calls(desk, seat):
             if _name(call) not in seat.refused:
                 planned.append((seat, call))
@@ -98,8 +110,14 @@ def _list_calls(desk: Desk, seat: Seat) -> Iterator[Call]:
 def note_refusal(seat: Seat, made: Made) -> None:
     """See to it that a call which was refused for a reason that stays is not made again."""
     answer = made.answer
-    if isinstance(answer, RefereeError | Reverted) and not is_overtaken(answer):
+    if isinstance(answer, RefereeError | Reverted) and not is_passing(answer):
         seat.refused.add(_name(made.call))
+
+
+def is_passing(answer: RefereeError | ChainError) -> bool:
+    """Whether a refused call was overtaken, or came too early: what is due then shows a look."""
+    is_early = isinstance(answer, RefereeError | Reverted) and answer.reason in PREMATURE
+    return is_early or is_overtaken(answer)
 
 
 def tell_made(desk: Desk, seat: Seat, made: Made) -> None:
@@ -132,7 +150,7 @@ def play(
             turn = take_turns(desk, [seat])
             for _, made in turn:
                 tell_made(desk, seat, made)
-                if not isinstance(made.answer, Outcome) and not is_overtaken(made.answer):
+                if not isinstance(made.answer, Outcome) and not is_passing(made.answer):
                     raise made.answer
             if each_block is not None:
                 each_block()
