@@ -16,6 +16,7 @@ from offchain.disputes.game import is_overtaken
 from offchain.disputes.party import Party
 from offchain.disputes.referee import Call, Outcome
 from offchain.errors import ChainError, ChainUnavailable, MootError, RefereeError, Reverted
+from offchain.parties.events import Tell
 from offchain.parties.live import Desk
 
 PATIENCE_S = 60.0
@@ -66,6 +67,29 @@ class Seat:
         ]
         ends = [*clocks, view.job.commit_deadline, view.job.reveal_deadline]
         return min((end for end in ends if end >= view.block), default=view.block + FAR_BLOCKS)
+
+
+class Outages:
+    """The failures of a node or a disk, which are waited for: each is told once.
+
+    Args:
+        tell: takes events.
+    """
+
+    def __init__(self, tell: Tell) -> None:
+        self._tell, self._told = tell, ""
+
+    def wait(self, error: MootError) -> None:
+        """Say what has failed, unless that was said last, and wait until it may be tried again."""
+        if str(error) != self._told:
+            event = "unavailable" if isinstance(error, ChainUnavailable) else "failed"
+            self._tell(event, str(error))
+        self._told = str(error)
+        time.sleep(RETRY_S)
+
+    def end(self) -> None:
+        """Note that nothing fails any more."""
+        self._told = ""
 
 
 def take_turns(desk: Desk, seats: Sequence[Seat]) -> list[tuple[Seat, Made]]:
@@ -142,7 +166,7 @@ def play(
     Raises:
         RefereeError, ChainError: a call was refused for which there should have been a reason.
     """
-    seat, head = Seat(view, party), Head(desk.chain)
+    seat, head, outages = Seat(view, party), Head(desk.chain), Outages(desk.tell)
     while True:
         try:
             desk.referee.look()
@@ -158,9 +182,9 @@ def play(
                 return
             desk.chain.tend()
             await_block(desk, head, is_eager=bool(view.tournament.boards))
+            outages.end()
         except ChainUnavailable as error:
-            desk.tell("unavailable", str(error))
-            time.sleep(RETRY_S)
+            outages.wait(error)
 
 
 def await_block(desk: Desk, head: Head, *, is_eager: bool) -> None:
