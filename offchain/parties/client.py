@@ -13,7 +13,6 @@ from offchain.datastore.store import open_store
 from offchain.disputes.actors import Client
 from offchain.disputes.arena import ChainView
 from offchain.disputes.availability import Answerer
-from offchain.disputes.game import is_overtaken
 from offchain.disputes.party import Party
 from offchain.disputes.referee import Call, Outcome
 from offchain.disputes.terms import Stakes, make_terms
@@ -21,7 +20,7 @@ from offchain.errors import CommitmentError, StoreError, UsageError
 from offchain.parties.live import Closer, Desk
 from offchain.parties.promises import Promises
 from offchain.parties.settings import to_wei
-from offchain.parties.turns import Seat, play, take_turns, tell_made
+from offchain.parties.turns import Seat, is_passing, play, take_turns, tell_made
 from offchain.programs.graph import Slot
 from offchain.programs.limits import MAX_OPERATORS, MAX_SLOTS
 from offchain.providers.publication import StoredBatches, get_program, get_task, put_task
@@ -106,7 +105,7 @@ def settle(desk: Desk, job_id: int) -> Status:
     while turn := take_turns(desk, [seat]):
         for _, made in turn:
             tell_made(desk, seat, made)
-            if not isinstance(made.answer, Outcome) and not is_overtaken(made.answer):
+            if not isinstance(made.answer, Outcome) and not is_passing(made.answer):
                 raise made.answer
         desk.referee.look()
         view.look()

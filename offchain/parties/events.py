@@ -4,6 +4,7 @@ import json
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Protocol, TextIO
 
 
@@ -16,6 +17,8 @@ class Tell(Protocol):
 
 class Lines:
     """Events as lines of a stream, each at once and whole, whichever thread tells it.
+
+    What can't be written (a full disk, a reader that is gone) is not told: no work ends for it.
 
     Args:
         as_json: whether they are for programs.
@@ -30,7 +33,9 @@ class Lines:
     def __call__(self, event: str, line: str, **about: object) -> None:
         """Tell an event."""
         text = json.dumps({"event": event, "line": line, **about}) if self._as_json else line
-        with self._lock:
+        encoding = self._stream.encoding or "utf-8"
+        text = text.encode(encoding, "backslashreplace").decode(encoding)
+        with self._lock, suppress(OSError):
             self._stream.write(text + "\n")
             self._stream.flush()
 

@@ -6,9 +6,8 @@ says what it does about a job (`consider`) before it sits down at its table.
 """
 
 import threading
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 
 from contracts.model.types import Job
@@ -22,11 +21,20 @@ from offchain.disputes.party import Party
 from offchain.disputes.referee import Outcome
 from offchain.errors import ChainUnavailable, StoreError, TransactionRefused
 from offchain.parties.computing import CLAIM, recall_run
+from offchain.parties.events import Tell
 from offchain.parties.folder import Folder
-from offchain.parties.live import Desk
+from offchain.parties.live import Desk, connected_desk, open_signers
 from offchain.parties.means import Means
 from offchain.parties.recall import Recalled
-from offchain.parties.turns import RETRY_S, Seat, await_block, note_refusal, take_turns, tell_made
+from offchain.parties.settings import Settings
+from offchain.parties.turns import (
+    Outages,
+    Seat,
+    await_block,
+    note_refusal,
+    take_turns,
+    tell_made,
+)
 from offchain.parties.workshop import Checks, Result, Workshop
 from offchain.providers.store import Store
 
@@ -71,7 +79,6 @@ class Keeper:
     """A party at its desk, with all its jobs."""
 
     def __init__(self, desk: Desk) -> None:
-        desk.settings.require("store", "folder")
         self.desk = desk
         self.folder = Folder(desk.folder, desk.chain, desk.referee.address)
         self.means = Means(desk.settings)
@@ -90,7 +97,7 @@ class Keeper:
         """Look after the jobs until the process is ended."""
         with self.folder.held(self.desk.address), self._serving(), self.workshop:
             head: Head | None = None
-            is_resumed = False
+            is_resumed, outages = False, Outages(self.desk.tell)
             while True:
                 try:
                     if not is_resumed:
@@ -99,9 +106,9 @@ class Keeper:
                     self.take_turn()
                     head = head or Head(self)
                     await_block(self.desk, head, is_eager=self._is_eager)
-                except ChainUnavailable as error:
-                    self.desk.tell("unavailable", str(error))
-                    time.sleep(RETRY_S)
+                    outages.end()
+                except (ChainUnavailable, StoreError) as error:
+                    outages.wait(error)
 
     def block_number(self) -> int:
         """Return the latest block for whoever waits for the next: one question where it is idle."""
@@ -198,8 +205,9 @@ class Keeper:
 
     def _take_news(self) -> None:
         news = self.desk.referee.news
-        while news:
-            self._begin(news.pop(0))
+        while news:  # of which none is lost if the node or the disk fails meanwhile
+            self._begin(news[0])
+            news.pop(0)
 
     def _begin(self, job_id: int) -> None:
         """Take up a job."""
@@ -322,3 +330,30 @@ class Keeper:
                 yield
             finally:
                 server.shutdown()
+
+
+@contextmanager
+def opened_keeper(
+    make: Callable[[Desk], Keeper], settings: Settings, tell: Tell, *, signs: bool = True
+) -> Iterator[Keeper]:
+    """Open a party that stays, as soon as a node can be reached.
+
+    Args:
+        make: seats it at its desk.
+        settings: what it is told; what is wrong there is an error at once.
+        tell: takes events.
+        signs: whether it has a key.
+    """
+    settings.require("store", "folder")
+    signers, outages = open_signers(settings, signs=signs), Outages(tell)
+    with ExitStack() as stack:
+        while True:
+            try:
+                desk = stack.enter_context(connected_desk(settings, tell, signers))
+                keeper = make(desk)
+            except ChainUnavailable as error:
+                stack.close()
+                outages.wait(error)
+            else:
+                yield keeper
+                return

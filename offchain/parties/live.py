@@ -3,7 +3,7 @@
 What there is to do is the planner's (`offchain/disputes/party.py`).
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -74,15 +74,31 @@ class Desk:
 @contextmanager
 def opened_desk(settings: Settings, tell: Tell, *, signs: bool = True) -> Iterator[Desk]:
     """Open the chain and the referee for a party; one that only looks needs no key."""
+    with connected_desk(settings, tell, open_signers(settings, signs=signs)) as desk:
+        yield desk
+
+
+def open_signers(settings: Settings, *, signs: bool) -> Sequence[KeyAccount]:
+    """Refuse settings of which no desk can be made, and return the accounts that sign.
+
+    Raises:
+        UsageError: a setting is missing or wrong.
+        KeystoreError: the key can't be opened.
+    """
     settings.require("chain", "referee", *(("key",) if signs else ()))
     if not is_address(settings.referee):
         raise UsageError(
             f"the referee {settings.referee!r:.60} is no address; give 0x and 40 digits"
         )
-    signers = []
-    if signs:
-        password = read_password(settings.password_from or None)
-        signers = [KeyAccount.open(Path(settings.key), password)]
+    if not signs:
+        return ()
+    password = read_password(settings.password_from or None)
+    return [KeyAccount.open(Path(settings.key), password)]
+
+
+@contextmanager
+def connected_desk(settings: Settings, tell: Tell, signers: Sequence[KeyAccount]) -> Iterator[Desk]:
+    """Open the chain and the referee for accounts; without any, the party only looks."""
     policy = FeePolicy(
         max_fee_wei=int(settings.max_fee_gwei * GWEI), confirmations=settings.confirmations
     )
@@ -90,7 +106,7 @@ def opened_desk(settings: Settings, tell: Tell, *, signs: bool = True) -> Iterat
     urls = [url.strip() for url in settings.chain.split(",")]
     with open_chain(urls, signers, policy, say=make_say(tell)) as chain:
         contract = bind_referee(chain, settings.referee, arithmetic)
-        address = signers[0].address if signs else NOBODY
+        address = signers[0].address if signers else NOBODY
         referee = Sight(chain, contract, arithmetic, address)
         _require_referee(referee)
         referee.look()

@@ -50,6 +50,7 @@ class Sight(ChainReferee):
     Attributes:
         head: the latest block, as of the latest look.
         news: the jobs that were opened since somebody emptied this list.
+        returns: how often a look has found that blocks were replaced.
     """
 
     head: Block
@@ -65,6 +66,7 @@ class Sight(ChainReferee):
         self._members: dict[int, Member] = {}
         self._debts: dict[tuple[int, Address], int] = {}
         self.news: list[int] = []
+        self.returns = 0
 
     def find_jobs(self) -> Iterator[tuple[int, Job, Member]]:
         """Yield all jobs that there are, with where the own account stands in each."""
@@ -209,6 +211,7 @@ class Sight(ChainReferee):
 
     def _go_back(self) -> None:
         """Forget what was read of blocks that the chain does not have any more."""
+        self.returns += 1
         questions: list[Question] = [
             ("eth_getBlockByNumber", [hex(mark.number), False]) for mark in self._marks
         ]

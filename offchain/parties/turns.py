@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 
-from contracts.reasons import Status
+from contracts.reasons import Reason, Status
 from offchain.chain.head import Head
 from offchain.disputes.arena import ChainView, Made
 from offchain.disputes.crowds import count_calls
@@ -16,12 +16,16 @@ from offchain.disputes.game import is_overtaken
 from offchain.disputes.party import Party
 from offchain.disputes.referee import Call, Outcome
 from offchain.errors import ChainError, ChainUnavailable, MootError, RefereeError, Reverted
+from offchain.parties.events import Tell
 from offchain.parties.live import Desk
 
 PATIENCE_S = 60.0
 RETRY_S = 1.0
 FAR_BLOCKS = 1 << 32
 """Where nothing of one's own ends, anything else is more urgent."""
+
+PREMATURE = frozenset({Reason.TOO_EARLY, Reason.CLOCK_RUNNING})
+"""Why a call is refused that is due later: its block came, after all, before what it waits for."""
 
 
 @dataclass
@@ -31,19 +35,27 @@ class Seat:
     Attributes:
         view: what the chain shows of the job.
         party: who acts.
-        refused: what was refused for a reason that stays, and is not to be paid for again.
+        refused: what was refused for a reason that stays on this chain, and is not to be paid for
+            again, and `returns` how often the chain had been replaced by then.
         problem: why the party could not say what to do, as it was told last.
     """
 
     view: ChainView
     party: Party
     refused: set[str] = field(default_factory=set)
+    returns: int = 0
     problem: str = ""
 
     @property
     def job_id(self) -> int:
         """The job's number."""
         return self.view.tournament.job_id
+
+    def forget_refusals(self, returns: int) -> None:
+        """Forget what was refused on a chain that has been replaced since."""
+        if returns != self.returns:
+            self.refused.clear()
+            self.returns = returns
 
     def get_deadline(self) -> int:
         """Return the block in which something of the party's own ends soonest."""
@@ -57,6 +69,29 @@ class Seat:
         return min((end for end in ends if end >= view.block), default=view.block + FAR_BLOCKS)
 
 
+class Outages:
+    """The failures of a node or a disk, which are waited for: each is told once.
+
+    Args:
+        tell: takes events.
+    """
+
+    def __init__(self, tell: Tell) -> None:
+        self._tell, self._told = tell, ""
+
+    def wait(self, error: MootError) -> None:
+        """Say what has failed, unless that was said last, and wait until it may be tried again."""
+        if str(error) != self._told:
+            event = "unavailable" if isinstance(error, ChainUnavailable) else "failed"
+            self._tell(event, str(error))
+        self._told = str(error)
+        time.sleep(RETRY_S)
+
+    def end(self) -> None:
+        """Note that nothing fails any more."""
+        self._told = ""
+
+
 def take_turns(desk: Desk, seats: Sequence[Seat]) -> list[tuple[Seat, Made]]:
     """Let parties do at once what there is to do in all jobs, the most urgent first.
 
@@ -68,6 +103,7 @@ def take_turns(desk: Desk, seats: Sequence[Seat]) -> list[tuple[Seat, Made]]:
     end = time.monotonic() + desk.settings.block_seconds
     planned: list[tuple[Seat, Call]] = []
     for seat in sorted(seats, key=Seat.get_deadline):
+        seat.forget_refusals(desk.referee.returns)
         for call in _list_calls(desk, seat):
             if _name(call) not in seat.refused:
                 planned.append((seat, call))
@@ -98,8 +134,14 @@ def _list_calls(desk: Desk, seat: Seat) -> Iterator[Call]:
 def note_refusal(seat: Seat, made: Made) -> None:
     """See to it that a call which was refused for a reason that stays is not made again."""
     answer = made.answer
-    if isinstance(answer, RefereeError | Reverted) and not is_overtaken(answer):
+    if isinstance(answer, RefereeError | Reverted) and not is_passing(answer):
         seat.refused.add(_name(made.call))
+
+
+def is_passing(answer: RefereeError | ChainError) -> bool:
+    """Whether a refused call was overtaken, or came too early: what is due then shows a look."""
+    is_early = isinstance(answer, RefereeError | Reverted) and answer.reason in PREMATURE
+    return is_early or is_overtaken(answer)
 
 
 def tell_made(desk: Desk, seat: Seat, made: Made) -> None:
@@ -124,7 +166,7 @@ def play(
     Raises:
         RefereeError, ChainError: a call was refused for which there should have been a reason.
     """
-    seat, head = Seat(view, party), Head(desk.chain)
+    seat, head, outages = Seat(view, party), Head(desk.chain), Outages(desk.tell)
     while True:
         try:
             desk.referee.look()
@@ -132,7 +174,7 @@ def play(
             turn = take_turns(desk, [seat])
             for _, made in turn:
                 tell_made(desk, seat, made)
-                if not isinstance(made.answer, Outcome) and not is_overtaken(made.answer):
+                if not isinstance(made.answer, Outcome) and not is_passing(made.answer):
                     raise made.answer
             if each_block is not None:
                 each_block()
@@ -140,9 +182,9 @@ def play(
                 return
             desk.chain.tend()
             await_block(desk, head, is_eager=bool(view.tournament.boards))
+            outages.end()
         except ChainUnavailable as error:
-            desk.tell("unavailable", str(error))
-            time.sleep(RETRY_S)
+            outages.wait(error)
 
 
 def await_block(desk: Desk, head: Head, *, is_eager: bool) -> None:

@@ -9,7 +9,9 @@ import os
 import signal
 import sys
 import threading
+from collections.abc import Iterator
 from queue import SimpleQueue
+from typing import Any
 
 from offchain.errors import MootError
 from offchain.parties.computing import UnwantedJob, compute
@@ -24,9 +26,13 @@ from offchain.parties.workshop import DONE, Checks
 def main() -> None:
     """Compute what is asked for until nobody asks any more."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    settings = Settings(**json.loads(sys.stdin.readline()))
+    lines = _read()
+    told = next(lines, None)
+    if told is None:
+        return
+    settings = Settings(**told)
     asked: SimpleQueue[tuple[int, Checks]] = SimpleQueue()
-    threading.Thread(target=_listen, args=(asked,), daemon=True).start()
+    threading.Thread(target=_listen, args=(lines, asked), daemon=True).start()
     tell = Lines(as_json=True, stream=sys.stdout)
     sys.stdout = sys.stderr  # what a policy prints is no event
     while True:
@@ -39,9 +45,15 @@ def main() -> None:
         tell(DONE, problem, job=job_id, problem=problem, is_final=is_final)
 
 
-def _listen(asked: "SimpleQueue[tuple[int, Checks]]") -> None:
+def _read() -> Iterator[Any]:
+    """Yield what is asked for; a line that the death of its writer has cut is the end."""
     for line in sys.stdin:
-        job_id, checks = json.loads(line)
+        if line.endswith("\n"):
+            yield json.loads(line)
+
+
+def _listen(lines: Iterator[Any], asked: "SimpleQueue[tuple[int, Checks]]") -> None:
+    for job_id, checks in lines:
         asked.put((int(job_id), Checks(checks)))
     os._exit(0)
 

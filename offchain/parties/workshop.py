@@ -86,11 +86,10 @@ class Workshop:
         return results
 
     def _bury(self) -> Result | None:
-        """Give up the process, which has died, and return what that means for its job."""
+        """Give up the process, which says nothing more, and return what that means for its job."""
         assert self._process is not None
-        status = self._process.wait()
         _end(self._process)
-        self._process = None
+        status, self._process = self._process.returncode, None
         if not self._waiting:
             return None
         problem = f"the process that computes has ended with status {status}"
@@ -124,14 +123,19 @@ class Workshop:
             process.stdin.flush()
 
     def _listen(self, lines: IO[str]) -> None:
-        for line in lines:
-            about: dict[str, Any] = json.loads(line)
-            event, text = about.pop("event"), about.pop("line")
-            if event == DONE:
-                self._results.put(Result(about["job"], about["problem"], about["is_final"]))
-            else:
-                self._tell(event, text, **about)
-        self._results.put(None)
+        try:
+            with lines:
+                for line in lines:
+                    self._take(json.loads(line))
+        finally:  # whatever ends this: nobody waits for a process that is not heard any more
+            self._results.put(None)
+
+    def _take(self, about: dict[str, Any]) -> None:
+        event, text = about.pop("event"), about.pop("line")
+        if event == DONE:
+            self._results.put(Result(about["job"], about["problem"], about["is_final"]))
+        else:
+            self._tell(event, text, **about)
 
 
 def _end(process: "subprocess.Popen[str]") -> None:

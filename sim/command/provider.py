@@ -114,14 +114,14 @@ def run(config: Path | None, as_json: bool, **given: Any) -> None:  # noqa: FBT0
     Each is checked, fetched, run, claimed, defended and collected; the results are served. Who was
     killed goes on from the folder and the chain.
     """
-    from offchain.parties.live import opened_desk  # noqa: PLC0415 - imports the chain
+    from offchain.parties.keeper import opened_keeper  # noqa: PLC0415 - imports the chain
     from offchain.parties.provider import Provider  # noqa: PLC0415 - imports numpy
 
     with (
         party(config, given, as_json=as_json) as (settings, tell),
-        opened_desk(settings, tell) as desk,
+        opened_keeper(Provider, settings, tell) as keeper,
     ):
-        Provider(desk).run()
+        keeper.run()
 
 
 def _show(job: int, count: int, problems: dict[str, str]) -> None:

@@ -26,11 +26,11 @@ def run(config: Path | None, as_json: bool, **given: Any) -> None:  # noqa: FBT0
     A job is run again once a match of it has begun; the disputed operator is then recomputed in a
     sandbox, from operands that are proven against the claim that was found true.
     """
-    from offchain.parties.live import opened_desk  # noqa: PLC0415 - imports the chain
+    from offchain.parties.keeper import opened_keeper  # noqa: PLC0415 - imports the chain
     from offchain.parties.verifier import Verifier  # noqa: PLC0415 - imports numpy
 
     with (
         party(config, given, as_json=as_json) as (settings, tell),
-        opened_desk(settings, tell) as desk,
+        opened_keeper(Verifier, settings, tell) as keeper,
     ):
-        Verifier(desk).run()
+        keeper.run()

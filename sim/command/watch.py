@@ -1,5 +1,6 @@
 """`moot watch`: run jobs again, say which claims are right, and bond a claim where none is."""
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -37,11 +38,12 @@ def watch(
     with the right one and the job's bond, which is then defended. Without a key nothing is sent.
     Goes on until it is terminated.
     """
-    from offchain.parties.live import opened_desk  # noqa: PLC0415 - imports the chain
+    from offchain.parties.keeper import opened_keeper  # noqa: PLC0415 - imports the chain
     from offchain.parties.watcher import Watcher  # noqa: PLC0415 - imports numpy
 
+    make = partial(Watcher, jobs=jobs, rate=rate)
     with (
         party(config, given, as_json=as_json) as (settings, tell),
-        opened_desk(settings, tell, signs=bool(settings.key)) as desk,
+        opened_keeper(make, settings, tell, signs=bool(settings.key)) as keeper,
     ):
-        Watcher(desk, jobs, rate).run()
+        keeper.run()

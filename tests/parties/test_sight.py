@@ -116,9 +116,11 @@ def test_a_replaced_chain_is_read_anew(court: Court) -> None:
     court.sight.look()
     second = court.open_job()
     court.sight.look()
+    assert court.sight.returns == 0
     court.chain.revert(mark)
     court.chain.mine(5)
     court.sight.look()
+    assert court.sight.returns == 1
     assert court.sight.events(first) == court.referee.events(first)
     assert court.sight.job(first) == court.referee.job(first)
     assert court.sight.events(second) == []

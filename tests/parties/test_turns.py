@@ -51,7 +51,7 @@ def make_seat(party: Party, deadline: int, job_id: int = 0) -> Seat:
 def desk() -> Any:
     """A desk whose referee takes every call, in blocks with room for few."""
     referee = SimpleNamespace(
-        block_gas=lambda: 1_200_000, transact_all=lambda calls: [None for _ in calls]
+        block_gas=lambda: 1_200_000, transact_all=lambda calls: [None for _ in calls], returns=0
     )
     return SimpleNamespace(referee=referee, settings=SimpleNamespace(block_seconds=1.0))
 
@@ -92,16 +92,27 @@ def test_a_run_that_fails_stops_no_other_match(desk: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("reason", "is_sent_again"), [(Reason.STALE, True), (Reason.BAD_PROOF, False)]
+    ("reason", "is_sent_again"),
+    [(Reason.STALE, True), (Reason.TOO_EARLY, True), (Reason.BAD_PROOF, False)],
 )
 def test_what_is_refused_for_good_is_not_paid_for_again(
     desk: Desk, *, reason: Reason, is_sent_again: bool
 ) -> None:
-    """A call that others have overtaken may be due again; one that is wrong never is."""
+    """A call that was overtaken or too early may be due again; one that is wrong never is."""
     seat = make_seat(Talker(["move"]), 20)
     ((_, made),) = take_turns(desk, [seat])
     note_refusal(seat, Made(made.call, Revert(reason)))
     assert bool(take_turns(desk, [seat])) is is_sent_again
+
+
+def test_what_another_chain_has_refused_is_tried_on_this_one(desk: Any) -> None:
+    """Nothing that was refused in blocks that are gone says anything of those in their place."""
+    seat = make_seat(Talker(["reveal"]), 20)
+    ((_, made),) = take_turns(desk, [seat])
+    note_refusal(seat, Made(made.call, Revert(Reason.NOT_COMMITTED)))
+    assert not take_turns(desk, [seat])
+    desk.referee.returns = 1
+    assert [it.call.name for _, it in take_turns(desk, [seat])] == ["reveal"]
 
 
 @pytest.mark.parametrize(

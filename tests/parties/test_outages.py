@@ -1,0 +1,112 @@
+"""Outages: what a party waits for, what it says meanwhile, and what it does not wait for."""
+
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from contracts.deployment import deploy_referee
+from offchain.chain import Chain
+from offchain.chain.devnode.server import DevNode, Local
+from offchain.chain.jsonrpc import JsonRpc
+from offchain.errors import StoreError, UsageError
+from offchain.parties import turns
+from offchain.parties.keeper import Keeper, opened_keeper
+from offchain.parties.settings import Settings
+from tests.sending.proxy import open_proxy
+
+MISSED = 6
+
+
+class Late:
+    """A way to a node, whose first requests are lost."""
+
+    def __init__(self, node: DevNode) -> None:
+        self._node = node
+        self.asked = 0
+
+    def answer(self, body: bytes) -> bytes:
+        """Answer a request."""
+        self.asked += 1
+        if self.asked <= MISSED:
+            raise ConnectionError
+        return self._node.answer(body)
+
+
+class Told:
+    """The events of a party."""
+
+    def __init__(self) -> None:
+        self.events: list[tuple[str, str]] = []
+
+    def __call__(self, event: str, line: str, **_: object) -> None:
+        """Keep an event."""
+        self.events.append((event, line))
+
+
+class Stopped(Exception):  # noqa: N818 - no error
+    """The party is to end."""
+
+
+class Stumbling(Keeper):
+    """A party whose disk is full for some turns, and which then ends."""
+
+    turns = 0
+
+    def take_turn(self) -> None:
+        """Fail as often as requests were lost."""
+        self.turns += 1
+        if self.turns > MISSED:
+            raise Stopped
+        raise StoreError("there is no room")
+
+
+@pytest.fixture
+def told(monkeypatch: pytest.MonkeyPatch) -> Told:
+    """Return what hears a party that does not wait for long."""
+    monkeypatch.setattr(turns, "RETRY_S", 0.001)
+    return Told()
+
+
+@pytest.mark.slow
+def test_a_party_waits_for_its_node_and_its_disk(tmp_path: Path, told: Told) -> None:
+    """A node that is not up yet, and a disk that is full, are told once each; then all goes on."""
+    node = DevNode()
+    chain = Chain(JsonRpc("here", 10.0, Local(node)), None)
+    contract = deploy_referee(chain, chain.accounts[0])
+    settings: dict[str, Any] = {"store": str(tmp_path / "store"), "folder": str(tmp_path / "own")}
+    late = Late(node)
+    with (
+        open_proxy(late, Random(0), 0.0) as proxy,
+        opened_keeper(
+            Stumbling,
+            Settings(chain=proxy.url, referee=contract.address, **settings),
+            told,
+            signs=False,
+        ) as keeper,
+        pytest.raises(Stopped),
+    ):
+        keeper.run()
+    assert late.asked > MISSED
+    assert [event for event, _ in told.events] == ["unavailable", "serving", "failed"]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "problem"),
+    [
+        ({"chain": "nowhere"}, "unknown chain"),
+        ({"referee": "0x12"}, "is no address"),
+        ({"store": ""}, "`store` is not set"),
+    ],
+)
+def test_wrong_settings_are_not_waited_for(told: Told, wrong: dict[str, Any], problem: str) -> None:
+    """What no waiting mends ends the party at once, though no node can be reached."""
+    usual = {"chain": "http://127.0.0.1:1", "referee": "0x" + "ab" * 20, "store": "store"}
+    settings = Settings(**(usual | wrong))
+    with (
+        pytest.raises(UsageError, match=problem),
+        opened_keeper(Keeper, settings, told, signs=False),
+    ):
+        pass
+    assert told.events == []
