@@ -311,7 +311,10 @@ class Keeper:
         if work.ended_block is None:
             work.ended_block = block
             status = work.job.status.name.lower()
-            desk.tell("ended", f"job {job_id} is over: {status}", job=job_id, status=status)
+            is_defeated = work.seat.view.get_standing(desk.address) is Standing.DEFEATED
+            fate = ", by another claim: this bond is lost" if is_defeated else ""
+            line = f"job {job_id} is over: {status}{fate}"
+            desk.tell("ended", line, job=job_id, status=status, is_defeated=is_defeated)
         if block >= work.ended_block + desk.settings.confirmations:
             self.leave(work)
 

@@ -6,7 +6,9 @@ from typing import Any
 import click
 from rich.table import Table
 
+from offchain.errors import MootError
 from sim.command import options
+from sim.command.ending import until_terminated
 
 _MOST = 64
 
@@ -29,7 +31,11 @@ def parties(
     """
     from bench.parties import measure_parties  # noqa: PLC0415 - imports the chain
 
-    found = measure_parties(providers, jobs, block_seconds)
+    found = None
+    with until_terminated():
+        found = measure_parties(providers, jobs, block_seconds)
+    if found is None:
+        raise MootError("ended before all was measured")
     if as_json:
         click.echo(json.dumps(found, indent=2))
     else:

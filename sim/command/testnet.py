@@ -70,8 +70,8 @@ def up(
 ) -> int:
     """Start a court on loopback, every party a process of its own, and a page that shows it.
 
-    A client posts a job, sees it to its end, and fetches and verifies its result. Then the net stays
-    until Control-C or SIGTERM, unless --job was given. Without --folder nothing is kept.
+    A client posts a job, sees it to its end, and fetches and verifies its result. Then the net
+    stays until Control-C or SIGTERM, unless --job was given. Without --folder nothing is kept.
     """
     from offchain.chain.accounts.journal import FOLDER_VARIABLE  # noqa: PLC0415 - imports the chain
     from offchain.parties.testnet import Testnet  # noqa: PLC0415 - likewise

@@ -9,9 +9,8 @@ import pytest
 
 from contracts.compiler import CACHE_VARIABLE, cache_dir
 from offchain.arithmetic.functions import DType, Function
-from offchain.backends.cpu import indexed
 from offchain.commitments.tensors import Array
-from offchain.planning import accesses
+from offchain.planning import accesses, gathers
 from offchain.programs.graph import Kind, Node, Operand, Origin, Row, Slot
 from offchain.programs.legality import check_program
 from offchain.providers.behaviour import Behaviour, Patch
@@ -128,7 +127,7 @@ def test_failures_are_kept_reduced_and_tried_again(
 
     case = make_divided(Row(4, 0, ((0, 6),), 6))
     with monkeypatch.context() as broken:
-        broken.setattr(indexed, "find_strided", ignore_divisors)
+        broken.setattr(gathers, "find_strided", ignore_divisors)
         with pytest.raises(DifferenceError, match="one by one: operator 1"):
             check(case, define(case), MODE, Random(0))
         smaller = shrink(case, lambda other: fails(other, MODE))
