@@ -7,7 +7,7 @@ from hashlib import sha256
 from contracts.model.types import NOBODY
 from contracts.reasons import Standing, Status
 from offchain.commitments.tree import Digest
-from offchain.disputes.actors import Player, View
+from offchain.disputes.actors import Actor, Player, View
 from offchain.disputes.party import Party
 from offchain.disputes.referee import Call
 from offchain.parties.keeper import Keeper, Work
@@ -21,15 +21,7 @@ from offchain.parties.workshop import Checks
 class Doubter(Player):
     """A member that joins late, and only where nobody has claimed what it has computed."""
 
-    def commit(self, view: View) -> Iterator[Call]:
-        """Wait for the claims of others."""
-        del view
-        yield from ()
-
-    def reveal(self, view: View) -> Iterator[Call]:
-        """Wait for the claims of others."""
-        del view
-        yield from ()
+    commit, reveal = Actor.commit, Actor.reveal  # it waits for the claims of others
 
     def enter(self, view: View) -> Iterator[Call]:
         """Join if all claims are wrong, as long as new ones are taken."""

@@ -17,6 +17,9 @@ def _stop(_signal: int, _frame: FrameType | None) -> None:
 @contextmanager
 def until_terminated() -> Iterator[None]:
     """Let SIGTERM end the block from within, so that whatever it has opened is closed."""
-    with suppress(_Stopped):
-        signal.signal(signal.SIGTERM, _stop)
-        yield
+    kept = signal.signal(signal.SIGTERM, _stop)
+    try:
+        with suppress(_Stopped):
+            yield
+    finally:
+        signal.signal(signal.SIGTERM, kept)

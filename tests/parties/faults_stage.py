@@ -7,7 +7,6 @@ own. What is broken meanwhile is a fault's: `faults_kinds.py`.
 import json
 import multiprocessing
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -28,6 +27,7 @@ from offchain.chain.accounts.journal import FOLDER_VARIABLE
 from offchain.chain.devnode.__main__ import LISTENING
 from offchain.chain.receipts import Transaction
 from offchain.disputes.chain_referee import ChainReferee, deploy
+from tests.sending.payer import make_step
 
 BLOCK_S = 0.2
 LENGTH = (
@@ -63,13 +63,7 @@ def run_moot(
 @contextmanager
 def dying(kill_at: int | None) -> Iterator[None]:
     """Kill this process before or after one of its calls that make something last."""
-    steps = 0
-
-    def step() -> None:
-        nonlocal steps
-        steps += 1
-        if steps == kill_at:
-            os.kill(os.getpid(), signal.SIGKILL)
+    step = make_step(kill_at)
 
     def count(function: Any) -> Any:
         def counted(*args: Any, **options: Any) -> Any:

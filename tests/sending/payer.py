@@ -80,9 +80,8 @@ def find_unpaid(balance: Callable[[Address], int], payments: int) -> list[int]:
     return [number for number in range(payments) if not balance(find_payee(number))]
 
 
-@contextmanager
-def dying(kill_at: int | None) -> Iterator[None]:
-    """Kill this process at a step: before and after each writing and each sending."""
+def make_step(kill_at: int | None) -> Callable[[], None]:
+    """Return what counts its calls, and kills this process at the call of a number."""
     steps = 0
 
     def step() -> None:
@@ -91,6 +90,13 @@ def dying(kill_at: int | None) -> Iterator[None]:
         if steps == kill_at:
             os.kill(os.getpid(), signal.SIGKILL)
 
+    return step
+
+
+@contextmanager
+def dying(kill_at: int | None) -> Iterator[None]:
+    """Kill this process at a step: before and after each writing and each sending."""
+    step = make_step(kill_at)
     append, send = Journal._append, Sender._send_raw
 
     def append_in_steps(self: Journal, record: dict[str, Any], *, is_urgent: bool = False) -> None:
