@@ -145,7 +145,7 @@ class SequencePlan(Protocol):
 class SequencingBackend(Protocol):
     """What a backend may do besides: compute many small tasks at once, and so sooner."""
 
-    def is_short(self, plan: Plan | FusedPlan) -> bool:
+    def is_called(self, plan: Plan | FusedPlan) -> bool:
         """Whether one of its plans may be a part of a sequence."""
 
     def plan_sequence(
@@ -155,7 +155,7 @@ class SequencingBackend(Protocol):
         kept: Sequence[int],
         slots: Sequence[Slot] = (),
     ) -> SequencePlan:
-        """Return the plan of tasks that are all short.
+        """Return the plan of tasks that are all such parts.
 
         Args:
             steps: the tasks, in their order.

@@ -1,4 +1,4 @@
-"""The joining of a run's small tasks to sequences, which a backend computes at once."""
+"""The joining of a run's tasks to sequences, which a backend computes at once."""
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, cast
@@ -51,7 +51,7 @@ class Job(NamedTuple):
 def join(
     jobs: Sequence[Job], backend: SequencingBackend, nodes: Sequence[Node], sizes: Sequence[int]
 ) -> list[Job]:
-    """Return the jobs of a run, where neighbours that are short are one.
+    """Return the jobs of a run, where neighbours that a sequence may have are one.
 
     Args:
         jobs: the jobs, in their order.
@@ -63,12 +63,12 @@ def join(
     waiting: list[Job] = []
     waiting_bytes = 0
     for job in jobs:
-        is_short = job.plan is not None and backend.is_short(job.plan)
+        is_called = job.plan is not None and backend.is_called(job.plan)
         size = sum(sizes[place] for place in {*job.writes, *job.ends} if job.run)
-        if not (job.run is None or is_short) or waiting_bytes + size > _MOST_BYTES:
+        if not (job.run is None or is_called) or waiting_bytes + size > _MOST_BYTES:
             joined += _join(waiting, backend, nodes)
             waiting, waiting_bytes = [], 0
-        if job.run is None or is_short:
+        if job.run is None or is_called:
             waiting.append(job)
             waiting_bytes += size
         else:

@@ -37,7 +37,12 @@ def load(module: ir.Module, name: str, *parameters: type) -> Entry:
 
 def load_address(module: ir.Module, name: str) -> int:
     """Return the address of a function of a module, as machine code for this processor."""
-    text = str(module)
+    (address,) = load_addresses(str(module), name)
+    return address
+
+
+def load_addresses(text: str, *names: str) -> list[int]:
+    """Return the addresses of functions of a module, given as text in LLVM's language."""
     origin = _hash_origin(text)
     code = _objects.read(origin)
     if code is None:
@@ -47,8 +52,7 @@ def load_address(module: ir.Module, name: str) -> int:
     engine.add_object_file(binding.ObjectFileRef.from_data(code))
     engine.finalize_object()
     _engines.append(engine)
-    address: int = engine.get_function_address(name)
-    return address
+    return [int(engine.get_function_address(name)) for name in names]
 
 
 def get_entry_address(entry: Entry) -> int:

@@ -2,52 +2,58 @@
 
 Kernels release the interpreter lock, so plain Python threads share the work: the parts of a result
 are disjoint ranges, and each is computed by one thread in the order that the arithmetic fixes.
-Results therefore never depend on the number of threads. Idle threads block in the operating system.
-Numba's own pools are not used: its OpenMP layer spins and fights torch's threads for the cores, its
-work queue may not be entered from two threads at once, and both make kernels several times slower
-to compile. (torch's own idle threads spin for some milliseconds after each of its parallel regions;
+Results therefore never depend on the number of threads. The threads are one team, which machine
+code shares work out to (`team.py`); idle ones soon block in the operating system. Numba's own pools
+are not used: its OpenMP layer spins and fights torch's threads for the cores, its work queue may
+not be entered from two threads at once, and both make kernels several times slower to compile.
+(torch's own idle threads spin for some milliseconds after each of its parallel regions;
 `torch.set_num_threads(1)` avoids that.)
 
 The thread that shares out work takes its ranges from the front, helpers take theirs from the back.
 So a core is given about the same rows by one operator after the other, which its own cache has.
-
-An operating system that likes to leave cores idle puts a woken thread on the core of the thread
-that wakes it, and takes milliseconds to part the two. So the thread that shares out work stays on
-its core meanwhile, and helpers are kept off that core.
 """
 
 import ctypes
 import os
 import threading
-from collections import deque
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from functools import cache
-from itertools import accumulate, pairwise
-from queue import SimpleQueue
+from collections.abc import Callable
+from itertools import count
 
-from offchain.arithmetic.environment import require_standard, set_standard_environment
+import numpy as np
+import numpy.typing as npt
 
-_SMALLEST_PART = 64
-"""The last ranges are this part of all work: so little is all that threads wait for each other."""
-
-_SHARE = 2
-"""A range is this part of what is left for each thread, so that one may begin late."""
+from offchain.arithmetic.environment import (
+    get_environment_addresses,
+    require_standard,
+    set_standard_environment,
+)
+from offchain.native import team
 
 MAX_THREADS = 256
 """Threads that kernels use at most; some thousands exhaust a process's memory for stacks."""
 
-_get_core = getattr(ctypes.PyDLL(None), "sched_getcpu", None)
+_SPINS = 1 << 11
+"""How often a helper looks for work before it sleeps: some 50 microseconds."""
+
+_LOCK_BYTES = 64
+"""Room for a mutex and for a condition of the C library."""
 
 _Work = Callable[[int, int], object]
 
+_C = ctypes.CDLL(None)
 
-def _get_cores() -> set[int]:
+
+def _find(name: str) -> int:
+    """Return the address of a function of the C library."""
+    return ctypes.cast(_C[name], ctypes.c_void_p).value or 0
+
+
+def _find_cores() -> set[int]:
     """Return the cores that the calling thread may run on; none where threads can't be bound."""
-    return os.sched_getaffinity(0) if _get_core else set()
+    return os.sched_getaffinity(0) if hasattr(_C, "sched_getcpu") else set()
 
 
-_threads = min(len(_get_cores()) or os.cpu_count() or 1, MAX_THREADS)
+_threads = min(len(_find_cores()) or os.cpu_count() or 1, MAX_THREADS)
 
 
 def set_threads(count: int) -> None:
@@ -62,6 +68,7 @@ def set_threads(count: int) -> None:
         raise ValueError(f"kernels use at most {MAX_THREADS} threads, not {count}")
     global _threads  # noqa: PLW0603 - one setting for the process, as in torch and numba
     _threads = count
+    _team.set_members(count)
 
 
 def get_threads() -> int:
@@ -77,156 +84,134 @@ def share(work: _Work, items: int, grain: int) -> None:
     Args:
         work: computes the items of one range; ranges are independent of each other.
         items: number of items.
-        grain: fewest items that are worth another thread, some 100 microseconds of work; ranges
+        grain: fewest items that are worth another thread, some 20 microseconds of work; ranges
             start at multiples of it.
     """
-    grains = -(-items // grain)
-    if _threads == 1 or grains <= 1 or _thread.is_sharing:
+    if _threads == 1 or items <= grain:
         work(0, items)
-        return
-    bounds = _divide(grains, _threads)
-    ranges = deque(pairwise(min(items, bound * grain) for bound in bounds))
-    idle = _get_idle(_threads)
-    helpers = _take(idle, min(len(ranges), _threads) - 1)
-    tasks = [_Task(work, ranges) for _ in helpers]
-    with _staying() as core:
-        try:
-            for helper, task in zip(helpers, tasks, strict=True):
-                helper.start(task, core)
-            _work_off(work, ranges, ranges.popleft)
-        finally:
-            errors = [error for task in tasks if (error := task.finish())]
-            idle.extend(helpers)
-    if errors:
-        raise errors[0]
+    else:
+        _team.share(work, items, grain)
 
 
-def _divide(grains: int, threads: int) -> list[int]:
-    """Return where ranges of some grains begin, and the end: large at both ends, small between."""
-    least = max(1, grains // _SMALLEST_PART)
-    sizes: list[int] = []
-    left = grains
-    while left:
-        sizes.append(min(left, max(least, -(-left // (_SHARE * threads)))))
-        left -= sizes[-1]
-    return [0, *accumulate(sizes[0::2] + sizes[1::2][::-1])]
+def get_team() -> int:
+    """Return the address of the team, as `team.py` has it, once its helpers serve."""
+    return _team.hire()
 
 
-@contextmanager
-def _staying() -> Iterator[int | None]:
-    """Keep the calling thread on its core, and yield that core; None where it can't be known."""
-    if not _get_core:
-        yield None
-        return
-    cores, core = _get_cores(), _get_core()
-    _bind(0, {core})
-    try:
-        yield core
-    finally:
-        _bind(0, cores)
+def _list_sets(cores: set[int]) -> npt.NDArray[np.uint8]:
+    """Return for each core the set of all others, as the system has sets of cores."""
+    rows = max(cores) + 1
+    bits = np.zeros((rows, 8 * team.SET_BYTES), np.uint8)
+    bits[:, sorted(cores)] = 1
+    bits[np.arange(rows), np.arange(rows)] = 0
+    return np.packbits(bits, axis=1, bitorder="little")
 
 
-def _bind(thread: int, cores: set[int]) -> None:
-    """Let a thread run on these cores only, if the system lets us say so."""
-    with suppress(OSError):
-        os.sched_setaffinity(thread, cores)
+class _Shared:
+    """Work that is shared out, and the first error that a range of it met."""
 
-
-def _work_off(
-    work: _Work, ranges: deque[tuple[int, int]], take: Callable[[], tuple[int, int]]
-) -> None:
-    """Work until no range is left; after an error, drop the ranges that are."""
-    _thread.is_sharing = True
-    try:
-        while ranges:
-            try:
-                first, stop = take()
-            except IndexError:  # another thread was faster
-                return
-            work(first, stop)
-    except BaseException:
-        ranges.clear()
-        raise
-    finally:
-        _thread.is_sharing = False
-
-
-class _Thread(threading.local):
-    """A thread's note that it works on shared work, of which it must not wait for other parts."""
-
-    is_sharing = False
-
-
-_thread = _Thread()
-
-
-class _Task:
-    """A helper's part of shared work, which is left out if all is done before the helper wakes."""
-
-    def __init__(self, work: _Work, ranges: deque[tuple[int, int]]) -> None:
+    def __init__(self, work: _Work) -> None:
         self._work = work
-        self._ranges = ranges
-        self._claim = threading.Lock()
-        self._running = threading.Lock()
-        self._running.acquire()
-        self._error: BaseException | None = None
+        self._owner = threading.get_ident()
+        self.error: BaseException | None = None
 
-    def run(self) -> None:
-        """Work off ranges, unless the thread that shares the work out has finished."""
-        if not self._claim.acquire(blocking=False):
+    def run(self, first: int, stop: int) -> None:
+        """Compute a range, unless another one has failed."""
+        if self.error is not None:
             return
-        set_standard_environment()  # whatever the thread inherited, or was left with
+        is_helper = threading.get_ident() != self._owner
         try:
-            _work_off(self._work, self._ranges, self._ranges.pop)
-            require_standard()
+            self._work(first, stop)
+            if is_helper:
+                require_standard()
         except BaseException as error:  # noqa: BLE001 - raised by the thread that asked
-            self._error = error
-        finally:
-            self._running.release()
-
-    def finish(self) -> BaseException | None:
-        """Wait until the helper is done, if it has begun, and return its error."""
-        if not self._claim.acquire(blocking=False):
-            self._running.acquire()
-        return self._error
+            self.error = error
+            if is_helper:
+                set_standard_environment()
 
 
-class _Helper:
-    """A thread that waits for tasks."""
+class _Team:
+    """The threads of this process that share work, the first of which is whoever shares it out."""
 
     def __init__(self) -> None:
-        self._tasks: SimpleQueue[_Task] = SimpleQueue()
-        self._cores = _get_cores()
-        self._avoided: int | None = None
-        self._thread = threading.Thread(target=_run, args=[self._tasks], name="kernel", daemon=True)
-        self._thread.start()
+        self._words = np.zeros(team.THREADS + MAX_THREADS + 8, np.int64)
+        start = self._words.ctypes.data
+        skipped = -start % 64 // 8
+        self._address = start + skipped * 8
+        self._state = self._words[skipped:]
+        self._numbers = count()
+        self._works: dict[int, _Shared] = {}
+        self._callback = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 3)(self._run)
+        self._hiring = threading.Lock()
+        self._hired = 0
+        self._set_up()
 
-    def start(self, task: _Task, core: int | None) -> None:
-        """Begin a task soon, on another core than this one."""
-        if core != self._avoided and self._cores - {core}:
-            self._avoided = core
-            _bind(self._thread.native_id or 0, self._cores - {core})
-        self._tasks.put(task)
+    def set_members(self, members: int) -> None:
+        """Let so many threads share a task."""
+        self._state[team.MEMBERS] = members
+
+    def share(self, work: _Work, items: int, grain: int) -> None:
+        """Compute all ranges of some work."""
+        address, number, shared = self.hire(), next(self._numbers), _Shared(work)
+        self._works[number] = shared
+        entry = ctypes.cast(self._callback, ctypes.c_void_p).value or 0
+        task = (ctypes.c_int64 * 11)(entry, 3, 1, items, grain, -1, 0, _threads, number)
+        try:
+            self._share_out(address, ctypes.addressof(task))
+        finally:
+            del self._works[number]
+        if shared.error is not None:
+            raise shared.error
+
+    def hire(self) -> int:
+        """Start the helpers that are missing, and return the team's address."""
+        if self._hired >= _threads - 1:
+            return self._address
+        with self._hiring:
+            share_out, serve = team.get_addresses()
+            self._share_out = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 2)(share_out)
+            run = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 2)(serve)
+            while self._hired < _threads - 1:
+                arguments = self._address, self._hired + 1
+                thread = threading.Thread(target=run, args=arguments, name="kernel", daemon=True)
+                thread.start()
+                self._state[team.THREADS + self._hired] = thread.native_id or 0
+                self._hired += 1
+                self._state[team.HELPERS] = self._hired
+            self._state[team.AVOIDED] = -1  # new threads are not kept off any
+        return self._address
+
+    def dismiss(self) -> None:
+        """Forget the helpers and what they were at: threads do not survive a fork."""
+        self._hiring = threading.Lock()
+        self._hired = 0
+        self._set_up()
+
+    def _set_up(self) -> None:
+        self._locks = ctypes.create_string_buffer(2 * _LOCK_BYTES)
+        mutex = ctypes.addressof(self._locks)
+        condition = mutex + _LOCK_BYTES
+        _C.pthread_mutex_init(ctypes.c_void_p(mutex), None)
+        _C.pthread_cond_init(ctypes.c_void_p(condition), None)
+        self._state[:] = 0
+        self._state[team.MEMBERS], self._state[team.SPINS] = _threads, _SPINS
+        functions = [*map(_find, team.NAMES)]
+        self._state[team.FUNCTIONS : team.FUNCTIONS + len(functions)] = functions
+        self._state[team.MUTEX], self._state[team.CONDITION] = mutex, condition
+        self._state[team.ENVIRONMENT] = get_environment_addresses()[2]
+        cores = _find_cores()
+        if len(cores) > 1 and max(cores) < 8 * team.SET_BYTES:
+            self._sets = _list_sets(cores)
+            self._state[team.SETS] = self._sets.ctypes.data
+            self._state[team.GET_CORE] = _find("sched_getcpu")
+            self._state[team.SET_CORES] = _find("sched_setaffinity")
+
+    def _run(self, number: int, first: int, stop: int) -> int:
+        self._works[number].run(first, stop)
+        return 0
 
 
-def _run(tasks: "SimpleQueue[_Task]") -> None:
-    while True:
-        tasks.get().run()
-
-
-def _take(idle: deque[_Helper], most: int) -> list[_Helper]:
-    """Return some helpers; fewer while others have them."""
-    taken: list[_Helper] = []
-    with suppress(IndexError):
-        while len(taken) < most:
-            taken.append(idle.pop())
-    return taken
-
-
-@cache
-def _get_idle(threads: int) -> deque[_Helper]:
-    return deque(_Helper() for _ in range(threads - 1))
-
+_team = _Team()
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_get_idle.cache_clear)  # threads do not survive a fork
+    os.register_at_fork(after_in_child=_team.dismiss)

@@ -20,7 +20,6 @@ SMALL: Sizes = {
     f"{_CPU}.convolutions": {"_DEPTH": 54, "_WINDOW_FLOATS": 1 << 9, "_MOST_ROWS": 40},
     f"{_CPU}.maps": {"_BLOCK_ELEMENTS": 96},
     f"{_CPU}.regions": {"_BLOCK_BYTES": 1 << 11, "_MAX_BLOCK_BYTES": 1 << 12},
-    "offchain.native.threads": {"_SHARE": 3},
     "offchain.planning.assembly": {"_PART_COLUMNS": 1 << 5},
     "offchain.planning.grouping": {"_MAX_MEMBERS": 3, "_WINDOW": 5, "_LEAST_ELEMENTS": 1 << 6},
 }

@@ -97,14 +97,15 @@ def usual() -> str:
 def restored() -> Iterator[None]:
     """Leave threads to the next test that were started in the default environment."""
     usual()
+    before = threads.get_threads()
     yield
     assert read() == STANDARD
-    threads._get_idle.cache_clear()
+    threads.set_threads(before)
 
 
 def start_helpers() -> None:
-    """Start the helpers anew, from the calling thread, as hashing much does."""
-    threads._get_idle.cache_clear()
+    """Start one more helper, from the calling thread, as hashing much does, and let it serve."""
+    threads.set_threads(threads._team._hired + 2)
     compute_tensor_root(np.zeros(1 << 20, np.float32))
 
 
@@ -213,7 +214,7 @@ def test_forks_do_not_matter(setting: Setting) -> None:
 
 def test_flushing_while_threads_start_changes_no_later_run() -> None:
     """Helpers that hashing starts while subnormals are flushed compute products right later."""
-    threads._get_idle.cache_clear()
+    threads.set_threads(threads._team._hired + 2)
     if not torch.set_flush_denormal(True):
         pytest.skip("this processor cannot flush subnormal numbers")
     compute_tensor_root(np.zeros(1 << 23, np.float32))

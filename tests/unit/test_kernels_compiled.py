@@ -7,6 +7,7 @@ import platform
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
@@ -30,7 +31,6 @@ from offchain.native.machine import (
 )
 from offchain.native.threads import (
     MAX_THREADS,
-    _get_cores,
     get_threads,
     set_threads,
     share,
@@ -281,17 +281,15 @@ def test_shared_work_may_share_its_own_work() -> None:
 
 @pytest.mark.usefixtures("threads")
 def test_errors_of_shared_work_are_raised() -> None:
-    """What one thread raises, the caller sees, and it may run anywhere again."""
+    """What one thread raises, the caller sees."""
     set_threads(2)
 
     def fail(first: int, _: int) -> None:
         if first:
             raise ArithmeticError
 
-    cores = _get_cores()
     with pytest.raises(ArithmeticError):
         share(fail, 100, 1)
-    assert _get_cores() == cores
 
 
 @pytest.mark.usefixtures("threads")
@@ -335,7 +333,7 @@ def test_work_is_shared_from_several_threads_at_once() -> None:
 @pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="the system has no such setting")
 @pytest.mark.usefixtures("threads")
 def test_helpers_keep_off_the_core_of_the_one_who_asks() -> None:
-    """A helper may use every core but that of the asker, who stays there until all is done."""
+    """A helper that is woken may use every core but that of the one who wakes it."""
     cores = os.sched_getaffinity(0)
     if len(cores) < 2:
         pytest.skip("there is one core")
@@ -346,16 +344,15 @@ def test_helpers_keep_off_the_core_of_the_one_who_asks() -> None:
 
     def look(*_: int) -> None:
         if threading.get_ident() == asker:
-            assert len(os.sched_getaffinity(0)) == 1
             assert is_helping.wait(60)
         else:
             found.append(os.sched_getaffinity(0))
             is_helping.set()
 
     share(lambda *_: None, 8, 1)  # threads are born with the cores of the one that starts them
-    assert os.sched_getaffinity(0) == cores
     for core in sorted(cores)[:2]:
         is_helping.clear()
+        time.sleep(0.05)  # until it sleeps
         os.sched_setaffinity(0, {core})
         try:
             share(look, 8, 1)

@@ -57,9 +57,9 @@ class Cpu:
             SegmentedReduction(fused) if isinstance(fused, Segmented) else FusedRegion(fused, kept)
         )
 
-    def is_short(self, plan: Plan | FusedPlan) -> bool:
-        """Whether a plan is a few calls of machine code, which one thread makes."""
-        return bool(getattr(plan, "is_short", False))
+    def is_called(self, plan: Plan | FusedPlan) -> bool:
+        """Whether a plan is a few calls of machine code, known before it runs."""
+        return bool(getattr(plan, "is_called", False))
 
     def plan_sequence(
         self,

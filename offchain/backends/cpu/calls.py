@@ -8,7 +8,9 @@ from typing import NamedTuple, Protocol
 
 from offchain.backends.cpu.kernels.copies import AXES, COPIES
 from offchain.native.compiled import Kernel
-from offchain.native.sequences import Call, Place, Word
+from offchain.native.sequences import Block, Call, Place, Word
+from offchain.native.team import get_addresses
+from offchain.native.threads import get_team, get_threads
 from offchain.planning.accesses import Sizes, Strided, coalesce, row_major
 
 _ALIGNMENT = 64
@@ -57,8 +59,8 @@ class CalledPlan(Protocol):
     """A plan whose work is calls of machine code, which are known before it runs."""
 
     @property
-    def is_short(self) -> bool:
-        """Whether the calls are known, and too short to be shared out among threads."""
+    def is_called(self) -> bool:
+        """Whether the calls are known, and few."""
 
     def list_calls(
         self, sources: Sequence[Place | None], targets: Sequence[Place], memory: Memory
@@ -137,6 +139,33 @@ def call(kernel: Kernel, arguments: Sequence[Layout | int], memory: Memory) -> C
             words += [0, 0, prod(argument.shape), argument.width, argument.start]
             words += [*argument.shape, *argument.strides]
     return Call(kernel.address, tuple(words))
+
+
+def share_out(one: Call, grain: int, at: int = -2, scratch: tuple[int, int] | None = None) -> Call:
+    """Return a call that shares out another one among as many threads as kernels use now.
+
+    Args:
+        one: the call on all items, from 0 on.
+        grain: fewest items that are worth another thread, some 20 microseconds of work.
+        at: which of its words is 0; the next is the number of items.
+        scratch: which of its words is the address of scratch memory, and how many bytes of it each
+            thread has (see `reserve_scratch`).
+    """
+    at %= len(one.words)
+    first, items = one.words[at : at + 2]
+    assert first == 0
+    assert isinstance(items, int)
+    if items <= grain or get_threads() == 1:
+        return one
+    place, size = scratch or (-1, 0)
+    task = (one.entry, len(one.words), at, items, grain, place, size, get_threads())
+    return Call(get_addresses()[0], (get_team(), Block((*task, *one.words))))
+
+
+def reserve_scratch(memory: Memory, size: int) -> tuple[Place, int]:
+    """Reserve memory for each of the threads; the result is where, and each one's bytes."""
+    own = -(-max(size, 1) // _ALIGNMENT) * _ALIGNMENT
+    return memory.reserve(own * get_threads()), own
 
 
 def list_copies(source: Layout, target: Layout, memory: Memory) -> list[Call]:

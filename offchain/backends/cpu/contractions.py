@@ -15,12 +15,12 @@ from typing import NamedTuple, cast
 
 import numpy as np
 
+from offchain.backends.cpu.called_products import list_products
 from offchain.backends.cpu.calls import Memory, lay_out, lay_out_whole, list_copies
 from offchain.backends.cpu.convolution_plans import plan_convolution
 from offchain.backends.cpu.convolutions import Convolution
 from offchain.backends.cpu.kernels.contraction.gemm import Floats, gemm
 from offchain.backends.cpu.kernels.contraction.tile import FLOAT_BYTES
-from offchain.backends.cpu.short_products import is_short, list_products
 from offchain.backends.cpu.views import Reader, view
 from offchain.commitments.tensors import NUMPY_TYPES, Array
 from offchain.native import buffers
@@ -43,6 +43,9 @@ from offchain.programs.graph import Node, Operand
 _SLAB_BYTES = 1 << 26
 _MOST_CALLS = 64
 """Products that a sequence calls for one contraction."""
+
+_MOST_TURNED = 1 << 16
+"""Elements that are turned as a part of a sequence; more are turned square by square."""
 
 _LONG_FOLD = 256
 """Steps of a fold that are worth packing a factor once instead of once for each product."""
@@ -142,13 +145,10 @@ class _Product:
             self._calls.append(places)
 
     @property
-    def is_short(self) -> bool:
-        """Whether it is a few products, all of them together one thread's work."""
-        batch = self._batch * len(self._calls)
+    def is_called(self) -> bool:
+        """Whether it is a few products, and a few calls bring its operands into place."""
         readers = [*self._factors, *([] if self._init is None else [self._init])]
-        is_one_thread = is_short(batch, self._rows, self._columns, self._steps)
-        is_simple = len(self._calls) <= _MOST_CALLS and all(r.is_short for r in readers)
-        return is_one_thread and is_simple
+        return len(self._calls) <= _MOST_CALLS and all(r.is_short for r in readers)
 
     def list_calls(self, sources: Sequence[Place | None], out: Place, memory: Memory) -> list[Call]:
         """Return the calls that do so, given where the tensors and the buffer will be."""
@@ -283,9 +283,11 @@ class Contraction:
         return _Product(self._operands, *places, self._multiply)
 
     @property
-    def is_short(self) -> bool:
-        """Whether it is a few products of `gemm`, all of them together one thread's work."""
-        return self._multiply is gemm and self._whole is not None and self._whole.is_short
+    def is_called(self) -> bool:
+        """Whether it is a few products of `gemm`, none of which is large and has to be turned."""
+        is_simple = self._is_in_order or prod(self._shape) <= _MOST_TURNED
+        is_whole = self._whole is not None and self._whole.is_called
+        return self._multiply is gemm and is_simple and is_whole
 
     def list_calls(
         self, sources: Sequence[Place | None], targets: Sequence[Place], memory: Memory

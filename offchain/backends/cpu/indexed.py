@@ -7,6 +7,7 @@ from math import prod
 from typing import NamedTuple
 
 from offchain.arithmetic.functions import DType, Function
+from offchain.backends.cpu.calls import share_out
 from offchain.backends.cpu.kernels.fused.indexed import Index, Indexed, Kernel, compile_indexed
 from offchain.backends.cpu.views import Reader
 from offchain.commitments.tensors import Array
@@ -105,15 +106,10 @@ class IndexedTask:
         held = (near, far, *indices)
         return Bound(self._kernel, get_address(near), get_address(far), places, held)
 
-    @property
-    def is_short(self) -> bool:
-        """Whether it is one thread's work."""
-        return self.turns <= self.grain
-
     def make_call(self, near: Word, far: Word, indices: Sequence[Word]) -> Call:
         """Return the call that runs it on tensors by where they will be."""
         places = Block(tuple(indices[place] for place in self._places))
-        return Call(self._kernel.address, (near, far, places, 0, self.turns))
+        return share_out(Call(self._kernel.address, (near, far, places, 0, self.turns)), self.grain)
 
     def run(self, near: Array, far: Array, indices: Sequence[Array]) -> None:
         """Run on tensors, on several threads."""

@@ -18,7 +18,7 @@ _MAX_COMPARED = 16
 class Alias:
     """The plan of a move that copies a whole tensor: its output is that tensor."""
 
-    is_short = True
+    is_called = True
 
     def __init__(self, node: Node) -> None:
         self._shape = node.shape
@@ -56,7 +56,7 @@ class Move:
             self._fill = None
 
     @property
-    def is_short(self) -> bool:
+    def is_called(self) -> bool:
         """Whether a few calls of machine code copy all."""
         return all(filler.is_short for _, filler in self._candidates)
 

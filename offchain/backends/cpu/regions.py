@@ -10,7 +10,7 @@ from math import prod
 
 import numpy as np
 
-from offchain.backends.cpu.calls import Memory
+from offchain.backends.cpu.calls import Memory, reserve_scratch, share_out
 from offchain.backends.cpu.kernels.fused.generate import Kernel, WideKernel, compile_region
 from offchain.backends.cpu.views import Reader
 from offchain.commitments.tensors import NUMPY_TYPES, Array
@@ -33,7 +33,7 @@ _FEW_ROWS = 4
 _PASSES_OF_ONE_READING = 2
 """The passes where every row is read once, so that no block of rows has to stay in a cache."""
 
-_GRAIN_BYTES = 1 << 23
+_GRAIN_BYTES = 1 << 20
 """Work that makes another thread worth its start, in bytes moved in the same time."""
 
 _GRAIN_PARTS = 64
@@ -85,7 +85,6 @@ class FusedRegion:
             self.region = replace(self.region, block=block)
         functions = [m.node.function.is_transcendental for m in group.members]
         self._row_work = row_bytes + assembly.columns * sum(functions) * _TRANSCENDENTAL_BYTES
-        self._is_one_thread = self._rows * self._row_work <= _GRAIN_BYTES
         self._grain = -(-_GRAIN_BYTES // self._row_work)
         if group.columns is not None:
             self._grain = -(-self._grain // self.region.block) * self.region.block
@@ -99,9 +98,9 @@ class FusedRegion:
         return compile_region(self.region)
 
     @property
-    def is_short(self) -> bool:
-        """Whether its rows are one thread's work."""
-        return self._is_one_thread and all(reader.is_short for reader in self._readers)
+    def is_called(self) -> bool:
+        """Whether a few calls bring its operands into place."""
+        return all(reader.is_short for reader in self._readers)
 
     def list_calls(
         self, sources: Sequence[Place | None], targets: Sequence[Place], memory: Memory
@@ -110,16 +109,20 @@ class FusedRegion:
         kernel = self._kernel
         found = [r.list_calls(s, memory) for r, s in zip(self._readers, sources, strict=True)]
         pointers = Block((*(place for place, _ in found), *targets))
-        scratch = memory.reserve(kernel.scratch_bytes)
         if isinstance(kernel, WideKernel):
+            scratch = memory.reserve(kernel.scratch_bytes)
             passes = product(range(self._rows), kernel.passes)
             calls = [
-                Call(kernel.address, (pointers, scratch, row, number, 0, parts))
+                share_out(
+                    Call(kernel.address, (pointers, scratch, row, number, 0, parts)),
+                    self._get_grain(parts),
+                )
                 for row, (number, parts) in passes
             ]
         else:
-            words = pointers, 0, self._rows, scratch, self.region.columns
-            calls = [Call(kernel.address, words)]
+            place, size = reserve_scratch(memory, kernel.scratch_bytes)
+            words = pointers, 0, self._rows, place, self.region.columns
+            calls = [share_out(Call(kernel.address, words), self._grain, 1, (3, size))]
         return [*(copy for _, copies in found for copy in copies), *calls]
 
     def run(self, flats: Sequence[Array | None]) -> list[Array]:
@@ -157,10 +160,13 @@ class FusedRegion:
         for row, (number, parts) in product(range(self._rows), kernel.passes):
             work = partial(kernel.run, pointers, address, row, number)
             if parts:
-                grain = max(-(-_GRAIN_BYTES * parts // self._row_work), _GRAIN_PARTS)
-                share(work, parts, grain)
+                share(work, parts, self._get_grain(parts))
             else:
                 work()
+
+    def _get_grain(self, parts: int) -> int:
+        """Return how many of a row's parts are worth another thread."""
+        return max(-(-_GRAIN_BYTES * parts // self._row_work), _GRAIN_PARTS)
 
 
 def _choose_block(row_bytes: int) -> int:

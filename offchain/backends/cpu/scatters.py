@@ -177,11 +177,10 @@ class IndexedScatter:
         self._part = max(1, _PART_ELEMENTS // task.step) if is_parted else 0
 
     @property
-    def is_short(self) -> bool:
-        """Whether it is one thread's work."""
+    def is_called(self) -> bool:
+        """Whether its output is small, and a few calls bring its operands into place."""
         readers = (self._init, self._source, *self._indices)
-        is_small = prod(self._shape) <= _GRAIN and self._task.is_short
-        return is_small and all(reader.is_short for reader in readers)
+        return prod(self._shape) <= _GRAIN and all(reader.is_short for reader in readers)
 
     def list_calls(
         self, sources: Sequence[Place | None], targets: Sequence[Place], memory: Memory

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from offchain.backends.cpu.calls import Memory, skip
+from offchain.backends.cpu.calls import Memory, reserve_scratch, share_out, skip
 from offchain.backends.cpu.kernels.fused.segments import compile_fold
 from offchain.backends.cpu.views import Reader
 from offchain.commitments.tensors import NUMPY_TYPES, Array
@@ -13,7 +13,7 @@ from offchain.native.sequences import Call, Place
 from offchain.native.threads import share
 from offchain.planning.segments import Segmented
 
-_GRAIN_BYTES = 1 << 20
+_GRAIN_BYTES = 1 << 18
 """Bytes of the operand that make another thread worth its start."""
 
 
@@ -48,9 +48,9 @@ class SegmentedReduction:
         return [target]
 
     @property
-    def is_short(self) -> bool:
-        """Whether its rows are one thread's work."""
-        return self._node.elements <= self._grain and self._reader.is_short
+    def is_called(self) -> bool:
+        """Whether a few calls bring its operand into place."""
+        return self._reader.is_short
 
     def list_calls(
         self, sources: Sequence[Place | None], targets: Sequence[Place], memory: Memory
@@ -59,6 +59,6 @@ class SegmentedReduction:
         kernel = compile_fold(self._fold)
         source, calls = self._reader.list_calls(sources[0], memory)
         start = skip(source, self._reader.strided.offset * self._node.dtype.width)
-        scratch = memory.reserve(kernel.scratch_bytes)
-        words = (start, *targets, scratch, 0, self._node.elements)
-        return [*calls, Call(kernel.address, words)]
+        place, size = reserve_scratch(memory, kernel.scratch_bytes)
+        words = (start, *targets, place, 0, self._node.elements)
+        return [*calls, share_out(Call(kernel.address, words), self._grain, scratch=(2, size))]

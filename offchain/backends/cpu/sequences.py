@@ -15,6 +15,7 @@ from offchain.backends.port import Step
 from offchain.commitments.tensors import NUMPY_TYPES, Array
 from offchain.native import buffers
 from offchain.native.sequences import UNFIT, UNSUITABLE, Call, Expected, NativeSequence, Place
+from offchain.native.threads import get_threads
 from offchain.programs.graph import Node, Slot
 
 
@@ -22,7 +23,7 @@ class CalledSequence:
     """The plan of a sequence.
 
     Args:
-        steps: the tasks, all of which are short.
+        steps: the tasks, all of which list their calls.
         reads: the places of the tensors that are given.
         kept: the places of the tensors that are wanted.
         slots: what the given tensors have to be, if that is not known.
@@ -49,21 +50,20 @@ class CalledSequence:
         first = len(numbers) - len(made) + 1
         is_plain = self._results == [(first + i, None) for i in range(len(made))]
         self._plain = slice(first, None) if is_plain else None
-        memory = Memory()
-        fixed = {place: Place(number) for place, number in numbers.items()}
-        calls = self._lay_out(fixed, nodes, memory)
-        expected = [Expected(NUMPY_TYPES[slot.dtype], slot.shape) for slot in slots]
-        self._sequence = NativeSequence(calls, memory.most_bytes, len(numbers), expected)
+        self._numbers, self._nodes = numbers, nodes
+        self._expected = [Expected(NUMPY_TYPES[slot.dtype], slot.shape) for slot in slots]
+        self._sequences: dict[int, NativeSequence] = {}
 
     @property
     def needed_bytes(self) -> int:
         """The memory of the run's own, and that of what is kept."""
-        return self._kept_bytes + self._sequence.own_bytes
+        return self._kept_bytes + self._find_sequence().own_bytes
 
     def run(self, flats: Sequence[Array]) -> list[Array] | None:
         """Return the tensors that are kept; None if an array does not fit its slot."""
         tensors: list[Any] = [None, *flats, *map(call, self._makers)]
-        result = self._sequence.perform(tensors)
+        sequence = self._sequences.get(get_threads()) or self._find_sequence()
+        result = sequence.perform(tensors)
         if result == UNSUITABLE:
             raise report_change()
         if result == UNFIT:
@@ -73,6 +73,17 @@ class CalledSequence:
         return [
             tensors[i] if shape is None else tensors[i].reshape(shape) for i, shape in self._results
         ]
+
+    def _find_sequence(self) -> NativeSequence:
+        """Return the calls as so many threads share them as kernels use now."""
+        threads = get_threads()
+        if threads not in self._sequences:
+            memory = Memory()
+            fixed = {place: Place(number) for place, number in self._numbers.items()}
+            calls = self._lay_out(fixed, self._nodes, memory)
+            sizes = memory.most_bytes, len(self._numbers)
+            self._sequences[threads] = NativeSequence(calls, *sizes, self._expected)
+        return self._sequences[threads]
 
     def _find_root(self, place: int) -> int:
         return self._roots.get(place, place)

@@ -6,7 +6,7 @@ from math import prod
 
 import numpy as np
 
-from offchain.backends.cpu.calls import Memory, skip
+from offchain.backends.cpu.calls import Memory, share_out, skip
 from offchain.backends.cpu.kernels.fused.vertical import Kernel, compile_fold
 from offchain.backends.cpu.views import Reader
 from offchain.commitments.tensors import NUMPY_TYPES, Array
@@ -15,7 +15,7 @@ from offchain.native.sequences import Call, Place
 from offchain.native.threads import share
 from offchain.planning.vertical import Vertical
 
-_GRAIN_BYTES = 1 << 21
+_GRAIN_BYTES = 1 << 19
 """Bytes of the operand that make another thread worth its start."""
 
 _MOST_MATRICES = 16
@@ -69,12 +69,9 @@ class VerticalReduction:
         return -(-_GRAIN_BYTES // (self._stack.rows * kernel.strip * self._dtype.itemsize))
 
     @property
-    def is_short(self) -> bool:
-        """Whether its matrices are few, and one thread's work."""
-        kernel = compile_fold(self._fold)
-        parts = prod(self._stack.outer) * kernel.strips
-        is_one_thread = parts <= self._get_grain(kernel) and self._reader.is_short
-        return is_one_thread and prod(self._stack.outer) <= _MOST_MATRICES
+    def is_called(self) -> bool:
+        """Whether its matrices are few."""
+        return self._reader.is_short and prod(self._stack.outer) <= _MOST_MATRICES
 
     def list_calls(
         self, sources: Sequence[Place | None], targets: Sequence[Place], memory: Memory
@@ -84,5 +81,5 @@ class VerticalReduction:
         source, calls = self._reader.list_calls(sources[0], memory)
         for start, end in self._matrices:
             words = (skip(source, start), target.skip(end), 0, kernel.strips)
-            calls.append(Call(kernel.address, words))
+            calls.append(share_out(Call(kernel.address, words), self._get_grain(kernel)))
         return calls

@@ -6,7 +6,7 @@ from math import prod
 
 import numpy as np
 
-from offchain.backends.cpu.calls import Memory
+from offchain.backends.cpu.calls import Memory, share_out
 from offchain.backends.cpu.kernels.fused.windows import Kernel, compile_fold
 from offchain.backends.cpu.views import make_constant
 from offchain.commitments.tensors import NUMPY_TYPES, Array
@@ -16,7 +16,7 @@ from offchain.native.threads import share
 from offchain.planning.windows import WindowFold
 from offchain.programs.graph import Node
 
-_GRAIN_ELEMENTS = 1 << 18
+_GRAIN_ELEMENTS = 1 << 16
 """Elements of windows that make another thread worth its start."""
 
 
@@ -27,6 +27,8 @@ class WindowReduction:
         node: a reduce node.
         fold: its form.
     """
+
+    is_called = True
 
     def __init__(self, node: Node, fold: WindowFold) -> None:
         self._shape, self._dtype = node.shape, NUMPY_TYPES[node.dtype]
@@ -41,11 +43,6 @@ class WindowReduction:
     def _kernel(self) -> Kernel:
         return compile_fold(self._fold)
 
-    @property
-    def is_short(self) -> bool:
-        """Whether its rows are one thread's work."""
-        return self._rows <= self._grain
-
     def list_calls(
         self, sources: Sequence[Place | None], targets: Sequence[Place], _memory: Memory
     ) -> list[Call]:
@@ -53,7 +50,8 @@ class WindowReduction:
         _, source = sources
         assert source is not None
         outside = buffers.get_address(self._outside)
-        return [Call(self._kernel.address, (source, outside, *targets, 0, self._rows))]
+        fold = Call(self._kernel.address, (source, outside, *targets, 0, self._rows))
+        return [share_out(fold, self._grain)]
 
     def run(self, flats: Sequence[Array | None], _step: int) -> Array:
         """Return the output, given the tensors of init, a constant, and of the operand."""

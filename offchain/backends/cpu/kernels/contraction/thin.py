@@ -58,9 +58,19 @@ def multiply_thin(a: Floats, b: Floats, out: Floats) -> None:
     assert depth % SIDE == 0
     assert n % SIDE == 0
     block = choose_block(n, get_threads())
-    grain = max(1, _GRAIN // (block * depth))
+    grain = get_blocks_grain(block, depth)
     blocks = batch * -(-n // block)
     share(lambda *range_: multiply_blocks(a, b, out, block, *range_), blocks, grain)
+
+
+def get_blocks_grain(block: int, depth: int) -> int:
+    """Return how many blocks of so many columns are worth another thread."""
+    return max(1, _GRAIN // (block * depth))
+
+
+def get_elements_grain(depth: int) -> int:
+    """Return how many elements of so many steps are worth another thread."""
+    return _CHAINS * max(1, _STEPS // (_CHAINS * depth))
 
 
 def choose_block(n: int, threads: int) -> int:
@@ -150,7 +160,7 @@ def multiply_elements(a: Floats, b: Floats, out: Floats) -> None:
         b: (B, K, N) float32, any strides.
         out: (B, M, N) float32, any strides.
     """
-    grain = _CHAINS * max(1, _STEPS // (_CHAINS * b.shape[1]))
+    grain = get_elements_grain(b.shape[1])
     share(lambda *range_: fold_elements(a, b, out, *range_), out.size, grain)
 
 

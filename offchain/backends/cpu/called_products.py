@@ -1,36 +1,33 @@
-"""Products of matrices as calls of machine code, divided as `gemm` divides them on one thread."""
+"""Products of matrices as calls of machine code, divided as `gemm` divides them."""
 
 from math import prod
 
-from offchain.backends.cpu.calls import Layout, Memory, call, lay_out_whole, list_copies
+from offchain.backends.cpu.calls import (
+    Layout,
+    Memory,
+    call,
+    lay_out_whole,
+    list_copies,
+    reserve_scratch,
+    share_out,
+)
 from offchain.backends.cpu.kernels.contraction import thin
 from offchain.backends.cpu.kernels.contraction.blocks import multiply_blocks
-from offchain.backends.cpu.kernels.contraction.gemm import (
-    GRAIN,
-    divide,
-    is_better_turned,
-    is_thin,
-)
+from offchain.backends.cpu.kernels.contraction.gemm import divide, is_better_turned, is_thin
 from offchain.backends.cpu.kernels.contraction.tile import FLOAT_BYTES
 from offchain.native.sequences import Call
+from offchain.native.threads import get_threads
 
 _ALL = slice(None)
-
-_MOST_FACTORS = 1 << 18
-"""Elements of the factors that one thread reads at once."""
-
-
-def is_short(batch: int, m: int, n: int, k: int) -> bool:
-    """Whether a product is one thread's work."""
-    return batch * m * n * k <= GRAIN and batch * k * max(m, n) <= _MOST_FACTORS
 
 
 def list_products(a: Layout, b: Layout, init: Layout, out: Layout, memory: Memory) -> list[Call]:
     """Return the calls that multiply batches of matrices, whose shapes and layouts are `gemm`'s."""
     _, m, n = out.shape
     if m * n <= thin.MOST_ELEMENTS:
-        arguments = (a, b, out, 0, prod(out.shape))
-        return [*list_copies(init, out, memory), call(thin.fold_elements, arguments, memory)]
+        elements = call(thin.fold_elements, (a, b, out, 0, prod(out.shape)), memory)
+        shared = share_out(elements, thin.get_elements_grain(b.shape[1]))
+        return [*list_copies(init, out, memory), shared]
     if is_better_turned(m, n, b.strides):
         shape = (out.shape[0], n, m)
         turned = lay_out_whole(memory.reserve(prod(shape) * FLOAT_BYTES), FLOAT_BYTES, shape)
@@ -49,10 +46,11 @@ def _list_thin_products(
     left, right = out.part(_ALL, _ALL, slice(n)), out.part(_ALL, _ALL, slice(n, None))
     calls = list_copies(init, out, memory)
     if k and n:
-        block = thin.choose_block(n, 1)
+        block = thin.choose_block(n, get_threads())
         factors = a.part(_ALL, _ALL, slice(k)), b.part(_ALL, slice(k), slice(n))
         blocks = batch * -(-n // block)
-        calls.append(call(thin.multiply_blocks, (*factors, left, block, 0, blocks), memory))
+        squares = call(thin.multiply_blocks, (*factors, left, block, 0, blocks), memory)
+        calls.append(share_out(squares, thin.get_blocks_grain(block, k)))
     if k < depth and n:
         rest = a.part(_ALL, _ALL, slice(k, None)), b.part(_ALL, slice(k, None), slice(n))
         calls.append(_multiply(*rest, left, left, memory))
@@ -62,10 +60,9 @@ def _list_thin_products(
 
 
 def _multiply(a: Layout, b: Layout, init: Layout, out: Layout, memory: Memory) -> Call:
-    division = divide(*out.shape, a.shape[2], 1)
-    floats = (division.scratch_floats,)
-    scratch = lay_out_whole(
-        memory.reserve(division.scratch_floats * FLOAT_BYTES), FLOAT_BYTES, floats
-    )
+    division = divide(*out.shape, a.shape[2], get_threads())
+    place, size = reserve_scratch(memory, division.scratch_floats * FLOAT_BYTES)
+    scratch = lay_out_whole(place, FLOAT_BYTES, (division.scratch_floats,))
     arguments = (a, b, init, out, scratch, *division[:4], 0, division.blocks)
-    return call(multiply_blocks, arguments, memory)
+    product = call(multiply_blocks, arguments, memory)
+    return share_out(product, division.grain, scratch=(product.words.index(place), size))
