@@ -14,12 +14,15 @@ from typing import Any
 
 from offchain.chain.accounts.fees import GWEI
 from tests.parties.faults_stage import SAFE_BLOCKS, Case
+from tests.parties.store_way import StoreWay, open_store_way
 from tests.sending.proxy import Proxy, open_proxy
 
 KILLS, REORGANISATIONS = 15, 12
 MOST_STEPS, LONGEST_LIFE_S = 60, 3.0
+COPY_S = 30.0
 CONFIRMATIONS = 8
 PROXY_RATE = 0.1
+STORE_RATE = 0.3
 
 
 class Calm:
@@ -144,7 +147,7 @@ class BadWay(Calm):
 
     faults = (
         *("drop-request", "drop-answer", "delay", "repeat", "truncate", "stale"),
-        *("status", "endless"),
+        *("status", "endless", "garble-answer"),
     )
     lie_rate, is_alone, outage_s = 0.0, True, 0.0
 
@@ -178,6 +181,53 @@ class LyingWay(BadWay):
 
     faults = ("delay",)
     lie_rate = 0.2
+
+
+class BadStore(Calm):
+    """The honest provider's store errs: see tests/parties/store_way.py."""
+
+    def begin(self, case: Case) -> None:
+        """See Fault."""
+        self.stack = ExitStack()
+        self.way: StoreWay = self.stack.enter_context(
+            open_store_way(case.stage.store_url, self.random, STORE_RATE)
+        )
+        case.store_url = self.way.url
+
+    def end(self, _: Case) -> None:
+        """See Fault."""
+        self.counts.update({f"store {it}": n for it, n in self.way.faults.items() if it})
+        self.stack.close()
+
+
+class Copies(Calm):
+    """The honest provider is started once more, by mistake, with its folder or another one."""
+
+    at, left = 0.0, 3
+
+    def act(self, case: Case) -> None:
+        """See Fault."""
+        super().act(case)
+        if case.processes.get("copy"):
+            self._judge(case)
+        elif self.left and time.monotonic() >= self.at:
+            if self.at and time.monotonic() - case.started["honest"] > LONGEST_LIFE_S:
+                folder = self.random.choice(("honest", "copy"))
+                case.configure(
+                    "copy", key=str(case.folder / "honest.json"), folder=str(case.folder / folder)
+                )
+                case.start("copy", "provider", "run")
+                self.left -= 1
+            self.at = time.monotonic() + self.random.uniform(0.5, 3.0)
+
+    def _judge(self, case: Case) -> None:
+        """See that it has ended with an error, and the other has not."""
+        if case.is_up("copy"):
+            assert time.monotonic() - case.started["copy"] < COPY_S, "a copy did not refuse"
+            return
+        assert case.processes.pop("copy").exitcode, "a copy took itself for the only one"
+        assert case.is_up("honest"), "a copy made the first one end"
+        self.counts["copies refused"] += 1
 
 
 class RestartingNode(BadWay):
@@ -283,6 +333,8 @@ KINDS = {
     "two-ways": TwoWays,
     "lying-way": LyingWay,
     "restarting-node": RestartingNode,
+    "bad-store": BadStore,
+    "copies": Copies,
     "full-disk": FullDisk,
     "clocks": Clocks,
     "dear-gas": Dear,

@@ -177,6 +177,7 @@ class Case:
         stage: where it is played.
         random: what is drawn.
         chain_urls: the nodes that the honest provider uses.
+        store_url: the store that it uses.
         processes: the parties that run, by name.
         killed: the session ids of processes that were killed.
     """
@@ -185,6 +186,7 @@ class Case:
     random: Random
     folder: Path = field(init=False)
     chain_urls: str = field(init=False)
+    store_url: str = field(init=False)
     addresses: dict[str, Address] = field(default_factory=dict)
     processes: dict[str, ForkServerProcess] = field(default_factory=dict)
     ids: list[int] = field(default_factory=list)
@@ -198,7 +200,7 @@ class Case:
         stage = self.stage
         stage.cases += 1
         self.folder = stage.folder / f"case-{stage.cases}"
-        self.chain_urls = stage.url
+        self.chain_urls, self.store_url = stage.url, stage.store_url
         self.folder.mkdir()
         for name in PARTIES:
             key = self.folder / f"{name}.json"
@@ -207,12 +209,13 @@ class Case:
 
     def configure(self, name: str, **more: object) -> Path:
         """Write the settings of a party."""
+        is_faulty = name == "honest"
         values: dict[str, object] = {
-            "chain": self.chain_urls if name == "honest" else self.stage.url,
+            "chain": self.chain_urls if is_faulty else self.stage.url,
             "referee": self.stage.referee.address,
             "key": str(self.folder / f"{name}.json"),
             "password_from": f"file:{self.stage.folder / 'password'}",
-            "store": self.stage.store_url,
+            "store": self.store_url if is_faulty else self.stage.store_url,
             "folder": str(self.folder / name),
         }
         path = self.folder / f"{name}.toml"

@@ -12,8 +12,11 @@ from tests.chain_helpers import serve_in_thread
 
 FAULTS = (
     *("drop-request", "drop-answer", "delay", "repeat", "truncate", "stale", "corrupt-answer"),
-    *("corrupt-request", "status", "endless"),
+    *("corrupt-request", "status", "endless", "garble-answer"),
 )
+
+_GARBAGE = b'"{\x00\xff'
+"""Bytes that are no digits, so that nobody takes what they are put in for another number."""
 
 
 class Answers(Protocol):
@@ -53,19 +56,23 @@ class Proxy:
         stale, self._last = self._last, answer
         if fault == "drop-answer":
             raise ConnectionError
-        if fault == "stale":
-            answer = stale
-        if fault == "corrupt-answer":
-            answer = self._corrupt(answer)
+        answer = self._change(fault, answer, stale)
         if fault == "truncate":
             return 200, answer[: len(answer) // 2], len(answer)
         if fault == "endless":
             return 200, answer, 2**40
         return 502 if fault == "status" else 200, answer, len(answer)
 
-    def _corrupt(self, content: bytes) -> bytes:
+    def _change(self, fault: str, answer: bytes, stale: bytes) -> bytes:
+        if fault == "stale":
+            return stale
+        if fault == "corrupt-answer":
+            return self._corrupt(answer)
+        return self._corrupt(answer, _GARBAGE) if fault == "garble-answer" else answer
+
+    def _corrupt(self, content: bytes, by: bytes = b"0123456789abcdef" + _GARBAGE) -> bytes:
         place = self._random.randrange(len(content))
-        byte = self._random.choice(b'0123456789abcdef"{\x00\xff')
+        byte = self._random.choice(by)
         return content[:place] + bytes([byte]) + content[place + 1 :]
 
 
