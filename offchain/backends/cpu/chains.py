@@ -74,10 +74,12 @@ class ChainedProducts:
     """The plan of a chain.
 
     Attributes:
+        chain: the operators.
         operands: the accesses to what it is added to, and to the operands of each product.
     """
 
     def __init__(self, chain: Chain) -> None:
+        self.chain = chain
         self._shape, self._dtype = chain.output.shape, NUMPY_TYPES[chain.output.dtype]
         factors = find_factors(chain.products[0])
         assert factors is not None
@@ -168,7 +170,7 @@ def _read_start(start: Operand, shape: Sizes, rows: int) -> _Read:
 
 
 def _read_product(node: Node) -> tuple[list[_Read], list[int]]:
-    """Return how to read the operands of a product, and its words, offsets in place of addresses."""
+    """Return how to read a product's operands, and its words with offsets for addresses."""
     factors = find_factors(node)
     assert factors is not None
     rank, sizes = len(node.shape), node.shape + node.fold_shape

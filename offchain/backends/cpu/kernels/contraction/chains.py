@@ -97,14 +97,12 @@ def accumulate_tile(
 ) -> None:
     """Compute a tile of a sum.
 
-    Arguments:
-        rows: of the tile, one of `_HEIGHTS`.
-        columns: of the tile, from 1 to `COLUMNS`.
+    Its rows are one of `_HEIGHTS`, its columns from 1 to `COLUMNS`. Arguments:
+        rows, columns: of the tile.
         links, count: as those of `accumulate`.
-        row: the number of the first row.
-        column: that of the first column.
-        start, start_step, start_column_step: where the sums of the tile start, as above.
-        target, target_step: the address of the tile in the output, and the bytes between its rows.
+        row, column: the numbers of its first row and column in the output.
+        start, start_step, start_column_step: where its sums start, as above.
+        target, target_step: its address in the output, and the bytes between its rows.
     """
     end = builder.append_basic_block("end")
     full = builder.udiv(columns, WORD(LANES))
