@@ -40,13 +40,13 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Builder:
-    """A program of matrices of one shape while it is built.
+    """A program of tensors of one shape while it is built.
 
     Args:
         shape: that shape.
     """
 
-    def __init__(self, shape: tuple[int, int]) -> None:
+    def __init__(self, shape: tuple[int, ...]) -> None:
         self.shape = shape
         self.nodes: list[Node] = []
         self._slots: list[Slot] = []
@@ -68,15 +68,20 @@ class Builder:
         init: Operand,
         turned: tuple[bool, bool] = (False, False),
         *,
+        cut: int = 1,
         is_swapped: bool = False,
     ) -> int:
-        """Add a product of new tensors; each of them may be turned, and they may be swapped."""
-        m, n = self.shape
-        layouts = [((m, steps), (0, 2)), ((steps, n), (2, 1))]
-        factors = [
-            self.read(*(x[:: -1 if is_turned else 1] for x in layout))
-            for layout, is_turned in zip(layouts, turned, strict=True)
+        """Add a product of new tensors, each of which may be turned; they may be swapped.
+
+        The first `cut` variables of the output are its rows.
+        """
+        rank = len(self.shape)
+        sizes, variables = (*self.shape, steps), range(rank)
+        nests = [*variables[:cut], rank], [rank, *variables[cut:]]
+        nests = [
+            nest[::-1] if is_turned else nest for nest, is_turned in zip(nests, turned, strict=True)
         ]
+        factors = [self.read([sizes[v] for v in nest], nest) for nest in nests]
         operands = (init, *(factors[::-1] if is_swapped else factors))
         return self._append(
             Node(Kind.CONTRACT, Function.FMA, FLOAT, self.shape, operands, (steps,))
@@ -101,9 +106,9 @@ class Builder:
         return Program(state, tuple(self._slots), (*self.nodes, *sinks), names, names)
 
 
-def accumulate(builder: Builder, count: int, steps: int = 2) -> list[int]:
-    """Add up so many products, and return the indices of the sums."""
-    start = immediate(FLOAT, 0)
+def accumulate(builder: Builder, count: int, init: int = 0) -> list[int]:
+    """Add up so many products of two steps, and return the indices of the sums."""
+    start, steps = immediate(FLOAT, init), 2
     sums = [builder.multiply(steps, start)]
     for _ in range(count - 1):
         sums.append(builder.add(builder.get(sums[-1]), builder.get(builder.multiply(steps, start))))
@@ -113,14 +118,14 @@ def accumulate(builder: Builder, count: int, steps: int = 2) -> list[int]:
 @st.composite
 def programs(draw: st.DrawFn) -> Program:
     """Draw sums of products, and of what is none, in any order and form."""
-    rows, columns = st.integers(1, 9), st.sampled_from([1, 2, 5, LANES, LANES + 3, 2 * LANES + 1])
-    builder = Builder((draw(rows), draw(columns)))
-    whole: Callable[[], Operand] = lambda: builder.read(builder.shape, (0, 1))  # noqa: E731 - a name for one of three
+    columns = st.sampled_from([1, 2, 5, LANES, LANES + 3, 2 * LANES + 1])
+    builder = Builder((draw(st.integers(1, 9)), draw(st.integers(1, 2)), draw(columns)))
+    whole: Callable[[], Operand] = lambda: builder.read(builder.shape, (0, 1, 2))  # noqa: E731 - a name for one of three
     inits: list[Callable[[], Operand]] = [
         lambda: immediate(FLOAT, draw(st.sampled_from(INITS))),
-        lambda: builder.read(builder.shape[1:], (1,)),
+        lambda: builder.read(builder.shape[1:], (1, 2)),
         lambda: builder.read(builder.shape[:1], (0,)),
-        lambda: builder.read(builder.shape[::-1], (1, 0)),
+        lambda: builder.read(builder.shape[::-1], (2, 1, 0)),
         whole,
     ]
     sums: list[int] = []
@@ -132,7 +137,11 @@ def programs(draw: st.DrawFn) -> Program:
         init = draw(st.sampled_from(inits))()
         flags = [draw(st.booleans()) for _ in range(4)]
         added = builder.multiply(
-            draw(st.integers(1, 3)), init, (flags[0], flags[1]), is_swapped=flags[2]
+            draw(st.integers(1, 3)),
+            init,
+            (flags[0], flags[1]),
+            cut=draw(st.integers(1, 2)),
+            is_swapped=flags[2],
         )
         if what == 9:
             sums.append(added)
@@ -184,6 +193,17 @@ def test_chains_are_what_they_are_defined_to_be(
     shown: list[int] = []
     assert encode(executor.run(state, batch, 0, lambda i, _: shown.append(i))) == expected
     assert sorted(shown) == list(range(len(program.nodes)))
+
+
+@pytest.mark.parametrize(("bits", "expected"), [(0, 0x80000000), (0xFFC12345, 0x7FC00000)])
+def test_sums_of_zeros_and_of_nans_are_canonical(bits: int, expected: int) -> None:
+    """The first product is a chain's first sum as it is, -0 for instance; there is one NaN."""
+    builder = Builder((3, 4))
+    program = builder.finish(accumulate(builder, 3, init=0x80000000)[-1:])
+    value = np.uint32(bits).view(np.float32)
+    batch = [np.full(s.shape, (value, -1)[i % 2], np.float32) for i, s in enumerate(program.batch)]
+    (found,) = Executor(program).run([np.empty((3, 4), np.float32)], batch, 0)
+    assert (found.view(np.uint32) == expected).all()
 
 
 @pytest.mark.parametrize("count", [2, 3, 5])
