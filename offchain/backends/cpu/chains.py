@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from functools import cached_property
 from math import prod
-from typing import NamedTuple
 
 import numpy as np
 
 from offchain.arithmetic.functions import DType
 from offchain.backends.cpu.calls import Memory, call, skip
+from offchain.backends.cpu.grouped import GroupedReader
 from offchain.backends.cpu.kernels.contraction.chains import LINK_WORDS, ROWS, accumulate
 from offchain.backends.cpu.kernels.contraction.tile import FLOAT_BYTES
 from offchain.backends.cpu.views import Reader
@@ -16,7 +16,7 @@ from offchain.commitments.tensors import NUMPY_TYPES, Array
 from offchain.native import buffers
 from offchain.native.sequences import Block, Call, Place, Word
 from offchain.native.threads import share
-from offchain.planning.accesses import Sizes, Strided, collapse_groups, project
+from offchain.planning.accesses import Sizes, Strided, project
 from offchain.planning.chains import Chain, find_factors
 from offchain.programs.graph import Node, Operand, Origin, immediate
 
@@ -31,43 +31,6 @@ _GROUP_BYTES = 1 << 18
 
 _NOTHING = immediate(DType.FLOAT32, 0x8000_0000)
 """What a first product is added to, which leaves it as it is: -0."""
-
-
-class _Read(NamedTuple):
-    """An operand, and how it is read along groups of variables: strides are in elements."""
-
-    reader: Reader
-    strided: Strided
-
-    @classmethod
-    def of(
-        cls, operand: Operand, sizes: Sizes, groups: Sequence[Sequence[int]], inner: Sequence[int]
-    ) -> "_Read":
-        """Return how to read an operand, as a dense copy if need be.
-
-        Args:
-            operand: the operand.
-            sizes: the extents of the variables.
-            groups: the groups, each of which is read as one variable.
-            inner: strides one of which the last group has to have; any if there is none.
-        """
-        reader = Reader(operand, sizes)
-        strided = collapse_groups(sizes, groups, reader.strided)
-        if strided is None or (inner and strided.strides[-1] not in inner):
-            reader = Reader(operand, sizes, [v for group in groups for v in group])
-            strided = collapse_groups(sizes, groups, reader.strided)
-        assert strided is not None
-        return cls(reader, strided)
-
-    @property
-    def steps(self) -> tuple[int, ...]:
-        """The strides in bytes."""
-        return tuple(stride * FLOAT_BYTES for stride in self.strided.strides)
-
-    @property
-    def offset(self) -> int:
-        """Where the first element is in the buffer, in bytes."""
-        return self.strided.offset * FLOAT_BYTES
 
 
 class ChainedProducts:
@@ -157,19 +120,19 @@ _ADDRESSES = (6, 0, 3)
 """Which of a product's words are the addresses of what it starts from, and of its two factors."""
 
 
-def _read_start(start: Operand, shape: Sizes, rows: int) -> _Read:
+def _read_start(start: Operand, shape: Sizes, rows: int) -> GroupedReader:
     """Return how to read what a sum starts from, on the variables of its shape."""
     variables = range(len(shape))
     cuts = (cut for cut in range(len(shape) + 1) if prod(shape[:cut]) == rows)
     cut = next(cuts, None)
     if cut is not None:
-        return _Read.of(start, shape, (variables[:cut], variables[cut:]), (0, 1))
+        return GroupedReader.of(start, shape, (variables[:cut], variables[cut:]), (0, 1))
     if start.origin is Origin.IMMEDIATE:
-        return _Read(Reader(start, shape), Strided(0, (0, 0)))
-    return _Read(Reader(start, shape, variables), Strided(0, (prod(shape) // rows, 1)))
+        return GroupedReader(Reader(start, shape), Strided(0, (0, 0)))
+    return GroupedReader(Reader(start, shape, variables), Strided(0, (prod(shape) // rows, 1)))
 
 
-def _read_product(node: Node) -> tuple[list[_Read], list[int]]:
+def _read_product(node: Node) -> tuple[list[GroupedReader], list[int]]:
     """Return how to read a product's operands, and its words with offsets for addresses."""
     factors = find_factors(node)
     assert factors is not None
@@ -177,10 +140,10 @@ def _read_product(node: Node) -> tuple[list[_Read], list[int]]:
     fold = range(rank, len(sizes))
     init, *pair = node.operands
     left, right = pair[::-1] if factors.is_swapped else pair
-    a = _Read.of(left, sizes, (factors.rows, fold), ())
-    b = _Read.of(right, sizes, (fold, factors.columns), (1,))
+    a = GroupedReader.of(left, sizes, (factors.rows, fold))
+    b = GroupedReader.of(right, sizes, (fold, factors.columns), (1,))
     first = project(init, range(rank))  # at the first step of the fold
-    start = _Read.of(first, node.shape, (factors.rows, factors.columns), (0, 1))
+    start = GroupedReader.of(first, node.shape, (factors.rows, factors.columns), (0, 1))
     words = [a.offset, *a.steps, b.offset, b.steps[0], node.fold_length, start.offset, *start.steps]
     assert len(words) == LINK_WORDS
     return [start, a, b], words
