@@ -303,9 +303,10 @@ class Preparation:
             operands = (reader or self.program.nodes[task.unit]).operands
             if writes == (self._starts[Origin.NODE] + task.unit,):
                 plan = self._plans[task.unit]
+                run = partial(_run_plan, plan, task.unit)
                 if reader is not None:
                     plan = self.backend.plan(reader, self.program.arithmetic)
-                run = partial(_run_plan, plan, task.unit)
+                    run = partial(_run_reader, plan, self.program.nodes[task.unit].shape)
         else:
             plan = fused = self.backend.plan_fused(task.unit, task.kept)
             operands, run = tuple(fused.operands), partial(_run_fused, fused)
@@ -319,6 +320,17 @@ def _run_plan(
     if journal is not None and hasattr(plan, "run_journaled"):
         return (cast("JournaledPlan", plan).run_journaled(flats, step, operator, journal),)
     return (plan.run(flats, step),)
+
+
+def _run_reader(
+    plan: Plan,
+    shape: tuple[int, ...],
+    flats: Sequence[Tensor | None],
+    step: int,
+    _journal: Journal | None,
+) -> Sequence[Tensor]:
+    """Run a contraction that reads a packed factor, whose output may have a variable more."""
+    return (plan.run(flats, step).reshape(shape),)
 
 
 def _run_fused(

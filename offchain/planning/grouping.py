@@ -3,6 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 
 from offchain.planning.back_to_back import BackToBack, join_products
+from offchain.planning.chains import Chain, find_chains
 from offchain.planning.gathers import find_fusible, is_in_columns
 from offchain.planning.readings import as_fused_map, is_identity, is_turned_copy
 from offchain.planning.roles import (
@@ -46,7 +47,7 @@ _MAX_COLUMNS = 1 << 17
 _PLAIN = frozenset({Kind.MAP, Kind.GATHER})
 """Kinds of members that are as well on rows of any length."""
 
-Fused = Group | Vertical | Segmented | Selection | Sort | BackToBack
+Fused = Group | Vertical | Segmented | Selection | Sort | Chain | BackToBack
 """Operators that one kernel computes, in one of the forms that have kernels."""
 
 Unit = Fused | int
@@ -63,7 +64,7 @@ def group(
     """Return an order of these operators in which those that fit together are together.
 
     A group is computed where its first member was: its members read what is there by then, and
-    each other element by element, or row by row.
+    each other element by element, or row by row. Sorts and chains are where their last member was.
 
     Args:
         program: the program.
@@ -80,15 +81,16 @@ def group(
             readers[read].append(index)
     for index in wanted:
         readers[index].append(None)
-    sorts = find_sorts(program, fusible, readers)
-    candidates = {i: _as_candidate(program.nodes[i]) for i in fusible if i not in sorts}
+    late: dict[int, Sort | Chain] = {**find_sorts(program, fusible, readers)}
+    late.update(find_chains(program, [i for i in fusible if i not in late], readers))
+    candidates = {i: _as_candidate(program.nodes[i]) for i in fusible if i not in late}
     nodes = {index: node for index, node in candidates.items() if node is not None}
     done: set[int] = set()
     order: list[Unit] = []
     for index in needed:
-        if index in done or (index in sorts and index != sorts[index].indices[-1]):
+        if index in done or (index in late and index != late[index].indices[-1]):
             continue
-        unit: Fused | None = sorts.get(index)
+        unit: Fused | None = late.get(index)
         early: Sequence[int] = ()
         if unit is None and program.nodes[index].kind is Kind.REDUCE and index not in alone:
             unit = _find_reduction(program, index, readers[index], least_elements)

@@ -15,7 +15,7 @@ from offchain.planning.schedule import Task
 from offchain.programs.graph import Kind, Node, Operand, Origin, Program, Row
 
 _LEAST_READERS = 4
-"""Contractions that make up for the copy of a factor."""
+"""Contractions that make up for the copy of a factor, at least."""
 
 _UNKNOWN = -1
 """The number of a copy until all are known."""
@@ -27,17 +27,23 @@ class Packing(NamedTuple):
     Attributes:
         position: which operand it is.
         nest: the variables of the domain that a dense copy nests, the outermost first.
+        least_readers: contractions that make up for the copy.
+        panel: if given, the last variable is one of the output's; the copy has a panel of so many
+            values of it after the other, each of which nests the variables.
     """
 
     position: int
     nest: tuple[int, ...]
+    least_readers: int = _LEAST_READERS
+    panel: int | None = None
 
 
 class Packed(NamedTuple):
     """The copies that a run makes, and the contractions that read them.
 
     Copies are numbered after the program's operators, and contractions have the number of the
-    operator that they stand for.
+    operator that they stand for. One that reads panels has the elements of that operator's output
+    in the same order, but another shape: a variable is split.
 
     Attributes:
         copies: the operators that make the copies.
@@ -63,13 +69,14 @@ def pack_factors(
         find_packing: returns how a contraction would rather have a factor, if it would.
     """
     found: dict[Node, dict[int, Node]] = defaultdict(dict)
+    least: dict[Node, int] = {}
     for index in _list_candidates(program, tasks):
         node = program.nodes[index]
         packing = find_packing(node)
         if packing is not None:
             copy, reader = _pack(node, packing)
-            found[copy][index] = reader
-    shared = {copy: own for copy, own in found.items() if len(own) >= _LEAST_READERS}
+            found[copy][index], least[copy] = reader, packing.least_readers
+    shared = {copy: own for copy, own in found.items() if len(own) >= least[copy]}
     readers: dict[int, Node] = {}
     begins, ends = defaultdict(list), defaultdict(list)
     for number, own in enumerate(shared.values(), len(program.nodes)):
@@ -93,15 +100,38 @@ def _list_candidates(program: Program, tasks: Sequence[Task]) -> list[int]:
 
 def _pack(node: Node, packing: Packing) -> tuple[Node, Node]:
     """Return the copy of a contraction's factor, and the contraction that reads it instead."""
+    nest = packing.nest
+    if packing.panel is not None:
+        *outer, last = nest
+        node = _split(node, last, packing.panel)
+        nest = (last, *(v + (v > last) for v in outer), last + 1)
     sizes = node.shape + node.fold_shape
     operands = list(node.operands)
     factor = operands[packing.position]
-    shape = tuple(sizes[v] for v in packing.nest)
-    copied = project(factor, packing.nest)
+    shape = tuple(sizes[v] for v in nest)
+    copied = project(factor, nest)
     copy = Node(Kind.MOVE, Function.COPY, factor.dtype, shape, (copied,))
-    rows = tuple(Row(sizes[v], terms=((v, 1),)) for v in packing.nest)
+    rows = tuple(Row(sizes[v], terms=((v, 1),)) for v in nest)
     operands[packing.position] = Operand(Origin.NODE, factor.dtype, _UNKNOWN, rows=rows)
     return copy, replace(node, operands=tuple(operands))
+
+
+def _split(node: Node, variable: int, size: int) -> Node:
+    """Return a contraction one of whose output's variables is two: which part, and where in it."""
+    shape = list(node.shape)
+    shape[variable : variable + 1] = node.shape[variable] // size, size
+
+    def split(row: Row) -> Row:
+        terms: list[tuple[int, int]] = []
+        for v, coefficient in row.terms:
+            if v == variable:
+                terms += [(v, coefficient * size), (v + 1, coefficient)]
+            else:
+                terms.append((v + (v > variable), coefficient))
+        return replace(row, terms=tuple(terms))
+
+    operands = tuple(replace(o, rows=tuple(map(split, o.rows))) for o in node.operands)
+    return replace(node, shape=tuple(shape), operands=operands)
 
 
 def _refer(reader: Node, copy: int) -> Node:

@@ -11,6 +11,7 @@ from unittest.mock import patch
 import numpy as np
 
 from offchain.backends.cpu import (
+    chains,
     contractions,
     convolution_plans,
     folds,
@@ -33,6 +34,7 @@ from offchain.execution.executor import Executor
 from offchain.execution.readable import from_bits, run_step
 from offchain.native import buffers, sequences
 from offchain.planning import accesses, assembly, grouping
+from offchain.planning import chains as planned_chains
 from offchain.planning import segments as planned_segments
 from offchain.planning import vertical as planned_vertical
 from offchain.programs.graph import Operand, Origin
@@ -65,6 +67,11 @@ LEAST: tuple[tuple[ModuleType, str, int], ...] = (
     (regions, "_MAX_BLOCK_BYTES", 300),
     (segments, "_GRAIN_BYTES", 1),
     (planned_segments, "_LEAST_ROWS", 1),
+    (chains, "_GRAIN", 1),
+    (chains, "_GROUP_BYTES", 1),
+    (planned_chains, "_LEAST_PRODUCTS", 1),
+    (planned_chains, "_LEAST_ELEMENTS", 1),
+    (planned_chains, "_LEAST_COLUMNS", 1),
     (vertical, "_GRAIN_BYTES", 1),
     (planned_vertical, "_LEAST_COLUMNS", 1),
     (assembly, "_PART_COLUMNS", 24),

@@ -1,5 +1,6 @@
 """Packed factors: a run copies what several of its products read, and changes no bit."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import product
 
@@ -11,6 +12,8 @@ from hypothesis import strategies as st
 from offchain.arithmetic.exact import EXACT
 from offchain.arithmetic.functions import DType, Function
 from offchain.arithmetic.ordered import ORDERED
+from offchain.backends.cpu import contractions, panels
+from offchain.backends.cpu.kernels.contraction import tile
 from offchain.commitments.tensors import Array
 from offchain.execution.executor import Executor
 from offchain.execution.preparation import Preparation
@@ -30,23 +33,41 @@ def read(
     return Operand(origin, FLOAT, number, rows=rows)
 
 
-def make_program(rows: int, count: int, *, is_swapped: bool) -> Program:
+def make_program(
+    rows: int,
+    count: int,
+    *,
+    is_swapped: bool,
+    is_dense: bool = False,
+    is_reversed: bool = False,
+    start: Sequence[int] | None = None,
+) -> Program:
     """Return a program of products of different rows and the same weights, each kept.
 
-    Products are (rows, COLUMNS), or turned if swapped.
+    Args:
+        rows: of a product.
+        count: of products.
+        is_swapped: whether products are (COLUMNS, rows), and weights the first factor.
+        is_dense: whether the weights are turned.
+        is_reversed: whether the other factor is the first.
+        start: the variables that say at which element of the product before a product starts; all
+            start from zero if None.
     """
-    start = immediate(FLOAT, 0)
     shape = (COLUMNS, rows) if is_swapped else (rows, COLUMNS)
     row, column = (1, 0) if is_swapped else (0, 1)
     nodes = []
+    weights = Slot("weights", FLOAT, (STEPS, COLUMNS) if is_dense else (COLUMNS, STEPS))
     for number in range(count):
         factors = [
             read(Origin.BATCH, number, (rows, STEPS), (row, 2)),
-            read(Origin.STATE, 0, (COLUMNS, STEPS), (column, 2)),
+            read(Origin.STATE, 0, weights.shape, (2, column) if is_dense else (column, 2)),
         ]
-        operands = (start, *(factors[::-1] if is_swapped else factors))
+        init = immediate(FLOAT, 0)
+        if start is not None and number:
+            sides = (Row(n, terms=((v, 1),) * (v in start)) for v, n in enumerate(shape))
+            init = Operand(Origin.NODE, FLOAT, number - 1, rows=tuple(sides))
+        operands = (init, *(factors[::-1] if is_swapped != is_reversed else factors))
         nodes.append(Node(Kind.CONTRACT, Function.FMA, FLOAT, shape, operands, (STEPS,)))
-    weights = Slot("weights", FLOAT, (COLUMNS, STEPS))
     sinks = [
         Node(
             Kind.SINK,
@@ -79,32 +100,56 @@ def draw(program: Program, seed: int) -> tuple[list[Array], list[Array]]:
     return tensors[: len(program.state)], tensors[len(program.state) :]
 
 
-@settings(max_examples=8, deadline=None)
+@pytest.mark.parametrize("start", [None, (), (0,), (1,), (0, 1)])
+@settings(max_examples=20, deadline=None)
 @given(
     rows=st.sampled_from([1, 2, 5, 8, 9, 33]),
-    count=st.sampled_from([3, 4, 5]),
-    is_swapped=st.booleans(),
+    count=st.sampled_from([4, 5]),
+    layout=st.tuples(st.booleans(), st.booleans(), st.booleans()),
+    least_panels=st.sampled_from([1, 1 << 18]),
+    threads=st.integers(1, 2),
     seed=st.integers(0, 2**16),
 )
-def test_packing_changes_no_bit(*, rows: int, count: int, is_swapped: bool, seed: int) -> None:
+def test_packing_changes_no_bit(
+    *,
+    rows: int,
+    count: int,
+    layout: tuple[bool, bool, bool],
+    start: Sequence[int] | None,
+    least_panels: int,
+    threads: int,
+    seed: int,
+) -> None:
     """Runs, in sequences or not, compute the bits of each product by itself."""
-    program = make_program(rows, count, is_swapped=is_swapped)
+    flags = dict(zip(("is_swapped", "is_dense", "is_reversed"), layout, strict=True))
+    program = make_program(rows, count, start=start, **flags)
     state, batch = draw(program, seed)
     shown: dict[int, Array] = {}
-    executor = Executor(program, threads=1)
-    executor.run(state, batch, 0, observe=lambda i, x: shown.update({i: x}))
-    for turn in range(5):
-        found = executor.run(state, batch, turn)
-        for number in range(count):
-            assert found[1 + number].tobytes() == shown[number].tobytes()
-    replaced = list(state)
-    executor.advance(replaced, batch, 0)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(contractions, "_LEAST_PANELS", least_panels)
+        patch.setattr(contractions, "_LEAST_DENSE", 4)
+        patch.setattr(panels, "GRAIN", 1)
+        executor = Executor(program, threads=threads)
+        executor.run(state, batch, 0, observe=lambda i, x: shown.update({i: x}))
+        for turn in range(5):
+            found = executor.run(state, batch, turn)
+            for number in range(count):
+                assert found[1 + number].shape == program.nodes[number].shape
+                assert found[1 + number].tobytes() == shown[number].tobytes()
+        replaced = list(state)
+        executor.advance(replaced, batch, 0)
     assert [x.tobytes() for x in replaced] == [x.tobytes() for x in found]
 
 
-def test_products_are_as_defined() -> None:
-    """Some elements of products of packed weights are those of the definition."""
-    program = make_program(3, 4, is_swapped=False)
+@pytest.mark.parametrize("is_dense", [False, True])
+@pytest.mark.parametrize("least_panels", [1, 1 << 18])
+def test_products_are_as_defined(
+    least_panels: int, monkeypatch: pytest.MonkeyPatch, *, is_dense: bool
+) -> None:
+    """Some elements of products of packed weights, in panels or not, are as defined."""
+    monkeypatch.setattr(contractions, "_LEAST_PANELS", least_panels)
+    monkeypatch.setattr(contractions, "_LEAST_DENSE", 4)
+    program = make_program(3, 4, is_swapped=False, is_dense=is_dense)
     state, batch = draw(program, 1)
     found = Executor(program, threads=1).run(state, batch, 0)
 
@@ -125,6 +170,33 @@ def test_few_readers_are_worth_no_copy(count: int, copies: int) -> None:
     assert [copy.shape for copy in ready.copies] == [(STEPS, COLUMNS)] * copies
     outputs = 4 * count * 8 * COLUMNS
     assert ready.needed_bytes == outputs + 4 * STEPS * COLUMNS * copies
+
+
+@pytest.mark.parametrize(
+    ("is_dense", "count", "copies"), [(False, 4, 1), (True, 15, 0), (True, 16, 1)]
+)
+def test_large_factors_lie_in_panels(
+    count: int, copies: int, monkeypatch: pytest.MonkeyPatch, *, is_dense: bool
+) -> None:
+    """A factor beyond the cache is copied to panels, for many more readers if it is dense."""
+    monkeypatch.setattr(contractions, "_LEAST_PANELS", STEPS * COLUMNS)
+    ready = Preparation(make_program(8, count, is_swapped=False, is_dense=is_dense)).fused
+    shape = (COLUMNS // tile.COLUMNS, STEPS, tile.COLUMNS)
+    assert [copy.shape for copy in ready.copies] == [shape] * copies
+    found = [job.plan for job in ready.jobs if isinstance(job.plan, panels.PanelledProduct)]
+    assert len(found) == count * copies
+
+
+def test_panels_are_whole() -> None:
+    """A factor whose panels do not follow each other is none, nor one of another width."""
+    program = make_program(8, 4, is_swapped=False, is_dense=True)
+    node = program.nodes[0]
+    assert panels.find_panels(node) is None
+    wide = replace(node, shape=(8, COLUMNS // tile.COLUMNS, tile.COLUMNS))
+    rows = (Row(STEPS, terms=((3, 1),)), Row(COLUMNS, terms=((1, tile.COLUMNS), (2, 1))))
+    left = replace(node.operands[1], rows=(Row(8, terms=((0, 1),)), Row(STEPS, terms=((3, 1),))))
+    right = replace(node.operands[2], rows=rows)
+    assert panels.find_panels(replace(wide, operands=(node.operands[0], left, right))) is None
 
 
 def test_only_runs_in_order_copy() -> None:

@@ -4,6 +4,7 @@ from collections.abc import Collection, Sequence
 
 from offchain.arithmetic.base import Arithmetic
 from offchain.backends.cpu.back_to_back import BackToBackProducts
+from offchain.backends.cpu.chains import ChainedProducts
 from offchain.backends.cpu.engines import get_engine, list_arithmetics
 from offchain.backends.cpu.memory import check_memory
 from offchain.backends.cpu.regions import FusedRegion
@@ -14,6 +15,7 @@ from offchain.backends.cpu.vertical import VerticalReduction
 from offchain.backends.port import FusedPlan, Plan, Step
 from offchain.commitments.tensors import Array
 from offchain.planning.back_to_back import BackToBack
+from offchain.planning.chains import Chain
 from offchain.planning.grouping import Fused
 from offchain.planning.packing import Packing
 from offchain.planning.segments import Segmented
@@ -49,6 +51,8 @@ class Cpu:
             return LargestElements(fused, kept)
         if isinstance(fused, BackToBack):
             return BackToBackProducts(fused, kept)
+        if isinstance(fused, Chain):
+            return ChainedProducts(fused)
         if isinstance(fused, Sort):
             return SortedLines(fused)
         if isinstance(fused, Vertical):

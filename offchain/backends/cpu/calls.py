@@ -125,19 +125,19 @@ def skip(start: Word, count: int) -> Word:
     return start + count if isinstance(start, int) else start.skip(count)
 
 
-def call(kernel: Kernel, arguments: Sequence[Layout | int], memory: Memory) -> Call:
-    """Return the call of a kernel of arrays and integers.
+def call(kernel: Kernel, arguments: Sequence[Layout | Word], memory: Memory) -> Call:
+    """Return the call of a kernel of arrays and words.
 
     Numba passes an array as seven words and more, the first two of which say who owns it. Before
     all arguments come addresses to which a result and an error are written.
     """
     words: list[Word] = [memory.reserve(_ALIGNMENT), memory.reserve(_ALIGNMENT)]
     for argument in arguments:
-        if isinstance(argument, int):
-            words.append(argument)
-        else:
+        if isinstance(argument, Layout):
             words += [0, 0, prod(argument.shape), argument.width, argument.start]
             words += [*argument.shape, *argument.strides]
+        else:
+            words.append(argument)
     return Call(kernel.address, tuple(words))
 
 

@@ -20,7 +20,8 @@ from offchain.backends.cpu.calls import Memory, lay_out, lay_out_whole, list_cop
 from offchain.backends.cpu.convolution_plans import plan_convolution
 from offchain.backends.cpu.convolutions import Convolution
 from offchain.backends.cpu.kernels.contraction.gemm import Floats, gemm
-from offchain.backends.cpu.kernels.contraction.tile import FLOAT_BYTES
+from offchain.backends.cpu.kernels.contraction.tile import COLUMNS, FLOAT_BYTES
+from offchain.backends.cpu.panels import PanelledProduct, find_panels
 from offchain.backends.cpu.views import Reader, view
 from offchain.commitments.tensors import NUMPY_TYPES, Array
 from offchain.native import buffers
@@ -55,6 +56,12 @@ _FEW_ROWS = 64
 
 _LEAST_PACKED = 1 << 14
 """Elements of a factor that are worth a copy for all products that read it."""
+
+_LEAST_PANELS = 1 << 18
+"""Elements of a factor that the second-level cache does not hold."""
+
+_LEAST_TURNED, _LEAST_DENSE = 4, 16
+"""Products that make up for the copy of a factor, by whether its steps lie side by side."""
 
 Multiply = Callable[[Floats, Floats, Floats, Floats], object]
 """(a, b, init, out): multiplies batches of matrices as `gemm` does, in some arithmetic."""
@@ -243,7 +250,10 @@ class Contraction:
         return is_sorted and is_of_views and len(self._slabs) == 1 and not self.is_wasteful
 
     def find_packing(self) -> Packing | None:
-        """Return how to copy a factor of a product of few rows whose steps lie side by side."""
+        """Return how to copy a factor of a product of few rows: to panels, if there are whole ones.
+
+        Else it is worth a copy only if it has its steps side by side.
+        """
         roles, sizes = self._roles, self._sizes
         if roles.batch or self.is_wasteful:
             return None
@@ -253,12 +263,16 @@ class Contraction:
             few, many = (prod(sizes[v] for v in group) for group in (others, own))
             strided = find_strided(self._operands[place].rows, sizes)
             is_worth = few <= _FEW_ROWS < many and prod(steps) * many >= _LEAST_PACKED
-            if (
-                strided
-                and is_worth
-                and collapse(steps, [strided.strides[v] for v in roles.fold]) == 1
-            ):
-                return Packing(3 - place if self._is_swapped else place, roles.fold + own)
+            if strided is None or not is_worth:
+                continue
+            position = 3 - place if self._is_swapped else place
+            is_turned = collapse(steps, [strided.strides[v] for v in roles.fold]) == 1
+            is_of_panels = own == roles.columns and sizes[own[-1]] % COLUMNS == 0
+            readers = _LEAST_TURNED if is_turned else _LEAST_DENSE
+            if is_of_panels and len(own) == 1 and prod(steps) * many >= _LEAST_PANELS:
+                return Packing(position, roles.fold + own, readers, COLUMNS)
+            if is_turned:
+                return Packing(position, roles.fold + own, readers)
         return None
 
     @cached_property
@@ -346,8 +360,11 @@ class Contraction:
         return (init, *(factors[::-1] if self._is_swapped else factors))
 
 
-def plan_contraction(node: Node) -> Contraction | Convolution:
+def plan_contraction(node: Node) -> Contraction | Convolution | PanelledProduct:
     """Return the plan of a contract node with a positive number of elements and of fold steps."""
+    panels = find_panels(node)
+    if panels is not None:
+        return PanelledProduct(node, panels)
     plan = Contraction(node)
     if not plan.is_wasteful:
         return plan

@@ -46,7 +46,7 @@ _PART = 768
 """Rows or columns of a matrix that are worth their own block, packing included."""
 
 _PARTS_PER_THREAD = 4
-GRAIN = 2**21
+GRAIN = 2**20
 """Multiply-adds that make another thread worth its start."""
 
 _FEW_ROWS = 64
