@@ -23,7 +23,7 @@ INTERRUPTED = 130
 READER_GONE = 141
 
 COLLECTED_OBJECTS = 100_000
-"""New objects after which Python looks for cycles; with its own 700 that takes 2 s of a dispute."""
+"""New objects after which Python looks for cycles; after its own 700 it takes 2 s of a dispute."""
 
 TRACEBACK = "MOOT_TRACEBACK"
 """The environment variable that asks for the tracebacks of errors."""
