@@ -42,6 +42,8 @@ _SCRATCH_WORDS = (_PAD + BLOCK_CHUNKS + 2 * LANES) * DIGEST_WORDS + RATE_WORDS
 _SCANNED_BYTES = 64
 """Bytes in which NaNs are looked for at once; chunks of floats are multiples of it."""
 
+_SCANNED = ir.VectorType(WORD, _SCANNED_BYTES // 8)
+
 
 class WordOperations(Protocol[Word]):
     """The operations of a round on 64-bit words, in any representation."""
@@ -353,6 +355,36 @@ def _copy_nodes(source: Words, first: int, target: Words, place: int, count: int
         target[place * DIGEST_WORDS + i] = source[first * DIGEST_WORDS + i]
 
 
+@emitted(types.int64, types.intp, types.intp, types.intp)
+def _differs(
+    builder: ir.IRBuilder, address: ir.Value, distance: ir.Value, count: ir.Value
+) -> ir.Value:
+    """Whether so many times 64 bytes are not the same as those at a distance behind them."""
+
+    def look(index: ir.Value, found: list[ir.Value]) -> list[ir.Value]:
+        place = builder.add(address, builder.mul(index, WORD(_SCANNED_BYTES)))
+        here = vectors.load(builder, _SCANNED, place)
+        there = vectors.load(builder, _SCANNED, builder.add(place, distance))
+        return [builder.or_(found[0], builder.xor(here, there))]
+
+    (found,) = vectors.repeat(builder, count, [ir.Constant(_SCANNED, None)], look)
+    is_any = builder.icmp_unsigned("!=", found, ir.Constant(_SCANNED, None))
+    every = ir.IntType(_SCANNED.count)
+    return builder.zext(builder.icmp_unsigned("!=", builder.bitcast(is_any, every), every(0)), WORD)
+
+
+@subroutine
+def _is_repeated(data: Bytes, first: int, size: int, count: int) -> bool:
+    """Whether so many chunks of `data` from one on are all the same, as far as that is seen."""
+    if size % _SCANNED_BYTES:
+        return False
+    start = data.ctypes.data + first * size
+    for chunk in range(count - 1):
+        if _differs(start + chunk * size, size, size // _SCANNED_BYTES):
+            return False
+    return True
+
+
 @kernel(
     reads(types.uint8, 1),
     types.int64,
@@ -382,13 +414,20 @@ def _hash_blocks(
     """Hash blocks of chunks, a message in each lane, and climb so many levels in each block.
 
     Floats are looked at just before they are hashed, and `nans` says which blocks have a NaN.
-    Parents take the place of children in `scratch`, before those that are still to be read.
+    Parents take the place of children in `scratch`, before those that are still to be read. Where
+    all chunks of a whole block are the same (zeros, a mask), so are all nodes of each level, of
+    which one is hashed.
     """
     digests = scratch.ctypes.data + _PAD * DIGEST_BYTES
     for block in range(first, stop, BLOCK_CHUNKS):
         count = min(BLOCK_CHUNKS, stop - block)
+        is_whole = levels > 0 and count == 1 << levels
+        is_repeated = is_whole and _is_repeated(data, block, chunk_bytes, count)
         for level in range(levels + 1):
             size = chunk_bytes if level == 0 else 2 * DIGEST_BYTES
+            if is_repeated:
+                count = min(level, 1) + 1
+                _copy_nodes(scratch, _PAD, scratch, _PAD + 1, 1)
             messages = count if level == 0 else count // 2
             own_masks = masks[min(level, 1)].ctypes.data
             _copy_nodes(scratch, _PAD + count - 1, scratch, 0, count % 2)

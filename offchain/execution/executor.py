@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -63,6 +64,7 @@ class Executor:
         observe: Observe | None = None,
         patch: Patch | None = None,
         journal: Journal | None = None,
+        kept: dict[int, Array] | None = None,
     ) -> list[Array]:
         """Run one step.
 
@@ -73,6 +75,8 @@ class Executor:
             observe: is shown the output of every operator, after those of what the operator reads.
             patch: replaces outputs before they are observed and read.
             journal: reads or writes the step's log, if the arithmetic has logs.
+            kept: is given some of the outputs that are observed, by operator, from which `outputs`
+                computes others sooner; they take no more memory than the run does in between.
 
         Returns:
             The tensors of the next state.
@@ -87,7 +91,7 @@ class Executor:
             found = whole.run(state, batch)
             if found is not None:
                 return found
-        return self._run(state, batch, step, observe, patch, journal)
+        return self._run(state, batch, step, observe, patch, journal, kept)
 
     @standard_environment()
     def _run(
@@ -98,6 +102,7 @@ class Executor:
         observe: Observe | None,
         patch: Patch | None,
         journal: Journal | None,
+        kept: dict[int, Array] | None,
     ) -> list[Array]:
         """Run one step, task by task."""
         prepared, sinks = self._prepared, self._prepared.sinks
@@ -105,6 +110,7 @@ class Executor:
             ready = prepared.prepare(sinks, patch) if patch else prepared.choose()
         else:
             ready = prepared.show(patch) if patch else prepared.shown
+            observe = observe if kept is None else _keeping(observe, ready.keeps, kept)
         outputs = self._execute(ready, state, batch, step, sinks, observe, patch, journal)
         return [self._prepared.backend.fetch(outputs[index]) for index in sinks]
 
@@ -161,13 +167,16 @@ class Executor:
         wanted: Collection[int],
         patch: Patch | None = None,
         journal: Journal | None = None,
+        known: Mapping[int, Array] = MappingProxyType({}),
     ) -> dict[int, Array]:
         """Return the outputs of some operators, by running those on which they depend.
 
-        Arguments and errors are those of `run`; `patch` sees only operators that run.
+        Arguments and errors are those of `run`; `patch` sees only operators that run. `known` are
+        outputs of the same run, of which nothing else is computed again.
         """
-        ready, backend = self._prepared.prepare(wanted, patch or ()), self._prepared.backend
-        found = self._execute(ready, state, batch, step, wanted, None, patch, journal)
+        prepared, backend = self._prepared, self._prepared.backend
+        ready = prepared.prepare(wanted, patch or (), known)
+        found = self._execute(ready, state, batch, step, wanted, None, patch, journal, known=known)
         return {index: backend.fetch(tensor) for index, tensor in found.items()}
 
     def _execute(
@@ -182,6 +191,7 @@ class Executor:
         journal: Journal | None,
         given: list[Array] | None = None,
         watch: Watch | None = None,
+        known: Mapping[int, Array] = MappingProxyType({}),
     ) -> dict[int, Tensor]:
         """Run tasks; `given` is a list of the state's tensors to empty, so that they may die."""
         program, backend = self.program, self._prepared.backend
@@ -189,6 +199,8 @@ class Executor:
         backend.require_memory(ready.needed_bytes)
         tensors: list[Tensor | None] = [None, *(_bring_in(x, backend) for x in given_arrays)]
         tensors += [None] * (len(program.nodes) + len(ready.copies))
+        for index in ready.places.keys() & known.keys():
+            tensors[ready.places[index]] = backend.admit(known[index])
         del given_arrays
         if given is not None:
             given.clear()
@@ -230,6 +242,17 @@ class Executor:
         node = self.program.nodes[index]
         assert (patched.dtype, patched.shape) == (NUMPY_TYPES[node.dtype], node.shape)
         return np.asarray(patched, order="C")
+
+
+def _keeping(observe: Observe, keeps: Collection[int], kept: dict[int, Array]) -> Observe:
+    """Return what keeps some outputs, and lets them be observed."""
+
+    def keep(index: int, output: Array) -> None:
+        if index in keeps:
+            kept[index] = output
+        observe(index, output)
+
+    return keep
 
 
 class _using:  # noqa: N801 - it is used as a function is

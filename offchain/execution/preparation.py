@@ -22,7 +22,8 @@ from offchain.errors import ProgramError
 from offchain.execution.residents import Resident
 from offchain.execution.sequencing import Job, Whole, join, make_steps
 from offchain.planning.grouping import Unit, group
-from offchain.planning.memory import estimate_peak
+from offchain.planning.keeping import choose_kept
+from offchain.planning.memory import estimate_peak, list_live_bytes
 from offchain.planning.order import find_last_reads, reorder
 from offchain.planning.packing import Packed, pack_factors
 from offchain.planning.readings import is_alias
@@ -39,17 +40,22 @@ _WHOLE_BYTES = 1 << 24
 _LARGE_BYTES = 1 << 25
 """Bytes of an output beyond which to fill fresh memory costs more than to read it once more."""
 
+_KEPT_PART = 8
+"""What a run that shows all its outputs keeps of them takes this part of its memory at most."""
+
 
 class Ready(NamedTuple):
     """All tasks of a run, where what it is for will be, and the memory that their outputs take.
 
-    `copies` are operators that the program does not have, which pack factors.
+    `copies` are operators that the program does not have, which pack factors; `keeps` are those
+    whose outputs are worth keeping, where somebody wants to.
     """
 
     jobs: Sequence[Job]
     places: Mapping[int, int]
     needed_bytes: int
     copies: Sequence[Node] = ()
+    keeps: Collection[int] = ()
 
 
 class Preparation:
@@ -183,28 +189,39 @@ class Preparation:
         plan = self.backend.plan_sequence(steps, range(1, 1 + len(slots)), kept, slots)
         return Whole(plan, (len(self.program.state), len(self.program.batch)))
 
-    def prepare(self, wanted: Collection[int], alone: Collection[int] = ()) -> Ready:
+    def prepare(
+        self, wanted: Collection[int], alone: Collection[int] = (), known: Collection[int] = ()
+    ) -> Ready:
         """Return the tasks that compute the outputs of some operators.
 
         Args:
             wanted: the operators whose outputs are kept.
             alone: operators that run by themselves, so that others read what becomes of them.
+            known: operators whose outputs the run is given.
         """
-        order = self._group(find_ancestors(self.program, wanted), wanted, alone)
+        needed = find_ancestors(self.program, wanted, known)
+        read = {*wanted, *(i for index in needed for i in self.program.nodes[index].inputs)}
+        given = sorted(read.intersection(known))
+        order = self._group(needed, wanted, alone, known=given)
         tasks = schedule(self.program, order, wanted)
-        return self._make_ready(tasks, [()] * len(tasks), is_seen=bool(alone))
+        return self._make_ready(tasks, [()] * len(tasks), is_seen=bool(alone), known=given)
 
     def show(self, alone: Collection[int] = ()) -> Ready:
         """Return the tasks that compute all outputs, each of which is there after its task.
 
-        Large outputs are computed one by one, since those of a region are all there at once.
+        Large outputs are computed one by one, since those of a region are all there at once. Some
+        that are worth it may be kept until later, without taking more memory than the run does.
         """
         nodes = self.program.nodes
         every = range(len(nodes))
         large = {i for i in every if nodes[i].elements * nodes[i].dtype.width > _LARGE_BYTES}
         order = self._group(every, every, large.union(alone))
         tasks = schedule(self.program, order, self.sinks, shows_all=True)
-        return self._make_ready(tasks, [()] * len(tasks), is_seen=True)
+        dead_slots: Sequence[Sequence[int]] = [()] * len(tasks)
+        ready = self._make_ready(tasks, dead_slots, is_seen=True)
+        live = list_live_bytes(self.program, tasks, dead_slots)
+        keeps = choose_kept(self.program, tasks, ready.needed_bytes // _KEPT_PART, live)
+        return ready._replace(keeps=keeps)
 
     def _group(
         self,
@@ -212,17 +229,23 @@ class Preparation:
         wanted: Collection[int],
         alone: Collection[int],
         least_elements: int | None = None,
+        known: Collection[int] = (),
     ) -> Sequence[Unit]:
         nodes, arithmetic = self.program.nodes, self.program.arithmetic
         single = {
             i for i in needed if i in alone or not self.backend.is_fusible(nodes[i], arithmetic)
         }
-        return group(self.program, needed, wanted, single, least_elements)
+        return group(self.program, needed, wanted, single.union(known), least_elements, known)
 
     def _make_ready(
-        self, tasks: Sequence[Task], dead_slots: Sequence[Sequence[int]], *, is_seen: bool = False
+        self,
+        tasks: Sequence[Task],
+        dead_slots: Sequence[Sequence[int]],
+        *,
+        is_seen: bool = False,
+        known: Collection[int] = (),
     ) -> Ready:
-        places = self._find_places(tasks, is_seen=is_seen)
+        places = self._find_places(tasks, known, is_seen=is_seen)
         held = Counter(places.values())
         held.update(range(1, self._starts[Origin.NODE]))
         packed = self._pack([] if is_seen else tasks)
@@ -258,14 +281,16 @@ class Preparation:
         run = partial(_run_plan, plan, number)
         return Job((), (number,), reads, (places[number],), (), run, plan)
 
-    def _find_places(self, tasks: Sequence[Task], *, is_seen: bool) -> dict[int, int]:
+    def _find_places(
+        self, tasks: Sequence[Task], known: Collection[int], *, is_seen: bool
+    ) -> dict[int, int]:
         """Return the place of each output that is kept.
 
         Where nobody looks on, an alias of a whole tensor has that tensor's place, if its shape does
         not matter or is that tensor's.
         """
         first = self._starts[Origin.NODE]
-        places: dict[int, int] = {}
+        places = {index: first + index for index in known}
         shapes = [(), *(slot.shape for slot in (*self.program.state, *self.program.batch))]
         shapes += [node.shape for node in self.program.nodes]
         dying = {index for task in tasks for index in task.dead}

@@ -111,10 +111,14 @@ def get_batch(recipe: Recipe, step: int) -> tuple[torch.Tensor, ...]:
     Raises:
         UsageError: a batch is not a tuple of tensors.
     """
-    count = count_batches(recipe)
+    return join_batches(recipe.batch, count_batches(recipe), step)
+
+
+def join_batches(batches: Batch, count: int, step: int) -> tuple[torch.Tensor, ...]:
+    """Return the tensors of all batches of a step that has so many, as `get_batch` does."""
     tensors: list[torch.Tensor] = []
     for number in range(step * count, (step + 1) * count):
-        batch = recipe.batch(number)
+        batch = batches(number)
         if not isinstance(batch, (tuple, list)):
             raise UsageError(
                 f"batch({number}) is a {type(batch).__name__}; return a tuple of tensors"

@@ -15,9 +15,10 @@ from typing import Any, NamedTuple
 import torch
 from torch._C import _get_mkldnn_enabled, _set_mkldnn_enabled
 from torch._dispatch.python import enable_python_dispatcher
+from torch._ops import OpOverload
 from torch._subclasses import fake_tensor
 from torch.func import functionalize
-from torch.fx import GraphModule, Interpreter
+from torch.fx import GraphModule, Interpreter, Node
 from torch.fx import traceback as fx_traceback
 from torch.fx.experimental.proxy_tensor import get_proxy_mode, get_proxy_slot, make_fx
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
@@ -102,16 +103,22 @@ class Record(NamedTuple):
         return lines, constants
 
     def list_content(self) -> Iterator[bytes]:
-        """Yield all that later stages of capture read of the graph."""
+        """Yield all that later stages of capture read of the graph.
+
+        A constant that nothing reads which is left has no content: a weight of the model, say, for
+        which the operators below autograd have got the traced one.
+        """
         lines, constants = self._describe()
         yield from (line.encode() for line in [*self.gradients, *lines])
         for node in self.graph.graph.nodes:
             yield repr((node.meta.get("stack_trace"), node.meta.get("custom"))).encode()
-        for constant in constants:
+        live = _find_live(self.graph)
+        sources = [node for node in self.graph.graph.nodes if node.op == "get_attr"]
+        for node, constant in zip(sources, constants, strict=True):
             with no_dispatch():
                 array = to_array(constant)
             yield repr((array.dtype, array.shape, constant.stride())).encode()
-            yield array.tobytes()
+            yield array.tobytes() if node in live else b""
 
     def depends_on_inputs(self, tensor: torch.Tensor) -> bool:
         """Return whether a tensor that the step has made depends on its state or its batch."""
@@ -127,6 +134,18 @@ class Record(NamedTuple):
                 seen.add(node)
                 pending += node.all_input_nodes
         return False
+
+
+def _find_live(graph: GraphModule) -> set[Node]:
+    """Return the nodes that a graph's results, or what its operators write to, depend on."""
+    live: set[Node] = set()
+    for node in reversed(graph.graph.nodes):
+        is_pure = node.op == "get_attr" or (
+            isinstance(node.target, OpOverload) and not node.target._schema.is_mutable  # noqa: SLF001 - not public
+        )
+        if not is_pure or not live.isdisjoint(node.users):
+            live.add(node)
+    return live
 
 
 def _is_equal(a: torch.Tensor, b: torch.Tensor) -> bool:

@@ -60,6 +60,7 @@ def group(
     wanted: Collection[int],
     alone: Collection[int],
     least_elements: int | None = None,
+    known: Collection[int] = (),
 ) -> list[Unit]:
     """Return an order of these operators in which those that fit together are together.
 
@@ -72,10 +73,12 @@ def group(
         wanted: those whose outputs are wanted, whoever reads them.
         alone: those that are not computed together with others.
         least_elements: elements that are worth a kernel, as many as usual if None.
+        known: others that these read, whose outputs are there; they are alone, too.
     """
     least_elements = _LEAST_ELEMENTS if least_elements is None else least_elements
     fusible = [index for index in needed if index not in alone]
     readers: dict[int, list[int | None]] = {index: [] for index in needed}
+    readers.update((index, [None]) for index in known)
     for index in needed:
         for read in program.nodes[index].inputs:
             readers[read].append(index)
@@ -85,7 +88,7 @@ def group(
     late.update(find_chains(program, [i for i in fusible if i not in late], readers))
     candidates = {i: _as_candidate(program.nodes[i]) for i in fusible if i not in late}
     nodes = {index: node for index, node in candidates.items() if node is not None}
-    done: set[int] = set()
+    done = set(known)
     order: list[Unit] = []
     for index in needed:
         if index in done or (index in late and index != late[index].indices[-1]):

@@ -24,12 +24,17 @@ class Task(NamedTuple):
     dead: tuple[int, ...]
 
 
-def find_ancestors(program: Program, wanted: Collection[int]) -> list[int]:
-    """Return the operators on which the wanted ones depend, themselves included, ascending."""
-    needed = set(wanted)
+def find_ancestors(
+    program: Program, wanted: Collection[int], known: Collection[int] = ()
+) -> list[int]:
+    """Return the operators on which the wanted ones depend, themselves included, ascending.
+
+    Those whose outputs are known are left out, and what only they depend on.
+    """
+    needed = {index for index in wanted if index not in known}
     for index in range(max(needed, default=-1), -1, -1):
         if index in needed:
-            needed.update(program.nodes[index].inputs)
+            needed.update(i for i in program.nodes[index].inputs if i not in known)
     return sorted(needed)
 
 

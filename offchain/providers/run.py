@@ -75,6 +75,7 @@ class Run:
         self._tensor_roots = _TensorRoots(self._executor.program, task.start_roots)
         self._recent: tuple[int, Sequence[Array]] | None = None
         self._latest: tuple[int, dict[int, Array]] | None = None
+        self._traced: tuple[int, dict[int, Array]] | None = None
         self._state_roots: dict[int, Sequence[Digest]] = {0: task.start_roots}
         self._tensors = lru_cache(maxsize=8)(self._make_tensor)
         self._traces = lru_cache(maxsize=8)(self._make_trace)
@@ -274,11 +275,15 @@ class Run:
         old = self._hash_state(step) if state is before else []
         hashed = _OutputRoots(program, patch or {}, old, self._state_roots.get(step + 1, []))
         found: dict[int, Digest] = {}
+        self._traced = None  # so that its tensors may die
+        kept: dict[int, Array] = {}
 
         def observe(index: int, output: Array) -> None:
             found[index] = hashed.hash(index, output)
 
-        self._executor.run(state, self._batch(step), step, observe, patch, self._journal(step))
+        journal = self._journal(step)
+        self._executor.run(state, self._batch(step), step, observe, patch, journal, kept)
+        self._traced = step, kept
         leaves = [found[index] for index in range(len(program.nodes))]
         leaves.append(compute_state_root(self._remember(step + 1, leaves[program.first_sink :])))
         return Tree(Tag.TRACE_NODE, self.behaviour.alter_trace(step, leaves))
@@ -294,7 +299,7 @@ class Run:
         """Return the outputs of some operators of a step.
 
         Whoever asks for an operator's output asks next for what it reads: one execution answers
-        both, and the latest one is remembered.
+        both, and the latest one is remembered. It begins with what the trace of the step has kept.
         """
         if self._latest is not None and self._latest[0] == step:
             outputs = self._latest[1]
@@ -310,7 +315,10 @@ class Run:
         state = self.behaviour.alter_state(step, self.state(step))
         patch = self.behaviour.patch(step, state)
         journal = self._journal(step)
-        return self._executor.outputs(state, self._batch(step), step, operators, patch, journal)
+        is_traced = self._traced is not None and self._traced[0] == step
+        known = self._traced[1] if self._traced is not None and is_traced else {}
+        batch = self._batch(step)
+        return self._executor.outputs(state, batch, step, operators, patch, journal, known)
 
     def tensor(self, step: int, origin: Origin, reference: int) -> TensorTree:
         """Return an operator's output, or a slot of the state or batch, with its tree."""

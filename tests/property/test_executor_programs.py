@@ -112,6 +112,31 @@ def test_program_equals_readable(
 
 
 @settings(max_examples=50, deadline=None)
+@given(programs(), st.booleans(), st.data())
+def test_outputs_begin_with_what_is_known(
+    program: Program,
+    is_patched: bool,  # noqa: FBT001 - hypothesis passes it
+    data: st.DataObject,
+) -> None:
+    """Outputs are the same bits, whatever is known of their run; what is known is not computed."""
+    state: list[Array] = [np.full(SHAPE, 2, np.float32), np.full(SHAPE, 3, np.float32)]
+    nodes = st.integers(0, len(program.nodes) - 1)
+    target = data.draw(nodes)
+    patch = {target: lambda output: output + 1} if is_patched else None
+    every: dict[int, Array] = {}
+    executor = Executor(program)
+    executor.run(state, (), STEP, observe=every.__setitem__, patch=patch)
+    chosen, wanted = data.draw(st.sets(nodes, max_size=6)), data.draw(st.sets(nodes, max_size=3))
+    known = {index: every[index] for index in chosen}
+    with pytest.MonkeyPatch.context() as least:
+        least.setattr(grouping, "_LEAST_ELEMENTS", data.draw(st.sampled_from([0, 1 << 10])))
+        found = executor.outputs(state, (), STEP, wanted, patch, None, known)
+    assert {i: encode([x]) for i, x in found.items()} == {i: encode([every[i]]) for i in wanted}
+    other = {target: np.full(program.nodes[target].shape, 7, np.float32)}
+    assert (executor.outputs(state, (), STEP, other, known=other)[target] == 7).all()
+
+
+@settings(max_examples=50, deadline=None)
 @given(programs(), st.data())
 def test_patch_replaces_an_output_for_all_that_follows(
     program: Program, data: st.DataObject

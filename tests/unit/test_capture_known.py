@@ -62,6 +62,18 @@ def test_a_program_is_lowered_once(folder: Path, monkeypatch: pytest.MonkeyPatch
     assert first[0] == encode_program(capture(make_recipe()).program)  # which lowers it itself
 
 
+def test_other_weights_are_the_same_program(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the weights begin with is no part of what a program is known by, but of its start."""
+    first, model = describe(capture(make_recipe(), trust=True)), Model()
+    with torch.no_grad():
+        model.layer.weight.add_(1)
+    monkeypatch.setattr(known, "make_draft", None)
+    program, roots = describe(capture(make_recipe(model), trust=True))
+    assert program == first[0]
+    assert roots[0] != first[1][0]
+    assert len(list(folder.iterdir())) == 1
+
+
 @pytest.mark.parametrize(
     "recipe",
     [

@@ -18,7 +18,8 @@ from offchain.execution.executor import Executor
 from offchain.frontend.capture import Captured, capture
 from offchain.frontend.examples import build
 from offchain.native import buffers
-from offchain.planning.memory import estimate_peak
+from offchain.planning.keeping import choose_kept
+from offchain.planning.memory import estimate_peak, list_live_bytes
 from offchain.planning.order import find_last_reads, reorder
 from offchain.planning.schedule import schedule
 from offchain.programs.graph import Kind, Node, Operand, Origin, Program, Row, Slot
@@ -207,3 +208,40 @@ def test_estimates_are_sane() -> None:
     units = [[index] for index in range(len(program.nodes))]
     in_turn = peak_of(program, range(len(program.nodes)), is_replaced=True)
     assert peak_of(program, reorder(program, units, sinks), is_replaced=True) <= in_turn <= peak
+
+
+@pytest.mark.parametrize("name", ["gpt2", "resnet"])
+def test_what_is_kept_takes_no_more_than_the_run(name: str) -> None:
+    """Outputs kept beyond their last reader leave the peak as it is; the costly ones are kept."""
+    program = captured_example(name).program
+    every = range(len(program.nodes))
+    sinks = range(program.first_sink, len(program.nodes))
+    tasks = schedule(program, every, sinks, shows_all=True)
+    live = list_live_bytes(program, tasks, [()] * len(tasks))
+    kept = choose_kept(program, tasks, max(live) // 2, live)
+    longer = [task._replace(dead=tuple(i for i in task.dead if i not in kept)) for task in tasks]
+    with_kept = list_live_bytes(program, longer, [()] * len(tasks))
+    sizes = [program.nodes[i].elements * program.nodes[i].dtype.width for i in kept]
+    assert kept
+    assert max(with_kept) == max(live)
+    assert sum(sizes) <= max(live) // 2
+    assert with_kept[-1] == live[-1] + sum(sizes)
+    assert all(program.nodes[i].kind.folds for i in kept)
+    assert not choose_kept(program, tasks, 0, live)
+
+
+def test_a_run_gives_what_it_keeps_to_who_asks() -> None:
+    """What is kept are outputs as they were observed, and answers about others begin with them."""
+    captured = captured_example("gpt2")
+    executor, batch = Executor(captured.program), captured.batch(0)
+    every: dict[int, Array] = {}
+    kept: dict[int, Array] = {}
+    executor.run(captured.initial_state, batch, 0, every.__setitem__, kept=kept)
+    assert kept
+    assert all(kept[index] is every[index] for index in kept)
+    wanted = range(0, len(captured.program.nodes), 7)
+    found = executor.outputs(captured.initial_state, batch, 0, wanted, known=kept)
+    assert all(np.array_equal(found[i], every[i], equal_nan=True) for i in wanted)
+    wrong = {index: output + 1 for index, output in kept.items()}
+    other = executor.outputs(captured.initial_state, batch, 0, wanted, known=wrong)
+    assert not all(np.array_equal(other[i], every[i], equal_nan=True) for i in wanted)

@@ -109,6 +109,31 @@ def test_subtrees_are_levels_of_the_tree(
     assert np.array_equal(found, climb(data, chunk_bytes, tag, node_tag))
 
 
+@pytest.mark.parametrize("chunk_bytes", [64, 100, 256])
+@pytest.mark.parametrize("odd", [None, 0, 70, -1])
+def test_repeated_chunks_are_hashed_as_others_are(chunk_bytes: int, odd: int | None) -> None:
+    """Blocks of one chunk over and over have the nodes of a climb, and so if one byte differs."""
+    chunk = np.random.default_rng(chunk_bytes).integers(0, 256, chunk_bytes, np.uint8)
+    data = np.tile(chunk, 3 * BLOCK_CHUNKS + 5)
+    repeated = hash_subtrees(data, chunk_bytes, 1, 2)
+    assert np.array_equal(repeated, climb(data, chunk_bytes, 1, 2))
+    assert np.array_equal(repeated[0], repeated[2])
+    if odd is not None:
+        place = 2 * BLOCK_CHUNKS * chunk_bytes
+        data[place - 1 if odd < 0 else odd] ^= 1
+        found = hash_subtrees(data, chunk_bytes, 1, 2)
+        assert np.array_equal(found, climb(data, chunk_bytes, 1, 2))
+        assert [*(found == repeated).all(1)] == [odd < 0, odd >= 0, True, True]
+
+
+def test_a_nan_in_repeated_chunks_is_encoded() -> None:
+    """A block that is one NaN over and over is hashed as the canonical ones."""
+    data = np.full(64 * BLOCK_CHUNKS, 0xFFC01234, "<u4").view(np.uint8)
+    canonical = np.full(64 * BLOCK_CHUNKS, 0x7FC00000, "<u4").view(np.uint8)
+    found = hash_subtrees(data, 256, 1, 2, 4, lambda _: canonical)
+    assert np.array_equal(found, climb(canonical, 256, 1, 2))
+
+
 @pytest.mark.parametrize("dtype", ["<f4", "<u2"])
 @pytest.mark.parametrize("size", [64, 256 * 1024, 256 * 3000, 256 * 2048 + 100])
 def test_only_floats_among_which_is_a_nan_are_encoded(dtype: str, size: int) -> None:

@@ -9,16 +9,20 @@ from offchain.commitments.tensors import NUMPY_TYPES, Array, compute_tensor_root
 from offchain.errors import CaptureError
 from offchain.frontend.environment import standard_torch
 from offchain.frontend.exchange import to_array, to_tensor
-from offchain.frontend.recipe import Recipe, get_batch
+from offchain.frontend.recipe import Recipe, count_batches, join_batches
 from offchain.programs.graph import Slot
 
 
 def bind_batch(recipe: Recipe, slots: Sequence[Slot]) -> Callable[[int], list[Array]]:
-    """Return the function that gives the batch of a step in the order of a program's slots."""
+    """Return the function that gives the batch of a step in the order of a program's slots.
+
+    It knows nothing else of the recipe, whose model may die before it.
+    """
+    batches, count = recipe.batch, count_batches(recipe)
 
     @standard_torch()
     def batch(step: int) -> list[Array]:
-        tensors = get_batch(recipe, step)
+        tensors = join_batches(batches, count, step)
         found = [(t.dtype, tuple(t.shape)) for t in tensors]
         arrays: list[Array] = [np.asarray(to_array(t), order="C") for t in tensors]
         wanted = [(NUMPY_TYPES[s.dtype], s.shape) for s in slots]
