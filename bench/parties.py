@@ -242,10 +242,11 @@ def measure_parties(
         providers: how many; the first cheats if there are several.
         jobs: how many are open at once.
         block_seconds: time between blocks.
+        stakes: money and clocks of every job.
 
     Returns:
-        rows of `parties` and of `jobs`, and of all together blocks, seconds, jobs a minute and
-        claims that were missed.
+        rows of `parties` and of `jobs`, and of all together blocks, seconds, jobs a minute, and the
+        claims and clocks that were missed.
     """
     with (
         TemporaryDirectory(prefix="moot-parties-") as name,
