@@ -1,6 +1,6 @@
 """How fast the sides of matches answer, and what they miss, from the log of a referee."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from contracts.model.types import Address, Event, Pair, Position
@@ -94,13 +94,3 @@ def list_answers(log: Iterable[tuple[int, Event]]) -> dict[Address, Answers]:
         if event.name in OF_MATCHES:
             table.apply(block, event)
     return table.found
-
-
-def join_answers(found: Sequence[Answers]) -> Answers:
-    """Return the answers of several accounts as those of one."""
-    return Answers(
-        blocks=[blocks for it in found for blocks in it.blocks],
-        missed=sum(it.missed for it in found),
-        matches=sum(it.matches for it in found),
-        most_matches=max((it.most_matches for it in found), default=0),
-    )

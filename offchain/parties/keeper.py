@@ -217,7 +217,7 @@ class Keeper:
                 news.remove(job_id)
 
     def _try_begin(self, job_id: int) -> bool:
-        """Take up a job; False if its folder can't be made now: then it is news at the next turn."""
+        """Take up a job; where its folder can't be made it stays news, and this is False."""
         news = self.desk.referee.news
         try:
             self._begin(job_id)
