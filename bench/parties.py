@@ -204,6 +204,9 @@ class Bench:
             "gas": sum(gas),
             "questions_a_transaction": busy.questions / max(1, len(gas)),
             "peak_bytes": _get_peak(self._net.processes[name].pid),
+            "computing_peak_bytes": sum(
+                map(_get_peak, _list_children(self._net.processes[name].pid))
+            ),
         }
 
     def _describe_job(self, job: int, opened: float, settled: tuple[int, float]) -> dict[str, Any]:
@@ -265,3 +268,8 @@ def _get_peak(process: int) -> int:
     """Return the most memory that a process has had, in bytes."""
     found = re.search(r"VmHWM:\s+([0-9]+) kB", Path(f"/proc/{process}/status").read_text())
     return int(found[1]) * 1024 if found else 0
+
+
+def _list_children(process: int) -> list[int]:
+    """Return the processes that a process has started, which still run."""
+    return [*map(int, Path(f"/proc/{process}/task/{process}/children").read_text().split())]

@@ -55,7 +55,14 @@ def _show(found: dict[str, Any]) -> None:
     console = options.make_console()
     table = Table(
         *("provider", "idle requests a block", "busy", "idle questions a block", "busy"),
-        *("questions a transaction", "RPC, MB", "transactions", "gas", "peak, MB"),
+        *(
+            "questions a transaction",
+            "RPC, MB",
+            "transactions",
+            "gas",
+            "peak, MB",
+            "its computing, MB",
+        ),
         title="providers",
     )
     for it in found["parties"]:
@@ -70,6 +77,7 @@ def _show(found: dict[str, Any]) -> None:
             str(it["transactions"]),
             f"{it['gas']:,}",
             f"{it['peak_bytes'] / 1e6:.0f}",
+            f"{it['computing_peak_bytes'] / 1e6:.0f}",
         )
     console.print(table)
     table = Table(
