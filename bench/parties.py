@@ -14,22 +14,27 @@ from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 from unittest.mock import patch
 
+from bench.answers import Answers, list_answers
 from contracts.deployment import bind_referee
+from contracts.model.abi import EventReader
 from contracts.reasons import Standing, Status
 from offchain.chain import connect
 from offchain.chain.accounts.journal import FOLDER_VARIABLE
 from offchain.chain.transports import open_transport
 from offchain.disputes.chain_referee import ChainReferee
+from offchain.disputes.terms import Stakes
 from offchain.errors import MootError
-from offchain.parties.testnet import Testnet
+from offchain.parties.client import post, read_task
+from offchain.parties.live import opened_desk
+from offchain.parties.settings import read_settings
+from offchain.parties.testnet import CLIENT, Testnet
+from offchain.providers.task import Task
 
 MOOT = (sys.executable, "-c", "from sim.command import main; main()")
 CHEAT = "wrong-output"
 SETTLING_BLOCKS, IDLE_BLOCKS = 10, 30
 START_S, JOB_S = 180.0, 120.0
-COMMIT_BLOCKS = 80
-"""Time to commit for one job; every further one adds a quarter."""
-CLOCK_BLOCKS = 200
+PROGRAM, STEPS, CHECKPOINT_EVERY = "mlp", 4, 2
 
 
 class Traffic(NamedTuple):
@@ -61,14 +66,16 @@ class Bench:
         jobs: how many, each posted as soon as the one before is.
     """
 
-    def __init__(self, net: Testnet, providers: int, jobs: int) -> None:
+    def __init__(self, net: Testnet, providers: int, jobs: int, stakes: Stakes) -> None:
         self._net = net
         self._names = [f"provider-{number + 1}" for number in range(providers)]
         self._jobs = jobs
+        self._stakes = stakes
         self._url = str(net.common["chain"])
         self._transport = open_transport(self._url)
         self._chain = connect(self._url)
         contract = bind_referee(self._chain, str(net.common["referee"]))
+        self._contract = contract
         self._referee = ChainReferee(self._chain, contract, 0)
         self._addresses: dict[str, str] = {}
 
@@ -80,13 +87,18 @@ class Bench:
         self._await_blocks(IDLE_BLOCKS)
         idle = self._look()
         started = time.monotonic()
-        posted = [self._post() for _ in range(self._jobs)]
+        posted = self._post_all()
         settled = self._await_end(posted)
         seconds = time.monotonic() - started
         end = self._look()
         sent = self._list_sent(idle.block)
-        parties = [self._describe(name, before, idle, end, sent) for name in self._names]
-        jobs = [self._describe_job(job, at, settled[job]) for job, at in posted]
+        answers = self._list_answers(idle.block, end.block)
+        parties = [
+            self._describe(name, before, idle, end, sent)
+            | _describe_answers(answers.get(self._addresses[name], Answers()))
+            for name in self._names
+        ]
+        jobs = [self._describe_job(job, at, settled[job]) for job, at in posted.items()]
         return {
             "parties": parties,
             "jobs": jobs,
@@ -94,6 +106,7 @@ class Bench:
             "seconds": seconds,
             "jobs_per_minute": 60 * len(jobs) / seconds,
             "missed_claims": sum(it["missed_claims"] for it in jobs),
+            "missed_clocks": sum(it["missed_clocks"] for it in parties),
         }
 
     def _start(self) -> None:
@@ -104,34 +117,33 @@ class Bench:
             self._addresses[name] = "0x" + str(key["address"]).removeprefix("0x").lower()
         self._net.await_results(len(self._names), START_S)
 
-    def _post(self) -> tuple[int, float]:
-        """Let the client open a job; return its number, and when it was open."""
-        commit = COMMIT_BLOCKS + COMMIT_BLOCKS // 4 * (self._jobs - 1) * len(self._names)
-        terms: tuple[str, ...] = (
-            "--steps",
-            "4",
-            "--checkpoint-every",
-            "2",
-            "--commit-blocks",
-            str(commit),
-        )
-        terms += ("--clock-blocks", str(CLOCK_BLOCKS))
-        config = str(self._net.folder / "client.toml")
-        words = (*MOOT, "client", "post", "--program", "mlp", *terms, "--config", config, "--json")
+    def _post_all(self) -> dict[int, float]:
+        """Let the client open all jobs, one after another; return when each was open."""
+        task = self._publish()
+        settings = read_settings(self._net.folder / f"{CLIENT}.toml", {}, {})
+        opened: dict[int, float] = {}
+        with opened_desk(settings, _hear) as desk:
+            for _ in range(self._jobs):
+                opened[post(desk, task, self._stakes)] = time.monotonic()
+        return opened
+
+    def _publish(self) -> Task:
+        """Return the task of all jobs, as `moot program publish` prepares it."""
+        folder = self._net.folder / "task"
+        words = (*MOOT, "program", "publish", PROGRAM, str(folder), "--steps", str(STEPS))
         done = subprocess.run(words, capture_output=True, text=True, check=False)  # noqa: S603 - ours
         if done.returncode:
-            raise MootError(f"a job could not be posted: {done.stderr.strip()}")
-        events = map(json.loads, done.stdout.splitlines())
-        return next(int(it["job"]) for it in events if "job" in it), time.monotonic()
+            raise MootError(f"the task could not be prepared: {done.stderr.strip()}")
+        return read_task(folder, CHECKPOINT_EVERY)
 
-    def _await_end(self, posted: Sequence[tuple[int, float]]) -> dict[int, tuple[int, float]]:
+    def _await_end(self, posted: Mapping[int, float]) -> dict[int, tuple[int, float]]:
         """Return for each job its last block and when that was; all is collected then."""
         settled: dict[int, tuple[int, float]] = {}
         deadline = time.monotonic() + START_S + JOB_S * len(posted)
-        while len(settled) < len(posted) or any(self._is_owed(job) for job, _ in posted):
+        while len(settled) < len(posted) or any(map(self._is_owed, posted)):
             if time.monotonic() > deadline:
                 raise MootError(f"of {len(posted)} jobs {len(settled)} have ended in time")
-            for job, _ in posted:
+            for job in posted:
                 if job not in settled and self._referee.job(job).status is not Status.OPEN:
                     settled[job] = self._referee.block_number(), time.monotonic()
             time.sleep(self._net.block_seconds)
@@ -162,6 +174,16 @@ class Bench:
                 sent.setdefault(it["from"].lower(), []).append(int(receipt["gasUsed"], 16))
         return sent
 
+    def _list_answers(self, first: int, last: int) -> dict[str, Answers]:
+        """Return what each account did in its matches."""
+        reader = EventReader()
+        found = self._contract.events(first, last)
+        events = (
+            (place[0], reader.read(event.name, tuple(event.args.values())))
+            for place, event in found
+        )
+        return {address.lower(): it for address, it in list_answers(events).items()}
+
     def _describe(
         self, name: str, before: Look, idle: Look, end: Look, sent: Mapping[str, Sequence[int]]
     ) -> dict[str, Any]:
@@ -182,6 +204,9 @@ class Bench:
             "gas": sum(gas),
             "questions_a_transaction": busy.questions / max(1, len(gas)),
             "peak_bytes": _get_peak(self._net.processes[name].pid),
+            "computing_peak_bytes": sum(
+                map(_get_peak, _list_children(self._net.processes[name].pid))
+            ),
         }
 
     def _describe_job(self, job: int, opened: float, settled: tuple[int, float]) -> dict[str, Any]:
@@ -199,24 +224,39 @@ class Bench:
         }
 
 
-def measure_parties(providers: int, jobs: int, block_seconds: float) -> dict[str, Any]:
+def _describe_answers(found: Answers) -> dict[str, Any]:
+    """Return the part of a provider's row that is about its matches."""
+    return {
+        "matches": found.matches,
+        "most_matches": found.most_matches,
+        "answers": len(found.blocks),
+        "mean_answer_blocks": found.mean,
+        "worst_answer_blocks": found.worst,
+        "missed_clocks": found.missed,
+    }
+
+
+def measure_parties(
+    providers: int, jobs: int, block_seconds: float, stakes: Stakes
+) -> dict[str, Any]:
     """Return what being a party costs; see `moot bench parties`.
 
     Args:
         providers: how many; the first cheats if there are several.
         jobs: how many are open at once.
         block_seconds: time between blocks.
+        stakes: money and clocks of every job.
 
     Returns:
-        rows of `parties` and of `jobs`, and of all together blocks, seconds, jobs a minute and
-        claims that were missed.
+        rows of `parties` and of `jobs`, and of all together blocks, seconds, jobs a minute, and the
+        claims and clocks that were missed.
     """
     with (
         TemporaryDirectory(prefix="moot-parties-") as name,
         patch.dict("os.environ", {FOLDER_VARIABLE: str(Path(name) / "accounts")}),
         Testnet(Path(name) / "net", MOOT, _hear, block_seconds) as net,
     ):
-        return Bench(net, providers, jobs).run()
+        return Bench(net, providers, jobs, stakes).run()
 
 
 def _hear(event: str, line: str, **about: object) -> None:
@@ -228,3 +268,8 @@ def _get_peak(process: int) -> int:
     """Return the most memory that a process has had, in bytes."""
     found = re.search(r"VmHWM:\s+([0-9]+) kB", Path(f"/proc/{process}/status").read_text())
     return int(found[1]) * 1024 if found else 0
+
+
+def _list_children(process: int) -> list[int]:
+    """Return the processes that a process has started, which still run."""
+    return [*map(int, Path(f"/proc/{process}/task/{process}/children").read_text().split())]

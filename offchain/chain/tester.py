@@ -106,7 +106,7 @@ class Tester:
             receipts = block.get_receipts(self._chain.chaindb)
             pairs = zip(block.transactions, receipts, strict=True)
             found = [(log, signed.hash) for signed, receipt in pairs for log in receipt.logs]
-            logs += [_read_log(log, (number, i), sent) for i, (log, sent) in enumerate(found)]
+            logs += [read_log(log, (number, i), sent) for i, (log, sent) in enumerate(found)]
         chosen = set(keys)
         return tuple(
             log
@@ -189,7 +189,7 @@ class Tester:
             effective_gas_price=signed.max_fee_per_gas,
             contract=None if transaction.to else _show(computation.msg.storage_address),
             logs=tuple(
-                _read_log(log, (number, i), signed.hash) for i, log in enumerate(receipt.logs)
+                read_log(log, (number, i), signed.hash) for i, log in enumerate(receipt.logs)
             ),
         )
 
@@ -265,7 +265,8 @@ def _parse(address: Address) -> RawAddress:
     return RawAddress(bytes.fromhex(address.removeprefix("0x")))
 
 
-def _read_log(log: Any, place: tuple[int, int], transaction: bytes) -> Log:
+def read_log(log: Any, place: tuple[int, int], transaction: bytes) -> Log:
+    """Return a log of py-evm: its place is the block and its number there."""
     topics = tuple(topic.to_bytes(32, "big") for topic in log.topics)
     return Log(_show(log.address), place, topics, log.data, "0x" + transaction.hex())
 

@@ -2,7 +2,8 @@
 
 The names of objects are a kind and 64 hexadecimal digits, so that no path can lead anywhere else;
 links are not followed. The system sends files by itself (`sendfile`), from wherever a range begins.
-`GET /` lists the names and the sizes of all objects, a line each.
+`GET /` lists the names and the sizes of all objects, a line each. Where all connections are taken,
+the one that has rested longest between two questions makes room for a new one.
 """
 
 import os
@@ -10,11 +11,11 @@ import re
 import socket
 import stat
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import BoundedSemaphore
+from threading import BoundedSemaphore, Lock
 from typing import Any, BinaryIO
 
 from offchain.datastore.disk import OBJECT_NAME
@@ -24,6 +25,8 @@ from offchain.errors import StoreError
 MAX_CONNECTIONS = 64
 _PATIENCE_S = 30.0
 """Seconds that a client may neither send nor take anything."""
+_ENDING_S = 1.0
+"""Seconds that the thread of a connection that was ended may take to give its place back."""
 
 _RANGE = re.compile(r"bytes=([0-9]{1,19})?-([0-9]{1,19})?")
 
@@ -49,6 +52,8 @@ class Server(ThreadingHTTPServer):
         except OSError as error:
             raise StoreError(f"cannot serve {path}: {error.strerror}; name a folder") from error
         self._room = BoundedSemaphore(MAX_CONNECTIONS)
+        self._resting: dict[socket.socket, None] = {}
+        self._lock = Lock()
         if ":" in host:
             self.address_family = socket.AF_INET6
         try:
@@ -70,11 +75,33 @@ class Server(ThreadingHTTPServer):
             os.close(self.folder)
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Give a connection its thread, or end it if there are too many."""
-        if not self._room.acquire(blocking=False):
+        """Give a connection its thread, or end it if there are too many that do not rest."""
+        if self._room.acquire(blocking=False) or self._make_room():
+            super().process_request(request, client_address)
+        else:
             self.shutdown_request(request)
-            return
-        super().process_request(request, client_address)
+
+    def _make_room(self) -> bool:
+        """End the connection that rests longest, and take its place; False if none rests."""
+        with self._lock:
+            longest = next(iter(self._resting), None)
+            if longest is None:
+                return False
+            del self._resting[longest]
+            with suppress(OSError):
+                longest.shutdown(socket.SHUT_RDWR)
+        return self._room.acquire(timeout=_ENDING_S)
+
+    @contextmanager
+    def resting(self, connection: socket.socket) -> Iterator[None]:
+        """Let a connection be ended in favour of another one meanwhile."""
+        with self._lock:
+            self._resting[connection] = None
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._resting.pop(connection, None)
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
         """Answer a connection's questions."""
@@ -120,6 +147,16 @@ class _Handler(BaseHTTPRequestHandler):
     sys_version = ""
     timeout = _PATIENCE_S
     disable_nagle_algorithm = True  # heads and files are sent apart, and neither is to wait
+
+    def handle_one_request(self) -> None:
+        """Wait for a question, and answer it."""
+        try:
+            with self.server.resting(self.connection):
+                self.rfile.peek(1)  # type: ignore[attr-defined] # it is buffered
+        except OSError:
+            self.close_connection = True
+        else:
+            super().handle_one_request()
 
     def do_GET(self) -> None:
         """Send an object, the part of it that is asked for, or the list of all."""

@@ -35,6 +35,8 @@ from offchain.providers.task import Task
 
 LOOK_BLOCKS = 2
 """An answer is in the block after the next at the latest, if making it takes no time."""
+TOGETHER_BYTES = 1 << 28
+"""Outputs of a step that are held at once while their leaves are tried."""
 
 
 @dataclass(frozen=True)
@@ -212,8 +214,10 @@ def _check_roots(job: Job, task: Task) -> Iterator[Finding]:
 
 def _check_leaves(run: Run) -> Finding:
     """Try a leaf of every operator on the model: what is claimed has to be what it computes."""
-    program = run.task.program
+    program, together = run.task.program, _share_out(run.task.program)
     for operator in range(len(program.nodes)):
+        if operator in together:
+            run.outputs(0, together[operator])
         element = _choose_element(run.task, operator)
         if element is None:
             continue
@@ -226,6 +230,23 @@ def _check_leaves(run: Run) -> Finding:
         if not is_right:
             return Finding("leaves", f"operator {operator}, {program.names[operator]}: {reason}")
     return Finding("leaves", None)
+
+
+def _share_out(program: Program) -> dict[int, range]:
+    """Return by its first operator each range whose outputs are had from one execution of a step.
+
+    With all that they read, they fit into TOGETHER_BYTES, or the range has one operator.
+    """
+    sizes = [node.elements * node.dtype.width for node in program.nodes]
+    first, held, ranges = 0, set[int](), {}
+    for operator, node in enumerate(program.nodes):
+        more = held | {operator, *node.inputs}
+        if held and sum(sizes[it] for it in more) > TOGETHER_BYTES:
+            ranges[first] = range(first, operator)
+            first, more = operator, {operator, *node.inputs}
+        held = more
+    ranges[first] = range(first, len(program.nodes))
+    return ranges
 
 
 def _choose_element(task: Task, operator: int) -> int | None:

@@ -84,7 +84,9 @@ class Keeper:
         self.means = Means(desk.settings)
         self.works: dict[int, Work] = {}
         self.workshop = Workshop(desk.settings, desk.tell)
+        self._results: list[Result] = []
         self._is_eager = self._has_looked = False
+        self._disk_problem = ""
 
     def consider(self, work: Work) -> None:
         """Do what there is to do about an open job before the party has a seat.
@@ -124,14 +126,18 @@ class Keeper:
             desk.referee.look()
         self._has_looked = False
         self._take_news()
-        for result in self.workshop.collect():
-            self._note_result(result)
+        self._results += self.workshop.collect()
+        while self._results:  # of which none is lost if the node fails meanwhile
+            self._note_result(self._results[0])
+            self._results.pop(0)
         for work in list(self.works.values()):
-            self._advance(work)
+            with self._sparing(work):
+                self._advance(work)
         seats = {work.job_id: work.seat for work in self.works.values() if work.seat}
         for job_id, seat in seats.items():
             seat.view.look()
-            self.observe(self.works[job_id], seat)
+            with self._sparing(self.works[job_id]):
+                self.observe(self.works[job_id], seat)
         payable = [seat for seat in seats.values() if self._may_pay(seat)]
         turn = take_turns(desk, payable)
         for seat, made in turn:
@@ -139,7 +145,8 @@ class Keeper:
         active = {seat.job_id for seat, _ in turn}
         for job_id in seats.keys() - active:
             self._finish(self.works[job_id])
-        desk.chain.tend()
+        if not turn:  # to send is to look after all that was sent before
+            desk.chain.tend()
         boards = any(seat.view.tournament.boards for seat in seats.values())
         self._is_eager = bool(turn) or boards
 
@@ -200,14 +207,36 @@ class Keeper:
         for job_id, job, member in list(desk.referee.find_jobs()):
             is_open = job.status is Status.OPEN
             if is_open or member.standing not in {Standing.NONE, Standing.PAID}:
-                self._begin(job_id)
+                self._try_begin(job_id)
         desk.referee.look()
 
     def _take_news(self) -> None:
         news = self.desk.referee.news
-        while news:  # of which none is lost if the node or the disk fails meanwhile
-            self._begin(news[0])
-            news.pop(0)
+        for job_id in list(news):  # of which none is lost if the node fails meanwhile
+            if self._try_begin(job_id):
+                news.remove(job_id)
+
+    def _try_begin(self, job_id: int) -> bool:
+        """Take up a job; where its folder can't be made it stays news, and this is False."""
+        news = self.desk.referee.news
+        try:
+            self._begin(job_id)
+        except StoreError as error:
+            if job_id not in news:
+                news.append(job_id)
+            if str(error) != self._disk_problem:
+                self.desk.tell("failed", f"job {job_id} has to wait: {error}", job=job_id)
+            self._disk_problem = str(error)
+            return False
+        return True
+
+    @contextmanager
+    def _sparing(self, work: Work) -> Iterator[None]:
+        """Let a job whose files fail wait, and no other."""
+        try:
+            yield
+        except StoreError as error:
+            self.wait(work, str(error))
 
     def _begin(self, job_id: int) -> None:
         """Take up a job."""
@@ -223,6 +252,10 @@ class Keeper:
         work = self.works.get(result.job_id)
         if work is None:
             return
+        with self._sparing(work):
+            self._take_result(work, result)
+
+    def _take_result(self, work: Work, result: Result) -> None:
         work.is_computing = False
         if result.problem and work.standing is Standing.NONE:
             self.means.release(work.job_id)
@@ -238,7 +271,7 @@ class Keeper:
         if (job.client, job.terms) != (work.job.client, work.job.terms):
             desk.tell("replaced", f"job {job_id} is another one by now", job=job_id)
             self.leave(work)
-            self._begin(job_id)
+            self._try_begin(job_id)
             return
         work.job = job
         work.standing = desk.referee.member(job_id, desk.address).standing
@@ -254,10 +287,7 @@ class Keeper:
             else:
                 self.sit(work, Party((), [Actor("member", desk.address)]))
         elif desk.referee.block_number() >= work.next_block:
-            try:
-                self.consider(work)
-            except StoreError as error:
-                self.wait(work, str(error))
+            self.consider(work)
 
     def _may_pay(self, seat: Seat) -> bool:
         """Whether what is still to do in a job is worth its gas."""

@@ -127,10 +127,11 @@ def _require_referee(referee: Sight) -> None:
 class StandIn(Party):
     """A party whose other actors act only where the same is still to do some blocks later.
 
-    So of several strangers who could begin a match or settle, only one has to.
+    So of several strangers who could begin a match or settle, only one has to: each of those that
+    have claimed waits a block longer than the one before, twice the patience at most.
 
     Attributes:
-        patience_blocks: how long it waits.
+        patience_blocks: how long it waits at least.
     """
 
     patience_blocks: int = 0
@@ -139,15 +140,23 @@ class StandIn(Party):
     def dispute(self, view: View) -> Iterator[Call]:
         """Go on with all matches."""
         wanted: dict[tuple[object, ...], int] = {}
+        patience_blocks = self.patience_blocks + self._find_place(view)
         for call in super().dispute(view):
             if call.name not in {"start_match", "settle"}:
                 yield call
                 continue
             key = (call.name, *map(repr, call.args))
             wanted[key] = self._since.get(key, view.block)
-            if view.block >= wanted[key] + self.patience_blocks:
+            if view.block >= wanted[key] + patience_blocks:
                 yield call
         self._since = wanted
+
+    def _find_place(self, view: View) -> int:
+        """Return how many blocks others are given before this party."""
+        own = {member.address for member in self.members}
+        claimed = view.tournament.contenders
+        place = next((n for n, address in enumerate(claimed) if address in own), 0)
+        return place % max(1, self.patience_blocks)
 
 
 @dataclass(frozen=True, slots=True)

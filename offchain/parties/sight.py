@@ -1,7 +1,7 @@
 """A referee seen once a block: in one exchange with a node, whatever the number of jobs followed.
 
 Each look asks for the latest block, for the block up to which was read before, and for the
-referee's log since then. Jobs are asked for only where their log has grown.
+referee's log since then. Jobs are asked for only where their log says more than moves.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -26,6 +26,8 @@ MARKS = 100
 """So many looks are remembered, so that a reorganisation need not be read from the beginning."""
 TRIES = 20
 """Looks until one is not disturbed by a block that comes meanwhile."""
+MOVES = frozenset({"Found", "Moved"})
+"""Events of matches alone: they change neither a job nor a member."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +194,7 @@ class Sight(ChainReferee):
         return found if is_same else None
 
     def _take(self, logs: Iterable[Log]) -> set[int]:
-        """Keep the events of jobs that are followed; return which jobs these are."""
+        """Keep the events of jobs that are followed; return which jobs may be others by now."""
         changed = set()
         for log in logs:
             found = self._contract.read_log(log)
@@ -206,7 +208,7 @@ class Sight(ChainReferee):
                 self.news.append(job_id)
             if job_id in self._followed:
                 self._followed[job_id].append((log.place[0], event))
-                changed.add(job_id)
+                changed |= {job_id} if event.name not in MOVES else set()
         return changed
 
     def _go_back(self) -> None:
@@ -234,7 +236,8 @@ class Sight(ChainReferee):
     def _refresh(self, ids: Iterable[int]) -> None:
         """Look at jobs anew."""
         wanted = sorted(ids)
-        self._debts.clear()
+        for key in [key for key in self._debts if key[0] in wanted]:
+            del self._debts[key]
         for first in range(0, len(wanted), TOGETHER):
             for job_id, job, member in self._ask_jobs(wanted[first : first + TOGETHER]):
                 self._jobs[job_id], self._members[job_id] = job, member

@@ -88,6 +88,23 @@ def test_an_idle_look_is_one_exchange(court: Court) -> None:
     assert len(court.transport.asked) == 1
 
 
+@pytest.mark.parametrize("is_move", [True, False])
+def test_moves_of_matches_ask_for_no_job(
+    court: Court, monkeypatch: pytest.MonkeyPatch, *, is_move: bool
+) -> None:
+    """An event that changes neither a job nor a member costs no question; any other costs two."""
+    job_id = court.open_job()
+    court.sight.follow(job_id)
+    court.sight.look()
+    if is_move:
+        monkeypatch.setattr("offchain.parties.sight.MOVES", frozenset({"Committed"}))
+    court.commit(job_id)
+    court.transport.asked.clear()
+    court.sight.look()
+    assert [len(it) for it in court.transport.asked] == ([LOOK] if is_move else [LOOK, 2])
+    assert [event.name for event in court.sight.events(job_id)] == ["JobOpened", "Committed"]
+
+
 def test_a_look_knows_what_the_chain_says(court: Court) -> None:
     """Jobs, standings and events are as whoever asks for each by itself finds them."""
     first = court.open_job()

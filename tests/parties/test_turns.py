@@ -14,7 +14,7 @@ from offchain.disputes.party import Party
 from offchain.disputes.referee import Call
 from offchain.errors import StoreError
 from offchain.parties import turns
-from offchain.parties.live import Desk
+from offchain.parties.live import Desk, StandIn
 from offchain.parties.turns import Seat, note_refusal, take_turns
 from offchain.parties.watcher import Doubter
 
@@ -138,3 +138,22 @@ def test_a_watcher_joins_only_where_all_are_wrong(
     run: Any = SimpleNamespace(history=SimpleNamespace(top=TRUE))
     calls = [(call.name, call.args) for call in Doubter("watcher", OWN, run).enter(view)]
     assert calls == ([("join", (3, TRUE))] if joins else [])
+
+
+@pytest.mark.parametrize(
+    ("place", "patience", "first"), [(0, 4, 14), (1, 4, 15), (5, 4, 15), (None, 4, 14), (3, 0, 10)]
+)
+def test_those_who_stand_in_do_so_one_after_another(
+    *, place: int | None, patience: int, first: int
+) -> None:
+    """After the client's time those who claimed later wait longer, twice that time at most."""
+    settle = Call("settle", OWN, (3,))
+    other: Any = SimpleNamespace(move=lambda *_: None, manage=lambda _: [settle], address=OWN)
+    member: Any = SimpleNamespace(address=OWN)
+    party = StandIn([member], [other], patience_blocks=patience)
+    claimed = [f"0x{it:040x}" for it in range(9)]
+    if place is not None:
+        claimed[place] = OWN
+    known = SimpleNamespace(contenders=dict.fromkeys(claimed), boards={})
+    views: list[Any] = [SimpleNamespace(tournament=known, block=block) for block in range(10, 30)]
+    assert next(view.block for view in views if [*party.dispute(view)]) == first

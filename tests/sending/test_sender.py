@@ -1,6 +1,7 @@
 """What an account sends gets in once: replaced, sent again if its block is gone, or refused."""
 
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from offchain.chain.accounts.fees import GWEI
 from offchain.chain.accounts.opening import OwnChain
 from offchain.chain.devnode.server import DevNode, Local
 from offchain.chain.receipts import Mined
+from offchain.chain.transports import Question
 from offchain.errors import (
     AccountBusy,
     ChainIdChanged,
@@ -87,6 +89,38 @@ def test_same_call_again_is_the_same_transaction(open_it: Open, node: DevNode) -
     node.methods.is_automatic = True
     chain.node.send([make_payment(chain.chain_id, 1)])
     assert count(node) == 2
+
+
+def test_a_receipt_is_asked_for_once(node: DevNode, tmp_path: Path) -> None:
+    """Nothing but the account is asked without a block; after one, what it counts and no more."""
+    asked: list[str] = []
+
+    class Counted(Local):
+        def ask_many(self, questions: Sequence[Question]) -> list[Any]:
+            asked.extend(method for method, _ in questions)
+            return super().ask_many(questions)
+
+    def tend() -> Counter[str]:
+        asked.clear()
+        chain.tend()
+        return Counter(asked)
+
+    policy = FeePolicy(confirmations=4)
+    kept: dict[str, Any] = {"folder": tmp_path, "patience_seconds": 0.05}
+    account = ["eth_getBlockByNumber", "eth_getTransactionCount", "eth_getBalance"]
+    receipt, block = "eth_getTransactionReceipt", "eth_getBlockByNumber"
+    with open_chain(Counted(node), [KeyAccount(KEY)], policy, **kept) as chain:
+        node.methods.is_automatic = False
+        chain.node.send([make_payment(chain.chain_id, it) for it in range(3)])
+        assert tend() == Counter(account)
+        node.methods.blocks.mine(1)
+        assert tend() == Counter([*account, *[receipt] * 3])
+        assert tend() == Counter(account)
+        node.methods.blocks.mine(1)
+        assert tend() == Counter([*account, block])
+        node.methods.blocks.least_base_fee = 2 * node.methods.blocks.next_base_fee()
+        node.methods.blocks.reorganise(2, is_kept=True)
+        assert tend() == Counter([*account, block, *[receipt] * 3])
 
 
 def test_equal_calls_together_are_two(open_it: Open, node: DevNode) -> None:

@@ -23,6 +23,7 @@ from offchain.disputes.chain_referee import ChainReferee
 from offchain.disputes.job_check import Agreement, check_job
 from offchain.disputes.session import Setting, make_task
 from offchain.disputes.terms import make_terms
+from offchain.programs.decoding import decode_program
 from offchain.programs.encoding import encode_program
 from offchain.providers.publication import put_task
 from offchain.providers.task import Task
@@ -83,8 +84,12 @@ def office() -> Iterator[Office]:
         yield Office(chain, deploy_referee(chain, chain.accounts[0]))
 
 
-def test_an_honest_job_has_no_problem(office: Office) -> None:
-    """All items of a real program's job are looked at, and hold."""
+@pytest.mark.parametrize("together_bytes", [job_check.TOGETHER_BYTES, 20_000, 1])
+def test_an_honest_job_has_no_problem(
+    office: Office, monkeypatch: pytest.MonkeyPatch, together_bytes: int
+) -> None:
+    """All items of a real program's job are looked at, and hold, however few outputs are held."""
+    monkeypatch.setattr(job_check, "TOGETHER_BYTES", together_bytes)
     job = ChainReferee(office.chain, office.contract, 0).job(office.open())
     findings = check_job(office.chain, office.contract.address, job, get_agreement())
     assert [it for it in findings if it.problem] == []
@@ -204,6 +209,23 @@ def test_another_contract_is_named(
     job_id = office.open()
     monkeypatch.setattr(office.chain.node, "get_code", alter)
     assert set(office.find_problems(job_id, get_agreement())) == {name}
+
+
+def test_outputs_are_shared_out_to_executions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every operator is in one range, and each range but that of one operator fits into memory."""
+    program = decode_program(get_agreement().program)
+    sizes = [node.elements * node.dtype.width for node in program.nodes]
+    counts = []
+    for most_bytes in (1, 20_000, 1 << 28):
+        monkeypatch.setattr(job_check, "TOGETHER_BYTES", most_bytes)
+        ranges = job_check._share_out(program)
+        assert [it for some in ranges.values() for it in some] == [*range(len(sizes))]
+        for first, some in ranges.items():
+            held = {*some, *(read for it in some for read in program.nodes[it].inputs)}
+            assert first == some[0]
+            assert len(some) == 1 or sum(sizes[it] for it in held) <= most_bytes
+        counts.append(len(ranges))
+    assert counts[0] == len(sizes) > counts[1] > counts[2] == 1
 
 
 def test_an_operator_that_is_computed_otherwise_is_named(

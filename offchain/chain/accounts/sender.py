@@ -57,6 +57,7 @@ class Sender:
         self._policy = policy
         self._say = say
         self._warned: set[int] = set()
+        self._seen: Sight | None = None
         self.journal = journal
 
     def submit(self, transactions: Sequence[Transaction]) -> list[Entry | ChainError]:
@@ -66,8 +67,7 @@ class Sender:
             ChainUnavailable: the node can't be asked; nothing was signed.
             StoreError: the journal can't be written; what is not in it was not sent.
         """
-        self.tend()
-        sight = self._look_for_nonces()
+        sight = self._look_for_nonces(self.tend())
         self._send_again(self._revive(sight), sight)
         self._forget(sight)
         answers: list[Entry | ChainError] = []
@@ -87,8 +87,10 @@ class Sender:
         refused = self._send_first(new)
         return [refused.get(it.nonce, it) if isinstance(it, Entry) else it for it in answers]
 
-    def tend(self) -> None:
-        """Look after all that is not final, in one exchange, and send again what needs it.
+    def tend(self) -> Sight | None:
+        """Look after all that is not final, and send again what needs it; return what was seen.
+
+        That is one exchange where there was no block since the last look, and up to four else.
 
         Raises:
             ChainUnavailable: the node can't be asked.
@@ -96,8 +98,9 @@ class Sender:
         entries = (self.journal.live[nonce] for nonce in sorted(self.journal.live))
         live = [entry for entry in entries if not entry.is_final]
         if not live:
-            return
-        sight = look(self._port, self._signer.address, live)
+            self._seen = None
+            return None
+        self._seen = sight = look(self._port, self._signer.address, live, self._seen)
         revived = self._revive(sight)
         for entry in live:
             self._note(entry, sight)
@@ -107,6 +110,7 @@ class Sender:
         for entry in due:
             self._raise_if_stuck(entry, sight, is_first=entry is waiting[0])
         self._send_again(due, sight)
+        return sight
 
     def tell(self, entry: Entry) -> None:
         """Note that the caller knows what became of an entry."""
@@ -173,12 +177,12 @@ class Sender:
         self.journal.note("lost", entry)
         entry.looked, entry.signed = -1, sight.head
 
-    def _look_for_nonces(self) -> Sight:
+    def _look_for_nonces(self, seen: Sight | None) -> Sight:
         """Return the present sight; a count that the journal does not expect is asked for twice."""
-        sight = look(self._port, self._signer.address, ())
+        sight = seen or look(self._port, self._signer.address)
         known = self.journal.next_nonce
         if known is None or sight.count > known:
-            again = look(self._port, self._signer.address, ())
+            again = look(self._port, self._signer.address)
             if again.count < sight.count:
                 raise ChainUnavailable(
                     self._port.url, "it gives two numbers for the transactions of an account"

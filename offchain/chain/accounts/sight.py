@@ -1,7 +1,8 @@
-"""What the chain shows of an account and its transactions, in one exchange with a node."""
+"""What the chain shows of an account and its transactions."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from offchain.chain.accounts.journal import Entry
@@ -41,6 +42,7 @@ class Sight:
     """
 
     head: int
+    head_hash: str
     base_fee_wei: int
     block_gas: int
     count: int
@@ -48,8 +50,20 @@ class Sight:
     receipts: Mapping[int, Found]
 
 
-def look(port: Port, address: Address, entries: Sequence[Entry]) -> Sight:
+def look(
+    port: Port, address: Address, entries: Sequence[Entry] = (), last: Sight | None = None
+) -> Sight:
     """Look at an account and at the receipts of these entries, in all their versions.
+
+    Receipts are asked for only of what the chain counts, and of what is known to be in a block only
+    if that block has another hash by now; nothing of either, if there was no block since the last
+    look.
+
+    Args:
+        port: the node.
+        address: the account.
+        entries: what may be in blocks.
+        last: the last look, if its entries were those of these that had been sent by then.
 
     Raises:
         ChainUnavailable: the node does not answer, or not as a node does.
@@ -59,25 +73,58 @@ def look(port: Port, address: Address, entries: Sequence[Entry]) -> Sight:
         ("eth_getTransactionCount", [address, "latest"]),
         ("eth_getBalance", [address, "latest"]),
     ]
-    hashes = [(entry.nonce, version.hash) for entry in entries for version in entry.versions]
-    wanted: list[Question] = [("eth_getTransactionReceipt", [it]) for _, it in hashes]
     # The account is looked at before the receipts: what got in between is merely not seen yet.
-    answers = _ask(port, state + wanted)
-    try:
-        block, count, balance = answers[:3]
-        receipts = {
-            nonce: _read(receipt, transaction_hash)
-            for (nonce, transaction_hash), receipt in zip(hashes, answers[3:], strict=True)
-            if receipt is not None
-        }
-        return Sight(
+    block, count, balance = _ask(port, state)
+    with _understanding(port):
+        sight = Sight(
             head=int(block["number"], 16),
+            head_hash=str(block["hash"]),
             base_fee_wei=int(block.get("baseFeePerGas") or "0x0", 16),
             block_gas=int(block["gasLimit"], 16),
             count=int(count, 16),
             balance_wei=int(balance, 16),
-            receipts=receipts,
+            receipts={},
         )
+    if last is not None and (last.head_hash, last.count) == (sight.head_hash, sight.count):
+        return replace(sight, receipts=last.receipts)
+    counted = [entry for entry in entries if entry.nonce < sight.count]
+    standing = _find_standing(port, counted)
+    open_ = [entry for entry in counted if entry.nonce not in standing]
+    return replace(sight, receipts=standing | _find_receipts(port, open_))
+
+
+def _find_standing(port: Port, entries: Sequence[Entry]) -> dict[int, Found]:
+    """Return the receipts that are known, by nonce, as far as the chain still has their blocks."""
+    known = [
+        (entry.nonce, Found(entry.block, entry.block_hash, entry.receipt))
+        for entry in entries
+        if entry.block is not None and entry.receipt is not None
+    ]
+    blocks = sorted({found.block for _, found in known})
+    wanted: list[Question] = [("eth_getBlockByNumber", [hex(it), False]) for it in blocks]
+    with _understanding(port):
+        answers = zip(blocks, _ask(port, wanted), strict=True)
+        hashes = {it: str(raw["hash"]) for it, raw in answers if raw is not None}
+    return {nonce: it for nonce, it in known if hashes.get(it.block) == it.block_hash}
+
+
+def _find_receipts(port: Port, entries: Sequence[Entry]) -> dict[int, Found]:
+    """Return the receipts of entries by nonce, of those that are in a block."""
+    hashes = [(entry.nonce, version.hash) for entry in entries for version in entry.versions]
+    wanted: list[Question] = [("eth_getTransactionReceipt", [it]) for _, it in hashes]
+    with _understanding(port):
+        return {
+            nonce: _read(receipt, transaction_hash)
+            for (nonce, transaction_hash), receipt in zip(hashes, _ask(port, wanted), strict=True)
+            if receipt is not None
+        }
+
+
+@contextmanager
+def _understanding(port: Port) -> Iterator[None]:
+    """Make nonsense of a node's answers an error of the chain."""
+    try:
+        yield
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise ChainUnavailable(port.url, "its answers make no sense") from error
 

@@ -4,6 +4,7 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from typing import Any
 
 from eth.abc import BlockHeaderAPI, ReceiptAPI, SignedTransactionAPI
 from eth.exceptions import PyEVMError
@@ -15,8 +16,8 @@ from eth_utils.exceptions import ValidationError
 from rlp.exceptions import RLPException
 
 from offchain.chain.devnode.pool import NotTaken, Pool
-from offchain.chain.receipts import Transaction
-from offchain.chain.tester import Tester
+from offchain.chain.receipts import Address, Log, Transaction
+from offchain.chain.tester import Tester, read_log
 from offchain.errors import ChainError, NodeError
 
 MNEMONIC = "test test test test test test test test test test test junk"
@@ -46,6 +47,16 @@ class Place:
     receipt: ReceiptAPI
 
 
+@dataclass(frozen=True, slots=True)
+class Content:
+    """A block's header, its hash, the hashes of its transactions, and their logs."""
+
+    header: BlockHeaderAPI
+    hash: bytes
+    hashes: Sequence[bytes]
+    logs: Sequence[Log]
+
+
 class Blocks(Tester):
     """A chain in memory whose transactions come signed, and wait in a pool for their block.
 
@@ -62,6 +73,8 @@ class Blocks(Tester):
         super().__init__(
             accounts, vm=DevelopmentVM, mnemonic=mnemonic, genesis_time=int(time.time())
         )
+        genesis = self._chain.get_canonical_head()
+        self._line = [Content(genesis, genesis.hash, (), ())]
 
     def take_raw(self, raw: bytes) -> bytes:
         """Put a signed transaction into the pool, and return its hash; raise NodeError if not."""
@@ -97,6 +110,13 @@ class Blocks(Tester):
         for place in self._made:
             placed = replace(place, block=head.block_number, block_hash=head.hash)
             self._places[place.transaction.hash] = placed
+        logs = [
+            read_log(log, (head.block_number, place.first_log + index), place.transaction.hash)
+            for place in self._made
+            for index, log in enumerate(place.receipt.logs)
+        ]
+        hashes = [place.transaction.hash for place in self._made]
+        self._line.append(Content(head, head.hash, hashes, logs))
 
     def find(self, transaction_hash: bytes) -> Place | None:
         """Return where a transaction is on the present chain."""
@@ -109,12 +129,32 @@ class Blocks(Tester):
         """Return a header of the present chain."""
         if not 0 <= number <= self.get_block_number():
             return None
-        return self._chain.get_canonical_block_header_by_number(BlockNumber(number))
+        return self._line[number].header
 
-    def list_hashes(self, number: int) -> list[bytes]:
+    def list_hashes(self, number: int) -> Sequence[bytes]:
         """Return the hashes of a block's transactions."""
-        block = self._chain.get_canonical_block_by_number(BlockNumber(number))
-        return [transaction.hash for transaction in block.transactions]
+        return self._line[number].hashes
+
+    def get_block_hash(self, number: int) -> bytes | None:
+        """See Node."""
+        return self._line[number].hash if 0 <= number < len(self._line) else None
+
+    def get_logs(
+        self, address: Address, first: int, last: int, keys: Sequence[bytes] = ()
+    ) -> tuple[Log, ...]:
+        """See Node."""
+        chosen = set(keys)
+        return tuple(
+            log
+            for block in self._line[max(0, first) : last + 1]
+            for log in block.logs
+            if log.address == address and (not keys or chosen.intersection(log.topics[1:2]))
+        )
+
+    def revert(self, mark: Any) -> None:
+        """See Node."""
+        super().revert(mark)
+        del self._line[self.get_block_number() + 1 :]
 
     def get_count(self, sender: RawAddress) -> int:
         """Return how many transactions of a sender the chain has."""
