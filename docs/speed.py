@@ -8,6 +8,7 @@ what they print under a label, `now` or `before`; `add LABEL FILE ...` files wha
 
 import argparse
 import json
+import math
 import re
 import subprocess
 import sys
@@ -97,12 +98,18 @@ def make_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def collect(found: Found, part: str) -> dict[tuple[str, str], dict[tuple[str, int], float]]:
-    """Return the ratios of a part by operator and shape, then by label and threads."""
+    """Return the ratios of a part by operator and shape, then by label and threads.
+
+    Stock on several threads may take far longer than on one, while its threads wait for each other:
+    it is taken at its best on as many or fewer.
+    """
     ratios: dict[tuple[str, str], dict[tuple[str, int], float]] = {}
     for label in LABELS:
-        for row in found[label].get(part, []):
-            cell = ratios.setdefault((row["name"], row["shape"]), {})
-            cell[label, row["threads"]] = row["ratio"]
+        least: dict[tuple[str, str], float] = {}
+        for row in sorted(found[label].get(part, []), key=lambda row: int(row["threads"])):
+            key = row["name"], row["shape"]
+            least[key] = min(row["stock_s"], least.get(key, math.inf))
+            ratios.setdefault(key, {})[label, row["threads"]] = least[key] / row["ours_s"]
     return ratios
 
 

@@ -1,14 +1,17 @@
 """The pool of memory for tensors, since fresh pages cost more than most operators that fill them.
 
 A block goes back to the pool when the last array on it is gone, and never before: whoever holds an
-array, or a view of one, holds its block. Blocks in use and blocks in the pool together never take
-more than a fifth above the most that was in use at once.
+array, or a view of one, holds its block. A block is the first gap between others that is wide
+enough, and gaps that meet are one, so that sizes which come and go leave little behind. Blocks in
+use and the memory of gaps together never take more than a fifth above the most that was in use at
+once.
 """
 
 import ctypes
 import os
 import threading
-from collections import OrderedDict
+from bisect import bisect, insort
+from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
 from math import prod
@@ -17,19 +20,14 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from offchain.native.address_space import PAGE_BYTES, AddressSpace
+
 _LEAST_BYTES = 1 << 16
 """Smaller arrays are left to the system's allocator, which uses their memory again itself."""
 
 _ALIGNMENT = 64
-_FIT = 1.5
-"""The greatest ratio of a waiting block's size to the size that is asked for."""
-
 _SLACK = 1.2
 """The greatest ratio of the bytes that are held to the most that were in use at once."""
-
-_STEPS_PER_DOUBLING = 8
-"""Sizes of blocks between a power of two and the next; a block is at most an eighth too large."""
-
 
 _Word = ctypes.c_size_t
 
@@ -56,7 +54,7 @@ def empty(shape: Sequence[int], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
     size = prod(shape) * kind.itemsize
     if size < _LEAST_BYTES:
         return np.empty(shape, kind)
-    return np.asarray(_Lease(_pool.take(_round(size)), tuple(shape), kind))
+    return np.asarray(_Lease(_pool.take(size), tuple(shape), kind))
 
 
 def plan_empty(shape: Sequence[int], dtype: npt.DTypeLike) -> Callable[[], npt.NDArray[Any]]:
@@ -79,85 +77,168 @@ def get_address(array: npt.NDArray[Any]) -> int:
 
 
 def get_idle_bytes() -> int:
-    """Return the bytes of the blocks that wait in the pool."""
-    return _pool.idle_bytes
+    """Return the bytes of memory that wait in the pool."""
+    return _pool.count_idle_bytes()
 
 
 def release() -> None:
-    """Give the blocks that wait in the pool back to the system."""
+    """Give the memory that waits in the pool back to the system."""
     _pool.clear()
 
 
-def _round(size: int) -> int:
-    step = max(_ALIGNMENT, 1 << max(0, (size - 1).bit_length() - _STEPS_PER_DOUBLING.bit_length()))
-    return -(-size // step) * step
-
-
 class _Block(NamedTuple):
-    """Memory, and the aligned address in it from which `size` bytes may be used."""
+    """Memory: who owns it, its first address, its bytes, and where it begins in the pool's space.
 
-    memory: npt.NDArray[np.uint8]
+    One that lies outside of the space has no beginning in it.
+    """
+
+    owner: object
     address: int
     size: int
+    start: int | None
 
 
 def _make_block(size: int) -> _Block:
+    """Return a block outside of the space."""
     memory = np.empty(size + _ALIGNMENT, np.uint8)
-    return _Block(memory, -(-memory.ctypes.data // _ALIGNMENT) * _ALIGNMENT, size)
+    return _Block(memory, -(-memory.ctypes.data // _ALIGNMENT) * _ALIGNMENT, size, None)
+
+
+class _Gap(NamedTuple):
+    """Bytes between blocks, and how many of them may have been written to since they were empty."""
+
+    size: int
+    written: int
 
 
 class _Pool:
-    """Blocks that wait to be used again, by size; the sizes that have waited longest come first."""
+    """Blocks of one space, and the gaps between them, by where they start.
+
+    An array may go at any time, even while its thread is in the pool: its block is put down then,
+    and entered by whoever comes next.
+    """
 
     def __init__(self) -> None:
-        self._idle: OrderedDict[int, list[_Block]] = OrderedDict()
-        self._lock = threading.RLock()
-        self.idle_bytes = 0
-        self._used_bytes = 0
-        self._most_bytes = 0
+        self._space: AddressSpace | None = None
+        self._starts: list[int] = []
+        self._gaps: dict[int, _Gap] = {}
+        self._left: deque[_Block] = deque()
+        self._lock = threading.Lock()
+        self._stop = self._used_bytes = self._idle_bytes = self._most_bytes = 0
 
     def take(self, size: int) -> _Block:
-        """Return a block of at least this size: one that waits, or a new one in place of others."""
+        """Return a block of at least this size.
+
+        Raises:
+            MemoryError: the system has not so much.
+        """
+        whole = -(-size // PAGE_BYTES) * PAGE_BYTES
         with self._lock:
-            fitting = [s for s, blocks in self._idle.items() if blocks and size <= s <= _FIT * size]
-            found = min(fitting, default=None)
-            self._used_bytes += found or size
+            self._enter()
+            space = self._space = self._space or AddressSpace()
+            start = self._find(whole, space)
+            if start is None:
+                return _make_block(size)
+            self._used_bytes += whole
             self._most_bytes = max(self._most_bytes, self._used_bytes)
-            if found is not None:
-                self.idle_bytes -= found
-                return self._idle[found].pop()
-            self._drop(self._used_bytes + self.idle_bytes - int(_SLACK * self._most_bytes))
-        return _make_block(size)
+            held = self._used_bytes + self._idle_bytes
+            self._shrink(space, held - int(_SLACK * self._most_bytes))
+            return _Block(space, space.address + start, whole, start)
 
     def put(self, block: _Block) -> None:
         """Take a block back into the pool."""
+        self._left.append(block)
+        if self._lock.acquire(blocking=False):
+            try:
+                self._enter()
+            finally:
+                self._lock.release()
+
+    def count_idle_bytes(self) -> int:
+        """Return the bytes of the gaps that may have been written to."""
         with self._lock:
-            self._idle.setdefault(block.size, []).append(block)
-            self._idle.move_to_end(block.size)
-            self.idle_bytes += block.size
-            self._used_bytes -= block.size
+            self._enter()
+            return self._idle_bytes
 
     def clear(self) -> None:
-        """Drop every block that waits, and forget what was in use."""
+        """Empty every gap, and forget what was in use."""
         with self._lock:
-            self._idle.clear()
-            self.idle_bytes = 0
+            self._enter()
+            if self._space is not None:
+                self._shrink(self._space, self._idle_bytes)
             self._most_bytes = self._used_bytes
 
     def renew_lock(self) -> None:
         """Forget that a thread, which is not there after a fork, may hold the lock."""
-        self._lock = threading.RLock()
+        self._lock = threading.Lock()
 
-    def _drop(self, size: int) -> None:
-        """Give up blocks of at least this many bytes together, or else all."""
-        while size > 0 and self._idle:
-            other, waiting = next(iter(self._idle.items()))
-            if waiting:
-                waiting.pop()
-                self.idle_bytes -= other
-                size -= other
-            else:
-                del self._idle[other]
+    def _find(self, size: int, space: AddressSpace) -> int | None:
+        """Return where a block starts from now on; None if the space has no room for it."""
+        for start in self._starts:
+            if self._gaps[start].size >= size:
+                self._cut(start, size)
+                return start
+        last = self._starts[-1] if self._starts else self._stop
+        start = (
+            last
+            if last in self._gaps and last + self._gaps[last].size == self._stop
+            else self._stop
+        )
+        if start + size > space.size:
+            return None
+        space.open(start + size)
+        if start < self._stop:
+            self._remove(start)
+        self._stop = start + size
+        return start
+
+    def _cut(self, start: int, size: int) -> None:
+        """Take the first bytes of a gap."""
+        gap = self._remove(start)
+        rest = gap.size - size
+        if rest:
+            self._insert(start + size, _Gap(rest, min(rest, gap.written)))
+
+    def _enter(self) -> None:
+        """Make gaps of the blocks that were put down, each one with those that it meets."""
+        while self._left:
+            block = self._left.popleft()
+            if block.start is None:
+                continue
+            start, size = block.start, block.size
+            self._used_bytes -= size
+            written, at = size, bisect(self._starts, start)
+            if start + size in self._gaps:
+                after = self._remove(start + size)
+                size, written = size + after.size, written + after.written
+            if at and self._starts[at - 1] + self._gaps[self._starts[at - 1]].size == start:
+                start = self._starts[at - 1]
+                before = self._remove(start)
+                size, written = size + before.size, written + before.written
+            self._insert(start, _Gap(size, written))
+
+    def _shrink(self, space: AddressSpace, size: int) -> None:
+        """Empty gaps of at least this many bytes together, or else all, the last ones first."""
+        for start in reversed(self._starts):
+            if size <= 0:
+                break
+            gap = self._gaps[start]
+            if gap.written:
+                space.empty(start, gap.size)
+                self._gaps[start] = _Gap(gap.size, 0)
+                self._idle_bytes -= gap.written
+                size -= gap.written
+
+    def _insert(self, start: int, gap: _Gap) -> None:
+        insort(self._starts, start)
+        self._gaps[start] = gap
+        self._idle_bytes += gap.written
+
+    def _remove(self, start: int) -> _Gap:
+        del self._starts[bisect(self._starts, start) - 1]
+        gap = self._gaps.pop(start)
+        self._idle_bytes -= gap.written
+        return gap
 
 
 _pool = _Pool()
