@@ -26,7 +26,7 @@ BEHIND = 0.8
 THREADS = (1, 2)
 GROUPS = ("generation", "indices", "layers", "pointwise")
 PARTS: Mapping[str, Sequence[str]] = {
-    **{group: ("ops", "--only", group) for group in GROUPS},
+    **{group: ("ops", "--only", group, "--repeats", "11") for group in GROUPS},
     "dispute": ("dispute", "--threads", "2", "--repeats", "2"),
     "best": ("step", "--best", "--repeats", "2"),
 }

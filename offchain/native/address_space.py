@@ -22,11 +22,28 @@ reaches."""
 _RESERVED = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
 _READ_AND_WRITE = mmap.PROT_READ | mmap.PROT_WRITE
 
+_TRIALS = 8
+"""Places that are tried, since others may have some."""
+
+_FAILED = ctypes.c_size_t(-1).value
+
 _C = ctypes.CDLL(None, use_errno=True)
 _C.mmap.argtypes = [*[ctypes.c_size_t] * 2, *[ctypes.c_int] * 3, ctypes.c_long]
 _C.mmap.restype = ctypes.c_size_t
 _C.munmap.argtypes = [ctypes.c_size_t] * 2
 _C.mprotect.argtypes = _C.madvise.argtypes = [*[ctypes.c_size_t] * 2, ctypes.c_int]
+
+
+def _reserve(size: int) -> int:
+    """Return the first of so many addresses that nobody else has; 0 where the system has none."""
+    for _ in range(_TRIALS):
+        address = _FIRST + _DISTANCE * secrets.randbelow(_PLACES)
+        given: int = _C.mmap(address, size, 0, _RESERVED, -1, 0)
+        if given == address:
+            return address
+        if given != _FAILED:
+            _C.munmap(given, size)
+    return 0
 
 
 class AddressSpace:
@@ -41,12 +58,9 @@ class AddressSpace:
 
     def __init__(self) -> None:
         self._opened_bytes = 0
-        self.address = _FIRST + _DISTANCE * secrets.randbelow(_PLACES)
-        self.size = os.sysconf("SC_PHYS_PAGES") * PAGE_BYTES
-        given = _C.mmap(self.address, self.size, 0, _RESERVED, -1, 0)
-        if given != self.address:
-            if given != ctypes.c_size_t(-1).value:
-                _C.munmap(given, self.size)
+        wanted = os.sysconf("SC_PHYS_PAGES") * PAGE_BYTES
+        self.address, self.size = _reserve(wanted), wanted
+        if not self.address:
             self.size = 0
         elif hasattr(mmap, "MADV_HUGEPAGE"):
             _C.madvise(self.address, self.size, mmap.MADV_HUGEPAGE)

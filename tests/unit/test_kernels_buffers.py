@@ -1,17 +1,24 @@
 """The pool of memory for tensors: no two living arrays ever share memory."""
 
+import ctypes
 import gc
+import subprocess
+import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from offchain.native import buffers
+from offchain.native.address_space import PAGE_BYTES, AddressSpace
+from offchain.native.buffers import get_address
 
 LARGE = (1 << 10, 1 << 8)
+
+SPACE = AddressSpace()
 
 
 @pytest.fixture(autouse=True)
@@ -112,3 +119,83 @@ def test_memory_can_be_given_back() -> None:
     buffers.release()
     assert buffers.get_idle_bytes() == 0
     assert not array.any()
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 30), st.integers(1, 1 << 22)), max_size=60))
+def test_any_sizes_in_any_order(draws: list[tuple[int, int]]) -> None:
+    """Living blocks keep what they hold, little more is held than was used, gaps that meet join."""
+    pool = buffers._Pool()
+    pool._space = SPACE
+    living: dict[int, buffers._Block] = {}
+    most = 0
+    for key, size in draws:
+        if key in living:
+            block = living.pop(key)
+            assert ctypes.string_at(block.address, block.size) == bytes([key]) * block.size
+            pool.put(block)
+        else:
+            block = living[key] = pool.take(size)
+            assert block.size - PAGE_BYTES < size <= block.size
+            ctypes.memset(block.address, key, block.size)
+        used = sum(block.size for block in living.values())
+        most = max(most, used)
+        assert used + pool.count_idle_bytes() <= 1.2 * most
+    for key, block in living.items():
+        assert ctypes.string_at(block.address, block.size) == bytes([key]) * block.size
+        pool.put(block)
+    pool.clear()
+    assert pool.count_idle_bytes() == 0
+    assert len(pool._gaps) == min(len(draws), 1)
+
+
+def test_an_array_that_goes_while_another_one_is_made() -> None:
+    """What dies in the pool's own time waits for the next who comes."""
+    array = buffers.empty(LARGE, np.float32)
+    pool = buffers._pool
+    with pool._lock:
+        del array
+    assert buffers.get_idle_bytes() >= 4 * np.prod(LARGE)
+
+
+def test_a_system_that_reserves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a range of addresses arrays are the system's, and go back to it."""
+    pool = buffers._Pool()
+    pool._space = space = AddressSpace()
+    monkeypatch.setattr(space, "size", 0)
+    block = pool.take(1 << 20)
+    assert block.start is None
+    assert block.address % 64 == 0
+    pool.put(block)
+    assert pool.count_idle_bytes() == 0
+
+
+_LIMITED = """
+import resource
+from offchain.native import buffers
+
+array = buffers.zeros((1 << 20,), "uint8")
+with open("/proc/self/status") as status:
+    data = next(int(line.split()[1]) for line in status if line.startswith("VmData")) * 1024
+resource.setrlimit(resource.RLIMIT_DATA, (data + (1 << 27), resource.RLIM_INFINITY))
+try:
+    buffers.empty((1 << 30,), "uint8")
+except MemoryError:
+    other = buffers.zeros((1 << 20,), "uint8")
+    print("refused", int(array.any()), int(other.any()))
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems limit no data")
+def test_a_limit_on_data_counts_what_is_memory() -> None:
+    """Reserved addresses use up no limit; what is too much is refused, and changes nothing."""
+    done = subprocess.run(  # noqa: S603 - our own interpreter
+        [sys.executable, "-c", _LIMITED], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "refused 0 0\n"
+
+
+def test_machine_code_stays_near_its_data() -> None:
+    """The range lies far from libraries, between whose parts it would leave no room to jump."""
+    assert SPACE.size
+    assert abs(SPACE.address - get_address(np.empty(1))) > 1 << 40
