@@ -147,7 +147,7 @@ class BadWay(Calm):
 
     faults = (
         *("drop-request", "drop-answer", "delay", "repeat", "truncate", "stale"),
-        *("status", "endless", "garble-answer"),
+        *("status", "endless", "garble-answer", "overtaken"),
     )
     lie_rate, is_alone, outage_s = 0.0, True, 0.0
 

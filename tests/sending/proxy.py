@@ -1,4 +1,4 @@
-"""A proxy before a node that drops, delays, repeats, truncates, mixes up and corrupts."""
+"""A proxy before a node that drops, delays, repeats, reorders, truncates and corrupts."""
 
 import time
 from collections.abc import Iterator, Sequence
@@ -12,7 +12,7 @@ from tests.chain_helpers import serve_in_thread
 
 FAULTS = (
     *("drop-request", "drop-answer", "delay", "repeat", "truncate", "stale", "corrupt-answer"),
-    *("corrupt-request", "status", "endless", "garble-answer"),
+    *("corrupt-request", "status", "endless", "garble-answer", "overtaken"),
 )
 
 _GARBAGE = b'"{\x00\xff'
@@ -36,6 +36,7 @@ class Proxy:
         self._node = node
         self._random = random
         self._last = b"{}"
+        self._overtaken: list[bytes] = []
         self.rate = rate
         self.faults: dict[str, int] = {}
         self.url = ""
@@ -46,6 +47,9 @@ class Proxy:
         self.faults[fault] = self.faults.get(fault, 0) + 1
         if fault == "drop-request":
             raise ConnectionError
+        if fault == "overtaken":  # whoever asked hears nothing, and the node does after the next
+            self._overtaken.append(body)
+            raise ConnectionError
         if fault == "delay":
             time.sleep(0.05)
         if fault == "repeat":
@@ -53,6 +57,8 @@ class Proxy:
         if fault == "corrupt-request":
             body = self._corrupt(body)
         answer = self._node.answer(body)
+        while self._overtaken:
+            self._node.answer(self._overtaken.pop())
         stale, self._last = self._last, answer
         if fault == "drop-answer":
             raise ConnectionError
