@@ -57,10 +57,9 @@ def add(label: str, rows: Sequence[Row], part: str | None = None) -> None:
     """File rows under a label, in the place of those of the same part and number of threads."""
     found = load()
     for name in dict.fromkeys(part or _find_part(row) for row in rows):
-        new = [row for row in rows if (part or _find_part(row)) == name]
-        measured = {_identify(row) for row in new}
-        old = [row for row in found[label].get(name, []) if _identify(row) not in measured]
-        found[label][name] = [*old, *new]
+        new = {_identify(row): row for row in rows if (part or _find_part(row)) == name}
+        old = found[label].get(name, [])
+        found[label][name] = [new.pop(_identify(row), row) for row in old] + [*new.values()]
     keep(found)
 
 

@@ -26,6 +26,7 @@ _LEAST_BYTES = 1 << 16
 """Smaller arrays are left to the system's allocator, which uses their memory again itself."""
 
 _ALIGNMENT = 64
+
 _SLACK = 1.2
 """The greatest ratio of the bytes that are held to the most that were in use at once."""
 
@@ -176,28 +177,28 @@ class _Pool:
         """Return where a block starts from now on; None if the space has no room for it."""
         for start in self._starts:
             if self._gaps[start].size >= size:
-                self._cut(start, size)
+                gap = self._remove(start)
+                rest = gap.size - size
+                if rest:
+                    self._insert(start + size, _Gap(rest, min(rest, gap.written)))
                 return start
-        last = self._starts[-1] if self._starts else self._stop
-        start = (
-            last
-            if last in self._gaps and last + self._gaps[last].size == self._stop
-            else self._stop
-        )
-        if start + size > space.size:
+        last = self._find_gap_before(self._stop)
+        first = self._stop if last is None else last
+        if first + size > space.size:
             return None
-        space.open(start + size)
-        if start < self._stop:
-            self._remove(start)
-        self._stop = start + size
-        return start
+        space.open(first + size)
+        if last is not None:
+            self._remove(last)
+        self._stop = first + size
+        return first
 
-    def _cut(self, start: int, size: int) -> None:
-        """Take the first bytes of a gap."""
-        gap = self._remove(start)
-        rest = gap.size - size
-        if rest:
-            self._insert(start + size, _Gap(rest, min(rest, gap.written)))
+    def _find_gap_before(self, place: int) -> int | None:
+        """Return where the gap starts that ends at a place, if one does."""
+        at = bisect(self._starts, place) - 1
+        if at < 0:
+            return None
+        start = self._starts[at]
+        return start if start + self._gaps[start].size == place else None
 
     def _enter(self) -> None:
         """Make gaps of the blocks that were put down, each one with those that it meets."""
@@ -205,17 +206,14 @@ class _Pool:
             block = self._left.popleft()
             if block.start is None:
                 continue
-            start, size = block.start, block.size
-            self._used_bytes -= size
-            written, at = size, bisect(self._starts, start)
-            if start + size in self._gaps:
-                after = self._remove(start + size)
-                size, written = size + after.size, written + after.written
-            if at and self._starts[at - 1] + self._gaps[self._starts[at - 1]].size == start:
-                start = self._starts[at - 1]
-                before = self._remove(start)
-                size, written = size + before.size, written + before.written
-            self._insert(start, _Gap(size, written))
+            self._used_bytes -= block.size
+            first, size, written = block.start, block.size, block.size
+            for start in (self._find_gap_before(first), first + size):
+                if start in self._gaps:
+                    gap = self._remove(start)
+                    first = min(first, start)
+                    size, written = size + gap.size, written + gap.written
+            self._insert(first, _Gap(size, written))
 
     def _shrink(self, space: AddressSpace, size: int) -> None:
         """Empty gaps of at least this many bytes together, or else all, the last ones first."""

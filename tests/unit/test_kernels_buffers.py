@@ -199,3 +199,15 @@ def test_machine_code_stays_near_its_data() -> None:
     """The range lies far from libraries, between whose parts it would leave no room to jump."""
     assert SPACE.size
     assert abs(SPACE.address - get_address(np.empty(1))) > 1 << 40
+
+
+def test_what_is_left_of_a_gap_still_waits() -> None:
+    """The rest of memory that was written to counts, until it is given back."""
+    pool = buffers._Pool()
+    pool._space = SPACE
+    pool.put(pool.take(3 * PAGE_BYTES))
+    block = pool.take(PAGE_BYTES)
+    assert pool.count_idle_bytes() == 2 * PAGE_BYTES
+    pool.put(block)
+    pool.clear()
+    assert pool.count_idle_bytes() == 0
