@@ -34,6 +34,7 @@ from offchain.frontend.lines import LineTracker
 from offchain.frontend.lowering.graph import DATA_DEPENDENT, refusal
 from offchain.frontend.lowering.table import get_decompositions
 from offchain.frontend.recipe import InferenceRecipe, Recipe, TrainingRecipe
+from offchain.frontend.repeats import Repeats
 from offchain.frontend.routes import Routes
 from offchain.frontend.updates import make_optimizer_state, optimize
 
@@ -199,8 +200,10 @@ def record(
 
     def step(*flat: torch.Tensor) -> list[torch.Tensor]:
         named = dict(zip(state, flat, strict=False))
-        traced = _Step(recipe, named, tracker, stale)
-        made.append(get_proxy_mode())
+        mode = get_proxy_mode()
+        assert mode is not None
+        made.append(mode.tracer)
+        traced = _Step(recipe, named, tracker, stale, mode.tracer)
         with traced.routes, tracker, refuse_escapes(tracker, traced.routes):
             results, gradients[:] = traced.run(flat[len(named) :])
         return results
@@ -212,7 +215,7 @@ def record(
         except _DATA_DEPENDENT_ERRORS as error:
             advice = DATA_DEPENDENT + tracker.advice
             raise refusal(advice, tracker.operator, tracker.line) from error
-    return Record(graph, tuple(gradients), made[0].tracer)
+    return Record(graph, tuple(gradients), made[0])
 
 
 @contextmanager
@@ -250,12 +253,20 @@ class _Step:
         recipe: the recipe, whose own model runs, on tensors that only `routes` knows.
         state: the traced tensors of the state by name.
         tracker: follows the model's lines.
+        stale: the paths of tensors that an earlier step has left behind, by their `id`.
+        tracer: what makes the graph.
     """
 
     def __init__(
-        self, recipe: Recipe, state: Tensors, tracker: LineTracker, stale: Mapping[int, str]
+        self,
+        recipe: Recipe,
+        state: Tensors,
+        tracker: LineTracker,
+        stale: Mapping[int, str],
+        tracer: Any,
     ) -> None:
         self._recipe, self._state, self._tracker = recipe, state, tracker
+        self._tracer = tracer
         self._tensors = name_tensors(recipe.model)
         self._traced = {name: state[name].clone() for name in self._tensors}
         self.routes = Routes(self._tensors, self._traced, stale, tracker)
@@ -269,7 +280,8 @@ class _Step:
         gradients, loss = self._learn(self._recipe, copies)
         with torch.no_grad():
             state = self._get_state()
-            new = state | optimize(self._recipe, state, gradients)
+            repeats = Repeats(self._tracer)
+            new = state | optimize(self._recipe, state, gradients, repeats.update)
         return [*new.values(), loss, *gradients.values()], tuple(gradients)
 
     def _get_state(self) -> dict[str, torch.Tensor]:

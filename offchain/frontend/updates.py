@@ -6,15 +6,23 @@ give back the very tensors that came.
 """
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 
-from offchain.frontend.optimizers import Group, Numbers, everything, find_group
+from offchain.frontend.optimizers.base import (
+    Group,
+    Numbers,
+    Optimizer,
+    Tensors,
+    Updated,
+    everything,
+    find_group,
+)
 from offchain.frontend.optimizers.translation import translate
 from offchain.frontend.recipe import TrainingRecipe
 
-Tensors = Mapping[str, torch.Tensor]
+Update = Callable[[Optimizer, torch.Tensor, torch.Tensor, Tensors, Numbers], Updated]
 
 
 def make_optimizer_state(recipe: TrainingRecipe) -> dict[str, torch.Tensor]:
@@ -37,8 +45,28 @@ def make_optimizer_state(recipe: TrainingRecipe) -> dict[str, torch.Tensor]:
     return state
 
 
-def optimize(recipe: TrainingRecipe, state: Tensors, gradients: Tensors) -> dict[str, torch.Tensor]:
-    """Return the tensors of the state that an update changes."""
+def apply(
+    optimizer: Optimizer,
+    parameter: torch.Tensor,
+    gradient: torch.Tensor,
+    moments: Tensors,
+    numbers: Numbers,
+) -> Updated:
+    """Return a parameter and its moments after an update."""
+    return optimizer.update(parameter, gradient, moments, numbers)
+
+
+def optimize(
+    recipe: TrainingRecipe, state: Tensors, gradients: Tensors, update: Update = apply
+) -> dict[str, torch.Tensor]:
+    """Return the tensors of the state that a step's updates change.
+
+    Args:
+        recipe: the recipe.
+        state: the state before the updates.
+        gradients: the gradients, by the names of their parameters.
+        update: what `apply` does.
+    """
     if recipe.clip and gradients:
         gradients = recipe.clip(gradients)
     groups = _get_groups(recipe)
@@ -47,8 +75,9 @@ def optimize(recipe: TrainingRecipe, state: Tensors, gradients: Tensors) -> dict
     kept = _find_moments(state, counters=new)
     for name, gradient in gradients.items():
         index = find_group(groups, name)
-        parameter, moments = groups[index].optimizer.update(
-            state[f"parameter.{name}"], gradient, kept.get(name, {}), numbers[index]
+        optimizer, parameter = groups[index].optimizer, state[f"parameter.{name}"]
+        parameter, moments = update(
+            optimizer, parameter, gradient, kept.get(name, {}), numbers[index]
         )
         new[f"parameter.{name}"] = parameter
         new.update({f"optimizer.{name}.{moment}": tensor for moment, tensor in moments.items()})
