@@ -95,7 +95,8 @@ class Block(NamedTuple):
     types.int64,
     types.float32,
     reads(types.int64, 2),
-    reads(types.int64, 2),
+    types.int64,
+    types.int64,
     reads(types.float32, 1),
     reads(types.int64, 1),
     reads(types.int64, 2),
@@ -116,7 +117,8 @@ def multiply_blocks(
     width: int,
     fill: float,
     blocks: Integers,
-    groups: Integers,
+    other_start: int,
+    init_start: int,
     other: Floats,
     columns: Integers,
     runs: Integers,
@@ -138,15 +140,15 @@ def multiply_blocks(
         height: rows of its planes.
         width: columns of its planes.
         fill: what lies outside of them.
-        blocks: (B, fields of `Block`) int64: as many of each group, one group after the other.
-        groups: (G, 2) int64: offset in bytes of a group's columns in the second factor, and of
-            their start values in `init`.
+        blocks: (B, fields of `Block`) int64.
+        other_start: offset in bytes of the columns in the second factor.
+        init_start: offset in bytes of their start values in `init`.
         other: the second factor.
-        columns: (J,) int64: the columns of a group in it, as `pack_columns` takes them.
+        columns: (J,) int64: the columns in it, as `pack_columns` takes them.
         runs: (R, 3) int64: the steps of the block of k in it, likewise.
-        panels: room for a group's columns, packed.
+        panels: room for the columns, packed.
         depth: steps of a panel.
-        init: float32: start values of a group's columns, and of `COLUMNS` more.
+        init: float32: start values of the columns, and of `COLUMNS` more.
         out: the result.
         column_places: (N,) int64: offset of each column from a row's place.
         window: room for the largest window.
@@ -157,13 +159,8 @@ def multiply_blocks(
         suspects: (1,) int64: is increased if a result is -0 or not finite; (0,) not to look.
     """
     tile = tiles.ctypes.data
-    share = len(blocks) // len(groups)
+    pack_columns(other, other_start, columns, len(column_places), runs, depth, panels, 2)
     for number in range(len(blocks)):
-        group = number // share
-        if number % share == 0:
-            pack_columns(
-                other, groups[group, 0], columns, len(column_places), runs, depth, panels, 2
-            )
         block = blocks[number]
         a = image.ctypes.data
         if block[7]:
@@ -175,7 +172,7 @@ def multiply_blocks(
             for j in range(0, len(column_places), COLUMNS):
                 source, source_step = tile, _STEP_BYTES
                 if is_first:
-                    source = init.ctypes.data + groups[group, 1] + j * FLOAT_BYTES
+                    source = init.ctypes.data + init_start + j * FLOAT_BYTES
                     source_step = 0
                 extent = min(ROWS, block[1] - row), min(COLUMNS, len(column_places) - j)
                 _multiply_tile(
