@@ -45,7 +45,7 @@ _PANEL_BYTES = 5 << 17
 """Bytes of the second-level cache that the packed columns of an item may take."""
 
 _WINDOW_FLOATS = 1 << 16
-_MOST_ROWS = 2048
+_MOST_ROWS = 512
 """Limits of a box."""
 
 _GRAIN = 2**22

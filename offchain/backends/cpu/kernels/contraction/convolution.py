@@ -175,9 +175,13 @@ def multiply_blocks(
                     source = init.ctypes.data + init_start + j * FLOAT_BYTES
                     source_step = 0
                 extent = min(ROWS, block[1] - row), min(COLUMNS, len(column_places) - j)
+                # While a tile is multiplied by the first panel, the last row of the next one is
+                # brought, and with it the others where rows lie side by side.
+                next_row = row if j else min(row + 2 * ROWS, block[1]) - 1
                 _multiply_tile(
                     *extent,
                     a + block[6],
+                    load_word(block[0] + next_row * WORD_BYTES),
                     block[0] + row * WORD_BYTES,
                     block[2],
                     block[3],
@@ -287,7 +291,7 @@ def _store_turned(
     emit_first(builder, columns, vectors.transpose(builder, loaded), store)
 
 
-@emitted(types.void, *[types.intp] * 10)
+@emitted(types.void, *[types.intp] * 11)
 def _multiply_tile(builder: ir.IRBuilder, *words: ir.Value) -> None:
     """Call `_emit_sizes` as a function of its own, in which the loop has all registers."""
     function = builder.module.globals.get(_emit_sizes.__name__)
@@ -307,7 +311,7 @@ def _emit_sizes(
 ) -> None:
     """Add products to a tile; an odd number of rows is rounded up.
 
-    The other arguments: address of a, of the rows' offsets, of the steps, their number, the panel
+    The other arguments: address of a, what of it is read soon, address of the rows' offsets, of the steps, their number, the panel
     of b, what the sums start from, the distance of its rows, and the tile.
     """
 
@@ -322,6 +326,7 @@ def _emit_tile(
     height: int,
     width: int,
     a: ir.Value,
+    ahead: ir.Value,
     rows: ir.Value,
     steps: ir.Value,
     depth: ir.Value,
@@ -338,6 +343,7 @@ def _emit_tile(
         at_a = builder.add(a, vectors.load(builder, WORD, entry))
         at_b = builder.add(b, vectors.load(builder, WORD, entry, WORD_BYTES))
         factors = [vectors.load(builder, _VECTOR, at_b, v * VECTOR_BYTES) for v in range(width)]
+        vectors.prefetch(builder, builder.add(at_a, ahead), FLOAT_BYTES)
         following = []
         for row, offset in enumerate(offsets):
             element = vectors.load(builder, FLOAT, builder.add(at_a, offset))
