@@ -311,8 +311,9 @@ def _emit_sizes(
 ) -> None:
     """Add products to a tile; an odd number of rows is rounded up.
 
-    The other arguments: address of a, what of it is read soon, address of the rows' offsets, of the steps, their number, the panel
-    of b, what the sums start from, the distance of its rows, and the tile.
+    The other arguments: address of a, the offset of a row that is read soon, address of the rows'
+    offsets, of the steps, their number, the panel of b, what the sums start from, the distance of
+    its rows, and the tile.
     """
 
     def emit(height: int, width: int) -> None:
