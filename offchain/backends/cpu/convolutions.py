@@ -41,7 +41,7 @@ Integers = npt.NDArray[np.int64]
 _DEPTH = 1152
 """Steps of a block of the fold."""
 
-_PANEL_BYTES = 5 << 17
+_PANEL_BYTES = 7 << 17
 """Bytes of the second-level cache that the packed columns of an item may take."""
 
 _WINDOW_FLOATS = 1 << 16
@@ -51,8 +51,11 @@ _MOST_ROWS = 512
 _GRAIN = 2**22
 """Multiply-adds that make another thread worth its start."""
 
-_PACKING, _READING = 12, 6
+_PACKING, _READING = 40, 30
 """Multiply-adds of a vector that cost what it takes to pack one, or to bring one of the image."""
+
+_MOST_SIMULATED = 64
+"""Items that are given to threads one by one to see when the last one ends."""
 
 _WINDOW_SHAPE = [Block._fields.index(name) for name in ("plane_count", "height", "width")]
 
@@ -274,12 +277,17 @@ class Convolution:
 
     def _rate(self, threads: int, cut: tuple[int, int]) -> float:
         """Return how long it takes with so many shares of the columns and pieces of the boxes."""
-        shares, pieces = cut
-        panels = -(-len(self._columns[0]) // COLUMNS)
-        wide, high = panels / shares * COLUMNS / LANES, sum(self._row_tiles) * ROWS / pieces
-        item = high * wide + _PACKING * wide + _READING * high / LANES
-        items = len(self._groups) * shares * pieces
-        return item * (-(-items // threads) + 1 / 4)  # as no thread is exactly as fast as another
+        costs = [self._estimate(item) for item in self._cut_items(*cut)]
+        loads = [sum(costs[:-_MOST_SIMULATED]) / threads] * threads
+        for cost in costs[-_MOST_SIMULATED:]:
+            loads[loads.index(min(loads))] += cost
+        return max(loads) + max(costs) / 4  # as no thread is exactly as fast as another
+
+    def _estimate(self, item: _Item) -> float:
+        """Return the multiply-adds of vectors of an item, and what packing and reading cost."""
+        high = sum(self._row_tiles[box] for box in item.boxes) * ROWS
+        wide = -(-(item.stop - item.first) // COLUMNS) * COLUMNS / LANES
+        return high * wide + _PACKING * wide + _READING * high / LANES
 
     def _cut_items(self, shares: int, pieces: int) -> list[_Item]:
         columns = len(self._columns[0])
