@@ -7,14 +7,15 @@ columns' factors for a block of the fold once and multiplies all its boxes by th
 """
 
 from collections.abc import Callable, Sequence
-from functools import cached_property, partial
-from itertools import pairwise, product, takewhile
+from functools import cached_property
+from itertools import product, takewhile
 from math import prod
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from offchain.backends.cpu.convolution_items import Item, Work, choose_items
 from offchain.backends.cpu.kernels.contraction.convolution import TILE_SIZE, Block, multiply_blocks
 from offchain.backends.cpu.kernels.contraction.convolution_packing import get_scratch
 from offchain.backends.cpu.kernels.contraction.tile import COLUMNS, FLOAT_BYTES, ROWS
@@ -51,12 +52,6 @@ _MOST_ROWS = 512
 _GRAIN = 2**22
 """Multiply-adds that make another thread worth its start."""
 
-_PACKING, _READING = 40, 30
-"""Multiply-adds of a vector that cost what it takes to pack one, or to bring one of the image."""
-
-_MOST_SIMULATED = 64
-"""Items that are given to threads one by one to see when the last one ends."""
-
 _WINDOW_SHAPE = [Block._fields.index(name) for name in ("plane_count", "height", "width")]
 
 _MINUS_ZERO = 1 << 31
@@ -73,15 +68,6 @@ class _Runs(NamedTuple):
 
     table: Integers
     depth: int
-
-
-class _Item(NamedTuple):
-    """An item of work: columns `first` to `stop` of a group, on the boxes of these numbers."""
-
-    group: int
-    first: int
-    stop: int
-    boxes: range
 
 
 class Tensors(NamedTuple):
@@ -124,7 +110,7 @@ class Convolution:
         self._tables: dict[tuple[tuple[int, int], ...], Integers] = {}
         self._kept: dict[bytes, Integers] = {}
         self._blocks: dict[tuple[int, int], Integers] = {}
-        self._items: dict[int, list[_Item]] = {}
+        self._items: dict[int, list[Item]] = {}
 
     def is_fit(self) -> bool:
         """Whether there are enough columns for a vector to be worth it."""
@@ -257,56 +243,17 @@ class Convolution:
             found.append(_find_runs(self._get_offsets(chunk, fold, strides) + start))
         return found
 
-    def _choose_items(self, threads: int) -> list[_Item]:
-        """Return items of work, in the way of cutting that should let all threads end first.
-
-        More items leave less to wait for, but columns are packed again for each part of the boxes,
-        and the image is read again for each part of the columns.
-        """
-        panels = -(-len(self._columns[0]) // COLUMNS)
-        depth = max(runs.depth for runs in self._runs)
-        most = min(panels, max(1, _PANEL_BYTES // (depth * FLOAT_BYTES * COLUMNS)))
-        work = prod(self._sizes) // len(self._form.parts)
-        threads = max(1, min(threads, work // _GRAIN))
-        if threads == 1:
-            return self._cut_items(-(-panels // most), 1)
-        shares = {-(-panels // n) for n in range(1, most + 1)}
-        pieces = {min(1 << power, len(self._boxes)) for power in range(8)}
-        chosen = min(product(sorted(shares), sorted(pieces)), key=partial(self._rate, threads))
-        return self._cut_items(*chosen)
-
-    def _rate(self, threads: int, cut: tuple[int, int]) -> float:
-        """Return how long it takes with so many shares of the columns and pieces of the boxes."""
-        costs = [self._estimate(item) for item in self._cut_items(*cut)]
-        loads = [sum(costs[:-_MOST_SIMULATED]) / threads] * threads
-        for cost in costs[-_MOST_SIMULATED:]:
-            loads[loads.index(min(loads))] += cost
-        return max(loads) + max(costs) / 4  # as no thread is exactly as fast as another
-
-    def _estimate(self, item: _Item) -> float:
-        """Return the multiply-adds of vectors of an item, and what packing and reading cost."""
-        high = sum(self._row_tiles[box] for box in item.boxes) * ROWS
-        wide = -(-(item.stop - item.first) // COLUMNS) * COLUMNS / LANES
-        return high * wide + _PACKING * wide + _READING * high / LANES
-
-    def _cut_items(self, shares: int, pieces: int) -> list[_Item]:
-        columns = len(self._columns[0])
-        bounds = [COLUMNS * some.start for some in _cut(-(-columns // COLUMNS), shares)]
-        ends = np.cumsum(self._row_tiles)
-        wanted = ends[-1] * np.arange(1, pieces) / pieces
-        cuts = [0, *(1 + np.searchsorted(ends, wanted)).tolist(), len(ends)]
-        runs = [range(first, stop) for first, stop in pairwise(cuts) if first < stop]
-        return [
-            _Item(group, first, stop, run)
-            for group in range(len(self._groups))
-            for first, stop in pairwise((*bounds, columns))
-            for run in runs
-        ]
-
-    def _get_items(self) -> list[_Item]:
+    def _get_items(self) -> list[Item]:
+        """Return items of work for as many threads as there are, if there is enough work."""
         threads = get_threads()
         if threads not in self._items:
-            self._items[threads] = self._choose_items(threads)
+            depth = max(runs.depth for runs in self._runs)
+            size = prod(self._sizes) // len(self._form.parts)
+            self._items[threads] = choose_items(
+                Work(len(self._groups), len(self._columns[0]), self._row_tiles),
+                max(1, min(threads, size // _GRAIN)),
+                _PANEL_BYTES // (depth * FLOAT_BYTES * COLUMNS),
+            )
         return self._items[threads]
 
     def run(self, flats: Sequence[Array | None], _step: int) -> Array:
@@ -375,7 +322,7 @@ class Convolution:
         starts[:, :columns] = turned.reshape(len(starts), columns)
         return starts
 
-    def _compute_item(self, item: _Item, tensors: Tensors, suspects: Integers) -> None:
+    def _compute_item(self, item: Item, tensors: Tensors, suspects: Integers) -> None:
         group, first, stop, boxes = item
         in_other, places = (table[first:stop] for table in self._columns)
         lanes = np.append(in_other, np.repeat(in_other[-1:], -len(in_other) % LANES))
@@ -417,12 +364,6 @@ class Convolution:
 
 def _multiply(strides: Sequence[int], values: Sequence[int]) -> int:
     return sum(stride * value for stride, value in zip(strides, values, strict=True))
-
-
-def _cut(count: int, pieces: int) -> list[range]:
-    """Return the ranges of equal shares."""
-    bounds = [count * i // pieces for i in range(pieces + 1)]
-    return [range(start, stop) for start, stop in pairwise(bounds)]
 
 
 def _scale(strides: Sequence[int], ranges: Ranges) -> list[int]:
