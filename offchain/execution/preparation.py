@@ -103,7 +103,7 @@ class Preparation:
 
     def _plan(self, index: int) -> Plan:
         """Return the plan of an operator; those that differ in their tensors only share it."""
-        node = _forget_tensors(self.program.nodes[index])
+        node = forget_tensors(self.program.nodes[index])
         try:
             if node not in self._known:
                 self._known[node] = self.backend.plan(node, self.program.arithmetic)
@@ -345,7 +345,7 @@ class Preparation:
         return Job(task.members, task.kept, reads, writes, ends, run, plan)
 
 
-def _forget_tensors(node: Node) -> Node:
+def forget_tensors(node: Node) -> Node:
     """Return an operator with its tensors numbered in the order in which it reads them."""
     numbers: dict[tuple[Origin, int], int] = {}
     operands = (
