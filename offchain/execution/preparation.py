@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any, NamedTuple, cast
 
@@ -87,6 +88,7 @@ class Preparation:
         self._joins = isinstance(self.backend, SequencingBackend)  # asking takes microseconds
         slots = len(program.state), len(program.batch)
         self._starts = {Origin.STATE: 1, Origin.BATCH: 1 + slots[0], Origin.NODE: 1 + sum(slots)}
+        self._known: dict[Node, Plan] = {}
         self._plans = [self._plan(index) for index in range(len(program.nodes))]
         self._runs = 0
         self.whole: Whole | None = None
@@ -100,8 +102,12 @@ class Preparation:
         return [Resident(backend, tensor, slot) for tensor, slot in pairs]
 
     def _plan(self, index: int) -> Plan:
+        """Return the plan of an operator; those that differ in their tensors only share it."""
+        node = forget_tensors(self.program.nodes[index])
         try:
-            return self.backend.plan(self.program.nodes[index], self.program.arithmetic)
+            if node not in self._known:
+                self._known[node] = self.backend.plan(node, self.program.arithmetic)
+            return self._known[node]
         except ProgramError as error:
             name, line = self.program.names[index], self.program.lines[index]
             raise ProgramError(f"operator {name} ({line}): {error}") from error
@@ -337,6 +343,16 @@ class Preparation:
             operands, run = tuple(fused.operands), partial(_run_fused, fused)
         reads = tuple(self._find_place(operand, places) for operand in operands)
         return Job(task.members, task.kept, reads, writes, ends, run, plan)
+
+
+def forget_tensors(node: Node) -> Node:
+    """Return an operator with its tensors numbered in the order in which it reads them."""
+    numbers: dict[tuple[Origin, int], int] = {}
+    operands = (
+        replace(x, reference=numbers.setdefault((x.origin, x.reference), len(numbers)))
+        for x in node.operands
+    )
+    return replace(node, operands=tuple(operands))
 
 
 def _run_plan(

@@ -214,7 +214,8 @@ def iterate_slabs(
         return
     variable, *rest = order
     whole = ranges[variable]
-    chunk = max(1, limit * len(whole) // total)
+    most = max(1, limit * len(whole) // total)
+    chunk = -(-len(whole) // -(-len(whole) // most))  # of about equal parts
     for start in range(0, len(whole), chunk):
         part = list(ranges)
         part[variable] = whole[start : start + chunk]

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import product
 from math import inf, prod
 from pathlib import Path
 from typing import NamedTuple
@@ -20,8 +21,10 @@ from offchain.arithmetic.functions import DType
 from offchain.arithmetic.ordered import ORDERED
 from offchain.backends.cpu import contractions, convolution_plans, convolutions, line_convolutions
 from offchain.backends.cpu.contractions import Contraction
+from offchain.backends.cpu.convolution_items import Work, choose_items
 from offchain.backends.cpu.convolution_plans import plan_convolution
 from offchain.backends.cpu.convolutions import Convolution
+from offchain.backends.cpu.kernels.contraction.tile import COLUMNS
 from offchain.backends.cpu.line_convolutions import LineConvolution
 from offchain.backends.cpu.sliding import find_sliding
 from offchain.commitments.tensors import encode_elements
@@ -259,6 +262,34 @@ def test_few_rows_are_packed() -> None:
     assert short.columns == (1,)
     assert windowed is not None
     assert windowed.columns == (0,)
+
+
+WORKS = [Work(1, 256, [28] * 5), Work(3, 70, [37, 37, 4]), Work(1, 33, [1]), Work(40, 9, [3] * 7)]
+
+
+@pytest.mark.parametrize("threads", [1, 2, 5])
+@pytest.mark.parametrize("work", WORKS)
+def test_items_cover_all_work_once(work: Work, threads: int) -> None:
+    """Every column of a group meets every box in one item, whose panels are as many as may be."""
+    items = choose_items(work, threads, 2)
+    assert all(item.stop - item.first <= 2 * COLUMNS for item in items)
+    assert all(item.first % COLUMNS == 0 for item in items)
+    met = [
+        (item.group, column, box)
+        for item in items
+        for column in range(item.first, item.stop)
+        for box in item.boxes
+    ]
+    boxes = range(len(work.row_tiles))
+    assert sorted(met) == sorted(product(range(work.groups), range(work.columns), boxes))
+
+
+def test_items_let_no_thread_wait_long() -> None:
+    """Work that two pieces would halve badly is cut into more, and one thread's is not cut."""
+    work = Work(1, COLUMNS, [20, 20, 20])
+    alone, shared = (choose_items(work, threads, 4) for threads in (1, 2))
+    assert len(alone) == 1
+    assert len(shared) == len(work.row_tiles)
 
 
 STRIDED = Geometry((2, 5, 9, 9), (6, 5, 3, 3), 2, 1)

@@ -7,14 +7,15 @@ columns' factors for a block of the fold once and multiplies all its boxes by th
 """
 
 from collections.abc import Callable, Sequence
-from functools import cached_property, partial
-from itertools import pairwise, product, takewhile
+from functools import cached_property
+from itertools import product, takewhile
 from math import prod
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from offchain.backends.cpu.convolution_items import Item, Work, choose_items
 from offchain.backends.cpu.kernels.contraction.convolution import TILE_SIZE, Block, multiply_blocks
 from offchain.backends.cpu.kernels.contraction.convolution_packing import get_scratch
 from offchain.backends.cpu.kernels.contraction.tile import COLUMNS, FLOAT_BYTES, ROWS
@@ -41,16 +42,17 @@ Integers = npt.NDArray[np.int64]
 _DEPTH = 1152
 """Steps of a block of the fold."""
 
-_PANEL_BYTES = 5 << 17
+_PANEL_BYTES = 7 << 17
 """Bytes of the second-level cache that the packed columns of an item may take."""
 
 _WINDOW_FLOATS = 1 << 16
-_MOST_ROWS = 2048
+_MOST_ROWS = 512
 """Limits of a box."""
 
-_ITEMS_PER_THREAD = 2
 _GRAIN = 2**22
 """Multiply-adds that make another thread worth its start."""
+
+_WINDOW_SHAPE = [Block._fields.index(name) for name in ("plane_count", "height", "width")]
 
 _MINUS_ZERO = 1 << 31
 """The bits of -0."""
@@ -66,22 +68,6 @@ class _Runs(NamedTuple):
 
     table: Integers
     depth: int
-
-
-class _Blocks(NamedTuple):
-    """Blocks for the kernel (`Block`), and the floats of the largest window among them."""
-
-    table: Integers
-    room: int
-
-
-class _Item(NamedTuple):
-    """An item of work: columns `first` to `stop` of some groups, on the boxes of these numbers."""
-
-    groups: range
-    first: int
-    stop: int
-    boxes: range
 
 
 class Tensors(NamedTuple):
@@ -123,7 +109,8 @@ class Convolution:
         self._groups = list(product(*(range(self._sizes[v]) for v in sliding.batch)))
         self._tables: dict[tuple[tuple[int, int], ...], Integers] = {}
         self._kept: dict[bytes, Integers] = {}
-        self._blocks: dict[tuple[range, int, range], _Blocks] = {}
+        self._blocks: dict[tuple[int, int], Integers] = {}
+        self._items: dict[int, list[Item]] = {}
 
     def is_fit(self) -> bool:
         """Whether there are enough columns for a vector to be worth it."""
@@ -189,12 +176,12 @@ class Convolution:
             self._tables[steps] = table
         return self._tables[steps]
 
-    def _get_blocks(self, groups: range, chunk: int, boxes: range) -> _Blocks:
-        key = groups, chunk, boxes
+    def _get_blocks(self, group: int, chunk: int) -> Integers:
+        """Return the blocks of all boxes for the kernel (`Block`)."""
+        key = group, chunk
         if key not in self._blocks:
-            planned = [self._plan_block(group, chunk, box) for group in groups for box in boxes]
-            room = max(block.plane_count * block.height * block.width for block in planned)
-            self._blocks[key] = _Blocks(np.array(planned, np.int64), room)
+            planned = [self._plan_block(group, chunk, box) for box in range(len(self._boxes))]
+            self._blocks[key] = np.array(planned, np.int64)
         return self._blocks[key]
 
     def _plan_block(self, group: int, chunk: int, box: int) -> Block:
@@ -256,33 +243,18 @@ class Convolution:
             found.append(_find_runs(self._get_offsets(chunk, fold, strides) + start))
         return found
 
-    def _choose_items(self) -> list[_Item]:
-        """Return items of work, enough for all threads if there is enough work."""
-        columns, boxes, groups = len(self._columns[0]), len(self._boxes), len(self._groups)
-        depth = max(runs.depth for runs in self._runs)
-        panels = min(
-            -(-columns // COLUMNS), max(1, _PANEL_BYTES // (depth * FLOAT_BYTES * COLUMNS))
-        )
+    def _get_items(self) -> list[Item]:
+        """Return items of work for as many threads as there are, if there is enough work."""
         threads = get_threads()
-        work = prod(self._sizes) // len(self._form.parts)
-        wanted = 1 if threads == 1 else min(threads * _ITEMS_PER_THREAD, work // _GRAIN)
-
-        def count_blocks() -> int:
-            return groups * -(-columns // (panels * COLUMNS))
-
-        pieces = max(1, min(boxes, -(-wanted // count_blocks())))
-        while pieces * count_blocks() < wanted and panels > 1:
-            panels = -(-panels // 2)
-        firsts = range(0, columns, panels * COLUMNS)
-        stops = (*firsts[1:], columns)
-        # The sums of a group's tiles are kept from one block of the fold to the next.
-        shares = groups if len(self._runs) > 1 else min(groups, max(1, wanted))
-        return [
-            _Item(some, first, stop, run)
-            for run in _cut(boxes, pieces)
-            for some in _cut(groups, shares)
-            for first, stop in zip(firsts, stops, strict=True)
-        ]
+        if threads not in self._items:
+            depth = max(runs.depth for runs in self._runs)
+            size = prod(self._sizes) // len(self._form.parts)
+            self._items[threads] = choose_items(
+                Work(len(self._groups), len(self._columns[0]), self._row_tiles),
+                max(1, min(threads, size // _GRAIN)),
+                _PANEL_BYTES // (depth * FLOAT_BYTES * COLUMNS),
+            )
+        return self._items[threads]
 
     def run(self, flats: Sequence[Array | None], _step: int) -> Array:
         """Return the output, given the tensors of init, a and b (None for constants)."""
@@ -295,19 +267,29 @@ class Convolution:
             return self._fall_back(flats)
         out = self._make_output(init, starts)
         tensors = Tensors(image.reshape(-1), other.reshape(-1), starts, out.reshape(-1))
-        items = self._divide(tensors)
-        suspects = np.zeros((len(items), int(len(self._form.parts) > 1)), np.int64)
-
-        def work(first: int, stop: int) -> None:
-            for number in range(first, stop):
-                items[number](suspects[number])
-
-        share(work, len(items), 1)
+        suspects = self._compute(tensors, int(len(self._form.parts) > 1))
         return self._fall_back(flats) if suspects.any() else out
 
-    def _divide(self, tensors: Tensors) -> list[Callable[[Integers], None]]:
-        """Return items of work, which write results and count those that are suspect."""
-        return [partial(self._compute, item, tensors) for item in self._choose_items()]
+    def _compute(self, tensors: Tensors, counts: int) -> Integers:
+        """Write the results that have terms, and return how many each item found to be suspect.
+
+        Args:
+            tensors: the tensors of the call.
+            counts: the counts of an item: 1, or 0 not to look.
+        """
+        items = self._get_items()
+        suspects = np.zeros((len(items), counts), np.int64)
+
+        def work(first: int, stop: int) -> None:
+            while first < stop:
+                item, found, first = items[first], suspects[first], first + 1
+                while first < stop and items[first][:3] == item[:3]:
+                    item = item._replace(boxes=range(item.boxes.start, items[first].boxes.stop))
+                    first += 1
+                self._compute_item(item, tensors, found)
+
+        share(work, len(items), 1)
+        return suspects
 
     @cached_property
     def _has_bare_parts(self) -> bool:
@@ -340,22 +322,21 @@ class Convolution:
         starts[:, :columns] = turned.reshape(len(starts), columns)
         return starts
 
-    def _compute(self, item: _Item, tensors: Tensors, suspects: Integers) -> None:
-        groups, first, stop, boxes = item
+    def _compute_item(self, item: Item, tensors: Tensors, suspects: Integers) -> None:
+        group, first, stop, boxes = item
         in_other, places = (table[first:stop] for table in self._columns)
         lanes = np.append(in_other, np.repeat(in_other[-1:], -len(in_other) % LANES))
         panels = -(-len(places) // COLUMNS)
         last = len(self._chunks) - 1
         tiles = panels * sum(self._row_tiles[box] for box in boxes) if last else 1
-        starts = self._group_starts[groups.start : groups.stop]
         for chunk, (runs, depth) in enumerate(self._runs):
-            blocks, room = self._get_blocks(groups, chunk, boxes)
+            blocks = self._get_blocks(group, chunk)[boxes.start : boxes.stop]
             multiply_blocks(
                 tensors.image,
                 *self._plane,
                 self._fill,
                 blocks,
-                starts,
+                *self._group_starts[group],
                 tensors.other,
                 lanes,
                 runs,
@@ -364,7 +345,7 @@ class Convolution:
                 tensors.starts.reshape(-1)[first:],
                 tensors.out,
                 places,
-                get_scratch("window", room),
+                get_scratch("window", int(blocks[:, _WINDOW_SHAPE].prod(axis=1).max())),
                 get_scratch("sums", tiles * TILE_SIZE),
                 chunk == 0,
                 chunk == last,
@@ -372,23 +353,17 @@ class Convolution:
             )
 
     @cached_property
-    def _group_starts(self) -> Integers:
+    def _group_starts(self) -> list[list[int]]:
         """Offsets in bytes of each group's columns in the other factor, and of its start values."""
         strides = [self._other.strides[v] for v in self._form.batch]
         table = np.empty((len(self._groups), 2), np.int64)
         table[:, 0] = [self._other.offset + _multiply(strides, group) for group in self._groups]
         table[:, 1] = np.arange(len(table)) * (len(self._columns[0]) + COLUMNS)
-        return table * FLOAT_BYTES
+        return (table * FLOAT_BYTES).tolist()
 
 
 def _multiply(strides: Sequence[int], values: Sequence[int]) -> int:
     return sum(stride * value for stride, value in zip(strides, values, strict=True))
-
-
-def _cut(count: int, pieces: int) -> list[range]:
-    """Return the ranges of equal shares."""
-    bounds = [count * i // pieces for i in range(pieces + 1)]
-    return [range(start, stop) for start, stop in pairwise(bounds)]
 
 
 def _scale(strides: Sequence[int], ranges: Ranges) -> list[int]:

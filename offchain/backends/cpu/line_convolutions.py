@@ -4,9 +4,9 @@ Each of the variables that choose a plane of the image moves the window as a who
 windows of a box have the same tables.
 """
 
-from collections.abc import Callable, Sequence
-from functools import cached_property, partial
-from itertools import pairwise
+from collections.abc import Sequence
+from functools import cached_property
+from itertools import pairwise, product
 from math import prod
 from typing import NamedTuple
 
@@ -24,7 +24,7 @@ from offchain.backends.cpu.kernels.contraction.convolution_lines import (
 from offchain.backends.cpu.kernels.contraction.convolution_packing import get_scratch
 from offchain.backends.cpu.kernels.contraction.tile import FLOAT_BYTES
 from offchain.backends.cpu.sliding import Ranges, Window, cut, find_window, fix
-from offchain.native.threads import get_threads
+from offchain.native.threads import get_threads, share
 from offchain.native.vectors import LANES
 from offchain.planning.accesses import find_strided
 
@@ -173,11 +173,16 @@ class LineConvolution(Convolution):
             out_strides[along] * FLOAT_BYTES,
         )
 
-    def _divide(self, tensors: Tensors) -> list[Callable[[Integers], None]]:
-        return [
-            partial(self._multiply_boxes, tensors, moves)
-            for moves in self._cut_moves(get_threads())
-        ]
+    def _compute(self, tensors: Tensors, counts: int) -> Integers:
+        shares = self._cut_moves(get_threads())
+        suspects = np.zeros((len(shares), counts), np.int64)
+
+        def work(first: int, stop: int) -> None:
+            for number, box in product(range(first, stop), self._plans):
+                self._multiply(tensors, box, shares[number], suspects[number])
+
+        share(work, len(shares), 1)
+        return suspects
 
     def _cut_moves(self, threads: int) -> list[Integers]:
         """Return shares of the windows, enough for all threads if there is enough work."""
@@ -192,10 +197,6 @@ class LineConvolution(Convolution):
     @cached_property
     def _column_table(self) -> Integers:
         return np.stack(self._columns, axis=1)
-
-    def _multiply_boxes(self, tensors: Tensors, moves: Integers, suspects: Integers) -> None:
-        for box in self._plans:
-            self._multiply(tensors, box, moves, suspects)
 
     def _multiply(self, tensors: Tensors, box: _Box, moves: Integers, suspects: Integers) -> None:
         room = int(len(box.planes) * box.geometry[-2] * box.geometry[-1])

@@ -95,7 +95,8 @@ class Block(NamedTuple):
     types.int64,
     types.float32,
     reads(types.int64, 2),
-    reads(types.int64, 2),
+    types.int64,
+    types.int64,
     reads(types.float32, 1),
     reads(types.int64, 1),
     reads(types.int64, 2),
@@ -116,7 +117,8 @@ def multiply_blocks(
     width: int,
     fill: float,
     blocks: Integers,
-    groups: Integers,
+    other_start: int,
+    init_start: int,
     other: Floats,
     columns: Integers,
     runs: Integers,
@@ -138,15 +140,15 @@ def multiply_blocks(
         height: rows of its planes.
         width: columns of its planes.
         fill: what lies outside of them.
-        blocks: (B, fields of `Block`) int64: as many of each group, one group after the other.
-        groups: (G, 2) int64: offset in bytes of a group's columns in the second factor, and of
-            their start values in `init`.
+        blocks: (B, fields of `Block`) int64.
+        other_start: offset in bytes of the columns in the second factor.
+        init_start: offset in bytes of their start values in `init`.
         other: the second factor.
-        columns: (J,) int64: the columns of a group in it, as `pack_columns` takes them.
+        columns: (J,) int64: the columns in it, as `pack_columns` takes them.
         runs: (R, 3) int64: the steps of the block of k in it, likewise.
-        panels: room for a group's columns, packed.
+        panels: room for the columns, packed.
         depth: steps of a panel.
-        init: float32: start values of a group's columns, and of `COLUMNS` more.
+        init: float32: start values of the columns, and of `COLUMNS` more.
         out: the result.
         column_places: (N,) int64: offset of each column from a row's place.
         window: room for the largest window.
@@ -157,13 +159,8 @@ def multiply_blocks(
         suspects: (1,) int64: is increased if a result is -0 or not finite; (0,) not to look.
     """
     tile = tiles.ctypes.data
-    share = len(blocks) // len(groups)
+    pack_columns(other, other_start, columns, len(column_places), runs, depth, panels, 2)
     for number in range(len(blocks)):
-        group = number // share
-        if number % share == 0:
-            pack_columns(
-                other, groups[group, 0], columns, len(column_places), runs, depth, panels, 2
-            )
         block = blocks[number]
         a = image.ctypes.data
         if block[7]:
@@ -175,12 +172,16 @@ def multiply_blocks(
             for j in range(0, len(column_places), COLUMNS):
                 source, source_step = tile, _STEP_BYTES
                 if is_first:
-                    source = init.ctypes.data + groups[group, 1] + j * FLOAT_BYTES
+                    source = init.ctypes.data + init_start + j * FLOAT_BYTES
                     source_step = 0
                 extent = min(ROWS, block[1] - row), min(COLUMNS, len(column_places) - j)
+                # While a tile is multiplied by the first panel, the last row of the next one is
+                # brought, and with it the others where rows lie side by side.
+                next_row = row if j else min(row + 2 * ROWS, block[1]) - 1
                 _multiply_tile(
                     *extent,
                     a + block[6],
+                    load_word(block[0] + next_row * WORD_BYTES),
                     block[0] + row * WORD_BYTES,
                     block[2],
                     block[3],
@@ -290,7 +291,7 @@ def _store_turned(
     emit_first(builder, columns, vectors.transpose(builder, loaded), store)
 
 
-@emitted(types.void, *[types.intp] * 10)
+@emitted(types.void, *[types.intp] * 11)
 def _multiply_tile(builder: ir.IRBuilder, *words: ir.Value) -> None:
     """Call `_emit_sizes` as a function of its own, in which the loop has all registers."""
     function = builder.module.globals.get(_emit_sizes.__name__)
@@ -310,8 +311,9 @@ def _emit_sizes(
 ) -> None:
     """Add products to a tile; an odd number of rows is rounded up.
 
-    The other arguments: address of a, of the rows' offsets, of the steps, their number, the panel
-    of b, what the sums start from, the distance of its rows, and the tile.
+    The other arguments: address of a, the offset of a row that is read soon, address of the rows'
+    offsets, of the steps, their number, the panel of b, what the sums start from, the distance of
+    its rows, and the tile.
     """
 
     def emit(height: int, width: int) -> None:
@@ -325,6 +327,7 @@ def _emit_tile(
     height: int,
     width: int,
     a: ir.Value,
+    ahead: ir.Value,
     rows: ir.Value,
     steps: ir.Value,
     depth: ir.Value,
@@ -341,6 +344,7 @@ def _emit_tile(
         at_a = builder.add(a, vectors.load(builder, WORD, entry))
         at_b = builder.add(b, vectors.load(builder, WORD, entry, WORD_BYTES))
         factors = [vectors.load(builder, _VECTOR, at_b, v * VECTOR_BYTES) for v in range(width)]
+        vectors.prefetch(builder, builder.add(at_a, ahead), FLOAT_BYTES)
         following = []
         for row, offset in enumerate(offsets):
             element = vectors.load(builder, FLOAT, builder.add(at_a, offset))
