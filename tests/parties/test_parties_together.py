@@ -82,6 +82,7 @@ def test_the_verifier_rules_where_the_leaf_is_an_operator(
     net: testnet.Testnet, heard: Heard
 ) -> None:
     """A match stops at an operator, the verifier named by the job rules, and the liar loses."""
+    net.name_verifier()
     net.add_verifier()
     net.add_provider("cheat", cheat="wrong-output", **EASY)
     net.add_provider("honest", **EASY)
