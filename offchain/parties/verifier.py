@@ -22,9 +22,9 @@ from offchain.errors import StoreError, VerifierError
 from offchain.parties.hearing import Hearing, Hearings, judge_found
 from offchain.parties.keeper import Keeper, Work
 from offchain.parties.live import Desk
-from offchain.parties.recall import Recalled
 from offchain.parties.turns import Seat
 from offchain.parties.workshop import Checks
+from offchain.providers.testimony import Testimony
 
 EVIDENCE_SHARE = 4
 """Members have one part in so many of the verifier's clock to hand over what it needs."""
@@ -150,7 +150,7 @@ def _get_claims(known: Tournament, board: Board) -> tuple[Digest, Digest]:
     return known.contenders[board.pair.first], known.contenders[board.pair.second]
 
 
-def rule(run: Recalled, terms: Terms, board: Board, claims: tuple[Digest, Digest]) -> Outcome:
+def rule(run: Testimony, terms: Terms, board: Board, claims: tuple[Digest, Digest]) -> Outcome:
     """Rule on a match from a run of one's own, against the trees of either side.
 
     It proves nothing where both sides have agreed on something else than was computed. Both have
