@@ -31,11 +31,16 @@ def rulings(program: str, size: str, steps: int, as_json: bool) -> None:  # noqa
 def _show(found: dict[str, Any]) -> None:
     table = Table("by", "operator", "MB fetched", "member, s", "fetching, s", "run, s", "ruling, s")
     for it in found["rows"]:
-        seconds = (it["handing_seconds"], it["hearing_seconds"])
-        shown = [*(f"{value:.2f}" for value in seconds), "", f"{it['ruling_seconds']:.2f}"]
-        table.add_row("evidence", str(it["operator"]), f"{it['bytes'] / 1e6:.2f}", *shown)
+        seconds = _format(it, "handing", "hearing")
+        table.add_row("evidence", *_format_size(it), *seconds, "", *_format(it, "ruling"))
     it = found["run"]
-    seconds = (it["fetching_seconds"], it["running_seconds"], it["ruling_seconds"])
-    shown = [f"{value:.2f}" for value in seconds]
-    table.add_row("run", str(it["operator"]), f"{it['bytes'] / 1e6:.2f}", "", *shown)
+    table.add_row("run", *_format_size(it), "", *_format(it, "fetching", "running", "ruling"))
     options.make_console().print(table)
+
+
+def _format_size(row: dict[str, Any]) -> tuple[str, str]:
+    return str(row["operator"]), f"{row['bytes'] / 1e6:.2f}"
+
+
+def _format(row: dict[str, Any], *names: str) -> list[str]:
+    return [f"{row[f'{name}_seconds']:.2f}" for name in names]
