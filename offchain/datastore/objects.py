@@ -7,6 +7,8 @@
     programs/<program root>    the program's file form (`offchain/programs/encoding.py`)
     logs/<digest>              a step's rounding log (`offchain/programs/rounding/entries.py`);
                                keccak(program root | step u64 | log root)
+    evidence/<digest>          what proves the operands of an operator that is disputed
+                               (`offchain/disputes/handover.py`, which says whose digest it is)
 
 A tensor's header and layer (docs/commitments.md) lead up to its root. Whoever has verified these
 few bytes knows the size of all others, and verifies each 256 KiB of them on its own.
@@ -33,9 +35,9 @@ from offchain.errors import CommitmentError
 from offchain.programs.limits import MAX_RANK
 
 TENSORS, STATES, BATCHES, HISTORIES = "tensors", "states", "batches", "histories"
-PROGRAMS, LOGS = "programs", "logs"
+PROGRAMS, LOGS, EVIDENCE = "programs", "logs", "evidence"
 
-KINDS = (TENSORS, STATES, BATCHES, HISTORIES, PROGRAMS, LOGS)
+KINDS = (TENSORS, STATES, BATCHES, HISTORIES, PROGRAMS, LOGS, EVIDENCE)
 """The kinds of objects, each in a folder of its own; nothing else in a folder is shared."""
 
 HASH_ROOTS: Mapping[str, Callable[[list[Digest]], Digest]] = {

@@ -32,7 +32,7 @@ from offchain.datastore.objects import (
     split_roots,
 )
 from offchain.datastore.places import Elsewhere, Place, is_local
-from offchain.datastore.web import PATIENCE_S, Web
+from offchain.datastore.web import PATIENCE_S, Web, never
 from offchain.errors import (
     CommitmentError,
     ProgramError,
@@ -314,7 +314,10 @@ class DataStore:
 
 
 def open_store(
-    url: str, cache: str | os.PathLike[str] | None = None, patience_s: float = PATIENCE_S
+    url: str,
+    cache: str | os.PathLike[str] | None = None,
+    patience_s: float = PATIENCE_S,
+    is_over: Callable[[], bool] = never,
 ) -> DataStore:
     """Open a store by its address.
 
@@ -322,6 +325,7 @@ def open_store(
         url: a folder, `http://` or `https://` (which can only be read), or what fsspec knows.
         cache: the folder into which objects are fetched; none for a folder of this machine.
         patience_s: how long a server may keep us waiting.
+        is_over: says of a server whether it is given up by now, in the middle of an object, too.
 
     Raises:
         StoreError, UsageError: there is no such store.
@@ -331,5 +335,5 @@ def open_store(
     if cache is None:
         raise StoreError(f"{url} is not on this machine; name a folder for what comes from it")
     is_web = url.startswith(("http://", "https://"))
-    source: Place = Web(url, patience_s) if is_web else Elsewhere(url)
+    source: Place = Web(url, patience_s, is_over) if is_web else Elsewhere(url)
     return DataStore(Disk(cache), source)

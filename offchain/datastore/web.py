@@ -11,7 +11,7 @@ import re
 import socket
 import time
 import weakref
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from threading import Lock, Timer
 from urllib.parse import quote, urlsplit
@@ -29,10 +29,23 @@ MAX_INDEX_BYTES = 1 << 27
 _INDEX_LINE = re.compile(r"([a-z]+/[0-9a-f]{64}) ([0-9]{1,19})")
 
 
-class Web:
-    """A folder of objects behind an `http` or `https` address; nothing can be put there."""
+def never() -> bool:
+    """Say that it is not over yet."""
+    return False
 
-    def __init__(self, url: str, patience_s: float = PATIENCE_S) -> None:
+
+class Web:
+    """A folder of objects behind an `http` or `https` address; nothing can be put there.
+
+    Args:
+        url: the address.
+        patience_s: how long a server may keep us waiting.
+        is_over: says whether it is given up by now, in the middle of an object, too.
+    """
+
+    def __init__(
+        self, url: str, patience_s: float = PATIENCE_S, is_over: Callable[[], bool] = never
+    ) -> None:
         parts = urlsplit(url)
         try:
             self._host, self._port = parts.hostname, parts.port
@@ -44,12 +57,15 @@ class Web:
         self._path = quote(parts.path.rstrip("/"), safe="/%")
         self._is_secure = parts.scheme == "https"
         self._patience_s = patience_s
+        self.is_over = is_over
         self._idle: list[http.client.HTTPConnection] = []
         self._lock = Lock()
         weakref.finalize(self, _close_all, self._idle)
 
     def open(self, name: str, start: int = 0) -> Stream:
         """Open an object at a place."""
+        if self.is_over():
+            raise StoreUnavailable(self.url, name, "it was given up")
         headers = {"Accept-Encoding": "identity"}
         if start:
             headers["Range"] = f"bytes={start}-"
@@ -190,6 +206,8 @@ class _Body:
         """Fill some of a view; return how many bytes, 0 at the end."""
         if not self.left:
             return 0
+        if self._web.is_over():
+            raise StoreUnavailable(self._web.url, self._name, "it was given up")
         before = time.monotonic()
         with self._web.reporting(self._name):
             # At most one call to the system: a slow server must come back to us.

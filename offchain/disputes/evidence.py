@@ -3,29 +3,34 @@
 Everything that a player hands over is proven against the roots on the chain before it is used.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import TYPE_CHECKING
 
 from contracts.model.descent import get_before
-from contracts.model.leaf import Place, locate_operand
+from contracts.model.leaf import Context, Place, locate_operand
 from contracts.model.types import Facts, Terms
 from contracts.model.verdicts import get_context
 from contracts.reasons import Outcome
 from offchain.arithmetic.base import Arithmetic
 from offchain.arithmetic.logged import LOGGED
+from offchain.arithmetic.table import ARITHMETICS
 from offchain.commitments.keccak import keccak256
 from offchain.commitments.tags import Tag
-from offchain.commitments.tensors import Array, compute_tensor_root
+from offchain.commitments.tensors import Array, commit_tensor, compute_tensor_root, hash_tensor
 from offchain.commitments.tree import Digest, climb, get_height, is_member
+from offchain.datastore.objects import decode_header
 from offchain.disputes.board import Board, get_place
 from offchain.disputes.openings import prove_before, prove_root
-from offchain.errors import CommitmentError, UnprovenEvidence
-from offchain.programs.decoding import decode_node
-from offchain.programs.graph import Origin
+from offchain.errors import CommitmentError, ProgramError, UnprovenEvidence
+from offchain.programs.decoding import decode_layout, decode_node
+from offchain.programs.encoding import encode_layout
+from offchain.programs.graph import Node, Operand, Origin
+from offchain.programs.roots import hash_layout
 from offchain.programs.rounding.roots import LogTree, climb_log, get_slot_operand
 from offchain.providers.testimony import Testimony
-from offchain.verifier.bounds import DEFAULT, Bound
+from offchain.verifier.bounds import DEFAULT, Bound, get_elements
 from offchain.verifier.questions import Question
 from offchain.verifier.verifier import rule
 
@@ -34,28 +39,23 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
-    """An operator with the tensors that it reads, proven against the trees of one side.
+class Shown:
+    """A tensor that the operator reads.
 
     Attributes:
-        side: whose trees.
-        encoding: the operator.
-        program_proof: its proof in the program.
-        before: the state before the step.
-        before_proof: its proof in the side's history, or interval.
-        operands: what the operator reads (None for constants).
-        proofs: their proofs in the trees of their origins (None for constants).
-        log: the operator's entries in the step's rounding log, if the arithmetic has logs.
+        header: its type and shape.
+        top: the node over its chunks, so that the root proves the header.
+        proof: the proof of the root in the tree of its origin.
     """
 
-    side: int
-    encoding: bytes
-    program_proof: tuple[Digest, ...]
-    before: Digest
-    before_proof: tuple[Digest, ...]
-    operands: tuple[Array | None, ...]
-    proofs: tuple[tuple[Digest, ...] | None, ...]
-    log: "LogEvidence | None" = None
+    header: bytes
+    top: Digest
+    proof: tuple[Digest, ...]
+
+    @property
+    def root(self) -> Digest:
+        """The tensor's root."""
+        return hash_tensor(self.header, self.top)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,25 +73,57 @@ class LogEvidence:
     slot_proof: tuple[Digest, ...]
 
 
-def collect(run: Testimony, place: Facts, side: int) -> Evidence:
-    """Return a player's evidence about the disputed operator."""
-    commitment = run.task.commitment
-    node = run.task.program.nodes[place.operator]
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """All about a disputed operator but the tensors that it reads, proven against one side's trees.
+
+    What is proven is so to the last byte: there is no second evidence that is.
+
+    Attributes:
+        side: whose trees.
+        encoding: the operator.
+        program_proof: its proof in the program.
+        layout: the program's layout, whose digest binds the arithmetic.
+        before: the state before the step.
+        before_proof: its proof in the side's history, or interval.
+        shown: what the operator reads (None for constants).
+        log: the operator's entries in the step's rounding log, if the arithmetic has logs.
+    """
+
+    side: int
+    encoding: bytes
+    program_proof: tuple[Digest, ...]
+    layout: bytes
+    before: Digest
+    before_proof: tuple[Digest, ...]
+    shown: tuple[Shown | None, ...]
+    log: LogEvidence | None = None
+
+
+def collect(run: Testimony, place: Facts, side: int) -> tuple[Evidence, Sequence[Array | None]]:
+    """Return a player's evidence about the disputed operator, and what the operator reads."""
+    commitment, program = run.task.commitment, run.task.program
     before, before_proof = prove_before(run, place)
-    proofs = tuple(
-        None if operand.origin is Origin.IMMEDIATE else prove_root(run, place.step, operand)
-        for operand in node.operands
-    )
-    return Evidence(
+    operands = run.operands(place.step, place.operator)
+    pairs = zip(program.nodes[place.operator].operands, operands, strict=True)
+    evidence = Evidence(
         side=side,
         encoding=commitment.encodings[place.operator],
         program_proof=tuple(commitment.tree.proof(place.operator)),
+        layout=encode_layout(program),
         before=before,
         before_proof=before_proof,
-        operands=tuple(run.operands(place.step, place.operator)),
-        proofs=proofs,
+        shown=tuple(_show(run, place, operand, array) for operand, array in pairs),
         log=_collect_log(run, place),
     )
+    return evidence, operands
+
+
+def _show(run: Testimony, place: Facts, operand: Operand, array: Array | None) -> Shown | None:
+    if array is None:
+        return None
+    made = commit_tensor(array)
+    return Shown(made.header, made.top, prove_root(run, place.step, operand))
 
 
 def _collect_log(run: Testimony, place: Facts) -> LogEvidence | None:
@@ -103,10 +135,8 @@ def _collect_log(run: Testimony, place: Facts) -> LogEvidence | None:
     return LogEvidence(*tree.open(place.operator), prove_root(run, place.step, slot))
 
 
-def check(
-    evidence: Evidence, terms: Terms, place: Facts, claim: Digest
-) -> tuple[Digest | None, ...]:
-    """Return the roots of the operands, all proven against the chain's roots.
+def check(evidence: Evidence, terms: Terms, place: Facts, claim: Digest) -> Node:
+    """Return the operator, once all but the tensors is proven against the chain's roots.
 
     Args:
         evidence: what has been handed over.
@@ -124,18 +154,65 @@ def check(
     tag, top, index, count = get_before(place, terms, evidence.side, claim)
     if not is_member(tag, top, evidence.before, index, count, evidence.before_proof):
         raise UnprovenEvidence("the state")
+    try:
+        node = decode_node(evidence.encoding)
+    except ProgramError:
+        raise UnprovenEvidence("the operator") from None
     context = get_context(terms, place, evidence.side, evidence.before)
-    roots: list[Digest | None] = []
-    operands = decode_node(evidence.encoding).operands
-    for operand, array, proof in zip(operands, evidence.operands, evidence.proofs, strict=True):
-        if array is None or proof is None:
-            roots.append(None)
-            continue
-        root = compute_tensor_root(array)
-        if not _is_agreed(locate_operand(context, operand), root, proof):
-            raise UnprovenEvidence("an operand")
-        roots.append(root)
-    return tuple(roots)
+    if len(evidence.shown) != len(node.operands):
+        raise UnprovenEvidence("the list of operands")
+    for operand, shown in zip(node.operands, evidence.shown, strict=True):
+        _check_operand(context, place, operand, shown)
+    if get_arithmetic(evidence.layout, terms) == LOGGED:
+        check_log(evidence.log, terms, place)
+    elif evidence.log is not None:
+        raise UnprovenEvidence("the log")
+    return node
+
+
+def _check_operand(context: Context, place: Facts, operand: Operand, shown: Shown | None) -> None:
+    """Refuse what is not what both sides have agreed that the operand reads.
+
+    They have agreed on what stands before the operator in the trace, and on nothing behind it.
+    """
+    if operand.origin is Origin.IMMEDIATE:
+        is_right = shown is None
+    elif shown is None or (operand.origin is Origin.NODE and operand.reference >= place.operator):
+        is_right = False
+    else:
+        is_right = _fits(operand, shown.header) and _is_agreed(
+            locate_operand(context, operand), shown.root, shown.proof
+        )
+    if not is_right:
+        raise UnprovenEvidence("an operand")
+
+
+def _fits(operand: Operand, header: bytes) -> bool:
+    """Whether a tensor of this header is one that an operand can read."""
+    try:
+        found = decode_header(header)
+    except CommitmentError:
+        return False
+    return found.dtype is operand.dtype and prod(found.shape) == get_elements(operand)
+
+
+def get_arithmetic(layout: bytes, terms: Terms) -> Arithmetic:
+    """Return the arithmetic of a job's program.
+
+    A layout is read to its end: otherwise an arithmetic's name could pass for a piece of it.
+
+    Raises:
+        UnprovenEvidence: this is not the layout of the job's program.
+    """
+    try:
+        state, batch = decode_layout(layout)
+    except ProgramError:
+        raise UnprovenEvidence("the layout") from None
+    is_counted = (len(state), len(batch)) == (terms.state_slots, terms.batch_slots)
+    for arithmetic in ARITHMETICS.values():
+        if is_counted and hash_layout(layout, arithmetic) == terms.layout:
+            return arithmetic
+    raise UnprovenEvidence("the layout")
 
 
 def check_log(log: LogEvidence | None, terms: Terms, place: Facts) -> bytes:
@@ -168,21 +245,37 @@ def _is_agreed(tree: Place, root: Digest, proof: Sequence[Digest]) -> bool:
 
 
 def judge(
-    arithmetic: Arithmetic,
     evidence: Evidence,
+    operands: Sequence[Array | None],
     terms: Terms,
     place: Facts,
     claim: Digest,
     outputs: tuple[Digest, Digest],
     bound: Bound = DEFAULT,
 ) -> Outcome:
-    """Return the side whose output is the one that the bounded verifier computes, if any."""
+    """Return the side whose output is the one that the bounded verifier computes, if any.
+
+    Args:
+        evidence: what has been handed over.
+        operands: what the operator reads, as was handed over, too (None for constants).
+        terms: the job's.
+        place: what the match has found out.
+        claim: the top of the history of the side whose trees are used.
+        outputs: the tensor roots that the two sides claim.
+        bound: the most that it may cost.
+
+    Raises:
+        UnprovenEvidence: something that was handed over is not what was agreed.
+        VerifierError: the operator could not be recomputed.
+    """
+    check(evidence, terms, place, claim)
+    arithmetic = get_arithmetic(evidence.layout, terms)
     question = Question(
         arithmetic=arithmetic,
         encoding=evidence.encoding,
         step=place.step,
-        operands=evidence.operands,
-        operand_roots=check(evidence, terms, place, claim),
+        operands=tuple(operands),
+        operand_roots=tuple(None if it is None else it.root for it in evidence.shown),
         claimed_root=outputs[evidence.side],
         entries=check_log(evidence.log, terms, place) if arithmetic == LOGGED else b"",
     )
@@ -191,26 +284,37 @@ def judge(
     return next(sides, Outcome.NEITHER)
 
 
-def rule_for(terms: Terms, board: Board, game: "Game") -> Outcome:
-    """Rule on a match from the evidence of either side, whichever is proven.
+def rule_by(terms: Terms, board: Board, shown: Iterable[tuple[Testimony, int, Digest]]) -> Outcome:
+    """Rule on a match from the first evidence that is proven, whoever brings it.
 
-    Neither wins where neither has shown what both have agreed on: two members that agree on
-    operands which nobody else has must not keep the verifier from ruling.
+    All that is proven leads to one ruling. Neither wins where nothing is: two members that agree
+    on operands which nobody else has must not keep the verifier from ruling.
+
+    Args:
+        terms: the job's.
+        board: the match.
+        shown: runs, each with the side against whose trees it is to be proven, and that side's
+            claim.
 
     Raises:
         VerifierError: what was shown is proven, and the verifier could not recompute it.
     """
     place = get_place(board)
-    for side, address in enumerate((board.pair.first, board.pair.second)):
-        player = game.find_player(address)
-        if player is None or not player.run.behaviour.plays:
-            continue
-        evidence = collect(player.run, place, side)
-        claim = player.run.history.top
+    for run, side, claim in shown:
+        evidence, operands = collect(run, place, side)
         try:
-            return judge(
-                game.referee.arithmetic, evidence, terms, place, claim, board.position.nodes
-            )
+            return judge(evidence, operands, terms, place, claim, board.position.nodes)
         except UnprovenEvidence:
             continue
     return Outcome.NEITHER
+
+
+def rule_for(terms: Terms, board: Board, game: "Game") -> Outcome:
+    """Rule on a match from the evidence of either side (`rule_by`)."""
+    found = map(game.find_player, (board.pair.first, board.pair.second))
+    shown = [
+        (player.run, side, player.run.history.top)
+        for side, player in enumerate(found)
+        if player is not None and player.run.behaviour.plays
+    ]
+    return rule_by(terms, board, shown)

@@ -6,7 +6,7 @@ says what it does about a job (`consider`) before it sits down at its table.
 """
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 
@@ -23,6 +23,7 @@ from offchain.errors import ChainUnavailable, StoreError, TransactionRefused
 from offchain.parties.computing import CLAIM, recall_run
 from offchain.parties.events import Tell
 from offchain.parties.folder import Folder
+from offchain.parties.handing import Giver
 from offchain.parties.live import Desk, connected_desk, open_signers
 from offchain.parties.means import Means
 from offchain.parties.recall import Recalled
@@ -84,6 +85,7 @@ class Keeper:
         self.means = Means(desk.settings)
         self.works: dict[int, Work] = {}
         self.workshop = Workshop(desk.settings, desk.tell)
+        self._giver = Giver(desk)
         self._results: list[Result] = []
         self._is_eager = self._has_looked = False
         self._disk_problem = ""
@@ -142,6 +144,7 @@ class Keeper:
         turn = take_turns(desk, payable)
         for seat, made in turn:
             self._note_made(seat, made)
+        self._hand_over(list(seats.values()))
         active = {seat.job_id for seat, _ in turn}
         for job_id in seats.keys() - active:
             self._finish(self.works[job_id])
@@ -288,6 +291,17 @@ class Keeper:
                 self.sit(work, Party((), [Actor("member", desk.address)]))
         elif desk.referee.block_number() >= work.next_block:
             self.consider(work)
+
+    def _hand_over(self, seats: Sequence[Seat]) -> None:
+        """Hand over what the ruling about one match needs, after all moves: it may take a while."""
+        for seat in sorted(seats, key=Seat.get_deadline):
+            work = self.works[seat.job_id]
+            if work.run is None or self.desk.referee.block_number() < work.next_block:
+                continue
+            if self._giver.has_more(seat):
+                with self._sparing(work):
+                    self._giver.give(self.folder.open_results(), work.run, seat)
+                return
 
     def _may_pay(self, seat: Seat) -> bool:
         """Whether what is still to do in a job is worth its gas."""

@@ -28,7 +28,7 @@ class Settings:
         arithmetic: the arithmetic of the referee's programs.
         store: the store with the jobs' programs, starts and batches: a client's folder, or where
             a provider fetches from.
-        results: where winners serve what they have computed.
+        results: where providers serve what they have computed, and what a verifier asks them for.
         folder: what a provider keeps.
         host: the address at which a provider serves its results.
         port: the port of that address; 0 for any that is free.

@@ -110,13 +110,20 @@ class Testnet:
         url: str = json.loads(_read_first("court", self.start("court", command)))["url"]
         return url
 
-    def add_verifier(self) -> None:
-        """Start a verifier, whose rulings everybody accepts whose settings are made later."""
+    def name_verifier(self) -> None:
+        """Make a verifier's key, whose rulings everybody accepts whose settings are made later."""
         path = self.configure(VERIFIER)
         key = KeyAccount.open(path.with_suffix(".json"), PASSWORD)
         self.common["verifier"] = key.address
         self.configure(CLIENT, store=str(self.folder / "store"))
-        self.add_party(VERIFIER, ("verifier", "run"))
+
+    def add_verifier(self, urls: Sequence[str] = ()) -> None:
+        """Start the verifier that was named.
+
+        Args:
+            urls: where members serve what they hand over to it.
+        """
+        self.add_party(VERIFIER, ("verifier", "run"), results=",".join(urls))
 
     def add_party(
         self, name: str, verb: Sequence[str], **settings: object

@@ -125,6 +125,14 @@ def decode_program(data: bytes) -> Program:
     return program
 
 
+def decode_layout(data: bytes) -> tuple[tuple[Slot, ...], tuple[Slot, ...]]:
+    """Return the slots of the state and of the batch; `ProgramError` unless there is no more."""
+    reader = Reader(data)
+    slots = _read_slots(reader), _read_slots(reader)
+    reader.finish()
+    return slots
+
+
 def _read_first_line(data: bytes) -> Arithmetic:
     """Return the arithmetic that a program's first line names."""
     for arithmetic in ARITHMETICS.values():

@@ -42,6 +42,11 @@ class ProgramHeader:
         )
 
 
+def hash_layout(layout: bytes, arithmetic: Arithmetic) -> Digest:
+    """Return the digest of a layout's encoding, which binds an arithmetic, too."""
+    return keccak256(bytes([Tag.LAYOUT]) + layout + encode_name(arithmetic))
+
+
 class ProgramTree:
     """A program's commitment with all nodes of its tree, ready to be opened."""
 
@@ -59,12 +64,11 @@ class ProgramTree:
     def header(self) -> ProgramHeader:
         """The commitment's parts."""
         arithmetic = self.program.arithmetic
-        layout = encode_layout(self.program) + encode_name(arithmetic)
         return ProgramHeader(
             arithmetic=arithmetic,
             operators=len(self.program.nodes),
             state_slots=len(self.program.state),
             batch_slots=len(self.program.batch),
-            layout=keccak256(bytes([Tag.LAYOUT]) + layout),
+            layout=hash_layout(encode_layout(self.program), arithmetic),
             top=self.tree.top,
         )

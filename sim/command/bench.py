@@ -13,6 +13,7 @@ from offchain.errors import UsageError
 from offchain.native.threads import MAX_THREADS
 from sim.command import options
 from sim.command.bench_parties import parties
+from sim.command.bench_rulings import rulings
 from sim.command.groups import Group
 
 if TYPE_CHECKING:
@@ -74,6 +75,7 @@ def bench() -> None:
 
 
 bench.add_command(parties)
+bench.add_command(rulings)
 
 
 @bench.command()

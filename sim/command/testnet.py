@@ -86,14 +86,16 @@ def up(
             os.environ.setdefault(FOLDER_VARIABLE, str(folder / "accounts"))
         net = kept.enter_context(Testnet(folder.resolve(), MOOT, tell, block_seconds))
         if leaf == "operator":
-            net.add_verifier()
+            net.name_verifier()
         for number in range(providers):
             own = cheat if number == 0 else ""
             net.add_provider(f"provider-{number + 1}", cheat=own)
         if watcher:
             net.add_party("watcher", ("watch",))
-        others = int(watcher) + int(leaf == "operator")
-        urls = net.await_results(providers + others, START_S)
+        urls = net.await_results(providers + int(watcher), START_S)
+        if leaf == "operator":
+            net.add_verifier(urls)
+            net.await_results(1, START_S)
         page = net.show_court()
         tell("court", f"{page} shows the court", url=page)
         if job or providers:

@@ -17,14 +17,15 @@ def verifier() -> None:
 @verifier.command(short_help="Rule on all matches that name this account.")
 @setting_options(
     *("chain", "referee", "arithmetic", "key", "password_from", "max_fee_gwei", "confirmations"),
-    *("store", "folder", "host", "port", "block_seconds"),
+    *("store", "results", "folder", "host", "port", "block_seconds"),
 )
 @json_lines
 def run(config: Path | None, as_json: bool, **given: Any) -> None:  # noqa: FBT001 - click passes it
     """Rule on matches of the jobs that name the account of --key, until this is terminated.
 
-    A job is run again once a match of it has begun; the disputed operator is then recomputed in a
-    sandbox, from operands that are proven against the claim that was found true.
+    The disputed operator is recomputed in a sandbox, from operands that are proven against what
+    both sides have agreed on. Members hand them over at --results; where none does, or no place is
+    known, the job is run for them.
     """
     from offchain.parties.keeper import opened_keeper  # noqa: PLC0415 - imports the chain
     from offchain.parties.verifier import Verifier  # noqa: PLC0415 - imports numpy

@@ -28,7 +28,7 @@ def test_groups_alone_print_their_help(group: tuple[str, ...]) -> None:
     ("words", "says"),
     [
         (("bench", "stpe"), "did you mean 'step'?"),
-        (("bench", "foo"), "choose one of device, dispute, hash, ops, parties, step"),
+        (("bench", "foo"), "choose one of device, dispute, hash, ops, parties, rulings, step"),
         (("gas", "reprot"), "did you mean 'report'?"),
         (("program", "shwo"), "did you mean 'show'?"),
         (("dipsute",), "did you mean 'dispute'?"),

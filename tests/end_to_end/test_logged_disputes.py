@@ -101,7 +101,8 @@ def test_entries_are_proven() -> None:
     operator = next(i for i, node in enumerate(task.program.nodes) if is_loggable(node))
     terms = make_game(open_court(), Case(task, honest), {}).terms
     place = Facts(step=0, operator=operator)
-    log = collect(honest, place, 0).log
+    evidence, _ = collect(honest, place, 0)
+    log = evidence.log
     assert log is not None
     assert check_log(log, terms, place) == log.entries
     others = [

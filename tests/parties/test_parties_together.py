@@ -3,6 +3,7 @@
 import os
 import signal
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -78,19 +79,44 @@ def test_a_watcher_bonds_the_right_claim_where_all_are_wrong(
     assert encode(state) == compute_result()
 
 
-def test_the_verifier_rules_where_the_leaf_is_an_operator(
-    net: testnet.Testnet, heard: Heard
-) -> None:
-    """A match stops at an operator, the verifier named by the job rules, and the liar loses."""
-    net.add_verifier()
+def play_before_the_verifier(
+    net: testnet.Testnet, heard: Heard, urls: Sequence[str] | None
+) -> list[str]:
+    """Let a verifier rule on a liar's match; return what it has said of its hearing and its run.
+
+    Args:
+        net: the net.
+        heard: its events.
+        urls: the places that the verifier is told; those of both members if it is None.
+    """
+    net.name_verifier()
     net.add_provider("cheat", cheat="wrong-output", **EASY)
     net.add_provider("honest", **EASY)
-    net.await_results(3, PATIENCE_S)
+    found = net.await_results(2, PATIENCE_S)
+    net.add_verifier(found if urls is None else urls)
+    net.await_results(1, PATIENCE_S)
     post(net, "--leaf", "operator")
     assert call_client(net, "await", "0")[-1]["status"] == "WON"
     heard.wait("call", call="rule", party="verifier", accepted=True)
     heard.wait("call", call="collect", party="honest", accepted=True)
     assert not [e for e in heard.events if e.get("call") == "collect" and e["party"] == "cheat"]
+    told = [e["event"] for e in heard.events if e.get("party") == "verifier"]
+    return [event for event in told if event in {"heard", "unheard", "running"}]
+
+
+def test_the_verifier_rules_by_what_members_hand_over(net: testnet.Testnet, heard: Heard) -> None:
+    """A match stops at an operator: members serve what it reads, and no job is run for a ruling."""
+    assert play_before_the_verifier(net, heard, None) == ["heard"]
+    assert [e["event"] for e in heard.events].count("handed") >= 1
+    assert not [*(net.folder / "verifier").rglob("heard")]
+
+
+@pytest.mark.parametrize("urls", [[], ["http://127.0.0.1:9"]])
+def test_the_verifier_runs_the_job_where_nobody_hands_over(
+    net: testnet.Testnet, heard: Heard, urls: list[str]
+) -> None:
+    """Without places, or where none has anything, the verifier named by the job runs it."""
+    assert play_before_the_verifier(net, heard, urls) == ["unheard"] * len(urls) + ["running"]
 
 
 def test_a_published_folder_is_posted_and_settled_by_hand(

@@ -1,0 +1,68 @@
+"""What members of a match hand over to the verifier, among the results that they serve."""
+
+from collections.abc import Iterable
+
+from contracts.model.types import Pair, Position
+from contracts.reasons import Phase
+from offchain.disputes.board import Board, get_place
+from offchain.disputes.handover import hand_over
+from offchain.errors import UnprovenEvidence
+from offchain.parties.live import Desk
+from offchain.parties.recall import Recalled
+from offchain.parties.turns import Seat
+from offchain.providers.store import Store
+
+
+class Giver:
+    """A member of matches, which hands over what a ruling about one of them needs, once each.
+
+    Args:
+        desk: where it works.
+    """
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+        self._done: set[tuple[Pair, Position]] = set()
+
+    def has_more(self, seat: Seat) -> bool:
+        """Whether a match of this member waits for what it has not handed over yet."""
+        return any(self._list(seat))
+
+    def give(self, results: Store, run: Recalled, seat: Seat) -> None:
+        """Hand over what the ruling needs that is due first.
+
+        Args:
+            results: the store that is served.
+            run: what the member has computed.
+            seat: its seat at the job's table.
+
+        Raises:
+            StoreError: the disk fails; it may be tried again.
+        """
+        board = min(self._list(seat), key=lambda it: it.position.deadline)
+        place, terms = get_place(board), seat.view.job.terms
+        side = (board.pair.first, board.pair.second).index(self._desk.address)
+        about = f"job {seat.job_id}: what operator {place.operator} of step {place.step} reads"
+        try:
+            size = hand_over(results, run, terms, place, side)
+        except UnprovenEvidence as error:
+            line = f"{about} can't be handed over, as this member has committed to something else"
+            self._desk.tell("withheld", f"{line}: {error}", job=seat.job_id)
+        else:
+            if size is not None:
+                line = f"{about} is handed over, {size:,} bytes"
+                self._desk.tell("handed", line, job=seat.job_id, bytes=size)
+        self._done.add(_name(board))
+
+    def _list(self, seat: Seat) -> Iterable[Board]:
+        """Yield the matches of this member that wait for a ruling, and for what it hands over."""
+        for board in seat.view.tournament.boards.values():
+            is_own = self._desk.address in {board.pair.first, board.pair.second}
+            is_waiting = board.position.phase is Phase.VERIFIER
+            if is_own and is_waiting and _name(board) not in self._done:
+                yield board
+
+
+def _name(board: Board) -> tuple[Pair, Position]:
+    """Return what tells a match on this chain from one on another that has replaced it."""
+    return board.pair, board.position
