@@ -198,7 +198,13 @@ class DataStore:
 
     def fetch_state(self, root: Digest, slots: Sequence[Slot] | None = None) -> list[Digest]:
         """Have a state in the folder, at constant memory; return the roots of its tensors."""
-        roots = self.get_roots(STATES, root, None if slots is None else len(slots))
+        return self.fetch_list(STATES, root, slots)
+
+    def fetch_list(
+        self, kind: str, root: Digest, slots: Sequence[Slot] | None = None
+    ) -> list[Digest]:
+        """Have a list of tensors in the folder, a state or a dataset, as `fetch_state` does."""
+        roots = self.get_roots(kind, root, None if slots is None else len(slots))
         self.fetch_tensors(roots, slots)
         return roots
 
