@@ -129,6 +129,9 @@ class DataStore:
             WrongContent: one of them is of another type or shape.
         """
         roots = self.get_roots(DATASETS, root, count)
+        if len(roots) != count:
+            problem = f"it has {len(roots)} tensors, and the rule says {count}"
+            raise WrongContent(self.url, name_object(DATASETS, root), problem)
         slots = [Slot("", it.dtype, it.shape) for it in shapes.values()]
         self.fetch_tensors([roots[place] for place in shapes], slots)
         columns = {}
