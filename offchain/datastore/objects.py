@@ -5,6 +5,8 @@
     batches/<data root>        the roots of all batches' tensors: step * slots + slot
     histories/<history root>   the roots of the states at all checkpoints
     programs/<program root>    the program's file form (`offchain/programs/encoding.py`)
+    datasets/<dataset root>    the roots of a dataset's tensors; the root is that of a state of them
+    rules/<data root>          how the batches of a job are made of a dataset (`rules.py`)
     logs/<digest>              a step's rounding log (`offchain/programs/rounding/entries.py`);
                                keccak(program root | step u64 | log root)
     evidence/<digest>          what proves the operands of an operator that is disputed
@@ -35,15 +37,17 @@ from offchain.errors import CommitmentError
 from offchain.programs.limits import MAX_RANK
 
 TENSORS, STATES, BATCHES, HISTORIES = "tensors", "states", "batches", "histories"
+DATASETS, RULES = "datasets", "rules"
 PROGRAMS, LOGS, EVIDENCE = "programs", "logs", "evidence"
 
-KINDS = (TENSORS, STATES, BATCHES, HISTORIES, PROGRAMS, LOGS, EVIDENCE)
+KINDS = (TENSORS, STATES, BATCHES, HISTORIES, DATASETS, RULES, PROGRAMS, LOGS, EVIDENCE)
 """The kinds of objects, each in a folder of its own; nothing else in a folder is shared."""
 
 HASH_ROOTS: Mapping[str, Callable[[list[Digest]], Digest]] = {
     STATES: compute_state_root,
     BATCHES: compute_data_root,
     HISTORIES: compute_history_root,
+    DATASETS: compute_state_root,
 }
 """The objects that are lists of roots, and what their own root is."""
 

@@ -16,11 +16,14 @@ from offchain.commitments.tensors import (
     dtype_of,
     encode_elements,
     encode_header,
+    hash_bytes,
 )
 from offchain.commitments.tree import Digest
+from offchain.datastore.columns import Column, StoredColumn, open_stored
 from offchain.datastore.disk import Disk
 from offchain.datastore.fetch import fetch_small, fetch_tensors, take, verify_tensor
 from offchain.datastore.objects import (
+    DATASETS,
     HASH_ROOTS,
     PROGRAMS,
     STATES,
@@ -31,7 +34,7 @@ from offchain.datastore.objects import (
     read_prefix,
     split_roots,
 )
-from offchain.datastore.places import Elsewhere, Place, is_local
+from offchain.datastore.places import Elsewhere, Part, Place, is_local
 from offchain.datastore.web import PATIENCE_S, Web, never
 from offchain.errors import (
     CommitmentError,
@@ -97,6 +100,61 @@ class DataStore:
         self._settle(TENSORS)
         return roots
 
+    def put_dataset(self, columns: Mapping[int, Column], roots: Sequence[Digest]) -> Digest:
+        """Keep a dataset, at constant memory, and return its root.
+
+        Args:
+            columns: tensors of it, by their places; not all of them have to be kept.
+            roots: the roots of all of them.
+        """
+        for column in columns.values():
+            root = column.commitment.root
+            name = name_object(TENSORS, root)
+            if self._place.get_size(name) != column.shape.file_bytes:
+                self._place.put(name, _list_parts(column))
+        self._settle(TENSORS)
+        return self.put_roots(DATASETS, roots)
+
+    def get_columns(
+        self, root: Digest, count: int, shapes: Mapping[int, TensorShape]
+    ) -> tuple[list[Digest], dict[int, StoredColumn]]:
+        """Have some tensors of a dataset in the folder; return the roots of all, and these tensors.
+
+        Args:
+            root: the root of the dataset.
+            count: how many tensors it has.
+            shapes: the types and shapes of those that are wanted, by their places.
+
+        Raises:
+            WrongContent: one of them is of another type or shape.
+        """
+        roots = self.get_roots(DATASETS, root, count)
+        if len(roots) != count:
+            problem = f"it has {len(roots)} tensors, and the rule says {count}"
+            raise WrongContent(self.url, name_object(DATASETS, root), problem)
+        slots = [Slot("", it.dtype, it.shape) for it in shapes.values()]
+        self.fetch_tensors([roots[place] for place in shapes], slots)
+        columns = {}
+        for place, shape in shapes.items():
+            try:
+                columns[place] = open_stored(self.disk, roots[place], shape)
+            except CommitmentError as error:
+                name = name_object(TENSORS, roots[place])
+                raise WrongContent(str(self.disk.path), name, str(error)) from error
+        return roots, columns
+
+    def drop_damaged(self, roots: Iterable[Digest]) -> bool:
+        """Remove tensors of the folder that are damaged; return whether there were any."""
+        names = []
+        for root in {*roots}:
+            name = name_object(TENSORS, root)
+            try:
+                verify_tensor(self.disk, root, self.disk.get_size(name) or 0)
+            except WrongContent:
+                names.append(name)
+                self.disk.remove(name)
+        return bool(names)
+
     def get_tensor(self, root: Digest, slot: Slot | None = None) -> Array:
         """Return the tensor of this root; with a slot, one of its type and shape."""
         self.fetch_tensors([root], None if slot is None else [slot])
@@ -143,7 +201,13 @@ class DataStore:
 
     def fetch_state(self, root: Digest, slots: Sequence[Slot] | None = None) -> list[Digest]:
         """Have a state in the folder, at constant memory; return the roots of its tensors."""
-        roots = self.get_roots(STATES, root, None if slots is None else len(slots))
+        return self.fetch_list(STATES, root, slots)
+
+    def fetch_list(
+        self, kind: str, root: Digest, slots: Sequence[Slot] | None = None
+    ) -> list[Digest]:
+        """Have a list of tensors in the folder, a state or a dataset, as `fetch_state` does."""
+        roots = self.get_roots(kind, root, None if slots is None else len(slots))
         self.fetch_tensors(roots, slots)
         return roots
 
@@ -191,6 +255,11 @@ class DataStore:
         self.get_bytes(kind, root, limit, check)
         return found
 
+    def keep_bytes(self, kind: str, root: Digest, data: bytes) -> None:
+        """Keep in the folder what was verified, as if it had been fetched."""
+        self.disk.put(name_object(kind, root), [data])
+        self.disk.settle(kind)
+
     def put_program(self, program: Program) -> Digest:
         """Keep a program and return its root."""
         root = ProgramTree(program).header.root
@@ -231,8 +300,7 @@ class DataStore:
                     raise self._damaged(name, error.problem) from error
             self.disk.remove(name)
         data = fetch_small(self._source, name, most_bytes, check)
-        self.disk.put(name, [data])
-        self.disk.settle(kind)
+        self.keep_bytes(kind, root, data)
         return data
 
     def verify(self, kind: str, root: Digest, size: int) -> None:
@@ -311,6 +379,15 @@ class DataStore:
     def _settle(self, kind: str) -> None:
         if self._source is None:
             self.disk.settle(kind)
+
+
+def _list_parts(column: Column) -> Iterator[Part]:
+    """Yield the file of a tensor, which has to stay what it was when it was committed to."""
+    yield encode_prefix(column.commitment)
+    for place, piece in enumerate(column.list_pieces()):
+        if (hash_bytes(piece)[0] != column.commitment.layer[place]).any():
+            raise StoreError("the dataset has changed while it was read; begin again")
+        yield piece.data
 
 
 def open_store(

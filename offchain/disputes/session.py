@@ -1,7 +1,7 @@
 """The preparation of one dispute: capture the program, run the providers, open the chain."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,10 +12,12 @@ from contracts.model.types import MIN_BOND_WEI
 from contracts.reasons import LeafMode
 from offchain.arithmetic.logged import LOGGED
 from offchain.arithmetic.table import find_arithmetic
+from offchain.commitments.tensors import Array
 from offchain.disputes.actors import Player
 from offchain.disputes.game import Game, Played
 from offchain.disputes.terms import Stakes
 from offchain.errors import UsageError
+from offchain.providers.batches import Choice
 from offchain.providers.behaviour import Behaviour
 from offchain.providers.catalogue import ALL_CHEATS, LOG_CHEATS
 from offchain.providers.cheats import make_cheat, parse_cheat
@@ -106,8 +108,16 @@ class Session:
         return any(name.startswith("honest") for name in self.game.get_winners())
 
 
-def make_task(setting: Setting) -> Task:
-    """Capture the program and agree on its data."""
+def make_task(setting: Setting, choice: Choice | None = None) -> Task:
+    """Capture the program and agree on its data.
+
+    Args:
+        setting: what is captured.
+        choice: the batches that are made of a dataset, instead of the recipe's own.
+
+    Raises:
+        UsageError: the dataset does not fit the program.
+    """
     from offchain.frontend.capture import capture  # noqa: PLC0415 - imports torch
     from offchain.frontend.load import load_recipe  # noqa: PLC0415 - likewise
     from offchain.frontend.precision import set_precision  # noqa: PLC0415 - likewise
@@ -122,10 +132,13 @@ def make_task(setting: Setting) -> Task:
     recipe = set_precision(recipe, setting.precision)
     arithmetic = find_arithmetic(setting.arithmetic)
     captured = capture(recipe, trust=setting.trust_capture, arithmetic=arithmetic)
+    batch: Callable[[int], Sequence[Array]] = captured.batch
+    if choice is not None:
+        batch = choice.make_batches(captured.program.batch, setting.steps)
     task = Task(
         captured.program,
         captured.initial_state,
-        captured.batch,
+        batch,
         setting.steps,
         setting.checkpoint_every,
     )

@@ -8,7 +8,8 @@ from contracts.reasons import LeafMode, Status
 from offchain.commitments.keccak_lanes import DIGEST_BYTES
 from offchain.commitments.tags import Tag
 from offchain.commitments.tree import Digest, hash_root
-from offchain.datastore.objects import BATCHES, HISTORIES, PROGRAMS, STATES
+from offchain.datastore.objects import BATCHES, HISTORIES, PROGRAMS, RULES, STATES
+from offchain.datastore.rules import decode_rule
 from offchain.datastore.store import open_store
 from offchain.disputes.actors import Client
 from offchain.disputes.arena import ChainView
@@ -23,10 +24,10 @@ from offchain.parties.settings import to_wei
 from offchain.parties.turns import Seat, is_passing, play, take_turns, tell_made
 from offchain.programs.graph import Slot
 from offchain.programs.limits import MAX_OPERATORS, MAX_SLOTS
-from offchain.providers.publication import StoredBatches, get_program, get_task, put_task
+from offchain.providers.publication import get_program, get_task, load_batches, put_task
 from offchain.providers.task import Task
 
-_ONE_OF = (PROGRAMS, STATES, BATCHES)
+_ONE_OF = (PROGRAMS, STATES, BATCHES, RULES)
 DEFAULT_EVERY = 4
 
 
@@ -132,7 +133,7 @@ def read_task(folder: Path, checkpoint_every: int | None) -> Task:
     """Return the task that a folder holds, as `moot program publish` leaves it.
 
     Args:
-        folder: a store with one program, one state, and the batches of its steps.
+        folder: a store with one program, one state, and the batches of its steps, or their rule.
         checkpoint_every: steps from one checkpoint to the next; the greatest that is at most 4 and
             fits if it is None.
 
@@ -155,12 +156,16 @@ def read_task(folder: Path, checkpoint_every: int | None) -> Task:
     ((program_root, _),), ((start_root, _),) = found[PROGRAMS], found[STATES]
     program = store.get_program(program_root, MAX_OPERATORS, MAX_SLOTS)
     start = store.get_state(start_root, program.state)
-    roots: Sequence[Digest] = ()
-    for batches_root, size in found[BATCHES]:
-        roots = store.get_roots(BATCHES, batches_root, size // DIGEST_BYTES)
-    steps = len(roots) // len(program.batch) if program.batch else 1
+    data_root, steps = bytes(32), 1
+    if found[RULES]:
+        ((data_root, size),) = found[RULES]
+        steps = decode_rule(store.get_bytes(RULES, data_root, size, decode_rule)).steps
+    elif found[BATCHES]:
+        ((data_root, size),) = found[BATCHES]
+        steps = size // DIGEST_BYTES // max(1, len(program.batch))
+    batch = load_batches(store, program.batch, steps, data_root)
     every = min(steps, DEFAULT_EVERY) if checkpoint_every is None else checkpoint_every
-    task = Task(program, start, StoredBatches(store, program, roots), steps, every)
+    task = Task(program, start, batch, steps, every)
     return get_task(store, make_terms(task))  # with the logs, if there have to be any
 
 

@@ -124,11 +124,21 @@ class Promises:
         if view is None:
             return False
         self.send(Asker(self._desk.address, missing, budget_wei).act(view))
-        after = self.look(job_id, job)
-        if after is None or after.promise.status is PromiseStatus.WITHDRAWN:
+        return self._is_due(job_id, job)
+
+    def find_due(self) -> Iterator[tuple[int, Job]]:
+        """Yield the jobs in which something is due of the own demands, as the chain says."""
+        for job_id, job, _ in self._desk.referee.find_jobs():
+            if self._is_due(job_id, job):
+                yield job_id, job
+
+    def _is_due(self, job_id: int, job: Job) -> bool:
+        """Whether a demand of one's own in a job waits for its answer, or for its deposit."""
+        view = self.look(job_id, job)
+        if view is None or view.promise.status is PromiseStatus.WITHDRAWN:
             return False
         due = {DemandStatus.OPEN, DemandStatus.UNANSWERED}
-        own = [it for it in after.demands.values() if it.asker == self._desk.address]
+        own = [it for it in view.demands.values() if it.asker == self._desk.address]
         return any(it.status in due for it in own)
 
 

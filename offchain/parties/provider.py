@@ -3,6 +3,7 @@
 import secrets
 from collections.abc import Sequence
 
+from contracts.model.types import Job
 from contracts.reasons import Standing
 from offchain.disputes.actors import Player
 from offchain.disputes.availability import Place, explain_weakness
@@ -27,7 +28,7 @@ class Provider(Keeper):
         settings = desk.settings
         is_promised = settings.least_promise or settings.demand_budget
         self._promises = Promises(desk) if is_promised else None
-        self._demands: dict[int, Work] = {}
+        self._demands: dict[int, Job] = {}
 
     def consider(self, work: Work) -> None:
         """See Keeper."""
@@ -55,21 +56,27 @@ class Provider(Keeper):
         """Look at a job again later, and demand what could not be had, if it was promised."""
         super().note_failure(work, problem)
         if self._promises is not None and work.standing is Standing.NONE:
-            self._demands[work.job_id] = work
-            self._look_after_demands(work, find_missing(work.store, work.job))
+            self._demands[work.job_id] = work.job
+            self._look_after_demands(work.job_id, find_missing(work.store, work.job))
 
     def take_turn(self) -> None:
         """Look at the chain, and do what there is to do; about demands, too."""
         super().take_turn()
-        for work in list(self._demands.values()):
-            self._look_after_demands(work, [])
+        for job_id in list(self._demands):
+            self._look_after_demands(job_id, [])
 
-    def _look_after_demands(self, work: Work, missing: Sequence[Place]) -> None:
+    def _resume(self) -> None:
+        """Take up jobs, and the demands of before this process, which the chain has."""
+        super()._resume()
+        if self._promises is not None:
+            self._demands |= dict(self._promises.find_due())
+
+    def _look_after_demands(self, job_id: int, missing: Sequence[Place]) -> None:
         """Demand some parts, and take what is due of demands made before."""
         assert self._promises is not None
         budget_wei = to_wei(self.desk.settings.demand_budget)
-        if not self._promises.demand(work.job_id, work.job, missing, budget_wei):
-            del self._demands[work.job_id]
+        if not self._promises.demand(job_id, self._demands[job_id], missing, budget_wei):
+            del self._demands[job_id]
 
     def _find_weakness(self, work: Work) -> str:
         """Return why the client's promise is not enough; nothing if it is, or none is wanted."""

@@ -4,7 +4,7 @@ The trainer runs the task before it is agreed. The root of each step's log is th
 step's batch, so that the job's terms bind the logs with the data.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from offchain.backends.cpu.logged.journals import Writing
@@ -13,6 +13,7 @@ from offchain.errors import LogError, WrongLog
 from offchain.execution.executor import Executor
 from offchain.programs.rounding.entries import StepLog, decode_log
 from offchain.programs.rounding.roots import LogTree, add_slot, has_slot
+from offchain.providers.batches import RuledBatches
 from offchain.providers.task import Task
 
 
@@ -59,4 +60,7 @@ def agree_on_logs(task: Task, logs: Sequence[StepLog]) -> Task:
     def batch(step: int) -> Sequence[Array]:
         return [*task.batch(step)[:slots], contents[step]]
 
-    return replace(task, program=program, batch=batch, logs=tuple(logs))
+    made: Callable[[int], Sequence[Array]] = batch
+    if isinstance(task.batch, RuledBatches):
+        made = task.batch.add_rows(program.batch[slots], contents, slots)
+    return replace(task, program=program, batch=made, logs=tuple(logs))

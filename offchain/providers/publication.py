@@ -5,24 +5,29 @@ its start and its batches, verifies each, and runs none of the client's code.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from contracts.model.types import Terms
 from offchain.arithmetic.logged import LOGGED
 from offchain.arithmetic.table import ARITHMETICS
 from offchain.commitments.keccak import keccak256
-from offchain.commitments.tensors import Array
+from offchain.commitments.tensors import compute_data_root, compute_tensor_root
 from offchain.commitments.tree import Digest
 from offchain.datastore.objects import (
     BATCHES,
     LOGS,
+    RULES,
     compute_batches_root,
+    name_object,
 )
+from offchain.datastore.rules import MAX_RULE_BYTES, decode_rule, encode_rule
 from offchain.datastore.store import DataStore
 from offchain.errors import CommitmentError, LogError, NotInStore, WrongLog
-from offchain.programs.graph import Program
+from offchain.programs.graph import Program, Slot
 from offchain.programs.roots import ProgramHeader
 from offchain.programs.rounding.entries import decode_log, encode_log
 from offchain.programs.rounding.roots import LogTree, has_slot
+from offchain.providers.batches import RuledBatches, StoredBatches
 from offchain.providers.logs import read_logs
 from offchain.providers.task import Task
 
@@ -30,36 +35,25 @@ MAX_LOG_BYTES = 1 << 26
 """More than the log of any step has that trained in a day."""
 
 
-class StoredBatches:
-    """The batches of a job, as a store's folder has them: called with a step, it reads its batch.
-
-    Args:
-        store: the store.
-        program: the job's program.
-        roots: the roots of all batches' tensors.
-    """
-
-    def __init__(self, store: DataStore, program: Program, roots: Sequence[Digest]) -> None:
-        self._store, self._slots, self._roots = store, program.batch, roots
-
-    def __call__(self, step: int) -> list[Array]:
-        """Return the batch of a step."""
-        first = step * len(self._slots)
-        roots = self._roots[first : first + len(self._slots)]
-        return [*map(self._store.get_tensor, roots, self._slots)]
-
-
 def put_task(store: DataStore, task: Task) -> None:
     """Publish a task: put all that its job's terms commit to into a store."""
     root = store.put_program(task.program)
     made = {commitment.root: commitment for commitment in task.start_commitments}
     store.put_state(task.initial_state, task.start_roots, made)
-    if task.program.batch:
+    if isinstance(task.batch, RuledBatches):
+        _put_rule(store, task.batch, task.data_root)
+    elif task.program.batch:
         tensors = (array for step in range(task.steps) for array in task.batch(step))
         store.put_roots(BATCHES, store.put_tensors(tensors))
     for step, log in enumerate(task.logs or ()):
         name = _name_log(root, step, LogTree(log, len(task.program.nodes)).root)
         store.put_bytes(LOGS, name, encode_log(log, root, step))
+
+
+def _put_rule(store: DataStore, batches: RuledBatches, root: Digest) -> None:
+    """Publish batches by the rule that makes them, and its dataset."""
+    store.put_dataset(batches.columns, batches.dataset)
+    store.put_bytes(RULES, root, encode_rule(batches.rule))
 
 
 def get_task(store: DataStore, terms: Terms) -> Task:
@@ -73,19 +67,84 @@ def get_task(store: DataStore, terms: Terms) -> Task:
     """
     program = get_program(store, terms)
     start = store.get_state(terms.start_root, program.state)
-    count = terms.steps * len(program.batch)
-    store.disk.require_room(32 * count, f"the roots of {count:,} tensors of batches")
-    roots: Sequence[Digest] = ()
-    if count:
-        roots = store.get_roots(BATCHES, compute_batches_root(count, terms.data_top), count)
-        store.fetch_tensors(roots, program.batch * terms.steps)
-    batch = StoredBatches(store, program, roots)
+    batch = get_batches(store, program, terms)
     task = Task(program, start, batch, terms.steps, terms.checkpoint_every)
     if program.arithmetic != LOGGED:
         return task
     if not has_slot(program):
         raise LogError("the program has no slot for the roots of its logs; ask for another one")
     return read_logs(task, [_get_log(store, task, step) for step in range(task.steps)])
+
+
+def get_batches(store: DataStore, program: Program, terms: Terms) -> StoredBatches | RuledBatches:
+    """Return the batches of a job, which are then in the store's folder: by their rule, or in full.
+
+    Raises:
+        NotInStore, WrongContent, StoreError: as `get_task`.
+    """
+    count = terms.steps * len(program.batch)
+    root = compute_batches_root(count, terms.data_top)
+    return load_batches(store, program.batch, terms.steps, root)
+
+
+def load_batches(
+    store: DataStore, slots: Sequence[Slot], steps: int, root: Digest
+) -> StoredBatches | RuledBatches:
+    """Return the batches of so many steps under a root, as `get_batches` does."""
+    count = steps * len(slots)
+    store.disk.require_room(32 * count, f"the roots of {count:,} tensors of batches")
+    if not count:
+        return StoredBatches(store, slots, ())
+    try:
+        return _get_ruled(store, slots, steps, root)
+    except NotInStore as missing:
+        try:
+            roots = store.get_roots(BATCHES, root, count)
+            store.fetch_tensors(roots, [*slots] * steps)
+        except NotInStore as error:
+            is_ruled = missing.name != name_object(RULES, root)
+            raise (missing if is_ruled else error) from error
+        return StoredBatches(store, slots, roots)
+
+
+def _get_ruled(store: DataStore, slots: Sequence[Slot], steps: int, root: Digest) -> RuledBatches:
+    """Return batches that a rule makes, once it has made all of them and they are the right ones.
+
+    Where the folder has the rule and the roots of the batches, that was found before: each batch is
+    verified when it is made.
+    """
+    found: list[RuledBatches] = []
+
+    def check(data: bytes) -> None:
+        rule = decode_rule(data)
+        shapes = rule.check(slots, steps)
+        dataset, columns = store.get_columns(rule.dataset, rule.tensors, shapes)
+        batches = RuledBatches(rule, slots, dataset, columns)
+        is_known = all(
+            store.disk.get_size(name_object(kind, root)) is not None for kind in (RULES, BATCHES)
+        )
+        if is_known:
+            roots = store.get_roots(BATCHES, root, steps * len(slots))
+        else:
+            roots = _make_roots(batches)
+            if compute_data_root(roots) != root and store.drop_damaged(
+                dataset[it] for it in shapes
+            ):
+                store.get_columns(rule.dataset, rule.tensors, shapes)
+                roots = _make_roots(batches)
+            if compute_data_root(roots) != root:
+                raise CommitmentError("the batches that it makes are not those of the job")
+            store.keep_bytes(BATCHES, root, b"".join(roots))
+        found[:] = [replace(batches, roots=roots)]
+
+    store.get_bytes(RULES, root, MAX_RULE_BYTES, check)
+    return found[0]
+
+
+def _make_roots(batches: RuledBatches) -> list[Digest]:
+    """Return the roots of all batches' tensors, which are made one after another."""
+    steps = range(batches.rule.steps)
+    return [compute_tensor_root(array) for step in steps for array in batches(step)]
 
 
 def get_program(store: DataStore, terms: Terms) -> Program:

@@ -18,6 +18,7 @@ from offchain.execution.preparation import Preparation
 from offchain.programs.graph import Program
 from offchain.programs.roots import ProgramTree
 from offchain.programs.rounding.entries import StepLog
+from offchain.providers.batches import RuledBatches, StoredBatches
 
 
 def check_interval(checkpoint_every: int, steps: int) -> None:
@@ -84,9 +85,16 @@ class Task:
         """The tree over all batches; None when the program takes no batch."""
         if not self.program.batch:
             return None
+        return Tree(Tag.DATA_NODE, self._list_batch_roots())
+
+    def _list_batch_roots(self) -> Sequence[Digest]:
+        """Return the roots of all batches' tensors: computed, or those that batches verify."""
+        if isinstance(self.batch, (StoredBatches, RuledBatches)):
+            roots = self.batch.roots
+            if len(roots) == self.steps * len(self.program.batch):
+                return roots
         steps = range(self.steps)
-        roots = [compute_tensor_root(array) for step in steps for array in self.batch(step)]
-        return Tree(Tag.DATA_NODE, roots)
+        return [compute_tensor_root(array) for step in steps for array in self.batch(step)]
 
     @property
     def data_root(self) -> Digest:

@@ -13,6 +13,7 @@ from sim.command.groups import Group
 from sim.command.parties import json_lines, party, setting_options
 
 if TYPE_CHECKING:
+    from offchain.providers.batches import Choice
     from offchain.providers.task import Task
 
 NO_RESULT = STILL_OPEN = 3
@@ -38,6 +39,7 @@ def client() -> None:
 @click.argument("folder", required=False, type=click.Path(path_type=Path, file_okay=False))
 @options.program("mlp", "tiny")
 @options.length(16, 4)
+@options.dataset
 @options.seed
 @click.option(
     "--leaf",
@@ -62,7 +64,9 @@ def post(
     """Publish a task to the store, and open its job; prints the job's number.
 
     The task is what FOLDER holds, which `moot program publish` has made: nothing of it is captured
-    again, and --checkpoint-every alone is still to be chosen. Without FOLDER a program is captured.
+    again, and --checkpoint-every alone is still to be chosen. Without FOLDER a program is captured;
+    with --dataset its batches are made of a safetensors file, by a rule that is published instead
+    of them.
     """
     from offchain.disputes.session import LEAVES  # noqa: PLC0415 - imports numpy
     from offchain.disputes.terms import Stakes  # noqa: PLC0415 - likewise
@@ -75,6 +79,7 @@ def post(
     chosen = {name: given.pop(name) for name in (*_CAPTURED, "checkpoint_every")}
     if folder is not None:
         _refuse_given(folder)
+    choice = options.choose_dataset(given)
     stakes = Stakes(
         bond_wei=options.to_wei(given.pop("bond"), "--bond"),
         reward_wei=options.to_wei(given.pop("reward"), "--reward"),
@@ -84,7 +89,7 @@ def post(
         settings.require("store")
         with opened_desk(settings, tell) as desk:
             if folder is None:
-                task = _capture(settings.arithmetic, chosen)
+                task = _capture(settings.arithmetic, chosen, choice)
             else:
                 task = parties.read_task(folder, chosen["checkpoint_every"])
             parties.post(desk, task, stakes, LEAVES[leaf])
@@ -101,19 +106,20 @@ _BLOCKS = ("commit", "reveal", "window", "clock")
 def _refuse_given(folder: Path) -> None:
     """Refuse options that say what to capture, if nothing is captured."""
     context = click.get_current_context()
-    for name in _CAPTURED:
+    for name in (*_CAPTURED, *options.DATASET):
         if context.get_parameter_source(name) is not ParameterSource.DEFAULT:
             option = "--" + name.replace("_", "-")
             raise UsageError(f"{folder} holds the task already; leave {option} out, or the folder")
 
 
-def _capture(arithmetic: str, chosen: dict[str, Any]) -> "Task":
-    """Capture the program that was chosen."""
+def _capture(arithmetic: str, chosen: dict[str, Any], choice: "Choice | None") -> "Task":
+    """Capture the program that was chosen, with a dataset if one was."""
     from offchain.disputes.session import Setting, make_task  # noqa: PLC0415 - imports torch
 
     steps = options.check_steps(chosen.pop("steps"), inference=chosen["inference"])
     every = options.choose_interval(chosen.pop("checkpoint_every"), 4, steps)
-    return make_task(Setting(steps=steps, checkpoint_every=every, arithmetic=arithmetic, **chosen))
+    setting = Setting(steps=steps, checkpoint_every=every, arithmetic=arithmetic, **chosen)
+    return make_task(setting, choice)
 
 
 @client.command(short_help="Say where a job stands.")

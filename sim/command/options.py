@@ -20,6 +20,7 @@ from offchain.programs.catalogue import NAMES, SIZES
 
 if TYPE_CHECKING:
     from offchain.datastore.store import DataStore
+    from offchain.providers.batches import Choice
 
 MAX_SEED = 2**64 - 1
 
@@ -88,6 +89,91 @@ def program(default: str, size: str) -> Callable[[Command], Command]:
         return command
 
     return add
+
+
+DATASET = ("dataset", "take", "shuffle", "order", "drop_last", "first_step")
+"""Options that say how batches are made of a dataset."""
+
+
+def dataset(command: Command) -> Command:
+    """Add the options that say how batches are made of a dataset."""
+    for option in (
+        click.option(
+            "--first-step",
+            type=click.IntRange(0),
+            default=0,
+            show_default=True,
+            help="Steps of the same order that came before, in other jobs.",
+        ),
+        click.option(
+            "--drop-last",
+            is_flag=True,
+            help="Leave out an epoch's last rows, if they fill no step.",
+        ),
+        click.option(
+            "--order",
+            type=click.Path(path_type=Path, dir_okay=False),
+            help="A text file of the rows' numbers, from 0 on, in the order in which steps take "
+            "them; it begins anew where it ends.",
+        ),
+        click.option(
+            "--shuffle",
+            type=click.IntRange(0, MAX_SEED),
+            help="Shuffle the rows with this seed, each epoch anew; else they stand as they do.",
+        ),
+        click.option(
+            "--take",
+            multiple=True,
+            metavar="INPUT=TENSOR[@ROW|@step]",
+            help="What an input of the program takes, if not the tensor of its name: rows of a "
+            "tensor, from the ROW-th of the step's on; or, with @step, one row for each step.",
+        ),
+        click.option(
+            "--dataset",
+            type=click.Path(path_type=Path, dir_okay=False),
+            help="A safetensors file of which the batches are made: rows of its tensors. It is "
+            "published once, with the rule of the order, instead of all batches.",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+def choose_dataset(given: dict[str, Any]) -> "Choice | None":
+    """Take the options of a dataset out of what was given, and return the choice that they make.
+
+    Raises:
+        UsageError: they do not fit each other, or a file is not as it should be.
+    """
+    path, take, seed, order, drop_last, first_step = (given.pop(name) for name in DATASET)
+    if path is None:
+        if take or seed is not None or order is not None or drop_last or first_step:
+            named = ", ".join("--" + name.replace("_", "-") for name in DATASET[1:])
+            raise UsageError(f"{named} are about a --dataset; give one, or leave them out")
+        return None
+    from offchain.datastore.columns import open_safetensors  # noqa: PLC0415 - imports numpy
+    from offchain.providers.batches import Choice  # noqa: PLC0415 - likewise
+
+    takes = {}
+    for words in take:
+        name, _, tensor = words.partition("=")
+        if not tensor or name in takes:
+            raise UsageError(f"--take {words} is not INPUT=TENSOR, or the input is there twice")
+        takes[name] = tensor
+    listed = None if order is None else read_rows(order)
+    return Choice(open_safetensors(path), takes, seed, listed, drop_last, first_step)
+
+
+def read_rows(path: Path) -> list[int]:
+    """Return the numbers in a text file, which white space parts."""
+    try:
+        words = path.read_text(encoding="ascii").split()
+    except (OSError, UnicodeError) as error:
+        raise UsageError(f"{path} cannot be read as text: {error}") from error
+    wrong = next((word for word in words if not word.isdecimal()), None)
+    if wrong is not None:
+        raise UsageError(f"{wrong[:40]!r} in {path} is no row's number; they begin with 0")
+    return [*map(int, words)]
 
 
 arithmetic = click.option(

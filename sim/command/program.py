@@ -87,6 +87,10 @@ def show(
         "state_slots": header.state_slots,
         "batch_slots": header.batch_slots,
         "state_elements": sum(slot.elements for slot in task.program.state),
+        "inputs": [
+            {"name": slot.name, "dtype": slot.dtype.name.lower(), "shape": list(slot.shape)}
+            for slot in task.program.batch
+        ],
         "kinds": dict(Counter(row["kind"] for row in listing)),
         "functions": dict(Counter(row["function"] for row in listing)),
         "nodes": listing,
@@ -103,6 +107,12 @@ def show(
     Puts to STORE, a folder or an address such as s3://bucket/folder, all that a job's terms commit
     to, by its roots: the program, the start state and the data of all steps. NAME is
     {options.PROGRAM_HELP}
+
+    The data are the program's own batches, each in full. With --dataset they are made of the rows
+    of a safetensors file, and the file's tensors are published with the rule: `moot program publish
+    mlp job --dataset digits.safetensors --shuffle 7 --steps 1000`, where the file has tensors that
+    are named as the program's inputs are (`moot program show mlp` names these), with a row for each
+    sample. Whoever fetches the job makes the batches himself, and compares their roots.
     """
 )
 @click.argument("name")
@@ -112,6 +122,7 @@ def show(
 @click.option("--inference", is_flag=True, help="One forward pass instead of training.")
 @click.option("--steps", default=16, show_default=True, help="Steps of the job.")
 @click.option("--data", type=click.Path(path_type=Path), help="Text for language models.")
+@options.dataset
 @options.arithmetic
 @options.trust_capture
 @options.seed
@@ -126,6 +137,7 @@ def publish(
     arithmetic: str,
     trust_capture: bool,  # noqa: FBT001 - likewise
     seed: int,
+    **given: Any,
 ) -> None:
     """Capture a program and write its files."""
     from offchain.disputes.session import Setting, make_task  # noqa: PLC0415 - imports torch
@@ -143,8 +155,9 @@ def publish(
         trust_capture=trust_capture,
         arithmetic=arithmetic,
     )
+    choice = options.choose_dataset(given)
     with options.opened_store(store) as opened:
-        put_task(opened, make_task(setting))
+        put_task(opened, make_task(setting, choice))
 
 
 def _show(result: dict[str, Any], *, operators: bool) -> None:
@@ -156,6 +169,9 @@ def _show(result: dict[str, Any], *, operators: bool) -> None:
         f"{result['operators']:,} operators, {result['state_slots']} state tensors with "
         f"{result['state_elements']:,} elements, {result['batch_slots']} batch tensors"
     )
+    for slot in result["inputs"]:
+        shape = ",".join(map(str, slot["shape"]))
+        console.print(f"input {slot['name']}: {slot['dtype']} ({shape})")
     console.print(describe_capture(is_compared=result["compared_with_torch"]))
     for title in ("kinds", "functions"):
         table = Table(title.rstrip("s"), "operators")

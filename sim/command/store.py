@@ -76,15 +76,16 @@ def list_(url: str, as_json: bool) -> None:  # noqa: FBT001 - click passes it
         click.echo(f"{name} {size:>14,}")
 
 
-@store.command(short_help="Fetch a state or a tensor.")
+@store.command(short_help="Fetch a state, a dataset or a tensor.")
 @click.argument("url")
 @click.argument("root")
 @click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
 @options.as_json
 def get(url: str, root: str, folder: Path, as_json: bool) -> None:  # noqa: FBT001 - click passes it
-    """Fetch the state or the tensor of ROOT from the store at URL into FOLDER, a store itself.
+    """Fetch what has ROOT from the store at URL into FOLDER, which is a store itself.
 
-    It is verified against the root while it comes. What breaks off goes on where it was.
+    That is a state, a dataset or a tensor. It is verified against the root while it comes. What
+    breaks off goes on where it was.
     """
     digest = _parse_root(root)
     with options.opened_store(url, folder) as opened:
@@ -102,7 +103,7 @@ def get(url: str, root: str, folder: Path, as_json: bool) -> None:  # noqa: FBT0
 def verify(url: str, as_json: bool) -> int:  # noqa: FBT001 - click passes it
     """Verify every tensor and every list of roots in the store at URL against its root.
 
-    Programs and logs are verified by whoever has the job that they belong to. Exits with 3
+    Programs, rules and logs are verified by whoever has the job that they belong to. Exits with 3
     if something is not what its name says.
     """
     with options.opened_store(url) as opened:
@@ -141,14 +142,18 @@ def _require_other(opened: "DataStore", folder: Path) -> None:
 
 def _fetch(opened: "DataStore", root: bytes) -> str:
     """Fetch what has a root, and return its kind."""
-    try:
-        opened.fetch_state(root)
-    except NotInStore as error:
-        if not error.name.startswith("states/"):
-            raise
-        opened.fetch_tensors([root])
-        return "tensor"
-    return "state"
+    from offchain.datastore.objects import DATASETS, STATES  # noqa: PLC0415 - imports numpy
+
+    for kind in (STATES, DATASETS):
+        try:
+            opened.fetch_list(kind, root)
+        except NotInStore as error:
+            if not error.name.startswith(f"{kind}/"):
+                raise
+        else:
+            return kind.removesuffix("s")
+    opened.fetch_tensors([root])
+    return "tensor"
 
 
 def _verify_all(opened: "DataStore") -> tuple[dict[str, int], dict[str, str]]:

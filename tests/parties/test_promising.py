@@ -1,5 +1,6 @@
 """Promises that a job can be had, made and demanded by processes on a real node."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -40,6 +41,19 @@ def test_a_promise_that_is_not_kept_is_broken(lacking: testnet.Testnet, heard: H
     heard.wait("call", call="break_promise", party="provider", accepted=True)
     heard.wait("call", call="reclaim", party="provider", accepted=True)
     call_client(lacking, "settle", "0", status=3)
+
+
+def test_demands_outlive_who_made_them(lacking: testnet.Testnet, heard: Heard) -> None:
+    """Killed and without its folder, the asker takes its demands up again, from the chain alone."""
+    post(lacking, *WINDOWS, *PROMISE)
+    heard.wait("call", call="demand", party="provider", accepted=True)
+    lacking.processes["provider"].kill()
+    lacking.processes["provider"].wait()
+    assert not [e for e in heard.events if e.get("call") in {"break_promise", "reclaim"}]
+    shutil.rmtree(lacking.folder / "provider")
+    lacking.add_provider("provider", **EASY, demand_budget=0.0, least_promise=1.0)
+    heard.wait("call", call="break_promise", party="provider", accepted=True)
+    heard.wait("call", call="reclaim", party="provider", accepted=True)
 
 
 def test_a_job_without_a_promise_is_not_taken(lacking: testnet.Testnet, heard: Heard) -> None:
