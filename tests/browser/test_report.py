@@ -69,7 +69,7 @@ def test_the_network_is_not_asked_and_the_console_stays_empty(
         assert any("Content Security Policy" in line for line in seen.console)
 
 
-@pytest.mark.parametrize("width", [1160, 1000, 420])
+@pytest.mark.parametrize("width", [1160, pytest.param(1000, marks=pytest.mark.slow), 420])
 def test_nothing_hides_a_caption(browser: Browser, report: Path, width: int) -> None:
     """However wide the window becomes, a picture ends above its caption, and inside the page."""
     with open_file(browser, report) as seen:

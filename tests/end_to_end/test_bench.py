@@ -119,9 +119,9 @@ def test_disputes_cost_steps() -> None:
     [
         ("ops", "--only", "other"),
         ("ops", "--only", "pointwise"),
-        ("ops", "--only", "indices"),
-        ("ops", "--only", "layers"),
-        ("ops", "--only", "generation"),
+        pytest.param(("ops", "--only", "indices"), marks=pytest.mark.slow),
+        pytest.param(("ops", "--only", "layers"), marks=pytest.mark.slow),
+        pytest.param(("ops", "--only", "generation"), marks=pytest.mark.slow),
         ("hash",),
         ("dispute", "--program", "resnet", "--steps", "1"),
     ],

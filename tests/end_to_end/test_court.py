@@ -55,7 +55,9 @@ def node() -> Iterator[LoopbackNode]:
         yield node
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize(
+    "number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)]
+)
 def test_a_court_is_shown_until_a_signal(node: LoopbackNode, number: signal.Signals) -> None:
     """The page and the frames of a chain are served; a signal ends that, with status 0."""
     with connect(node.url) as chain:

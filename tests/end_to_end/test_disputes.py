@@ -42,7 +42,7 @@ TAMPERED = [
     for cheat in SOMETHING_TAMPERED
 ]
 DRAWS_PER_PROGRAM = 34
-QUICK_DRAWS = {"model": 6, "chain": 2}
+QUICK_DRAWS = {"model": 3, "chain": 1}
 """Draws that are not left to the long suite; on the chain the verifier is asked as well."""
 
 PLACES = [

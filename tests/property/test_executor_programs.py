@@ -216,7 +216,7 @@ def test_operators_equal_definition(name: str) -> None:
             assert encode([flat[element : element + 1]]) == encode([expected])
 
 
-@pytest.mark.parametrize("name", ["resnet", "gpt2"])
+@pytest.mark.parametrize("name", ["resnet", pytest.param("gpt2", marks=pytest.mark.slow)])
 def test_threads_and_observers_change_nothing(name: str) -> None:
     """A step's result is the same bits on one thread and two, seen or not."""
     example = captured_example(name)

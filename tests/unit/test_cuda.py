@@ -248,7 +248,13 @@ def assemble(kernel: Kernel, architecture: str, path: Path) -> str:
 
 
 @pytest.mark.skipif(find_assembler() is None, reason="NVIDIA's assembler is not installed")
-@pytest.mark.parametrize("architecture", ptx.ARCHITECTURES)
+@pytest.mark.parametrize(
+    "architecture",
+    [
+        pytest.param(name, marks=[pytest.mark.slow] * (place > 0))
+        for place, name in enumerate(ptx.ARCHITECTURES)
+    ],
+)
 def test_code_is_assembled(architecture: str, tmp_path: Path) -> None:
     """The assembler takes all kernels, and none of them spills what a thread keeps."""
     for kernel in list_kernels():

@@ -193,6 +193,9 @@ def test_what_two_sums_leave_is_decided_in_whole_numbers(monkeypatch: pytest.Mon
     folds.make_kernel.cache_clear()
 
 
+CAPTURED = ["mlp", *(pytest.param(name, marks=pytest.mark.slow) for name in ("gpt2", "resnet"))]
+
+
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("part", range(PARTS))
 def test_drawn_programs_in_exact_are_the_processor_s(part: int, backend: str) -> None:
@@ -204,7 +207,7 @@ def test_drawn_programs_in_exact_are_the_processor_s(part: int, backend: str) ->
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("name", ["mlp", pytest.param("gpt2", marks=pytest.mark.slow), "resnet"])
+@pytest.mark.parametrize("name", CAPTURED)
 def test_captured_programs_in_exact_have_the_same_states(name: str, backend: str) -> None:
     """Training has the processor's states, step by step."""
     captured = capture(build(name), trust=True, arithmetic=EXACT)

@@ -204,7 +204,7 @@ def count_launches(captured: Captured, monkeypatch: pytest.MonkeyPatch) -> tuple
     return step, made[0].launches - step
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", [0, 1, *(pytest.param(n, marks=pytest.mark.slow) for n in (2, 3))])
 def test_a_lost_device_costs_the_steps_since_a_checkpoint(
     seed: int, captured: Captured, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
