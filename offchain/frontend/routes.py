@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
+from torch.utils._mode_utils import no_dispatch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
@@ -45,8 +46,9 @@ class Routes(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's is 
         self._stale, self._tracker = stale, tracker
         self._routes: dict[int, list[tuple[str, torch.Tensor, torch.Tensor]]] = {}
         for name, tensor in tensors.items():
-            route = (name, tensor.detach(), traced[name])
-            self._routes.setdefault(get_memory(tensor), []).append(route)
+            with no_dispatch():  # no operator of the step: what the tensor is at its beginning
+                begin = tensor.detach()
+            self._routes.setdefault(get_memory(tensor), []).append((name, begin, traced[name]))
 
     def __torch_dispatch__(
         self,
