@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offchain.arithmetic.permutation import MAX_ROWS, MIXING_ROUNDS, get_side
-from offchain.arithmetic.philox import KEY_STEPS, MULTIPLIERS, ROUNDS
+from offchain.arithmetic.philox import Block, philox
 from offchain.errors import CommitmentError
 from offchain.programs.decoding import Reader
 
@@ -126,16 +126,10 @@ def permute_all(
     return found
 
 
-def _draw(counter: Sequence[NDArray[np.uint64]], seed: int) -> NDArray[np.uint64]:
+def _draw(counter: Block[NDArray[np.uint64]], seed: int) -> NDArray[np.uint64]:
     """Return the first two words of each counter's block, as numbers of 64 bits."""
-    c0, c1, c2, c3 = counter
-    k0, k1 = seed & int(_WORD), seed >> 32
-    for _ in range(ROUNDS):
-        first, second = np.uint64(MULTIPLIERS[0]) * c0, np.uint64(MULTIPLIERS[1]) * c2
-        c0, c2 = second >> _HALF ^ c1 ^ np.uint64(k0), first >> _HALF ^ c3 ^ np.uint64(k1)
-        c1, c3 = second & _WORD, first & _WORD
-        k0, k1 = (k0 + KEY_STEPS[0]) & int(_WORD), (k1 + KEY_STEPS[1]) & int(_WORD)
-    return c1 << _HALF | c0
+    low, high, _, _ = philox(counter, (seed & int(_WORD), seed >> 32))
+    return high << _HALF | low
 
 
 def encode_order(order: Order) -> bytes:

@@ -414,3 +414,18 @@ def open_store(
     is_web = url.startswith(("http://", "https://"))
     source: Place = Web(url, patience_s, is_over) if is_web else Elsewhere(url)
     return DataStore(Disk(cache), source)
+
+
+def open_copying(
+    url: str, disk: Disk, patience_s: float = PATIENCE_S, is_over: Callable[[], bool] = never
+) -> DataStore:
+    """Open a store of which all that is asked for is copied into a folder.
+
+    Args:
+        url: its address; a folder of this machine may be gone when a match begins, too.
+        disk: the folder.
+        patience_s: how long a server may keep us waiting.
+        is_over: as `open_store` has it.
+    """
+    source = open_store(url, disk.path, patience_s, is_over)
+    return DataStore(disk, source.disk) if source.is_local else source

@@ -25,6 +25,11 @@ class Board:
     nodes: tuple[Digest, ...] = ()
     data: bytes = b""
 
+    @property
+    def standing(self) -> tuple[Pair, Position]:
+        """What tells a match where it stands from one on another chain that has replaced it."""
+        return self.pair, self.position
+
 
 def read_move(board: Board, event: Event) -> Board:
     """Return a board after an event of its match, `Found` or `Moved`."""

@@ -6,7 +6,7 @@ Everything that a player hands over is proven against the roots on the chain bef
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from contracts.model.descent import get_before
 from contracts.model.leaf import Context, Place, locate_operand
@@ -135,8 +135,22 @@ def _collect_log(run: Testimony, place: Facts) -> LogEvidence | None:
     return LogEvidence(*tree.open(place.operator), prove_root(run, place.step, slot))
 
 
-def check(evidence: Evidence, terms: Terms, place: Facts, claim: Digest) -> Node:
-    """Return the operator, once all but the tensors is proven against the chain's roots.
+class Proven(NamedTuple):
+    """What evidence has proven.
+
+    Attributes:
+        node: the operator.
+        arithmetic: the program's.
+        entries: the encoding of the operator's entries in the step's log, if there are logs.
+    """
+
+    node: Node
+    arithmetic: Arithmetic
+    entries: bytes
+
+
+def check(evidence: Evidence, terms: Terms, place: Facts, claim: Digest) -> Proven:
+    """Return what is disputed, once all but the tensors is proven against the chain's roots.
 
     Args:
         evidence: what has been handed over.
@@ -163,11 +177,12 @@ def check(evidence: Evidence, terms: Terms, place: Facts, claim: Digest) -> Node
         raise UnprovenEvidence("the list of operands")
     for operand, shown in zip(node.operands, evidence.shown, strict=True):
         _check_operand(context, place, operand, shown)
-    if get_arithmetic(evidence.layout, terms) == LOGGED:
-        check_log(evidence.log, terms, place)
+    arithmetic, entries = get_arithmetic(evidence.layout, terms), b""
+    if arithmetic == LOGGED:
+        entries = check_log(evidence.log, terms, place)
     elif evidence.log is not None:
         raise UnprovenEvidence("the log")
-    return node
+    return Proven(node, arithmetic, entries)
 
 
 def _check_operand(context: Context, place: Facts, operand: Operand, shown: Shown | None) -> None:
@@ -268,16 +283,15 @@ def judge(
         UnprovenEvidence: something that was handed over is not what was agreed.
         VerifierError: the operator could not be recomputed.
     """
-    check(evidence, terms, place, claim)
-    arithmetic = get_arithmetic(evidence.layout, terms)
+    proven = check(evidence, terms, place, claim)
     question = Question(
-        arithmetic=arithmetic,
+        arithmetic=proven.arithmetic,
         encoding=evidence.encoding,
         step=place.step,
         operands=tuple(operands),
         operand_roots=tuple(None if it is None else it.root for it in evidence.shown),
         claimed_root=outputs[evidence.side],
-        entries=check_log(evidence.log, terms, place) if arithmetic == LOGGED else b"",
+        entries=proven.entries,
     )
     right = rule(question, bound).root
     sides = (Outcome(side) for side, output in enumerate(outputs) if output == right)

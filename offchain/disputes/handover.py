@@ -25,7 +25,7 @@ from offchain.datastore.store import DataStore
 from offchain.disputes.evidence import Evidence, LogEvidence, Shown, check, collect
 from offchain.errors import CommitmentError, ProgramError, UnprovenEvidence
 from offchain.programs.decoding import Reader
-from offchain.programs.graph import Slot
+from offchain.programs.graph import Node, Slot
 from offchain.programs.limits import MAX_NODE_BYTES, MAX_OPERANDS, MAX_RANK, MAX_TEXT_BYTES
 from offchain.providers.publication import MAX_LOG_BYTES
 from offchain.providers.testimony import Testimony
@@ -102,20 +102,19 @@ def fetch_evidence(
         CostBoundExceeded: the operator costs more than the bound.
         StoreError: the disk fails.
     """
-    found: list[Evidence] = []
+    found: list[tuple[Evidence, Node]] = []
 
     def check_bytes(data: bytes) -> None:
         try:
             evidence = decode_evidence(data, side)
-            check(evidence, terms, place, claim)
+            found[:] = [(evidence, check(evidence, terms, place, claim).node)]
         except (ProgramError, UnprovenEvidence) as error:
             raise CommitmentError(str(error)) from error
-        found[:] = [evidence]
 
     name = name_evidence(place, side, claim)
     store.get_bytes(EVIDENCE, name, get_limit(terms), check_bytes)
-    (evidence,) = found
-    compute_operator_cost(check(evidence, terms, place, claim)).check(bound)
+    ((evidence, node),) = found
+    compute_operator_cost(node).check(bound)
     shown = [it for it in evidence.shown if it is not None]
     store.fetch_tensors([it.root for it in shown], [_get_slot(it) for it in shown])
     return evidence

@@ -88,8 +88,8 @@ class Preparation:
         self._joins = isinstance(self.backend, SequencingBackend)  # asking takes microseconds
         slots = len(program.state), len(program.batch)
         self._starts = {Origin.STATE: 1, Origin.BATCH: 1 + slots[0], Origin.NODE: 1 + sum(slots)}
-        self._known: dict[Node, Plan] = {}
-        self._plans = [self._plan(index) for index in range(len(program.nodes))]
+        known: dict[Node, Plan] = {}
+        self._plans = [self._plan(index, known) for index in range(len(program.nodes))]
         self._runs = 0
         self.whole: Whole | None = None
 
@@ -101,13 +101,13 @@ class Preparation:
         pairs = zip(tensors, self.program.state, strict=True)
         return [Resident(backend, tensor, slot) for tensor, slot in pairs]
 
-    def _plan(self, index: int) -> Plan:
+    def _plan(self, index: int, known: dict[Node, Plan]) -> Plan:
         """Return the plan of an operator; those that differ in their tensors only share it."""
         node = forget_tensors(self.program.nodes[index])
         try:
-            if node not in self._known:
-                self._known[node] = self.backend.plan(node, self.program.arithmetic)
-            return self._known[node]
+            if node not in known:
+                known[node] = self.backend.plan(node, self.program.arithmetic)
+            return known[node]
         except ProgramError as error:
             name, line = self.program.names[index], self.program.lines[index]
             raise ProgramError(f"operator {name} ({line}): {error}") from error

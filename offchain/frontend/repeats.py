@@ -112,9 +112,7 @@ class Repeats:
     def _stand_in(self, tensor: torch.Tensor, node: Node) -> torch.Tensor:
         """Return another tensor of the same form, the result of this node."""
         with disable_proxy_modes_tracing():
-            made = torch.empty_strided(
-                tensor.shape, tensor.stride(), dtype=tensor.dtype, requires_grad=False
-            )
+            made = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype)
         proxy = self._tracer.proxy(node)
         return track_tensor_tree(made, proxy, constant=None, tracer=self._tracer)
 

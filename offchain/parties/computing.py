@@ -3,7 +3,7 @@
 from contracts.model.types import NOBODY, Job
 from contracts.reasons import LeafMode
 from offchain.datastore.objects import HISTORIES
-from offchain.datastore.store import DataStore, open_store
+from offchain.datastore.store import open_copying, open_store
 from offchain.disputes.job_check import agree_on, check_job
 from offchain.disputes.session import Computer, Setting
 from offchain.errors import MootError
@@ -42,7 +42,7 @@ def compute(desk: Desk, policy: Policy, job_id: int, folder: Folder, checks: Che
     """
     settings, job = desk.settings, desk.find_job(job_id)
     store, results = folder.open_job(job_id, job), folder.open_results()
-    task = get_task(open_source(settings.store, store), job.terms)
+    task = get_task(open_copying(settings.store, store.disk), job.terms)
     if checks:
         _check(desk, policy, job, task, checks)
     desk.tell("running", f"job {job_id}: running {task.steps} steps", job=job_id)
@@ -53,17 +53,6 @@ def compute(desk: Desk, policy: Policy, job_id: int, folder: Folder, checks: Che
     store.put_json(CLAIM, [root.hex() for root in roots])
     claim = run.history.top.hex()
     desk.tell("computed", f"job {job_id}: computed {claim}", job=job_id, claim=claim)
-
-
-def open_source(url: str, store: Store) -> DataStore:
-    """Return the store from which a job comes, all of which is copied into the job's own.
-
-    Args:
-        url: the store's address; a folder of this machine may be gone when the match begins, too.
-        store: the job's own.
-    """
-    source = open_store(url, store.path)
-    return DataStore(store.disk, source.disk) if source.is_local else source
 
 
 def make_run(task: Task, store: Store, cheat: str) -> Run:

@@ -52,17 +52,12 @@ class Giver:
             if size is not None:
                 line = f"{about} is handed over, {size:,} bytes"
                 self._desk.tell("handed", line, job=seat.job_id, bytes=size)
-        self._done.add(_name(board))
+        self._done.add(board.standing)
 
     def _list(self, seat: Seat) -> Iterable[Board]:
         """Yield the matches of this member that wait for a ruling, and for what it hands over."""
         for board in seat.view.tournament.boards.values():
             is_own = self._desk.address in {board.pair.first, board.pair.second}
             is_waiting = board.position.phase is Phase.VERIFIER
-            if is_own and is_waiting and _name(board) not in self._done:
+            if is_own and is_waiting and board.standing not in self._done:
                 yield board
-
-
-def _name(board: Board) -> tuple[Pair, Position]:
-    """Return what tells a match on this chain from one on another that has replaced it."""
-    return board.pair, board.position

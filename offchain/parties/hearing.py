@@ -9,14 +9,13 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from contracts.model.types import Facts, Pair, Position, Terms
 from contracts.reasons import Outcome
 from offchain.commitments.tree import Digest
 from offchain.datastore.disk import Disk
-from offchain.datastore.store import DataStore, open_store
+from offchain.datastore.store import open_copying, open_store
 from offchain.disputes.board import Board, get_place
 from offchain.disputes.evidence import Evidence, judge
 from offchain.disputes.handover import fetch_evidence, load_operands
@@ -82,17 +81,12 @@ class Hearings:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._is_over.set()
 
     def find(self, board: Board) -> Hearing | None:
         """Return the hearing about a match, if one was begun."""
-        return self._heard.get((board.pair, board.position))
+        return self._heard.get(board.standing)
 
     def begin(self, hearing: Hearing, folder: Path, seconds: float) -> None:
         """Begin a hearing.
@@ -102,14 +96,13 @@ class Hearings:
             folder: where to have what is handed over.
             seconds: how long it may take.
         """
-        board = hearing.board
-        self._heard[board.pair, board.position] = hearing
+        self._heard[hearing.board.standing] = hearing
         until = time.monotonic() + seconds
         threading.Thread(target=self._hear, args=(hearing, folder, until), daemon=True).start()
 
     def forget(self, job_id: int, boards: Sequence[Board]) -> None:
         """Forget the hearings of a job but those about some matches."""
-        kept = {(board.pair, board.position) for board in boards}
+        kept = {board.standing for board in boards}
         for key in [it for it in self._heard if it[0].job_id == job_id and it not in kept]:
             del self._heard[key]
 
@@ -182,8 +175,7 @@ def _ask(
     def is_late() -> bool:
         return is_over.is_set() or time.monotonic() > end
 
-    source = open_store(url, folder, min(PATIENCE_S, seconds), is_late)
-    store = DataStore(Disk(folder), source.disk) if source.is_local else source
+    store = open_copying(url, Disk(folder), min(PATIENCE_S, seconds), is_late)
     errors: list[StoreError] = []
     for side, claim in enumerate(hearing.claims):
         try:

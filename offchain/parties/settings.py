@@ -124,6 +124,11 @@ def read_settings(
     return Settings(**converted)
 
 
+def split_list(text: str) -> list[str]:
+    """Return the items of a list, which commas part."""
+    return [item.strip() for item in text.split(",") if item.strip()]
+
+
 def to_wei(ether: float) -> int:
     """Return an amount of ETH in wei."""
     return int(Decimal(str(ether)) * 10**18)

@@ -22,6 +22,7 @@ from offchain.errors import StoreError, VerifierError
 from offchain.parties.hearing import Hearing, Hearings, judge_found
 from offchain.parties.keeper import Keeper, Work
 from offchain.parties.live import Desk
+from offchain.parties.settings import split_list
 from offchain.parties.turns import Seat
 from offchain.parties.workshop import Checks
 from offchain.providers.testimony import Testimony
@@ -36,7 +37,7 @@ class Verifier(Keeper):
 
     def __init__(self, desk: Desk) -> None:
         super().__init__(desk)
-        urls = [url.strip() for url in desk.settings.results.split(",") if url.strip()]
+        urls = split_list(desk.settings.results)
         for url in urls:
             if url.startswith(("http://", "https://")):
                 Web(url)  # which refuses what is no address

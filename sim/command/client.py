@@ -204,10 +204,11 @@ def fetch(
     """Fetch the final state of JOB into FOLDER, verified against the claim that has won."""
     from offchain.parties import client as parties  # noqa: PLC0415 - imports the chain
     from offchain.parties.live import opened_desk  # noqa: PLC0415 - likewise
+    from offchain.parties.settings import split_list  # noqa: PLC0415 - likewise
 
     with (
         party(config, given, as_json=as_json) as (settings, tell),
         opened_desk(settings, tell, signs=False) as desk,
     ):
         settings.require("results")
-        parties.fetch(desk, job, folder, settings.results.split(","))
+        parties.fetch(desk, job, folder, split_list(settings.results))
