@@ -48,7 +48,7 @@ def load_addresses(text: str, *names: str) -> list[int]:
     if code is None:
         code = _compile(text)
         _objects.write(origin, code)
-    engine = binding.create_mcjit_compiler(binding.parse_assembly(""), _make_target(), use_lmm=True)
+    engine = binding.create_mcjit_compiler(binding.parse_assembly(""), _make_target())
     engine.add_object_file(binding.ObjectFileRef.from_data(code))
     engine.finalize_object()
     _engines.append(engine)
