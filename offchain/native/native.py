@@ -1,13 +1,15 @@
 """Machine code of LLVM modules that we generate ourselves, kept on disk as plain object code.
 
-Compiling takes tens of milliseconds, loading takes one. An object is found by the hash of all that
-it follows from: the module's text, the processor, its features and the version of LLVM. It is run,
+Compiling takes tens of milliseconds, loading half of one. An object is found by the hash of all
+that it follows from: the module's text, the processor, its features and the version of LLVM. It is run,
 so that the cache's directory has to be as trustworthy as the source itself (`offchain/cache.py`).
 """
 
 import ctypes
 import hashlib
 from collections.abc import Callable
+from functools import cache
+from threading import Lock
 
 from llvmlite import binding, ir
 
@@ -20,7 +22,8 @@ Entry = Callable[..., None]
 _OPTIMIZATION = 3
 _objects = Cache("kernels", b"moot object 1\n")
 
-_engines: list[binding.ExecutionEngine] = []
+_turn = Lock()
+_loaded: list[binding.ResourceTracker] = []
 """The owners of the machine code, which lives as long as the process."""
 
 
@@ -48,11 +51,23 @@ def load_addresses(text: str, *names: str) -> list[int]:
     if code is None:
         code = _compile(text)
         _objects.write(origin, code)
-    engine = binding.create_mcjit_compiler(binding.parse_assembly(""), _make_target())
-    engine.add_object_file(binding.ObjectFileRef.from_data(code))
-    engine.finalize_object()
-    _engines.append(engine)
-    return [int(engine.get_function_address(name)) for name in names]
+    library = binding.JITLibraryBuilder().add_object_img(code).add_current_process()
+    for name in names:
+        library.export_symbol(name)
+    with _turn:
+        loaded = library.link(_get_linker(), str(len(_loaded)))
+        _loaded.append(loaded)
+    return [int(loaded[name]) for name in names]
+
+
+@cache
+def _get_linker() -> binding.LLJIT:
+    """Return what loads code and its constants into one piece of memory.
+
+    Code reaches 2 GB. LLVM's older loaders map the two by themselves, and end the process where the
+    system has put them further apart.
+    """
+    return binding.create_lljit_compiler(_make_target(), use_jit_link=True)
 
 
 def get_entry_address(entry: Entry) -> int:

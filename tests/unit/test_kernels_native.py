@@ -1,6 +1,8 @@
 """The disk cache of generated machine code: a damaged file is replaced by freshly compiled code."""
 
 import ctypes
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -88,3 +90,48 @@ def test_a_cache_that_cannot_be_written_costs_nothing(
     (tmp_path / "moot").write_bytes(b"")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert run(10) == 10
+
+
+_FAR = """
+import ctypes
+from offchain.native import native
+
+TEXT = (
+    "@c = private unnamed_addr constant [3 x double] [double 1.5, double 2.5, double 3.5]\\n"
+    "define void @NAME(ptr %to, i64 %place) {\\n"
+    "  %from = getelementptr [3 x double], ptr @c, i64 0, i64 %place\\n"
+    "  %value = load double, ptr %from\\n"
+    "  store double %value, ptr %to\\n"
+    "  ret void\\n"
+    "}\\n"
+)
+native.load_addresses(TEXT.replace("NAME", "first"), "first")  # so that all that it needs is there
+libc = ctypes.CDLL(None)
+libc.mmap.restype = ctypes.c_void_p
+libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
+libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+
+
+def reserve(size):
+    return libc.mmap(None, size, 0, 0x4022, -1, 0)  # private, anonymous, no memory behind it
+
+
+size, page = 1 << 33, 4096
+base = reserve(size)
+while reserve(page) > base:
+    pass
+libc.munmap(base + size - page, page)
+(address,) = native.load_addresses(TEXT.replace("NAME", "second"), "second")
+found = ctypes.c_double()
+ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)(address)(ctypes.addressof(found), 1)
+print(found.value)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the numbers of mmap are Linux's")
+def test_code_and_constants_lie_side_by_side() -> None:
+    """Where there is room for one page here and for the next 8 GB away, code reaches both."""
+    done = subprocess.run(  # noqa: S603 - our own interpreter
+        [sys.executable, "-c", _FAR], capture_output=True, text=True, check=False
+    )
+    assert (done.stdout, done.returncode) == ("2.5\n", 0), done.stderr
