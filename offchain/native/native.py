@@ -1,8 +1,9 @@
 """Machine code of LLVM modules that we generate ourselves, kept on disk as plain object code.
 
 Compiling takes tens of milliseconds, loading half of one. An object is found by the hash of all
-that it follows from: the module's text, the processor, its features and the version of LLVM. It is run,
-so that the cache's directory has to be as trustworthy as the source itself (`offchain/cache.py`).
+that it follows from: the module's text, the processor, its features and the version of LLVM. It is
+run, so that the cache's directory has to be as trustworthy as the source itself
+(`offchain/cache.py`).
 """
 
 import ctypes
