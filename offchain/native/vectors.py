@@ -51,6 +51,16 @@ def store(builder: ir.IRBuilder, value: ir.Value, address: ir.Value, offset: int
     builder.store(value, builder.inttoptr(place, value.type.as_pointer()), align=1)
 
 
+def stream(builder: ir.IRBuilder, value: ir.Value, address: ir.Value) -> None:
+    """Store vectors of the processor's past its caches, at an address that their size divides.
+
+    Memory that is written so need not be read before. A fence has to follow before others read it.
+    """
+    place = builder.inttoptr(address, value.type.as_pointer())
+    stored = builder.store(value, place, align=VECTOR_BYTES)
+    stored.set_metadata("nontemporal", builder.module.add_metadata([INDEX(1)]))
+
+
 def shuffle(builder: ir.IRBuilder, a: ir.Value, b: ir.Value, lanes: Sequence[int]) -> ir.Value:
     """The vector of the given lanes of `a` followed by `b`."""
     return builder.shuffle_vector(a, b, ir.Constant(ir.VectorType(INDEX, len(lanes)), lanes))

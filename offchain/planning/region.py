@@ -135,6 +135,8 @@ class Region:
         stores: pairs of a value and the buffer that receives it, row-major.
         is_wide: whether each row is computed apart, in parts; a block is then one row.
         is_cut: whether each call says how many columns it computes, from the first on.
+        is_streamed: whether stores of floats go past the caches; its buffers then begin where lines
+            of a cache do.
     """
 
     rows: tuple[int, ...]
@@ -145,6 +147,7 @@ class Region:
     stores: tuple[tuple[int, int], ...]
     is_wide: bool = False
     is_cut: bool = False
+    is_streamed: bool = False
 
 
 _SIMPLE, _DIVISION, _TRANSCENDENTAL = 1, 8, 24
@@ -226,6 +229,10 @@ class Plan:
     def cost(self, values: Iterable[int]) -> int:
         """Return roughly how many instructions on a vector some values take."""
         return sum(_own_cost(self._values[i]) for i in values)
+
+    def is_read_again(self, value: int, stage: int) -> bool:
+        """Whether a later pass reads what a pass has stored of a full value."""
+        return any(value in later.reached for later in self.passes[stage + 1 :])
 
     def is_read(self, value: int, stage: int) -> bool:
         """Whether a pass reads a full value that an earlier one has stored."""

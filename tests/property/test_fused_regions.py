@@ -25,9 +25,10 @@ from offchain.backends.cpu.kernels.fused import vertical as kernels_vertical
 from offchain.commitments.tensors import NUMPY_TYPES, Array, encode_elements
 from offchain.execution.executor import Executor
 from offchain.execution.readable import run_step
-from offchain.native import emit
+from offchain.native import buffers, emit
+from offchain.native.vectors import LANES
 from offchain.planning import assembly, grouping, roles
-from offchain.planning.region import Apply, Load, Region
+from offchain.planning.region import Apply, Fold, Lanes, Load, Region
 from offchain.programs.graph import Kind, Node, Operand, Origin, Program, Row, Slot, immediate
 from offchain.programs.legality import is_canonical
 
@@ -249,11 +250,15 @@ FOLDS = ((Function.ADD, 0), (Function.MAX, 0xFF800000), (Function.MIN, 0x7F80000
 ODD_FOLDS = ((Function.MUL, 0x3F800000), (Function.ADD, 0x80000000), (Function.MAX, 0x3F800000))
 
 
+COLUMNS = [17, 2, 3, 4, 7, 8, 16, 31, 33, 40]
+"""Columns of drawn matrices."""
+
+
 @st.composite
-def matrices(draw: st.DrawFn) -> Program:
+def matrices(draw: st.DrawFn, of: Sequence[int] = COLUMNS) -> Program:
     """Draw a program of maps, folds of rows and columns, scatters and gathers on one matrix."""
     rows = draw(st.sampled_from([(3,), (1,), (2,), (5,), (2, 3), (1, 4), (18,)]))
-    columns = draw(st.sampled_from([17, 2, 3, 4, 7, 8, 16, 31, 33, 40]))
+    columns = draw(st.sampled_from(of))
     matrix = Matrix(rows, columns, draw(st.sampled_from([8, 4, 2])))
     for _ in range(draw(st.integers(3, 9))):
         _draw_step(draw, matrix)
@@ -365,6 +370,78 @@ def test_regions_equal_definition(
         assert encode(Executor(program, threads).run(state, (), 0)) == defined
     generate.compile_region.cache_clear()
     kernels_vertical.compile_fold.cache_clear()
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    program=matrices([LANES, 2 * LANES, 5 * LANES]), seed=st.integers(0, 99), is_cut=st.booleans()
+)
+def test_streamed_regions_equal_definition(program: Program, seed: int, *, is_cut: bool) -> None:
+    """What is stored past the caches is the definition's, also what the kernel reads again."""
+    state = draw_state(program, seed)
+    with np.errstate(all="ignore"):
+        defined = encode(run_step(program, state, (), 0))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(grouping, "_LEAST_ELEMENTS", 0)
+        patch.setattr(assembly, "_PART_COLUMNS", 3 * LANES if is_cut else 1 << 20)
+        patch.setattr(regions, "_STREAMED_BYTES", 0)
+        patch.setattr(buffers, "_LEAST_BYTES", 0)  # all begin where lines do
+        assert encode(Executor(program).run(state, (), 0)) == defined
+
+
+STREAMED = "!nontemporal"
+
+
+@pytest.mark.parametrize(
+    ("columns", "is_streamed"), [(4 * LANES, True), (4 * LANES, False), (4 * LANES + 4, True)]
+)
+def test_only_whole_lines_are_streamed(columns: int, *, is_streamed: bool) -> None:
+    """Stores go past the caches if the region says so and each row begins with a line."""
+    load = Load(FLOAT32, 0, 0, (columns,), 1)
+    negate = Apply(FLOAT32, Function.NEG, (0,), is_row=False)
+    region = Region((8,), columns, columns, 8, (load, negate), ((1, 1),), is_streamed=is_streamed)
+    found = STREAMED in str(generate.write(region)[0])
+    assert found == (is_streamed and columns % LANES == 0)
+
+
+def test_what_is_read_again_is_not_streamed() -> None:
+    """A full value that a later pass reads stays in the caches."""
+    columns = 4 * LANES
+    load = Load(FLOAT32, 0, 0, (columns,), 1)
+    power = Apply(FLOAT32, Function.EXP, (0,), is_row=False)
+    lanes = Lanes(FLOAT32, Function.ADD, 1, LANES, 0, 0)
+    total = Fold(FLOAT32, Function.ADD, 2, 0)
+    share = Apply(FLOAT32, Function.DIV, (1, 3), is_row=False)
+
+    def count(*stores: tuple[int, int]) -> int:
+        values = load, power, lanes, total, share
+        region = Region((8,), columns, columns, 8, values, stores, is_streamed=True)
+        return str(generate.write(region)[0]).count(f", {STREAMED}")
+
+    powers, shares = (1, 1), (4, 2)
+    assert count(powers) >= 1
+    assert count(shares) == count(powers, shares) == 1
+
+
+@pytest.mark.parametrize("megabytes", [4, 8])
+def test_regions_stream_what_caches_do_not_hold(
+    megabytes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only large outputs go past the caches."""
+    matrix = Matrix((megabytes << 8,), 1 << 10, 4)
+    operand = read(0, matrix.whole, range(2))
+    program = matrix.finish([matrix.emit(Kind.MAP, Function.NEG, matrix.whole, (operand,))])
+    state = [np.ones(slot.shape, NUMPY_TYPES[slot.dtype]) for slot in program.state]
+    compiled: list[Region] = []
+
+    def compile_region(region: Region) -> generate.Kernel | generate.WideKernel:
+        compiled.append(region)
+        return generate.compile_region(region)
+
+    monkeypatch.setattr(regions, "compile_region", compile_region)
+    *_, result = Executor(program).run(state, (), 0)
+    assert [region.is_streamed for region in compiled] == [megabytes == 8]
+    assert (np.asarray(result) == -1).all()
 
 
 LINES = {

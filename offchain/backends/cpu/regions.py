@@ -33,6 +33,9 @@ _FEW_ROWS = 4
 _PASSES_OF_ONE_READING = 2
 """The passes where every row is read once, so that no block of rows has to stay in a cache."""
 
+_STREAMED_BYTES = 8 << 20
+"""Bytes of an output that a core's share of the caches does not hold until it is read."""
+
 _GRAIN_BYTES = 1 << 20
 """Work that makes another thread worth its start, in bytes moved in the same time."""
 
@@ -83,6 +86,8 @@ class FusedRegion:
         if block > 1 and len(Plan(self.region).passes) == _PASSES_OF_ONE_READING:
             block = min(max(block, LANES), self._rows)  # whose folds take turns
             self.region = replace(self.region, block=block)
+        sizes = [prod(shape) * np.dtype(dtype).itemsize for shape, dtype in self._outputs]
+        self._is_streamed = not group.is_wide and max(sizes) >= _STREAMED_BYTES
         functions = [m.node.function.is_transcendental for m in group.members]
         self._row_work = row_bytes + assembly.columns * sum(functions) * _TRANSCENDENTAL_BYTES
         self._grain = -(-_GRAIN_BYTES // self._row_work)
@@ -95,7 +100,7 @@ class FusedRegion:
 
     @cached_property
     def _kernel(self) -> Kernel | WideKernel:
-        return compile_region(self.region)
+        return compile_region(replace(self.region, is_streamed=self._is_streamed))
 
     @property
     def is_called(self) -> bool:
@@ -145,9 +150,10 @@ class FusedRegion:
 
     @property
     def kernel(self) -> Kernel:
-        """The machine code, if it is not wide."""
-        assert isinstance(self._kernel, Kernel)
-        return self._kernel
+        """The machine code for any outputs, which stay in the caches, if it is not wide."""
+        kernel = compile_region(self.region)
+        assert isinstance(kernel, Kernel)
+        return kernel
 
     def read(self, flats: Sequence[Array | None]) -> list[Array | None]:
         """Return the buffers of the operands, None for a tensor that is not there."""

@@ -4,11 +4,12 @@ from collections.abc import Mapping, Sequence
 
 from llvmlite import ir
 
+from offchain.arithmetic.functions import DType
 from offchain.backends.cpu.kernels.fused.accumulators import Accumulator
 from offchain.backends.cpu.kernels.fused.frame import Frame
 from offchain.backends.cpu.kernels.fused.gathered import GatheredRow
 from offchain.native import emit, vectors
-from offchain.native.vectors import INDEX, WORD
+from offchain.native.vectors import INDEX, LANES, WORD
 from offchain.planning.region import (
     Apply,
     Columns,
@@ -61,6 +62,7 @@ class ColumnPass:
         self._starts: dict[int, ir.Value] = {}
         self._same: dict[int, ir.Value] = {}
         self._gathers: dict[int, GatheredRow] = {}
+        self._streamed = self._find_streamed()
         for index in self._pass.reached:
             self._prepare(index)
 
@@ -84,6 +86,23 @@ class ColumnPass:
         fits = not region.is_wide or all(fold.lanes >= wide for fold in self._folds.values())
         is_worth = has_chains and fits and region.columns >= 2 * wide
         return wide if is_worth else self._frame.width
+
+    def _find_streamed(self) -> list[int]:
+        """Return the written values whose stores go past the caches: vectors of whole rows' lines.
+
+        Where a row begins inside of a line, stores that begin with the next line save nothing.
+        """
+        frame, region = self._frame, self._frame.region
+        lengths = self._width, region.columns, region.last_columns
+        if not region.is_streamed or any(length % LANES for length in lengths):
+            return []
+        return [
+            index
+            for index in self._pass.written
+            if index not in frame.plan.scratch
+            and self._values[index].dtype is DType.FLOAT32
+            and not frame.plan.is_read_again(index, self._stage)
+        ]
 
     def _prepare(self, index: int) -> None:
         """Compute the values that are the same for the whole row."""
@@ -178,11 +197,11 @@ class ColumnPass:
 
     def _compute(self, column: ir.Value) -> Mapping[int, ir.Value]:
         """Compute and store a vector of every full value."""
-        found = self._evaluate(column)
+        found, frame = self._evaluate(column), self._frame
         for index in self._pass.written:
+            write = frame.stream if index in self._streamed else frame.write
             for start in self._stored[index]:
-                place = self._move(index, start, column)
-                self._frame.write(self._values[index].dtype, found[index], place)
+                write(self._values[index].dtype, found[index], self._move(index, start, column))
         return found
 
     def _move(self, index: int, start: ir.Value, column: ir.Value, stride: int = 1) -> ir.Value:

@@ -123,6 +123,10 @@ class Frame:
         """Store elements side by side."""
         vectors.store(self.builder, emit.to_stored(self.builder, dtype, value), address)
 
+    def stream(self, dtype: DType, value: ir.Value, address: ir.Value) -> None:
+        """Store elements side by side, past the caches."""
+        vectors.stream(self.builder, emit.to_stored(self.builder, dtype, value), address)
+
     def copy(self, dtype: DType, source: ir.Value, target: ir.Value, count: ir.Value) -> None:
         """Copy elements that lie side by side, which are stored as they should be."""
         element = emit.STORED[dtype]

@@ -92,6 +92,8 @@ def write(region: Region) -> tuple[ir.Module, int]:
                 with frame.counting(WORD(0), size, WORD(1)) as row:
                     ColumnPass(frame, stage, start, row).emit()
             RowPass(frame, stage, start, size).emit()
+    if region.is_streamed:
+        builder.fence("seq_cst")
     builder.ret_void()
     return builder.module, frame.scratch_bytes
 
