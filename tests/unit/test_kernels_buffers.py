@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from offchain.native import buffers
 from offchain.native.address_space import PAGE_BYTES, AddressSpace
 from offchain.native.buffers import get_address
+from offchain.native.scratch import get_scratch
 
 LARGE = (1 << 10, 1 << 8)
 
@@ -211,3 +212,17 @@ def test_what_is_left_of_a_gap_still_waits() -> None:
     pool.put(block)
     pool.clear()
     assert pool.count_idle_bytes() == 0
+
+
+def test_scratch_is_a_threads_own() -> None:
+    """It begins where a line of the cache does, is found again, and grows."""
+    small = get_scratch("a test's", 3)
+    assert address(small) % 64 == 0
+    assert get_scratch("a test's", 2) is small
+    with ThreadPoolExecutor(1) as pool:
+        other = pool.submit(get_scratch, "a test's", 3).result()
+    assert not np.shares_memory(other, small)
+    assert not np.shares_memory(get_scratch("another test's", 3), small)
+    large = get_scratch("a test's", 1 << 20)
+    assert large.size >= 1 << 20
+    assert address(large) % 64 == 0

@@ -18,12 +18,13 @@ import numpy as np
 from offchain.arithmetic.functions import DType
 from offchain.backends.cpu.contractions import Contraction, Views
 from offchain.backends.cpu.kernels.contraction.back_to_back import MIDDLE, SCORES, compute_blocks
-from offchain.backends.cpu.kernels.contraction.gemm import Floats, get_scratch, plan_block
+from offchain.backends.cpu.kernels.contraction.gemm import Floats, plan_block
 from offchain.backends.cpu.kernels.tails import Integers
 from offchain.backends.cpu.regions import FusedRegion, reserve
 from offchain.backends.cpu.tails import Tails
 from offchain.commitments.tensors import NUMPY_TYPES, Array
 from offchain.native import buffers
+from offchain.native.scratch import get_scratch
 from offchain.native.threads import share
 from offchain.native.vectors import LANES
 from offchain.planning.back_to_back import BackToBack
@@ -161,7 +162,7 @@ class BackToBackProducts:
             *views,
             scores.reshape(-1, self._width),
             middle.reshape(-1, self._width) if work.middle is None else work.middle,
-            get_scratch(self._sizes.scratch_floats),
+            get_scratch("panels", self._sizes.scratch_floats),
             np.empty_like(work.addresses),
             work.addresses,
             self._parts,

@@ -17,7 +17,6 @@ import numpy.typing as npt
 
 from offchain.backends.cpu.convolution_items import Item, Work, choose_items
 from offchain.backends.cpu.kernels.contraction.convolution import TILE_SIZE, Block, multiply_blocks
-from offchain.backends.cpu.kernels.contraction.convolution_packing import get_scratch
 from offchain.backends.cpu.kernels.contraction.tile import COLUMNS, FLOAT_BYTES, ROWS
 from offchain.backends.cpu.sliding import (
     Ranges,
@@ -32,6 +31,7 @@ from offchain.backends.cpu.sliding import (
 from offchain.backends.cpu.views import Reader
 from offchain.commitments.tensors import Array
 from offchain.native import buffers
+from offchain.native.scratch import get_scratch
 from offchain.native.threads import get_threads, share
 from offchain.native.vectors import LANES, NAN
 from offchain.planning.accesses import Strided, find_strided, iterate_slabs, row_major

@@ -21,9 +21,9 @@ from offchain.backends.cpu.kernels.contraction.convolution_lines import (
     TILE_SIZE,
     multiply_lines,
 )
-from offchain.backends.cpu.kernels.contraction.convolution_packing import get_scratch
 from offchain.backends.cpu.kernels.contraction.tile import FLOAT_BYTES
 from offchain.backends.cpu.sliding import Ranges, Window, cut, find_window, fix
+from offchain.native.scratch import get_scratch
 from offchain.native.threads import get_threads, share
 from offchain.native.vectors import LANES
 from offchain.planning.accesses import find_strided

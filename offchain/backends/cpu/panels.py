@@ -14,12 +14,13 @@ from offchain.backends.cpu.calls import (
     skip,
 )
 from offchain.backends.cpu.grouped import GroupedReader
-from offchain.backends.cpu.kernels.contraction.gemm import GRAIN, get_scratch
+from offchain.backends.cpu.kernels.contraction.gemm import GRAIN
 from offchain.backends.cpu.kernels.contraction.panels import count_scratch_floats, multiply_panels
 from offchain.backends.cpu.kernels.contraction.tile import COLUMNS, FLOAT_BYTES
 from offchain.backends.cpu.views import view
 from offchain.commitments.tensors import NUMPY_TYPES, Array
 from offchain.native import buffers
+from offchain.native.scratch import get_scratch
 from offchain.native.sequences import Call, Place
 from offchain.native.threads import share
 from offchain.planning.accesses import collapse, find_strided, get_used, project
@@ -104,7 +105,9 @@ class PanelledProduct:
         address = buffers.get_address(right) + self._right.offset
 
         def work(first: int, stop: int) -> None:
-            multiply_panels(a, address, init, matrix, get_scratch(self._scratch), first, stop)
+            multiply_panels(
+                a, address, init, matrix, get_scratch("panels", self._scratch), first, stop
+            )
 
         share(work, self._panels, self._grain)
         return out

@@ -1,6 +1,5 @@
 """The copies that convolutions make first: windows of an image, and panels of columns."""
 
-import threading
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -19,16 +18,6 @@ Integers = npt.NDArray[np.int64]
 WORD_BYTES = 8
 
 _VECTOR = ir.VectorType(FLOAT, LANES)
-_scratch = threading.local()
-
-
-def get_scratch(name: str, size: int) -> Floats:
-    """At least `size` floats that belong to this thread, the same ones for the same name."""
-    buffers: dict[str, Floats] = vars(_scratch)
-    buffer = buffers.get(name)
-    if buffer is None or buffer.size < size:
-        buffer = buffers[name] = np.empty(size, np.float32)
-    return buffer
 
 
 @subroutine

@@ -8,7 +8,6 @@ result in registers (`tile.py`) and reads blocks of both operands, packed into p
 memory only between blocks of k.
 """
 
-import threading
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -28,6 +27,7 @@ from offchain.backends.cpu.kernels.contraction.tile import (
 )
 from offchain.native import vectors
 from offchain.native.compiled import emitted, kernel, reads, writes
+from offchain.native.scratch import get_scratch
 from offchain.native.threads import get_threads, share
 from offchain.native.vectors import LANES, NAN
 
@@ -51,8 +51,6 @@ GRAIN = 2**20
 
 _FEW_ROWS = 64
 """Rows up to which turning the result costs less than turning b."""
-
-_scratch = threading.local()
 
 
 def gemm(a: Floats, b: Floats, init: Floats, out: Floats | None = None) -> Floats:
@@ -202,18 +200,10 @@ def _multiply(a: Floats, b: Floats, init: Floats, out: Floats) -> None:
     plan = divide(*out.shape, a.shape[2], get_threads())
 
     def work(first: int, stop: int) -> None:
-        scratch = get_scratch(plan.scratch_floats)
+        scratch = get_scratch("panels", plan.scratch_floats)
         multiply_blocks(a, b, init, out, scratch, *plan[:4], first, stop)
 
     share(work, plan.blocks, plan.grain)
-
-
-def get_scratch(size: int) -> Floats:
-    """At least `size` floats that belong to this thread."""
-    scratch: Floats | None = getattr(_scratch, "floats", None)
-    if scratch is None or scratch.size < size:
-        scratch = _scratch.floats = np.empty(size, np.float32)
-    return scratch
 
 
 @emitted(types.float32, *[types.float32] * 3)
