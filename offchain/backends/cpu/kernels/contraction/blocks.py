@@ -119,9 +119,14 @@ def _count_unpacked_rows(a: Floats, n: int) -> int:
 
 @subroutine
 def _count_unpacked_columns(b: Floats, m: int) -> int:
-    """How many columns of b to read where they lie; a last panel of part vectors is packed."""
+    """How many columns of b to read where they lie; a last panel of part vectors is packed.
+
+    A tile reads a few columns of each row. Where no near cache holds all rows, this is slow even if
+    it is done once: a row is in another page, and packing reads rows from end to end.
+    """
     columns: int = b.shape[1]
-    if b.strides[1] != FLOAT_BYTES or m > _REUSES_OF_B:
+    is_near = b.size * FLOAT_BYTES <= _SECOND_CACHE_BYTES
+    if b.strides[1] != FLOAT_BYTES or m > _REUSES_OF_B or not is_near:
         return 0
     return columns if columns % COLUMNS == LANES else columns - columns % COLUMNS
 
