@@ -1,4 +1,4 @@
-"""The processor's features, and the width of the vectors that all kernels use.
+"""The processor's features and cache, and the width of the vectors that all kernels use.
 
 The width changes speed only, never a bit of a result. It is the widest that the processor has,
 unless the environment variable MOOT_VECTOR_BITS, which is read once, says 512, 256 or 128.
@@ -19,7 +19,16 @@ from offchain.errors import UnsupportedMachine, UsageError
 WIDTH_VARIABLE = "MOOT_VECTOR_BITS"
 WIDTHS_BITS = (512, 256, 128)
 
+_SECOND_CACHE = "SC_LEVEL2_CACHE_SIZE"
+
 _FMA_IS_ALWAYS_THERE = ("aarch64", "arm64")
+
+
+def get_second_cache_bytes() -> int:
+    """The bytes of a core's second-level cache; a usual size where the system does not say."""
+    known = getattr(os, "sysconf_names", {})
+    found = os.sysconf(_SECOND_CACHE) if _SECOND_CACHE in known else 0
+    return found if found > 0 else 1 << 20
 
 
 def require_fma(features: str, architecture: str) -> None:

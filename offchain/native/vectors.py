@@ -26,7 +26,7 @@ VECTOR_BYTES = VECTOR_BITS // 8
 NAN = np.uint32(CANONICAL_NAN).view(np.float32)
 """The one NaN that results have."""
 
-_CACHE_LINE_BYTES = 64
+CACHE_LINE_BYTES = 64
 
 _PERMUTATIONS = (
     (16, "+avx512f", "llvm.x86.avx512.permvar.si.512"),
@@ -106,15 +106,18 @@ def _mangled(kind: ir.Type) -> str:
     return str(kind.intrinsic_name)
 
 
-def prefetch(builder: ir.IRBuilder, address: ir.Value, size: int) -> None:
-    """Ask the cache for `size` bytes at an address, which may be any number."""
+def prefetch(builder: ir.IRBuilder, address: ir.Value, size: int, level: int = 1) -> None:
+    """Ask the cache of a level for `size` bytes at an address, which may be any number.
+
+    The first level waits for few lines at a time: a dozen. From the second on there are more.
+    """
     pointer = BYTE.as_pointer()
     signature = ir.FunctionType(ir.VoidType(), [pointer, INDEX, INDEX, INDEX])
     function = builder.module.declare_intrinsic("llvm.prefetch.p0", fnty=signature)
-    to_read, into_every_cache, data = INDEX(0), INDEX(3), INDEX(1)
-    for offset in range(0, size, _CACHE_LINE_BYTES):
+    to_read, locality, data = INDEX(0), INDEX(4 - level), INDEX(1)
+    for offset in range(0, size, CACHE_LINE_BYTES):
         place = builder.inttoptr(builder.add(address, WORD(offset)), pointer)
-        builder.call(function, [place, to_read, into_every_cache, data])
+        builder.call(function, [place, to_read, locality, data])
 
 
 def repeat(
@@ -141,6 +144,11 @@ def repeat(
     builder.cbranch(builder.icmp_unsigned("<", following, count), loop, after)
     builder.position_at_end(after)
     return list(results)
+
+
+def minimum(builder: ir.IRBuilder, a: ir.Value, b: ir.Value) -> ir.Value:
+    """The smaller one of two integers with a sign."""
+    return builder.select(builder.icmp_signed("<", a, b), a, b)
 
 
 def load_columns(

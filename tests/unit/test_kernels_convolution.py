@@ -147,6 +147,8 @@ def _limits(request: pytest.FixtureRequest) -> Iterator[None]:
             patch.setattr(convolutions, "_PANEL_BYTES", 1)
             patch.setattr(convolutions, "_WINDOW_FLOATS", 24)
             patch.setattr(convolutions, "_MOST_ROWS", 7)
+            patch.setattr(convolutions, "_FAR_BYTES", 0)  # so that all rows are packed
+            patch.setattr(convolutions, "_GROUP_BYTES", 640)
             patch.setattr(convolution_plans, "_LEAST_SAVED", 0)
             patch.setattr(convolutions, "_GRAIN", 1)
             patch.setattr(line_convolutions, "_WINDOW_FLOATS", 24)
@@ -206,6 +208,8 @@ LARGE = [
     Geometry((1, 24, 9, 14), (22, 12, 3, 3), 1, 1, 1, 2),
     Geometry((2, 19, 17, 18), (37, 19, 1, 1)),
     Geometry((1, 36, 5, 6), (54, 4, 3, 3), 1, 1, 1, 9),
+    Geometry((2, 9, 24, 25), (70, 9, 1, 1)),  # the rows of these two are packed
+    Geometry((2, 40, 47, 33), (37, 40, 1, 1), 2),
 ]
 
 

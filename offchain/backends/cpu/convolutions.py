@@ -16,8 +16,15 @@ import numpy as np
 import numpy.typing as npt
 
 from offchain.backends.cpu.convolution_items import Item, Work, choose_items
+from offchain.backends.cpu.convolution_runs import Runs, find_runs
 from offchain.backends.cpu.kernels.contraction.convolution import TILE_SIZE, Block, multiply_blocks
-from offchain.backends.cpu.kernels.contraction.tile import COLUMNS, FLOAT_BYTES, ROWS
+from offchain.backends.cpu.kernels.contraction.convolution_packing import STEP_BYTES
+from offchain.backends.cpu.kernels.contraction.tile import (
+    A_STEP_BYTES,
+    COLUMNS,
+    FLOAT_BYTES,
+    ROWS,
+)
 from offchain.backends.cpu.sliding import (
     Ranges,
     Sliding,
@@ -31,6 +38,7 @@ from offchain.backends.cpu.sliding import (
 from offchain.backends.cpu.views import Reader
 from offchain.commitments.tensors import Array
 from offchain.native import buffers
+from offchain.native.machine import get_second_cache_bytes
 from offchain.native.scratch import get_scratch
 from offchain.native.threads import get_threads, share
 from offchain.native.vectors import LANES, NAN
@@ -54,20 +62,14 @@ _GRAIN = 2**22
 
 _WINDOW_SHAPE = [Block._fields.index(name) for name in ("plane_count", "height", "width")]
 
+_FAR_BYTES = 2048
+"""Distance of steps in the image from which most lie in another page than the step before."""
+
+_GROUP_BYTES = get_second_cache_bytes() // 16
+"""Bytes of the second-level cache that packed rows may take, beside columns and their results."""
+
 _MINUS_ZERO = 1 << 31
 """The bits of -0."""
-
-
-class _Runs(NamedTuple):
-    """The steps of a block of the fold, in runs that lie side by side in the other factor.
-
-    Attributes:
-        table: first step, number of steps and offset in bytes of each run.
-        depth: number of steps.
-    """
-
-    table: Integers
-    depth: int
 
 
 class Tensors(NamedTuple):
@@ -157,6 +159,18 @@ class Convolution:
         return count(box, self._form.rows) <= _MOST_ROWS and size <= _WINDOW_FLOATS
 
     @cached_property
+    def _group(self) -> int:
+        """Tiles of rows that are packed at a time, 0 if all are read in place."""
+        form, found = self._form, []
+        for part in filter(all, form.parts):
+            access = find_direct(self._image, fix(part, form.batch, self._groups[0]))
+            steps = [0] if access is None else self._get_offsets(part, form.fold, access.strides)
+            found.append(np.median(np.abs(np.diff(steps))) if len(steps) > 1 else 0)
+        depth = max(runs.depth for runs in self._runs)
+        is_far = min(found, default=0) >= _FAR_BYTES
+        return max(1, _GROUP_BYTES // (depth * A_STEP_BYTES)) if is_far else 0
+
+    @cached_property
     def _row_tiles(self) -> list[int]:
         """Tiles that cover the rows of each box."""
         return [-(-count(box, self._form.rows) // ROWS) for _, box in self._boxes]
@@ -234,13 +248,13 @@ class Convolution:
         return in_other, self._get_offsets(whole, columns, self._out_strides)
 
     @cached_property
-    def _runs(self) -> list[_Runs]:
+    def _runs(self) -> list[Runs]:
         """The runs of each block of the fold."""
         fold, strides = self._form.fold, self._other.strides
         found = []
         for chunk in self._chunks:
             start = sum(strides[v] * chunk[v].start for v in fold) * FLOAT_BYTES
-            found.append(_find_runs(self._get_offsets(chunk, fold, strides) + start))
+            found.append(find_runs(self._get_offsets(chunk, fold, strides) + start))
         return found
 
     def _get_items(self) -> list[Item]:
@@ -328,7 +342,7 @@ class Convolution:
         lanes = np.append(in_other, np.repeat(in_other[-1:], -len(in_other) % LANES))
         panels = -(-len(places) // COLUMNS)
         last = len(self._chunks) - 1
-        tiles = panels * sum(self._row_tiles[box] for box in boxes) if last else 1
+        tiles = panels * sum(self._row_tiles[box] for box in boxes) if last else max(1, self._group)
         for chunk, (runs, depth) in enumerate(self._runs):
             blocks = self._get_blocks(group, chunk)[boxes.start : boxes.stop]
             multiply_blocks(
@@ -350,6 +364,9 @@ class Convolution:
                 chunk == 0,
                 chunk == last,
                 suspects,
+                get_scratch("rows", self._group * depth * A_STEP_BYTES // FLOAT_BYTES),
+                get_scratch("tables", depth * STEP_BYTES // FLOAT_BYTES + TILE_SIZE).view(np.int64),
+                self._group,
             )
 
     @cached_property
@@ -368,13 +385,3 @@ def _multiply(strides: Sequence[int], values: Sequence[int]) -> int:
 
 def _scale(strides: Sequence[int], ranges: Ranges) -> list[int]:
     return [stride * r.step for stride, r in zip(strides, ranges, strict=True)]
-
-
-def _find_runs(offsets: Integers) -> _Runs:
-    """Return the runs of consecutive floats, of at most `LANES`, at these offsets in bytes."""
-    numbers = np.arange(len(offsets))
-    is_first = np.append(True, np.diff(offsets) != FLOAT_BYTES)
-    inside = numbers - np.maximum.accumulate(np.where(is_first, numbers, 0))
-    firsts = np.flatnonzero(inside % LANES == 0)
-    lengths = np.diff(np.append(firsts, len(offsets)))
-    return _Runs(np.stack([firsts, lengths, offsets[firsts]], axis=1), len(offsets))

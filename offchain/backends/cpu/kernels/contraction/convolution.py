@@ -1,4 +1,4 @@
-"""Matrix products whose first factor is read in place, through tables of offsets.
+"""Matrix products whose first factor is read through tables of offsets.
 
 out[m, n] starts as init[n] and becomes fma(a[m, k], b[k, n], out[m, n]) for k = 0, 1, 2, ..., where
 a[m, k] lies `rows[m] + steps[k]` bytes behind an address: all that a convolution reads of an image
@@ -6,6 +6,11 @@ whose border has been filled in, so that the image is never unfolded. A step of 
 element of every row of a tile to the vectors of b, which is packed into panels of columns. The sums
 of a tile stay in registers over a block of k. Tiles are turned when they are written, for rows are
 what lies side by side in the result of a convolution.
+
+Rows are read in place, or first packed in groups of tiles. Where each step lies in a page of its
+own, no processor foresees what is read next, and a core waits for few lines of memory at a time.
+Packing reads some hundred bytes of each step, and asks for those of later ones before. For the same
+reason the results of a group of tiles are written together.
 """
 
 import platform
@@ -17,13 +22,22 @@ from llvmlite import ir
 from numba.core import types
 
 from offchain.backends.cpu.kernels.contraction.convolution_packing import (
+    STEP_BYTES,
     WORD_BYTES,
     copy_window,
-    emit_first,
     load_word,
     pack_columns,
+    pack_rows,
+    plan_panels,
+)
+from offchain.backends.cpu.kernels.contraction.convolution_storing import (
+    TILE_STEP_BYTES,
+    bring_places,
+    count_suspects,
+    store_tile,
 )
 from offchain.backends.cpu.kernels.contraction.tile import (
+    A_STEP_BYTES,
     COLUMNS,
     FLOAT_BYTES,
     ROWS,
@@ -33,7 +47,7 @@ from offchain.backends.cpu.kernels.contraction.tile import (
 from offchain.native import vectors
 from offchain.native.compiled import emitted, kernel, reads, subroutine, writes
 from offchain.native.machine import REGISTER_BITS, VECTOR_BITS
-from offchain.native.vectors import FLOAT, INDEX, LANES, VECTOR_BYTES, WORD
+from offchain.native.vectors import FLOAT, LANES, VECTOR_BYTES, WORD
 
 Floats = npt.NDArray[np.float32]
 Integers = npt.NDArray[np.int64]
@@ -41,14 +55,7 @@ Integers = npt.NDArray[np.int64]
 TILE_SIZE = ROWS * COLUMNS
 """Floats of a tile."""
 
-_STEP_BYTES = 2 * VECTOR_BYTES
-_TILE_BYTES = ROWS * _STEP_BYTES
-_LEAST_RUN = 4
-"""Rows that lie side by side in the result and are worth a vector."""
-
 _VECTOR = ir.VectorType(FLOAT, LANES)
-_BITS = ir.VectorType(INDEX, LANES)
-_MINUS_ZERO, _EXPONENT = -(2**31), 0x7F800000
 _REGISTER = "w" if platform.machine().lower() in ("aarch64", "arm64") else "v"
 """LLVM's constraint for a vector register."""
 
@@ -110,6 +117,9 @@ class Block(NamedTuple):
     types.int64,
     types.int64,
     writes(types.int64, 1),
+    writes(types.float32, 1),
+    writes(types.int64, 1),
+    types.int64,
 )
 def multiply_blocks(
     image: Floats,
@@ -132,6 +142,9 @@ def multiply_blocks(
     is_first: int,
     is_last: int,
     suspects: Integers,
+    packed: Floats,
+    tables: Integers,
+    group: int,
 ) -> None:
     """Multiply boxes of rows that are read in place by columns, over a block of k.
 
@@ -152,11 +165,15 @@ def multiply_blocks(
         out: the result.
         column_places: (N,) int64: offset of each column from a row's place.
         window: room for the largest window.
-        tiles: what the sums of all tiles are between blocks of k, or room for a tile if this block
-            is the only one.
+        tiles: what the sums of all tiles are between blocks of k, or room for a group of them if
+            this block is the only one.
         is_first: whether no block of k precedes this one.
         is_last: whether none follows.
         suspects: (1,) int64: is increased if a result is -0 or not finite; (0,) not to look.
+        packed: room for the packed rows of a group.
+        tables: room for the tables by which they are read (`plan_panels`).
+        group: tiles of rows that are packed, and then multiplied by a panel of columns before the
+            next one; 0 to read rows where they lie.
     """
     tile = tiles.ctypes.data
     pack_columns(other, other_start, columns, len(column_places), runs, depth, panels, 2)
@@ -168,127 +185,99 @@ def multiply_blocks(
             target = window.ctypes.data
             copy_window(a, size, block[9], block[7], block[8], first, shape, fill, target)
             a = target
-        for row in range(0, block[1], ROWS):
+        a += block[6]
+        if group:
+            plan_panels(block[2], block[3], tables.ctypes.data)
+        for top in range(0, block[1], max(group, 1) * ROWS):
+            row_count = min(max(group, 1) * ROWS, block[1] - top)
+            if group:
+                rows = block[0] + top * WORD_BYTES
+                pack_rows(a, rows, row_count, block[2], block[3], packed.ctypes.data)
             for j in range(0, len(column_places), COLUMNS):
-                source, source_step = tile, _STEP_BYTES
-                if is_first:
-                    source = init.ctypes.data + init_start + j * FLOAT_BYTES
-                    source_step = 0
-                extent = min(ROWS, block[1] - row), min(COLUMNS, len(column_places) - j)
-                # While a tile is multiplied by the first panel, the last row of the next one is
-                # brought, and with it the others where rows lie side by side.
-                next_row = row if j else min(row + 2 * ROWS, block[1]) - 1
-                _multiply_tile(
-                    *extent,
-                    a + block[6],
-                    load_word(block[0] + next_row * WORD_BYTES),
-                    block[0] + row * WORD_BYTES,
-                    block[2],
-                    block[3],
-                    panels.ctypes.data + j // COLUMNS * depth * _STEP_BYTES,
-                    source,
-                    source_step,
+                column_count = min(COLUMNS, len(column_places) - j)
+                start = init.ctypes.data + init_start + j * FLOAT_BYTES if is_first else 0
+                target = out.ctypes.data + block[5] if is_last else 0
+                _multiply_panel(
+                    block,
+                    top,
+                    row_count,
+                    column_count,
+                    a,
+                    packed.ctypes.data if group else 0,
+                    tables.ctypes.data,
+                    panels.ctypes.data + j // COLUMNS * depth * TILE_STEP_BYTES,
+                    j == 0,
+                    start,
                     tile,
+                    target,
+                    column_places.ctypes.data + j * WORD_BYTES,
                 )
-                if is_last:
-                    for i in range(len(suspects)):
-                        suspects[i] += _count_suspects(tile, *extent)
-                    places = column_places.ctypes.data + j * WORD_BYTES
-                    target = out.ctypes.data + block[5]
-                    _store_tile(tile, *extent, target, block[4] + row * WORD_BYTES, places)
+                for i in range(len(suspects)):
+                    suspects[i] += is_last * count_suspects(tile, row_count, column_count)
                 if not (is_first and is_last):
-                    tile += _TILE_BYTES
+                    tile += -(-row_count // ROWS) * ROWS * TILE_STEP_BYTES
 
 
 @subroutine
-def _count_suspects(tile: int, height: int, width: int) -> int:
-    count = 0
-    for row in range(height):
-        for column in range(0, width, LANES):
-            count += _is_suspect(tile + row * _STEP_BYTES + column * FLOAT_BYTES)
-    return count
-
-
-@emitted(types.int64, types.intp)
-def _is_suspect(builder: ir.IRBuilder, source: ir.Value) -> ir.Value:
-    """1 if a vector holds -0 or what is not finite, else 0."""
-    found = find_suspects(builder, vectors.load(builder, _VECTOR, source))
-    lanes = builder.bitcast(found, ir.IntType(LANES))
-    return builder.zext(builder.icmp_unsigned("!=", lanes, ir.IntType(LANES)(0)), WORD)
-
-
-def find_suspects(builder: ir.IRBuilder, vector: ir.Value) -> ir.Value:
-    """The lanes that hold -0 or what is not finite."""
-    bits = builder.bitcast(vector, _BITS)
-    minus_zero, exponent = (ir.Constant(_BITS, [x] * LANES) for x in (_MINUS_ZERO, _EXPONENT))
-    is_zero = builder.icmp_signed("==", bits, minus_zero)
-    is_high = builder.icmp_signed("==", builder.and_(bits, exponent), exponent)
-    return builder.or_(is_zero, is_high)
-
-
-@subroutine
-def _store_tile(
-    tile: int, height: int, width: int, out: int, row_places: int, column_places: int
+def _multiply_panel(
+    block: Integers,
+    top: int,
+    height: int,
+    width: int,
+    a: int,
+    packed: int,
+    tables: int,
+    panel: int,
+    is_first_panel: int,
+    start: int,
+    tile: int,
+    out: int,
+    column_places: int,
 ) -> None:
-    """Write a tile to its places: vectors of rows where they lie side by side."""
-    row = 0
-    while row < height:
-        place = load_word(row_places + row * WORD_BYTES)
-        end, expected = row + 1, place + FLOAT_BYTES
-        while end < height and load_word(row_places + end * WORD_BYTES) == expected:
-            end, expected = end + 1, expected + FLOAT_BYTES
-        if end - row < _LEAST_RUN:
-            end = row + 1
-            _store_row(tile + row * _STEP_BYTES, width, out + place, column_places)
-        else:
-            for first in range(row, end, LANES):
-                for column in range(0, width, LANES):
-                    _store_turned(
-                        tile + first * _STEP_BYTES + column * FLOAT_BYTES,
-                        min(LANES, end - first),
-                        out + place + (first - row) * FLOAT_BYTES,
-                        column_places + column * WORD_BYTES,
-                        min(LANES, width - column),
-                    )
-        row = end
+    """Multiply a group of tiles, one below the other, by a panel of columns.
 
-
-@emitted(types.void, *[types.intp] * 4)
-def _store_row(
-    builder: ir.IRBuilder, tile: ir.Value, columns: ir.Value, out: ir.Value, places: ir.Value
-) -> None:
-    """Store the columns of a row, each at its place."""
-
-    def store(column: ir.Value, _: list[ir.Value]) -> list[ir.Value]:
-        place = vectors.load(builder, WORD, builder.add(places, builder.shl(column, WORD(3))))
-        source = builder.add(tile, builder.shl(column, WORD(2)))
-        vectors.store(builder, vectors.load(builder, FLOAT, source), builder.add(out, place))
-        return []
-
-    vectors.repeat(builder, columns, [], store)
-
-
-@emitted(types.void, *[types.intp] * 5)
-def _store_turned(
-    builder: ir.IRBuilder,
-    tile: ir.Value,
-    rows: ir.Value,
-    out: ir.Value,
-    places: ir.Value,
-    columns: ir.Value,
-) -> None:
-    """Store up to `LANES` rows of a vector of columns, as columns, each at its place."""
-    loaded = []
-    for row in range(LANES):
-        is_inside = builder.icmp_signed("<", WORD(row), rows)
-        offset = builder.select(is_inside, WORD(row * _STEP_BYTES), WORD(0))
-        loaded.append(vectors.load(builder, _VECTOR, builder.add(tile, offset)))
-
-    def store(column: int, vector: ir.Value) -> None:
-        place = vectors.load(builder, WORD, places, column * WORD_BYTES)
-        vectors.store_first(builder, vector, builder.add(out, place), rows)
-
-    emit_first(builder, columns, vectors.transpose(builder, loaded), store)
+    Args:
+        block: the block (`Block`).
+        top: its row that is the group's first.
+        height: rows of the group.
+        width: columns of the panel.
+        a: address of the origin of the block's rows.
+        packed: address of the packed rows of the group, 0 to read them where they lie.
+        tables: address of the tables by which packed ones are read.
+        panel: address of the columns.
+        is_first_panel: whether the group is multiplied by no panel before.
+        start: address of the start values of the columns, 0 to go on from sums.
+        tile: address of the sums.
+        out: address of the block's origin in the result, 0 to write sums only.
+        column_places: address of the offset of each column from a row's place.
+    """
+    row_places = block[4] + top * WORD_BYTES
+    for row in range(0, height, ROWS):
+        end = min(row + ROWS, height)
+        if out:
+            part = row * width // height, end * width // height
+            bring_places(out, row_places, height, column_places, *part)
+        source, source_step = tile + row * TILE_STEP_BYTES, TILE_STEP_BYTES
+        if start:
+            source, source_step = start, 0
+        at_a, rows, steps = a, block[0] + (top + row) * WORD_BYTES, block[2]
+        # While a tile is multiplied by the first panel, the last row of the next one is brought,
+        # and with it the others where rows lie side by side.
+        next_row = min(top + row + 2 * ROWS, block[1]) - 1
+        ahead = load_word(block[0] + next_row * WORD_BYTES if is_first_panel else rows)
+        if packed:
+            at_a, rows = (
+                packed + row // ROWS * block[3] * A_STEP_BYTES,
+                tables + block[3] * STEP_BYTES,
+            )
+            steps, ahead = tables, 0
+        extent = end - row, width
+        sums = tile + row * TILE_STEP_BYTES
+        _multiply_tile(
+            *extent, at_a, ahead, rows, steps, block[3], panel, source, source_step, sums
+        )
+    if out:
+        store_tile(tile, height, width, out, row_places, column_places)
 
 
 @emitted(types.void, *[types.intp] * 11)
@@ -360,7 +349,7 @@ def _emit_tile(
         start.append(vectors.load(builder, _VECTOR, place, offset))
     sums = vectors.repeat(builder, depth, start, multiply)
     for (row, offset), total in zip(spots, sums, strict=True):
-        place = builder.add(tile, WORD(row * _STEP_BYTES))
+        place = builder.add(tile, WORD(row * TILE_STEP_BYTES))
         vectors.store(builder, emit_canonical(builder, total), place, offset)
 
 

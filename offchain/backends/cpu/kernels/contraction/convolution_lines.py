@@ -12,12 +12,13 @@ import numpy.typing as npt
 from llvmlite import ir
 from numba.core import types
 
-from offchain.backends.cpu.kernels.contraction.convolution import find_suspects, hold
+from offchain.backends.cpu.kernels.contraction.convolution import hold
 from offchain.backends.cpu.kernels.contraction.convolution_packing import (
     WORD_BYTES,
     copy_inside,
     fill_border,
 )
+from offchain.backends.cpu.kernels.contraction.convolution_storing import find_suspects
 from offchain.backends.cpu.kernels.contraction.tile import FLOAT_BYTES, emit_canonical
 from offchain.native import vectors
 from offchain.native.compiled import emitted, kernel, reads, writes

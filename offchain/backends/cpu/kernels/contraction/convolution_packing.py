@@ -7,15 +7,25 @@ import numpy.typing as npt
 from llvmlite import ir
 from numba.core import types
 
-from offchain.backends.cpu.kernels.contraction.tile import FLOAT_BYTES
+from offchain.backends.cpu.kernels.contraction.tile import (
+    A_STEP_BYTES,
+    FLOAT_BYTES,
+    ROWS,
+)
 from offchain.native import vectors
 from offchain.native.compiled import emitted, subroutine
-from offchain.native.vectors import FLOAT, LANES, VECTOR_BYTES, WORD
+from offchain.native.vectors import CACHE_LINE_BYTES, FLOAT, LANES, VECTOR_BYTES, WORD
 
 Floats = npt.NDArray[np.float32]
 Integers = npt.NDArray[np.int64]
 
 WORD_BYTES = 8
+
+STEP_BYTES = 2 * WORD_BYTES
+"""Bytes of the entry of a step (`Block`)."""
+
+_AHEAD_BYTES = 4096
+"""What is asked for before it is packed: as long as memory takes to answer."""
 
 _VECTOR = ir.VectorType(FLOAT, LANES)
 
@@ -116,6 +126,11 @@ def load_word(builder: ir.IRBuilder, source: ir.Value) -> ir.Value:
     return vectors.load(builder, WORD, source)
 
 
+@emitted(types.void, types.int64, types.intp)
+def _store_word(builder: ir.IRBuilder, value: ir.Value, target: ir.Value) -> None:
+    vectors.store(builder, value, target)
+
+
 @subroutine
 def _fill(line: int, first: int, stop: int, value: float) -> None:
     for x in range(first, stop):
@@ -135,12 +150,153 @@ def _copy_vector(builder: ir.IRBuilder, source: ir.Value, target: ir.Value) -> N
 @emitted(types.void, *[types.intp] * 3)
 def _copy_first(builder: ir.IRBuilder, source: ir.Value, lanes: ir.Value, target: ir.Value) -> None:
     """Copy lanes of a vector; no other memory is touched."""
+    _emit_copy(builder, source, lanes, target)
+
+
+def _emit_copy(builder: ir.IRBuilder, source: ir.Value, lanes: ir.Value, target: ir.Value) -> None:
     vectors.store_first(builder, vectors.load_first(builder, _VECTOR, source, lanes), target, lanes)
 
 
 @emitted(types.void, *[types.intp] * 3)
 def _copy_lanes(builder: ir.IRBuilder, source: ir.Value, lanes: ir.Value, target: ir.Value) -> None:
     vectors.store(builder, vectors.load_first(builder, _VECTOR, source, lanes), target)
+
+
+@subroutine
+def plan_panels(steps: int, depth: int, table: int) -> None:
+    """Write the tables by which a tile is read from a panel of packed rows.
+
+    Args:
+        steps: address of the steps' entries (`Block`).
+        depth: how many there are.
+        table: address of room for as many entries, and for offsets of `ROWS` rows and one more.
+    """
+    for step in range(depth):
+        entry = step * STEP_BYTES
+        _store_word(step * A_STEP_BYTES, table + entry)
+        _store_word(load_word(steps + entry + WORD_BYTES), table + entry + WORD_BYTES)
+    for row in range(ROWS + 1):
+        _store_word(row * FLOAT_BYTES, table + depth * STEP_BYTES + row * WORD_BYTES)
+
+
+@subroutine
+def pack_rows(source: int, rows: int, count: int, steps: int, depth: int, target: int) -> None:
+    """Pack rows into panels of `ROWS`: a step's elements of the panel's rows, then the next step's.
+
+    Args:
+        source: address of the rows' origin.
+        rows: address of `count` int64: their offsets.
+        count: how many there are.
+        steps: address of the steps' entries (`Block`).
+        depth: how many there are.
+        target: address of the panels. What lies beyond the last row keeps its value.
+    """
+    first = 0
+    while first < count:
+        start = load_word(rows + first * WORD_BYTES)
+        end, distance = first + 1, FLOAT_BYTES
+        if end < count:
+            distance = load_word(rows + end * WORD_BYTES) - start
+        while (
+            end < count and load_word(rows + end * WORD_BYTES) == start + (end - first) * distance
+        ):
+            end += 1
+        lane = first % ROWS
+        if distance != FLOAT_BYTES or lane:
+            end = min(end, first - lane + ROWS)
+        place = target + first // ROWS * depth * A_STEP_BYTES + lane * FLOAT_BYTES
+        if distance == FLOAT_BYTES:
+            _pack_run(source + start, end - first, steps, depth, place)
+        else:
+            _pack_spread(source + start, distance, end - first, steps, depth, place)
+        first = end
+
+
+@emitted(types.void, *[types.intp] * 5)
+def _pack_run(
+    builder: ir.IRBuilder,
+    source: ir.Value,
+    count: ir.Value,
+    steps: ir.Value,
+    depth: ir.Value,
+    target: ir.Value,
+) -> None:
+    """Pack rows that lie side by side, a step in all panels before the next step."""
+    panels = builder.udiv(builder.add(count, WORD(ROWS - 1)), WORD(ROWS))
+    panel_bytes = builder.mul(depth, WORD(A_STEP_BYTES))
+    ahead = builder.udiv(WORD(_AHEAD_BYTES // FLOAT_BYTES), count)
+
+    def pack_step(step: ir.Value, _: list[ir.Value]) -> list[ir.Value]:
+        start, soon = _emit_starts(builder, source, steps, depth, step, ahead)
+        place = builder.add(target, builder.mul(step, WORD(A_STEP_BYTES)))
+        distance = builder.sub(soon, start)
+
+        def pack_panel(_: ir.Value, carried: list[ir.Value]) -> list[ir.Value]:
+            at_source, at_target, left = carried
+            soon = builder.add(at_source, distance)
+            vectors.prefetch(builder, soon, ROWS * FLOAT_BYTES, level=2)
+            is_whole = builder.icmp_signed(">", left, WORD(ROWS))
+            height = builder.select(is_whole, WORD(ROWS), left)
+            for lane in range(0, ROWS, LANES):
+                lanes, offset = builder.sub(height, WORD(lane)), WORD(lane * FLOAT_BYTES)
+                here, there = (builder.add(at, offset) for at in (at_source, at_target))
+                _emit_copy(builder, here, lanes, there)
+            return [
+                builder.add(at_source, WORD(ROWS * FLOAT_BYTES)),
+                builder.add(at_target, panel_bytes),
+                builder.sub(left, WORD(ROWS)),
+            ]
+
+        vectors.repeat(builder, panels, [start, place, count], pack_panel)
+        return []
+
+    vectors.repeat(builder, depth, [], pack_step)
+
+
+def _emit_starts(
+    builder: ir.IRBuilder,
+    source: ir.Value,
+    steps: ir.Value,
+    depth: ir.Value,
+    step: ir.Value,
+    ahead: ir.Value,
+) -> list[ir.Value]:
+    """The addresses that a step has, and the one so many steps ahead, or the last one."""
+    last = builder.sub(depth, WORD(1))
+    later = builder.add(step, ahead)
+    later = builder.select(builder.icmp_signed("<", later, last), later, last)
+    entries = [builder.add(steps, builder.mul(i, WORD(STEP_BYTES))) for i in (step, later)]
+    return [builder.add(source, vectors.load(builder, WORD, entry)) for entry in entries]
+
+
+@emitted(types.void, *[types.intp] * 6)
+def _pack_spread(
+    builder: ir.IRBuilder,
+    source: ir.Value,
+    distance: ir.Value,
+    count: ir.Value,
+    steps: ir.Value,
+    depth: ir.Value,
+    target: ir.Value,
+) -> None:
+    """Pack rows of one panel, `distance` bytes apart."""
+    ahead = WORD(_AHEAD_BYTES // (2 * CACHE_LINE_BYTES))
+    last = builder.mul(distance, builder.sub(count, WORD(1)))
+
+    def pack_step(step: ir.Value, _: list[ir.Value]) -> list[ir.Value]:
+        start, soon = _emit_starts(builder, source, steps, depth, step, ahead)
+        for place in (soon, builder.add(soon, last)):
+            vectors.prefetch(builder, place, FLOAT_BYTES, level=2)
+        place = builder.add(target, builder.mul(step, WORD(A_STEP_BYTES)))
+        for lane in range(0, ROWS, LANES):
+            lanes = builder.sub(count, WORD(lane))
+            here = builder.add(start, builder.mul(distance, WORD(lane)))
+            vector = vectors.gather_first(builder, _VECTOR, here, distance, lanes)
+            there = builder.add(place, WORD(lane * FLOAT_BYTES))
+            vectors.store_first(builder, vector, there, lanes)
+        return []
+
+    vectors.repeat(builder, depth, [], pack_step)
 
 
 @subroutine
