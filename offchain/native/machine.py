@@ -10,6 +10,7 @@ is code for a processor with AVX2.
 
 import os
 import platform
+from pathlib import Path
 
 from numba.core import config
 from numba.core.codegen import get_host_cpu_features
@@ -19,16 +20,21 @@ from offchain.errors import UnsupportedMachine, UsageError
 WIDTH_VARIABLE = "MOOT_VECTOR_BITS"
 WIDTHS_BITS = (512, 256, 128)
 
-_SECOND_CACHE = "SC_LEVEL2_CACHE_SIZE"
+_SECOND_CACHE = Path("/sys/devices/system/cpu/cpu0/cache/index2/size")
+"""Where Linux says it, as in 2048K."""
+
+_USUAL_SECOND_CACHE_BYTES = 1 << 20
 
 _FMA_IS_ALWAYS_THERE = ("aarch64", "arm64")
 
 
 def get_second_cache_bytes() -> int:
     """The bytes of a core's second-level cache; a usual size where the system does not say."""
-    known = getattr(os, "sysconf_names", {})
-    found = os.sysconf(_SECOND_CACHE) if _SECOND_CACHE in known else 0
-    return found if found > 0 else 1 << 20
+    try:
+        kilobytes = _SECOND_CACHE.read_text().strip().removesuffix("K")
+    except OSError:
+        return _USUAL_SECOND_CACHE_BYTES
+    return int(kilobytes) << 10 if kilobytes.isdecimal() else _USUAL_SECOND_CACHE_BYTES
 
 
 def require_fma(features: str, architecture: str) -> None:
