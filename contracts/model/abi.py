@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import fields, is_dataclass
 from typing import Any
 
-from contracts.model.availability import Demand, Promise, Subject
+from contracts.model.answers import Demand, Promise, Subject
 from contracts.model.types import (
     KEY_BYTES,
     Address,
@@ -193,7 +193,7 @@ def unpack_claim(top: Digest, word: int) -> Claim | None:
 
 
 def unpack_promise(words: Sequence[int]) -> Promise | None:
-    """Return the promise of what `promises` of availability.vy gives for a subject's digest."""
+    """Return the promise of what `promises` of answers.vy gives for a subject's digest."""
     head, money = words
     if not head:
         return None
@@ -211,7 +211,7 @@ def unpack_promise(words: Sequence[int]) -> Promise | None:
 
 
 def unpack_demand(word: int) -> Demand | None:
-    """Return the demand of what `demands` of availability.vy gives for its place's digest."""
+    """Return the demand of what `demands` of answers.vy gives for its place's digest."""
     asker, deadline, status = unpack(word, 160, 48, 8)
     return Demand(_to_address(asker), deadline, DemandStatus(status)) if word else None
 

@@ -5,114 +5,39 @@
 @notice A client bonds the promise. Whoever lacks a part of what the job commits to may demand it,
         with a deposit, which pays whoever shows that part here. A demand that is not answered in
         time costs the client its bond. The referee knows nothing of all this, and no job waits for
-        it. There is no owner, no upgrade, no loop over demands.
-        contracts/model/availability.py is the specification.
+        it. There is no owner, no upgrade, no loop over demands. What is demanded and shown is
+        answers.vy's; contracts/model/availability.py is the specification.
 """
 
 import IReferee
+import answers
 import ledger
-import merkle
-import nodes
-import tags
-import tensors
-import types
 
-# The deposit of a demand pays 200,000 gas at 50 gwei, which the dearest answer costs at most.
-MIN_DEPOSIT_WEI: constant(uint256) = 200_000 * 50 * 10**9
-# The bond is so many deposits at least: the prize of a broken promise is what asking puts up.
-MIN_BOND_DEPOSITS: constant(uint256) = 2
+initializes: answers
+
+exports: (
+    answers.demand,
+    answers.show_operator,
+    answers.show_chunk,
+    answers.show_end,
+    answers.promises,
+    answers.demands,
+)
+
 # A bond's divisor: one part is the prize of the asker, the rest is burned.
 PRIZE_DIVISOR: constant(uint256) = 2
-MAX_BOND_WEI: constant(uint256) = 2**80 - 1
-# The longest time to answer, and for how long a client can promise.
-MAX_ANSWER_BLOCKS: constant(uint256) = 2**20
+# For how long a client can promise.
 MAX_PROMISE_BLOCKS: constant(uint256) = 2**22
-# So many demands that are open give one more block to answer the next.
-ANSWERS_A_BLOCK: constant(uint256) = 32
-# No tensor has more.
-MAX_CHUNKS: constant(uint256) = 2**55
-MAX_HEADER_BYTES: constant(uint256) = 2 + 8 * nodes.MAX_RANK
-
-# Parts of a job.
-PROGRAM: constant(uint256) = 0
-START: constant(uint256) = 1
-DATA: constant(uint256) = 2
-
-# How a promise stands.
-KEPT: constant(uint256) = 1
-WITHDRAWN: constant(uint256) = 2
-BROKEN: constant(uint256) = 3
-
-# How a demand stands.
-OPEN: constant(uint256) = 1
-SHOWN: constant(uint256) = 2
-UNANSWERED: constant(uint256) = 3
-RETURNED: constant(uint256) = 4
-
-# `Promise.head`: client u160 | open_demands u24 | answer_blocks u24 | last_block u40 | status u8.
-# Each open demand has a deposit, of 0.01 ether at least: their number comes nowhere near 2^24.
-OPEN_AT: constant(uint256) = 160
-ANSWER_BLOCKS_AT: constant(uint256) = 184
-LAST_BLOCK_AT: constant(uint256) = 208
-STATUS_AT: constant(uint256) = 248
-# `Promise.money`: bond_wei u128 | deposit_wei u128.
-DEPOSIT_AT: constant(uint256) = 128
-# A demand: asker u160 | deadline u48 | status u8.
-DEADLINE_AT: constant(uint256) = 160
-DEMAND_STATUS_AT: constant(uint256) = 208
-
-U8: constant(uint256) = 2**8 - 1
-U24: constant(uint256) = 2**24 - 1
-U40: constant(uint256) = 2**40 - 1
-U48: constant(uint256) = 2**48 - 1
-U128: constant(uint256) = 2**128 - 1
-U160: constant(uint256) = 2**160 - 1
-
-
-# What a promise is about: a job, and what the job says of its program, start and data. Every call
-# names all of it, so that on a reorganised chain no call is about another job.
-struct Subject:
-    referee: address
-    job_id: uint256
-    operators: uint256
-    state_slots: uint256
-    batch_slots: uint256
-    steps: uint256
-    program_top: bytes32
-    start_root: bytes32
-    data_top: bytes32
-
-
-struct Promise:
-    head: uint256
-    money: uint256
 
 
 event Promised:
     promise_id: indexed(bytes32)
     client: indexed(address)
-    subject: Subject
+    subject: answers.Subject
     bond_wei: uint256
     deposit_wei: uint256
     answer_blocks: uint256
     last_block: uint256
-
-
-event Demanded:
-    promise_id: indexed(bytes32)
-    asker: indexed(address)
-    part: uint256
-    index: uint256
-    chunk: uint256
-    deadline: uint256
-
-
-event Shown:
-    promise_id: indexed(bytes32)
-    account: indexed(address)
-    part: uint256
-    index: uint256
-    chunk: uint256
 
 
 event Broken:
@@ -123,21 +48,10 @@ event Broken:
     chunk: uint256
 
 
-event Paid:
-    promise_id: indexed(bytes32)
-    account: indexed(address)
-    amount_wei: uint256
-
-
-# By the digest of the subject, and by that of the promise and the place of what is demanded.
-promises: public(HashMap[bytes32, Promise])
-demands: public(HashMap[bytes32, uint256])
-
-
 @external
 @payable
 def promise(
-    subject: Subject, deposit_wei: uint256, answer_blocks: uint256, last_block: uint256
+    subject: answers.Subject, deposit_wei: uint256, answer_blocks: uint256, last_block: uint256
 ):
     """
     @notice Promise that whoever demands a part up to a block gets it; for the client of the job.
@@ -150,24 +64,24 @@ def promise(
     job: ledger.Job = staticcall IReferee(subject.referee).jobs(subject.job_id)
     # No sender is the zero address, which a job that does not exist has for its client.
     assert msg.sender == job.client, "availability: not the client"
-    assert self._is_of_job(subject, job), "availability: not what the job says"
-    promise_id: bytes32 = self._hash_subject(subject)
-    assert self.promises[promise_id].head == 0, "availability: already promised"
+    assert answers.is_of_job(subject, job), "availability: not what the job says"
+    promise_id: bytes32 = answers.hash_subject(subject)
+    assert answers.promises[promise_id].head == 0, "availability: already promised"
     is_sound: bool = (
-        deposit_wei >= MIN_DEPOSIT_WEI
-        and deposit_wei <= MAX_BOND_WEI
-        and msg.value >= MIN_BOND_DEPOSITS * deposit_wei
-        and msg.value <= MAX_BOND_WEI
+        deposit_wei >= answers.MIN_DEPOSIT_WEI
+        and deposit_wei <= answers.MAX_BOND_WEI
+        and msg.value >= answers.MIN_BOND_DEPOSITS * deposit_wei
+        and msg.value <= answers.MAX_BOND_WEI
         and answer_blocks >= 1
-        and answer_blocks <= MAX_ANSWER_BLOCKS
+        and answer_blocks <= answers.MAX_ANSWER_BLOCKS
         and last_block >= block.number
         and last_block <= block.number + MAX_PROMISE_BLOCKS
     )
     assert is_sound, "availability: absurd promise"
-    head: uint256 = convert(msg.sender, uint256) | answer_blocks << ANSWER_BLOCKS_AT
-    head |= last_block << LAST_BLOCK_AT | KEPT << STATUS_AT
-    self.promises[promise_id] = Promise(
-        head=head, money=msg.value | deposit_wei << DEPOSIT_AT
+    head: uint256 = convert(msg.sender, uint256) | answer_blocks << answers.ANSWER_BLOCKS_AT
+    head |= last_block << answers.LAST_BLOCK_AT | answers.KEPT << answers.STATUS_AT
+    answers.promises[promise_id] = answers.Promise(
+        head=head, money=msg.value | deposit_wei << answers.DEPOSIT_AT
     )
     log Promised(
         promise_id=promise_id,
@@ -181,152 +95,7 @@ def promise(
 
 
 @external
-@payable
-def demand(subject: Subject, part: uint256, index: uint256, chunk: uint256):
-    """
-    @notice Demand an operator or a chunk of a tensor; anyone may. The value is the deposit.
-    @param subject What was promised.
-    @param part PROGRAM, START or DATA.
-    @param index The place of the operator, of the slot, or of the step's slot among all.
-    @param chunk The place of the chunk in the tensor; 0 of an operator.
-    """
-    promise_id: bytes32 = self._hash_subject(subject)
-    head: uint256 = self._get_promise(promise_id)
-    assert head >> STATUS_AT == KEPT, "availability: promise has ended"
-    assert block.number <= (head >> LAST_BLOCK_AT) & U40, "availability: too late"
-    deposit_wei: uint256 = self.promises[promise_id].money >> DEPOSIT_AT
-    assert msg.value == deposit_wei, "availability: value is not the deposit"
-    chunks: uint256 = MAX_CHUNKS
-    if part == PROGRAM:
-        chunks = 1
-    is_there: bool = index < self._count(subject, part) and chunk < chunks
-    assert is_there, "availability: no such part"
-    key: bytes32 = self._hash_place(promise_id, part, index, chunk)
-    assert self.demands[key] == 0, "availability: already demanded"
-    # Block numbers are below 2^40, all else is below 2^24: the sum fits into 48 bits.
-    waiting: uint256 = unsafe_div((head >> OPEN_AT) & U24, ANSWERS_A_BLOCK)
-    deadline: uint256 = unsafe_add(block.number, (head >> ANSWER_BLOCKS_AT) & U24)
-    deadline = unsafe_add(deadline, waiting)
-    word: uint256 = convert(msg.sender, uint256) | deadline << DEADLINE_AT
-    self.demands[key] = word | OPEN << DEMAND_STATUS_AT
-    # It does not overflow: above.
-    self.promises[promise_id].head = unsafe_add(head, 1 << OPEN_AT)
-    log Demanded(
-        promise_id=promise_id,
-        asker=msg.sender,
-        part=part,
-        index=index,
-        chunk=chunk,
-        deadline=deadline,
-    )
-
-
-@external
-def show_operator(
-    subject: Subject,
-    index: uint256,
-    encoding: Bytes[types.MAX_NODE_BYTES],
-    proof: DynArray[bytes32, merkle.MAX_HEIGHT],
-):
-    """
-    @notice Show an operator that was demanded; anyone may, and gets the deposit.
-    @param subject What was promised.
-    @param index The operator's place in the program.
-    @param encoding The operator.
-    @param proof Its proof against the program.
-    """
-    promise_id: bytes32 = self._hash_subject(subject)
-    key: bytes32 = self._require_open(promise_id, PROGRAM, index, 0)
-    self._require_shown(
-        merkle.is_member(
-            tags.PROGRAM_NODE,
-            subject.program_top,
-            keccak256(concat(tags.OPERATOR, encoding)),
-            index,
-            subject.operators,
-            proof,
-        )
-    )
-    self._pay_answer(promise_id, key, PROGRAM, index, 0)
-
-
-@external
-def show_chunk(
-    subject: Subject,
-    part: uint256,
-    index: uint256,
-    chunk: uint256,
-    header: Bytes[MAX_HEADER_BYTES],
-    content: Bytes[types.CHUNK_BYTES],
-    chunk_proof: DynArray[bytes32, merkle.MAX_HEIGHT],
-    proof: DynArray[bytes32, merkle.MAX_HEIGHT],
-):
-    """
-    @notice Show a chunk of a tensor that was demanded; anyone may, and gets the deposit.
-    @param subject What was promised.
-    @param part START or DATA.
-    @param index The tensor's place there.
-    @param chunk The chunk's place in the tensor.
-    @param header The tensor's element type and shape.
-    @param content The chunk's bytes.
-    @param chunk_proof The chunk's proof against the tensor.
-    @param proof The tensor's proof against the start or the data.
-    """
-    promise_id: bytes32 = self._hash_subject(subject)
-    key: bytes32 = self._require_open(promise_id, part, index, chunk)
-    size: uint256 = self._get_size(header)
-    chunks: uint256 = tensors.get_chunk_count(size)
-    self._require_shown(chunk < chunks)
-    rest: uint256 = unsafe_sub(size, unsafe_mul(chunk, types.CHUNK_BYTES))
-    self._require_shown(len(content) == min(rest, types.CHUNK_BYTES))
-    is_whole: bool = False
-    top: bytes32 = empty(bytes32)
-    is_whole, top = merkle.climb(
-        tags.TENSOR_NODE,
-        tensors.hash_chunk(content),
-        chunk,
-        chunks,
-        0,
-        merkle.get_height(chunks),
-        chunk_proof,
-    )
-    self._require_shown(is_whole)
-    self._require_tensor(subject, part, index, tensors.hash_tensor(header, top), proof)
-    self._pay_answer(promise_id, key, part, index, chunk)
-
-
-@external
-def show_end(
-    subject: Subject,
-    part: uint256,
-    index: uint256,
-    chunk: uint256,
-    header: Bytes[MAX_HEADER_BYTES],
-    top: bytes32,
-    proof: DynArray[bytes32, merkle.MAX_HEIGHT],
-):
-    """
-    @notice Show that a tensor ends before the chunk that was demanded; anyone may, and gets the
-            deposit.
-    @param subject What was promised.
-    @param part START or DATA.
-    @param index The tensor's place there.
-    @param chunk The place of the chunk that the tensor does not have.
-    @param header The tensor's element type and shape.
-    @param top The node over all of its chunks.
-    @param proof The tensor's proof against the start or the data.
-    """
-    promise_id: bytes32 = self._hash_subject(subject)
-    key: bytes32 = self._require_open(promise_id, part, index, chunk)
-    size: uint256 = self._get_size(header)
-    self._require_shown(chunk >= tensors.get_chunk_count(size))
-    self._require_shown(size != 0 or top == tensors.EMPTY_TOP)
-    self._require_tensor(subject, part, index, tensors.hash_tensor(header, top), proof)
-    self._pay_answer(promise_id, key, part, index, chunk)
-
-
-@external
-def break_promise(subject: Subject, part: uint256, index: uint256, chunk: uint256):
+def break_promise(subject: answers.Subject, part: uint256, index: uint256, chunk: uint256):
     """
     @notice Say that a demand was not answered in time; anyone may. The client's bond is lost: the
             asker's prize waits to be reclaimed, and the rest is burned.
@@ -335,21 +104,21 @@ def break_promise(subject: Subject, part: uint256, index: uint256, chunk: uint25
     @param index The place in it.
     @param chunk The chunk.
     """
-    promise_id: bytes32 = self._hash_subject(subject)
-    key: bytes32 = self._hash_place(promise_id, part, index, chunk)
-    word: uint256 = self._get_open(promise_id, key)
-    assert block.number > (word >> DEADLINE_AT) & U48, "availability: too early"
-    status: uint256 = BROKEN ^ KEPT
-    self.promises[promise_id].head ^= status << STATUS_AT
-    self.demands[key] = word ^ (UNANSWERED ^ OPEN) << DEMAND_STATUS_AT
-    bond_wei: uint256 = self.promises[promise_id].money & U128
-    asker: address = convert(word & U160, address)
+    promise_id: bytes32 = answers.hash_subject(subject)
+    key: bytes32 = answers.hash_place(promise_id, part, index, chunk)
+    word: uint256 = answers.get_open(promise_id, key)
+    assert block.number > (word >> answers.DEADLINE_AT) & answers.U48, "availability: too early"
+    status: uint256 = answers.BROKEN ^ answers.KEPT
+    answers.promises[promise_id].head ^= status << answers.STATUS_AT
+    answers.demands[key] = word ^ (answers.UNANSWERED ^ answers.OPEN) << answers.DEMAND_STATUS_AT
+    bond_wei: uint256 = answers.promises[promise_id].money & answers.U128
+    asker: address = convert(word & answers.U160, address)
     log Broken(promise_id=promise_id, asker=asker, part=part, index=index, chunk=chunk)
     send(empty(address), unsafe_sub(bond_wei, unsafe_div(bond_wei, PRIZE_DIVISOR)))
 
 
 @external
-def reclaim(subject: Subject, part: uint256, index: uint256, chunk: uint256):
+def reclaim(subject: answers.Subject, part: uint256, index: uint256, chunk: uint256):
     """
     @notice Pay the sender what a broken promise owes it for its demand: the deposit, and the prize
             if the promise was broken by this demand.
@@ -358,187 +127,36 @@ def reclaim(subject: Subject, part: uint256, index: uint256, chunk: uint256):
     @param index The place in it.
     @param chunk The chunk.
     """
-    promise_id: bytes32 = self._hash_subject(subject)
-    head: uint256 = self._get_promise(promise_id)
-    assert head >> STATUS_AT == BROKEN, "availability: too early"
-    key: bytes32 = self._hash_place(promise_id, part, index, chunk)
-    word: uint256 = self.demands[key]
-    status: uint256 = word >> DEMAND_STATUS_AT
-    is_due: bool = convert(word & U160, address) == msg.sender
-    is_due = is_due and (status == OPEN or status == UNANSWERED)
+    promise_id: bytes32 = answers.hash_subject(subject)
+    head: uint256 = answers.get_promise(promise_id)
+    assert head >> answers.STATUS_AT == answers.BROKEN, "availability: too early"
+    key: bytes32 = answers.hash_place(promise_id, part, index, chunk)
+    word: uint256 = answers.demands[key]
+    status: uint256 = word >> answers.DEMAND_STATUS_AT
+    is_due: bool = convert(word & answers.U160, address) == msg.sender
+    is_due = is_due and (status == answers.OPEN or status == answers.UNANSWERED)
     assert is_due, "availability: no such demand"
-    self.demands[key] = word ^ (status ^ RETURNED) << DEMAND_STATUS_AT
-    money: uint256 = self.promises[promise_id].money
-    owed_wei: uint256 = money >> DEPOSIT_AT
-    if status == UNANSWERED:
+    answers.demands[key] = word ^ (status ^ answers.RETURNED) << answers.DEMAND_STATUS_AT
+    money: uint256 = answers.promises[promise_id].money
+    owed_wei: uint256 = money >> answers.DEPOSIT_AT
+    if status == answers.UNANSWERED:
         # Both are below 2^80.
-        owed_wei = unsafe_add(owed_wei, unsafe_div(money & U128, PRIZE_DIVISOR))
-    self._pay(promise_id, owed_wei)
+        owed_wei = unsafe_add(owed_wei, unsafe_div(money & answers.U128, PRIZE_DIVISOR))
+    answers.pay(promise_id, owed_wei)
 
 
 @external
-def withdraw(subject: Subject):
+def withdraw(subject: answers.Subject):
     """
     @notice Give the client its bond back, once nothing can be demanded any more and nothing is.
     @param subject What was promised.
     """
-    promise_id: bytes32 = self._hash_subject(subject)
-    head: uint256 = self._get_promise(promise_id)
-    assert convert(head & U160, address) == msg.sender, "availability: not the client"
-    assert head >> STATUS_AT == KEPT, "availability: promise has ended"
-    assert block.number > (head >> LAST_BLOCK_AT) & U40, "availability: too early"
-    assert (head >> OPEN_AT) & U24 == 0, "availability: demands are open"
-    status: uint256 = WITHDRAWN ^ KEPT
-    self.promises[promise_id].head = head ^ status << STATUS_AT
-    self._pay(promise_id, self.promises[promise_id].money & U128)
-
-
-@internal
-@pure
-def _is_of_job(subject: Subject, job: ledger.Job) -> bool:
-    # Whether a job says this of its program, start and data.
-    scope: uint256 = job.scope
-    return (
-        subject.operators == scope & ledger.U32
-        and subject.state_slots == (scope >> ledger.STATE_SLOTS_AT) & ledger.U32
-        and subject.batch_slots == (scope >> ledger.BATCH_SLOTS_AT) & ledger.U32
-        and subject.steps == (scope >> ledger.STEPS_AT) & ledger.U64
-        and subject.program_top == job.program_top
-        and subject.start_root == job.start_root
-        and subject.data_top == job.data_top
-    )
-
-
-@internal
-@pure
-def _hash_subject(subject: Subject) -> bytes32:
-    return keccak256(abi_encode(subject))
-
-
-@internal
-@pure
-def _hash_place(promise_id: bytes32, part: uint256, index: uint256, chunk: uint256) -> bytes32:
-    return keccak256(abi_encode(promise_id, part, index, chunk))
-
-
-@internal
-@pure
-def _count(subject: Subject, part: uint256) -> uint256:
-    # How many operators or tensors a part has; none of what is no part. The subject is a job's:
-    # steps are at most 2^32, slots 2^16.
-    if part == PROGRAM:
-        return subject.operators
-    if part == START:
-        return subject.state_slots
-    if part == DATA:
-        return unsafe_mul(subject.steps, subject.batch_slots)
-    return 0
-
-
-@internal
-@view
-def _get_promise(promise_id: bytes32) -> uint256:
-    # The head of a promise, in which the client is not 0.
-    head: uint256 = self.promises[promise_id].head
-    assert head != 0, "availability: no such promise"
-    return head
-
-
-@internal
-@view
-def _get_open(promise_id: bytes32, key: bytes32) -> uint256:
-    # A demand that is open, upon a promise that is kept so far.
-    head: uint256 = self._get_promise(promise_id)
-    assert head >> STATUS_AT == KEPT, "availability: promise has ended"
-    word: uint256 = self.demands[key]
-    assert word >> DEMAND_STATUS_AT == OPEN, "availability: no such demand"
-    return word
-
-
-@internal
-@view
-def _require_open(
-    promise_id: bytes32, part: uint256, index: uint256, chunk: uint256
-) -> bytes32:
-    # The key of a demand that is open and can still be answered.
-    key: bytes32 = self._hash_place(promise_id, part, index, chunk)
-    word: uint256 = self._get_open(promise_id, key)
-    assert block.number <= (word >> DEADLINE_AT) & U48, "availability: too late"
-    return key
-
-
-@internal
-@pure
-def _require_tensor(
-    subject: Subject,
-    part: uint256,
-    index: uint256,
-    root: bytes32,
-    proof: DynArray[bytes32, merkle.MAX_HEIGHT],
-):
-    # Refuse unless a tensor with this root is where the start or the data have it.
-    count: uint256 = self._count(subject, part)
-    tag: bytes1 = tags.DATA_NODE
-    if part == START:
-        tag = tags.STATE_NODE
-    is_whole: bool = False
-    top: bytes32 = empty(bytes32)
-    is_whole, top = merkle.climb(tag, root, index, count, 0, merkle.get_height(count), proof)
-    self._require_shown(is_whole)
-    if part == START:
-        self._require_shown(merkle.hash_root(tags.STATE_ROOT, count, top) == subject.start_root)
-    else:
-        self._require_shown(part == DATA and top == subject.data_top)
-
-
-@internal
-@pure
-def _get_size(header: Bytes[MAX_HEADER_BYTES]) -> uint256:
-    # The bytes of a tensor's elements, from a header that some tensor can have.
-    padded: Bytes[types.MAX_PADDED_HEADER] = concat(empty(bytes32), header)
-    self._require_shown(len(header) >= 2)
-    # The word that ends with type and rank.
-    head: uint256 = convert(extract32(padded, 2), uint256)
-    rank: uint256 = head & nodes.U8
-    # A rank is at most 255.
-    self._require_shown(
-        rank <= nodes.MAX_RANK and len(header) == unsafe_add(2, rank << 3)
-    )
-    width: uint256 = nodes.get_width((head >> 8) & nodes.U8)
-    self._require_shown(width != 0)
-    elements: uint256 = 1
-    end: uint256 = 2
-    for _: uint256 in range(rank, bound=nodes.MAX_RANK):
-        end = unsafe_add(end, 8)
-        size: uint256 = convert(extract32(padded, end), uint256) & nodes.U64
-        elements = nodes.multiply_sizes(elements, size)
-    # At most 2^63 times 8.
-    bytes_of_all: uint256 = unsafe_mul(elements, width)
-    self._require_shown(bytes_of_all < nodes.TOO_LARGE)
-    return bytes_of_all
-
-
-@internal
-def _pay_answer(
-    promise_id: bytes32, key: bytes32, part: uint256, index: uint256, chunk: uint256
-):
-    # Close an open demand, and pay the sender its deposit, which is gone before the money is.
-    self.demands[key] ^= (SHOWN ^ OPEN) << DEMAND_STATUS_AT
-    head: uint256 = self.promises[promise_id].head
-    # The demand was counted.
-    self.promises[promise_id].head = unsafe_sub(head, 1 << OPEN_AT)
-    log Shown(promise_id=promise_id, account=msg.sender, part=part, index=index, chunk=chunk)
-    raw_call(msg.sender, b"", value=self.promises[promise_id].money >> DEPOSIT_AT)
-
-
-@internal
-def _pay(promise_id: bytes32, amount_wei: uint256):
-    # Pay the sender; what it is owed is gone before the money is.
-    log Paid(promise_id=promise_id, account=msg.sender, amount_wei=amount_wei)
-    raw_call(msg.sender, b"", value=amount_wei)
-
-
-@internal
-@pure
-def _require_shown(condition: bool):
-    assert condition, "availability: proof does not match"
+    promise_id: bytes32 = answers.hash_subject(subject)
+    head: uint256 = answers.get_promise(promise_id)
+    assert convert(head & answers.U160, address) == msg.sender, "availability: not the client"
+    assert head >> answers.STATUS_AT == answers.KEPT, "availability: promise has ended"
+    assert block.number > (head >> answers.LAST_BLOCK_AT) & answers.U40, "availability: too early"
+    assert (head >> answers.OPEN_AT) & answers.U24 == 0, "availability: demands are open"
+    status: uint256 = answers.WITHDRAWN ^ answers.KEPT
+    answers.promises[promise_id].head = head ^ status << answers.STATUS_AT
+    answers.pay(promise_id, answers.promises[promise_id].money & answers.U128)

@@ -7,7 +7,7 @@ lacks; an `Answerer`, the client or anybody else, shows what is demanded from wh
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from contracts.model.availability import ANSWERS_A_BLOCK, Demand, Promise, Subject
+from contracts.model.answers import ANSWERS_A_BLOCK, Demand, Promise, Subject
 from contracts.model.types import Address, Terms
 from contracts.reasons import DemandStatus, Part, PromiseStatus
 from offchain.commitments.tags import CHUNK_BYTES, Tag

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from contracts.compiler import compile_contract
 from contracts.model.abi import pack_args, unpack_demand, unpack_promise
-from contracts.model.availability import MIN_DEPOSIT_WEI, Demand, hash_subject
+from contracts.model.answers import MIN_DEPOSIT_WEI, Demand, hash_subject
 from contracts.model.types import Job
 from contracts.reasons import DemandStatus, Part, PromiseStatus
 from offchain.chain import Address

@@ -10,7 +10,7 @@ from typing import Any
 
 from contracts.deployment import deploy_availability, deploy_referee
 from contracts.model.abi import pack_args
-from contracts.model.availability import MAX_CHUNKS, MIN_DEPOSIT_WEI, Subject
+from contracts.model.answers import MAX_CHUNKS, MIN_DEPOSIT_WEI, Subject
 from contracts.model.types import MIN_BOND_WEI, NOBODY, ZERO, Terms
 from contracts.reasons import LeafMode, Part
 from offchain.arithmetic.functions import DType

@@ -7,7 +7,7 @@ import pytest
 
 from contracts.compiler import compile_contract
 from contracts.model.abi import pack_args
-from contracts.model.availability import ANSWERS_A_BLOCK, MIN_DEPOSIT_WEI
+from contracts.model.answers import ANSWERS_A_BLOCK, MIN_DEPOSIT_WEI
 from contracts.model.types import NOBODY, ZERO
 from contracts.model.words import hash_commitment
 from contracts.reasons import DemandStatus, Part, PromiseStatus, Reason, Status

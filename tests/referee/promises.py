@@ -8,15 +8,15 @@ from eth_abi import encode
 
 from contracts.deployment import deploy_availability
 from contracts.model.abi import pack_args, unpack_demand, unpack_promise
-from contracts.model.availability import (
+from contracts.model.answers import (
     MIN_DEPOSIT_WEI,
     Demand,
     Promise,
     Subject,
     Vault,
-    call,
     hash_subject,
 )
+from contracts.model.availability import call
 from contracts.model.checks import require
 from contracts.model.types import NOBODY, Address, Event, Message
 from contracts.reasons import Reason, Revert
