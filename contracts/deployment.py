@@ -65,6 +65,18 @@ def deploy_availability(
     return chain.deploy(compile_contract("availability", source_dir), sender=sender)
 
 
+def deploy_delivery(
+    chain: Deployer[ContractT_co], sender: str, source_dir: Path = SOURCE_DIR
+) -> ContractT_co:
+    """Deploy the contract that takes premiums for the results of jobs of any referee.
+
+    Raises:
+        CompileError: the source does not compile.
+        ChainError: as the chain's own `deploy`.
+    """
+    return chain.deploy(compile_contract("delivery", source_dir), sender=sender)
+
+
 def bind_referee(
     chain: Deployer[ContractT_co], address: str, arithmetic: Arithmetic = ORDERED
 ) -> ContractT_co:

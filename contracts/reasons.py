@@ -54,6 +54,15 @@ class Reason(StrEnum):
     PROMISED = "availability: already promised"
     STILL_DEMANDED = "availability: demands are open"
     WRONG_DEPOSIT = "availability: value is not the deposit"
+    ABSURD_PREMIUM = "delivery: absurd premium"
+    CALLED_FOR = "delivery: already called for"
+    NO_SHARE = "delivery: nothing owed"
+    NO_SUCH_PREMIUM = "delivery: no such premium"
+    NOT_SHARER = "delivery: not a sharer"
+    NOT_WON = "delivery: job is not won"
+    OFFERED = "delivery: already offered"
+    PREMIUM_TOO_LATE = "delivery: job is closed"
+    REGISTERED = "delivery: already registered"
     NO_REASON = "no reason given"
     """What the compiler itself refuses: value for a call that takes none, a list too long."""
 
@@ -150,18 +159,30 @@ class Part(IntEnum):
 
     PROGRAM = 0
     START = 1
+    """The state before the first step; where a result is promised, the state after the last."""
     DATA = 2
 
 
 class PromiseStatus(IntEnum):
-    """The status of a client's promise that what a job commits to can be had."""
+    """The status of a promise that what a job commits to, or its result, can be had."""
 
     KEPT = 1
-    """Nothing was demanded in vain so far: the bond stands."""
+    """Nothing was demanded in vain so far: what was bonded stands."""
     WITHDRAWN = 2
     """The client has its bond back."""
     BROKEN = 3
-    """A demand was not answered in time: the client has lost its bond."""
+    """A demand was not answered in time: whoever has promised has lost what was bonded."""
+
+
+class PremiumStatus(IntEnum):
+    """The status of the premium for a job's result."""
+
+    OFFERED = 1
+    """Nobody has promised the result."""
+    WITHDRAWN = 2
+    """The client has it back, because there is no result or nobody has promised it."""
+    PROMISED = 3
+    """Sharers of the winning claim have promised the result, and the premium is for them."""
 
 
 class DemandStatus(IntEnum):
@@ -170,6 +191,6 @@ class DemandStatus(IntEnum):
     OPEN = 1
     SHOWN = 2
     UNANSWERED = 3
-    """The promise was broken by this demand, whose asker is owed its deposit and the prize."""
+    """The promise was broken by this demand, whose asker is owed its deposit and any prize."""
     RETURNED = 4
     """The asker has what it was owed."""

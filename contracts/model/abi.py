@@ -5,6 +5,7 @@ from dataclasses import fields, is_dataclass
 from typing import Any
 
 from contracts.model.answers import Demand, Promise, Subject
+from contracts.model.delivery import Premium
 from contracts.model.types import (
     KEY_BYTES,
     Address,
@@ -25,6 +26,7 @@ from contracts.reasons import (
     LeafMode,
     Outcome,
     Phase,
+    PremiumStatus,
     PromiseStatus,
     Standing,
     Status,
@@ -198,7 +200,7 @@ def unpack_promise(words: Sequence[int]) -> Promise | None:
     if not head:
         return None
     client, open_demands, answer_blocks, last_block, status = unpack(head, 160, 24, 24, 40, 8)
-    bond_wei, deposit_wei = unpack(money, 128, 128)
+    bond_wei, sharers, deposit_wei = unpack(money, 80, 48, 128)
     return Promise(
         client=_to_address(client),
         bond_wei=bond_wei,
@@ -207,6 +209,25 @@ def unpack_promise(words: Sequence[int]) -> Promise | None:
         last_block=last_block,
         open_demands=open_demands,
         status=PromiseStatus(status),
+        sharers=sharers,
+    )
+
+
+def unpack_premium(words: Sequence[int]) -> Premium | None:
+    """Return the premium of what `premiums` of delivery.vy gives for a subject's digest."""
+    head, money = words
+    if not head:
+        return None
+    client, _, answer_blocks, last_block, status = unpack(head, 160, 24, 24, 40, 8)
+    premium_wei, window_blocks, deposit_wei = unpack(money, 80, 48, 128)
+    return Premium(
+        client=_to_address(client),
+        premium_wei=premium_wei,
+        deposit_wei=deposit_wei,
+        answer_blocks=answer_blocks,
+        window_blocks=window_blocks,
+        last_block=last_block,
+        status=PremiumStatus(status),
     )
 
 

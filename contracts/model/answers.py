@@ -35,6 +35,9 @@ Proof = Sequence[Digest]
 class Subject:
     """What a promise is about: a job, and what the job says of its program, start and data.
 
+    What is promised of a result is a subject, too: without a program and data, and with the state
+    that the job ends with for its start (`delivery.py`).
+
     Every call names all of it, so that on a reorganised chain no call is about another job.
     """
 
@@ -60,7 +63,11 @@ class Subject:
 
 @dataclass(frozen=True, slots=True)
 class Promise:
-    """A promise; `open_demands` counts those that nobody has answered or taken back."""
+    """A promise; `open_demands` counts those that nobody has answered or taken back.
+
+    `bond_wei` is what stands for it. `sharers` are those who have promised a result together and
+    have not taken their part of it yet; a promise of the client's has none.
+    """
 
     client: Address
     bond_wei: int
@@ -69,6 +76,7 @@ class Promise:
     last_block: int
     open_demands: int = 0
     status: PromiseStatus = PromiseStatus.KEPT
+    sharers: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,7 +50,7 @@ OPEN_AT: constant(uint256) = 160
 ANSWER_BLOCKS_AT: constant(uint256) = 184
 LAST_BLOCK_AT: constant(uint256) = 208
 STATUS_AT: constant(uint256) = 248
-# `Promise.money`: what is bonded u128 | deposit_wei u128.
+# `Promise.money`: what is bonded u80 | the importer's own u48 | deposit_wei u128.
 DEPOSIT_AT: constant(uint256) = 128
 # A demand: asker u160 | deadline u48 | status u8.
 DEADLINE_AT: constant(uint256) = 160
@@ -94,6 +94,14 @@ event Demanded:
 event Shown:
     promise_id: indexed(bytes32)
     account: indexed(address)
+    part: uint256
+    index: uint256
+    chunk: uint256
+
+
+event Broken:
+    promise_id: indexed(bytes32)
+    asker: indexed(address)
     part: uint256
     index: uint256
     chunk: uint256

@@ -40,14 +40,6 @@ event Promised:
     last_block: uint256
 
 
-event Broken:
-    promise_id: indexed(bytes32)
-    asker: indexed(address)
-    part: uint256
-    index: uint256
-    chunk: uint256
-
-
 @external
 @payable
 def promise(
@@ -113,7 +105,7 @@ def break_promise(subject: answers.Subject, part: uint256, index: uint256, chunk
     answers.demands[key] = word ^ (answers.UNANSWERED ^ answers.OPEN) << answers.DEMAND_STATUS_AT
     bond_wei: uint256 = answers.promises[promise_id].money & answers.U128
     asker: address = convert(word & answers.U160, address)
-    log Broken(promise_id=promise_id, asker=asker, part=part, index=index, chunk=chunk)
+    log answers.Broken(promise_id=promise_id, asker=asker, part=part, index=index, chunk=chunk)
     send(empty(address), unsafe_sub(bond_wei, unsafe_div(bond_wei, PRIZE_DIVISOR)))
 
 

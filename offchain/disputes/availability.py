@@ -1,10 +1,11 @@
 """Who demands what it lacks of a job, and who shows it: the actors of a client's promise.
 
 A provider commits only to what it has in full. Before that, an `Asker` demands what its store
-lacks; an `Answerer`, the client or anybody else, shows what is demanded from what it has.
+lacks; an `Answerer`, the client or anybody else, shows what is demanded from what it has. What is
+promised of a result (`delivery.py`) is demanded and shown alike.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from contracts.model.answers import ANSWERS_A_BLOCK, Demand, Promise, Subject
@@ -92,13 +93,23 @@ class Answerer:
         if promise.status is not PromiseStatus.KEPT:
             return
         waiting = view.list_open()
-        for place, demand in waiting[:ANSWERS_A_BLOCK]:
-            if view.block <= demand.deadline:
-                move = find_answer(self.task, place)
-                yield Call(move.call, self.address, (view.subject, *move.args))
+        yield from list_answers(view, self.address, waiting, lambda it: find_answer(self.task, it))
         is_over = view.block > promise.last_block and not waiting
         if is_over and self.address == promise.client:
             yield Call("withdraw", self.address, (view.subject,))
+
+
+def list_answers(
+    view: Promised,
+    sender: Address,
+    waiting: Sequence[tuple[Place, Demand]],
+    find: Callable[[Place], Move],
+) -> Iterator[Call]:
+    """Yield the answers to the first of some demands, as many as a block is expected to take."""
+    for place, demand in waiting[:ANSWERS_A_BLOCK]:
+        if view.block <= demand.deadline:
+            move = find(place)
+            yield Call(move.call, sender, (view.subject, *move.args))
 
 
 def make_subject(terms: Terms, referee: Address, job_id: int) -> Subject:
@@ -109,12 +120,23 @@ def make_subject(terms: Terms, referee: Address, job_id: int) -> Subject:
 
 def find_answer(task: Task, place: Place) -> Move:
     """Return the call that shows what is demanded; the subject comes before its arguments."""
-    part, index, chunk = place
+    part, index, _ = place
     if part == Part.PROGRAM:
         commitment = task.commitment
         proof = tuple(commitment.tree.proof(index))
         return Move("show_operator", (index, commitment.encodings[index], proof))
-    array, tree = _find_tensor(task, part, index)
+    return show_tensor(*_find_tensor(task, part, index), place)
+
+
+def show_tensor(array: Array, tree: Tree, place: Place) -> Move:
+    """Return the call that shows a chunk of a tensor, or that the tensor has no such chunk.
+
+    Args:
+        array: the tensor.
+        tree: the tree that it is a leaf of.
+        place: what is demanded.
+    """
+    part, index, chunk = place
     tensor, proof = TensorTree(array), tuple(tree.proof(index))
     if tensor.tree is None or chunk * CHUNK_BYTES >= array.nbytes:
         return Move("show_end", (part, index, chunk, tensor.header, tensor.top, proof))

@@ -1,7 +1,6 @@
 """Promises about a job's parts, on the model and on the bytecode in lock-step."""
 
 import random
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,6 +9,7 @@ from contracts.reasons import DemandStatus, Part, PromiseStatus, Reason
 from offchain.disputes.availability import Answerer, Asker, find_answer
 from tests.referee.promises import LAST_BLOCK, PLACES, TASK, Promises
 from tests.referee.stage import ACCOUNTS, CLIENT, PROVIDERS
+from tests.referee.vaults import spoil
 
 
 def test_everything_that_a_job_commits_to_can_be_shown() -> None:
@@ -24,26 +24,6 @@ def test_everything_that_a_job_commits_to_can_be_shown() -> None:
         assert both.show(PROVIDERS[2], place) == Reason.NO_SUCH_DEMAND
         assert both.demand(PROVIDERS[0], place) == Reason.DEMANDED
     assert both.vault.promises[both.subject].open_demands == 0
-
-
-def spoil(rng: random.Random, args: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return arguments of which one is another."""
-    at = rng.randrange(len(args))
-    arg = args[at]
-    if isinstance(arg, int):
-        other: Any = rng.choice((arg + 1, max(arg - 1, 0), arg ^ 1, 1 << 54, 1 << 255))
-    elif isinstance(arg, bytes):
-        bit = rng.randrange(max(8 * len(arg), 1))
-        flipped = int.from_bytes(arg, "big") ^ (1 << bit)
-        other = flipped.to_bytes(len(arg), "big") if arg else b"\1"
-        if len(arg) != 32:
-            other = rng.choice((other, arg[:-1], arg + b"\0"))
-    elif isinstance(arg, tuple):
-        other = rng.choice((arg[1:], (*arg, bytes(32)), tuple(bytes(32) for _ in arg)))
-    else:
-        field = rng.choice(("job_id", "operators", "state_slots", "batch_slots", "steps"))
-        other = replace(arg, **{field: getattr(arg, field) + 1})
-    return (*args[:at], other, *args[at + 1 :])
 
 
 @pytest.mark.parametrize("seed", range(8))

@@ -1,0 +1,151 @@
+"""Who promises the result of a job and hands it over, and who takes back a premium.
+
+A `Sharer` of the winning claim promises the state that it ends with, shows what is demanded of it,
+and takes its part of the premium. What the client lacks, an `Asker` of `availability.py` demands;
+the `Buyer` calls for the result, and takes back a premium that nobody has earned.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+
+from contracts.model.answers import Demand, Subject
+from contracts.model.delivery import Premium
+from contracts.model.types import Address
+from contracts.reasons import PremiumStatus, PromiseStatus, Status
+from offchain.commitments.tags import Tag
+from offchain.commitments.tensors import Array, TensorTree
+from offchain.commitments.tree import Tree
+from offchain.disputes.availability import Place, Promised, list_answers, show_tensor
+from offchain.disputes.players import Move
+from offchain.disputes.referee import Call
+
+LEAST_ANSWER_BLOCKS = 4
+"""Whoever promises needs so many blocks to see a demand and to get its answer into one."""
+SHARER_GAS = 300_000
+"""What a sharer's own calls cost at most, in gas: to register, and to take its part."""
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """What the chain shows of a premium, and of the result that it is for.
+
+    Attributes:
+        subject: the job.
+        premium: the premium.
+        status: how the job stands.
+        promised: the promise of the result, once somebody has registered.
+        registered: those who have, in their order.
+        shares: those of them that have not taken their part yet.
+        block: the block of the next call.
+    """
+
+    subject: Subject
+    premium: Premium
+    status: Status
+    promised: Promised | None
+    registered: Sequence[Address]
+    shares: AbstractSet[Address]
+    block: int
+
+    @property
+    def can_be_promised(self) -> bool:
+        """Whether a sharer of the winning claim can still register."""
+        if self.status is not Status.WON or self.premium.status is PremiumStatus.WITHDRAWN:
+            return False
+        if self.promised is None:
+            return self.premium.last_block == 0 or self.block <= self.premium.last_block
+        promise = self.promised.promise
+        return promise.status is PromiseStatus.KEPT and self.block <= promise.last_block
+
+    def is_due(self, address: Address) -> bool:
+        """Whether an account has promised the result, and may have to answer or be paid."""
+        is_kept = self.promised is not None and self.promised.promise.status is PromiseStatus.KEPT
+        return is_kept and address in self.shares
+
+
+@dataclass(frozen=True, slots=True)
+class Sharer:
+    """A sharer of the winning claim, which has not collected its share of the reward yet.
+
+    Attributes:
+        address: the account that sends the calls.
+        find: returns the call that shows a chunk of the final state.
+    """
+
+    address: Address
+    find: Callable[[Place], Move]
+
+    def register(self, view: Delivery, history: Tree) -> Call:
+        """Return the call that promises the last state of a history."""
+        last = history.count - 1
+        shown = (history.top, history.node(0, last), tuple(history.proof(last)))
+        return Call("register", self.address, (view.subject, *shown))
+
+    def act(self, view: Delivery) -> Iterator[Call]:
+        """Yield the answers whose turn it is, and the end."""
+        if not view.is_due(self.address):
+            return
+        assert view.promised is not None, "it is due"
+        waiting, subject = view.promised.list_open(), view.promised.subject
+        own = self._choose(view, waiting)
+        yield from list_answers(view.promised, self.address, own, self.find)
+        if view.block > view.promised.promise.last_block and not waiting:
+            yield Call("take", self.address, (subject,))
+
+    def _choose(
+        self, view: Delivery, waiting: Sequence[tuple[Place, Demand]]
+    ) -> list[tuple[Place, Demand]]:
+        """Return the demands that this sharer answers now, so that few pay for the same answer.
+
+        The first to register answers at once. Each other waits a block longer than the one before
+        it, half of the time to answer at most.
+        """
+        place, whole = view.registered.index(self.address), view.premium.answer_blocks
+        if place == 0:
+            return [*waiting]
+        left_blocks = max(whole - place, -(-whole // 2))
+        return [it for it in waiting if it[1].deadline - view.block < left_blocks]
+
+
+@dataclass(frozen=True, slots=True)
+class Buyer:
+    """The client that has bonded a premium. What it lacks of the result, an `Asker` demands.
+
+    Attributes:
+        address: the account that sends the calls.
+    """
+
+    address: Address
+
+    def act(self, view: Delivery) -> Iterator[Call]:
+        """Yield the call that is due: for the result, or to take the premium back."""
+        premium, promised = view.premium, view.promised
+        if premium.status is PremiumStatus.OFFERED and view.status is not Status.OPEN:
+            is_past = 0 < premium.last_block < view.block
+            if view.status is not Status.WON or is_past:
+                yield Call("withdraw", self.address, (view.subject,))
+            elif not premium.last_block:
+                yield Call("call_for", self.address, (view.subject,))
+        elif promised is not None:
+            promise = promised.promise
+            if promise.status is PromiseStatus.BROKEN and promise.bond_wei:
+                yield Call("take", self.address, (promised.subject,))
+
+
+def find_result(state: Sequence[Array], place: Place) -> Move:
+    """Return the call that shows a chunk of a final state; the subject is its first argument."""
+    tree = Tree(Tag.STATE_NODE, [TensorTree(array).root for array in state])
+    return show_tensor(state[place[1]], tree, place)
+
+
+def explain_weakness(premium: Premium, sharers: int, gas_price_wei: int) -> str:
+    """Return why a sharer should not promise a result for a premium, or nothing."""
+    if premium.answer_blocks < LEAST_ANSWER_BLOCKS:
+        return (
+            f"it gives {premium.answer_blocks} blocks to answer, fewer than {LEAST_ANSWER_BLOCKS}"
+        )
+    part_wei, cost_wei = premium.premium_wei // max(1, sharers), SHARER_GAS * gas_price_wei
+    if part_wei < cost_wei:
+        return f"a part of it is {part_wei} wei, and to earn it costs up to {cost_wei}"
+    return ""

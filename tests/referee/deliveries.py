@@ -1,0 +1,136 @@
+"""The model of premiums for results beside the contract in a bare EVM, and a job to be won."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from contracts.deployment import deploy_delivery
+from contracts.model.abi import unpack_premium
+from contracts.model.answers import MIN_DEPOSIT_WEI, Subject, hash_subject
+from contracts.model.delivery import Deliveries as Vault
+from contracts.model.delivery import call, make_result
+from contracts.model.types import ZERO, Address
+from contracts.model.words import hash_commitment
+from contracts.reasons import DemandStatus, Part, PremiumStatus
+from offchain.commitments.tags import Tag
+from offchain.commitments.tensors import Array, TensorTree
+from offchain.commitments.tree import Tree, hash_root
+from offchain.disputes.availability import Place
+from offchain.disputes.delivery import Delivery, Sharer, find_result
+from offchain.providers.task import Task
+from tests.referee.promises import TASK
+from tests.referee.stage import CLIENT, PROVIDERS
+from tests.referee.vaults import Vaults
+
+PREMIUM_WEI, DEPOSIT_WEI = 10**18 + 1, MIN_DEPOSIT_WEI + 1
+ANSWER_BLOCKS, WINDOW_BLOCKS = 6, 20
+SHARERS, LATE, LIAR, STRANGER = PROVIDERS[:3], PROVIDERS[3], PROVIDERS[4], PROVIDERS[5]
+"""Those who claim what wins; one that joins that claim late; one that never reveals its claim."""
+RESULT: tuple[Array, ...] = (
+    np.arange(70, 140, dtype=np.float32),
+    np.zeros((0, 3), np.float32),
+    np.array(7, np.int64),
+)
+"""Two chunks, of which the last is ragged; no elements; one element of no dimension."""
+STATE_ROOT = hash_root(
+    Tag.STATE_ROOT, 3, Tree(Tag.STATE_NODE, [TensorTree(it).root for it in RESULT]).top
+)
+HISTORY = Tree(Tag.HISTORY_NODE, [b"\1" * 32, b"\2" * 32, STATE_ROOT])
+PLACES: tuple[Place, ...] = tuple(
+    (Part.START.value, index, chunk) for index in range(3) for chunk in range(3)
+)
+"""All that can be demanded, and chunks beyond the end of every tensor."""
+
+
+class Deliveries(Vaults[Vault]):
+    """A job whose client may offer a premium, and that can be won.
+
+    Args:
+        task: what the job is about.
+    """
+
+    def __init__(self, task: Task = TASK) -> None:
+        super().__init__(task, deploy_delivery, Vault, call)
+        self.result = make_result(self.subject, STATE_ROOT)
+
+    def offer(self, window_blocks: int = WINDOW_BLOCKS) -> str | None:
+        """Let the client offer a premium, on the usual terms."""
+        terms = (DEPOSIT_WEI, ANSWER_BLOCKS, window_blocks)
+        return self.call("offer", CLIENT, self.subject, *terms, value_wei=PREMIUM_WEI)
+
+    def win(self, history: Tree = HISTORY) -> None:
+        """Let the job be won by a claim that three share, and one has joined late."""
+        twins, top = self.twins, history.top
+        for member in (*SHARERS, LIAR):
+            digest = hash_commitment(twins.store, 0, member, top, ZERO)
+            assert twins.call("commit", member, 0, digest, value_wei=self.terms.bond_wei) is None
+        twins.block += self.terms.commit_blocks + 1
+        for member in SHARERS:
+            assert twins.call("reveal", member, 0, top, ZERO) is None
+        twins.block += self.terms.reveal_blocks + 1
+        assert twins.call("join", LATE, 0, top, value_wei=self.terms.bond_wei) is None
+        self.settle(top)
+
+    def settle(self, top: bytes = ZERO) -> None:
+        """Let the job be settled once its windows are over."""
+        self.twins.block = self.twins.store.jobs[0].window_end + 1
+        assert self.twins.call("settle", CLIENT, 0, top) is None
+        self.block = self.twins.block
+
+    def register(self, sharer: Address, history: Tree = HISTORY, **changes: Any) -> str | None:
+        """Let a sharer promise the last state of a history, with other arguments at some places."""
+        view = self.view()
+        args = list(Sharer(sharer, lambda it: find_result(RESULT, it)).register(view, history).args)
+        for name, value in changes.items():
+            args[int(name.removeprefix("at_"))] = value
+        return self.call("register", sharer, *args)
+
+    def demand(self, asker: Address, place: Place) -> str | None:
+        """Let somebody demand a part of the result."""
+        return self.call("demand", asker, self.result, *place, value_wei=DEPOSIT_WEI)
+
+    def show(self, sender: Address, place: Place, **changes: Any) -> str | None:
+        """Let somebody show what is demanded, with other arguments at some places."""
+        return self.show_by(sender, self.result, find_result(RESULT, place), **changes)
+
+    def view(self) -> Delivery:
+        """Return what the chain shows of the premium."""
+        promised = self.view_of(self.result) if self.result in self.vault.promises else None
+        said = [it.args for it in self.log if it.name == "Registered"]
+        return Delivery(
+            self.subject,
+            self.vault.premiums[self.subject],
+            self.twins.store.jobs[0].status,
+            promised,
+            [str(args[1]) for args in said],
+            {account for subject, account in self.vault.shares if subject == self.result},
+            self.block,
+        )
+
+    def compare(self) -> None:
+        """Compare premiums and shares, too, and whose the money is that the contract holds."""
+        super().compare()
+        vault = self.vault
+        for subject, premium in vault.premiums.items():
+            assert unpack_premium(self.read("premiums", hash_subject(subject))) == premium
+        for subject in vault.promises:
+            for account in (*PROVIDERS, CLIENT):
+                has_share = self.read("shares", hash_subject(subject), account)
+                assert has_share == ((subject, account) in vault.shares)
+        assert vault.balance_wei == self.count_money()
+
+    def count_money(self) -> int:
+        """Return what the contract owes to everybody together, in wei."""
+        vault, waiting = self.vault, {DemandStatus.OPEN, DemandStatus.UNANSWERED}
+        offered = (it for it in vault.premiums.values() if it.status is PremiumStatus.OFFERED)
+        owed_wei = sum(it.premium_wei for it in offered)
+        owed_wei += sum(it.bond_wei for it in vault.promises.values())
+        for (subject, *_), demand in vault.demands.items():
+            owed_wei += vault.promises[subject].deposit_wei * (demand.status in waiting)
+        return owed_wei
+
+
+def other_subject(subject: Subject) -> Subject:
+    """Return the subject of a job that a reorganisation may have put under the same number."""
+    return replace(subject, start_root=b"\1" * 32)
