@@ -94,15 +94,15 @@ def report(
         whole = {
             "scenarios": objects,
             "functions": found.make_functions(),
-            "promises": found.make_promises(),
+            **{name: found.make_demands(name) for name in results.DEMANDS},
         }
         click.echo(json.dumps(objects[0] if len(names) == len(objects) == 1 else whole, indent=2))
     else:
         _print(objects, found.make_functions(), with_calls=not summary)
-        if found.promises:
-            from sim.command.gas_tables import make_promises  # noqa: PLC0415 - imports the EVM
+        for name in found.demands:
+            from sim.command.gas_tables import make_demands  # noqa: PLC0415 - imports the EVM
 
-            options.make_console().print(make_promises(found.make_promises()))
+            options.make_console().print(make_demands(name, found.make_demands(name)))
 
 
 def _print(

@@ -70,9 +70,9 @@ def make_functions(functions: Mapping[str, Mapping[str, float]]) -> Table:
     return _make_spreads("scalar functions by themselves", "function", functions)
 
 
-def make_promises(promises: Mapping[str, Mapping[str, float]]) -> Table:
-    """Return the table of calls about a client's promise."""
-    return _make_spreads("a client's promise, and demands upon it", "call", promises)
+def make_demands(scenario: str, calls: Mapping[str, Mapping[str, float]]) -> Table:
+    """Return the table of calls about clients' promises or premiums."""
+    return _make_spreads(f"{scenario}, and demands upon them", "call", calls)
 
 
 def _make_spreads(title: str, head: str, rows: Mapping[str, Mapping[str, float]]) -> Table:

@@ -30,7 +30,7 @@ USUAL = encode_header(DType.FLOAT32, (1 << 10, 1 << 10))
 
 
 @dataclass(frozen=True, slots=True)
-class _Size:
+class Size:
     """The sizes of a job, and the header of the tensors that it shows."""
 
     operators: int
@@ -42,8 +42,8 @@ class _Size:
 
 
 SIZES = {
-    "": _Size(1 << 12, 1 << 6, 1 << 20, USUAL, 1 << 14, ENCODING[:200]),
-    "-longest": _Size(MAX_OPERATORS, MAX_SLOTS, MAX_STEPS, LARGEST, MAX_CHUNKS, ENCODING),
+    "": Size(1 << 12, 1 << 6, 1 << 20, USUAL, 1 << 14, ENCODING[:200]),
+    "-longest": Size(MAX_OPERATORS, MAX_SLOTS, MAX_STEPS, LARGEST, MAX_CHUNKS, ENCODING),
 }
 """A job like the reference, and one of which every proof is as long as can be."""
 
@@ -54,20 +54,20 @@ def measure_promises(chain: Chain) -> Iterator[tuple[str, int]]:
     referee = deploy_referee(chain, client)
     contract = deploy_availability(chain, client)
     for job_id, (name, size) in enumerate(SIZES.items()):
-        job = _Job(size)
+        job = Job(size)
         referee.transact("open_job", *pack_args([job.terms]), sender=client, value=0)
         subject = make_subject(job.terms, referee.address, job_id)
         for call, gas in _play(chain, contract, job, subject):
             yield f"{call}{name}", gas
 
 
-class _Job:
+class Job:
     """The terms of a job of some size, and what can be shown of it."""
 
-    def __init__(self, size: _Size) -> None:
+    def __init__(self, size: Size) -> None:
         self.size, tensor = size, size.header
         place = size.chunks // 3
-        self.chunk = (place, tensor, CONTENT, _draw(size.chunks))
+        self.chunk = (place, tensor, CONTENT, draw_siblings(size.chunks))
         top = _climb(Tag.TENSOR_NODE, hash_chunk(CONTENT), place, size.chunks)
         root = hash_tensor(tensor, top)
         self.top, self.batches = top, size.steps * size.slots
@@ -97,16 +97,16 @@ class _Job:
         """Yield the calls that show parts: the call, what is demanded, and the arguments."""
         size, data = self.size, (Part.DATA, self.batches // 3)
         index = size.operators // 3
-        shown = (index, size.encoding, _draw(size.operators))
+        shown = (index, size.encoding, draw_siblings(size.operators))
         yield "show_operator", (Part.PROGRAM, index, 0), shown
-        proof = _draw(self.batches)
+        proof = draw_siblings(self.batches)
         yield "show_chunk", (*data, self.chunk[0]), (*data, *self.chunk, proof)
         if size.chunks < MAX_CHUNKS:
             end = (size.chunks, size.header, self.top, proof)
             yield "show_end", (*data, size.chunks), (*data, *end)
 
 
-def _play(chain: Chain, contract: Any, job: _Job, subject: Subject) -> Iterator[tuple[str, int]]:
+def _play(chain: Chain, contract: Any, job: Job, subject: Subject) -> Iterator[tuple[str, int]]:
     client, asker, other = chain.accounts[:3]
     own = pack_args([subject])
 
@@ -130,10 +130,10 @@ def _play(chain: Chain, contract: Any, job: _Job, subject: Subject) -> Iterator[
         yield send("withdraw", client)
 
 
-def _draw(count: int) -> Sequence[Digest]:
+def draw_siblings(count: int) -> Sequence[Digest]:
     """Return the siblings of the place at a third of a tree that is full."""
     return tuple(keccak256(bytes([level])) for level in range(get_height(count)))
 
 
 def _climb(tag: Tag, leaf: Digest, index: int, count: int) -> Digest:
-    return climb(tag, leaf, index, count, 0, get_height(count), _draw(count))
+    return climb(tag, leaf, index, count, 0, get_height(count), draw_siblings(count))

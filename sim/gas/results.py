@@ -1,6 +1,6 @@
 """Measures scenarios by their names; all scalar functions together are one more scenario."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
@@ -8,6 +8,7 @@ from typing import Any
 from offchain.chain import Chain
 from offchain.chain.tester import Tester
 from offchain.errors import UsageError
+from sim.gas.deliveries import measure_deliveries
 from sim.gas.functions import FUNCTIONS, measure_function
 from sim.gas.play import Measured, Stage
 from sim.gas.promises import measure_promises
@@ -18,11 +19,15 @@ from sim.gas.snapshot import Line, make_lines
 
 ALL_FUNCTIONS = "functions"
 """The name under which all scalar functions are measured."""
-PROMISES = "promises"
-"""The name under which clients' promises and demands upon them are measured."""
+DEMANDS: Mapping[str, Callable[[Chain], Iterator[tuple[str, int]]]] = {
+    "promises": measure_promises,
+    "premiums": measure_deliveries,
+}
+"""The contracts upon which parts are demanded: the name under which the calls are measured."""
 ABOUT: Mapping[str, str] = {name: it.about for name, it in SCENARIOS.items()} | {
     ALL_FUNCTIONS: "all scalar functions, each called by itself",
-    PROMISES: "a client's promise and demands upon it, in the reference and in the largest job",
+    "promises": "a client's promise and demands upon it, in the reference and in the largest job",
+    "premiums": "a client's premium for a result that is demanded, in the same jobs",
 }
 """What happens in each scenario, in a few words."""
 NAMES = tuple(ABOUT)
@@ -37,12 +42,12 @@ class Results:
     Attributes:
         measured: the scenarios.
         functions: the gas of the scalar functions that were measured, for each row of operands.
-        promises: the gas of each call about a promise.
+        demands: the gas of each call about a promise or a premium, by the scenario's name.
     """
 
     measured: Sequence[Measured]
     functions: Mapping[str, Sequence[int]]
-    promises: Mapping[str, Sequence[int]]
+    demands: Mapping[str, Mapping[str, Sequence[int]]]
 
     @property
     def lines(self) -> list[Line]:
@@ -54,8 +59,9 @@ class Results:
                 for name, costs in self.functions.items()
             ]
         lines += [
-            Line.of(PROMISES, name, len(costs), Spread.of(costs))
-            for name, costs in self.promises.items()
+            Line.of(scenario, name, len(costs), Spread.of(costs))
+            for scenario, calls in self.demands.items()
+            for name, costs in calls.items()
         ]
         return lines
 
@@ -71,9 +77,10 @@ class Results:
         """Return the scalar functions' figures by name."""
         return {name: _describe(costs) for name, costs in self.functions.items()}
 
-    def make_promises(self) -> dict[str, dict[str, float]]:
-        """Return the figures of calls about a promise by name."""
-        return {name: _describe(costs) for name, costs in self.promises.items()}
+    def make_demands(self, scenario: str) -> dict[str, dict[str, float]]:
+        """Return the figures of calls about a promise or a premium by name."""
+        calls = self.demands.get(scenario, {})
+        return {name: _describe(costs) for name, costs in calls.items()}
 
 
 def _describe(costs: Sequence[int]) -> dict[str, float]:
@@ -103,7 +110,7 @@ def measure(names: Sequence[str], report: Report, stage: Stage | None = None) ->
     """Measure what is named; the order has no effect on what anything costs.
 
     Args:
-        names: scenarios, `ALL_FUNCTIONS` and `PROMISES`.
+        names: scenarios, `ALL_FUNCTIONS` and those of `DEMANDS`.
         report: told how far it has come.
         stage: where scenarios are played; a new one if there is none.
     """
@@ -116,14 +123,16 @@ def measure(names: Sequence[str], report: Report, stage: Stage | None = None) ->
     functions: Sequence[str] = ("fma",) if REFERENCE.name in names else ()
     if ALL_FUNCTIONS in names:
         functions = tuple(FUNCTIONS)
-    promises = _measure_promises() if PROMISES in names else {}
-    return Results(measured, _measure_functions(functions, report), promises)
+    demands = {name: _measure_demands(it) for name, it in DEMANDS.items() if name in names}
+    return Results(measured, _measure_functions(functions, report), demands)
 
 
-def _measure_promises() -> dict[str, list[int]]:
+def _measure_demands(
+    measure_calls: Callable[[Chain], Iterator[tuple[str, int]]],
+) -> dict[str, list[int]]:
     found: dict[str, list[int]] = {}
     with Chain(Tester(4), None) as chain:
-        for name, gas in measure_promises(chain):
+        for name, gas in measure_calls(chain):
             found.setdefault(name, []).append(gas)
     return found
 
