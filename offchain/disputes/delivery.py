@@ -1,8 +1,9 @@
 """Who promises the result of a job and hands it over, and who takes back a premium.
 
-A `Sharer` of the winning claim promises the state that it ends with, shows what is demanded of it,
-and takes its part of the premium. What the client lacks, an `Asker` of `availability.py` demands;
-the `Buyer` calls for the result, and takes back a premium that nobody has earned.
+Whoever shares the reward can promise the state that the winning claim ends with (`register`). A
+`Sharer` that has shows what is demanded of it, and takes its part of the premium. What the client
+lacks, an `Asker` of `availability.py` demands; the `Buyer` calls for the result, and takes back a
+premium that nobody has earned.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -14,8 +15,8 @@ from contracts.model.delivery import Premium
 from contracts.model.types import Address
 from contracts.reasons import PremiumStatus, PromiseStatus, Status
 from offchain.commitments.tags import Tag
-from offchain.commitments.tensors import Array, TensorTree
-from offchain.commitments.tree import Tree
+from offchain.commitments.tensors import Array
+from offchain.commitments.tree import Digest, Tree
 from offchain.disputes.availability import Place, Promised, list_answers, show_tensor
 from offchain.disputes.players import Move
 from offchain.disputes.referee import Call
@@ -36,7 +37,7 @@ class Delivery:
         status: how the job stands.
         promised: the promise of the result, once somebody has registered.
         registered: those who have, in their order.
-        shares: those of them that have not taken their part yet.
+        shares: those of them that have not taken their part yet, as far as they were asked for.
         block: the block of the next call.
     """
 
@@ -63,10 +64,17 @@ class Delivery:
         is_kept = self.promised is not None and self.promised.promise.status is PromiseStatus.KEPT
         return is_kept and address in self.shares
 
+    def is_over(self, address: Address) -> bool:
+        """Whether there is nothing more to do for an account that has promised the result."""
+        if self.promised is None:
+            return self.premium.status is PremiumStatus.WITHDRAWN
+        is_broken = self.promised.promise.status is PromiseStatus.BROKEN
+        return is_broken or (address in self.registered and address not in self.shares)
+
 
 @dataclass(frozen=True, slots=True)
 class Sharer:
-    """A sharer of the winning claim, which has not collected its share of the reward yet.
+    """A sharer of the winning claim that has promised the result.
 
     Attributes:
         address: the account that sends the calls.
@@ -75,12 +83,6 @@ class Sharer:
 
     address: Address
     find: Callable[[Place], Move]
-
-    def register(self, view: Delivery, history: Tree) -> Call:
-        """Return the call that promises the last state of a history."""
-        last = history.count - 1
-        shown = (history.top, history.node(0, last), tuple(history.proof(last)))
-        return Call("register", self.address, (view.subject, *shown))
 
     def act(self, view: Delivery) -> Iterator[Call]:
         """Yield the answers whose turn it is, and the end."""
@@ -133,10 +135,25 @@ class Buyer:
                 yield Call("take", self.address, (promised.subject,))
 
 
-def find_result(state: Sequence[Array], place: Place) -> Move:
-    """Return the call that shows a chunk of a final state; the subject is its first argument."""
-    tree = Tree(Tag.STATE_NODE, [TensorTree(array).root for array in state])
-    return show_tensor(state[place[1]], tree, place)
+def register(sender: Address, view: Delivery, history: Tree) -> Call:
+    """Return the call that promises the last state of a history.
+
+    The sender has not collected its share of the reward before.
+    """
+    last = history.count - 1
+    shown = (history.top, history.node(0, last), tuple(history.proof(last)))
+    return Call("register", sender, (view.subject, *shown))
+
+
+def find_result(roots: Sequence[Digest], load: Callable[[int], Array], place: Place) -> Move:
+    """Return the call that shows a chunk of a final state; the subject comes before its arguments.
+
+    Args:
+        roots: the roots of the state's tensors.
+        load: returns a tensor, by its place.
+        place: what is demanded.
+    """
+    return show_tensor(load(place[1]), Tree(Tag.STATE_NODE, roots), place)
 
 
 def explain_weakness(premium: Premium, sharers: int, gas_price_wei: int) -> str:

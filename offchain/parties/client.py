@@ -18,6 +18,8 @@ from offchain.disputes.party import Party
 from offchain.disputes.referee import Call, Outcome
 from offchain.disputes.terms import Stakes, make_terms
 from offchain.errors import CommitmentError, StoreError, UsageError
+from offchain.parties.buying import demand_result, look_after
+from offchain.parties.deliveries import Deliveries
 from offchain.parties.live import Closer, Desk
 from offchain.parties.promises import Promises
 from offchain.parties.settings import to_wei
@@ -45,6 +47,7 @@ def post(desk: Desk, task: Task, stakes: Stakes, leaf_mode: LeafMode = LeafMode.
     """
     desk.settings.require("store", *(("verifier",) if leaf_mode is LeafMode.OPERATOR else ()))
     promises = Promises(desk) if desk.settings.promise_bond else None
+    deliveries = Deliveries(desk) if desk.settings.premium else None
     put_task(open_store(desk.settings.store), task)
     verifier = desk.settings.verifier if leaf_mode is LeafMode.OPERATOR else NOBODY
     terms = make_terms(task, stakes, leaf_mode, verifier)
@@ -56,6 +59,9 @@ def post(desk: Desk, task: Task, stakes: Stakes, leaf_mode: LeafMode = LeafMode.
     desk.tell("opened", f"job {job_id} is open", job=job_id)
     if promises is not None:
         promises.make(job_id, desk.find_job(job_id), to_wei(desk.settings.promise_bond))
+    if deliveries is not None:
+        premium_wei, window_blocks = to_wei(desk.settings.premium), desk.settings.premium_window
+        deliveries.offer(job_id, desk.find_job(job_id), premium_wei, window_blocks)
     return job_id
 
 
@@ -69,6 +75,8 @@ def await_end(desk: Desk, job_id: int) -> Status:
     play(desk, view, Party((), [Client("client", desk.address, ())]), answer)
     status = view.job.status
     desk.tell("closed", f"job {job_id}: {status.name.lower()}", job=job_id, status=status.name)
+    if desk.settings.delivery:
+        look_after(desk, job_id, view.job, calls=False)
     return status
 
 
@@ -99,9 +107,11 @@ def _do_nothing() -> None:
 def settle(desk: Desk, job_id: int) -> Status:
     """End what can be ended in a job now, take the money that is owed, and return how it stands.
 
-    Nothing is begun and nothing is waited for but the blocks of these calls.
+    Nothing is begun and nothing is waited for but the blocks of these calls. If the job was closed
+    before, a result is called for that nobody has promised.
     """
     view = desk.view(job_id)
+    was_closed = view.job.status is not Status.OPEN
     seat = Seat(view, Party((), [Closer("client", desk.address, ())]))
     while turn := take_turns(desk, [seat]):
         for _, made in turn:
@@ -118,6 +128,8 @@ def settle(desk: Desk, job_id: int) -> Status:
     else:
         line = f"job {job_id}: {status.name.lower()}; nothing is owed to {desk.address}"
     desk.tell("settled", line, job=job_id, status=status.name)
+    if desk.settings.delivery:
+        look_after(desk, job_id, view.job, calls=was_closed)
     return status
 
 
@@ -183,7 +195,8 @@ def get_claim(desk: Desk, job_id: int) -> Digest:
 def fetch(desk: Desk, job_id: int, folder: Path, urls: Sequence[str]) -> Digest:
     """Fetch the final state of a job into a folder, which is a store; return the state's root.
 
-    What comes is verified against the claim that has won.
+    What comes is verified against the claim that has won. What nobody serves is demanded on the
+    chain, if the settings have money for that.
 
     Args:
         desk: where the client works.
@@ -193,9 +206,10 @@ def fetch(desk: Desk, job_id: int, folder: Path, urls: Sequence[str]) -> Digest:
 
     Raises:
         UsageError: the job is not won.
-        StoreError: nobody serves the result.
+        StoreError: nobody serves the result or hands it over.
     """
-    terms, claim = desk.find_job(job_id).terms, get_claim(desk, job_id)
+    job, claim = desk.find_job(job_id), get_claim(desk, job_id)
+    terms = job.terms
     slots = _find_slots(desk, terms, folder)
     problems = []
     for url in urls:
@@ -208,6 +222,13 @@ def fetch(desk: Desk, job_id: int, folder: Path, urls: Sequence[str]) -> Digest:
             line = f"job {job_id}: state {root.hex()} is in {folder}, as the winning claim has it"
             desk.tell("fetched", line, job=job_id, state=root.hex(), url=url)
             return root
+    if desk.settings.demand_budget:
+        desk.settings.require("store", "delivery")
+        assert slots is not None, "there is a store"
+        root = demand_result(desk, job_id, job, folder, slots)
+        line = f"job {job_id}: state {root.hex()} is in {folder}, as it was shown on the chain"
+        desk.tell("fetched", line, job=job_id, state=root.hex(), url="")
+        return root
     raise StoreError(f"nobody serves the result of job {job_id}: {'; '.join(problems) or 'no url'}")
 
 

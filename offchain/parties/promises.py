@@ -3,15 +3,11 @@
 `offchain/disputes/availability.py` says who does what; this looks at the contract, and sends.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
-from contracts.compiler import compile_contract
-from contracts.model.abi import pack_args, unpack_demand, unpack_promise
-from contracts.model.answers import MIN_DEPOSIT_WEI, Demand, hash_subject
+from contracts.model.answers import MIN_DEPOSIT_WEI
 from contracts.model.types import Job
 from contracts.reasons import DemandStatus, Part, PromiseStatus
-from offchain.chain import Address
-from offchain.commitments.keccak import keccak256
 from offchain.commitments.tree import Digest
 from offchain.datastore.objects import (
     BATCHES,
@@ -22,9 +18,9 @@ from offchain.datastore.objects import (
 )
 from offchain.datastore.store import DataStore, open_store
 from offchain.disputes.availability import Asker, Place, Promised, make_subject
-from offchain.disputes.chain_referee import CALL_GAS
 from offchain.disputes.referee import Call
-from offchain.errors import ChainError, StoreError
+from offchain.errors import StoreError
+from offchain.parties.answers import Answers
 from offchain.parties.live import Desk
 from offchain.providers.publication import get_program
 from offchain.providers.store import Store
@@ -35,7 +31,7 @@ MOST_DEMANDS = 16
 """A provider demands so many parts of a job at once."""
 
 
-class Promises:
+class Promises(Answers):
     """The contract of promises, as a party uses it for one referee's jobs.
 
     Args:
@@ -46,28 +42,12 @@ class Promises:
     """
 
     def __init__(self, desk: Desk) -> None:
-        desk.settings.require("availability")
-        artifact = compile_contract("availability")
-        self._desk = desk
-        self._contract = desk.chain.at(artifact, Address(desk.settings.availability.lower()))
+        super().__init__(desk, "availability")
 
     def look(self, job_id: int, job: Job) -> Promised | None:
         """Return what the chain shows of the promise about a job; None if there is none."""
-        contract, chain = self._contract, self._desk.chain
         subject = make_subject(job.terms, self._desk.referee.address, job_id)
-        name = hash_subject(subject)
-        promise = unpack_promise(contract.call("promises", name))
-        if promise is None:
-            return None
-        head = chain.block_number()
-        demands: dict[Place, Demand] = {}
-        for _, event in contract.events(job.opened_block, head, [name]):
-            if event.name == "Demanded":
-                place: Place = tuple(event.args[it] for it in ("part", "index", "chunk"))
-                demand = unpack_demand(contract.call("demands", _hash_place(name, place)))
-                if demand is not None:
-                    demands[place] = demand
-        return Promised(subject, promise, demands, head + 1)
+        return self.look_at(subject, job.opened_block)
 
     def make(self, job_id: int, job: Job, bond_wei: int) -> None:
         """Promise that a job's program, start and data can be had until nobody can join any more.
@@ -82,31 +62,6 @@ class Promises:
         args = (subject, MIN_DEPOSIT_WEI, answer_blocks, last)
         for problem in self.send([Call("promise", self._desk.address, args, bond_wei)]):
             raise problem
-
-    def send(self, calls: Iterable[Call]) -> list[ChainError]:
-        """Make calls, tell of them, and return why some were refused."""
-        made = [*calls]
-        transactions = [
-            self._contract.prepare(
-                call.name,
-                *pack_args(call.args),
-                sender=Address(call.sender),
-                value=call.value_wei,
-                gas_limit=CALL_GAS,
-            )
-            for call in made
-        ]
-        answers = self._contract.send(transactions) if transactions else []
-        refused = []
-        for call, answer in zip(made, answers, strict=True):
-            is_made = not isinstance(answer, ChainError)
-            result = "made" if is_made else f"refused: {answer}"
-            job_id = call.args[0].job_id
-            line = f"job {job_id}: {call.name} {result}"
-            self._desk.tell("call", line, job=job_id, call=call.name, accepted=is_made)
-            if isinstance(answer, ChainError):
-                refused.append(answer)
-        return refused
 
     def demand(self, job_id: int, job: Job, missing: Sequence[Place], budget_wei: int) -> bool:
         """Demand parts of a job, end a promise that is not kept, and take back what is owed.
@@ -175,8 +130,3 @@ def _list_missing(
     for index, tensor in enumerate(roots):
         if store.disk.get_size(name_object(TENSORS, tensor)) is None:
             yield part.value, index, 0
-
-
-def _hash_place(promise: Digest, place: Place) -> Digest:
-    """Return the number of a demand: the digest of the promise's and of the place."""
-    return keccak256(promise + b"".join(int(it).to_bytes(32, "big") for it in place))

@@ -4,15 +4,23 @@ import secrets
 from collections.abc import Sequence
 
 from contracts.model.types import Job
-from contracts.reasons import Standing
+from contracts.reasons import Standing, Status
+from offchain.chain.accounts.fees import GWEI
+from offchain.datastore.objects import STATES
 from offchain.disputes.actors import Player
 from offchain.disputes.availability import Place, explain_weakness
+from offchain.disputes.delivery import Sharer, find_result, register
+from offchain.disputes.delivery import explain_weakness as explain_weak_premium
+from offchain.disputes.players import Move
+from offchain.errors import StoreError
+from offchain.parties.deliveries import Deliveries
 from offchain.parties.keeper import Keeper, Work
 from offchain.parties.live import Deputy, Desk, StandIn
 from offchain.parties.policy import load_policy
 from offchain.parties.promises import Promises, find_missing
 from offchain.parties.recall import Recalled
 from offchain.parties.settings import to_wei
+from offchain.parties.turns import Seat
 from offchain.parties.workshop import Checks
 from offchain.providers.store import Store
 
@@ -29,6 +37,9 @@ class Provider(Keeper):
         is_promised = settings.least_promise or settings.demand_budget
         self._promises = Promises(desk) if is_promised else None
         self._demands: dict[int, Job] = {}
+        self._deliveries = Deliveries(desk) if settings.delivery else None
+        self._promised: dict[int, Job] = {}
+        self._result_problem = ""
 
     def consider(self, work: Work) -> None:
         """See Keeper."""
@@ -59,17 +70,65 @@ class Provider(Keeper):
             self._demands[work.job_id] = work.job
             self._look_after_demands(work.job_id, find_missing(work.store, work.job))
 
+    def observe(self, work: Work, seat: Seat) -> None:
+        """Promise the result of a job that is won, if there is a premium, before it is paid."""
+        super().observe(work, seat)
+        if self._deliveries is None or seat.view.job.status is not Status.WON:
+            return
+        view = self._deliveries.look(work.job_id, seat.view.job)
+        run, is_sharer = self.recall(work), work.standing is Standing.REVEALED
+        if view is None or run is None or not (is_sharer and view.can_be_promised):
+            return
+        if view.is_due(self.desk.address):
+            self._promised[work.job_id] = seat.view.job
+        if self.desk.address in view.registered:
+            return
+        sharers = len(seat.view.tournament.contenders)
+        price_wei = self.desk.referee.head.base_fee_wei + GWEI
+        if problem := explain_weak_premium(view.premium, sharers, price_wei):
+            line = f"job {work.job_id}: its result is not promised: {problem}"
+            self.desk.tell("unpromised", line, job=work.job_id, problem=problem)
+            return
+        if not self._deliveries.send([register(self.desk.address, view, run.history)]):
+            self._promised[work.job_id] = seat.view.job
+
     def take_turn(self) -> None:
         """Look at the chain, and do what there is to do; about demands, too."""
         super().take_turn()
         for job_id in list(self._demands):
             self._look_after_demands(job_id, [])
+        for job_id in list(self._promised):
+            self._look_after_result(job_id)
 
     def _resume(self) -> None:
         """Take up jobs, and the demands of before this process, which the chain has."""
         super()._resume()
         if self._promises is not None:
             self._demands |= dict(self._promises.find_due())
+        if self._deliveries is not None:
+            self._promised |= dict(self._deliveries.find_due())
+
+    def _look_after_result(self, job_id: int) -> None:
+        """Show what is demanded of a result that was promised, and take the part of the premium."""
+        assert self._deliveries is not None
+        view = self._deliveries.look(job_id, self._promised[job_id])
+        if view is None or view.is_over(self.desk.address):
+            del self._promised[job_id]
+            return
+        if view.promised is None:
+            return
+        subject, results = view.promised.subject, self.folder.open_results()
+
+        def find(place: Place) -> Move:
+            roots = results.get_roots(STATES, subject.start_root, subject.state_slots)
+            return find_result(roots, lambda index: results.get_tensor(roots[index]), place)
+
+        try:
+            self._deliveries.send(Sharer(self.desk.address, find).act(view))
+        except StoreError as error:
+            if str(error) != self._result_problem:
+                self.desk.tell("failed", f"job {job_id}: {error}", job=job_id)
+            self._result_problem = str(error)
 
     def _look_after_demands(self, job_id: int, missing: Sequence[Place]) -> None:
         """Demand some parts, and take what is due of demands made before."""

@@ -42,7 +42,10 @@ class Settings:
         availability: the contract of promises, if promises are made or wanted.
         promise_bond: what a client bonds on the promise that its job can be had; 0 for no promise.
         least_promise: the bond of a promise below which a provider takes no job.
-        demand_budget: what a provider puts up at most to demand what it lacks of a job.
+        demand_budget: what a party puts up at most to demand what it lacks of a job or a result.
+        delivery: the contract of premiums, if premiums are offered or earned.
+        premium: what a client bonds for handing the result over, in ETH; 0 for no premium.
+        premium_window: for so many blocks the result can be demanded.
         stand_in_blocks: for so long a provider leaves it to the client to begin and to settle.
         verifier: the account whose rulings are accepted in jobs whose leaf is an operator.
         policy: which jobs to take: path/to/file.py:Class.
@@ -70,6 +73,9 @@ class Settings:
     promise_bond: float = 0.0
     least_promise: float = 0.0
     demand_budget: float = 0.0
+    delivery: str = ""
+    premium: float = 0.0
+    premium_window: int = 7200
     stand_in_blocks: int = 4
     verifier: str = ""
     policy: str = ""

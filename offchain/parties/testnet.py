@@ -16,7 +16,7 @@ from pathlib import Path
 from queue import Empty, Queue
 from typing import IO, Any, Self
 
-from contracts.deployment import deploy_availability, deploy_referee
+from contracts.deployment import deploy_availability, deploy_delivery, deploy_referee
 from offchain.chain import Address, connect
 from offchain.chain.accounts import KeyAccount, create_keystore
 from offchain.chain.connection import Chain
@@ -82,11 +82,13 @@ class Testnet:
         with connect(url) as chain:
             referee = deploy_referee(chain, chain.accounts[0])
             promises = deploy_availability(chain, chain.accounts[0])
+            premiums = deploy_delivery(chain, chain.accounts[0])
         self.tell("up", f"node {url}, referee {referee.address}, store {served['url']}")
         self.common = {
             "chain": url,
             "referee": referee.address,
             "availability": promises.address,
+            "delivery": premiums.address,
             "store": served["url"],
             "password_from": f"file:{self.folder / 'password'}",
             "block_seconds": self.block_seconds,

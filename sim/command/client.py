@@ -21,6 +21,7 @@ MOST_BLOCKS = 2**20
 _JOB = click.argument("job", type=click.IntRange(min=0))
 _CHAIN = ("chain", "referee", "arithmetic")
 _KEY = (*_CHAIN, "key", "password_from", "max_fee_gwei", "confirmations")
+_PREMIUM = ("delivery", "premium", "premium_window")
 
 
 def _blocks(name: str, default: int, about: str) -> Callable[[options.Command], options.Command]:
@@ -53,7 +54,7 @@ def client() -> None:
 @_blocks("reveal", 16, "Time to show claims.")
 @_blocks("window", 16, "Time to join late.")
 @_blocks("clock", 64, "Time of a side of a match.")
-@setting_options(*_KEY, "store", "verifier", "availability", "promise_bond")
+@setting_options(*_KEY, "store", "verifier", "availability", "promise_bond", *_PREMIUM)
 @json_lines
 def post(
     folder: Path | None,
@@ -66,7 +67,8 @@ def post(
     The task is what FOLDER holds, which `moot program publish` has made: nothing of it is captured
     again, and --checkpoint-every alone is still to be chosen. Without FOLDER a program is captured;
     with --dataset its batches are made of a safetensors file, by a rule that is published instead
-    of them.
+    of them. With --premium, whoever wins the job is paid for handing the result over: it can be
+    demanded on the chain for --premium-window blocks.
     """
     from offchain.disputes.session import LEAVES  # noqa: PLC0415 - imports numpy
     from offchain.disputes.terms import Stakes  # noqa: PLC0415 - likewise
@@ -124,7 +126,7 @@ def _capture(arithmetic: str, chosen: dict[str, Any], choice: "Choice | None") -
 
 @client.command(short_help="Say where a job stands.")
 @_JOB
-@setting_options(*_CHAIN)
+@setting_options(*_CHAIN, "delivery")
 @json_lines
 def status(job: int, config: Path | None, as_json: bool, **given: Any) -> None:  # noqa: FBT001 - click
     """Say where JOB stands."""
@@ -139,16 +141,23 @@ def status(job: int, config: Path | None, as_json: bool, **given: Any) -> None: 
         claims, matches = len(known.get_claims()), len(known.boards)
         line = f"job {job}: {name}, {claims} claims, {matches} matches, block {view.block - 1}"
         tell("status", line, job=job, status=name, claims=claims, matches=matches)
+        if settings.delivery:
+            from offchain.parties.buying import tell_premium  # noqa: PLC0415 - likewise
+            from offchain.parties.deliveries import Deliveries  # noqa: PLC0415 - likewise
+
+            if (found := Deliveries(desk).look(job, view.job)) is not None:
+                tell_premium(desk, job, found)
 
 
 @client.command("await", short_help="See a job to its end.")
 @_JOB
-@setting_options(*_KEY, "store", "folder", "availability")
+@setting_options(*_KEY, "store", "folder", "availability", "delivery")
 @json_lines
 def await_(job: int, config: Path | None, as_json: bool, **given: Any) -> int:  # noqa: FBT001 - click
     """See JOB to its end: begin the matches that are needed, end those nobody plays, settle.
 
-    If --availability has a promise about JOB, what is demanded of it is shown meanwhile.
+    If --availability has a promise about JOB, what is demanded of it is shown meanwhile. If
+    --delivery has a premium for its result, a line says how that stands.
 
     Exits with 0 when a claim has won, 3 when none has.
     """
@@ -167,14 +176,15 @@ def await_(job: int, config: Path | None, as_json: bool, **given: Any) -> int:  
 
 @client.command(short_help="End what can be ended in a job, and take what is owed.")
 @_JOB
-@setting_options(*_KEY, "store", "folder", "availability")
+@setting_options(*_KEY, "store", "folder", "availability", "delivery")
 @json_lines
 def settle(job: int, config: Path | None, as_json: bool, **given: Any) -> int:  # noqa: FBT001 - click
     """End what can be ended in JOB now, and take the money that it owes this account.
 
     Matches whose clocks have run out are ended, the job is settled if its windows are over, what is
-    owed is collected, and so is the bond of a promise that was kept; nothing is waited for. Exits
-    with 0 if the job is closed, 3 if it is still open: then `moot client await` sees it to its end.
+    owed is collected, and so are the bond of a promise that was kept and a premium that nobody has
+    earned; a result that nobody has promised is called for; nothing is waited for. Exits with 0 if
+    the job is closed, 3 if it is still open: then `moot client await` sees it to its end.
     """
     from contracts.reasons import Status  # noqa: PLC0415 - seldom needed
     from offchain.parties import client as parties  # noqa: PLC0415 - imports the chain
@@ -192,7 +202,7 @@ def settle(job: int, config: Path | None, as_json: bool, **given: Any) -> int:  
 @client.command(short_help="Fetch the final state of a job.")
 @_JOB
 @click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
-@setting_options(*_CHAIN, "store", "results")
+@setting_options(*_KEY, "store", "results", "delivery", "demand_budget", "stand_in_blocks")
 @json_lines
 def fetch(
     job: int,
@@ -201,14 +211,19 @@ def fetch(
     as_json: bool,  # noqa: FBT001 - click passes it
     **given: Any,
 ) -> None:
-    """Fetch the final state of JOB into FOLDER, verified against the claim that has won."""
+    """Fetch the final state of JOB into FOLDER, verified against the claim that has won.
+
+    With --demand-budget, a result that nobody serves is demanded on the chain, a deposit for each
+    256 bytes, if there is a premium for it. If it is not shown in time, the premium comes back.
+    """
     from offchain.parties import client as parties  # noqa: PLC0415 - imports the chain
     from offchain.parties.live import opened_desk  # noqa: PLC0415 - likewise
     from offchain.parties.settings import split_list  # noqa: PLC0415 - likewise
 
     with (
         party(config, given, as_json=as_json) as (settings, tell),
-        opened_desk(settings, tell, signs=False) as desk,
+        opened_desk(settings, tell, signs=settings.demand_budget > 0) as desk,
     ):
-        settings.require("results")
+        if not settings.demand_budget:
+            settings.require("results")
         parties.fetch(desk, job, folder, split_list(settings.results))

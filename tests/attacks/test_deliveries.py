@@ -15,8 +15,8 @@ from contracts.reasons import DemandStatus, PremiumStatus, PromiseStatus, Reason
 from offchain.commitments.tags import Tag
 from offchain.commitments.tensors import TensorTree, encode_header
 from offchain.commitments.tree import Tree
-from offchain.disputes.availability import make_subject
-from offchain.disputes.delivery import Sharer, explain_weakness, find_result
+from offchain.disputes.availability import find_answer, make_subject
+from offchain.disputes.delivery import Sharer, explain_weakness
 from tests.attacks.puppet import SOURCE, Payday
 from tests.referee.deliveries import (
     ANSWER_BLOCKS,
@@ -32,6 +32,7 @@ from tests.referee.deliveries import (
     STRANGER,
     WINDOW_BLOCKS,
     Deliveries,
+    find,
     other_subject,
 )
 from tests.referee.stage import CLIENT
@@ -115,7 +116,7 @@ def test_d2_crowd_of_demands_leaves_time_for_every_answer(both: Deliveries) -> N
     crowd = [*PLACES, *((1, index, chunk) for index in range(3) for chunk in range(3, 40))]
     for place in crowd:
         assert both.demand(CLIENT, place) is None
-    sharer = Sharer(FIRST, lambda it: find_result(RESULT, it))
+    sharer = Sharer(FIRST, find)
     both.block += ANSWER_BLOCKS
     first, blocks = both.block, 0
     while calls := [it for it in sharer.act(both.view()) if it.name != "take"]:
@@ -189,7 +190,7 @@ def test_d4_nothing_but_what_was_demanded_is_an_answer(both: Deliveries) -> None
         both.demand(CLIENT, place)
     tensor = TensorTree(RESULT[0])
     ragged = tensor.chunk(1)
-    start = find_result(both.task.initial_state, CHUNK).args
+    start = find_answer(both.task, CHUNK).args
     wrong = [
         both.show(FIRST, CHUNK, at_4=ragged),
         both.show(FIRST, CHUNK, at_3=encode_header(1, (35, 2))),
@@ -338,7 +339,7 @@ def test_d7_calls_about_a_job_that_a_reorganisation_has_replaced_are_refused(
     assert both.call("demand", CLIENT, state, *CHUNK, value_wei=DEPOSIT_WEI) == (
         Reason.NO_SUCH_PROMISE
     )
-    move = find_result(RESULT, CHUNK)
+    move = find(CHUNK)
     assert both.call(move.call, FIRST, state, *move.args) == Reason.NO_SUCH_PROMISE
     for name in ("break_promise", "reclaim"):
         assert both.call(name, CLIENT, state, *CHUNK) == Reason.NO_SUCH_PROMISE
@@ -353,7 +354,7 @@ def test_d8_receiver_that_calls_again_is_paid_once(both: Deliveries, tmp_path: P
     both.demand(CLIENT, RAGGED)
     (tmp_path / "puppet.vy").write_text(SOURCE)
     puppet = both.machine.deploy(compile_contract("puppet", tmp_path), both.contract.address)
-    move = find_result(RESULT, CHUNK)
+    move = find(CHUNK)
     data = both.contract.codec.encode_call(move.call, pack_args((both.result, *move.args)))
     place: dict[str, Any] = {"sender": NOBODY, "value_wei": 0, "block": both.block}
 

@@ -17,7 +17,8 @@ from offchain.commitments.tags import Tag
 from offchain.commitments.tensors import Array, TensorTree
 from offchain.commitments.tree import Tree, hash_root
 from offchain.disputes.availability import Place
-from offchain.disputes.delivery import Delivery, Sharer, find_result
+from offchain.disputes.delivery import Delivery, find_result, register
+from offchain.disputes.players import Move
 from offchain.providers.task import Task
 from tests.referee.promises import TASK
 from tests.referee.stage import CLIENT, PROVIDERS
@@ -33,14 +34,18 @@ RESULT: tuple[Array, ...] = (
     np.array(7, np.int64),
 )
 """Two chunks, of which the last is ragged; no elements; one element of no dimension."""
-STATE_ROOT = hash_root(
-    Tag.STATE_ROOT, 3, Tree(Tag.STATE_NODE, [TensorTree(it).root for it in RESULT]).top
-)
+ROOTS = [TensorTree(it).root for it in RESULT]
+STATE_ROOT = hash_root(Tag.STATE_ROOT, 3, Tree(Tag.STATE_NODE, ROOTS).top)
 HISTORY = Tree(Tag.HISTORY_NODE, [b"\1" * 32, b"\2" * 32, STATE_ROOT])
 PLACES: tuple[Place, ...] = tuple(
     (Part.START.value, index, chunk) for index in range(3) for chunk in range(3)
 )
 """All that can be demanded, and chunks beyond the end of every tensor."""
+
+
+def find(place: Place) -> Move:
+    """Return the call that shows a part of the result."""
+    return find_result(ROOTS, RESULT.__getitem__, place)
 
 
 class Deliveries(Vaults[Vault]):
@@ -81,7 +86,7 @@ class Deliveries(Vaults[Vault]):
     def register(self, sharer: Address, history: Tree = HISTORY, **changes: Any) -> str | None:
         """Let a sharer promise the last state of a history, with other arguments at some places."""
         view = self.view()
-        args = list(Sharer(sharer, lambda it: find_result(RESULT, it)).register(view, history).args)
+        args = list(register(sharer, view, history).args)
         for name, value in changes.items():
             args[int(name.removeprefix("at_"))] = value
         return self.call("register", sharer, *args)
@@ -92,7 +97,7 @@ class Deliveries(Vaults[Vault]):
 
     def show(self, sender: Address, place: Place, **changes: Any) -> str | None:
         """Let somebody show what is demanded, with other arguments at some places."""
-        return self.show_by(sender, self.result, find_result(RESULT, place), **changes)
+        return self.show_by(sender, self.result, find(place), **changes)
 
     def view(self) -> Delivery:
         """Return what the chain shows of the premium."""

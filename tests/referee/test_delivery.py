@@ -10,28 +10,23 @@ from contracts.reasons import PremiumStatus, PromiseStatus, Reason
 from offchain.commitments.tags import Tag
 from offchain.commitments.tree import Tree
 from offchain.disputes.availability import Asker
-from offchain.disputes.delivery import Buyer, Sharer, find_result
+from offchain.disputes.delivery import Buyer, Sharer, register
 from tests.referee.deliveries import (
     DEPOSIT_WEI,
     HISTORY,
     LATE,
     PLACES,
     PREMIUM_WEI,
-    RESULT,
     SHARERS,
     STATE_ROOT,
     STRANGER,
     WINDOW_BLOCKS,
     Deliveries,
+    find,
 )
 from tests.referee.promises import TASK
 from tests.referee.stage import ACCOUNTS, CLIENT
 from tests.referee.vaults import spoil
-
-
-def find(place: tuple[int, int, int]) -> Any:
-    """Return the call that shows a part of the result."""
-    return find_result(RESULT, place)
 
 
 @pytest.fixture
@@ -148,7 +143,7 @@ def test_actors_hand_a_result_over_and_are_paid(both: Deliveries) -> None:
     client, asker = Buyer(CLIENT), Asker(CLIENT, PLACES, len(PLACES) * DEPOSIT_WEI)
     for sharer in sharers:
         assert both.view().can_be_promised
-        assert both.make(sharer.register(both.view(), HISTORY)) is None
+        assert both.make(register(sharer.address, both.view(), HISTORY)) is None
     refused, before = 0, dict(both.balances)
     while both.vault.shares:
         promised = both.view().promised
@@ -168,7 +163,7 @@ def test_the_second_sharer_answers_where_the_first_does_not(both: Deliveries) ->
     """It waits a block longer, and half of the time at most."""
     first, second = (Sharer(it, find) for it in SHARERS[:2])
     for sharer in (first, second):
-        both.make(sharer.register(both.view(), HISTORY))
+        both.make(register(sharer.address, both.view(), HISTORY))
     both.demand(CLIENT, PLACES[0])
     both.block += 1
     assert [it.name for it in first.act(both.view())] == ["show_chunk"]
@@ -181,7 +176,7 @@ def test_the_second_sharer_answers_where_the_first_does_not(both: Deliveries) ->
 def test_actors_give_a_premium_back_that_nobody_earns(both: Deliveries) -> None:
     """If nobody answers, the client has all of the premium, and whoever asked its deposit."""
     sharer, client = Sharer(SHARERS[0], find), Buyer(CLIENT)
-    both.make(sharer.register(both.view(), HISTORY))
+    both.make(register(sharer.address, both.view(), HISTORY))
     before = dict(both.balances)
     askers = [
         Asker(it, [place], 10**18) for it, place in zip((CLIENT, STRANGER), PLACES, strict=False)

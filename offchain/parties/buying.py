@@ -1,0 +1,155 @@
+"""How a client comes to a result that no store has: by demands, within a budget, on the chain."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from contracts.model.types import Job
+from contracts.reasons import Part, PremiumStatus, PromiseStatus
+from offchain.chain.head import Head
+from offchain.commitments.tags import CHUNK_BYTES
+from offchain.commitments.tensors import NUMPY_TYPES, Array
+from offchain.commitments.tree import Digest
+from offchain.datastore.objects import TensorShape
+from offchain.datastore.store import open_store
+from offchain.disputes.availability import Asker, Place, Promised
+from offchain.disputes.delivery import Buyer, Delivery
+from offchain.disputes.referee import Call
+from offchain.errors import ChainUnavailable, StoreError
+from offchain.parties.deliveries import Deliveries, describe
+from offchain.parties.live import Desk
+from offchain.parties.settings import to_wei
+from offchain.parties.turns import Outages, await_block
+from offchain.programs.graph import Slot
+
+
+def look_after(desk: Desk, job_id: int, job: Job, *, calls: bool = True) -> None:
+    """Do what is due about the premium of a job now, and tell how it stands.
+
+    Late demands are ended, and deposits and the premium are taken back, if they are owed.
+
+    Args:
+        desk: where the client works.
+        job_id: the job.
+        job: the job, as the chain has it.
+        calls: whether to call for a result that nobody has promised.
+    """
+    deliveries = Deliveries(desk)
+    while view := deliveries.look(job_id, job):
+        due = [*_list_due(desk, view, ())]
+        if not calls:
+            due = [call for call in due if call.name != "call_for"]
+        if not due or deliveries.send(due):
+            tell_premium(desk, job_id, view)
+            return
+
+
+def tell_premium(desk: Desk, job_id: int, view: Delivery) -> None:
+    """Tell how a premium stands."""
+    status = view.premium.status.name
+    if view.promised is not None:
+        status = view.promised.promise.status.name
+    desk.tell("premium", f"job {job_id}: {describe(view)}", job=job_id, status=status)
+
+
+def demand_result(desk: Desk, job_id: int, job: Job, folder: Path, slots: Sequence[Slot]) -> Digest:
+    """Have the final state of a job in a folder by demands, and return its root.
+
+    What others have demanded, or the same client before, is not demanded again. Killed in between,
+    whoever calls this once more goes on from the chain.
+
+    Args:
+        desk: where the client works; its settings say how much the deposits may be together.
+        job_id: the job, which is won.
+        job: the job, as the chain has it.
+        folder: the folder.
+        slots: what a state of the job looks like.
+
+    Raises:
+        StoreError: the result is not handed over, or the budget is too small.
+    """
+    deliveries, head = Deliveries(desk), Head(desk.chain)
+    places, outages, patience = _list_places(slots), Outages(desk.tell), 0
+    while True:
+        try:
+            desk.referee.look()
+            view = deliveries.look(job_id, job)
+            if view is None:
+                raise StoreError(f"there is no premium for the result of job {job_id} to demand it")
+            chunks = deliveries.read_chunks(view, job.opened_block)
+            missing = [place for place in places if place not in chunks]
+            if not missing and view.promised is not None:
+                tell_premium(desk, job_id, view)
+                return _keep(folder, slots, chunks, view.promised.subject.start_root)
+            due = [*_list_due(desk, view, missing)]
+            patience += 1
+            if patience <= desk.settings.stand_in_blocks:  # whoever has won needs some blocks
+                due = [call for call in due if call.name != "call_for"]
+            deliveries.send(due)
+            if not due and (problem := _find_end(view, missing, len(places))):
+                tell_premium(desk, job_id, view)
+                raise StoreError(f"the result of job {job_id} cannot be demanded: {problem}")
+            await_block(desk, head, is_eager=False)
+            outages.end()
+        except ChainUnavailable as error:
+            outages.wait(error)
+
+
+def _list_due(desk: Desk, view: Delivery, missing: Sequence[Place]) -> Iterator[Call]:
+    """Yield what the client has to do about a premium, and demands of what it lacks."""
+    if view.premium.client == desk.address:
+        yield from Buyer(desk.address).act(view)
+    if view.promised is not None:
+        budget_wei = to_wei(desk.settings.demand_budget)
+        yield from Asker(desk.address, missing, budget_wei).act(view.promised)
+
+
+def _find_end(view: Delivery, missing: Sequence[Place], count: int) -> str:
+    """Return why nothing more comes; nothing as long as something may."""
+    promised = view.promised
+    if promised is None:
+        is_over = view.premium.status is PremiumStatus.WITHDRAWN
+        return "nobody has promised it, and the premium was taken back" if is_over else ""
+    if promised.promise.status is not PromiseStatus.KEPT:
+        return "a part of it was not shown in time, and the premium was taken back"
+    return "" if promised.list_open() else _explain_lack(view.block, promised, missing, count)
+
+
+def _explain_lack(block: int, promised: Promised, missing: Sequence[Place], count: int) -> str:
+    """Return why nothing more can be demanded of a result."""
+    unread = sum(place in promised.demands for place in missing)
+    if unread == len(missing):
+        return f"{unread} chunks were shown through other contracts, which are not read"
+    if block > promised.promise.last_block:
+        return f"the window is over, and {len(missing)} of {count} chunks are missing"
+    deposits_wei = (len(missing) - unread) * promised.promise.deposit_wei
+    return f"{len(missing)} of {count} chunks are missing; demands of them are {deposits_wei} wei"
+
+
+def _list_places(slots: Sequence[Slot]) -> list[Place]:
+    """Return the places of all chunks of a state."""
+    sizes = [TensorShape(slot.dtype, slot.shape).size_bytes for slot in slots]
+    return [
+        (Part.START.value, index, chunk)
+        for index, size in enumerate(sizes)
+        for chunk in range(-(-size // CHUNK_BYTES))
+    ]
+
+
+def _keep(
+    folder: Path, slots: Sequence[Slot], chunks: Mapping[Place, bytes], root: Digest
+) -> Digest:
+    """Put a state together of its chunks, keep it in a folder, and return its root."""
+    state: list[Array] = []
+    for index, slot in enumerate(slots):
+        size = TensorShape(slot.dtype, slot.shape).size_bytes
+        count = -(-size // CHUNK_BYTES)
+        data = b"".join(chunks[Part.START.value, index, chunk] for chunk in range(count))
+        if len(data) != size:
+            raise StoreError(f"tensor {index} of the result is not of the type of {slot.name}")
+        state.append(np.frombuffer(data, NUMPY_TYPES[slot.dtype]).reshape(slot.shape))
+    found = open_store(str(folder)).put_state(state)
+    if found != root:
+        raise StoreError(f"what was shown is state {found.hex()}, not {root.hex()}")
+    return root
