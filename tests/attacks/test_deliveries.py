@@ -300,6 +300,9 @@ def test_d6_premium_is_offered_once_by_the_client_while_the_job_is_open() -> Non
     assert set(absurd) == {Reason.ABSURD_PREMIUM}
     assert offer(CLIENT, *usual, wei=2 * DEPOSIT_WEI) is None
     assert offer(CLIENT, *usual) == Reason.OFFERED
+    widest, most_wei = Deliveries(), (1 << 80) - 1
+    limits = ((most_wei - 1) // 2, 1 << 20, 1 << 20)
+    assert widest.call("offer", CLIENT, widest.subject, *limits, value_wei=most_wei) is None
     late = Deliveries()
     late.win()
     assert late.offer() == Reason.PREMIUM_TOO_LATE
