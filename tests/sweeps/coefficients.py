@@ -3,9 +3,11 @@
 # (mpmath publishes no types)
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 
 import click
 import mpmath
+import numpy as np
 from mpmath import mpf
 
 _PRECISION_BITS = 400
@@ -53,6 +55,29 @@ def _of_square(function: _Function) -> _Function:
     return lambda square: function(mpmath.sqrt(square))
 
 
+def _grow_by_power(r: mpf) -> mpf:
+    """(2^r - 1) / r, which is log(2) at 0."""
+    return mpmath.expm1(r * mpmath.log(2)) / r if r else mpmath.log(2)
+
+
+def _log2_by_operand(f: mpf) -> mpf:
+    """log2(1 + f) / f, which is 1 / log(2) at 0."""
+    return mpmath.log(1 + f, 2) / f if f else 1 / mpmath.log(2)
+
+
+def _list_divisors() -> list[float]:
+    """What to multiply with in each sixteenth, by bits, of the significands from sqrt(1/2) on.
+
+    It is 1 around 1, and elsewhere a float32 number near the reciprocal of the middle.
+    """
+    start = int(np.float64(np.sqrt(0.5)).view(np.int64))
+    edges = [float(np.int64(start + (j << 48)).view(np.float64)) for j in range(17)]
+    return [
+        1.0 if low < 1 < high else float(np.float32(2 / (low + high)))
+        for low, high in pairwise(edges)
+    ]
+
+
 def compute() -> dict[str, tuple[float, ...]]:
     """All of them, by their names, rounded to float64."""
     with mpmath.workprec(_PRECISION_BITS):
@@ -61,6 +86,7 @@ def compute() -> dict[str, tuple[float, ...]]:
         numerator, denominator = interpolate_by_quotient(
             _of_square(lambda x: mpmath.erf(x) / x), (10, 9), mpf("15.4"), 16
         )
+        divisors = [mpf(divisor) for divisor in _list_divisors()]
         numerator_c, denominator_c = interpolate_by_quotient(
             lambda x: mpmath.erfc(x) * mpmath.exp(x * x), (9, 10), mpf("10.1"), 3
         )
@@ -86,6 +112,11 @@ def compute() -> dict[str, tuple[float, ...]]:
                 5,
                 quarter_pi,
             ),
+            "EXP2_STEPS": [mpf(2) ** (mpf(j) / 16) for j in range(16)],
+            "EXP2_TAIL": interpolate(_grow_by_power, 4, mpf("0.03126"), mpf("-0.03126")),
+            "LOG2_DIVISORS": divisors,
+            "LOG2_PIECES": [-mpmath.log(number, 2) for number in divisors],
+            "LOG2_TAIL": interpolate(_log2_by_operand, 7, mpf("0.0395"), mpf("-0.0312")),
             "ERF_NUMERATOR": numerator,
             "ERF_DENOMINATOR": denominator,
             "ERFC_NUMERATOR": numerator_c,

@@ -11,10 +11,16 @@ from typing import Any
 import numba
 import numpy as np
 import numpy.typing as npt
+from llvmlite import ir
+from numba.core import types
 
 from offchain.arithmetic.functions import CANONICAL_NAN, Function
 from offchain.backends.cpu.kernels import elementary
-from offchain.native.transcendental.functions import FUNCTIONS
+from offchain.native import vectors
+from offchain.native.compiled import emitted
+from offchain.native.transcendental import registers
+from offchain.native.transcendental.functions import FUNCTIONS, emit_formula
+from offchain.native.transcendental.quick import ROADS, Formula
 from tests.sweeps.filters import FILTERS
 from tests.sweeps.oracle import get_distance, round_exactly
 
@@ -44,10 +50,14 @@ def _sqrt(x: Floats) -> Floats:
         return np.sqrt(x)
 
 
+QUICK: Mapping[str, Function] = {f"quick-{function.name.lower()}": function for function in ROADS}
+"""The functions with a road in pairs of float32, which not every processor takes."""
+
 SWEPT: Mapping[str, Function] = {
     **{function.name.lower(): function for function in FUNCTIONS},
     "sqrt": Function.SQRT,
     "reciprocal": Function.DIV,
+    **QUICK,
 }
 """The functions that can be swept, by the names that they have on the command line."""
 
@@ -81,6 +91,62 @@ class Findings:
         self.mismatches += other.mismatches
         self.examples = (self.examples + other.examples)[:_MOST_MISMATCHES]
         self.hard = sorted(self.hard + other.hard)[:MOST_HARD]
+
+
+def can_sweep(name: str) -> bool:
+    """Whether this processor has what computes a function of `SWEPT`."""
+    return name not in QUICK or registers.ARE_USED
+
+
+def compile_for_lanes(
+    function: Function, lanes: int, emit: Formula = emit_formula
+) -> Callable[[Patterns], Patterns]:
+    """Compile afresh what is emitted for a function, on vectors of some width.
+
+    Args:
+        function: a transcendental function.
+        lanes: how many lanes a vector has.
+        emit: what emits it.
+    """
+    kind = ir.VectorType(vectors.FLOAT, lanes)
+
+    @emitted(types.void, types.intp, types.intp, types.intp)
+    def transform(
+        builder: ir.IRBuilder, source: ir.Value, target: ir.Value, count: ir.Value
+    ) -> None:
+        def transform_vector(number: ir.Value, _: list[ir.Value]) -> list[ir.Value]:
+            offset = builder.mul(number, vectors.WORD(4 * lanes))
+            x = vectors.load(builder, kind, builder.add(source, offset))
+            vectors.store(builder, emit(builder, function, x), builder.add(target, offset))
+            return []
+
+        vectors.repeat(builder, count, [], transform_vector)
+
+    @numba.njit(nogil=True, error_model="numpy")
+    def run(operands: Floats, results: Floats) -> None:
+        transform(operands.ctypes.data, results.ctypes.data, operands.size // lanes)
+
+    def compute_patterns(operands: Patterns) -> Patterns:
+        padded = np.concatenate([operands, np.zeros(-operands.size % lanes, np.uint32)])
+        results = np.empty(padded.size, np.float32)
+        run(padded.view(np.float32), results)
+        patterns = results.view(np.uint32)
+        patterns[np.isnan(results)] = CANONICAL_NAN
+        return patterns[: operands.size]
+
+    return compute_patterns
+
+
+@cache
+def _compile_formula(function: Function) -> Callable[[Patterns], Patterns]:
+    return compile_for_lanes(function, vectors.LANES)
+
+
+def get_computation(name: str) -> Callable[[Function, Patterns], Patterns]:
+    """Return what computes a function of `SWEPT`; of those with two roads, the named one."""
+    if name in QUICK or SWEPT[name] not in ROADS:
+        return compute
+    return lambda function, operands: _compile_formula(function)(operands)
 
 
 def compute(function: Function, operands: Patterns) -> Patterns:

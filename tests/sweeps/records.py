@@ -4,15 +4,16 @@ import hashlib
 import json
 import os
 from dataclasses import asdict, dataclass, field
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 from llvmlite import ir
 
 from offchain.arithmetic.functions import Function
-from offchain.native.transcendental.functions import FUNCTIONS, emit
-from tests.sweeps.compare import SWEPT, Findings
+from offchain.native.transcendental import quick
+from offchain.native.transcendental.functions import FUNCTIONS, emit_formula
+from tests.sweeps.compare import QUICK, SWEPT, Findings
 
 RESULTS = Path(__file__).with_name("results.json")
 ALL = 2**32
@@ -43,15 +44,17 @@ def get_code(name: str) -> str:
     function = SWEPT[name]
     if function not in FUNCTIONS:
         return "IEEE 754"
-    return hashlib.sha256(emit_text(function).encode()).hexdigest()[:16]
+    text = emit_text(function, is_quick=name in QUICK)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def emit_text(function: Function) -> str:
-    """The LLVM IR of a function on vectors of 16 lanes."""
+def emit_text(function: Function, *, is_quick: bool = False) -> str:
+    """The LLVM IR of a function's formula, or of its quick road, on vectors of 16 lanes."""
     kind = ir.VectorType(ir.FloatType(), _LANES)
     module = ir.Module(name="sweep")
     host = ir.Function(module, ir.FunctionType(kind, [kind]), function.name.lower())
     builder = ir.IRBuilder(host.append_basic_block())
+    emit = partial(quick.emit, formula=emit_formula) if is_quick else emit_formula
     builder.ret(emit(builder, function, host.args[0]))
     return str(module)
 

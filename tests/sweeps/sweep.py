@@ -22,7 +22,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
 from offchain.native.threads import set_threads
-from tests.sweeps.compare import SWEPT, Findings, compare
+from tests.sweeps.compare import SWEPT, Findings, can_sweep, compare, get_computation
 from tests.sweeps.records import ALL, Record, get_code, load, save
 
 _PIECE = 2**20
@@ -36,7 +36,8 @@ def sweep_range(name: str, first: int, stop: int, threads: int) -> Findings:
 
     def sweep_piece(start: int) -> Findings:
         end = min(start + _PIECE, stop)
-        return compare(SWEPT[name], np.arange(start, end, dtype=np.int64).astype(np.uint32))
+        operands = np.arange(start, end, dtype=np.int64).astype(np.uint32)
+        return compare(SWEPT[name], operands, get_computation(name))
 
     with ThreadPoolExecutor(threads) as pool:
         for found in pool.map(sweep_piece, starts):
@@ -116,6 +117,8 @@ def _parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parsed = parser.parse_args(arguments)
     if unknown := sorted(set(parsed.functions) - SWEPT.keys()):
         parser.error(f"no such function: {', '.join(unknown)}; there are {', '.join(SWEPT)}")
+    if missing := [name for name in parsed.functions if not can_sweep(name)]:
+        parser.error(f"kernels have no registers of 512 bits here: {', '.join(missing)}")
     return parsed
 
 
@@ -142,7 +145,7 @@ def _run(names: Sequence[str], arguments: argparse.Namespace) -> dict[str, Recor
 def main(arguments: Sequence[str] | None = None) -> int:
     """Sweep the functions that are named, or all; 1 if a result is wrong."""
     parsed = _parse_arguments(arguments)
-    names = parsed.functions or list(SWEPT)
+    names = parsed.functions or list(filter(can_sweep, SWEPT))
     set_threads(1)
     if parsed.table:
         kept = {name: record for name, record in load().items() if name in names}

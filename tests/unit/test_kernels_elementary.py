@@ -3,6 +3,8 @@
 That functions of one operand are right for all operands is what tests/sweeps is about.
 """
 
+from collections.abc import Callable
+
 import gmpy2
 import numba
 import numpy as np
@@ -20,7 +22,7 @@ from offchain.backends.cpu.kernels.elementary import apply
 from offchain.native import vectors
 from offchain.native.compiled import emitted
 from offchain.native.threads import get_threads, set_threads
-from offchain.native.transcendental import power
+from offchain.native.transcendental import power, registers
 from offchain.native.transcendental.functions import FUNCTIONS
 from offchain.native.transcendental.lanes import Lanes
 from tests.sweeps.oracle import round_exactly
@@ -130,38 +132,62 @@ def test_one_exponent_serves_all(y: int) -> None:
         assert apply(Function.POW, x, exponent).view(np.uint32).tolist() == wanted.tolist()
 
 
-@emitted(types.void, types.intp, types.intp, types.intp)
-def emit_magnitude(
-    builder: ir.IRBuilder, base: ir.Value, exponent: ir.Value, target: ir.Value
-) -> None:
-    """Compute one vector of powers in float64."""
-    kind = ir.VectorType(ir.DoubleType(), LANES)
-    base_lanes, exponent_lanes = (
-        Lanes(builder, vectors.load(builder, kind, place)) for place in (base, exponent)
-    )
-    vectors.store(builder, power._magnitude(exponent_lanes, *power._log2(base_lanes)).value, target)
+def magnify(base: Lanes, exponent: Lanes) -> Lanes:
+    """The power as it is computed last."""
+    return power._magnitude(exponent, *power._log2(base))
 
 
-@numba.njit(error_model="numpy")
-def compute_magnitude(base: Doubles, exponent: Doubles, out: Doubles) -> None:
+def compute_powers(
+    compute: Callable[[Lanes, Lanes], Lanes], base: Doubles, exponent: Doubles
+) -> Doubles:
     """Compute powers in float64."""
-    for i in range(0, base.size, LANES):
-        emit_magnitude(base[i:].ctypes.data, exponent[i:].ctypes.data, out[i:].ctypes.data)
+    kind = ir.VectorType(ir.DoubleType(), LANES)
+
+    @emitted(types.void, types.intp, types.intp, types.intp)
+    def emit_powers(builder: ir.IRBuilder, x: ir.Value, y: ir.Value, target: ir.Value) -> None:
+        operands = (Lanes(builder, vectors.load(builder, kind, place)) for place in (x, y))
+        vectors.store(builder, compute(*operands).value, target)
+
+    @numba.njit(error_model="numpy")
+    def run(x: Doubles, y: Doubles, out: Doubles) -> None:
+        for i in range(0, x.size, LANES):
+            emit_powers(x[i:].ctypes.data, y[i:].ctypes.data, out[i:].ctypes.data)
+
+    found = np.empty(base.size)
+    run(base, exponent, found)
+    return found
 
 
-def test_powers_err_by_less_than_they_may() -> None:
-    """What float64 computes is within 2^-48 of the power, a quarter of the margin."""
+@pytest.mark.parametrize(("compute", "error"), [(magnify, 2.0**-48), (power._estimate, 2.0**-39.3)])
+def test_powers_err_by_less_than_they_may(
+    compute: Callable[[Lanes, Lanes], Lanes], error: float
+) -> None:
+    """What float64 computes is within 2^-48 of the power, and its estimate within 2^-39.3."""
+    if compute is not magnify and not registers.ARE_USED:
+        pytest.skip("kernels have no registers of 512 bits here")
     rng = np.random.default_rng(0)
     base = rng.integers(1, 0x7F800000, 4000, np.uint32).view(np.float32).astype(np.float64)
     base[:2000] = (1 + rng.normal(0, 2.0 ** rng.integers(-20, -2, 2000))).astype(np.float32)
     size = rng.uniform(-150, 150, 4000) / np.log2(base, where=base != 1, out=np.ones(4000))
     exponent = np.asarray(size.astype(np.float32), np.float64)
-    powers = np.empty(4000)
-    compute_magnitude(base, exponent, powers)
+    powers = compute_powers(compute, base, exponent)
     with gmpy2.context(precision=200):
-        for x, y, power in zip(base.tolist(), exponent.tolist(), powers.tolist(), strict=True):
+        for x, y, found in zip(base.tolist(), exponent.tolist(), powers.tolist(), strict=True):
             exact = gmpy2.mpfr(x) ** gmpy2.mpfr(y)
-            assert abs(power - exact) < exact * 2**-48
+            assert abs(found - exact) < exact * error
+
+
+@pytest.mark.skipif(not registers.ARE_USED, reason="kernels have no registers of 512 bits here")
+@pytest.mark.parametrize("name", ["LOG2_PIECES", "LOG2_TAIL", "EXP2_TAIL", "EXP2_STEPS"])
+def test_a_wrong_number_spoils_the_estimate(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An estimate with a number that is off by 2^-33 of itself is seen."""
+    base, exponent = np.linspace(1.3, 1.9, 4096), np.full(4096, 25.5)
+    right = compute_powers(power._estimate, base, exponent)
+    assert np.abs(right / base**exponent - 1).max() < 2.0**-40
+    numbers = getattr(power, name)
+    monkeypatch.setattr(power, name, tuple(number * (1 + 2.0**-33) for number in numbers))
+    wrong = compute_powers(power._estimate, base, exponent)
+    assert np.abs(wrong / base**exponent - 1).max() > 2.0**-39.3
 
 
 def test_doubtful_results_are_taken_from_the_definition(monkeypatch: pytest.MonkeyPatch) -> None:

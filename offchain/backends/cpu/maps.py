@@ -17,6 +17,9 @@ from offchain.planning.readings import is_whole
 from offchain.programs.graph import Node
 
 _BLOCK_ELEMENTS = 1 << 16
+_BLOCK_POWERS = 1 << 22
+"""The same of powers, which are computed in few calls that share ranges out themselves."""
+
 _GRAIN_ELEMENTS = 1 << 18
 """Elements that make another thread worth its start."""
 
@@ -40,7 +43,8 @@ class Map:
             None if is_whole(operand, node.shape) else Strided(reader.strided.offset, own)
             for operand, reader, own in zip(node.operands, self._readers, strides, strict=True)
         ]
-        self._blocks = _Blocks(self._nested)
+        is_power = node.function is Function.POW and apply is None
+        self._blocks = _Blocks(self._nested, _BLOCK_POWERS if is_power else _BLOCK_ELEMENTS)
         self._turned = None
         if node.function is Function.COPY and apply is None:
             layout = row_major(self._nested), strides[0]
@@ -75,14 +79,19 @@ class Map:
 
 
 class _Blocks:
-    """The blocks of an array: all indices before some axis, and a part of that axis."""
+    """The blocks of an array: all indices before some axis, and a part of that axis.
 
-    def __init__(self, shape: Sizes) -> None:
-        axis = next(i for i in range(len(shape)) if prod(shape[i + 1 :]) <= _BLOCK_ELEMENTS)
+    Args:
+        shape: the array's.
+        most: elements of a block.
+    """
+
+    def __init__(self, shape: Sizes, most: int) -> None:
+        axis = next(i for i in range(len(shape)) if prod(shape[i + 1 :]) <= most)
         inner = shape[axis + 1 :]
         self._outer = shape[:axis]
         self._extent = shape[axis]
-        self._length = min(max(1, _BLOCK_ELEMENTS // prod(inner)), self._extent)
+        self._length = min(max(1, most // prod(inner)), self._extent)
         self._parts = -(-self._extent // self._length)
         self.count = prod(self._outer) * self._parts
         self.elements = self._length * prod(inner)

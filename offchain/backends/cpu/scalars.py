@@ -60,7 +60,10 @@ def _transcendental(function: Function, out: Array, *operands: Array) -> None:
     first, *others = operands
     x = _spread(first, out.shape)
     exponents = [_spread(y, out.shape if any(y.strides) else (1,) * out.ndim) for y in others]
-    out[...] = elementary.apply(function, x, *exponents)
+    if out.flags.c_contiguous:
+        elementary.write(function, out.view(np.float32), x, *exponents)
+    else:
+        out[...] = elementary.apply(function, x, *exponents)
 
 
 def _spread(operand: Array, shape: tuple[int, ...]) -> npt.NDArray[np.float32]:

@@ -53,6 +53,42 @@ EXP_STEPS = _numbers("""
 """)
 """2^(j / 8)."""
 
+EXP2_STEPS = _numbers("""
+    0x1.0000000000000p+0 0x1.0b5586cf9890fp+0 0x1.172b83c7d517bp+0 0x1.2387a6e756238p+0
+    0x1.306fe0a31b715p+0 0x1.3dea64c123422p+0 0x1.4bfdad5362a27p+0 0x1.5ab07dd485429p+0
+    0x1.6a09e667f3bcdp+0 0x1.7a11473eb0187p+0 0x1.8ace5422aa0dbp+0 0x1.9c49182a3f090p+0
+    0x1.ae89f995ad3adp+0 0x1.c199bdd85529cp+0 0x1.d5818dcfba487p+0 0x1.ea4afa2a490dap+0
+""")
+"""2^(j / 16)."""
+
+EXP2_TAIL = _numbers("""
+    0x1.62e42fefa39efp-1 0x1.ebfbdff698082p-3 0x1.c6b08d6fa9e77p-5 0x1.3b2c4b0a05b12p-7
+    0x1.5d893e8d178adp-10
+""")
+"""(2^r - 1) / r by powers of r, for |r| up to 1 / 32."""
+
+LOG2_DIVISORS = _numbers("""
+    0x1.62362e0000000p+0 0x1.5387e00000000p+0 0x1.4604b60000000p+0 0x1.398a560000000p+0
+    0x1.2dfb780000000p+0 0x1.233f000000000p+0 0x1.193f3e0000000p+0 0x1.0fe96c0000000p+0
+    0x1.072d260000000p+0 0x1.0000000000000p+0 0x1.de4c260000000p-1 0x1.c3e9820000000p-1
+    0x1.ac49260000000p-1 0x1.9701cc0000000p-1 0x1.83be1c0000000p-1 0x1.72382e0000000p-1
+""")
+"""1 / m or so, for m in each sixteenth, by bits, of the numbers from sqrt(1/2) to sqrt(2)."""
+
+LOG2_PIECES = _numbers("""
+    -0x1.dfb6068692de5p-2 -0x1.a12d1124819c0p-2 -0x1.652e574c33797p-2 -0x1.2b8710c2211eap-2
+    -0x1.e814692d8721cp-3 -0x1.7d1f5152b0864p-3 -0x1.15e6c9fe7bfc2p-3 -0x1.6454d7228e7a3p-4
+    -0x1.46bf36a06d5f3p-5 0x0.0p+0 0x1.925f97d2fb710p-4 0x1.70d90dbd1b62dp-3
+    0x1.07c07a39ced45p-2 0x1.53094ae02ba5ep-2 0x1.9aab694e68122p-2 0x1.defd4b0a3762bp-2
+""")
+"""-log2 of each."""
+
+LOG2_TAIL = _numbers("""
+    0x1.71547652b82f6p+0 -0x1.71547652b9630p-1 0x1.ec709dc46e21dp-2 -0x1.715476060a2d4p-2
+    0x1.2776b6e788220p-2 -0x1.ec7546be9d5edp-3 0x1.a6c0729199198p-3 -0x1.6752dbde4f385p-3
+""")
+"""log2(1 + f) / f by powers of f, for f from -0.0312 to 0.0395."""
+
 ATANH_TAIL = _numbers("""
     0x1.5555555555558p-2 0x1.99999999952e2p-3 0x1.2492492df148dp-3 0x1.c71c62e5800a1p-4
     0x1.7462b4ab2ef6bp-4 0x1.39fe606542ddep-4 0x1.2b584aae78a57p-4

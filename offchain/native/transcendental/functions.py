@@ -16,6 +16,7 @@ import numpy as np
 from llvmlite import ir
 
 from offchain.arithmetic.functions import Function
+from offchain.native.transcendental import quick
 from offchain.native.transcendental.circular import reduce_angle
 from offchain.native.transcendental.constants import (
     COSH_TAIL,
@@ -80,6 +81,13 @@ def emit(builder: ir.IRBuilder, function: Function, x: ir.Value) -> ir.Value:
     Returns:
         The vector of the correctly rounded values; in place of a NaN, any NaN.
     """
+    if quick.is_taken(function, x.type.count):
+        return quick.emit(builder, function, x, emit_formula)
+    return emit_formula(builder, function, x)
+
+
+def emit_formula(builder: ir.IRBuilder, function: Function, x: ir.Value) -> ir.Value:
+    """Emit a function's formula, the same on every machine; its result is that of `emit`."""
     formula = _FORMULAS[function]
     operand = Lanes(builder, x)
     argument = operand if formula.symmetry is _Symmetry.NONE else abs(operand)

@@ -16,16 +16,20 @@ from offchain.native.transcendental.constants import (
 )
 from offchain.native.transcendental.lanes import Integers, Lanes, look_up, polynomial
 
-_PLACES = 52
-_SIGNIFICAND_MASK = 2**_PLACES - 1
+PLACES = 52
+"""Bits of a significand behind its point."""
+
+_SIGNIFICAND_MASK = 2**PLACES - 1
 EXPONENT_BIAS = 1023
-_ONE_BITS = EXPONENT_BIAS << _PLACES
+_ONE_BITS = EXPONENT_BIAS << PLACES
 _SQRT_HALF_BITS = int(np.float64(math.sqrt(0.5)).view(np.int64))
+FROM_SQRT_HALF = _ONE_BITS - _SQRT_HALF_BITS
+"""What makes the exponent of a number's bits change at sqrt(1/2) times powers of two."""
 
 
 def power_of_2(exponent: Integers, bias: int = EXPONENT_BIAS) -> Lanes:
     """2^(n + bias - 1023), from the lowest bits of n."""
-    return ((exponent << _PLACES) + (bias << _PLACES)).as_lanes()
+    return ((exponent << PLACES) + (bias << PLACES)).as_lanes()
 
 
 def split_exponential(x: Lanes) -> tuple[Integers, Lanes]:
@@ -53,7 +57,7 @@ def exp_wide(x: Lanes) -> Lanes:
     steps = len(EXP_STEPS)
     integer, n = x.times_and_round(LOG2_E * steps)
     r = integer.times_plus(-LN2_LOW / steps, integer.times_plus(-LN2 / steps, x))
-    places = _PLACES + 1 - steps.bit_length()
+    places = PLACES + 1 - steps.bit_length()
     numbers = [int(np.float64(step).view(np.int64)) for step in EXP_STEPS]
     table = [number - (j << places) for j, number in enumerate(numbers)]
     scale = (look_up(table, n) + (n << places)).as_lanes()
@@ -81,10 +85,10 @@ def expm1_wide(x: Lanes) -> Lanes:
 
 def split_significand(x: Lanes) -> tuple[Lanes, Lanes]:
     """Return m and k with x = m * 2^k, and m from sqrt(1/2) up to sqrt(2)."""
-    bits = x.bits() + (_ONE_BITS - _SQRT_HALF_BITS)
+    bits = x.bits() + FROM_SQRT_HALF
     significand = (bits & _SIGNIFICAND_MASK) + _SQRT_HALF_BITS
-    unit = 2.0**_PLACES
-    exponent = (bits >> _PLACES) | int(np.float64(unit).view(np.int64))
+    unit = 2.0**PLACES
+    exponent = (bits >> PLACES) | int(np.float64(unit).view(np.int64))
     return significand.as_lanes(), exponent.as_lanes() - (unit + EXPONENT_BIAS)
 
 

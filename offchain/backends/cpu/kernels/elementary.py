@@ -16,7 +16,7 @@ from numba.core import types
 
 from offchain.arithmetic.evaluate import evaluate
 from offchain.arithmetic.functions import DType, Function
-from offchain.native import vectors
+from offchain.native import buffers, vectors
 from offchain.native.compiled import Kernel, emitted, kernel, reads, writes
 from offchain.native.threads import share
 from offchain.native.transcendental.functions import emit
@@ -42,14 +42,22 @@ def apply(function: Function, x: Floats, y: Floats | None = None) -> Floats:
     Returns:
         float32 results, shaped like `x`.
     """
+    results = buffers.empty(x.shape, np.float32)
+    write(function, results, x, y)
+    return results
+
+
+def write(function: Function, results: Floats, x: Floats, y: Floats | None = None) -> None:
+    """Apply a transcendental function as `apply` does, into a contiguous array of its shape."""
     first = _at_least_a_vector(x)
-    results = np.empty(first.size, np.float32)
+    flat = results.reshape(-1) if first.size == x.size else np.empty(first.size, np.float32)
     if y is None:
         compute = _unary(function)
-        share(lambda *range_: compute(first, results, *range_), first.size, _GRAIN)
+        share(lambda *range_: compute(first, flat, *range_), first.size, _GRAIN)
     else:
-        _raise(first, y.reshape(-1), results)
-    return results[: x.size].reshape(x.shape)
+        _raise(first, y.reshape(-1), flat)
+    if first.size != x.size:
+        results[...] = flat[: x.size].reshape(x.shape)
 
 
 def _at_least_a_vector(operand: Floats) -> Floats:
@@ -58,7 +66,7 @@ def _at_least_a_vector(operand: Floats) -> Floats:
 
 
 def _raise(x: Floats, y: Floats, results: Floats) -> None:
-    doubtful, is_same = np.empty(x.size, np.bool_), y.size == 1
+    doubtful, is_same = buffers.empty((x.size,), np.bool_), y.size == 1
     exponents = np.full(LANES, y[0]) if is_same else _at_least_a_vector(y)
     step = 0 if is_same else _FLOAT_BYTES
     share(lambda *range_: _power(x, exponents, step, results, doubtful, *range_), x.size, _GRAIN)

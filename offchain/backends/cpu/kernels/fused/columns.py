@@ -34,6 +34,10 @@ _FAR_COLUMNS = 1 << 22
 _SIDE_BY_SIDE = 2
 """The processor's vectors that make up one where there are transcendental functions."""
 
+_AHEAD_BYTES = 1 << 10
+"""How far ahead memory is asked for where there are transcendental functions: a vector takes them
+so many instructions that the processor does not see the next loads by itself."""
+
 
 class ColumnPass:
     """The writer of one pass over one row.
@@ -53,6 +57,10 @@ class ColumnPass:
         self._pass = frame.plan.passes[stage]
         self._folds = {i: v for i in self._pass.folded if isinstance(v := self._values[i], Lanes)}
         self._accumulators = {i: Accumulator(v.function, v.dtype) for i, v in self._folds.items()}
+        reached = [self._values[index] for index in self._pass.reached]
+        self._has_chains = any(
+            isinstance(v, Apply) and v.function.is_transcendental for v in reached
+        )
         self._width = self._choose_width()
         self._lanes = min((fold.lanes for fold in self._folds.values()), default=self._width)
         self._part = min(self._lanes, self._width)
@@ -80,11 +88,9 @@ class ColumnPass:
         A transcendental function is one long chain of instructions. Where there is one, a vector is
         several of the processor's, whose chains do not wait for each other.
         """
-        reached = [self._values[index] for index in self._pass.reached]
-        has_chains = any(isinstance(v, Apply) and v.function.is_transcendental for v in reached)
         wide, region = _SIDE_BY_SIDE * self._frame.width, self._frame.region
         fits = not region.is_wide or all(fold.lanes >= wide for fold in self._folds.values())
-        is_worth = has_chains and fits and region.columns >= 2 * wide
+        is_worth = self._has_chains and fits and region.columns >= 2 * wide
         return wide if is_worth else self._frame.width
 
     def _find_streamed(self) -> list[int]:
@@ -219,6 +225,9 @@ class ColumnPass:
             stride = value.column_stride or 0
             place = self._move(index, self._starts[index], column, stride)
             if stride == 1:
+                if self._has_chains:
+                    ahead = self._builder.add(place, WORD(_AHEAD_BYTES))
+                    vectors.prefetch(self._builder, ahead, self._width * value.dtype.width)
                 return frame.read(value.dtype, place, self._width)
             return frame.read_strided(value.dtype, place, stride, self._width)
         if isinstance(value, Gathered):
