@@ -167,6 +167,13 @@ class Partial:
         file.seek(0)
         return FileStream(file, self.size)
 
+    def read(self, count: int, offset: int) -> bytes:
+        """Return bytes at a place; what was never written is zero."""
+        try:
+            return os.pread(self.descriptor, count, offset).ljust(count, b"\0")
+        except OSError as error:
+            raise unreadable(self._path, error) from error
+
     def write(self, data: Part, offset: int) -> None:
         """Write bytes at a place."""
         with reporting(self._path):

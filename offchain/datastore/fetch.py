@@ -171,34 +171,37 @@ class _Fetch:
             if partial is None:
                 return
             try:
-                self.complete(partial)
+                size = self.complete(partial)
             except BaseException:
                 if not partial.size:
                     partial.drop()
                 raise
+            partial.cut(size)
             partial.finish()
 
-    def complete(self, partial: Partial) -> None:
-        """Go on with a partial file until the tensor is whole, however often the place breaks."""
+    def complete(self, partial: Partial) -> int:
+        """Go on with a partial file until the tensor is whole, however often the place breaks.
+
+        Return the size of the whole file.
+        """
         failures, best = 0, -1
         while True:
             plan, done = self._resume(partial)
-            if partial.size > best:
-                failures, best = 0, partial.size
+            come = 0 if plan is None else plan.shape.offset_bytes + done
+            if come > best:
+                failures, best = 0, come
             try:
-                self._advance(partial, plan, done)
+                return self._advance(partial, plan, done)
             except StoreUnavailable:
                 failures += 1
                 if failures == ATTEMPTS or self.crew.stop.is_set():
                     raise
                 time.sleep(_FIRST_PAUSE_S * 2 ** (failures - 1))
-            else:
-                return
 
     def _resume(self, partial: Partial) -> tuple[_Plan | None, int]:
         """Return the plan in a partial file and how many bytes of elements are right in it.
 
-        The rest is cut off.
+        What is behind them is overwritten by what comes; `mending.py` may still have a use for it.
         """
         stream = partial.open()
         try:
@@ -211,17 +214,15 @@ class _Fetch:
             plan = _Plan(self.name, self.place.url, *found)
             done = _count_right(plan, stream)
         except (CommitmentError, EOFError):
-            partial.cut(0)
             return None, 0
         finally:
             stream.close()
-        partial.cut(plan.shape.offset_bytes + done)
         return plan, done
 
-    def _advance(self, partial: Partial, plan: _Plan | None, done: int) -> None:
-        """Read on, to the end."""
+    def _advance(self, partial: Partial, plan: _Plan | None, done: int) -> int:
+        """Read on, to the end; return the size of the whole file."""
         if plan is not None and done == plan.shape.size_bytes:
-            return
+            return plan.shape.file_bytes
         stream = self.place.open(self.name, 0 if plan is None else plan.shape.offset_bytes + done)
         try:
             if plan is None:
@@ -233,6 +234,7 @@ class _Fetch:
             _Pipeline(plan, stream, partial, done, self.crew).run()
         finally:
             stream.close()
+        return plan.shape.file_bytes
 
     def _begin(self, stream: Stream, partial: Partial) -> _Plan:
         """Read and verify what comes before the elements, and keep it."""

@@ -53,7 +53,8 @@ HASH_ROOTS: Mapping[str, Callable[[list[Digest]], Digest]] = {
 
 MAGIC = b"moot tensor 1\n"
 _DIMENSION_BYTES = 8
-HEAD_BYTES = len(MAGIC) + 2
+_TYPE_BYTES = 2
+HEAD_BYTES = len(MAGIC) + _TYPE_BYTES
 """What says how long the rest of the header is: the first line, the type, and the rank."""
 
 Read = Callable[[int], bytes]
@@ -100,6 +101,8 @@ def decode_header(header: bytes) -> TensorShape:
     Raises:
         CommitmentError: it is none.
     """
+    if len(header) < _TYPE_BYTES:
+        raise CommitmentError("its header ends early")
     dtype, rank, rest = header[0], header[1], header[2:]
     try:
         known = DType(dtype)

@@ -38,6 +38,7 @@ from offchain.datastore.places import Elsewhere, Part, Place, is_local
 from offchain.datastore.web import PATIENCE_S, Web, never
 from offchain.errors import (
     CommitmentError,
+    NotInStore,
     ProgramError,
     StoreError,
     StoreUnavailable,
@@ -65,12 +66,15 @@ class DataStore:
     Args:
         disk: the folder that has, or gets, what is asked for.
         source: the place that has everything, if that is not the folder.
+
+    Attributes:
+        place: the place that has everything, which may be the folder.
     """
 
     def __init__(self, disk: Disk, source: Place | None = None) -> None:
         self.disk = disk
         self._source = source
-        self._place: Place = disk if source is None else source
+        self.place: Place = disk if source is None else source
 
     @property
     def is_local(self) -> bool:
@@ -80,7 +84,7 @@ class DataStore:
     @property
     def url(self) -> str:
         """The address of the place."""
-        return self._place.url
+        return self.place.url
 
     def put_tensor(self, array: Array, commitment: TensorCommitment | None = None) -> Digest:
         """Keep a tensor, unless it is there already, and return its root.
@@ -110,8 +114,8 @@ class DataStore:
         for column in columns.values():
             root = column.commitment.root
             name = name_object(TENSORS, root)
-            if self._place.get_size(name) != column.shape.file_bytes:
-                self._place.put(name, _list_parts(column))
+            if self.place.get_size(name) != column.shape.file_bytes:
+                self.place.put(name, _list_parts(column))
         self._settle(TENSORS)
         return self.put_roots(DATASETS, roots)
 
@@ -233,10 +237,10 @@ class DataStore:
 
     def has_state(self, root: Digest) -> bool:
         """Whether the state of this root is at the place, with all its tensors."""
-        if not self._place.get_size(name_object(STATES, root)):
+        if not self.place.get_size(name_object(STATES, root)):
             return False
         roots = self.get_roots(STATES, root)
-        return all(self._place.get_size(name_object(TENSORS, tensor)) for tensor in roots)
+        return all(self.place.get_size(name_object(TENSORS, tensor)) for tensor in roots)
 
     def put_roots(self, kind: str, roots: Sequence[Digest]) -> Digest:
         """Keep a list of roots, which is a kind of its own, and return its root."""
@@ -255,6 +259,17 @@ class DataStore:
         self.get_bytes(kind, root, limit, check)
         return found
 
+    def peek(self, kind: str, root: Digest, most_bytes: int) -> bytes:
+        """Return a small object of the place as it is, right or wrong; nothing if there is none.
+
+        Raises:
+            StoreUnavailable: it does not come.
+        """
+        try:
+            return fetch_small(self.place, name_object(kind, root), most_bytes, bytes)
+        except (NotInStore, WrongContent):
+            return b""
+
     def keep_bytes(self, kind: str, root: Digest, data: bytes) -> None:
         """Keep in the folder what was verified, as if it had been fetched."""
         self.disk.put(name_object(kind, root), [data])
@@ -268,7 +283,7 @@ class DataStore:
 
     def get_program(self, root: Digest, operators: int, slots: int) -> Program:
         """Return the program of this root, which has so many operators and slots."""
-        limit = 64 + operators * (MAX_NODE_BYTES + _TEXT_BYTES) + slots * (MAX_TEXT_BYTES + 128)
+        limit = bound_program(operators, slots)
         found: list[Program] = []
 
         def check(data: bytes) -> None:
@@ -284,7 +299,7 @@ class DataStore:
 
     def put_bytes(self, kind: str, root: Digest, data: bytes) -> None:
         """Keep a small object."""
-        self._place.put(name_object(kind, root), [data])
+        self.place.put(name_object(kind, root), [data])
         self._settle(kind)
 
     def get_bytes(
@@ -315,15 +330,15 @@ class DataStore:
             WrongContent: it is not that of the root.
         """
         if kind == TENSORS:
-            verify_tensor(self._place, root, size)
+            verify_tensor(self.place, root, size)
             return
         fetch_small(
-            self._place, name_object(kind, root), size, lambda data: split_roots(kind, data, root)
+            self.place, name_object(kind, root), size, lambda data: split_roots(kind, data, root)
         )
 
     def list(self) -> Iterator[tuple[str, int]]:
         """Yield the names and the sizes of the objects at the place, as it says."""
-        return self._place.list()
+        return self.place.list()
 
     def _put_tensor(
         self, array: Array, commitment: TensorCommitment | None, root: Digest | None = None
@@ -333,10 +348,10 @@ class DataStore:
         root = commitment.root if commitment else root
         assert root is not None
         name = name_object(TENSORS, root)
-        if self._place.get_size(name) == TensorShape(dtype_of(array), array.shape).file_bytes:
+        if self.place.get_size(name) == TensorShape(dtype_of(array), array.shape).file_bytes:
             return root
         commitment = commitment or commit_tensor(array)
-        self._place.put(name, [encode_prefix(commitment), encode_elements(array).data])
+        self.place.put(name, [encode_prefix(commitment), encode_elements(array).data])
         return root
 
     def _load(self, root: Digest) -> Array:
@@ -379,6 +394,11 @@ class DataStore:
     def _settle(self, kind: str) -> None:
         if self._source is None:
             self.disk.settle(kind)
+
+
+def bound_program(operators: int, slots: int) -> int:
+    """Return the most bytes of a shared program that has so many operators and slots."""
+    return 64 + operators * (MAX_NODE_BYTES + _TEXT_BYTES) + slots * (MAX_TEXT_BYTES + 128)
 
 
 def _list_parts(column: Column) -> Iterator[Part]:

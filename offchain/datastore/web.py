@@ -175,6 +175,8 @@ class Web:
             elsewhere = response.getheader("Location", "nowhere")[:200]
             problem = f"the server sends us to {elsewhere!r}, where we do not follow"
             raise WrongContent(self.url, name, problem)
+        if start and status == http.client.REQUESTED_RANGE_NOT_SATISFIABLE:
+            raise WrongContent(self.url, name, f"it ends before byte {start:,}")
         if status != http.client.OK and (status != http.client.PARTIAL_CONTENT or not start):
             raise StoreUnavailable(self.url, name, f"the server answers {status}")
         place = response.getheader("Content-Range", "")

@@ -14,6 +14,7 @@ from offchain.commitments.tree import Digest
 from offchain.disputes.availability import Place, Promised
 from offchain.disputes.chain_referee import CALL_GAS
 from offchain.disputes.referee import Call
+from offchain.disputes.shown import Shown, read_shown
 from offchain.errors import ChainError
 from offchain.parties.live import Desk
 
@@ -34,6 +35,7 @@ class Answers:
         address = Address(str(getattr(desk.settings, name)).lower())
         self._desk = desk
         self._contract = desk.chain.at(compile_contract(name), address)
+        self._shown: dict[tuple[str, Subject], list[Shown]] = {}
 
     def look_at(self, subject: Subject, first_block: int) -> Promised | None:
         """Return what the chain shows of a promise since a block; None if there is none."""
@@ -50,6 +52,24 @@ class Answers:
                 if demand is not None:
                     demands[place] = demand
         return Promised(subject, promise, demands, head + 1)
+
+    def read_shown_of(self, subject: Subject, first_block: int) -> list[Shown]:
+        """Return what was shown of a promise's subject since a block, proven or not.
+
+        What a contract of somebody's has made by itself, and not passed on, is not found.
+        """
+        contract, chain = self._contract, self._desk.chain
+        found: list[Shown] = []
+        logs = contract.trace(first_block, chain.block_number(), [hash_subject(subject)])
+        shown = [log for log, event in logs if event.name == "Shown"]
+        for key, block in dict.fromkeys((log.transaction_hash, log.place[0]) for log in shown):
+            if (key, subject) not in self._shown:
+                past = chain.node.get_past(key, block)
+                if past is None:  # the chain is another one by now
+                    continue
+                self._shown[key, subject] = [*read_shown(past.data, subject)]
+            found += self._shown[key, subject]
+        return found
 
     def send(self, calls: Iterable[Call]) -> list[ChainError]:
         """Make calls, tell of them, and return why some were refused."""

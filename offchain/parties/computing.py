@@ -3,13 +3,16 @@
 from contracts.model.types import NOBODY, Job
 from contracts.reasons import LeafMode
 from offchain.datastore.objects import HISTORIES
-from offchain.datastore.store import open_copying, open_store
+from offchain.datastore.store import DataStore, open_copying, open_store
+from offchain.disputes.availability import Place
 from offchain.disputes.job_check import agree_on, check_job
+from offchain.disputes.mending import mend_job
 from offchain.disputes.session import Computer, Setting
-from offchain.errors import MootError
+from offchain.errors import MootError, NotInStore, WrongContent
 from offchain.parties.folder import Folder
 from offchain.parties.live import Desk
 from offchain.parties.policy import Policy
+from offchain.parties.promises import Promises
 from offchain.parties.settings import to_wei
 from offchain.parties.workshop import Checks
 from offchain.providers.behaviour import Behaviour
@@ -26,6 +29,14 @@ class UnwantedJob(MootError):  # noqa: N818 - a decision, no fault
     """A job is not to be joined, now or later."""
 
 
+class IncompleteJob(MootError):  # noqa: N818 - it may become whole
+    """A job can't be had for now; `missing` is what may be demanded of its client's promise."""
+
+    def __init__(self, message: str, missing: list[Place]) -> None:
+        super().__init__(message)
+        self.missing = missing
+
+
 def compute(desk: Desk, policy: Policy, job_id: int, folder: Folder, checks: Checks) -> None:
     """Fetch a job, check it, run it, keep its history and final state, and note its claim.
 
@@ -38,11 +49,12 @@ def compute(desk: Desk, policy: Policy, job_id: int, folder: Folder, checks: Che
 
     Raises:
         UnwantedJob: the policy or a check is against it.
+        IncompleteJob: parts of it are nowhere, and its client has promised that they can be had.
         StoreError, LogError, CommitmentError: it can't be fetched, or is not what it should be.
     """
     settings, job = desk.settings, desk.find_job(job_id)
     store, results = folder.open_job(job_id, job), folder.open_results()
-    task = get_task(open_copying(settings.store, store.disk), job.terms)
+    task = _get_task(desk, job_id, job, open_copying(settings.store, store.disk))
     if checks:
         _check(desk, policy, job, task, checks)
     desk.tell("running", f"job {job_id}: running {task.steps} steps", job=job_id)
@@ -53,6 +65,22 @@ def compute(desk: Desk, policy: Policy, job_id: int, folder: Folder, checks: Che
     store.put_json(CLAIM, [root.hex() for root in roots])
     claim = run.history.top.hex()
     desk.tell("computed", f"job {job_id}: computed {claim}", job=job_id, claim=claim)
+
+
+def _get_task(desk: Desk, job_id: int, job: Job, store: DataStore) -> Task:
+    """Return the task of a job, if need be put together of parts that were shown on the chain."""
+    try:
+        return get_task(store, job.terms)
+    except (NotInStore, WrongContent) as error:
+        shown = Promises(desk).read_shown(job_id, job) if desk.settings.availability else None
+        if shown is None:
+            raise
+        missing = mend_job(store, job.terms, shown)
+        if missing:
+            raise IncompleteJob(f"{error}; it may be demanded", missing) from error
+        line = f"job {job_id} is put together, with {len(shown)} parts from the chain"
+        desk.tell("mended", line, job=job_id, parts=len(shown))
+    return get_task(store, job.terms)
 
 
 def make_run(task: Task, store: Store, cheat: str) -> Run:

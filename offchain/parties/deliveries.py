@@ -4,21 +4,26 @@
 """
 
 from collections.abc import Iterator
+from contextlib import suppress
 
 from contracts.model.abi import unpack_premium
 from contracts.model.answers import MIN_DEPOSIT_WEI, hash_subject
 from contracts.model.delivery import make_result
 from contracts.model.types import Job
-from contracts.reasons import PremiumStatus, PromiseStatus, Status
+from contracts.reasons import Part, PremiumStatus, PromiseStatus, Status
+from offchain.commitments.known import KnownNodes
+from offchain.commitments.tags import Tag
+from offchain.commitments.tree import hash_root
 from offchain.disputes.availability import Place, make_subject
 from offchain.disputes.delivery import LEAST_ANSWER_BLOCKS, Delivery
 from offchain.disputes.referee import Call
+from offchain.disputes.shown import ShownChunk
+from offchain.errors import CommitmentError
 from offchain.parties.answers import Answers
 from offchain.parties.live import Desk
 
 ANSWER_SHARE = 4
 """A demand of a result is to be answered within one part in so many of the window."""
-_SHOW_CHUNK = "show_chunk"
 ETHER = 10**18
 
 
@@ -34,7 +39,6 @@ class Deliveries(Answers):
 
     def __init__(self, desk: Desk) -> None:
         super().__init__(desk, "delivery")
-        self._shown: dict[str, tuple[Place, bytes] | None] = {}
 
     def look(self, job_id: int, job: Job) -> Delivery | None:
         """Return what the chain shows of the premium of a job; None if there is none."""
@@ -83,25 +87,22 @@ class Deliveries(Answers):
     def read_chunks(self, view: Delivery, first_block: int) -> dict[Place, bytes]:
         """Return the chunks of a result that were shown, from the calls that showed them.
 
-        What was shown through another contract is not found.
+        Each is proven; what a contract of somebody's has made by itself is not found.
         """
         if view.promised is None:
             return {}
-        contract, chain = self._contract, self._desk.chain
-        name = hash_subject(view.promised.subject)
+        subject = view.promised.subject
+        known = KnownNodes(
+            Tag.STATE_NODE,
+            count := subject.state_slots,
+            lambda top: hash_root(Tag.STATE_ROOT, count, top) == subject.start_root,
+        )
         found: dict[Place, bytes] = {}
-        for log, event in contract.trace(first_block, chain.block_number(), [name]):
-            if event.name != "Shown":
-                continue
-            key = log.transaction_hash
-            if key not in self._shown:
-                past = chain.node.get_past(key, log.place[0])
-                if past is None:  # the chain is another one by now
-                    continue
-                self._shown[key] = _read_chunk(contract.read_call(past.data))
-            shown = self._shown[key]
-            if shown is not None:
-                found[shown[0]] = shown[1]
+        for it in self.read_shown_of(subject, first_block):
+            if isinstance(it, ShownChunk) and it.part == Part.START:
+                with suppress(CommitmentError):
+                    known.learn(it.compute_root(), it.index, it.proof)
+                    found[it.part, it.index, it.chunk] = it.content
         return found
 
 
@@ -124,15 +125,3 @@ def describe(view: Delivery) -> str:
             f"{waiting} of {len(promised.demands)} demands are open"
         )
     return f"{amount} is earned by {count}"
-
-
-def _read_chunk(call: tuple[str, tuple[object, ...]] | None) -> tuple[Place, bytes] | None:
-    """Return the chunk that a call shows, and its place; None if it shows none."""
-    if call is None or call[0] != _SHOW_CHUNK:
-        return None
-    _, part, index, chunk, _, content, *_ = call[1]
-    assert isinstance(part, int), "the ABI says so"
-    assert isinstance(index, int), "likewise"
-    assert isinstance(chunk, int), "likewise"
-    assert isinstance(content, bytes), "likewise"
-    return (part, index, chunk), content

@@ -173,9 +173,9 @@ class Keeper:
             self._pass_by(work, problem)
         work.problem = problem
 
-    def note_failure(self, work: Work, problem: str) -> None:
+    def note_failure(self, work: Work, result: Result) -> None:
         """Note that a job could not be computed for now, most likely because it can't be had."""
-        self.wait(work, problem)
+        self.wait(work, result.problem)
 
     def leave(self, work: Work, problem: str = "") -> None:
         """Have no more to do with a job."""
@@ -265,7 +265,7 @@ class Keeper:
         if result.problem and result.is_final:
             self.leave(work, result.problem)
         elif result.problem:
-            self.note_failure(work, result.problem)
+            self.note_failure(work, result)
 
     def _advance(self, work: Work) -> None:
         """Do what there is to do about a job before the party has a seat."""

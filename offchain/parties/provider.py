@@ -17,11 +17,11 @@ from offchain.parties.deliveries import Deliveries
 from offchain.parties.keeper import Keeper, Work
 from offchain.parties.live import Deputy, Desk, StandIn
 from offchain.parties.policy import load_policy
-from offchain.parties.promises import Promises, find_missing
+from offchain.parties.promises import Promises
 from offchain.parties.recall import Recalled
 from offchain.parties.settings import to_wei
 from offchain.parties.turns import Seat
-from offchain.parties.workshop import Checks
+from offchain.parties.workshop import Checks, Result
 from offchain.providers.store import Store
 
 MEMBER, SALT_BYTES = "member", 32
@@ -40,6 +40,7 @@ class Provider(Keeper):
         self._deliveries = Deliveries(desk) if settings.delivery else None
         self._promised: dict[int, Job] = {}
         self._result_problem = ""
+        self._waiting: set[int] = set()
 
     def consider(self, work: Work) -> None:
         """See Keeper."""
@@ -63,12 +64,12 @@ class Provider(Keeper):
             self.set_aside(work)
             self.compute(work, Checks.ALL)
 
-    def note_failure(self, work: Work, problem: str) -> None:
+    def note_failure(self, work: Work, result: Result) -> None:
         """Look at a job again later, and demand what could not be had, if it was promised."""
-        super().note_failure(work, problem)
+        super().note_failure(work, result)
         if self._promises is not None and work.standing is Standing.NONE:
             self._demands[work.job_id] = work.job
-            self._look_after_demands(work.job_id, find_missing(work.store, work.job))
+            self._look_after_demands(work.job_id, result.missing)
 
     def observe(self, work: Work, seat: Seat) -> None:
         """Promise the result of a job that is won, if there is a premium, before it is paid."""
@@ -131,11 +132,22 @@ class Provider(Keeper):
             self._result_problem = str(error)
 
     def _look_after_demands(self, job_id: int, missing: Sequence[Place]) -> None:
-        """Demand some parts, and take what is due of demands made before."""
+        """Demand some parts, and take what is due of demands made before.
+
+        Once all that was demanded is answered, the job is looked at again.
+        """
         assert self._promises is not None
         budget_wei = to_wei(self.desk.settings.demand_budget)
-        if not self._promises.demand(job_id, self._demands[job_id], missing, budget_wei):
+        job = self._demands[job_id]
+        demands = self._promises.demand(job_id, job, missing, budget_wei)
+        if not demands.is_due:
             del self._demands[job_id]
+        work, was_waiting = self.works.get(job_id), job_id in self._waiting
+        self._waiting.discard(job_id)
+        if demands.is_waiting:
+            self._waiting.add(job_id)
+        elif was_waiting and work is not None:
+            work.next_block = work.tries = 0
 
     def _find_weakness(self, work: Work) -> str:
         """Return why the client's promise is not enough; nothing if it is, or none is wanted."""

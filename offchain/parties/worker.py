@@ -13,8 +13,9 @@ from collections.abc import Iterator
 from queue import SimpleQueue
 from typing import Any
 
+from offchain.disputes.availability import Place
 from offchain.errors import MootError
-from offchain.parties.computing import UnwantedJob, compute
+from offchain.parties.computing import IncompleteJob, UnwantedJob, compute
 from offchain.parties.events import Lines, Tell
 from offchain.parties.folder import Folder
 from offchain.parties.live import opened_desk
@@ -37,12 +38,15 @@ def main() -> None:
     sys.stdout = sys.stderr  # what a policy prints is no event
     while True:
         job_id, checks = asked.get()
-        problem, is_final = "", False
+        problem, is_final, missing = "", False, list[Place]()
         try:
             _compute(settings, tell, job_id, checks)
         except MootError as error:
             problem, is_final = str(error), isinstance(error, UnwantedJob)
-        tell(DONE, problem, job=job_id, problem=problem, is_final=is_final)
+            if isinstance(error, IncompleteJob):
+                missing = error.missing
+        about = {"problem": problem, "is_final": is_final, "missing": missing}
+        tell(DONE, problem, job=job_id, **about)
 
 
 def _read() -> Iterator[Any]:

@@ -4,6 +4,8 @@ It accepts the encodings of what is legal (`legality.py`), and nothing else.
 """
 
 import struct
+from contextlib import suppress
+from dataclasses import dataclass
 
 from offchain.arithmetic.base import Arithmetic
 from offchain.arithmetic.functions import DType, Function
@@ -20,6 +22,8 @@ from offchain.programs.encoding import (
 from offchain.programs.graph import Kind, Node, Operand, Origin, Program, Row, Slot
 from offchain.programs.legality import check_counts, check_node, check_program
 from offchain.programs.limits import MAX_NODE_BYTES
+
+_DRAFT_LETTERS = 1_000
 
 
 class Reader:
@@ -44,6 +48,11 @@ class Reader:
     def integer(self, count: int) -> int:
         """Return the next big-endian unsigned integer of `count` bytes."""
         return int.from_bytes(self.take(count), "big")
+
+    @property
+    def taken(self) -> bytes:
+        """All that was taken so far."""
+        return self._data[: self._offset]
 
     def finish(self) -> None:
         """Refuse trailing bytes."""
@@ -123,6 +132,50 @@ def decode_program(data: bytes) -> Program:
     program = Program(state, batch, tuple(nodes), tuple(names), tuple(lines), arithmetic)
     check_program(program)
     return program
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """What can be read of a program's file of which some may be wrong; nothing of it is checked.
+
+    Attributes:
+        layout: the encoding of the slots.
+        operators: the encoding, the name and the line of each operator up to the first that
+            cannot be told from the next.
+    """
+
+    layout: bytes
+    operators: tuple[tuple[bytes, str, str], ...]
+
+
+def read_draft(data: bytes, arithmetic: Arithmetic, most: int) -> Draft | None:
+    """Return what can be read of a program's file, of at most so many operators; None if nothing.
+
+    Args:
+        data: the file, or what a stranger calls one.
+        arithmetic: the program's arithmetic.
+        most: the most operators that are read.
+    """
+    first_line = encode_first_line(arithmetic)
+    if not data.startswith(first_line):
+        return None
+    reader = Reader(data[len(first_line) :])
+    operators: list[tuple[bytes, str, str]] = []
+    layout = b""
+    with suppress(ProgramError):
+        _read_slots(reader)
+        _read_slots(reader)
+        layout = reader.taken
+        for _ in range(min(reader.integer(4), most)):
+            encoding = reader.take(reader.integer(2))
+            name, line = (reader.take(reader.integer(2)) for _ in range(2))
+            operators.append((encoding, _salvage(name), _salvage(line)))
+    return Draft(layout, tuple(operators)) if layout else None
+
+
+def _salvage(text: bytes) -> str:
+    """Return what can be read of a text for people."""
+    return text.decode(errors="replace")[:_DRAFT_LETTERS]
 
 
 def decode_layout(data: bytes) -> tuple[tuple[Slot, ...], tuple[Slot, ...]]:

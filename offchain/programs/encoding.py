@@ -15,6 +15,7 @@ the version of its arithmetic.
 """
 
 import struct
+from collections.abc import Sequence
 
 from offchain.arithmetic.base import Arithmetic
 from offchain.arithmetic.ordered import ORDERED
@@ -90,9 +91,17 @@ def encode_first_line(arithmetic: Arithmetic) -> bytes:
 
 def encode_program(program: Program) -> bytes:
     """Return the file form of a legal program: its encoding, with names and lines for people."""
-    first_line = encode_first_line(program.arithmetic)
-    parts = [first_line, encode_layout(program), len(program.nodes).to_bytes(4, "big")]
-    for node, name, line in zip(program.nodes, program.names, program.lines, strict=True):
-        for piece in (encode_node(node), name.encode(), line.encode()):
+    encodings = map(encode_node, program.nodes)
+    operators = zip(encodings, program.names, program.lines, strict=True)
+    return join_program(program.arithmetic, encode_layout(program), [*operators])
+
+
+def join_program(
+    arithmetic: Arithmetic, layout: bytes, operators: Sequence[tuple[bytes, str, str]]
+) -> bytes:
+    """Return the file form of a program, of which each operator's encoding, name and line come."""
+    parts = [encode_first_line(arithmetic), layout, len(operators).to_bytes(4, "big")]
+    for encoding, name, line in operators:
+        for piece in (encoding, name.encode(), line.encode()):
             parts += [len(piece).to_bytes(2, "big"), piece]
     return b"".join(parts)

@@ -22,7 +22,7 @@ from offchain.datastore.objects import (
 )
 from offchain.datastore.rules import MAX_RULE_BYTES, decode_rule, encode_rule
 from offchain.datastore.store import DataStore
-from offchain.errors import CommitmentError, LogError, NotInStore, WrongLog
+from offchain.errors import CommitmentError, LogError, NotInStore, WrongContent, WrongLog
 from offchain.programs.graph import Program, Slot
 from offchain.programs.roots import ProgramHeader
 from offchain.programs.rounding.entries import decode_log, encode_log
@@ -97,13 +97,13 @@ def load_batches(
         return StoredBatches(store, slots, ())
     try:
         return _get_ruled(store, slots, steps, root)
-    except NotInStore as missing:
+    except (NotInStore, WrongContent) as problem:
         try:
             roots = store.get_roots(BATCHES, root, count)
             store.fetch_tensors(roots, [*slots] * steps)
         except NotInStore as error:
-            is_ruled = missing.name != name_object(RULES, root)
-            raise (missing if is_ruled else error) from error
+            is_ruled = isinstance(problem, WrongContent) or problem.name != name_object(RULES, root)
+            raise (problem if is_ruled else error) from error
         return StoredBatches(store, slots, roots)
 
 
@@ -156,21 +156,22 @@ def get_program(store: DataStore, terms: Terms) -> Program:
         StoreError: the store or the disk fails.
     """
     missing: list[str] = []
-    for arithmetic in ARITHMETICS.values():
-        header = ProgramHeader(
-            arithmetic,
-            terms.operators,
-            terms.state_slots,
-            terms.batch_slots,
-            terms.layout,
-            terms.program_top,
-        )
+    slots = terms.state_slots + terms.batch_slots
+    for header in list_headers(terms):
         try:
-            slots = terms.state_slots + terms.batch_slots
             return store.get_program(header.root, terms.operators, slots)
         except NotInStore as error:
             missing.append(error.name)
     raise NotInStore(store.url, f"the job's program ({' or '.join(missing)})", "there is none")
+
+
+def list_headers(terms: Terms) -> list[ProgramHeader]:
+    """Return what a job says about its program, in each arithmetic that it may be in."""
+    counts = (terms.operators, terms.state_slots, terms.batch_slots)
+    return [
+        ProgramHeader(arithmetic, *counts, terms.layout, terms.program_top)
+        for arithmetic in ARITHMETICS.values()
+    ]
 
 
 def _get_log(store: DataStore, task: Task, step: int) -> bytes:

@@ -1,0 +1,119 @@
+"""A provider whose store lacks parts of a job gets them from the chain, and wins with them."""
+
+import time
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import pytest
+
+from offchain.datastore.objects import PROGRAMS, TENSORS
+from offchain.datastore.store import open_store
+from offchain.disputes.session import Setting, make_task
+from offchain.parties import testnet
+from offchain.providers.publication import put_task
+from tests.parties.nets import EASY, PATIENCE_S, Heard, call_client, post
+
+pytestmark = pytest.mark.slow
+
+TERMS = (
+    *("--reveal-blocks", "24", "--window-blocks", "16", "--commit-blocks", "160"),
+    *("--promise-bond", "1"),
+)
+CHUNKS = 3
+
+
+@pytest.fixture
+def gaps(tmp_path: Path) -> Path:
+    """A store of the job that lacks three chunks of the start, a tensor, and an operator."""
+    task = make_task(Setting(program="mlp", steps=4, checkpoint_every=2, trust_capture=True))
+    folder = tmp_path / "gaps"
+    put_task(open_store(str(folder)), task)
+    (program,) = (folder / PROGRAMS).iterdir()
+    turn(program, program.read_bytes().index(task.commitment.encodings[21]) + 11)
+    sized = {
+        root.hex(): it.nbytes for root, it in zip(task.start_roots, task.initial_state, strict=True)
+    }
+    largest, *_, least = sorted(sized, key=lambda it: sized[it])[::-1]
+    for place in (1, sized[largest] // 2, sized[largest] - 1):
+        path = folder / TENSORS / largest
+        turn(path, path.stat().st_size - sized[largest] + place)
+    (folder / TENSORS / least).unlink()
+    return folder
+
+
+def turn(path: Path, place: int) -> None:
+    """Change a bit of a file."""
+    content = bytearray(path.read_bytes())
+    content[place] ^= 1
+    path.write_bytes(content)
+
+
+def await_client(net: testnet.Testnet) -> tuple[Thread, list[dict[str, Any]]]:
+    """Let the client show what is demanded, in the background, until the job is over."""
+    told: list[dict[str, Any]] = []
+    thread = Thread(target=lambda: told.extend(call_client(net, "await", "0")))
+    thread.start()
+    return thread, told
+
+
+def count_made(events: list[dict[str, Any]], *names: str) -> int:
+    """Return how many calls of some names were made."""
+    return sum(bool(it.get("accepted")) and it.get("call") in names for it in events)
+
+
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_a_job_with_gaps_is_put_together_and_won(
+    is_killed: bool,  # noqa: FBT001 - a parameter of the test
+    net: testnet.Testnet,
+    heard: Heard,
+    gaps: Path,
+) -> None:
+    """It demands, the client shows, it runs and wins; killed meanwhile, it pays nothing twice."""
+    settings: dict[str, object] = {
+        **EASY,
+        "store": str(gaps),
+        "demand_budget": 1.0,
+        "least_promise": 1.0,
+    }
+    net.add_provider("liar", cheat="wrong-output", **EASY)
+    net.add_provider("provider", **settings)
+    net.await_results(2, PATIENCE_S)
+    post(net, *TERMS)
+    thread, told = await_client(net)
+    kills = 0
+    while is_killed and kills < 4:
+        made = count_made(heard.events, "demand")
+        while count_made(heard.events, "demand") == made and not is_mended(heard):
+            time.sleep(0.02)
+        if is_mended(heard):
+            break
+        net.processes["provider"].kill()
+        net.processes["provider"].wait()
+        net.add_provider("provider", **settings)
+        kills += 1
+    parts = heard.wait("mended", party="provider", job=0)["parts"]
+    heard.wait("computed", party="provider", job=0)
+    thread.join(PATIENCE_S)
+    assert not thread.is_alive()
+    assert told[-1]["status"] == "WON"
+    ended = heard.wait("ended", party="provider", job=0)
+    assert (ended["status"], ended["is_defeated"]) == ("won", False)
+    assert heard.wait("ended", party="liar", job=0)["is_defeated"]
+    shown = count_made(told, "show_operator", "show_chunk", "show_end")
+    assert parts <= shown <= 60
+    print(
+        "demands",
+        count_made(heard.events, "demand"),
+        "shown",
+        shown,
+        "parts",
+        parts,
+        "kills",
+        kills,
+    )
+
+
+def is_mended(heard: Heard) -> bool:
+    """Whether the job was put together by now."""
+    return any(it["event"] == "mended" for it in heard.events)
