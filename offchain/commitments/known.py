@@ -83,6 +83,8 @@ class KnownNodes:
 
         Where nothing is known, that is the top. If there are none, all leaves are right.
         """
+        if self._is_top(nodes.node(self.height, 0)):
+            return
         pending = [(self.height, 0)]
         while pending:
             level, index = pending.pop()

@@ -13,21 +13,19 @@ same one the second waits for the first, by a lock on the partial file that dies
 import errno
 import fcntl
 import os
-import re
 import shutil
 import weakref
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from offchain.datastore.objects import KINDS
+from offchain.datastore.objects import KINDS, OBJECT_NAME
 from offchain.datastore.places import FileStream, Part, Stream
 from offchain.errors import NotInStore, StoreError
 from offchain.files import flush_file, replacing
 
 ASIDE, PARTIAL = "aside", "partial"
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
-OBJECT_NAME = re.compile(f"({'|'.join(KINDS)})/[0-9a-f]{{64}}")
 
 
 class Disk:

@@ -16,6 +16,7 @@ A tensor's header and layer (docs/commitments.md) lead up to its root. Whoever h
 few bytes knows the size of all others, and verifies each 256 KiB of them on its own.
 """
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import prod
@@ -42,6 +43,9 @@ PROGRAMS, LOGS, EVIDENCE = "programs", "logs", "evidence"
 
 KINDS = (TENSORS, STATES, BATCHES, HISTORIES, DATASETS, RULES, PROGRAMS, LOGS, EVIDENCE)
 """The kinds of objects, each in a folder of its own; nothing else in a folder is shared."""
+
+OBJECT_NAME = re.compile(f"({'|'.join(KINDS)})/[0-9a-f]{{64}}")
+"""What every object's name looks like."""
 
 HASH_ROOTS: Mapping[str, Callable[[list[Digest]], Digest]] = {
     STATES: compute_state_root,

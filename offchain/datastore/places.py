@@ -1,12 +1,13 @@
 """The places where objects lie: a folder of this machine, an HTTP server, whatever fsspec knows."""
 
 from collections.abc import Iterable, Iterator
+from threading import Lock
 from typing import BinaryIO, Protocol
 
 import fsspec
 from fsspec.utils import get_protocol
 
-from offchain.datastore.objects import KINDS
+from offchain.datastore.objects import KINDS, OBJECT_NAME
 from offchain.errors import NotInStore, StoreError, StoreUnavailable, UsageError
 
 Part = bytes | memoryview
@@ -69,16 +70,27 @@ class FileStream:
         self._file.close()
 
 
+_WRITING = Lock()
+
+
 class Elsewhere:
     """A place that fsspec knows: `s3://bucket/folder`, `memory://folder`, and others.
 
     Objects are written in a transaction, so that they appear whole.
+
+    Args:
+        url: the address.
+        options: what fsspec's client of it is told.
     """
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, **options: object) -> None:
         self.url = url
+        refuse_secrets(url)
         try:
-            self._files, self._root = fsspec.core.url_to_fs(url)
+            # What others put meanwhile has to be seen.
+            self._files, self._root = fsspec.core.url_to_fs(
+                url, use_listings_cache=False, **options
+            )
         except (ImportError, ValueError) as error:
             lines = " ".join(str(error).split())
             raise UsageError(
@@ -96,7 +108,7 @@ class Elsewhere:
         except FileNotFoundError as error:
             raise NotInStore(self.url, name, "there is none") from error
         except Exception as error:  # each of fsspec's places fails in its own way
-            raise StoreUnavailable(self.url, name, _flatten(error)) from error
+            raise StoreUnavailable(self.url, name, flatten(error)) from error
         return _Guarded(FileStream(file, size - start), self.url, name)
 
     def put(self, name: str, parts: Iterable[Part]) -> None:
@@ -104,12 +116,13 @@ class Elsewhere:
         path = f"{self._root}/{name}"
         try:
             self._files.makedirs(path.rpartition("/")[0], exist_ok=True)
-            with self._files.transaction, self._files.open(path, "wb") as file:
+            # Threads share the transaction of a place, and places of one kind may share theirs.
+            with _WRITING, self._files.transaction, self._files.open(path, "wb") as file:
                 for part in parts:
                     file.write(part)
         except Exception as error:
             raise StoreError(
-                f"cannot write {name} at {self.url}: {_flatten(error)}; make it writable"
+                f"cannot write {name} at {self.url}: {flatten(error)}; make it writable"
             ) from error
 
     def get_size(self, name: str) -> int | None:
@@ -118,15 +131,20 @@ class Elsewhere:
         try:
             return int(self._files.size(path)) if self._files.exists(path) else None
         except Exception as error:
-            raise StoreUnavailable(self.url, name, _flatten(error)) from error
+            raise StoreUnavailable(self.url, name, flatten(error)) from error
 
     def list(self) -> Iterator[tuple[str, int]]:
         """Yield the names and the sizes of all objects."""
         for kind in KINDS:
-            folder = f"{self._root}/{kind}"
-            if self._files.exists(folder):
-                for found in self._files.ls(folder, detail=True):
-                    yield f"{kind}/{found['name'].rpartition('/')[2]}", int(found["size"])
+            try:
+                found = self._files.ls(f"{self._root}/{kind}", detail=True)
+            except FileNotFoundError:
+                continue
+            except Exception as error:
+                raise StoreUnavailable(self.url, kind, flatten(error)) from error
+            for each in found:
+                if OBJECT_NAME.fullmatch(name := f"{kind}/{each['name'].rpartition('/')[2]}"):
+                    yield name, int(each["size"])
 
 
 class _Guarded:
@@ -141,7 +159,7 @@ class _Guarded:
         try:
             count = self._stream.read_into(view)
         except Exception as error:
-            raise StoreUnavailable(self._url, self._name, _flatten(error)) from error
+            raise StoreUnavailable(self._url, self._name, flatten(error)) from error
         self.left -= count
         return count
 
@@ -150,11 +168,21 @@ class _Guarded:
         self._stream.close()
 
 
+def refuse_secrets(url: str) -> None:
+    """Refuse an address that has a password in it, without repeating it."""
+    protocol, _, rest = url.partition("://")
+    if "@" in rest.partition("/")[0]:
+        raise UsageError(
+            f"an address of {protocol} has no user and no password in it; give these by the "
+            "environment, as its client reads them"
+        )
+
+
 def is_local(url: str) -> bool:
     """Whether an address is that of a folder of this machine."""
     return get_protocol(url) in {"file", "local"}
 
 
-def _flatten(error: Exception) -> str:
+def flatten(error: Exception) -> str:
     """Return an error of others as one line."""
     return " ".join(f"{type(error).__name__} {error}".split())[:300]

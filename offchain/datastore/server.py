@@ -18,8 +18,7 @@ from pathlib import Path
 from threading import BoundedSemaphore, Lock
 from typing import Any, BinaryIO
 
-from offchain.datastore.disk import OBJECT_NAME
-from offchain.datastore.objects import KINDS
+from offchain.datastore.objects import KINDS, OBJECT_NAME
 from offchain.errors import StoreError
 
 MAX_CONNECTIONS = 64

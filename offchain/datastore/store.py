@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 from fsspec.core import url_to_fs
+from fsspec.utils import get_protocol
 
 from offchain.commitments.keccak_lanes import DIGEST_BYTES
 from offchain.commitments.tensors import (
@@ -19,6 +20,7 @@ from offchain.commitments.tensors import (
     hash_bytes,
 )
 from offchain.commitments.tree import Digest
+from offchain.datastore.bucket import Bucket
 from offchain.datastore.columns import Column, StoredColumn, open_stored
 from offchain.datastore.disk import Disk
 from offchain.datastore.fetch import fetch_small, fetch_tensors, take, verify_tensor
@@ -431,8 +433,14 @@ def open_store(
         return DataStore(Disk(url_to_fs(url)[1] if "://" in url else url))
     if cache is None:
         raise StoreError(f"{url} is not on this machine; name a folder for what comes from it")
-    is_web = url.startswith(("http://", "https://"))
-    source: Place = Web(url, patience_s, is_over) if is_web else Elsewhere(url)
+    source: Place
+    match get_protocol(url):
+        case "http" | "https":
+            source = Web(url, patience_s, is_over)
+        case "s3" | "s3a":
+            source = Bucket(url, patience_s, is_over)
+        case _:
+            source = Elsewhere(url)
     return DataStore(Disk(cache), source)
 
 

@@ -130,9 +130,11 @@ def test_a_proof_that_is_wrong_teaches_nothing(count: int) -> None:
     for nodes in ([rng.randbytes(32) for _ in leaves], leaves[1:], [*leaves, leaves[0]]):
         with pytest.raises(CommitmentError):
             known.learn_level(0, nodes)
-    assert [*known.list_wrong(tree)] == [(tree.height, 0)]
-    known.learn_level(0, leaves)
+    other = Tree(Tag.STATE_NODE, [*leaves[1:], bytes(32)])
+    assert [*known.list_wrong(other)] == [(tree.height, 0)]
     assert [*known.list_wrong(tree)] == []
+    known.learn_level(0, leaves)
+    assert [*known.list_wrong(other)] == [(0, it) for it in range(count)]
 
 
 def complete(place: Disk, disk: Disk, tree: TensorTree = TREE) -> list[int]:
@@ -216,11 +218,13 @@ def complete_some(place: Disk, disk: Disk, tree: TensorTree, file: bytes) -> Non
     assert (disk.path / name).read_bytes() == file
 
 
-def test_zeros_that_nobody_has_take_one_chunk(tmp_path: Path) -> None:
-    """A hole is a zero: the first chunk's proof shows that all others are there."""
+def test_zeros_that_nobody_has_take_nothing(tmp_path: Path) -> None:
+    """A hole is a zero: their root says that they are right; next to others, proofs do."""
     zeros = np.zeros((300, 1000), np.float32)
-    disk = Disk(tmp_path / "here")
-    assert complete(Disk(tmp_path / "there"), disk, TensorTree(zeros)) == [0]
+    disk, there = Disk(tmp_path / "here"), Disk(tmp_path / "there")
+    assert complete(there, disk, TensorTree(zeros)) == []
+    zeros[0, 0] = 1
+    assert complete(there, disk, TensorTree(zeros)) == [0]
 
 
 def test_a_tensor_without_elements_takes_nothing(tmp_path: Path) -> None:
