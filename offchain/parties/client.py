@@ -48,7 +48,7 @@ def post(desk: Desk, task: Task, stakes: Stakes, leaf_mode: LeafMode = LeafMode.
     desk.settings.require("store", *(("verifier",) if leaf_mode is LeafMode.OPERATOR else ()))
     promises = Promises(desk) if desk.settings.promise_bond else None
     deliveries = Deliveries(desk) if desk.settings.premium else None
-    put_task(open_store(desk.settings.store), task)
+    put_task(open_store(desk.settings.store, desk.folder / "published"), task)
     verifier = desk.settings.verifier if leaf_mode is LeafMode.OPERATOR else NOBODY
     terms = make_terms(task, stakes, leaf_mode, verifier)
     call = Call("open_job", desk.address, (terms,), stakes.reward_wei, "client")
