@@ -9,7 +9,7 @@ counts after any interruption as far as its bytes are right, which is found by h
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import Condition, Event, Lock, get_ident
@@ -81,10 +81,11 @@ def fetch_tensors(place: Place, disk: Disk, wanted: Mapping[Digest, bytes | None
     with ThreadPoolExecutor(count) as pool:
         workers = [pool.submit(crew.work) for _ in range(count)]
         try:
-            for worker in workers:
-                worker.result()
+            wait(workers)
         finally:
             crew.stop.set()
+    if crew.error is not None:
+        raise crew.error
 
 
 class _Crew:
@@ -96,6 +97,8 @@ class _Crew:
         self._fetching = 0
         self._change = Condition()
         self.stop = Event()
+        self.error: BaseException | None = None
+        """What went wrong first; others give up because of it."""
 
     def work(self) -> None:
         """Fetch, and help, until all is there or something is wrong."""
@@ -109,9 +112,10 @@ class _Crew:
                         self._change.notify_all()
             while (pipeline := self._find_work()) is not None:
                 pipeline.help()
-        except BaseException:
-            self.stop.set()
-            raise
+        except BaseException as error:  # noqa: BLE001 - handed on
+            with self._change:
+                self.error = self.error or error
+                self.stop.set()
 
     @contextmanager
     def showing(self, pipeline: "_Pipeline") -> Iterator[None]:

@@ -9,6 +9,7 @@ once.
 
 import ctypes
 import os
+import sys
 import threading
 from bisect import bisect, insort
 from collections import deque
@@ -259,5 +260,12 @@ class _Lease:
             "version": 3,
         }
 
-    def __del__(self, put: Callable[[_Block], None] = _pool.put) -> None:
-        put(self._block)  # bound early: at the interpreter's end `_pool` is gone before some arrays
+    def __del__(
+        self,
+        put: Callable[[_Block], None] = _pool.put,
+        is_ending: Callable[[], bool] = sys.is_finalizing,
+    ) -> None:
+        # Both are bound early: at the interpreter's end names are gone before some arrays, and
+        # nobody takes a block any more.
+        if not is_ending():
+            put(self._block)

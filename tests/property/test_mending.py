@@ -358,9 +358,10 @@ def turn(path: Path, place: int) -> None:
 
 
 def lose_chunks(origin: Path) -> None:
-    """Damage chunks of the largest tensors."""
+    """Damage chunks of the largest tensors, and of one of the batches."""
     for number in range(3):
         turn(get_path(origin, TENSORS, number), -5)
+    turn(origin / TENSORS / commit_tensor(job()[0].batch(1)[0]).root.hex(), -5)
 
 
 def lose_operator(origin: Path) -> None:
@@ -388,8 +389,11 @@ def lose_list(origin: Path) -> None:
 
 
 def lose_tensor(origin: Path) -> None:
-    """Remove a small tensor."""
-    get_path(origin, TENSORS, -1).unlink()
+    """Remove a small tensor that is not all zeros, which would take nothing."""
+    task = job()[0]
+    roots = zip(task.start_roots, task.initial_state, strict=True)
+    least = min((array.nbytes, root) for root, array in roots if array.any())
+    (origin / TENSORS / least[1].hex()).unlink()
 
 
 def lose_all_these(origin: Path) -> None:

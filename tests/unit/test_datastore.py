@@ -108,6 +108,21 @@ def test_a_place_of_fsspec_takes_and_gives(tmp_path: Path) -> None:
         open_store(url, tmp_path / "three").get_tensor(ROOT)
 
 
+def test_what_went_wrong_first_is_said(tmp_path: Path) -> None:
+    """Of several threads one finds wrong bytes; that others then give up is not the problem."""
+    origin = open_store(str(tmp_path / "origin"))
+    roots = origin.put_tensors([ARRAY + it for it in range(4)])
+    for root in roots:
+        path = tmp_path / "origin" / name_object(TENSORS, root)
+        content = bytearray(path.read_bytes())
+        content[len(PREFIX)] ^= 1
+        path.write_bytes(content)
+    for number in range(10):
+        disk = Disk(tmp_path / str(number))
+        with pytest.raises(WrongContent):
+            fetch.fetch_tensors(origin.disk, disk, dict.fromkeys(roots))
+
+
 def plain(content: bytes) -> Answer:
     """Return an answer that serves some bytes as a right server would."""
 
