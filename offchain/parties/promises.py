@@ -18,6 +18,7 @@ from offchain.parties.live import Desk
 ANSWER_SHARE = 2
 """A client promises to answer within one part in so many of the time to commit."""
 
+
 @dataclass(frozen=True, slots=True)
 class Demands:
     """How the demands of an account in a job stand.

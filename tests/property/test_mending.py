@@ -13,7 +13,7 @@ import pytest
 
 from contracts.compiler import compile_contract
 from contracts.model.abi import pack_args
-from contracts.model.availability import Subject
+from contracts.model.answers import Subject
 from contracts.model.types import Terms
 from contracts.reasons import Part
 from offchain.chain.codec import Codec

@@ -4,7 +4,9 @@ from collections.abc import Callable
 
 import pytest
 
+from contracts.compiler import compile_contract
 from contracts.model.abi import pack_args
+from offchain.chain.codec import Codec
 from offchain.disputes.availability import Place, find_answer
 from offchain.disputes.shown import read_shown
 from tests.referee.promises import TASK, Promises
@@ -90,3 +92,13 @@ def test_what_the_contract_accepts_is_read(change: Callable[[bytes], bytes], pla
     assert result.reason is None
     assert len([*read_shown(right, both.subject)]) == 1
     assert [*read_shown(data, both.subject)] == [*read_shown(right, both.subject)]
+
+
+def test_both_contracts_that_are_shown_parts_are_read() -> None:
+    """The contract of premiums takes chunks by the same call as that of promises."""
+    args = pack_args((Promises().subject, *find_answer(TASK, CHUNK).args))
+    one, two = (
+        Codec(compile_contract(name).abi).encode_call("show_chunk", args)
+        for name in ("availability", "delivery")
+    )
+    assert one == two
