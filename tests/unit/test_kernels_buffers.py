@@ -60,7 +60,6 @@ def test_memory_is_used_again() -> None:
     again = buffers.zeros(LARGE, np.float32)
     assert address(again) == place
     assert not again.any()
-    assert buffers.get_idle_bytes() == 0
 
 
 def test_a_view_holds_its_memory() -> None:
@@ -90,10 +89,12 @@ def test_no_more_is_held_than_was_in_use() -> None:
     pool = buffers._Pool()  # of its own: threads keep scratch memory in the other
     held = []
     for power in range(18, 26):
-        size = 1 << power  # the most that was in use until now
-        pool.put(pool.take(size))
+        size = 1 << power
+        block = pool.take(size)
+        pool.take(PAGE_BYTES)  # so that no gap meets the next one
+        pool.put(block)
         held.append(pool.count_idle_bytes() / size)
-    assert max(held) <= 1.2
+    assert 1 <= max(held) <= 1.2
 
 
 def test_threads_never_share_memory() -> None:
