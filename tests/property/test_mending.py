@@ -16,8 +16,9 @@ from contracts.model.abi import pack_args
 from contracts.model.answers import Subject
 from contracts.model.types import Terms
 from contracts.reasons import Part
+from offchain.arithmetic.functions import DType
 from offchain.chain.codec import Codec
-from offchain.commitments.keccak import hash_chunks
+from offchain.commitments.keccak import hash_chunks, keccak256
 from offchain.commitments.known import KnownNodes
 from offchain.commitments.tags import CHUNK_BYTES, Tag
 from offchain.commitments.tensors import (
@@ -26,6 +27,8 @@ from offchain.commitments.tensors import (
     TensorTree,
     commit_tensor,
     compute_state_root,
+    encode_header,
+    hash_tensor,
 )
 from offchain.commitments.tree import Tree
 from offchain.datastore.disk import Disk
@@ -40,7 +43,7 @@ from offchain.datastore.objects import (
 )
 from offchain.datastore.store import DataStore, open_copying, open_store
 from offchain.disputes.availability import Place, find_answer, make_subject
-from offchain.disputes.mending import MOST_PLACES, mend_job
+from offchain.disputes.mending import MOST_PLACES, _name_all, mend_job
 from offchain.disputes.session import Setting, make_task
 from offchain.disputes.shown import Shown, ShownChunk, ShownEnd, ShownOperator, read_shown
 from offchain.disputes.terms import make_terms
@@ -295,6 +298,38 @@ def test_what_has_come_survives_the_place(tmp_path: Path) -> None:
         asked += wanted
     assert len(asked) <= 12
     assert (here / NAME).read_bytes() == FILE
+
+
+def test_what_has_come_is_not_replaced_by_what_is_wrong(tmp_path: Path) -> None:
+    """A place that serves worse the second time takes nothing away."""
+    there = tmp_path / "there"
+    place, disk = put(there, damage(FILE, [7])), Disk(tmp_path / "here")
+    assert mend_tensor(place, disk, ROOT, TREE.header, [])
+    (there / NAME).write_bytes(b"x" * len(FILE))
+    assert len(complete(place, disk)) <= 11
+
+
+def test_a_chunk_of_another_size_is_not_used(tmp_path: Path) -> None:
+    """Even if the root commits to it: nothing is written beyond a chunk's place."""
+    long = b"\1" * 300
+    leaves = [keccak256(bytes([Tag.CHUNK]) + it) for it in (long, bytes(256))]
+    tree = Tree(Tag.TENSOR_NODE, leaves)
+    header = encode_header(DType.FLOAT32, (128,))
+    root = hash_tensor(header, tree.top)
+    shown = ProvenChunk(0, long, tuple(tree.proof(0)))
+    disk = Disk(tmp_path / "here")
+    assert mend_tensor(Disk(tmp_path / "there"), disk, root, header, [shown]) == [0]
+    assert not any(b"\1" * 9 in it.read_bytes() for it in (disk.path / "partial").iterdir())
+    with pytest.raises(CommitmentError, match="size"):
+        ShownChunk(1, 0, 0, header, long, shown.proof, ()).compute_root()
+
+
+def test_operators_get_names_of_their_own() -> None:
+    """Names are in no proof: what a draft has is kept where it is unique."""
+    given = ["a", "", "a", "operator.1", "a.2", ""]
+    named = [name for _, name, _ in _name_all([(b"", name, "") for name in given])]
+    assert len({*named}) == len(given)
+    assert named[:2] == ["a", "operator.1"]
 
 
 # Whole jobs.

@@ -19,6 +19,7 @@ CHUNK: Place = (1, 0, 1)
 SINGLE: Place = (1, 2, 0)
 """An operator; a ragged chunk; the one chunk of a number, whose proof in its tensor is empty."""
 END: Place = (1, 1, 0)
+ZEROS: Place = (2, 1, 0)
 
 
 def encode(both: Promises, place: Place) -> bytes:
@@ -51,7 +52,7 @@ def end_early(data: bytes) -> bytes:
     at = 4 + int.from_bytes(words[place], "big")
     end = at + 32 + int.from_bytes(data[at : at + 32], "big")
     words[place] = (len(data) - 4).to_bytes(32, "big")
-    return data[:4] + b"".join(words) + data[at:end]
+    return data[:4] + b"".join(words) + data[at:end].rstrip(b"\0")
 
 
 def point_into_head(data: bytes) -> bytes:
@@ -77,7 +78,7 @@ def move_back(data: bytes) -> bytes:
     return data[:4] + whole[:at] + b"\xaa" * 7 + whole[at:]
 
 
-@pytest.mark.parametrize("place", [OPERATOR, CHUNK, SINGLE, END], ids=str)
+@pytest.mark.parametrize("place", [OPERATOR, CHUNK, SINGLE, END, ZEROS], ids=str)
 @pytest.mark.parametrize("change", [bytes, soil, append, end_early, point_into_head, move_back])
 def test_what_the_contract_accepts_is_read(change: Callable[[bytes], bytes], place: Place) -> None:
     """However strangely it is encoded: nobody is paid for a part that only he can read."""
