@@ -110,6 +110,7 @@ def test_d2_client_that_demands_of_itself_pays_for_the_answers(both: Deliveries)
     assert both.balances[FIRST] - before[FIRST] == 5 * DEPOSIT_WEI + PREMIUM_WEI
 
 
+@pytest.mark.slow  # the crowd rule is that of promises, whose test is a quick one
 def test_d2_crowd_of_demands_leaves_time_for_every_answer(both: Deliveries) -> None:
     """However many come at once, so many answers a block are enough, in their order."""
     both.register(FIRST)
