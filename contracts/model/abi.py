@@ -196,13 +196,12 @@ def unpack_claim(top: Digest, word: int) -> Claim | None:
 
 def unpack_promise(words: Sequence[int]) -> Promise | None:
     """Return the promise of what `promises` of answers.vy gives for a subject's digest."""
-    head, money = words
-    if not head:
+    if not words[0]:
         return None
-    client, open_demands, answer_blocks, last_block, status = unpack(head, 160, 24, 24, 40, 8)
-    bond_wei, sharers, deposit_wei = unpack(money, 80, 48, 128)
+    client, open_demands, answer_blocks, last_block, status = _unpack_head(words)
+    bond_wei, sharers, deposit_wei = _unpack_money(words)
     return Promise(
-        client=_to_address(client),
+        client=client,
         bond_wei=bond_wei,
         deposit_wei=deposit_wei,
         answer_blocks=answer_blocks,
@@ -215,13 +214,12 @@ def unpack_promise(words: Sequence[int]) -> Promise | None:
 
 def unpack_premium(words: Sequence[int]) -> Premium | None:
     """Return the premium of what `premiums` of delivery.vy gives for a subject's digest."""
-    head, money = words
-    if not head:
+    if not words[0]:
         return None
-    client, _, answer_blocks, last_block, status = unpack(head, 160, 24, 24, 40, 8)
-    premium_wei, window_blocks, deposit_wei = unpack(money, 80, 48, 128)
+    client, _, answer_blocks, last_block, status = _unpack_head(words)
+    premium_wei, window_blocks, deposit_wei = _unpack_money(words)
     return Premium(
-        client=_to_address(client),
+        client=client,
         premium_wei=premium_wei,
         deposit_wei=deposit_wei,
         answer_blocks=answer_blocks,
@@ -229,6 +227,18 @@ def unpack_premium(words: Sequence[int]) -> Premium | None:
         last_block=last_block,
         status=PremiumStatus(status),
     )
+
+
+def _unpack_head(words: Sequence[int]) -> tuple[Address, int, int, int, int]:
+    """Return what the first word of a promise or of a premium holds."""
+    client, *numbers = unpack(words[0], 160, 24, 24, 40, 8)
+    open_demands, answer_blocks, last_block, status = numbers
+    return _to_address(client), open_demands, answer_blocks, last_block, status
+
+
+def _unpack_money(words: Sequence[int]) -> Sequence[int]:
+    """Return what the second word holds: an amount, what is the contract's own, and the deposit."""
+    return unpack(words[1], 80, 48, 128)
 
 
 def unpack_demand(word: int) -> Demand | None:

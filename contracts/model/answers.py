@@ -10,7 +10,16 @@ from copy import copy
 from dataclasses import dataclass, field, fields, replace
 
 from contracts.model.checks import require
-from contracts.model.types import Address, Event, Job, Message, Store
+from contracts.model.types import (
+    MAX_BLOCKS,
+    MAX_BOND_WEI,
+    Address,
+    Event,
+    Job,
+    Message,
+    Store,
+    Terms,
+)
 from contracts.reasons import DemandStatus, Part, PromiseStatus, Reason, Revert
 from offchain.arithmetic.functions import DType
 from offchain.commitments.keccak import keccak256
@@ -221,10 +230,15 @@ def on_show_end(
     _pay_answer(vault, message, place)
 
 
+def encode_subject(subject: Subject) -> bytes:
+    """Return a subject's words, as calls have them."""
+    words = [int(subject.referee, 16), *(getattr(subject, n) for n in Subject.__slots__[1:])]
+    return b"".join(w if isinstance(w, bytes) else w.to_bytes(32, "big") for w in words)
+
+
 def hash_subject(subject: Subject) -> Digest:
     """Return the number of the promise about a subject: the digest of the subject's words."""
-    words = [int(subject.referee, 16), *(getattr(subject, n) for n in Subject.__slots__[1:])]
-    return keccak256(b"".join(w if isinstance(w, bytes) else w.to_bytes(32, "big") for w in words))
+    return keccak256(encode_subject(subject))
 
 
 def get_job(vault: Vault, subject: Subject) -> Job | None:
@@ -233,10 +247,29 @@ def get_job(vault: Vault, subject: Subject) -> Job | None:
     return vault.referees[subject.referee].jobs.get(subject.job_id)
 
 
-def is_of_job(subject: Subject, job: Job) -> bool:
-    """Whether a job says this of its program, start and data."""
-    said = {name: getattr(job.terms, name) for name in Subject.__slots__[2:]}
-    return subject == Subject(subject.referee, subject.job_id, **said)
+def make_subject(terms: Terms, referee: Address, job_id: int) -> Subject:
+    """Return what the promise about a job is about."""
+    said = {name: getattr(terms, name) for name in Subject.__slots__[2:]}
+    return Subject(referee, job_id, **said)
+
+
+def get_own_job(vault: Vault, message: Message, subject: Subject) -> Job:
+    """Return the job that a subject names and describes, of which the sender is the client."""
+    job = get_job(vault, subject)
+    require(job is not None and message.sender == job.client, Reason.NOT_CLIENT)
+    assert job is not None, "it was required"
+    is_of_job = subject == make_subject(job.terms, subject.referee, subject.job_id)
+    require(is_of_job, Reason.NOT_OF_JOB)
+    return job
+
+
+def is_sound(bond_wei: int, deposit_wei: int, answer_blocks: int) -> bool:
+    """Whether what stands for a promise, a demand's deposit and the time to answer make sense."""
+    return (
+        MIN_DEPOSIT_WEI <= deposit_wei <= MAX_BOND_WEI
+        and MIN_BOND_DEPOSITS * deposit_wei <= bond_wei <= MAX_BOND_WEI
+        and 1 <= answer_blocks <= MAX_BLOCKS
+    )
 
 
 def get_promise(vault: Vault, subject: Subject) -> Promise:

@@ -10,22 +10,20 @@ from dataclasses import replace
 
 from contracts.model import answers
 from contracts.model.answers import (
-    MIN_BOND_DEPOSITS,
-    MIN_DEPOSIT_WEI,
     Promise,
     Subject,
     Vault,
     break_demand,
-    get_job,
+    get_own_job,
     get_promise,
     hash_subject,
-    is_of_job,
+    is_sound,
     make_call,
     pay,
     return_deposit,
 )
 from contracts.model.checks import require
-from contracts.model.types import MAX_BLOCKS, MAX_BOND_WEI, PRIZE_DIVISOR, Event, Message
+from contracts.model.types import MAX_BLOCKS, PRIZE_DIVISOR, Event, Message
 from contracts.reasons import DemandStatus, PromiseStatus, Reason
 
 MAX_PROMISE_BLOCKS = 4 * MAX_BLOCKS
@@ -50,19 +48,11 @@ def on_promise(
     last_block: int,
 ) -> None:
     """Promise that whoever demands a part up to a block gets it; the value is the bond."""
-    job = get_job(vault, subject)
-    require(job is not None and message.sender == job.client, Reason.NOT_CLIENT)
-    assert job is not None, "it was required"
-    require(is_of_job(subject, job), Reason.NOT_OF_JOB)
+    get_own_job(vault, message, subject)
     require(subject not in vault.promises, Reason.PROMISED)
     bond_wei = message.value_wei
-    is_sound = (
-        MIN_DEPOSIT_WEI <= deposit_wei <= MAX_BOND_WEI
-        and MIN_BOND_DEPOSITS * deposit_wei <= bond_wei <= MAX_BOND_WEI
-        and 1 <= answer_blocks <= MAX_BLOCKS
-        and message.block <= last_block <= message.block + MAX_PROMISE_BLOCKS
-    )
-    require(is_sound, Reason.ABSURD_PROMISE)
+    is_near = message.block <= last_block <= message.block + MAX_PROMISE_BLOCKS
+    require(is_near and is_sound(bond_wei, deposit_wei, answer_blocks), Reason.ABSURD_PROMISE)
     found = Promise(message.sender, bond_wei, deposit_wei, answer_blocks, last_block)
     vault.promises[subject] = found
     sizes = (bond_wei, deposit_wei, answer_blocks, last_block)

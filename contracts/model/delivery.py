@@ -11,23 +11,22 @@ from dataclasses import dataclass, field, replace
 
 from contracts.model import answers
 from contracts.model.answers import (
-    MIN_BOND_DEPOSITS,
-    MIN_DEPOSIT_WEI,
     Promise,
     Proof,
     Subject,
     Vault,
     break_demand,
     get_job,
+    get_own_job,
     get_promise,
     hash_subject,
-    is_of_job,
+    is_sound,
     make_call,
     pay,
     return_deposit,
 )
 from contracts.model.checks import get_member, require
-from contracts.model.types import MAX_BLOCKS, MAX_BOND_WEI, Address, Event, Job, Message
+from contracts.model.types import MAX_BLOCKS, Address, Event, Job, Message
 from contracts.model.words import hash_top
 from contracts.reasons import PremiumStatus, PromiseStatus, Reason, Standing, Status
 from offchain.commitments.tags import Tag
@@ -77,20 +76,12 @@ def on_offer(
     window_blocks: int,
 ) -> None:
     """Bond a premium on the result of a job that is open; the value is the premium."""
-    job = get_job(vault, subject)
-    require(job is not None and message.sender == job.client, Reason.NOT_CLIENT)
-    assert job is not None, "it was required"
-    require(is_of_job(subject, job), Reason.NOT_OF_JOB)
+    job = get_own_job(vault, message, subject)
     require(job.status is Status.OPEN, Reason.PREMIUM_TOO_LATE)
     require(subject not in vault.premiums, Reason.OFFERED)
     premium_wei = message.value_wei
-    is_sound = (
-        MIN_DEPOSIT_WEI <= deposit_wei <= MAX_BOND_WEI
-        and MIN_BOND_DEPOSITS * deposit_wei <= premium_wei <= MAX_BOND_WEI
-        and 1 <= answer_blocks <= MAX_BLOCKS
-        and 1 <= window_blocks <= MAX_BLOCKS
-    )
-    require(is_sound, Reason.ABSURD_PREMIUM)
+    has_window = 1 <= window_blocks <= MAX_BLOCKS
+    require(has_window and is_sound(premium_wei, deposit_wei, answer_blocks), Reason.ABSURD_PREMIUM)
     sizes = (premium_wei, deposit_wei, answer_blocks, window_blocks)
     vault.premiums[subject] = Premium(message.sender, *sizes)
     premium_id = hash_subject(subject)

@@ -105,7 +105,7 @@ class _Mend:
 
     def run(self, shown: Sequence[ProvenChunk]) -> list[int]:
         """Put in what is right, and return the chunks that are wanted next."""
-        count = -(-self.shape.size_bytes // CHUNK_BYTES)
+        count = self.shape.chunks
         if not count:
             return self._finish(np.empty((0, 32), np.uint8))
         known = KnownNodes(Tag.TENSOR_NODE, count, self._is_top)

@@ -32,6 +32,7 @@ from offchain.commitments.tensors import (
     compute_data_root,
     compute_history_root,
     compute_state_root,
+    get_chunk_count,
 )
 from offchain.commitments.tree import Digest, hash_root
 from offchain.errors import CommitmentError
@@ -81,6 +82,11 @@ class TensorShape:
     def size_bytes(self) -> int:
         """The bytes of the elements."""
         return prod(self.shape) * self.dtype.width
+
+    @property
+    def chunks(self) -> int:
+        """The chunks of the elements."""
+        return get_chunk_count(self.dtype, prod(self.shape))
 
     @property
     def offset_bytes(self) -> int:

@@ -112,12 +112,6 @@ def list_answers(
             yield Call(move.call, sender, (view.subject, *move.args))
 
 
-def make_subject(terms: Terms, referee: Address, job_id: int) -> Subject:
-    """Return what the promise about a job is about."""
-    said = {name: getattr(terms, name) for name in Subject.__slots__[2:]}
-    return Subject(referee, job_id, **said)
-
-
 def find_answer(task: Task, place: Place) -> Move:
     """Return the call that shows what is demanded; the subject comes before its arguments."""
     part, index, _ = place

@@ -9,7 +9,7 @@ wrote the calldata is a stranger: nothing is believed before it is proven (`mend
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from contracts.model.answers import Subject
+from contracts.model.answers import Subject, encode_subject
 from offchain.commitments.keccak import keccak256
 from offchain.commitments.tags import CHUNK_BYTES, Tag
 from offchain.commitments.tensors import hash_chunk, hash_tensor
@@ -62,8 +62,8 @@ class ShownChunk:
 
     def compute_root(self) -> Digest:
         """Return the root of the tensor that has this chunk; `CommitmentError` if none has."""
-        size = decode_header(self.header).size_bytes
-        count = -(-size // CHUNK_BYTES)
+        shape = decode_header(self.header)
+        size, count = shape.size_bytes, shape.chunks
         if len(self.content) != min(max(size - self.chunk * CHUNK_BYTES, 0), CHUNK_BYTES):
             raise CommitmentError("the chunk has another size")
         leaf, height = hash_chunk(self.content), get_height(max(count, 1))
@@ -92,8 +92,7 @@ Shown = ShownOperator | ShownChunk | ShownEnd
 
 def read_shown(data: bytes, subject: Subject) -> Iterator[Shown]:
     """Yield what the calldata of a transaction shows of a promise's subject, proven or not."""
-    said = int(subject.referee, 16), *(getattr(subject, name) for name in Subject.__slots__[1:])
-    words = b"".join(it if isinstance(it, bytes) else it.to_bytes(_WORD, "big") for it in said)
+    words = encode_subject(subject)
     for selector, read in ((_OPERATOR, _read_operator), (_CHUNK, _read_chunk), (_END, _read_end)):
         needle, at = selector + words, -1
         while (at := data.find(needle, at + 1)) >= 0:

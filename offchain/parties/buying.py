@@ -8,7 +8,6 @@ import numpy as np
 from contracts.model.types import Job
 from contracts.reasons import Part, PremiumStatus, PromiseStatus
 from offchain.chain.head import Head
-from offchain.commitments.tags import CHUNK_BYTES
 from offchain.commitments.tensors import NUMPY_TYPES, Array
 from offchain.commitments.tree import Digest
 from offchain.datastore.objects import TensorShape
@@ -129,11 +128,10 @@ def _explain_lack(block: int, promised: Promised, missing: Sequence[Place], coun
 
 def _list_places(slots: Sequence[Slot]) -> list[Place]:
     """Return the places of all chunks of a state."""
-    sizes = [TensorShape(slot.dtype, slot.shape).size_bytes for slot in slots]
     return [
         (Part.START.value, index, chunk)
-        for index, size in enumerate(sizes)
-        for chunk in range(-(-size // CHUNK_BYTES))
+        for index, slot in enumerate(slots)
+        for chunk in range(TensorShape(slot.dtype, slot.shape).chunks)
     ]
 
 
@@ -143,10 +141,9 @@ def _keep(
     """Put a state together of its chunks, keep it in a folder, and return its root."""
     state: list[Array] = []
     for index, slot in enumerate(slots):
-        size = TensorShape(slot.dtype, slot.shape).size_bytes
-        count = -(-size // CHUNK_BYTES)
-        data = b"".join(chunks[Part.START.value, index, chunk] for chunk in range(count))
-        if len(data) != size:
+        shape = TensorShape(slot.dtype, slot.shape)
+        data = b"".join(chunks[Part.START.value, index, chunk] for chunk in range(shape.chunks))
+        if len(data) != shape.size_bytes:
             raise StoreError(f"tensor {index} of the result is not of the type of {slot.name}")
         state.append(np.frombuffer(data, NUMPY_TYPES[slot.dtype]).reshape(slot.shape))
     found = open_store(str(folder)).put_state(state)

@@ -7,14 +7,14 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 from contracts.model.abi import unpack_premium
-from contracts.model.answers import MIN_DEPOSIT_WEI, hash_subject
+from contracts.model.answers import MIN_DEPOSIT_WEI, hash_subject, make_subject
 from contracts.model.delivery import make_result
 from contracts.model.types import Job
 from contracts.reasons import Part, PremiumStatus, PromiseStatus, Status
 from offchain.commitments.known import KnownNodes
 from offchain.commitments.tags import Tag
 from offchain.commitments.tree import hash_root
-from offchain.disputes.availability import Place, make_subject
+from offchain.disputes.availability import Place
 from offchain.disputes.delivery import LEAST_ANSWER_BLOCKS, Delivery
 from offchain.disputes.referee import Call
 from offchain.disputes.shown import ShownChunk
@@ -53,8 +53,8 @@ class Deliveries(Answers):
         found = Delivery(subject, premium, status, None, (), frozenset(), head + 1)
         if premium.status is not PremiumStatus.PROMISED:
             return found
-        said = [event.args for _, event in contract.events(job.opened_block, head, [name])]
-        registered = [args for args in said if "state_root" in args]
+        events = contract.events(job.opened_block, head, [name])
+        registered = [event.args for _, event in events if event.name == "Registered"]
         if not registered:  # the chain was another one a moment ago
             return found
         result = make_result(subject, registered[0]["state_root"])

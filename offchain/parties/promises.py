@@ -6,10 +6,10 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from contracts.model.answers import MIN_DEPOSIT_WEI
+from contracts.model.answers import MIN_DEPOSIT_WEI, make_subject
 from contracts.model.types import Job
 from contracts.reasons import DemandStatus, PromiseStatus
-from offchain.disputes.availability import Asker, Place, Promised, make_subject
+from offchain.disputes.availability import Asker, Place, Promised
 from offchain.disputes.referee import Call
 from offchain.disputes.shown import Shown
 from offchain.parties.answers import Answers
@@ -82,10 +82,11 @@ class Promises(Answers):
             How the own demands stand after that.
         """
         view = self.look(job_id, job)
-        if view is None:
-            return Demands(is_due=False, is_waiting=False)
-        self.send(Asker(self._desk.address, missing, budget_wei).act(view))
-        return self._judge(self.look(job_id, job))
+        asker = Asker(self._desk.address, missing, budget_wei)
+        if view is not None and (calls := [*asker.act(view)]):
+            self.send(calls)
+            view = self.look(job_id, job)
+        return self._judge(view)
 
     def find_due(self) -> Iterator[tuple[int, Job]]:
         """Yield the jobs in which something is due of the own demands, as the chain says."""

@@ -77,8 +77,11 @@ class Provider(Keeper):
         if self._deliveries is None or seat.view.job.status is not Status.WON:
             return
         view = self._deliveries.look(work.job_id, seat.view.job)
-        run, is_sharer = self.recall(work), work.standing is Standing.REVEALED
-        if view is None or run is None or not (is_sharer and view.can_be_promised):
+        is_sharer = work.standing is Standing.REVEALED
+        if view is None or not (is_sharer and view.can_be_promised):
+            return
+        run = self.recall(work)
+        if run is None:
             return
         if view.is_due(self.desk.address):
             self._promised[work.job_id] = seat.view.job

@@ -10,7 +10,7 @@ from typing import Any
 
 from contracts.deployment import deploy_delivery, deploy_referee
 from contracts.model.abi import pack_args
-from contracts.model.answers import MIN_DEPOSIT_WEI
+from contracts.model.answers import MIN_DEPOSIT_WEI, make_subject
 from contracts.model.delivery import make_result
 from contracts.model.types import ZERO, Store
 from contracts.model.words import hash_commitment
@@ -18,7 +18,6 @@ from contracts.reasons import Part
 from offchain.chain import Address, Chain, Contract
 from offchain.commitments.tags import Tag
 from offchain.commitments.tree import Digest, climb, get_height
-from offchain.disputes.availability import make_subject
 from sim.gas.promises import BOND_WEI, SIZES, Job, draw_siblings
 
 ANSWER_BLOCKS, WINDOW_BLOCKS = 3, 10

@@ -10,7 +10,7 @@ from typing import Any
 
 from contracts.deployment import deploy_availability, deploy_referee
 from contracts.model.abi import pack_args
-from contracts.model.answers import MAX_CHUNKS, MIN_DEPOSIT_WEI, Subject
+from contracts.model.answers import MAX_CHUNKS, MIN_DEPOSIT_WEI, Subject, make_subject
 from contracts.model.types import MIN_BOND_WEI, NOBODY, ZERO, Terms
 from contracts.reasons import LeafMode, Part
 from offchain.arithmetic.functions import DType
@@ -19,7 +19,6 @@ from offchain.commitments.keccak import keccak256
 from offchain.commitments.tags import CHUNK_BYTES, Tag
 from offchain.commitments.tensors import encode_header, hash_chunk, hash_tensor
 from offchain.commitments.tree import Digest, climb, get_height, hash_root
-from offchain.disputes.availability import make_subject
 from offchain.programs.limits import MAX_NODE_BYTES, MAX_OPERATORS, MAX_SLOTS, MAX_STEPS
 
 BOND_WEI = 10**18

@@ -8,14 +8,14 @@ import pytest
 
 from contracts.compiler import compile_contract
 from contracts.model.abi import pack_args
-from contracts.model.answers import ANSWERS_A_BLOCK, MIN_DEPOSIT_WEI
+from contracts.model.answers import ANSWERS_A_BLOCK, MIN_DEPOSIT_WEI, make_subject
 from contracts.model.delivery import make_result
 from contracts.model.types import NOBODY, ZERO
 from contracts.reasons import DemandStatus, PremiumStatus, PromiseStatus, Reason, Status
 from offchain.commitments.tags import Tag
 from offchain.commitments.tensors import TensorTree, encode_header
 from offchain.commitments.tree import Tree
-from offchain.disputes.availability import find_answer, make_subject
+from offchain.disputes.availability import find_answer
 from offchain.disputes.delivery import Sharer, explain_weakness
 from tests.attacks.puppet import SOURCE, Payday
 from tests.referee.deliveries import (
@@ -34,6 +34,7 @@ from tests.referee.deliveries import (
     Deliveries,
     find,
     other_subject,
+    win_with_premium,
 )
 from tests.referee.stage import CLIENT
 
@@ -44,10 +45,7 @@ FIRST, SECOND, THIRD = SHARERS
 @pytest.fixture
 def both() -> Deliveries:
     """A job that is won, for whose result there is a premium."""
-    found = Deliveries()
-    assert found.offer() is None
-    found.win()
-    return found
+    return win_with_premium()
 
 
 def test_d1_winner_that_hands_nothing_over_earns_nothing(both: Deliveries) -> None:

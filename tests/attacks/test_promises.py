@@ -7,14 +7,14 @@ import pytest
 
 from contracts.compiler import compile_contract
 from contracts.model.abi import pack_args
-from contracts.model.answers import ANSWERS_A_BLOCK, MIN_DEPOSIT_WEI
+from contracts.model.answers import ANSWERS_A_BLOCK, MIN_DEPOSIT_WEI, make_subject
 from contracts.model.types import NOBODY, ZERO
 from contracts.model.words import hash_commitment
 from contracts.reasons import DemandStatus, Part, PromiseStatus, Reason, Status
 from offchain.commitments.tags import Tag
 from offchain.commitments.tensors import TensorTree, encode_header, hash_chunk, hash_tensor
 from offchain.commitments.tree import Tree, hash_root
-from offchain.disputes.availability import Answerer, explain_weakness, find_answer, make_subject
+from offchain.disputes.availability import Answerer, explain_weakness, find_answer
 from offchain.disputes.terms import make_terms
 from tests.attacks.puppet import SOURCE, Payday
 from tests.referee.promises import (

@@ -13,7 +13,7 @@ import pytest
 
 from contracts.compiler import compile_contract
 from contracts.model.abi import pack_args
-from contracts.model.answers import Subject
+from contracts.model.answers import Subject, make_subject
 from contracts.model.types import Terms
 from contracts.reasons import Part
 from offchain.arithmetic.functions import DType
@@ -42,7 +42,7 @@ from offchain.datastore.objects import (
     name_object,
 )
 from offchain.datastore.store import DataStore, open_copying, open_store
-from offchain.disputes.availability import Place, find_answer, make_subject
+from offchain.disputes.availability import Place, find_answer
 from offchain.disputes.mending import MOST_PLACES, _name_all, mend_job
 from offchain.disputes.session import Setting, make_task
 from offchain.disputes.shown import Shown, ShownChunk, ShownEnd, ShownOperator, read_shown

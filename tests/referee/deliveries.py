@@ -136,6 +136,14 @@ class Deliveries(Vaults[Vault]):
         return owed_wei
 
 
+def win_with_premium() -> Deliveries:
+    """Return a job that is won, for whose result there is a premium."""
+    found = Deliveries()
+    assert found.offer() is None
+    found.win()
+    return found
+
+
 def other_subject(subject: Subject) -> Subject:
     """Return the subject of a job that a reorganisation may have put under the same number."""
     return replace(subject, start_root=b"\1" * 32)

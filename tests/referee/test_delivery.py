@@ -23,6 +23,7 @@ from tests.referee.deliveries import (
     WINDOW_BLOCKS,
     Deliveries,
     find,
+    win_with_premium,
 )
 from tests.referee.promises import TASK
 from tests.referee.stage import ACCOUNTS, CLIENT
@@ -32,10 +33,7 @@ from tests.referee.vaults import spoil
 @pytest.fixture
 def both() -> Deliveries:
     """A job that is won, for whose result there is a premium."""
-    found = Deliveries()
-    assert found.offer() is None
-    found.win()
-    return found
+    return win_with_premium()
 
 
 def test_every_part_of_a_result_can_be_shown(both: Deliveries) -> None:

@@ -8,12 +8,12 @@ from typing import Any, Generic, TypeVar
 from eth_abi import encode
 
 from contracts.model.abi import pack_args, unpack_demand, unpack_promise
-from contracts.model.answers import Demand, Promise, Subject, Vault, hash_subject
+from contracts.model.answers import Demand, Promise, Subject, Vault, hash_subject, make_subject
 from contracts.model.checks import require
 from contracts.model.types import NOBODY, Address, Event, Message
 from contracts.reasons import Reason, Revert
 from offchain.commitments.keccak import keccak256
-from offchain.disputes.availability import Promised, make_subject
+from offchain.disputes.availability import Promised
 from offchain.disputes.players import Move
 from offchain.disputes.referee import Call
 from offchain.disputes.terms import make_terms
