@@ -14,7 +14,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 NAMES = ("arithmetic", "economics", "gas", "market", "replication", "report", "rounding-log")
 PAGES = (ROOT / "README.md", *(ROOT / "docs" / f"{name}.md" for name in NAMES))
-BLOCK = re.compile(r"(<!-- output of: (?P<command>.+?) -->\n```text\n).*?(```)", re.DOTALL)
+BLOCK = re.compile(r"(<!-- output of: (?P<command>[^\n]+?) -->\n```text\n).*?(```)", re.DOTALL)
 
 
 def run(command: str) -> str:
