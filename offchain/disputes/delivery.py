@@ -23,6 +23,8 @@ from offchain.disputes.referee import Call
 
 LEAST_ANSWER_BLOCKS = 4
 """Whoever promises needs so many blocks to see a demand and to get its answer into one."""
+LOOKS = 8
+"""Whoever has promised looks so many times within the time that a demand is to be answered in."""
 SHARER_GAS = 300_000
 """What a sharer's own calls cost at most, in gas: to register, and to take its part."""
 
@@ -63,6 +65,18 @@ class Delivery:
         """Whether an account has promised the result, and may have to answer or be paid."""
         is_kept = self.promised is not None and self.promised.promise.status is PromiseStatus.KEPT
         return is_kept and address in self.shares
+
+    def find_next_look(self) -> int:
+        """Return the block at which whoever has promised the result looks again.
+
+        It is the next one while demands wait, and whenever the premium may be due.
+        """
+        idle_blocks = max(1, self.premium.answer_blocks // LOOKS)
+        if self.promised is None or self.promised.list_open():
+            return self.block + 1
+        return max(
+            self.block + 1, min(self.block + idle_blocks, self.promised.promise.last_block + 1)
+        )
 
     def is_over(self, address: Address) -> bool:
         """Whether there is nothing more to do for an account that has promised the result."""

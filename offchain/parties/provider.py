@@ -2,6 +2,7 @@
 
 import secrets
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from contracts.model.types import Job
 from contracts.reasons import Standing, Status
@@ -27,6 +28,19 @@ from offchain.providers.store import Store
 MEMBER, SALT_BYTES = "member", 32
 
 
+@dataclass
+class Owed:
+    """A result that was promised.
+
+    Attributes:
+        job: the job.
+        next_block: the block that has to be there for the next look at what is demanded of it.
+    """
+
+    job: Job
+    next_block: int = 0
+
+
 class Provider(Keeper):
     """A provider at its desk."""
 
@@ -38,7 +52,7 @@ class Provider(Keeper):
         self._promises = Promises(desk) if is_promised else None
         self._demands: dict[int, Job] = {}
         self._deliveries = Deliveries(desk) if settings.delivery else None
-        self._promised: dict[int, Job] = {}
+        self._owed: dict[int, Owed] = {}
         self._result_problem = ""
         self._waiting: set[int] = set()
 
@@ -84,7 +98,7 @@ class Provider(Keeper):
         if run is None:
             return
         if view.is_due(self.desk.address):
-            self._promised[work.job_id] = seat.view.job
+            self._owed.setdefault(work.job_id, Owed(seat.view.job))
         if self.desk.address in view.registered:
             return
         sharers = len(seat.view.tournament.contenders)
@@ -94,15 +108,16 @@ class Provider(Keeper):
             self.desk.tell("unpromised", line, job=work.job_id, problem=problem)
             return
         if not self._deliveries.send([register(self.desk.address, view, run.history)]):
-            self._promised[work.job_id] = seat.view.job
+            self._owed[work.job_id] = Owed(seat.view.job)
 
     def take_turn(self) -> None:
         """Look at the chain, and do what there is to do; about demands, too."""
         super().take_turn()
         for job_id in list(self._demands):
             self._look_after_demands(job_id, [])
-        for job_id in list(self._promised):
-            self._look_after_result(job_id)
+        for job_id, owed in list(self._owed.items()):
+            if self.desk.referee.block_number() >= owed.next_block:
+                self._look_after_result(job_id, owed)
 
     def _resume(self) -> None:
         """Take up jobs, and the demands of before this process, which the chain has."""
@@ -110,15 +125,16 @@ class Provider(Keeper):
         if self._promises is not None:
             self._demands |= dict(self._promises.find_due())
         if self._deliveries is not None:
-            self._promised |= dict(self._deliveries.find_due())
+            self._owed |= {job_id: Owed(job) for job_id, job in self._deliveries.find_due()}
 
-    def _look_after_result(self, job_id: int) -> None:
+    def _look_after_result(self, job_id: int, owed: Owed) -> None:
         """Show what is demanded of a result that was promised, and take the part of the premium."""
         assert self._deliveries is not None
-        view = self._deliveries.look(job_id, self._promised[job_id])
+        view = self._deliveries.look(job_id, owed.job)
         if view is None or view.is_over(self.desk.address):
-            del self._promised[job_id]
+            del self._owed[job_id]
             return
+        owed.next_block = view.find_next_look() - 1
         if view.promised is None:
             return
         subject, results = view.promised.subject, self.folder.open_results()

@@ -3,9 +3,11 @@
 import os
 import signal
 import subprocess
+import time
 
 import pytest
 
+from offchain.chain.transports import open_transport
 from offchain.datastore.store import open_store
 from offchain.parties import testnet
 from tests.parties.nets import EASY, MOOT, PATIENCE_S, Heard, call_client, compute_result, post
@@ -18,6 +20,7 @@ PREMIUM = ("--premium", "1", "--premium-window", "40")
 NOWHERE = ("--results", "http://127.0.0.1:9")
 """A place that serves nothing: what a winner withholds from every store cannot be had there."""
 BUDGET = ("--demand-budget", "5")
+SETTLING_S, WAIT_S = 10.0, 40.0
 
 
 def win(net: testnet.Testnet, *premium: str) -> None:
@@ -93,6 +96,30 @@ def test_winner_that_withholds_is_made_to_show(net: testnet.Testnet, heard: Hear
     assert encode(state) == compute_result()
     shown = [e for e in heard.events if e.get("call") == "show_chunk" and e["accepted"]]
     assert len(shown) > 3
+
+
+def test_whoever_waits_for_demands_asks_little(net: testnet.Testnet, heard: Heard) -> None:
+    """A provider that has promised a result asks the node for hardly more than one that is idle."""
+    url = str(net.common["chain"])
+    net.add_provider("winner", **EASY, chain=f"{url}/winner")
+    net.await_results(1, PATIENCE_S)
+    node = open_transport(url)
+
+    def look() -> tuple[int, int]:
+        requests, *_ = node.ask("moot_traffic", ())["result"]["/winner"]
+        return requests, int(node.ask("eth_blockNumber", ())["result"], 16)
+
+    def count_requests_a_block() -> float:
+        (before, first), _ = look(), time.sleep(WAIT_S)
+        after, last = look()
+        return (after - before) / (last - first)
+
+    idle = count_requests_a_block()
+    win(net, *PREMIUM[:2], "--premium-window", "800")
+    heard.wait("call", call="register", party="winner", accepted=True)
+    heard.wait("call", call="collect", party="winner", accepted=True)
+    time.sleep(SETTLING_S)
+    assert count_requests_a_block() < idle + 1 / 2
 
 
 def test_result_that_nobody_promises_is_called_for(net: testnet.Testnet, heard: Heard) -> None:
