@@ -68,6 +68,8 @@ class Tester:
         self._keys = {
             _show(key.public_key.to_canonical_address()): key for key in self._backend.account_keys
         }
+        # The block that was looked at last, and its state: what was read of it once is at hand.
+        self._looked_at: tuple[bytes, VirtualMachineAPI] | None = None
         self._set_time()
 
     def get_chain_id(self) -> int:
@@ -139,7 +141,10 @@ class Tester:
         head = self._chain.get_canonical_head()
         if number is not None:
             head = self._chain.get_canonical_block_header_by_number(BlockNumber(number))
-        vm = self._chain.get_vm(head)
+        if self._looked_at is None or self._looked_at[0] != head.hash:
+            self._looked_at = head.hash, self._chain.get_vm(head)
+        _, vm = self._looked_at
+        before = vm.state.snapshot()
         computation = vm.execute_bytecode(
             origin=_NOBODY,
             gas_price=0,
@@ -150,6 +155,7 @@ class Tester:
             data=data,
             code=vm.state.get_code(_parse(to)),
         )
+        vm.state.revert(before)
         if computation.is_error:
             raise Reverted(_explain(computation), call)
         return computation.output

@@ -101,11 +101,11 @@ def test_a1_demands_beside_the_one_that_broke_a_promise_get_their_deposits_back(
 
 def test_a2_crowd_of_demands_leaves_time_for_every_answer() -> None:
     """However many come at once, so many answers a block are enough, in their order."""
-    task = replace(TASK, steps=40)
+    task = replace(TASK, steps=20)
     both = Promises(task)
     both.promise()
     places = [(Part.DATA, index, 0) for index in range(2 * task.steps)]
-    crowd = dict.fromkeys((*places, *PLACES[:9], *((2, i, 1) for i in range(80))))
+    crowd = dict.fromkeys((*places, *PLACES[:9], *((2, i, 1) for i in range(25))))
     for place in crowd:
         assert both.demand(ASKER, place) is None
     client, last = Answerer(CLIENT, task), 0

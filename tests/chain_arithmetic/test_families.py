@@ -61,7 +61,7 @@ def assert_right(
     assert_correctly_rounded(contracts[module], name, function, [(x,) for x in operands])
 
 
-@pytest.mark.parametrize("stride", [pytest.param(1, marks=pytest.mark.slow), 4])
+@pytest.mark.parametrize("stride", [pytest.param(1, marks=pytest.mark.slow), 8])
 @each_function
 def test_hard_operands(contracts: Mapping[str, Bytecode], function: Function, stride: int) -> None:
     """Specials, edges and the hardest of all operands are rounded correctly."""

@@ -12,6 +12,7 @@ from contracts.compiler import SOURCE_DIR
 from contracts.port import load
 from offchain.errors import CompileError, Reverted
 from tests.chain_arithmetic.bytecode import Bytecode, deployed
+from tests.quick import every
 
 EDGES = [
     *(0, 1, 2, 3, 5, 31, 255, 256, 257, (1 << 128) - 1, 1 << 128, (1 << 255) - 1),
@@ -51,6 +52,7 @@ HEAD = """
 # pragma version 0.4.3
 import float32
 import exponential as other
+from tests.quick import every
 
 WORDS: constant(uint256) = 3
 TABLE: constant(uint256[4]) = [1, WORDS + 4, 1 << 255, max_value(uint256)]
@@ -199,7 +201,7 @@ def _as_signed(value: int) -> int:
     return value - WORD if value >> 255 else value
 
 
-@pytest.mark.parametrize(("name", "kind"), TYPED)
+@pytest.mark.parametrize(("name", "kind"), every(2, TYPED))
 def test_port_is_bytecode(
     bytecode: Bytecode, ported: SimpleNamespace, name: str, kind: str
 ) -> None:

@@ -118,7 +118,7 @@ def test_disputes_cost_steps() -> None:
     "arguments",
     [
         ("ops", "--only", "other"),
-        ("ops", "--only", "pointwise"),
+        pytest.param(("ops", "--only", "pointwise"), marks=pytest.mark.slow),
         pytest.param(("ops", "--only", "indices"), marks=pytest.mark.slow),
         pytest.param(("ops", "--only", "layers"), marks=pytest.mark.slow),
         pytest.param(("ops", "--only", "generation"), marks=pytest.mark.slow),

@@ -121,6 +121,7 @@ def test_batches_may_be_anybodys(name: str, shares: tuple[int, ...]) -> None:
     assert train_together(captured, shares, accumulated=BATCHES) == train_alone(captured)
 
 
+@pytest.mark.slow
 def test_a_worker_computes_what_depends_on_its_batches() -> None:
     """Nearly all is done by one worker, and only gradients and losses are exchanged."""
     program = get_accumulated("gpt2").program

@@ -147,7 +147,7 @@ def random_vectors(types: Sequence[DType], count: int, seed: int) -> list[tuple[
 def test_function_is_the_specified_one(contract: Contract, function: Function) -> None:
     """Each function agrees with the specification on every combination of types."""
     for number, (types, result) in enumerate(signatures_of(function)):
-        vectors = random_vectors(types, 100, 100 * function + number)
+        vectors = random_vectors(types, 50, 100 * function + number)
         assert_equal_to_specification(contract, function, types, result, vectors)
 
 

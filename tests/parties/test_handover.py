@@ -77,7 +77,9 @@ def get_honest_side(stopped: Stopped) -> int:
     return [it.behaviour.name for it in stopped.runs].index("honest")
 
 
-@pytest.mark.parametrize("arithmetic", ["ordered", "exact", "logged"])
+@pytest.mark.parametrize(
+    "arithmetic", ["ordered", "logged", pytest.param("exact", marks=pytest.mark.slow)]
+)
 @pytest.mark.parametrize("seed", DRAWS)
 def test_the_ruling_is_the_same_whoever_hands_over(
     seed: int, arithmetic: str, tmp_path: Path

@@ -717,7 +717,7 @@ def test_a_stranger_runs_a_job_from_its_terms_and_an_address(tmp_path: Path) -> 
     assert [a.tobytes() for a in final] == [a.tobytes() for a in honest.state(4)]
 
 
-@pytest.mark.parametrize("arithmetic", ["exact", "logged"])
+@pytest.mark.parametrize("arithmetic", [pytest.param("exact", marks=pytest.mark.slow), "logged"])
 def test_a_job_of_every_arithmetic_is_found(arithmetic: str, tmp_path: Path) -> None:
     """The terms do not name the arithmetic; its program is found, with its logs where it has."""
     task = capture_job(arithmetic)

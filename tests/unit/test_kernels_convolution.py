@@ -36,6 +36,7 @@ from offchain.native.threads import get_threads, set_threads
 from offchain.native.vectors import LANES
 from offchain.programs.graph import Kind, Node, Operand, Origin, Slot
 from offchain.programs.semantics import compute_element
+from tests.quick import every
 
 Floats = npt.NDArray[np.float32]
 Integers = tuple[int, ...]
@@ -232,7 +233,7 @@ def test_large_convolutions_equal_the_general_way(
 
 @pytest.mark.parametrize("keeps_folds", [False, True])
 @pytest.mark.parametrize("direction", [FORWARD, TO_INPUT, TO_WEIGHT])
-@pytest.mark.parametrize("geometry", LARGE)
+@pytest.mark.parametrize("geometry", every(3, LARGE))
 def test_any_part_may_be_unfolded_at_once(
     geometry: Geometry, direction: str, *, keeps_folds: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:

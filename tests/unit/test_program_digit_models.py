@@ -12,10 +12,9 @@ from tests.model_helpers import (
     get_inference,
     get_plain,
 )
+from tests.quick import only
 
-LEARNED = [
-    pytest.param(name, marks=[pytest.mark.slow] * (name == "mobilenet")) for name in DIGIT_NAMES
-]
+LEARNED = only(["mlp", "cnn", "resnet"], DIGIT_NAMES)
 
 
 @pytest.mark.parametrize("name", LEARNED)
@@ -28,7 +27,7 @@ def test_training_is_torch_s(name: str) -> None:
     check_training(name, steps=1 if name == "mobilenet" else 3)
 
 
-@pytest.mark.parametrize("name", DIGIT_NAMES)
+@pytest.mark.parametrize("name", only(["mlp", "cnn", "vit", "whisper"], DIGIT_NAMES))
 def test_inference_is_torch_s(name: str) -> None:
     """An inference's logits are torch's."""
     check_inference(name)

@@ -8,6 +8,9 @@ from offchain.arithmetic.functions import Function
 from offchain.frontend.lowering.table import RULES
 from offchain.programs.graph import Kind
 
+# It traces a call of every rule: long, and only who adds a rule changes it.
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def page() -> str:
