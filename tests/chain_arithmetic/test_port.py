@@ -52,7 +52,6 @@ HEAD = """
 # pragma version 0.4.3
 import float32
 import exponential as other
-from tests.quick import every
 
 WORDS: constant(uint256) = 3
 TABLE: constant(uint256[4]) = [1, WORDS + 4, 1 << 255, max_value(uint256)]
