@@ -137,17 +137,26 @@ class Bench:
         return read_task(folder, CHECKPOINT_EVERY)
 
     def _await_end(self, posted: Mapping[int, float]) -> dict[int, tuple[int, float]]:
-        """Return for each job its last block and when that was; all is collected then."""
+        """Return for each job its last block and when that was; all is collected then.
+
+        A job that nobody has claimed in time stays open, as its client settles nothing here.
+        """
         settled: dict[int, tuple[int, float]] = {}
         deadline = time.monotonic() + START_S + JOB_S * len(posted)
         while len(settled) < len(posted) or any(map(self._is_owed, posted)):
             if time.monotonic() > deadline:
                 raise MootError(f"of {len(posted)} jobs {len(settled)} have ended in time")
             for job in posted:
-                if job not in settled and self._referee.job(job).status is not Status.OPEN:
+                if job not in settled and self._is_over(job):
                     settled[job] = self._referee.block_number(), time.monotonic()
             time.sleep(self._net.block_seconds)
         return settled
+
+    def _is_over(self, job: int) -> bool:
+        found = self._referee.job(job)
+        is_late = self._referee.block_number() >= found.commit_deadline
+        is_claimed = found.claims > 0 or found.hidden > 0
+        return found.status is not Status.OPEN or (is_late and not is_claimed)
 
     def _is_owed(self, job: int) -> bool:
         debts = [self._referee.debt(job, address) for address in self._addresses.values()]

@@ -281,6 +281,15 @@ def test_steps_are_timed_in_every_arithmetic() -> None:
 
 
 @pytest.mark.slow
+def test_jobs_that_nobody_claims_in_time_are_counted() -> None:
+    """With no time to commit nobody does, and the bench ends."""
+    options = ("--providers", "2", "--jobs", "2", "--block-seconds", "0.3", "--commit-blocks", "2")
+    told = measure("parties", *options)
+    assert [job["status"] for job in told["jobs"]] == ["OPEN", "OPEN"]
+    assert told["missed_claims"] == 4
+
+
+@pytest.mark.slow
 def test_what_it_costs_to_be_a_party() -> None:
     """The honest of two providers asks, sends, wins the job, and nobody misses a deadline."""
     told = measure("parties", "--providers", "2", "--block-seconds", "0.3")
