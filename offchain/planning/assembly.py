@@ -62,6 +62,7 @@ class Assembly:
         rows: the extents of the rows' axes.
         columns: the number of columns.
         last_columns: the number of columns at the end of the last of the rows' axes.
+        segments: the segments of each row.
         readings: one reading for each operand from outside.
         values: the values.
         numbers: index of each member -> the number of its value.
@@ -71,17 +72,21 @@ class Assembly:
         members, columns = group.members, group.columns
         self._cuts = sorted(group.cuts, reverse=True)
         self._axes = tuple(upper // lower for upper, lower in pairwise(self._cuts))
-        self._width = columns
+        self._width, self.segments = columns, group.segments
+        self._segment_span = max(self._cuts) // group.segments
         self.readings: list[Reading] = []
         self._buffers: dict[object, int] = {}
         inside = {member.index for member in members}
         accesses = [a for member in members for a in list_accesses(member) if a.is_outside(inside)]
         layouts = {access: self._lay_out(access) for access in accesses}
         strides = [layout.strides for layout in layouts.values()]
+        outer = self._cuts.index(self._segment_span)
+        along = [collapse(self._axes[:outer], places[:outer]) or 0 for places in strides]
+        axes, strides = self._axes[outer:], [places[outer:] for places in strides]
         self.rows, self.columns, self.last_columns, places = (
-            _place_maps(self._axes, strides)
+            _place_maps(axes, strides)
             if columns is None
-            else _place_rows(self._axes, strides, self._cuts.index(columns))
+            else _place_rows(axes, strides, self._cuts.index(columns) - outer)
         )
         self._loads = {
             access: Load(
@@ -90,8 +95,9 @@ class Assembly:
                 layout.offset,
                 place[:-1],
                 None if access.is_row else place[-1],
+                step,
             )
-            for (access, layout), place in zip(layouts.items(), places, strict=True)
+            for (access, layout), place, step in zip(layouts.items(), places, along, strict=True)
         }
         self.values: list[Value] = []
         self.numbers: dict[int, int] = {}
@@ -108,7 +114,8 @@ class Assembly:
         ]
         written = [self.values[number] for number in stored]
         full = [v for v in (*read, *written) if is_full(v)]
-        return max(1, sum(self.columns * value.dtype.width for value in full))
+        columns = self.segments * self.columns
+        return max(1, sum(columns * value.dtype.width for value in full))
 
     def _lay_out(self, access: _Access) -> _Layout:
         """Return an access's layout along the axes of the refinement."""
@@ -120,10 +127,12 @@ class Assembly:
             reading = Reading(operand, sizes, get_used(operand, sizes))
             strides = self._refine(access, reading)
         if self._width is not None and is_copied:
-            inner = self._cuts.index(self._width)
-            if collapse(self._axes[inner:], strides[inner:]) is None:
-                columns = {v for v, span in enumerate(row_major(sizes)) if span < self._width}
-                reading = Reading(operand, sizes, sorted(columns.union(get_used(operand, sizes))))
+            inner, outer = map(self._cuts.index, (self._width, self._segment_span))
+            parts = slice(inner, None), slice(outer)
+            if any(collapse(self._axes[part], strides[part]) is None for part in parts):
+                spans = enumerate(row_major(sizes))
+                nest = {v for v, s in spans if not self._width <= s < self._segment_span}
+                reading = Reading(operand, sizes, sorted(nest.union(get_used(operand, sizes))))
                 strides = self._refine(access, reading)
         key = (operand.origin, operand.reference) if reading.is_view else access
         buffer = self._buffers.setdefault(key, len(self.readings))

@@ -74,7 +74,7 @@ def join_products(
     """
     joining = _Joining(program, order, readers, alone, list_indices)
     for place, unit in enumerate(order):
-        if isinstance(unit, Group) and unit.columns is not None and not unit.is_wide:
+        if isinstance(unit, Group) and unit.is_of_rows and not unit.is_wide:
             joining.join(place, unit)
     return joining.list_units()
 

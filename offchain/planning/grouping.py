@@ -21,7 +21,6 @@ from offchain.planning.roles import (
     is_nested,
     is_one_hot,
 )
-from offchain.planning.segments import Segmented, find_fold
 from offchain.planning.selections import Selection, find_selection
 from offchain.planning.sorts import Sort, find_sorts
 from offchain.planning.vertical import Vertical, find_stack, is_fold_of
@@ -44,10 +43,13 @@ _MAX_COLUMNS = 1 << 17
 """Columns that are folded at once, and not in lanes: a row of them is kept."""
 
 
+_MOST_IN_SEGMENTS = 1 << 18
+"""Elements of a row in segments that the second-level cache holds from one pass to the next."""
+
 _PLAIN = frozenset({Kind.MAP, Kind.GATHER})
 """Kinds of members that are as well on rows of any length."""
 
-Fused = Group | Vertical | Segmented | Selection | Sort | Chain | BackToBack
+Fused = Group | Vertical | Selection | Sort | Chain | BackToBack
 """Operators that one kernel computes, in one of the forms that have kernels."""
 
 Unit = Fused | int
@@ -113,7 +115,7 @@ def list_indices(unit: Unit) -> tuple[int, ...]:
 
 def _find_reduction(
     program: Program, index: int, readers: Sequence[int | None], least_elements: int
-) -> Vertical | Segmented | None:
+) -> Vertical | None:
     """Return the reduction with a kernel of its own that an operator begins, if it does.
 
     Args:
@@ -126,16 +128,14 @@ def _find_reduction(
     if node.elements * node.fold_length < least_elements:
         return None
     stack = find_stack(node)
-    if stack is not None and stack.lanes is None:
+    if stack is None:
+        return None
+    if stack.lanes is None:
         return Vertical((index,), (node,), stack)
     after = readers[0] if len(readers) == 1 else None
     if after is None or not is_fold_of(program.nodes[after], index, node):
         return None
-    outer = program.nodes[after]
-    if stack is not None:
-        return Vertical((index, after), (node, outer), stack)
-    found = find_fold(node, outer)
-    return Segmented((index, after), (node, outer), *found) if found else None
+    return Vertical((index, after), (node, program.nodes[after]), stack)
 
 
 def _as_candidate(node: Node) -> Node | None:
@@ -209,6 +209,7 @@ class _Growing:
         self.members: dict[int, Member] = {}
         self._first = first
         self._columns: int | None = None
+        self._segments = 1
         self._lanes: int | None = None
         folded = as_folded(node) if node.kind is Kind.REDUCE else None
         self._elements = folded.elements if folded else node.elements
@@ -219,7 +220,7 @@ class _Growing:
 
     def add(self, index: int, node: Node) -> bool:
         """Let a node join if it fits and its operands are in the group or computed before it."""
-        columns = self._columns
+        columns, segments = self._columns, self._segments
         folded = None
         if node.kind is Kind.GATHER:
             role = self._find_pick(node) or self._find_gather(node)
@@ -228,16 +229,16 @@ class _Growing:
             assert folded is not None
             role = self._find_fold(folded)
             if role is Role.LANES or (role is Role.FOLD and not self._is_of_lanes(folded)):
-                columns = folded.columns
+                columns, segments = folded.columns, folded.segments
         else:
             role = self._find_map(node)
         if role is None:
             return False
-        cuts = self._cuts | find_cuts(role, node.shape, columns)
-        fits = is_nested(cuts) and self._are_gathers_in(columns)
+        cuts = self._cuts | find_cuts(role, node, columns)
+        fits = is_nested(cuts) and self._are_gathers_in(columns, segments)
         if fits:
             self.members[index] = Member(index, node, role)
-            self._cuts, self._columns = cuts, columns
+            self._cuts, self._columns, self._segments = cuts, columns, segments
             self._lanes = folded.lanes if folded and role is Role.LANES else self._lanes
         return fits
 
@@ -245,11 +246,11 @@ class _Growing:
         return self.members.get(operand.reference) if operand.origin is Origin.NODE else None
 
     def _find_map(self, node: Node) -> Role | None:
-        if node.kind is Kind.SCATTER and node.shape[-1] != self._columns:
+        if node.kind is Kind.SCATTER and (node.shape[-1], 1) != (self._columns, self._segments):
             return None
         if node.elements == self._elements:
             role = Role.FULL
-        elif self._columns and node.elements * self._columns == self._elements:
+        elif self._columns and node.elements == self._rows:
             role = Role.ROW
         else:
             return None
@@ -263,12 +264,18 @@ class _Growing:
         if producer.role is Role.LANES or (producer.role is Role.FULL and role is not Role.FULL):
             return False
         if producer.role is not Role.FULL and role is Role.FULL:
-            return is_broadcast(operand, node.shape, self._columns or 1)
+            is_near = self._segments == 1 or self._elements <= _MOST_IN_SEGMENTS * self._rows
+            return is_near and is_broadcast(operand, node.shape, self._columns or 1, self._rows)
         return is_identity(operand, node.shape)
+
+    @property
+    def _rows(self) -> int:
+        """The number of rows."""
+        return self._elements // (self._segments * (self._columns or 1))
 
     def _find_pick(self, node: Node) -> Role | None:
         picked = as_picked(node)
-        if picked is None:
+        if picked is None or self._segments > 1:
             return None
         producer = self._get_producer(picked.operand)
         is_full = producer is not None and producer.role is Role.FULL
@@ -284,12 +291,14 @@ class _Growing:
         is_inside = any(self._get_producer(operand) for operand in node.operands)
         if found is None or is_inside or node.elements != self._elements:
             return None
-        return Role.FULL if is_in_columns(node, self._columns) else None
+        is_fit = self._segments == 1 and is_in_columns(node, self._columns)
+        return Role.FULL if is_fit else None
 
-    def _are_gathers_in(self, columns: int | None) -> bool:
-        """Whether the gathers so far may be computed along such columns."""
+    def _are_gathers_in(self, columns: int | None, segments: int) -> bool:
+        """Whether the gathers so far may be computed along such columns, of one segment."""
         nodes = (member.node for member in self.members.values() if member.role is Role.FULL)
-        return all(is_in_columns(n, columns) for n in nodes if n.kind is Kind.GATHER)
+        gathers = [n for n in nodes if n.kind is Kind.GATHER]
+        return all(segments == 1 and is_in_columns(n, columns) for n in gathers)
 
     def _is_of_lanes(self, folded: Folded) -> bool:
         producer = self._get_producer(folded.operand)
@@ -312,7 +321,11 @@ class _Growing:
         """Whether the rows that are folded may be those of the group."""
         if self._columns is not None or producer is not None:
             is_full = producer is None or producer.role is Role.FULL
-            return is_full and self._columns in {None, folded.columns}
+            mine = self._columns or folded.columns, self._segments if self._columns else None
+            return is_full and mine in {
+                (folded.columns, None),
+                (folded.columns, folded.segments),
+            }
         has_many_rows = folded.elements >= FEW_ROWS * folded.columns
         is_small = folded.elements <= SMALL_ELEMENTS
         is_kept = folded.columns <= _MAX_COLUMNS and (has_many_rows or is_small)
@@ -328,11 +341,12 @@ class _Growing:
         members = tuple(self.members[index] for index in connected[:_MAX_MEMBERS])
         is_plain = all(m.role is Role.FULL and m.node.kind in _PLAIN for m in members)
         columns = None if is_plain else self._columns
-        cuts = [find_cuts(m.role, m.node.shape, columns) for m in members]
+        cuts = [find_cuts(m.role, m.node, columns) for m in members]
         elements = sum(m.node.elements * m.node.fold_length for m in members)
         is_alone = len(members) == 1 and _is_better_alone(members[0].node)
         is_worth = elements >= least_elements and not is_alone
-        return Group(members, columns, frozenset().union(*cuts)) if is_worth else None
+        segments = 1 if is_plain else self._segments
+        return Group(members, columns, frozenset().union(*cuts), segments) if is_worth else None
 
 
 def _is_better_alone(node: Node) -> bool:

@@ -5,9 +5,10 @@ column, a *row* value one for every row, and a *lanes* value one for every row a
 l folds the columns l, l + lanes, l + 2 lanes, ... in this order. Rows are computed block by block,
 so that what one pass over the columns leaves for the next one is still in cache. Row pass 0,
 column pass 1, row pass 1, column pass 2, ... alternate: a column pass computes full values and
-folds them into lanes, a row pass folds lanes and computes row values. The rows of a *wide* region
-are few and long. They are computed one by one, and threads share the lanes or the columns of each
-pass.
+folds them into lanes, a row pass folds lanes and computes row values. Rows may lie in several
+*segments*, as a channel does in the images of a batch: a column pass goes through a block's rows in
+one segment after another, and lanes go on with the next segment. The rows of a *wide* region are
+few and long. They are computed one by one, and threads share the lanes or the columns of each pass.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -27,6 +28,7 @@ class Load:
         offset: its first element in the buffer.
         row_strides: its strides along the rows' axes, in elements.
         column_stride: its stride along the columns; None for a row value.
+        segment_stride: its stride along the segments.
     """
 
     dtype: DType
@@ -34,6 +36,7 @@ class Load:
     offset: int
     row_strides: tuple[int, ...]
     column_stride: int | None
+    segment_stride: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +140,8 @@ class Region:
         is_cut: whether each call says how many columns it computes, from the first on.
         is_streamed: whether stores of floats go past the caches; its buffers then begin where lines
             of a cache do.
+        segments: the segments of each row, all of `columns`. Full values that are stored are
+            row-major with the segments as the first axis.
     """
 
     rows: tuple[int, ...]
@@ -148,6 +153,7 @@ class Region:
     is_wide: bool = False
     is_cut: bool = False
     is_streamed: bool = False
+    segments: int = 1
 
 
 _SIMPLE, _DIVISION, _TRANSCENDENTAL = 1, 8, 24
@@ -213,9 +219,12 @@ class Plan:
 
     def __init__(self, region: Region) -> None:
         self._values = region.values
-        self._kept = {value for value, _ in region.stores}
+        self._outputs = {value for value, _ in region.stores}
         self.stages = _find_stages(region.values)
         self._costs = _find_costs(region.values)
+        # What is cheap is computed again where rows are long, so that it need not stay near.
+        costs, is_long = self._costs, region.segments > 1
+        self._kept = {i for i in self._outputs if costs[i] > _STORED_COST or not is_long}
         self.scratch = {i for i, v in enumerate(region.values) if is_row(v) or isinstance(v, Lanes)}
         self.scratch |= {
             v.argument
@@ -232,7 +241,14 @@ class Plan:
 
     def is_read_again(self, value: int, stage: int) -> bool:
         """Whether a later pass reads what a pass has stored of a full value."""
-        return any(value in later.reached for later in self.passes[stage + 1 :])
+        return any(
+            value in self.passes[later].reached and self.is_read(value, later)
+            for later in range(stage + 1, len(self.passes))
+        )
+
+    def is_first(self, value: int, stage: int) -> bool:
+        """Whether no earlier pass computes or reads a full value."""
+        return all(value not in earlier.reached for earlier in self.passes[:stage])
 
     def is_read(self, value: int, stage: int) -> bool:
         """Whether a pass reads a full value that an earlier one has stored."""
@@ -248,7 +264,9 @@ class Plan:
             return
         this.folded = [i for i in here if isinstance(self._values[i], Lanes)]
         this.written = [
-            i for i in here if is_full(self._values[i]) and (i in self._kept or i in self.scratch)
+            i
+            for i in here
+            if is_full(self._values[i]) and (i in self._outputs or i in self.scratch)
         ]
         this.picked = [i for i in here if isinstance(self._values[i], Pick)]
         ends = (get_arguments(self._values[i]) for i in this.folded + this.picked)

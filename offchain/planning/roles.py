@@ -1,10 +1,12 @@
 """The roles of operators in a region, whose values lie on the rows and columns of a matrix.
 
-All values of a region are on one domain of `rows` times `columns` elements, in row-major order,
-whatever shapes the operators have. An operator is *full* if it has an element for each, *row*
-if it has one for every row. A fold of every row is either one operator or two: *lanes*, which folds
-every so-many-th column, and then the fold of the lanes. A gather may *pick* one column of every
-row, and a scatter may be full: of all columns of a row, it writes to one.
+All values of a region are on one domain of `segments` times `rows` times `columns` elements, in
+row-major order, whatever shapes the operators have. There is one segment, unless rows lie in
+several, as a channel does in the images of a batch. An operator is *full* if it has an element for
+each, *row* if it has one for every row, in all of its segments. A fold of every row is either one
+operator or two: *lanes*, which folds every so-many-th column, and then the fold of the lanes. A
+gather may *pick* one column of every row, and a scatter may be full: of all columns of a row, it
+writes to one.
 """
 
 from collections.abc import Iterable
@@ -15,7 +17,7 @@ from math import prod
 from typing import NamedTuple
 
 from offchain.arithmetic.functions import Function
-from offchain.planning.accesses import Sizes, row_major
+from offchain.planning.accesses import Sizes, project, row_major
 from offchain.planning.readings import Reading
 from offchain.programs.graph import Kind, Node, Operand, Origin, Row
 
@@ -27,6 +29,9 @@ EXPRESSIBLE = frozenset(Function) - _POSITIONS - {Function.UNIFORM, Function.POW
 FEW_ROWS = 16
 SMALL_ELEMENTS = 1 << 16
 """A matrix of few rows is computed row by row if it is not small."""
+
+_LEAST_ROWS = 4
+"""Rows in several segments that are worth a kernel, which does not divide them."""
 
 
 class Role(Enum):
@@ -52,14 +57,18 @@ class Folded(NamedTuple):
     """The operand of a reduction that folds the rows of a matrix.
 
     Attributes:
-        operand: the access on the matrix; its last variable is the column.
+        operand: the access on the matrix; its last variable is the column, and its first ones are
+            those of the segments.
         sizes: extents of its variables.
-        lanes: the lanes in which it folds, None if it folds the whole row at once.
+        lanes: the lanes in which it folds, None if it folds the whole row at once. Lane l folds the
+            columns l, l + lanes, ... of one segment after another.
+        segments: the number of segments.
     """
 
     operand: Operand
     sizes: Sizes
     lanes: int | None
+    segments: int = 1
 
     @property
     def columns(self) -> int:
@@ -72,21 +81,22 @@ class Folded(NamedTuple):
         return prod(self.sizes)
 
 
-def is_broadcast(operand: Operand, sizes: Sizes, columns: int) -> bool:
-    """Whether an access reads one element for every `columns` elements of the domain, in order."""
+def is_broadcast(operand: Operand, sizes: Sizes, columns: int, rows: int) -> bool:
+    """Whether an access reads one element for every row, in order, and that in each segment."""
     reading = Reading(operand, sizes) if operand.origin is not Origin.IMMEDIATE else None
     if reading is None or not reading.is_view or reading.strided.offset:
         return False
+    segment = rows * columns
     for size, stride, whole in zip(sizes, reading.strided.strides, row_major(sizes), strict=True):
-        is_aligned = whole % columns == 0 or size * whole <= columns
-        if size > 1 and not (is_aligned and stride == whole // columns):
+        is_aligned = all(whole % span == 0 or size * whole <= span for span in (columns, segment))
+        if size > 1 and not (is_aligned and stride == whole % segment // columns):
             return False
     return True
 
 
 def as_folded(node: Node) -> Folded | None:
     """Return the rows that a reduction folds, None if their elements are not neighbours."""
-    folded = find_matrix(node)
+    folded = find_matrix(node) or _find_segments(node)
     if folded is None:
         return None
     reading = Reading(folded.operand, folded.sizes)
@@ -102,13 +112,20 @@ def find_matrix(node: Node) -> Folded | None:
     return _find_lanes(node, operand) or Folded(operand, node.shape + node.fold_shape, None)
 
 
-def find_segments(node: Node) -> Folded | None:
-    """Return the rows, each in segments, that a reduction folds in lanes, if it does.
-
-    The variables of the access are those of the rows, the column in a segment, and the segment's.
-    """
+def _find_segments(node: Node) -> Folded | None:
+    """Return the rows, each in segments, that a reduction folds in lanes, if it does."""
     is_segmented = _is_plain(node) and len(node.fold_shape) > 1
-    return _find_lanes(node, node.operands[1]) if is_segmented else None
+    folded = _find_lanes(node, node.operands[1]) if is_segmented else None
+    if folded is None or folded.lanes is None:
+        return None
+    count = len(node.shape) - 1
+    order = [*range(count + 1, len(folded.sizes)), *range(count + 1)]
+    sizes = tuple(folded.sizes[v] for v in order)
+    *_, columns = sizes
+    if columns < folded.lanes or prod(folded.sizes[:count]) < _LEAST_ROWS:
+        return None
+    operand, segments = project(folded.operand, order), prod(folded.sizes[count + 1 :])
+    return Folded(operand, sizes, folded.lanes, segments)
 
 
 def _is_plain(node: Node) -> bool:
@@ -153,11 +170,13 @@ class Group(NamedTuple):
         members: the operators, ascending.
         columns: the columns of the matrix, None if there are only full values.
         cuts: how many elements the axes of all their shapes span; each divides the next.
+        segments: the segments of each row, all of these columns.
     """
 
     members: tuple[Member, ...]
     columns: int | None
     cuts: frozenset[int]
+    segments: int = 1
 
     @property
     def indices(self) -> tuple[int, ...]:
@@ -165,11 +184,17 @@ class Group(NamedTuple):
         return tuple(member.index for member in self.members)
 
     @property
+    def is_of_rows(self) -> bool:
+        """Whether there are rows, each in one piece."""
+        return self.columns is not None and self.segments == 1
+
+    @property
     def is_wide(self) -> bool:
         """Whether the rows are so few and so long that each is worth several threads."""
         elements = max(self.cuts)
-        is_large = elements > SMALL_ELEMENTS
-        return self.columns is not None and is_large and elements < FEW_ROWS * self.columns
+        if self.columns is None or self.segments > 1 or elements <= SMALL_ELEMENTS:
+            return False
+        return elements < FEW_ROWS * self.columns
 
 
 def as_picked(node: Node) -> Folded | None:
@@ -195,10 +220,11 @@ def is_one_hot(node: Node) -> bool:
     return is_constant and is_of_row and all(v <= last for v in variables) and node.elements > 0
 
 
-def find_cuts(role: Role, shape: Sizes, columns: int | None) -> set[int]:
+def find_cuts(role: Role, node: Node, columns: int | None) -> set[int]:
     """Return how many elements of the matrix each axis of a node, and those inside it, span."""
-    unit = 1 if role is Role.FULL else columns or 1
-    axes = shape[:-1] if role is Role.LANES else shape
+    unit = 1 if role in {Role.FULL, Role.LANES} else columns or 1
+    folded = as_folded(node) if role is Role.LANES else None
+    axes = node.shape if folded is None else folded.sizes
     return {1, *(unit * prod(axes[axis:]) for axis in range(len(axes) + 1))}
 
 

@@ -12,6 +12,7 @@ else, the operators run one by one.
 
 from collections.abc import Collection, Mapping, Sequence
 from functools import cache
+from math import prod
 from typing import NamedTuple
 
 from offchain.arithmetic.functions import DType, Function
@@ -188,7 +189,8 @@ class _Rounds:
         if self.counter is None and _is_counter(counter, self._shape):
             self.counter = counter
         is_read = _is_read(position) and position.reference == taken
-        is_of_row = is_read and is_broadcast(position, self._shape, self._shape[-1])
+        *rows, columns = self._shape
+        is_of_row = is_read and is_broadcast(position, self._shape, columns, prod(rows))
         return counter == self.counter and is_of_row
 
 

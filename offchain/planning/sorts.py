@@ -187,7 +187,7 @@ def _find_counted(nodes: Sequence[Node], ranks: Operand, sizes: Sizes) -> list[i
     if len(outer) > 1 or any(not is_fold_of(nodes[i], inner, nodes[inner]) for i in outer):
         return None
     folded, pairs = as_folded(nodes[inner]), nodes[place.reference]
-    if folded is None or (folded.lanes is None) == bool(outer):
+    if folded is None or folded.segments > 1 or (folded.lanes is None) == bool(outer):
         return None
     form = (pairs.kind, pairs.function, pairs.shape)
     is_whole = folded.columns == sizes[-1] and is_identity(folded.operand, folded.sizes)

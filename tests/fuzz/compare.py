@@ -21,7 +21,6 @@ from offchain.backends.cpu import (
     maps,
     regions,
     scatters,
-    segments,
     sliding,
     vertical,
     windows,
@@ -33,9 +32,8 @@ from offchain.execution import preparation
 from offchain.execution.executor import Executor
 from offchain.execution.readable import from_bits, run_step
 from offchain.native import buffers, sequences
-from offchain.planning import accesses, assembly, grouping
+from offchain.planning import accesses, assembly, grouping, roles
 from offchain.planning import chains as planned_chains
-from offchain.planning import segments as planned_segments
 from offchain.planning import vertical as planned_vertical
 from offchain.programs.graph import Operand, Origin
 from offchain.programs.semantics import compute_partials
@@ -65,8 +63,7 @@ LEAST: tuple[tuple[ModuleType, str, int], ...] = (
     (regions, "_GRAIN_PARTS", 1),
     (regions, "_BLOCK_BYTES", 1),
     (regions, "_MAX_BLOCK_BYTES", 300),
-    (segments, "_GRAIN_BYTES", 1),
-    (planned_segments, "_LEAST_ROWS", 1),
+    (roles, "_LEAST_ROWS", 1),
     (chains, "_GRAIN", 1),
     (chains, "_GROUP_BYTES", 1),
     (planned_chains, "_LEAST_PRODUCTS", 1),

@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Sequence
 from itertools import product
 from math import prod
-from types import ModuleType
 
 import numpy as np
 import pytest
@@ -17,10 +16,9 @@ from offchain.arithmetic.evaluate import (
     evaluate,
 )
 from offchain.arithmetic.functions import DType, Function
-from offchain.backends.cpu import regions, segments, vertical
+from offchain.backends.cpu import regions, vertical
 from offchain.backends.cpu.kernels.fused import columns as kernels_columns
 from offchain.backends.cpu.kernels.fused import frame, generate
-from offchain.backends.cpu.kernels.fused import segments as kernels_segments
 from offchain.backends.cpu.kernels.fused import vertical as kernels_vertical
 from offchain.commitments.tensors import NUMPY_TYPES, Array, encode_elements
 from offchain.execution.executor import Executor
@@ -502,27 +500,18 @@ def test_folds_of_transcendental_values_equal_definition(
     generate.compile_region.cache_clear()
 
 
-def check_folds(plans: ModuleType, program: Program, seed: int, lanes: int, threads: int) -> None:
-    """Check a program whose fold has a kernel of its own, planned by one of two modules.
-
-    Args:
-        plans: the module, `vertical` or `segments`.
-        program: the program.
-        seed: of its state.
-        lanes: lanes of the kernel's vectors.
-        threads: threads on which it runs.
-    """
-    kernels = {vertical: kernels_vertical, segments: kernels_segments}[plans]
+def check_vertical(program: Program, seed: int, lanes: int, threads: int) -> None:
+    """Check a program that folds columns, on vectors of so many lanes and so many threads."""
     state = draw_state(program, seed)
     with np.errstate(all="ignore"):
         defined = encode(run_step(program, state, (), 0))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(kernels, "LANES", lanes)
+        patch.setattr(kernels_vertical, "LANES", lanes)
         patch.setattr(grouping, "_LEAST_ELEMENTS", 0)
-        patch.setattr(plans, "_GRAIN_BYTES", 1)
-        kernels.compile_fold.cache_clear()
+        patch.setattr(vertical, "_GRAIN_BYTES", 1)
+        kernels_vertical.compile_fold.cache_clear()
         assert encode(Executor(program, threads).run(state, (), 0)) == defined
-    kernels.compile_fold.cache_clear()
+    kernels_vertical.compile_fold.cache_clear()
 
 
 @st.composite
@@ -561,44 +550,143 @@ def test_vertical_folds_equal_definition(
     program: Program, seed: int, lanes: int, threads: int
 ) -> None:
     """Columns are folded in the order of the rows, in parts of any width and on any threads."""
-    check_folds(vertical, program, seed, lanes, threads)
+    check_vertical(program, seed, lanes, threads)
+
+
+class Batch:
+    """A program while it is drawn: values on the channels of a batch of images.
+
+    Args:
+        images: the number of images.
+        channels: the number of channels.
+        columns: the elements of a channel in an image.
+        lanes: the lanes of folds.
+    """
+
+    def __init__(self, images: int, channels: int, columns: int, lanes: int) -> None:
+        self.shape = images, channels, columns
+        self.lanes = lanes
+        shapes = [self.shape, (channels, images, columns), (channels,)]
+        self.slots = [Slot(name, FLOAT32, shape) for name, shape in zip("xyr", shapes, strict=True)]
+        self.nodes = [
+            Node(
+                Kind.SOURCE,
+                Function.COPY,
+                FLOAT32,
+                slot.shape,
+                (read(i, slot.shape, range(len(slot.shape)), origin=Origin.STATE),),
+            )
+            for i, slot in enumerate(self.slots)
+        ]
+        self.full, self.row = [0], [2]
+
+    def add(self, node: Node) -> int:
+        """Add an operator and return its index."""
+        self.nodes.append(node)
+        return len(self.nodes) - 1
+
+    def read_full(self, index: int) -> Operand:
+        """Read a tensor of all elements, or that of the images of each channel."""
+        images, channels, columns = self.shape
+        if index == 1:
+            return read(1, (channels, images, columns), (1, 0, 2))
+        return read(index, self.shape, range(3))
+
+    def fold(self, function: Function, init: int, fill: int, outer: Function, index: int) -> None:
+        """Fold every channel, in lanes along each image, and then the lanes."""
+        images, channels, columns = self.shape
+        terms = ((2, 1),), ((0, 1),), ((1, 1), (3, self.lanes))
+        rows = tuple(Row(n, 0, t) for n, t in zip(self.shape, terms, strict=True))
+        x = Operand(Origin.NODE, FLOAT32, index, fill, rows)
+        start, inner = immediate(FLOAT32, init), (channels, self.lanes)
+        steps = images, -(-columns // self.lanes)
+        lanes = self.add(Node(Kind.REDUCE, function, FLOAT32, inner, (start, x), steps))
+        total = flat(lanes, channels * self.lanes, (self.lanes, 1))
+        last = Node(Kind.REDUCE, outer, FLOAT32, (channels,), (start, total), (self.lanes,))
+        self.row.append(self.add(last))
+
+    def finish(self, wanted: Sequence[int]) -> Program:
+        """Return the program that keeps some values."""
+        slots = [*self.slots, *(Slot(f"result.{i}", FLOAT32, self.nodes[i].shape) for i in wanted)]
+        for slot, index in zip(slots, [*range(len(self.slots)), *wanted], strict=True):
+            operand = read(index, slot.shape, range(len(slot.shape)))
+            self.add(Node(Kind.SINK, Function.COPY, FLOAT32, slot.shape, (operand,)))
+        names = tuple(map(str, range(len(self.nodes))))
+        return Program(tuple(slots), (), tuple(self.nodes), names, names)
 
 
 @st.composite
-def segmented(draw: st.DrawFn) -> Program:
-    """Draw the fold of every channel of a batch of images, in lanes along the images."""
-    images, channels = draw(st.integers(1, 3)), draw(st.sampled_from([1, 4, 5]))
-    columns = draw(st.sampled_from([4, 7, 8, 9, 16, 19, 33]))
-    lanes = draw(st.sampled_from([1, 2, 4, 8, 16]))
-    function, init = draw(st.sampled_from(FOLDS + ODD_FOLDS))
-    fill = draw(st.sampled_from([init, 0x40E00000]))
-    shape, steps = (images, channels, columns), -(-columns // lanes)
-    source = read(0, shape, range(3), origin=Origin.STATE)
-    terms = ((2, 1),), ((0, 1),), ((1, 1), (3, lanes))
-    rows = tuple(Row(n, 0, t) for n, t in zip(shape, terms, strict=True))
-    x = Operand(Origin.NODE, FLOAT32, 0, fill, rows)
-    inner, start = (channels, lanes), immediate(FLOAT32, init)
-    outer = draw(st.sampled_from([function, Function.ADD]))
-    total = flat(1, channels * lanes, (lanes, 1))
-    slots = (Slot("x", FLOAT32, shape), Slot("sum", FLOAT32, (channels,)))
-    nodes = (
-        Node(Kind.SOURCE, Function.COPY, FLOAT32, shape, (source,)),
-        Node(Kind.REDUCE, function, FLOAT32, inner, (start, x), (images, steps)),
-        Node(Kind.REDUCE, outer, FLOAT32, (channels,), (start, total), (lanes,)),
-        Node(Kind.SINK, Function.COPY, FLOAT32, shape, (read(0, shape, range(3)),)),
-        Node(Kind.SINK, Function.COPY, FLOAT32, (channels,), (read(2, (channels,), [0]),)),
+def batches(draw: st.DrawFn) -> Program:
+    """Draw a program of maps and folds of channels, each of which lies in several images."""
+    batch = Batch(
+        draw(st.sampled_from([3, 2, 1])),
+        draw(st.sampled_from([4, 1, 5, 18])),
+        draw(st.sampled_from([4, 7, 8, 9, 16, 19, 33, 70])),
+        draw(st.sampled_from([4, 1, 2, 8, 16])),
     )
-    names = tuple(map(str, range(len(nodes))))
-    return Program(slots, (), nodes, names, names)
+    for kind in draw(st.lists(st.sampled_from(["fold", "full", "row", "full"]), min_size=3)):
+        if kind == "fold":
+            function, init = draw(st.sampled_from(FOLDS * 2 + ODD_FOLDS))
+            fill = draw(st.sampled_from([init, 0x40E00000]))
+            outer = draw(st.sampled_from([function, Function.ADD]))
+            batch.fold(function, init, fill, outer, draw(st.sampled_from(batch.full[-3:])))
+            continue
+        row = draw(st.sampled_from(batch.row[-3:]))
+        function = draw(st.sampled_from(UNARY) | st.sampled_from(BINARY))
+        operands = []
+        for _ in range(1 if function in UNARY else 2):
+            if kind == "row":
+                operands.append(read(row, (batch.shape[1],), [0]))
+            elif draw(st.integers(0, 2)):
+                operands.append(batch.read_full(draw(st.sampled_from([1, *batch.full[-3:]]))))
+            else:
+                operands.append(read(row, (batch.shape[1],), [1]))
+        shape = batch.shape[1:2] if kind == "row" else batch.shape
+        index = batch.add(Node(Kind.MAP, function, FLOAT32, shape, tuple(operands)))
+        (batch.row if kind == "row" else batch.full).append(index)
+    values = {*batch.full, *batch.row} - {0, 2}
+    used = {operand.reference for node in batch.nodes for operand in node.operands}
+    others = draw(st.sets(st.sampled_from(sorted(values)), max_size=2))
+    return batch.finish(sorted((values - used) | others))
 
 
-@settings(max_examples=100, deadline=None)
-@given(segmented(), st.integers(0, 99), st.sampled_from([16, 8, 4, 1]), st.integers(1, 2))
-def test_folds_of_segments_equal_definition(
-    program: Program, seed: int, lanes: int, threads: int
+@settings(max_examples=150, deadline=None)
+@given(
+    program=batches(),
+    seed=st.integers(0, 99),
+    lanes=st.sampled_from([16, 16, 8, 4, 1]),
+    block=st.sampled_from([1, 300, 1 << 18]),
+    threads=st.integers(1, 2),
+    is_near=st.booleans(),
+    is_streamed=st.booleans(),
+)
+def test_rows_in_segments_equal_definition(
+    program: Program,
+    seed: int,
+    lanes: int,
+    block: int,
+    threads: int,
+    *,
+    is_near: bool,
+    is_streamed: bool,
 ) -> None:
-    """Rows in segments are folded one segment after another, whatever is filled at their ends."""
-    check_folds(segments, program, seed, lanes, threads)
+    """Channels are folded one image after another, with maps before and after, in any blocks."""
+    state = draw_state(program, seed)
+    with np.errstate(all="ignore"):
+        defined = encode(run_step(program, state, (), 0))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(frame, "LANES", lanes)
+        patch.setattr(grouping, "_LEAST_ELEMENTS", 0)
+        patch.setattr(grouping, "_MOST_IN_SEGMENTS", 1 << 18 if is_near else 0)
+        patch.setattr(roles, "_LEAST_ROWS", 1)
+        patch.setattr(regions, "_BLOCK_BYTES", block)
+        patch.setattr(regions, "_MAX_BLOCK_BYTES", block)
+        patch.setattr(regions, "_GRAIN_BYTES", 1)
+        patch.setattr(regions, "_STREAMED_BYTES", 0 if is_streamed else 8 << 20)
+        patch.setattr(buffers, "_LEAST_BYTES", 0)
+        generate.compile_region.cache_clear()
+        assert encode(Executor(program, threads).run(state, (), 0)) == defined
+    generate.compile_region.cache_clear()
 
 
 def test_row_values_along_columns_are_not_confused() -> None:

@@ -8,7 +8,6 @@ from offchain.backends.cpu.chains import ChainedProducts
 from offchain.backends.cpu.engines import get_engine, list_arithmetics
 from offchain.backends.cpu.memory import check_memory
 from offchain.backends.cpu.regions import FusedRegion
-from offchain.backends.cpu.segments import SegmentedReduction
 from offchain.backends.cpu.selections import LargestElements, SortedLines
 from offchain.backends.cpu.sequences import CalledSequence
 from offchain.backends.cpu.vertical import VerticalReduction
@@ -18,7 +17,6 @@ from offchain.planning.back_to_back import BackToBack
 from offchain.planning.chains import Chain
 from offchain.planning.grouping import Fused
 from offchain.planning.packing import Packing
-from offchain.planning.segments import Segmented
 from offchain.planning.selections import Selection
 from offchain.planning.sorts import Sort
 from offchain.planning.vertical import Vertical
@@ -57,9 +55,7 @@ class Cpu:
             return SortedLines(fused)
         if isinstance(fused, Vertical):
             return VerticalReduction(fused)
-        return (
-            SegmentedReduction(fused) if isinstance(fused, Segmented) else FusedRegion(fused, kept)
-        )
+        return FusedRegion(fused, kept)
 
     def is_called(self, plan: Plan | FusedPlan) -> bool:
         """Whether a plan is a few calls of machine code, known before it runs."""

@@ -73,6 +73,8 @@ class FusedRegion:
         self._rows = prod(assembly.rows)
         row_bytes = assembly.count_row_bytes([value for value, _ in stores])
         block = self._rows if group.columns is None else _choose_block(row_bytes)
+        if group.segments > 1:
+            block = 1 << max(1, min(LANES, _MAX_BLOCK_BYTES // row_bytes)).bit_length() - 1
         block = 1 if group.is_wide else min(block, self._rows)
         self.region = Region(
             assembly.rows,
@@ -82,6 +84,7 @@ class FusedRegion:
             tuple(assembly.values),
             stores,
             group.is_wide,
+            segments=group.segments,
         )
         if block > 1 and len(Plan(self.region).passes) == _PASSES_OF_ONE_READING:
             block = min(max(block, LANES), self._rows)  # whose folds take turns
@@ -89,7 +92,8 @@ class FusedRegion:
         sizes = [prod(shape) * np.dtype(dtype).itemsize for shape, dtype in self._outputs]
         self._is_streamed = not group.is_wide and max(sizes) >= _STREAMED_BYTES
         functions = [m.node.function.is_transcendental for m in group.members]
-        self._row_work = row_bytes + assembly.columns * sum(functions) * _TRANSCENDENTAL_BYTES
+        elements = group.segments * assembly.columns
+        self._row_work = row_bytes + elements * sum(functions) * _TRANSCENDENTAL_BYTES
         self._grain = -(-_GRAIN_BYTES // self._row_work)
         if group.columns is not None:
             self._grain = -(-self._grain // self.region.block) * self.region.block

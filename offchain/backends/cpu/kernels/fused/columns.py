@@ -6,6 +6,7 @@ from llvmlite import ir
 
 from offchain.arithmetic.functions import DType
 from offchain.backends.cpu.kernels.fused.accumulators import Accumulator
+from offchain.backends.cpu.kernels.fused.ahead import Ahead
 from offchain.backends.cpu.kernels.fused.frame import Frame
 from offchain.backends.cpu.kernels.fused.gathered import GatheredRow
 from offchain.native import emit, vectors
@@ -34,10 +35,6 @@ _FAR_COLUMNS = 1 << 22
 _SIDE_BY_SIDE = 2
 """The processor's vectors that make up one where there are transcendental functions."""
 
-_AHEAD_BYTES = 1 << 10
-"""How far ahead memory is asked for where there are transcendental functions: a vector takes them
-so many instructions that the processor does not see the next loads by itself."""
-
 
 class ColumnPass:
     """The writer of one pass over one row.
@@ -47,9 +44,17 @@ class ColumnPass:
         stage: the number of the pass.
         start: the first row of the block.
         row: the row in the block.
+        segment: the segment of the row.
     """
 
-    def __init__(self, frame: Frame, stage: int, start: ir.Value, row: ir.Value) -> None:
+    def __init__(
+        self,
+        frame: Frame,
+        stage: int,
+        start: ir.Value,
+        row: ir.Value,
+        segment: ir.Value = WORD(0),  # noqa: B008 - a constant
+    ) -> None:
         self._frame = frame
         self._builder = frame.builder
         self._values = frame.region.values
@@ -65,14 +70,19 @@ class ColumnPass:
         self._lanes = min((fold.lanes for fold in self._folds.values()), default=self._width)
         self._part = min(self._lanes, self._width)
         self._row, self._whole_row = row, frame.builder.add(start, row)
+        self._segment = segment
         self._indices = frame.split(self._whole_row)
         self._stored: dict[int, list[ir.Value]] = {}
         self._starts: dict[int, ir.Value] = {}
         self._same: dict[int, ir.Value] = {}
         self._gathers: dict[int, GatheredRow] = {}
         self._streamed = self._find_streamed()
+        self._ahead = Ahead(frame, stage, segment, has_chains=self._has_chains)
         for index in self._pass.reached:
             self._prepare(index)
+        for index in self._pass.written:
+            if index in frame.outputs and index not in self._streamed:
+                self._ahead.plan_write(index)
 
     @property
     def parts(self) -> int:
@@ -89,7 +99,8 @@ class ColumnPass:
         several of the processor's, whose chains do not wait for each other.
         """
         wide, region = _SIDE_BY_SIDE * self._frame.width, self._frame.region
-        fits = not region.is_wide or all(fold.lanes >= wide for fold in self._folds.values())
+        goes_on = region.is_wide or region.segments > 1
+        fits = not goes_on or all(fold.lanes >= wide for fold in self._folds.values())
         is_worth = self._has_chains and fits and region.columns >= 2 * wide
         return wide if is_worth else self._frame.width
 
@@ -119,18 +130,24 @@ class ColumnPass:
             place = frame.locate_scratch(index, self._row)
             self._same[index] = frame.read_same(value.dtype, place, self._width)
         elif isinstance(value, Load):
-            self._starts[index] = frame.locate(value, self._indices)
-            if value.column_stride == 0:
-                start = self._starts[index]
-                self._same[index] = frame.read_same(value.dtype, start, self._width)
+            self._prepare_load(index, value)
         elif isinstance(value, Gathered) and not frame.plan.is_read(index, self._stage):
             self._gathers[index] = GatheredRow(frame, value, self._indices, self._same)
         if is_full(value):
             self._stored[index] = []
             if index in frame.outputs:
-                self._stored[index].append(frame.locate_output(index, self._whole_row))
+                place = frame.locate_output(index, self._whole_row, self._segment)
+                self._stored[index].append(place)
             if index in frame.plan.scratch:
-                self._stored[index].append(frame.locate_scratch(index, self._row))
+                self._stored[index].append(frame.locate_scratch(index, self._row, self._segment))
+
+    def _prepare_load(self, index: int, load: Load) -> None:
+        """Find a row of an operand, which is one element in some."""
+        self._starts[index] = start = self._frame.locate(load, self._indices, self._segment)
+        if load.column_stride == 0:
+            self._same[index] = self._frame.read_same(load.dtype, start, self._width)
+        elif load.column_stride == 1:
+            self._ahead.plan_read(index)
 
     def emit(self) -> None:
         """Write the pass."""
@@ -140,11 +157,20 @@ class ColumnPass:
                 self._emit_loop(WORD(0), self._count_columns())
             return
         parts = self._lanes // self._part
+        if self._frame.region.segments > 1:
+            self._fold_in_memory(parts)
+            return
         cost = self._frame.plan.cost(self._pass.reached)
         if parts == 1 or parts * cost <= _UNROLLED_COST:
             self._fold_in_registers(parts)
         else:
+            self.emit_starts()
             self._fold_in_memory(parts)
+
+    def emit_starts(self) -> None:
+        """Write the start of the accumulators of all lanes in scratch."""
+        for lane in range(0, self._lanes, self._part):
+            self._store(WORD(lane), self._start())
 
     def emit_picks(self) -> None:
         """Write what the pass picks from full values."""
@@ -206,8 +232,10 @@ class ColumnPass:
         found, frame = self._evaluate(column), self._frame
         for index in self._pass.written:
             write = frame.stream if index in self._streamed else frame.write
-            for start in self._stored[index]:
-                write(self._values[index].dtype, found[index], self._move(index, start, column))
+            places = [self._move(index, start, column) for start in self._stored[index]]
+            self._ahead.bring(index, places[0], self._width)
+            for place in places:
+                write(self._values[index].dtype, found[index], place)
         return found
 
     def _move(self, index: int, start: ir.Value, column: ir.Value, stride: int = 1) -> ir.Value:
@@ -225,9 +253,7 @@ class ColumnPass:
             stride = value.column_stride or 0
             place = self._move(index, self._starts[index], column, stride)
             if stride == 1:
-                if self._has_chains:
-                    ahead = self._builder.add(place, WORD(_AHEAD_BYTES))
-                    vectors.prefetch(self._builder, ahead, self._width * value.dtype.width)
+                self._ahead.bring(index, place, self._width)
                 return frame.read(value.dtype, place, self._width)
             return frame.read_strided(value.dtype, place, stride, self._width)
         if isinstance(value, Gathered):
@@ -281,8 +307,6 @@ class ColumnPass:
     def _fold_in_memory(self, parts: int) -> None:
         """Fold vector by vector, with the accumulators of all lanes in scratch."""
         columns, width, lanes = self._frame.region.columns, self._width, parts * self._width
-        for part in range(parts):
-            self._store(WORD(part * width), self._start())
         whole = columns // width * width
         stop = self._frame.columns if whole == columns else WORD(whole)
         with self._frame.counting(WORD(0), stop, WORD(width)) as column:

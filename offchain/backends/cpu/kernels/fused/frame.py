@@ -2,15 +2,26 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from math import prod
 
 from llvmlite import ir
 
 from offchain.arithmetic.functions import DType
 from offchain.native import emit, vectors
 from offchain.native.vectors import LANES, WORD
-from offchain.planning.region import Fold, Gathered, Lanes, Load, Plan, Region, is_row
+from offchain.planning.region import (
+    Fold,
+    Gathered,
+    Lanes,
+    Load,
+    Plan,
+    Region,
+    is_full,
+    is_row,
+)
 
 _ALIGNMENT = 64
+_FIRST = WORD(0)
 
 
 class Frame:
@@ -56,31 +67,45 @@ class Frame:
         buffers = {v.buffer for v in loads if isinstance(v, Load)} | set(self.outputs.values())
         self._buffers = {i: vectors.load(builder, WORD, pointers, 8 * i) for i in buffers}
 
+    @property
+    def _block_rows(self) -> int:
+        """The rows of a block for which there is scratch memory: whole vectors of them."""
+        return -(-self.region.block // self.height) * self.height
+
     def _allocate(self) -> None:
-        rows = -(-self.region.block // self.height) * self.height
         for index in sorted(self.plan.scratch):
             self._places[index] = self.scratch_bytes
-            size = rows * self.length(index) * self.region.values[index].dtype.width
+            value = self.region.values[index]
+            size = self._block_rows * self.length(index) * value.dtype.width
+            size *= self.region.segments if is_full(value) else 1
             self.scratch_bytes += -(-size // _ALIGNMENT) * _ALIGNMENT
 
     def length(self, index: int) -> int:
-        """How many elements of a value there are in each row."""
+        """How many elements of a value there are in each row, or each segment of one."""
         value = self.region.values[index]
         if isinstance(value, Lanes):
             return value.lanes
         return 1 if is_row(value) else self.region.columns
 
-    def locate_scratch(self, index: int, row: ir.Value) -> ir.Value:
+    def locate_scratch(
+        self, index: int, row: ir.Value, segment: ir.Value | None = None
+    ) -> ir.Value:
         """The address of a row of a value in scratch; rows count from the start of the block."""
         start = self.builder.add(self._scratch, WORD(self._places[index]))
-        return self._skip(start, index, row)
+        return self._skip(start, index, row, segment, self._block_rows)
 
-    def locate_output(self, index: int, row: ir.Value) -> ir.Value:
+    def locate_output(self, index: int, row: ir.Value, segment: ir.Value | None = None) -> ir.Value:
         """The address of a row of a value that is stored; rows count from the first of all."""
-        return self._skip(self._buffers[self.outputs[index]], index, row)
+        start, rows = self._buffers[self.outputs[index]], prod(self.region.rows)
+        return self._skip(start, index, row, segment, rows)
 
-    def _skip(self, start: ir.Value, index: int, row: ir.Value) -> ir.Value:
+    def _skip(
+        self, start: ir.Value, index: int, row: ir.Value, segment: ir.Value | None, rows: int
+    ) -> ir.Value:
+        """The address of a row in a segment, None for what has no segments, of so many rows."""
         row_bytes = self.length(index) * self.region.values[index].dtype.width
+        if segment is not None:
+            row = self.builder.add(row, self.builder.mul(segment, WORD(rows)))
         return self.builder.add(start, self.builder.mul(row, WORD(row_bytes)))
 
     def split(self, row: ir.Value) -> list[ir.Value]:
@@ -91,10 +116,13 @@ class Frame:
             row = self.builder.udiv(row, WORD(size))
         return [row, *reversed(indices)] if self.region.rows else []
 
-    def locate(self, load: Load, indices: Sequence[ir.Value]) -> ir.Value:
-        """The address of the first element of an operand's row."""
+    def locate(
+        self, load: Load, indices: Sequence[ir.Value], segment: ir.Value = _FIRST
+    ) -> ir.Value:
+        """The address of the first element of an operand's row in a segment."""
         address = self._buffers[load.buffer]
-        for index, stride in zip(indices, load.row_strides, strict=True):
+        places = [*zip(indices, load.row_strides, strict=True), (segment, load.segment_stride)]
+        for index, stride in places:
             if stride:
                 step = self.builder.mul(index, WORD(stride * load.dtype.width))
                 address = self.builder.add(address, step)

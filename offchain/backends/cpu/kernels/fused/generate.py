@@ -88,9 +88,16 @@ def write(region: Region) -> tuple[ir.Module, int]:
         left = builder.sub(stop, start)
         size = builder.select(builder.icmp_signed("<", block, left), block, left)
         for stage, this in enumerate(frame.plan.passes):
-            if this.reached:
+            if this.folded and region.segments > 1:
                 with frame.counting(WORD(0), size, WORD(1)) as row:
-                    ColumnPass(frame, stage, start, row).emit()
+                    ColumnPass(frame, stage, start, row).emit_starts()
+            if this.reached:
+                segments = WORD(region.segments)
+                with (
+                    frame.counting(WORD(0), segments, WORD(1)) as segment,
+                    frame.counting(WORD(0), size, WORD(1)) as row,
+                ):
+                    ColumnPass(frame, stage, start, row, segment).emit()
             RowPass(frame, stage, start, size).emit()
     if region.is_streamed:
         builder.fence("seq_cst")
