@@ -10,7 +10,9 @@ what lies side by side in the result of a convolution.
 Rows are read in place, or first packed in groups of tiles. Where each step lies in a page of its
 own, no processor foresees what is read next, and a core waits for few lines of memory at a time.
 Packing reads some hundred bytes of each step, and asks for those of later ones before. For the same
-reason the results of a group of tiles are written together.
+reason the results of a group of tiles are written together. Where steps lie side by side and rows
+far apart, as for a weight's gradient, each line of a tile's rows is asked for while the tile before
+is multiplied.
 """
 
 import platform
@@ -28,7 +30,6 @@ from offchain.backends.cpu.kernels.contraction.convolution_packing import (
     load_word,
     pack_columns,
     pack_rows,
-    plan_panels,
 )
 from offchain.backends.cpu.kernels.contraction.convolution_storing import (
     TILE_STEP_BYTES,
@@ -36,6 +37,7 @@ from offchain.backends.cpu.kernels.contraction.convolution_storing import (
     count_suspects,
     store_tile,
 )
+from offchain.backends.cpu.kernels.contraction.convolution_tables import plan_lines, plan_panels
 from offchain.backends.cpu.kernels.contraction.tile import (
     A_STEP_BYTES,
     COLUMNS,
@@ -186,6 +188,9 @@ def multiply_blocks(
             copy_window(a, size, block[9], block[7], block[8], first, shape, fill, target)
             a = target
         a += block[6]
+        is_spread = False
+        if group == 0 and block[7] == 0:
+            is_spread = plan_lines(block[0], block[1], block[2], block[3], tables.ctypes.data)
         if group:
             plan_panels(block[2], block[3], tables.ctypes.data)
         for top in range(0, block[1], max(group, 1) * ROWS):
@@ -207,6 +212,7 @@ def multiply_blocks(
                     tables.ctypes.data,
                     panels.ctypes.data + j // COLUMNS * depth * TILE_STEP_BYTES,
                     j == 0,
+                    is_spread,
                     start,
                     tile,
                     target,
@@ -229,6 +235,7 @@ def _multiply_panel(
     tables: int,
     panel: int,
     is_first_panel: int,
+    is_spread: int,
     start: int,
     tile: int,
     out: int,
@@ -246,6 +253,7 @@ def _multiply_panel(
         tables: address of the tables by which packed ones are read.
         panel: address of the columns.
         is_first_panel: whether the group is multiplied by no panel before.
+        is_spread: whether the tables say which lines of the next tile's rows are brought.
         start: address of the start values of the columns, 0 to go on from sums.
         tile: address of the sums.
         out: address of the block's origin in the result, 0 to write sums only.
@@ -262,25 +270,30 @@ def _multiply_panel(
             source, source_step = start, 0
         at_a, rows, steps = a, block[0] + (top + row) * WORD_BYTES, block[2]
         # While a tile is multiplied by the first panel, the last row of the next one is brought,
-        # and with it the others where rows lie side by side.
+        # and with it the others where rows lie side by side. Where steps do so instead, each line
+        # of each row is.
         next_row = min(top + row + 2 * ROWS, block[1]) - 1
-        ahead = load_word(block[0] + next_row * WORD_BYTES if is_first_panel else rows)
+        if is_spread:
+            next_row = min(top + row + ROWS, max(block[1] - ROWS, 0))
+        soon = a + load_word(block[0] + next_row * WORD_BYTES if is_first_panel else rows)
+        soon_steps = tables if is_spread and is_first_panel else steps
         if packed:
             at_a, rows = (
                 packed + row // ROWS * block[3] * A_STEP_BYTES,
                 tables + block[3] * STEP_BYTES,
             )
-            steps, ahead = tables, 0
+            steps = soon_steps = tables
+            soon = at_a
         extent = end - row, width
         sums = tile + row * TILE_STEP_BYTES
         _multiply_tile(
-            *extent, at_a, ahead, rows, steps, block[3], panel, source, source_step, sums
+            *extent, at_a, soon, soon_steps, rows, steps, block[3], panel, source, source_step, sums
         )
     if out:
         store_tile(tile, height, width, out, row_places, column_places)
 
 
-@emitted(types.void, *[types.intp] * 11)
+@emitted(types.void, *[types.intp] * 12)
 def _multiply_tile(builder: ir.IRBuilder, *words: ir.Value) -> None:
     """Call `_emit_sizes` as a function of its own, in which the loop has all registers."""
     function = builder.module.globals.get(_emit_sizes.__name__)
@@ -300,9 +313,9 @@ def _emit_sizes(
 ) -> None:
     """Add products to a tile; an odd number of rows is rounded up.
 
-    The other arguments: address of a, the offset of a row that is read soon, address of the rows'
-    offsets, of the steps, their number, the panel of b, what the sums start from, the distance of
-    its rows, and the tile.
+    The other arguments: address of a, of a row that is read soon, of the entries of what is brought
+    of it at each step, of the rows' offsets, of the steps, their number, the panel of b, what the
+    sums start from, the distance of its rows, and the tile.
     """
 
     def emit(height: int, width: int) -> None:
@@ -316,7 +329,8 @@ def _emit_tile(
     height: int,
     width: int,
     a: ir.Value,
-    ahead: ir.Value,
+    soon: ir.Value,
+    soon_steps: ir.Value,
     rows: ir.Value,
     steps: ir.Value,
     depth: ir.Value,
@@ -333,7 +347,8 @@ def _emit_tile(
         at_a = builder.add(a, vectors.load(builder, WORD, entry))
         at_b = builder.add(b, vectors.load(builder, WORD, entry, WORD_BYTES))
         factors = [vectors.load(builder, _VECTOR, at_b, v * VECTOR_BYTES) for v in range(width)]
-        vectors.prefetch(builder, builder.add(at_a, ahead), FLOAT_BYTES)
+        distance = vectors.load(builder, WORD, builder.add(soon_steps, builder.shl(step, WORD(4))))
+        vectors.prefetch(builder, builder.add(soon, distance), FLOAT_BYTES)
         following = []
         for row, offset in enumerate(offsets):
             element = vectors.load(builder, FLOAT, builder.add(at_a, offset))

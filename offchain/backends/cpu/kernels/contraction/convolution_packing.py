@@ -126,11 +126,6 @@ def load_word(builder: ir.IRBuilder, source: ir.Value) -> ir.Value:
     return vectors.load(builder, WORD, source)
 
 
-@emitted(types.void, types.int64, types.intp)
-def _store_word(builder: ir.IRBuilder, value: ir.Value, target: ir.Value) -> None:
-    vectors.store(builder, value, target)
-
-
 @subroutine
 def _fill(line: int, first: int, stop: int, value: float) -> None:
     for x in range(first, stop):
@@ -160,23 +155,6 @@ def _emit_copy(builder: ir.IRBuilder, source: ir.Value, lanes: ir.Value, target:
 @emitted(types.void, *[types.intp] * 3)
 def _copy_lanes(builder: ir.IRBuilder, source: ir.Value, lanes: ir.Value, target: ir.Value) -> None:
     vectors.store(builder, vectors.load_first(builder, _VECTOR, source, lanes), target)
-
-
-@subroutine
-def plan_panels(steps: int, depth: int, table: int) -> None:
-    """Write the tables by which a tile is read from a panel of packed rows.
-
-    Args:
-        steps: address of the steps' entries (`Block`).
-        depth: how many there are.
-        table: address of room for as many entries, and for offsets of `ROWS` rows and one more.
-    """
-    for step in range(depth):
-        entry = step * STEP_BYTES
-        _store_word(step * A_STEP_BYTES, table + entry)
-        _store_word(load_word(steps + entry + WORD_BYTES), table + entry + WORD_BYTES)
-    for row in range(ROWS + 1):
-        _store_word(row * FLOAT_BYTES, table + depth * STEP_BYTES + row * WORD_BYTES)
 
 
 @subroutine
