@@ -689,6 +689,58 @@ def test_rows_in_segments_equal_definition(
     generate.compile_region.cache_clear()
 
 
+def make_normalization(images: int, columns: int) -> Program:
+    """Return a program that takes sums off each channel's elements, and adds up their squares."""
+    batch = Batch(images, 8, columns, 4)
+    batch.fold(Function.ADD, 0, 0, Function.ADD, 0)
+    operands = batch.read_full(0), read(batch.row[-1], (8,), [1])
+    centred = batch.add(Node(Kind.MAP, Function.SUB, FLOAT32, batch.shape, operands))
+    operands = batch.read_full(centred), batch.read_full(centred)
+    square = batch.add(Node(Kind.MAP, Function.MUL, FLOAT32, batch.shape, operands))
+    batch.fold(Function.ADD, 0, 0, Function.ADD, square)
+    return batch.finish([centred, batch.row[-1]])
+
+
+@pytest.mark.parametrize(("images", "together"), [(4, [6]), (1 << 13, [2, 4])])
+def test_channels_that_caches_hold_are_read_once(images: int, together: list[int]) -> None:
+    """Sums of channels and what is computed of them are one region, if a channel stays near."""
+    program = make_normalization(images, 64)
+    sources = [i for i, node in enumerate(program.nodes) if node.kind is Kind.SOURCE]
+    sinks = [i for i, node in enumerate(program.nodes) if node.kind is Kind.SINK]
+    needed = range(len(program.nodes))
+    units = grouping.group(program, needed, sinks, {*sources, *sinks})
+    groups = [unit for unit in units if isinstance(unit, roles.Group)]
+    assert [len(found.members) for found in groups] == together
+    assert [found.segments for found in groups] == [images] * len(groups)
+
+
+def write_segments(segments: int) -> str:
+    """Return the code of a region that takes sums off elements, of which it keeps two values."""
+    load = Load(FLOAT32, 0, 0, (4 * LANES,), 1, 32 * LANES)
+    negate = Apply(FLOAT32, Function.NEG, (0,), is_row=False)
+    lanes = Lanes(FLOAT32, Function.ADD, 1, LANES, 0, 0)
+    total = Fold(FLOAT32, Function.ADD, 2, 0)
+    last = Apply(FLOAT32, Function.SUB, (1, 3), is_row=False)
+    region = Region(
+        (8,),
+        4 * LANES,
+        4 * LANES,
+        8,
+        (load, negate, lanes, total, last),
+        ((1, 1), (4, 2)),
+        is_streamed=True,
+        segments=segments,
+    )
+    return str(generate.write(region)[0])
+
+
+def test_what_is_cheap_is_computed_again_and_streamed() -> None:
+    """Rows in segments do not stay near, so that a kept value is streamed if it is cheap."""
+    assert write_segments(2).count(f", {STREAMED}") == 2
+    assert "llvm.prefetch" in write_segments(2)
+    assert "llvm.prefetch" not in write_segments(1)
+
+
 def test_row_values_along_columns_are_not_confused() -> None:
     """In a square matrix, a map that reads the rows' folds by column is not a part of the rows."""
     matrix = Matrix((8,), 8, 4)
