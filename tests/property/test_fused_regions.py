@@ -714,6 +714,26 @@ def test_channels_that_caches_hold_are_read_once(images: int, together: list[int
     assert [found.segments for found in groups] == [images] * len(groups)
 
 
+@pytest.mark.parametrize("block", [1, 1 << 18])
+@pytest.mark.parametrize("columns", [9, 33, 70])
+def test_values_of_all_segments_are_kept_between_passes(
+    columns: int, block: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is not cheap is there for the next pass, in each image of a channel."""
+    batch = Batch(3, 5, columns, 4)
+    power = batch.add(Node(Kind.MAP, Function.EXP, FLOAT32, batch.shape, (batch.read_full(0),)))
+    batch.fold(Function.ADD, 0, 0, Function.ADD, power)
+    operands = batch.read_full(power), read(batch.row[-1], (5,), [1])
+    share = batch.add(Node(Kind.MAP, Function.DIV, FLOAT32, batch.shape, operands))
+    program = batch.finish([share])
+    state = draw_state(program, 1)
+    with np.errstate(all="ignore"):
+        defined = encode(run_step(program, state, (), 0))
+    monkeypatch.setattr(grouping, "_LEAST_ELEMENTS", 0)
+    monkeypatch.setattr(regions, "_MAX_BLOCK_BYTES", block)
+    assert encode(Executor(program).run(state, (), 0)) == defined
+
+
 def write_segments(segments: int) -> str:
     """Return the code of a region that takes sums off elements, of which it keeps two values."""
     load = Load(FLOAT32, 0, 0, (4 * LANES,), 1, 32 * LANES)
