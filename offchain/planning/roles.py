@@ -88,7 +88,7 @@ def is_broadcast(operand: Operand, sizes: Sizes, columns: int, rows: int) -> boo
         return False
     segment = rows * columns
     for size, stride, whole in zip(sizes, reading.strided.strides, row_major(sizes), strict=True):
-        is_aligned = all(whole % span == 0 or size * whole <= span for span in (columns, segment))
+        is_aligned = whole % columns == 0 or size * whole <= columns
         if size > 1 and not (is_aligned and stride == whole % segment // columns):
             return False
     return True

@@ -734,6 +734,36 @@ def test_values_of_all_segments_are_kept_between_passes(
     assert encode(Executor(program).run(state, (), 0)) == defined
 
 
+def test_segments_along_several_axes_are_read_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What lies in another order than the segments is copied first."""
+    whole, turned, channels = (2, 3, 5, 9), (3, 2, 5, 9), (5,)
+    start, inner = immediate(FLOAT32, 0), (5, 4)
+    terms = ((2, 1),), ((3, 1),), ((0, 1),), ((1, 1), (4, 4))
+    rows = tuple(Row(n, 0, t) for n, t in zip(whole, terms, strict=True))
+    x = read(0, turned, range(4), origin=Origin.STATE)
+    operands = read(0, turned, (1, 0, 2, 3)), read(0, turned, (1, 0, 2, 3))
+    square = Operand(Origin.NODE, FLOAT32, 1, 0, rows)
+    nodes = (
+        Node(Kind.SOURCE, Function.COPY, FLOAT32, turned, (x,)),
+        Node(Kind.MAP, Function.MUL, FLOAT32, whole, operands),
+        Node(Kind.REDUCE, Function.ADD, FLOAT32, inner, (start, square), (2, 3, 3)),
+        Node(Kind.REDUCE, Function.ADD, FLOAT32, channels, (start, flat(2, 20, (4, 1))), (4,)),
+        Node(Kind.SINK, Function.COPY, FLOAT32, turned, (read(0, turned, range(4)),)),
+        Node(Kind.SINK, Function.COPY, FLOAT32, channels, (read(3, channels, [0]),)),
+    )
+    names = tuple(map(str, range(len(nodes))))
+    slots = (Slot("x", FLOAT32, turned), Slot("sum", FLOAT32, channels))
+    program = Program(slots, (), nodes, names, names)
+    state = draw_state(program, 3)
+    with np.errstate(all="ignore"):
+        defined = encode(run_step(program, state, (), 0))
+    monkeypatch.setattr(grouping, "_LEAST_ELEMENTS", 0)
+    (found,) = grouping.group(program, [1, 2, 3], [3], (), known=[0])
+    assert isinstance(found, roles.Group)
+    assert found.segments == 6
+    assert encode(Executor(program).run(state, (), 0)) == defined
+
+
 def write_segments(segments: int) -> str:
     """Return the code of a region that takes sums off elements, of which it keeps two values."""
     load = Load(FLOAT32, 0, 0, (4 * LANES,), 1, 32 * LANES)
