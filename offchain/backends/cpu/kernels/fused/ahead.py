@@ -1,13 +1,14 @@
-"""What the column passes of a fused kernel ask memory for, before they read or write it."""
+"""What column passes of a fused kernel ask memory for before, and what they keep from caches."""
 
 from math import prod
 
 from llvmlite import ir
 
+from offchain.arithmetic.functions import DType
 from offchain.backends.cpu.kernels.fused.frame import Frame
 from offchain.native import vectors
 from offchain.native.machine import get_second_cache_bytes
-from offchain.native.vectors import WORD
+from offchain.native.vectors import LANES, WORD
 from offchain.planning.region import Load, is_full
 
 _SHARE = 4
@@ -83,3 +84,26 @@ class Ahead:
             level = 1 if self._frame.region.segments == 1 else 2
             ahead = self._frame.builder.add(place, distance)
             vectors.prefetch(self._frame.builder, ahead, size, level=level)
+
+
+def find_streamed(frame: Frame, stage: int, width: int) -> list[int]:
+    """Return the written values whose stores go past the caches: vectors of whole rows' lines.
+
+    Where a row begins inside of a line, stores that begin with the next line save nothing.
+
+    Args:
+        frame: the kernel's frame.
+        stage: the number of the pass that writes.
+        width: lanes of its vectors.
+    """
+    region, plan = frame.region, frame.plan
+    lengths = width, region.columns, region.last_columns
+    if not region.is_streamed or any(length % LANES for length in lengths):
+        return []
+    return [
+        index
+        for index in plan.passes[stage].written
+        if index not in plan.scratch
+        and region.values[index].dtype is DType.FLOAT32
+        and not plan.is_read_again(index, stage)
+    ]

@@ -4,13 +4,12 @@ from collections.abc import Mapping, Sequence
 
 from llvmlite import ir
 
-from offchain.arithmetic.functions import DType
 from offchain.backends.cpu.kernels.fused.accumulators import Accumulator
-from offchain.backends.cpu.kernels.fused.ahead import Ahead
+from offchain.backends.cpu.kernels.fused.ahead import Ahead, find_streamed
 from offchain.backends.cpu.kernels.fused.frame import Frame
 from offchain.backends.cpu.kernels.fused.gathered import GatheredRow
 from offchain.native import emit, vectors
-from offchain.native.vectors import INDEX, LANES, WORD
+from offchain.native.vectors import INDEX, WORD
 from offchain.planning.region import (
     Apply,
     Columns,
@@ -76,7 +75,7 @@ class ColumnPass:
         self._starts: dict[int, ir.Value] = {}
         self._same: dict[int, ir.Value] = {}
         self._gathers: dict[int, GatheredRow] = {}
-        self._streamed = self._find_streamed()
+        self._streamed = find_streamed(frame, stage, self._width)
         self._ahead = Ahead(frame, stage, segment, has_chains=self._has_chains)
         for index in self._pass.reached:
             self._prepare(index)
@@ -103,23 +102,6 @@ class ColumnPass:
         fits = not goes_on or all(fold.lanes >= wide for fold in self._folds.values())
         is_worth = self._has_chains and fits and region.columns >= 2 * wide
         return wide if is_worth else self._frame.width
-
-    def _find_streamed(self) -> list[int]:
-        """Return the written values whose stores go past the caches: vectors of whole rows' lines.
-
-        Where a row begins inside of a line, stores that begin with the next line save nothing.
-        """
-        frame, region = self._frame, self._frame.region
-        lengths = self._width, region.columns, region.last_columns
-        if not region.is_streamed or any(length % LANES for length in lengths):
-            return []
-        return [
-            index
-            for index in self._pass.written
-            if index not in frame.plan.scratch
-            and self._values[index].dtype is DType.FLOAT32
-            and not frame.plan.is_read_again(index, self._stage)
-        ]
 
     def _prepare(self, index: int) -> None:
         """Compute the values that are the same for the whole row."""
