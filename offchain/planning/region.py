@@ -142,6 +142,8 @@ class Region:
             of a cache do.
         segments: the segments of each row, all of `columns`. Full values that are stored are
             row-major with the segments as the first axis.
+        pitches: pairs of a buffer of full values that is stored to and the elements from one of its
+            rows to the next, where that is not the number of columns.
     """
 
     rows: tuple[int, ...]
@@ -154,6 +156,7 @@ class Region:
     is_cut: bool = False
     is_streamed: bool = False
     segments: int = 1
+    pitches: tuple[tuple[int, int], ...] = ()
 
 
 _SIMPLE, _DIVISION, _TRANSCENDENTAL = 1, 8, 24

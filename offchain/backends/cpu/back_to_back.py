@@ -11,19 +11,26 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, chain, pairwise
 from math import prod
-from typing import NamedTuple
 
 import numpy as np
 
 from offchain.arithmetic.functions import DType
 from offchain.backends.cpu.contractions import Contraction, Views
-from offchain.backends.cpu.kernels.contraction.back_to_back import MIDDLE, SCORES, compute_blocks
-from offchain.backends.cpu.kernels.contraction.gemm import Floats, plan_block
+from offchain.backends.cpu.kernels.contraction.back_to_back import (
+    MIDDLE,
+    SCORES,
+    compute_blocks,
+    count_scratch_floats,
+)
+from offchain.backends.cpu.kernels.contraction.blocks import CONFLICTING_BYTES
+from offchain.backends.cpu.kernels.contraction.gemm import Floats
+from offchain.backends.cpu.kernels.contraction.tile import ROWS
 from offchain.backends.cpu.kernels.tails import Integers
 from offchain.backends.cpu.regions import FusedRegion, reserve
 from offchain.backends.cpu.tails import Tails
 from offchain.commitments.tensors import NUMPY_TYPES, Array
 from offchain.native import buffers
+from offchain.native.machine import get_second_cache_bytes
 from offchain.native.scratch import get_scratch
 from offchain.native.threads import share
 from offchain.native.vectors import LANES
@@ -32,14 +39,14 @@ from offchain.planning.region import Plan
 from offchain.planning.tails import find_tail
 from offchain.programs.graph import Operand, Origin
 
-_BLOCK_BYTES = 1 << 21
-"""Bytes of a block of rows between the products, of which each part is soon read again."""
+_BLOCK_BYTES = get_second_cache_bytes() // 2
+"""Bytes of a block of rows between the products, of which each part is soon read again: packed
+factors have the other half of the second-level cache."""
 
-_LEAST_ROWS = 128
-"""Rows of a block from which packing a right factor costs little."""
+_LEAST_ROWS = 4 * ROWS
+"""Rows of a block at least: so many tiles read each panel of a factor while it is near."""
 
 _FLOAT_BYTES = 4
-_EVEN = 2
 _VECTOR = 2 * LANES
 """Columns that a fused kernel computes at once, at most."""
 
@@ -71,11 +78,12 @@ class BackToBackProducts:
         first = nodes[fused.first]
         *_, self._width = first.shape
         self._rows, self._height = prod(first.shape[:-1]), self._plans[0].extents[1]
-        self._block = _choose_block(self._height, self._width)
-        shapes = [(self._block, self._width, first.fold_length)]
+        self._pitch = _choose_pitch(self._width)
+        self._block = _choose_block(self._height, self._pitch)
+        shapes = [(self._width, first.fold_length)]
         if fused.last is not None:
-            shapes.append((self._block, self._plans[1].columns, self._width))
-        self._sizes = _Sizes.of(*shapes)
+            shapes.append((self._plans[1].columns, self._width))
+        self._scratch_floats = count_scratch_floats(self._block, *shapes)
         full = [i for i in made if nodes[i].elements == first.elements]
         is_float = len(full) == 1 and nodes[full[0]].dtype is DType.FLOAT32
         self._middle = full[0] if is_float else fused.middle
@@ -84,6 +92,7 @@ class BackToBackProducts:
         reads = [SCORES if name == fused.first else 0 for name in self._inside[0]]
         writes = [0 if index in kept else MIDDLE for index in made]
         self._parts = np.array([*reads, *writes], np.int64)
+        self._region.space(np.flatnonzero(self._parts).tolist(), self._pitch)
 
     def _find_place(self) -> bool:
         """Whether what the last product folds may be where the first product's result was."""
@@ -154,15 +163,18 @@ class BackToBackProducts:
         self, work: "_Work", views: Sequence[Floats], top: int, begin: int, end: int
     ) -> None:
         """Compute blocks of a segment's rows, the first of which has a number among all."""
-        size = self._block * self._width
+        size = self._block * self._pitch
         blocks = _memory.reserve(size if self._is_in_place else 2 * size)
-        scores, middle = blocks[:size], blocks[-size:]
+        rooms = (
+            b.reshape(-1, self._pitch)[:, : self._width] for b in (blocks[:size], blocks[-size:])
+        )
+        scores, middle = rooms
         kernel = self._region.kernel
         compute_blocks(
             *views,
-            scores.reshape(-1, self._width),
-            middle.reshape(-1, self._width) if work.middle is None else work.middle,
-            get_scratch("panels", self._sizes.scratch_floats),
+            scores,
+            middle if work.middle is None else work.middle,
+            get_scratch("panels", self._scratch_floats),
             np.empty_like(work.addresses),
             work.addresses,
             self._parts,
@@ -170,7 +182,6 @@ class BackToBackProducts:
             self._tails.unit if self._tails else 0,
             work.is_skipped,
             work.middle is not None,
-            *self._sizes[:3],
             kernel.address,
             reserve(kernel.scratch_bytes),
             top,
@@ -200,22 +211,6 @@ class _Work:
     is_skipped: bool
 
 
-class _Sizes(NamedTuple):
-    """The sizes with which both products of a block are computed."""
-
-    group: int
-    depth: int
-    next_depth: int
-    scratch_floats: int
-
-    @classmethod
-    def of(cls, *shapes: tuple[int, int, int]) -> "_Sizes":
-        """Return the sizes for products of some rows, columns and steps."""
-        plans = [plan_block(*shape) for shape in shapes]
-        depths = plans[0][1], plans[-1][1]
-        return cls(min(p[0] for p in plans), *depths, max(p[2] for p in plans))
-
-
 def _align(first: Sequence[Views], last: Sequence[Views] | None = None) -> Iterator[list[Floats]]:
     """Yield the factors and starts of both products, and the result, for as many matrices each."""
     if last is None:
@@ -233,11 +228,16 @@ def _align(first: Sequence[Views], last: Sequence[Views] | None = None) -> Itera
         yield parts
 
 
-def _choose_block(height: int, width: int) -> int:
+def _choose_pitch(width: int) -> int:
+    """Return how many elements apart rows of a block lie: rows of a tile are near all at once."""
+    return width + LANES if width * _FLOAT_BYTES % CONFLICTING_BYTES == 0 else width
+
+
+def _choose_block(height: int, pitch: int) -> int:
     """Return how many rows of a matrix are computed together."""
-    rows = max(_LEAST_ROWS, _BLOCK_BYTES // (width * _FLOAT_BYTES))
+    rows = max(_LEAST_ROWS, _BLOCK_BYTES // (pitch * _FLOAT_BYTES))
     parts = -(-height // rows)
-    return -(-height // (parts * _EVEN)) * _EVEN
+    return -(-height // (parts * ROWS)) * ROWS
 
 
 def _find_inside(operand: Operand, inside: Collection[int]) -> int | None:

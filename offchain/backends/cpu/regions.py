@@ -19,7 +19,7 @@ from offchain.native.sequences import Block, Call, Place
 from offchain.native.threads import share
 from offchain.native.vectors import LANES
 from offchain.planning.assembly import Assembly
-from offchain.planning.region import Plan, Region
+from offchain.planning.region import Load, Plan, Region
 from offchain.planning.roles import Group
 
 _BLOCK_BYTES = 12 << 10
@@ -101,6 +101,21 @@ class FusedRegion:
     def allow_cuts(self) -> None:
         """Let each call of the kernel say how many columns are computed, from the first on."""
         self.region = replace(self.region, is_cut=True)
+
+    def space(self, buffers: Collection[int], pitch: int) -> None:
+        """Let rows of some dense buffers lie `pitch` elements apart, in all calls of the kernel."""
+        values = tuple(
+            replace(
+                value,
+                row_strides=tuple(s // self.region.columns * pitch for s in value.row_strides),
+            )
+            if isinstance(value, Load) and value.buffer in buffers
+            else value
+            for value in self.region.values
+        )
+        self.region = replace(
+            self.region, values=values, pitches=tuple((buffer, pitch) for buffer in buffers)
+        )
 
     @cached_property
     def _kernel(self) -> Kernel | WideKernel:

@@ -5,16 +5,47 @@ import numpy.typing as npt
 from llvmlite import ir
 from numba.core import types
 
-from offchain.backends.cpu.kernels.contraction.blocks import multiply_block
-from offchain.backends.cpu.kernels.contraction.tile import FLOAT_BYTES
+from offchain.backends.cpu.kernels.contraction.blocks import (
+    SECOND_CACHE_BYTES,
+    SPARE_BYTES,
+    count_unpacked_rows,
+    find_start,
+    multiply_tiles,
+)
+from offchain.backends.cpu.kernels.contraction.packing import pack, panel_bytes
+from offchain.backends.cpu.kernels.contraction.tile import (
+    A_STEP_BYTES,
+    B_STEP_BYTES,
+    COLUMNS,
+    FLOAT_BYTES,
+    ROWS,
+)
 from offchain.native.compiled import emitted, kernel, reads, subroutine, writes
-from offchain.native.vectors import WORD
+from offchain.native.vectors import LANES, WORD
 
 Floats = npt.NDArray[np.float32]
 Integers = npt.NDArray[np.int64]
 
 SCORES, MIDDLE = 1, 2
 """Buffers of the fused kernel whose rows are those of a block."""
+
+_DEPTH = 512
+"""Steps of a product that are computed at a time: the panel of a few columns is then near."""
+
+
+def count_scratch_floats(rows: int, *shapes: tuple[int, int]) -> int:
+    """Return the floats of scratch memory for a block's rows and factors.
+
+    Args:
+        rows: of a block.
+        *shapes: columns and steps of each factor.
+    """
+    factors = sum(
+        -(-columns // COLUMNS) * -(-steps // LANES) * LANES * B_STEP_BYTES
+        for columns, steps in shapes
+    )
+    depth = max(min(-(-steps // LANES) * LANES, _DEPTH) for _, steps in shapes)
+    return (SPARE_BYTES + factors + -(-rows // ROWS) * depth * A_STEP_BYTES) // FLOAT_BYTES
 
 
 @emitted(types.void, *[types.intp] * 6)
@@ -41,6 +72,46 @@ def _has_negative_zero(rows: Floats) -> bool:
 
 
 @subroutine
+def _multiply_rows(
+    a: Floats, b: Floats, panels: int, panel: int, init: Floats, out: Floats, scratch: Floats
+) -> None:
+    """Compute a product of some rows with a factor all of whose columns are packed.
+
+    Args:
+        a: (M, K), any strides.
+        b: (K, N), any strides, which is in panels.
+        panels: address of the first step of these.
+        panel: bytes between them.
+        init: (M, N).
+        out: (M, N) with contiguous rows.
+        scratch: room for the rows of a in panels, and `SPARE_BYTES`.
+    """
+    n, packed_a = b.shape[1], scratch.ctypes.data + SPARE_BYTES
+    start, step, column_step = find_start(init, out, scratch)
+    for k in range(0, a.shape[1], _DEPTH):
+        rows, steps = a[:, k : k + _DEPTH], b[k : k + _DEPTH]
+        unpacked = count_unpacked_rows(rows, n)
+        pack(rows[unpacked:], ROWS, A_STEP_BYTES, packed_a)
+        width = max(1, SECOND_CACHE_BYTES // (rows.shape[1] * B_STEP_BYTES)) * COLUMNS
+        for column in range(0, n, width):
+            multiply_tiles(
+                rows,
+                packed_a,
+                unpacked,
+                steps[:, column : column + width],
+                panels + column // COLUMNS * panel + k * B_STEP_BYTES,
+                panel,
+                0,
+                start + column * column_step,
+                step,
+                column_step,
+                out[:, column:],
+                width,
+            )
+        start, step, column_step = out.ctypes.data, out.strides[0], FLOAT_BYTES
+
+
+@subroutine
 def _find_columns(ends: Integers, columns: int, unit: int) -> int:
     """How many columns of some rows have to be computed."""
     return min(columns, ends.max() + unit) if ends.size else columns
@@ -49,11 +120,11 @@ def _find_columns(ends: Integers, columns: int, unit: int) -> int:
 @kernel(
     *[reads(types.float32, 3, "A")] * 5,
     writes(types.float32, 3, "A"),
-    *[writes(types.float32, 2)] * 2,
+    *[writes(types.float32, 2, "A")] * 2,
     writes(types.float32, 1),
     writes(types.int64, 1),
     *[reads(types.int64, 1)] * 3,
-    *[types.int64] * 12,
+    *[types.int64] * 9,
 )
 def compute_blocks(
     a: Floats,
@@ -72,9 +143,6 @@ def compute_blocks(
     unit: int,
     is_skipped: int,
     is_whole: int,
-    group: int,
-    depth: int,
-    next_depth: int,
     region: int,
     region_scratch: int,
     top: int,
@@ -82,10 +150,10 @@ def compute_blocks(
     first: int,
     stop: int,
 ) -> None:
-    """Compute the blocks of rows from `first` to `stop`, counted along batches, last rows first.
+    """Compute the blocks of rows from `first` to `stop`, counted along rows, the last ones first.
 
-    So a mask that batches share is near when it comes again, and blocks without tails, which take
-    longer, come before others, so that threads end at the same time.
+    The right factors of a batch are packed once for all of its blocks. Blocks without tails, which
+    take longer, come before others.
 
     Args:
         a: (B, M, K) the first product's left factor.
@@ -94,9 +162,9 @@ def compute_blocks(
         next_b: (B, N, L) the last product's right factor; L is 0 if there is no such product.
         next_init: (B, M, L) what its sums start from.
         out: (B, M, L) its result, with contiguous rows.
-        scores: (block, N) room for the first product's result.
+        scores: (block, N) room for the first product's result, with contiguous rows.
         middle: (block, N) room for what the last product folds, or (R, N) that of all rows.
-        scratch: room for packed panels, as `multiply_blocks` has it.
+        scratch: room for packed panels, `count_scratch_floats`.
         pointers: room for the addresses of the fused kernel's buffers.
         addresses: those addresses, where all rows are there.
         parts: for each of them `SCORES` or `MIDDLE` if it has only the rows of a block, 0 if not.
@@ -105,9 +173,6 @@ def compute_blocks(
         unit: so many columns after these are computed.
         is_skipped: whether the last product may leave the other ones out where no sum is -0.
         is_whole: whether `middle` has all rows.
-        group: rows of a that are packed at a time.
-        depth: steps of the first product that are computed at a time.
-        next_depth: steps of the last product that are computed at a time.
         region: address of the fused kernel.
         region_scratch: address of its scratch memory.
         top: the number, among all rows, of the first row of a.
@@ -115,34 +180,42 @@ def compute_blocks(
         first: the first block to compute.
         stop: the first not to.
     """
-    batch, m, n = a.shape[0], a.shape[1], b.shape[2]
-    down = -(-m // block)
+    m, n, columns_after = a.shape[1], b.shape[2], out.shape[2]
+    down, held = -(-m // block), -1
+    panel, next_panel = panel_bytes(b.shape[1], B_STEP_BYTES), panel_bytes(n, B_STEP_BYTES)
+    panels = scratch.ctypes.data
+    next_panels = panels + -(-n // COLUMNS) * panel
+    used = -(-n // COLUMNS) * panel + -(-columns_after // COLUMNS) * next_panel
+    room = scratch[used // FLOAT_BYTES :]
     for number in range(first, stop):
-        z, i = number % batch, (down - 1 - number // batch) * block
+        z, i = number // down, (down - 1 - number % down) * block
+        if held < 0 or (z != held and b.strides[0] != 0):
+            pack(b[z].T, COLUMNS, B_STEP_BYTES, panels)
+        if columns_after and (held < 0 or (z != held and next_b.strides[0] != 0)):
+            pack(next_b[z].T, COLUMNS, B_STEP_BYTES, next_panels)
+        held = z
         end_i = min(i + block, m)
         begin, end = top + z * m + i, top + z * m + end_i
         columns = _find_columns(ends[begin:end], n, unit)
-        here = scores[: end_i - i, :columns]
-        rows = a[z, i:end_i], b[z, :, :columns], init[z, i:end_i, :columns]
-        multiply_block(*rows, here, scratch, group, depth)
+        here, starts = scores[: end_i - i, :columns], init[z, i:end_i, :columns]
+        _multiply_rows(a[z, i:end_i], b[z, :, :columns], panels, panel, starts, here, room)
         folded = middle[begin:end] if is_whole else middle[: end_i - i]
-        skipped = begin * n * FLOAT_BYTES
         for place in range(parts.size):
             part = scores if parts[place] == SCORES else middle
-            address = part.ctypes.data - skipped
+            address = part.ctypes.data - begin * part.strides[0]
             pointers[place] = address if parts[place] else addresses[place]
         _call_region(region, pointers.ctypes.data, begin, end, region_scratch, columns)
         if columns < n and (is_whole or not is_skipped):
             _fill(folded, columns)
-        if not out.shape[2]:
+        if not columns_after:
             continue
         steps = columns if is_skipped else n
         last, start = out[z, i:end_i], next_init[z, i:end_i]
-        multiply_block(
-            folded[:, :steps], next_b[z, :steps], start, last, scratch, group, next_depth
-        )
+        factor = next_b[z, :steps]
+        _multiply_rows(folded[:, :steps], factor, next_panels, next_panel, start, last, room)
         if steps < n and _has_negative_zero(last):
             if not is_whole:
                 _fill(folded, columns)
+            left = next_panels + steps * B_STEP_BYTES
             rest = folded[:, steps:], next_b[z, steps:]
-            multiply_block(*rest, last, last, scratch, group, next_depth)
+            _multiply_rows(*rest, left, next_panel, last, last, room)

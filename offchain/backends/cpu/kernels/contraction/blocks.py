@@ -25,10 +25,10 @@ _REUSES_OF_A = 512
 _REUSES_OF_B = 64
 """Columns, or rows, from which packing an operand costs little beside multiplying it."""
 
-_SECOND_CACHE_BYTES = 2**18
+SECOND_CACHE_BYTES = 2**18
 """Bytes that surely stay in the second-level cache, beside other things."""
 
-_CONFLICTING_BYTES = 2048
+CONFLICTING_BYTES = 2048
 """Rows whose distance is a multiple of this drive each other out of the first-level cache."""
 
 
@@ -84,18 +84,7 @@ def multiply_block(
 ) -> None:
     """Compute one block; arguments are those of `multiply_blocks`, without batches."""
     packed = scratch.ctypes.data + SPARE_BYTES
-    step, column_step = init.strides
-    if column_step == FLOAT_BYTES or out.shape[1] == 1:
-        start, column_step = init.ctypes.data, FLOAT_BYTES
-    elif step == 0 and column_step == 0:
-        for column in range(COLUMNS):  # numba takes seconds to compile `scratch[:COLUMNS] = …`
-            scratch[column] = init[0, 0]
-        start = scratch.ctypes.data
-    else:
-        for row in range(out.shape[0]):
-            for column in range(out.shape[1]):
-                out[row, column] = init[row, column]
-        start, step, column_step = out.ctypes.data, out.strides[0], FLOAT_BYTES
+    start, step, column_step = find_start(init, out, scratch)
     for k in range(0, a.shape[1], depth):
         end_k = min(k + depth, a.shape[1])
         parts = a[:, k:end_k], b[k:end_k]
@@ -104,14 +93,40 @@ def multiply_block(
 
 
 @subroutine
-def _count_unpacked_rows(a: Floats, n: int) -> int:
+def find_start(init: Floats, out: Floats, scratch: Floats) -> tuple[int, int, int]:
+    """Find where sums start from, so that tiles can read it.
+
+    Args:
+        init: (M, N), any strides.
+        out: (M, N), which is written to if need be.
+        scratch: `SPARE_BYTES` at least, likewise.
+
+    Returns:
+        The address of the first element, and the bytes between rows and between columns: those of
+        a float, or 0 where one row of a tile's width serves for all.
+    """
+    step, column_step = init.strides
+    if column_step == FLOAT_BYTES or out.shape[1] == 1:
+        return init.ctypes.data, step, FLOAT_BYTES
+    if step == 0 and column_step == 0:
+        for column in range(COLUMNS):  # numba takes seconds to compile `scratch[:COLUMNS] = …`
+            scratch[column] = init[0, 0]
+        return scratch.ctypes.data, step, column_step
+    for row in range(out.shape[0]):
+        for column in range(out.shape[1]):
+            out[row, column] = init[row, column]
+    return out.ctypes.data, out.strides[0], FLOAT_BYTES
+
+
+@subroutine
+def count_unpacked_rows(a: Floats, n: int) -> int:
     """How many rows of a to read where they lie; a last panel of odd height has to be packed."""
     rows, depth = len(a), a.shape[1]
     row_step, step = a.strides
     if row_step == FLOAT_BYTES:
-        is_slow = depth * step > _SECOND_CACHE_BYTES
+        is_slow = depth * step > SECOND_CACHE_BYTES
     else:
-        is_slow = row_step % _CONFLICTING_BYTES == 0
+        is_slow = row_step % CONFLICTING_BYTES == 0
     if n > _REUSES_OF_A or (is_slow and n > LANES):
         return 0
     return rows if rows % 2 == 0 else rows - rows % ROWS
@@ -125,7 +140,7 @@ def _count_unpacked_columns(b: Floats, m: int) -> int:
     it is done once: a row is in another page, and packing reads rows from end to end.
     """
     columns: int = b.shape[1]
-    is_near = b.size * FLOAT_BYTES <= _SECOND_CACHE_BYTES
+    is_near = b.size * FLOAT_BYTES <= SECOND_CACHE_BYTES
     if b.strides[1] != FLOAT_BYTES or m > _REUSES_OF_B or not is_near:
         return 0
     return columns if columns % COLUMNS == LANES else columns - columns % COLUMNS
@@ -144,46 +159,94 @@ def _multiply_steps(
 ) -> None:
     """Compute some steps of a block from the sums at `start`, all equal if the column step is 0."""
     (m, depth), n = a.shape, b.shape[1]
-    a_panel, b_panel = panel_bytes(depth, A_STEP_BYTES), panel_bytes(depth, B_STEP_BYTES)
+    b_panel = panel_bytes(depth, B_STEP_BYTES)
     unpacked_n = _count_unpacked_columns(b, m)
     packed_b, packed_a = scratch, scratch + b_panel * -(-(n - unpacked_n) // COLUMNS)
-    near_panels = max(1, _SECOND_CACHE_BYTES // b_panel)
+    near_panels = max(1, SECOND_CACHE_BYTES // b_panel)
     # Columns that were just packed are multiplied while they are near, if a is packed only once.
     width = near_panels * COLUMNS if m <= group and unpacked_n == 0 else n
     for first_column in range(0, n, width):
         columns = b[:, first_column : min(first_column + width, n)]
         pack(columns[:, unpacked_n:].T, COLUMNS, B_STEP_BYTES, packed_b)
-        b_is_near = columns.shape[1] <= near_panels * COLUMNS
         for first in range(0, m, group):
             rows = a[first : min(first + group, m)]
-            unpacked_m = _count_unpacked_rows(rows, n)
+            unpacked_m = count_unpacked_rows(rows, n)
             if m > group or first_column == 0:
                 pack(rows[unpacked_m:], ROWS, A_STEP_BYTES, packed_a)
-            down, across = -(-len(rows) // ROWS), -(-columns.shape[1] // COLUMNS)
-            for tile in range(down * across):
-                if b_is_near:
-                    i, j = tile // across * ROWS, tile % across * COLUMNS
-                else:
-                    i, j = tile % down * ROWS, tile // down * COLUMNS
-                at_a, a_row_step, a_step = rows.ctypes.data + i * a.strides[0], *a.strides
-                if i >= unpacked_m:
-                    at_a = packed_a + (i - unpacked_m) // ROWS * a_panel
-                    a_row_step, a_step = FLOAT_BYTES, A_STEP_BYTES
-                at_b, b_step = columns.ctypes.data + j * FLOAT_BYTES, b.strides[0]
-                if j >= unpacked_n:
-                    at_b, b_step = packed_b + (j - unpacked_n) // COLUMNS * b_panel, B_STEP_BYTES
-                row, column = first + i, first_column + j
-                multiply_tile(
-                    min(ROWS, len(rows) - i),
-                    min(COLUMNS, columns.shape[1] - j),
-                    at_a,
-                    a_row_step,
-                    a_step,
-                    at_b,
-                    b_step,
-                    depth,
-                    start + row * start_step + column * start_column_step,
-                    start_step,
-                    out.ctypes.data + row * out.strides[0] + column * FLOAT_BYTES,
-                    out.strides[0],
-                )
+            multiply_tiles(
+                rows,
+                packed_a,
+                unpacked_m,
+                columns,
+                packed_b,
+                b_panel,
+                unpacked_n,
+                start + first * start_step + first_column * start_column_step,
+                start_step,
+                start_column_step,
+                out[first:, first_column:],
+                near_panels * COLUMNS,
+            )
+
+
+@subroutine
+def multiply_tiles(
+    a: Floats,
+    packed_a: int,
+    unpacked_m: int,
+    b: Floats,
+    packed_b: int,
+    b_panel: int,
+    unpacked_n: int,
+    start: int,
+    start_step: int,
+    start_column_step: int,
+    out: Floats,
+    near_columns: int,
+) -> None:
+    """Compute a product tile by tile, of factors in panels or where they lie.
+
+    Args:
+        a: (M, K).
+        packed_a: address of its panels, from row `unpacked_m` on.
+        unpacked_m: rows that are read where they lie.
+        b: (K, N).
+        packed_b: address of its panels, from column `unpacked_n` on.
+        b_panel: bytes between these.
+        unpacked_n: columns that are read where they lie.
+        start: address of what the sums start from.
+        start_step: bytes between its rows.
+        start_column_step: bytes between its columns, 0 if all tiles start from the same.
+        out: (M, N) or more, with contiguous rows.
+        near_columns: columns of b that a near cache holds; if these are all, each row of tiles
+            reads them, one after the other.
+    """
+    (m, depth), n = a.shape, b.shape[1]
+    a_panel = panel_bytes(depth, A_STEP_BYTES)
+    down, across = -(-m // ROWS), -(-n // COLUMNS)
+    for tile in range(down * across):
+        if n <= near_columns:
+            i, j = tile // across * ROWS, tile % across * COLUMNS
+        else:
+            i, j = tile % down * ROWS, tile // down * COLUMNS
+        at_a, a_row_step, a_step = a.ctypes.data + i * a.strides[0], *a.strides
+        if i >= unpacked_m:
+            at_a = packed_a + (i - unpacked_m) // ROWS * a_panel
+            a_row_step, a_step = FLOAT_BYTES, A_STEP_BYTES
+        at_b, b_step = b.ctypes.data + j * FLOAT_BYTES, b.strides[0]
+        if j >= unpacked_n:
+            at_b, b_step = packed_b + (j - unpacked_n) // COLUMNS * b_panel, B_STEP_BYTES
+        multiply_tile(
+            min(ROWS, m - i),
+            min(COLUMNS, n - j),
+            at_a,
+            a_row_step,
+            a_step,
+            at_b,
+            b_step,
+            depth,
+            start + i * start_step + j * start_column_step,
+            start_step,
+            out.ctypes.data + i * out.strides[0] + j * FLOAT_BYTES,
+            out.strides[0],
+        )

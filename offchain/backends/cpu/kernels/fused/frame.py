@@ -54,6 +54,7 @@ class Frame:
         self.builder = builder
         self.plan = Plan(region)
         self.outputs = dict(region.stores)
+        self._pitches = dict(region.pitches)
         values = region.values
         lanes = [v.lanes for v in values if isinstance(v, Lanes)]
         self.width = _power_below(min([LANES, region.columns, *lanes]))
@@ -96,14 +97,21 @@ class Frame:
 
     def locate_output(self, index: int, row: ir.Value, segment: ir.Value | None = None) -> ir.Value:
         """The address of a row of a value that is stored; rows count from the first of all."""
-        start, rows = self._buffers[self.outputs[index]], prod(self.region.rows)
-        return self._skip(start, index, row, segment, rows)
+        buffer, rows = self.outputs[index], prod(self.region.rows)
+        pitch = self._pitches.get(buffer)
+        return self._skip(self._buffers[buffer], index, row, segment, rows, pitch)
 
     def _skip(
-        self, start: ir.Value, index: int, row: ir.Value, segment: ir.Value | None, rows: int
+        self,
+        start: ir.Value,
+        index: int,
+        row: ir.Value,
+        segment: ir.Value | None,
+        rows: int,
+        pitch: int | None = None,
     ) -> ir.Value:
         """The address of a row in a segment, None for what has no segments, of so many rows."""
-        row_bytes = self.length(index) * self.region.values[index].dtype.width
+        row_bytes = (pitch or self.length(index)) * self.region.values[index].dtype.width
         if segment is not None:
             row = self.builder.add(row, self.builder.mul(segment, WORD(rows)))
         return self.builder.add(start, self.builder.mul(row, WORD(row_bytes)))
