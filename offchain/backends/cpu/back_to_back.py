@@ -39,9 +39,9 @@ from offchain.planning.region import Plan
 from offchain.planning.tails import find_tail
 from offchain.programs.graph import Operand, Origin
 
-_BLOCK_BYTES = get_second_cache_bytes() // 2
+_BLOCK_BYTES = get_second_cache_bytes() // 4
 """Bytes of a block of rows between the products, of which each part is soon read again: packed
-factors have the other half of the second-level cache."""
+factors and what the region reads have the rest of the second-level cache."""
 
 _LEAST_ROWS = 4 * ROWS
 """Rows of a block at least: so many tiles read each panel of a factor while it is near."""
