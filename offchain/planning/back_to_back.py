@@ -1,11 +1,12 @@
 """Back-to-back products: a contraction, a region on its rows, and the contraction that reads these.
 
 The scores of attention are such: a product of queries and keys, a softmax of every row, and the
-product with the values. A backend may compute a block of rows from end to end, so that what lies
-between the products never leaves its cache. Every fold keeps its order.
+product with the values. In the gradients other contractions fold the columns of such a matrix, row
+after row. A backend may compute a block of rows from end to end, so that what lies between the
+products never leaves its cache. Every fold keeps its order.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import takewhile
 from math import prod
 from typing import Generic, NamedTuple, TypeVar
@@ -30,24 +31,30 @@ _MAX_EARLY = 16
 
 _AXES_OF_MATRIX = 2
 
+MOST_ACROSS = 2
+"""Contractions of the columns of a region's matrices that run with it."""
+
 _UnitT = TypeVar("_UnitT")
 
 
 class BackToBack(NamedTuple):
-    """A contraction, a region on its rows, and perhaps a contraction of the region's rows.
+    """A contraction, a region on its rows, and perhaps contractions of the region's values.
 
     Attributes:
         first: index of the first contraction; nothing but the region reads its output.
         group: the region, whose columns are the contraction's.
         last: index of the contraction that folds the rows of an output of the region, if any.
         middle: index of that output.
-        nodes: the two contractions by index.
+        across: contractions that fold columns of the same matrices, each from the first row to the
+            last one, and the index of what each folds: `middle`, or what the region reads.
+        nodes: the contractions by index, in this order.
     """
 
     first: int
     group: Group
     last: int | None
     middle: int | None
+    across: tuple[tuple[int, int], ...]
     nodes: Mapping[int, Node]
 
     @property
@@ -98,6 +105,8 @@ class _Joining(Generic[_UnitT]):
         }
         self._joined: dict[int, Sequence[_UnitT | BackToBack]] = {}
         self._dropped: set[int] = set()
+        self._early: set[int] = set()
+        self._delayed: set[int] = set()
 
     def list_units(self) -> list[_UnitT | BackToBack]:
         """Return what runs together, in order."""
@@ -111,32 +120,67 @@ class _Joining(Generic[_UnitT]):
         if first is None or place in self._dropped:
             return
         self._drop(first)
-        early: Sequence[int] = ()
+        self._early, self._delayed = set(), set()
         last, middle = _find_last(self._program, group, self._readers, self._free, first)
-        if last is not None:
-            others = [i for i in nodes[last].inputs if i != middle]
-            found = self._find_early(place, others)
-            if found is None:
-                last = middle = None
-            else:
-                early = found
-                self._dropped.update(early)
-                self._drop(last)
-        ends = {index: nodes[index] for index in (first, last) if index is not None}
-        before = [self._order[later] for later in early]
-        self._joined[place] = [*before, BackToBack(first, group, last, middle, ends)]
+        if last is not None and not self._take(last, middle, place):
+            last = middle = None
+        across: list[tuple[int, int]] = []
+        for index, folded in self._list_across(place, group, first, middle):
+            is_other = folded in group.indices and folded != middle
+            fits = (middle is None or not is_other) and len(across) < MOST_ACROSS
+            if fits and self._take(index, folded, place):
+                across.append((index, folded))
+                middle = folded if is_other else middle
+        indices = [first, *(() if last is None else (last,)), *(index for index, _ in across)]
+        before = [self._order[later] for later in sorted(self._early)]
+        ends = {index: nodes[index] for index in indices}
+        joined = BackToBack(first, group, last, middle, tuple(across), ends)
+        self._joined[place] = [*before, joined]
+
+    def _take(self, index: int, folded: int | None, place: int) -> bool:
+        """Let a contraction run at a place, if all that it reads besides may run before."""
+        others = [i for i in self._program.nodes[index].inputs if i != folded]
+        found = self._find_early(place, others)
+        if found is None:
+            return False
+        self._early.update(found)
+        self._dropped.update(found)
+        self._delayed.add(self._places[index])
+        self._drop(index)
+        return True
+
+    def _list_across(
+        self, place: int, group: Group, first: int, middle: int | None
+    ) -> Iterator[tuple[int, int]]:
+        """Yield contractions of the columns of the region's matrices, and what they fold."""
+        node = self._program.nodes[first]
+        height = _count_rows(node, len(node.shape) - 2)
+        full = [m.index for m in group.members if m.role is Role.FULL]
+        made = [index for index in full if middle in {None, index}]
+        for folded in (*made, *_list_whole_operands(group, node.elements)):
+            for index in self._readers[folded]:
+                if index is None or index not in self._free or index == first:
+                    continue
+                after = [self._places[i] for i in self._readers[index] if i is not None]
+                is_later = all(i > place and i not in self._early for i in after)
+                contraction = self._program.nodes[index]
+                is_only = all(i == folded or i not in group.indices for i in contraction.inputs)
+                if is_only and is_later and _folds_columns(contraction, folded, node, height):
+                    yield index, folded
 
     def _drop(self, index: int) -> None:
         self._free.discard(index)
         self._dropped.add(self._places[index])
 
-    def _find_early(self, place: int, others: Iterable[int]) -> list[int] | None:
+    def _find_early(self, place: int, others: Iterable[int]) -> set[int] | None:
         """Return the places of what else has to run before a place; None if it can't."""
         found: set[int] = set()
         waiting = [self._places[index] for index in others]
         while waiting:
             later = waiting.pop()
-            if later < place or later in found:
+            if later in self._delayed:
+                return None
+            if later < place or later in found or later in self._early:
                 continue
             is_taken = later in self._dropped or later in self._joined
             if later == place or is_taken or len(found) == _MAX_EARLY:
@@ -144,7 +188,7 @@ class _Joining(Generic[_UnitT]):
             found.add(later)
             for index in self._list_indices(self._order[later]):
                 waiting += [self._places[i] for i in self._program.nodes[index].inputs]
-        return sorted(found)
+        return found
 
 
 def _find_first(
@@ -250,6 +294,53 @@ def _folds(node: Node, member: Member, columns: int | None, height: int) -> bool
     is_first = used == live[: len(used)] and _is_apart(node, found[0], used[-1])
     fits = is_first and _count_rows(node, used[-1]) == height
     return is_row and is_dense and is_all and is_short and fits
+
+
+def _list_whole_operands(group: Group, elements: int) -> list[int]:
+    """Return the tensors that a region reads element by element on its matrix."""
+    accesses = [a for member in group.members for a in list_accesses(member)]
+    found = [
+        a.operand.reference
+        for a in accesses
+        if a.operand.origin is Origin.NODE
+        and a.operand.reference not in group.indices
+        and prod(a.sizes) == elements
+        and not a.is_row
+        and is_identity(a.operand, a.sizes)
+    ]
+    return list(dict.fromkeys(found))
+
+
+def _folds_columns(node: Node, folded: int, matrices: Node, height: int) -> bool:
+    """Whether a contraction folds the columns of matrices, each with a factor of its own.
+
+    Args:
+        node: the contraction.
+        folded: the index of what it folds, as many matrices as `matrices` has.
+        matrices: the contraction whose last two axes are theirs.
+        height: rows of each matrix.
+    """
+    found = [o for o in node.operands[1:] if _is_of(o, folded)]
+    if node.kind is not Kind.CONTRACT or node.fold_length != height or len(found) != 1:
+        return False
+    sizes, rank, width = node.shape + node.fold_shape, len(node.shape), matrices.shape[-1]
+    strided = find_strided(found[0].rows, sizes)
+    used = [v for v in get_used(found[0], sizes) if v < rank]
+    if strided is None or strided.offset or not used:
+        return False
+    own = [v for v in used if strided.strides[v] == 1]
+    batch = [v for v in used if v not in own]
+    whole = [stride * height * width for stride in row_major([sizes[v] for v in batch])]
+    is_dense = [strided.strides[v] for v in batch] == whole
+    is_column = collapse(node.fold_shape, strided.strides[rank:]) == width
+    is_all = prod(sizes[v] for v in batch) * height * width == matrices.elements
+    live = [v for v in range(rank) if sizes[v] > 1]
+    is_first = batch == live[: len(batch)] and len(live) == len(batch) + _AXES_OF_MATRIX
+    (other,) = (o for o in node.operands[1:] if o is not found[0])
+    rest = [v for v in live if v not in own]
+    is_apart = [v for v in get_used(other, sizes) if v < rank] == rest
+    fits = len(own) == 1 and sizes[own[0]] == width and is_first and is_apart
+    return is_column and is_dense and is_all and fits
 
 
 def _is_apart(node: Node, operand: Operand, variable: int) -> bool:

@@ -6,7 +6,7 @@ maximum, or a sum of zeros, takes up such a value once and for all; so a few of 
 for the rest. What is known of a value there is found here, from the arithmetic's own functions.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import product
 from math import prod
 from typing import NamedTuple
@@ -28,11 +28,12 @@ from offchain.planning.region import (
 
 _INFINITY, _SIGN, _ONE = 0x7F800000, 0x80000000, 0x3F800000
 _INFINITE = frozenset({_INFINITY, _INFINITY | _SIGN, CANONICAL_NAN})
-_ZEROS = frozenset({0, _SIGN, CANONICAL_NAN})
+_SIGNED_ZEROS = frozenset({0, _SIGN})
+_ZEROS = _SIGNED_ZEROS | {CANONICAL_NAN}
 _CLASSES = _INFINITE | _ZEROS | {_ONE, _ONE | _SIGN}
 """One number of each class; on these alone depends a sum with an infinity, or a zero's multiple."""
 
-_MASKS: Mapping[DType, Sequence[int]] = {DType.FLOAT32: (_INFINITY | _SIGN,), DType.BOOL: (0, 1)}
+_MASKS: Mapping[DType, Sequence[int]] = {DType.FLOAT32: (_INFINITY | _SIGN, 0), DType.BOOL: (0, 1)}
 """The constants of masks, by their type."""
 
 _MOST_CHOICES = 64
@@ -48,6 +49,16 @@ _ABSORBED: Mapping[Function, tuple[frozenset[int], frozenset[int]]] = {
     Function.DIV: (_ZEROS, frozenset()),
 }
 """Left or right operands with which a result depends on the class of the other one alone."""
+
+
+_SUMS = frozenset({Function.ADD, Function.SUB})
+
+_FINITE_OPERANDS: Mapping[Function, frozenset[int]] = {
+    Function.ADD: frozenset({_ONE}),
+    Function.SUB: frozenset({_ONE}),
+    Function.MUL: frozenset({_ONE, _ONE | _SIGN}),
+}
+"""What finite numbers do to an infinity that absorbs them, or to a zero."""
 
 
 class _Known(NamedTuple):
@@ -74,23 +85,28 @@ class Tail(NamedTuple):
         mask: the operand that has a constant there.
         bits: the constant.
         unit: of so many columns that a whole number is computed, at least these belong to the tail.
-        zeros: the values that are zeros there, of any sign, or NaN.
+        zeros: the values that are zeros there, of any sign, or NaN in all of a row's tail.
+        is_same: whether every full value that is stored is the same there, in all columns of a row.
     """
 
     mask: Load
     bits: int
     unit: int
     zeros: frozenset[int]
+    is_same: bool
 
 
-def find_tail(region: Region, product_buffer: int) -> Tail | None:
+def find_tail(
+    region: Region, product_buffer: int, folded: Collection[int] = frozenset()
+) -> Tail | None:
     """Return the tails of a region's rows, if it has a mask that makes some.
 
-    Every full value that is stored is the same there, in all columns of a row.
+    Every full value that is stored is the same there, in all columns of a row, or is in `zeros`.
 
     Args:
         region: the values.
         product_buffer: the buffer that holds a product; it is finite in the tails.
+        folded: values that are stored for products alone, for which one zero is as good as another.
     """
     lanes = [v.lanes for v in region.values if isinstance(v, Lanes)]
     unit = max([_VECTOR, *lanes])
@@ -100,8 +116,13 @@ def find_tail(region: Region, product_buffer: int) -> Tail | None:
         if isinstance(load, Load) and load.column_stride == 1 and load.buffer != product_buffer:
             for bits in _MASKS.get(load.dtype, ()):
                 known = _follow(region, product_buffer, load, bits)
-                if known is not None:
-                    return Tail(load, bits, unit, _list_zeros(region, known))
+                if known is None:
+                    continue
+                zeros = _list_zeros(region, known)
+                stored = [i for i, _ in region.stores if is_full(region.values[i])]
+                if all(known[i].is_same or (i in folded and i in zeros) for i in stored):
+                    is_same = all(known[i].is_same for i in stored)
+                    return Tail(load, bits, unit, zeros, is_same)
     return None
 
 
@@ -134,8 +155,7 @@ def _follow(region: Region, product_buffer: int, mask: Load, bits: int) -> list[
         else:
             is_repeated = isinstance(value, Load) and value.column_stride == 0
             found.append(_SAME if not is_full(value) or is_repeated else _ANY)
-    stored = [i for i, _ in region.stores if is_full(region.values[i])]
-    return found if all(found[i].is_same for i in stored) else None
+    return found
 
 
 def _is_kept(fold: Lanes, operand: _Known) -> bool:
@@ -143,7 +163,10 @@ def _is_kept(fold: Lanes, operand: _Known) -> bool:
     if fold.function in _IDEMPOTENT:
         return operand.is_same
     is_sum = fold.function is Function.ADD and fold.dtype is DType.FLOAT32
-    return is_sum and operand.bits is not None and operand.bits <= _INFINITE | _ZEROS
+    if not is_sum or operand.bits is None:
+        return False
+    is_zero = fold.init == 0 and operand.bits <= _SIGNED_ZEROS  # of any signs: the sum is never -0
+    return is_zero or (operand.is_same and operand.bits <= _INFINITE | _ZEROS)
 
 
 def _apply(value: Apply, types: Sequence[DType], arguments: Sequence[_Known]) -> _Known:
@@ -154,11 +177,30 @@ def _apply(value: Apply, types: Sequence[DType], arguments: Sequence[_Known]) ->
         return arguments[0]
     sets = _list_choices(value.function, types, arguments)
     if sets is not None and prod(map(len, sets)) <= _MOST_CHOICES:
-        results = {evaluate(value.function, types, value.dtype, c) for c in product(*sets)}
-        return _Known(frozenset(results), is_same=True)
+        return _evaluate(value, types, arguments, sets)
     if all(a.is_same for a in arguments):
         return _SAME
     return _FINITE if _stays_finite(value.function, arguments) else _ANY
+
+
+def _evaluate(
+    value: Apply,
+    types: Sequence[DType],
+    arguments: Sequence[_Known],
+    sets: Sequence[frozenset[int]],
+) -> _Known:
+    """Return what a function makes of all choices; NaN comes in all of a row's tail or nowhere."""
+    results, nans = set(), set()
+    for choice in product(*sets):
+        result = evaluate(value.function, types, value.dtype, choice)
+        pairs = zip(choice, arguments, strict=True)
+        row = tuple(x if a.is_same else x == CANONICAL_NAN for x, a in pairs)
+        results.add(result)
+        nans.add((row, result == CANONICAL_NAN))
+    is_sum = value.function in _SUMS
+    is_same = all(a.is_same or (is_sum and a.is_finite) for a in arguments)
+    is_uniform = len({row for row, _ in nans}) == len(nans)
+    return _Known(frozenset(results), is_same) if is_same or is_uniform else _ANY
 
 
 def _list_choices(
@@ -171,11 +213,10 @@ def _list_choices(
         return known
     absorbed = zip(bits, _ABSORBED.get(function, ()), strict=False)
     absorbs = any(b is not None and b <= classes for b, classes in absorbed)
-    is_sum = function in {Function.ADD, Function.SUB}
-    is_clear = all(a.is_same or (is_sum and a.is_finite) for a in arguments)
+    is_clear = all(a.is_same or (function in _FINITE_OPERANDS and a.is_finite) for a in arguments)
     if not absorbs or not is_clear or types[0] is not DType.FLOAT32:
         return None
-    others = (_CLASSES if a.is_same else frozenset({_ONE}) for a in arguments)
+    others = (_CLASSES if a.is_same else _FINITE_OPERANDS[function] for a in arguments)
     return [other if b is None else b for b, other in zip(bits, others, strict=True)]
 
 

@@ -17,7 +17,10 @@ import numpy as np
 from offchain.arithmetic.functions import DType
 from offchain.backends.cpu.contractions import Contraction, Views
 from offchain.backends.cpu.kernels.contraction.back_to_back import (
+    BLOCK,
+    LEFT,
     MIDDLE,
+    RIGHT,
     SCORES,
     compute_blocks,
     count_scratch_floats,
@@ -34,8 +37,8 @@ from offchain.native.machine import get_second_cache_bytes
 from offchain.native.scratch import get_scratch
 from offchain.native.threads import share
 from offchain.native.vectors import LANES
-from offchain.planning.back_to_back import BackToBack
-from offchain.planning.region import Plan
+from offchain.planning.back_to_back import MOST_ACROSS, BackToBack
+from offchain.planning.region import Load, Plan
 from offchain.planning.tails import find_tail
 from offchain.programs.graph import Operand, Origin
 
@@ -47,6 +50,7 @@ _LEAST_ROWS = 4 * ROWS
 """Rows of a block at least: so many tiles read each panel of a factor while it is near."""
 
 _FLOAT_BYTES = 4
+_NEGATIVE_ZERO = 0x80000000
 _VECTOR = 2 * LANES
 """Columns that a fused kernel computes at once, at most."""
 
@@ -68,6 +72,7 @@ class BackToBackProducts:
         self._outputs = {i: (nodes[i].shape, NUMPY_TYPES[nodes[i].dtype]) for i in kept}
         self._plans = [Contraction(node) for node in fused.nodes.values()]
         made = [i for i in fused.group.indices if i in kept or i == fused.middle]
+        contractions = dict(zip(fused.nodes, self._plans, strict=True))
         self._region = FusedRegion(fused.group, made)
         self._made = made
         parts = [self._region.operands, *(node.operands for node in fused.nodes.values())]
@@ -83,11 +88,18 @@ class BackToBackProducts:
         shapes = [(self._width, first.fold_length)]
         if fused.last is not None:
             shapes.append((self._plans[1].columns, self._width))
-        self._scratch_floats = count_scratch_floats(self._block, *shapes)
+        across = [nodes[index] for index, _ in fused.across]
+        widths = [node.elements // (first.elements // self._height) for node in across]
+        self._scratch_floats = count_scratch_floats(self._block, shapes, [self._width, *widths])
+        self._kinds = [
+            (LEFT if contractions[index].is_left(folded) else RIGHT)
+            + (BLOCK if folded in fused.group.indices else 0)
+            for index, folded in fused.across
+        ]
         full = [i for i in made if nodes[i].elements == first.elements]
         is_float = len(full) == 1 and nodes[full[0]].dtype is DType.FLOAT32
         self._middle = full[0] if is_float else fused.middle
-        self._tails = self._find_tails() if is_float else None
+        self._tails = self._find_tails(kept) if is_float else None
         self._is_in_place = self._find_place()
         reads = [SCORES if name == fused.first else 0 for name in self._inside[0]]
         writes = [0 if index in kept else MIDDLE for index in made]
@@ -101,20 +113,27 @@ class BackToBackProducts:
         is_last = [plan.stages[value] == len(plan.passes) - 1 for value, _ in region.stores]
         return all(is_last) and self._width % _VECTOR == 0
 
-    def _find_tails(self) -> Tails | None:
+    def _find_tails(self, kept: Sequence[int]) -> Tails | None:
         """Return how the tails of rows are found, if there may be some."""
-        region, init = self._region.region, self._fused.nodes[self._fused.first].operands[0]
-        scores = next(i for i, name in enumerate(self._inside[0]) if name == self._fused.first)
-        tail = find_tail(region, scores)
-        if tail is None or init.origin is not Origin.IMMEDIATE:
+        region, fused = self._region.region, self._fused
+        init, *starts = (
+            fused.nodes[i].operands[0] for i in (fused.first, *(i for i, _ in fused.across))
+        )
+        scores = next(i for i, name in enumerate(self._inside[0]) if name == fused.first)
+        stored = {index: value for (value, _), index in zip(region.stores, self._made, strict=True)}
+        folded = {value for index, value in stored.items() if index not in kept}
+        tail = find_tail(region, scores, folded)
+        is_fixed = all(o.origin is Origin.IMMEDIATE for o in (init, *starts))
+        if tail is None or not is_fixed or any(o.value == _NEGATIVE_ZERO for o in starts):
             return None
         self._region.allow_cuts()
-        stored = [value for value, _ in region.stores]
-        is_zero = any(
-            value in tail.zeros and index == self._middle
-            for value, index in zip(stored, self._made, strict=True)
+        read = [o.reference if o.origin is Origin.NODE else None for o in self._region.operands]
+        loads = [v for i in tail.zeros if isinstance(v := region.values[i], Load)]
+        zeros = {read[v.buffer] for v in loads} | {i for i, v in stored.items() if v in tail.zeros}
+        wanted = {i for _, i in fused.across} | (
+            {fused.middle} if fused.last is not None else set()
         )
-        return Tails(region, tail, init.value, is_zero=is_zero)
+        return Tails(region, tail, init.value, is_zero=wanted <= zeros)
 
     def run(self, flats: Sequence[Array | None]) -> list[Array]:
         """Return the wanted outputs, given the tensors of the operands."""
@@ -123,17 +142,19 @@ class BackToBackProducts:
         outputs = {index: buffers.empty(*kind) for index, kind in self._outputs.items()}
         work = self._bind(self._region.read(parts[0]), parts[1:], outputs)
         down = -(-self._height // self._block)
+        # Columns are folded from the first row of a matrix to its last one.
+        unit = down if self._fused.across else 1
 
         def compute(begin: int, end: int) -> None:
             row = 0
             for views in work.segments:
                 first, row = row // self._height * down, row + views[0].shape[0] * self._height
                 last = row // self._height * down
-                if max(begin, first) < min(end, last):
-                    here = max(begin, first) - first, min(end, last) - first
+                if max(begin * unit, first) < min(end * unit, last):
+                    here = max(begin * unit, first) - first, min(end * unit, last) - first
                     self._compute(work, views, first // down * self._height, *here)
 
-        share(compute, self._rows // self._height * down, 1)
+        share(compute, self._rows // self._height * down // unit, 1)
         return [outputs[index] for index in self._kept]
 
     def _bind(
@@ -148,15 +169,22 @@ class BackToBackProducts:
             plan.list_views(part, outputs.get(index))
             for plan, part, index in zip(self._plans, factors, indices, strict=True)
         ]
+        first, *rest = views
+        last = rest.pop(0) if self._fused.last is not None else None
+        others = [b for _, b, _, _ in last or ()]
+        for kind, each in zip(self._kinds, rest, strict=True):
+            others += [view[1] if kind & LEFT else view[0] for view in each]
         tensors = (*inputs, *map(outputs.get, self._made))
         tails, whole = self._tails, None if self._middle is None else outputs.get(self._middle)
-        ends = tails.find_ends(inputs, views[0]) if tails else None
+        ends = tails.find_ends(inputs, first) if tails else None
+        if tails is None or (len(views) > 1 and ends is not None and not tails.is_skipped(others)):
+            ends = None
+        absent = [None] * (MOST_ACROSS - len(rest))
         return _Work(
-            list(_align(*views)),
+            list(_align(first, last, *rest, *absent)),
             np.array([0 if x is None else buffers.get_address(x) for x in tensors], np.int64),
             None if whole is None else np.asarray(whole, np.float32).reshape(-1, self._width),
             np.empty(0, np.int64) if ends is None else ends,
-            is_skipped=tails is not None and ends is not None and tails.is_skipped(views[1:]),
         )
 
     def _compute(
@@ -180,8 +208,9 @@ class BackToBackProducts:
             self._parts,
             work.ends,
             self._tails.unit if self._tails else 0,
-            work.is_skipped,
             work.middle is not None,
+            *self._kinds,
+            *[0] * (MOST_ACROSS - len(self._kinds)),
             kernel.address,
             reserve(kernel.scratch_bytes),
             top,
@@ -196,35 +225,37 @@ class _Work:
     """What the blocks of a run share.
 
     Attributes:
-        segments: a, b and init of the first product, b, init and output of the last one, for
-            matrices of as many batches.
+        segments: a, b and init of the first product, b, init and output of the last one, and all of
+            those across, for matrices of as many batches.
         addresses: those of the region's operands and outputs, 0 for what is there in parts.
         middle: all rows of what the last product folds, if they are wanted.
         ends: in how many columns of each row something is not yet in its tail; empty without tails.
-        is_skipped: whether the last product may leave out the tails.
     """
 
     segments: Sequence[Sequence[Floats]]
     addresses: Integers
     middle: Floats | None
     ends: Integers
-    is_skipped: bool
 
 
-def _align(first: Sequence[Views], last: Sequence[Views] | None = None) -> Iterator[list[Floats]]:
-    """Yield the factors and starts of both products, and the result, for as many matrices each."""
-    if last is None:
-        empty = [np.empty((len(views[1]), 1, 0), np.float32) for views in first]
-        last = [(none, none, none, none) for none in empty]
-    sizes = [[len(views[1]) for views in each] for each in (first, last)]
-    bounds = sorted({0}.union(*map(accumulate, sizes)))
-    for begin, end in pairwise(bounds):
+def _align(first: Sequence[Views], *others: Sequence[Views] | None) -> Iterator[list[Floats]]:
+    """Yield the factors and starts of all products, and the results, for as many matrices each.
+
+    Args:
+        first: the first product's, without its result.
+        *others: those of the last one, without its left factor, and of others; None for no product.
+    """
+    empty = [np.empty((len(views[1]), 0, 0), np.float32) for views in first]
+    none = [(x, x, x, x) for x in empty]
+    calls = [first, *(none if views is None else views for views in others)]
+    chosen = [slice(0, 3), slice(1, 4), *[slice(0, 4)] * (len(others) - 1)]
+    starts = [[0, *accumulate(len(views[2]) for views in each)] for each in calls]
+    for begin, end in pairwise(sorted({0}.union(*starts))):
         parts: list[Floats] = []
-        for each, counts, chosen in zip((first, last), sizes, ((0, 1, 2), (1, 2, 3)), strict=True):
-            starts = [0, *accumulate(counts)]
-            call = bisect(starts, begin) - 1
-            inside = slice(begin - starts[call], end - starts[call])
-            parts += [each[call][i][inside] for i in chosen]
+        for each, sums, part in zip(calls, starts, chosen, strict=True):
+            call = bisect(sums, begin) - 1
+            inside = slice(begin - sums[call], end - sums[call])
+            parts += [view[inside] for view in each[call][part]]
         yield parts
 
 

@@ -39,7 +39,7 @@ from offchain.planning.accesses import (
     row_major,
 )
 from offchain.planning.packing import Packing
-from offchain.programs.graph import Node, Operand
+from offchain.programs.graph import Node, Operand, Origin
 
 _SLAB_BYTES = 1 << 26
 _MOST_CALLS = 64
@@ -344,6 +344,10 @@ class Contraction:
     def columns(self) -> int:
         """How many columns each matrix has."""
         return prod(self._sizes[v] for v in self._roles.columns)
+
+    def is_left(self, index: int) -> bool:
+        """Whether the left factor of its products is the output of an operator."""
+        return self._operands[1].origin is Origin.NODE and self._operands[1].reference == index
 
     def list_views(self, flats: Sequence[Array | None], out: Array | None) -> list[Views]:
         """Return the views of a, b, init and out of each batch of products, if `is_product`.

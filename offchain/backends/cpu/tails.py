@@ -43,6 +43,11 @@ class Tails:
         self._places = places
 
     @property
+    def is_same(self) -> bool:
+        """Whether one column stands for a row's tail in all that is stored."""
+        return self._tail.is_same
+
+    @property
     def unit(self) -> int:
         """Of how many columns a multiple is computed; so many at least belong to the tail."""
         return self._tail.unit
@@ -73,10 +78,9 @@ class Tails:
                 return False
         return True
 
-    def is_skipped(self, products: Sequence[Sequence[Views]]) -> bool:
-        """Whether the next product, if there is one, may leave tails out: its terms are zeros."""
-        factors = [b for views in products for _, b, _, _ in views]
-        return self._is_zero and all(np.isfinite(_find_magnitude(b)) for b in factors)
+    def is_skipped(self, factors: Sequence[Floats]) -> bool:
+        """Whether products with some factors may leave tails out: their terms are zeros."""
+        return self._is_zero and all(np.isfinite(_find_magnitude(factor)) for factor in factors)
 
 
 def _find_magnitude(x: Floats) -> float:

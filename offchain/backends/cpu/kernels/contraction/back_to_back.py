@@ -1,5 +1,7 @@
 """Blocks of rows that go through a product, a fused kernel, and perhaps another product."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import numpy.typing as npt
 from llvmlite import ir
@@ -10,6 +12,7 @@ from offchain.backends.cpu.kernels.contraction.blocks import (
     SPARE_BYTES,
     count_unpacked_rows,
     find_start,
+    multiply_block,
     multiply_tiles,
 )
 from offchain.backends.cpu.kernels.contraction.packing import pack, panel_bytes
@@ -21,7 +24,8 @@ from offchain.backends.cpu.kernels.contraction.tile import (
     ROWS,
 )
 from offchain.native.compiled import emitted, kernel, reads, subroutine, writes
-from offchain.native.vectors import LANES, WORD
+from offchain.native.vectors import WORD
+from offchain.planning.back_to_back import MOST_ACROSS
 
 Floats = npt.NDArray[np.float32]
 Integers = npt.NDArray[np.int64]
@@ -29,23 +33,35 @@ Integers = npt.NDArray[np.int64]
 SCORES, MIDDLE = 1, 2
 """Buffers of the fused kernel whose rows are those of a block."""
 
+LEFT, RIGHT, BLOCK = 1, 2, 4
+"""Which factor of a product across is folded, and whether it is what the last product folds."""
+
 _DEPTH = 512
 """Steps of a product that are computed at a time: the panel of a few columns is then near."""
 
 
-def count_scratch_floats(rows: int, *shapes: tuple[int, int]) -> int:
+_GROUP = 8 * ROWS
+"""Rows of a product across that are packed at a time."""
+
+
+def count_scratch_floats(
+    rows: int, shapes: Sequence[tuple[int, int]], widths: Sequence[int]
+) -> int:
     """Return the floats of scratch memory for a block's rows and factors.
 
     Args:
         rows: of a block.
-        *shapes: columns and steps of each factor.
+        shapes: columns and steps of each factor that is packed for all blocks.
+        widths: the columns of products across, at most.
     """
     factors = sum(
-        -(-columns // COLUMNS) * -(-steps // LANES) * LANES * B_STEP_BYTES
-        for columns, steps in shapes
+        -(-columns // COLUMNS) * panel_bytes(steps, B_STEP_BYTES) for columns, steps in shapes
     )
-    depth = max(min(-(-steps // LANES) * LANES, _DEPTH) for _, steps in shapes)
-    return (SPARE_BYTES + factors + -(-rows // ROWS) * depth * A_STEP_BYTES) // FLOAT_BYTES
+    deepest = max(steps for _, steps in shapes)
+    packed = -(-rows // ROWS) * panel_bytes(min(deepest, _DEPTH), A_STEP_BYTES)
+    across = _GROUP // ROWS * panel_bytes(min(rows, _DEPTH), A_STEP_BYTES)
+    across += -(-max(widths) // COLUMNS) * panel_bytes(min(rows, _DEPTH), B_STEP_BYTES)
+    return (SPARE_BYTES + factors + max(packed, across)) // FLOAT_BYTES
 
 
 @emitted(types.void, *[types.intp] * 6)
@@ -117,14 +133,78 @@ def _find_columns(ends: Integers, columns: int, unit: int) -> int:
     return min(columns, ends.max() + unit) if ends.size else columns
 
 
+@subroutine
+def _find_buffers(
+    pointers: Integers,
+    addresses: Integers,
+    parts: Integers,
+    scores: Floats,
+    middle: Floats,
+    begin: int,
+) -> None:
+    """Find the buffers of the fused kernel, whose first rows some would have before the block's."""
+    for i in range(parts.size):
+        part = scores if parts[i] == SCORES else middle
+        address = part.ctypes.data - begin * part.strides[0]
+        pointers[i] = address if parts[i] else addresses[i]
+
+
+@subroutine
+def _pack_matrix(b: Floats, z: int, held: int, panels: int) -> None:
+    """Pack a right factor, unless it is that of the batch before."""
+    if b.shape[2] and (held < 0 or (z != held and b.strides[0] != 0)):
+        pack(b[z].T, COLUMNS, B_STEP_BYTES, panels)
+
+
+@subroutine
+def _has_nan(column: Floats) -> bool:
+    found = 0
+    for x in column:
+        found += np.isnan(x)
+    return found > 0
+
+
+@subroutine
+def _copy(source: Floats, target: Floats) -> None:
+    for row in range(target.shape[0]):
+        for column in range(target.shape[1]):
+            target[row, column] = source[row, column]
+
+
+@subroutine
+def _add_across(
+    a: Floats, b: Floats, out: Floats, kind: int, folded: Floats, columns: int, scratch: Floats
+) -> None:
+    """Add the terms of a block's rows to a product across, of the first columns.
+
+    Args:
+        a: (M, K) the left factor for the block's K rows.
+        b: (K, N) the right one.
+        out: (M, N) the sums so far.
+        kind: which of them is folded, and whether it is `folded`.
+        folded: (K, columns at least).
+        columns: which are there.
+        scratch: as `count_scratch_floats` has it.
+    """
+    left = folded.T if kind == LEFT + BLOCK else a
+    right = folded if kind == RIGHT + BLOCK else b
+    target = out
+    if kind & LEFT:
+        left, target = left[:columns], target[:columns]
+    else:
+        right, target = right[:, :columns], target[:, :columns]
+    multiply_block(left, right, target, target, scratch, _GROUP, _DEPTH)
+
+
 @kernel(
     *[reads(types.float32, 3, "A")] * 5,
     writes(types.float32, 3, "A"),
+    *[*[reads(types.float32, 3, "A")] * 3, writes(types.float32, 3, "A")] * 2,
     *[writes(types.float32, 2, "A")] * 2,
     writes(types.float32, 1),
     writes(types.int64, 1),
     *[reads(types.int64, 1)] * 3,
-    *[types.int64] * 9,
+    *[types.int64] * 10,
 )
 def compute_blocks(
     a: Floats,
@@ -133,6 +213,14 @@ def compute_blocks(
     next_b: Floats,
     next_init: Floats,
     out: Floats,
+    a_across: Floats,
+    b_across: Floats,
+    init_across: Floats,
+    out_across: Floats,
+    a_beside: Floats,
+    b_beside: Floats,
+    init_beside: Floats,
+    out_beside: Floats,
     scores: Floats,
     middle: Floats,
     scratch: Floats,
@@ -141,8 +229,9 @@ def compute_blocks(
     parts: Integers,
     ends: Integers,
     unit: int,
-    is_skipped: int,
     is_whole: int,
+    kind_across: int,
+    kind_beside: int,
     region: int,
     region_scratch: int,
     top: int,
@@ -150,10 +239,10 @@ def compute_blocks(
     first: int,
     stop: int,
 ) -> None:
-    """Compute the blocks of rows from `first` to `stop`, counted along rows, the last ones first.
+    """Compute the blocks of rows from `first` to `stop`, counted along rows, then batches.
 
-    The right factors of a batch are packed once for all of its blocks. Blocks without tails, which
-    take longer, come before others.
+    The right factors of a batch are packed once for all of its blocks. Without products across the
+    last rows come first: blocks without tails, which take longer.
 
     Args:
         a: (B, M, K) the first product's left factor.
@@ -162,60 +251,79 @@ def compute_blocks(
         next_b: (B, N, L) the last product's right factor; L is 0 if there is no such product.
         next_init: (B, M, L) what its sums start from.
         out: (B, M, L) its result, with contiguous rows.
+        a_across: (B, N, M) or (B, P, M) the left factor of a product across, which folds the M rows
+            of (B, M, N) matrices; it is not read where that is what the last product folds.
+        b_across: (B, M, P) or (B, M, N) its right factor, likewise.
+        init_across: what its sums start from, which has the shape of its result.
+        out_across: (B, N, P) or (B, P, N) its result, with contiguous rows; P is 0 for none.
+        a_beside: the same of another product across,
+        b_beside: likewise,
+        init_beside: likewise,
+        out_beside: likewise.
         scores: (block, N) room for the first product's result, with contiguous rows.
         middle: (block, N) room for what the last product folds, or (R, N) that of all rows.
         scratch: room for packed panels, `count_scratch_floats`.
         pointers: room for the addresses of the fused kernel's buffers.
         addresses: those addresses, where all rows are there.
         parts: for each of them `SCORES` or `MIDDLE` if it has only the rows of a block, 0 if not.
-        ends: (R,) in how many columns of each row something is to be computed; a column after them
-            stands for all others. Empty if that is all.
+        ends: (R,) in how many columns of each row something is to be computed; what is after them
+            adds zeros to the products, and equals the column after them where `middle` has all
+            rows. Empty if all is to be computed.
         unit: so many columns after these are computed.
-        is_skipped: whether the last product may leave the other ones out where no sum is -0.
         is_whole: whether `middle` has all rows.
+        kind_across: which factor of that product is folded, and whether it is `middle`.
+        kind_beside: likewise.
         region: address of the fused kernel.
         region_scratch: address of its scratch memory.
         top: the number, among all rows, of the first row of a.
         block: rows of a block.
-        first: the first block to compute.
+        first: the first block to compute; of the first rows if there are products across.
         stop: the first not to.
     """
-    m, n, columns_after = a.shape[1], b.shape[2], out.shape[2]
-    down, held = -(-m // block), -1
+    m, n = a.shape[1], b.shape[2]
+    down, held, touched = -(-m // block), -1, 0
     panel, next_panel = panel_bytes(b.shape[1], B_STEP_BYTES), panel_bytes(n, B_STEP_BYTES)
     panels = scratch.ctypes.data
     next_panels = panels + -(-n // COLUMNS) * panel
-    used = -(-n // COLUMNS) * panel + -(-columns_after // COLUMNS) * next_panel
+    used = -(-n // COLUMNS) * panel + -(-out.shape[2] // COLUMNS) * next_panel
     room = scratch[used // FLOAT_BYTES :]
+    is_across = out_across.size + out_beside.size > 0
     for number in range(first, stop):
-        z, i = number // down, (down - 1 - number % down) * block
-        if held < 0 or (z != held and b.strides[0] != 0):
-            pack(b[z].T, COLUMNS, B_STEP_BYTES, panels)
-        if columns_after and (held < 0 or (z != held and next_b.strides[0] != 0)):
-            pack(next_b[z].T, COLUMNS, B_STEP_BYTES, next_panels)
+        z, place = number // down, number % down
+        i = (place if is_across else down - 1 - place) * block
+        _pack_matrix(b, z, held, panels)
+        _pack_matrix(next_b, z, held, next_panels)
+        if z != held:
+            touched = 0
+            _copy(init_across[z], out_across[z])
+            _copy(init_beside[z], out_beside[z])
         held = z
         end_i = min(i + block, m)
         begin, end = top + z * m + i, top + z * m + end_i
-        columns = _find_columns(ends[begin:end], n, unit)
-        here, starts = scores[: end_i - i, :columns], init[z, i:end_i, :columns]
-        _multiply_rows(a[z, i:end_i], b[z, :, :columns], panels, panel, starts, here, room)
-        folded = middle[begin:end] if is_whole else middle[: end_i - i]
-        for place in range(parts.size):
-            part = scores if parts[place] == SCORES else middle
-            address = part.ctypes.data - begin * part.strides[0]
-            pointers[place] = address if parts[place] else addresses[place]
-        _call_region(region, pointers.ctypes.data, begin, end, region_scratch, columns)
-        if columns < n and (is_whole or not is_skipped):
-            _fill(folded, columns)
-        if not columns_after:
-            continue
-        steps = columns if is_skipped else n
+        columns = max(_find_columns(ends[begin:end], n, unit), touched)
         last, start = out[z, i:end_i], next_init[z, i:end_i]
-        factor = next_b[z, :steps]
-        _multiply_rows(folded[:, :steps], factor, next_panels, next_panel, start, last, room)
-        if steps < n and _has_negative_zero(last):
-            if not is_whole:
-                _fill(folded, columns)
-            left = next_panels + steps * B_STEP_BYTES
-            rest = folded[:, steps:], next_b[z, steps:]
-            _multiply_rows(*rest, left, next_panel, last, last, room)
+        folded = middle[begin:end] if is_whole else middle[: end_i - i]
+        _find_buffers(pointers, addresses, parts, scores, middle, begin)
+        while True:
+            here, starts = scores[: end_i - i, :columns], init[z, i:end_i, :columns]
+            _multiply_rows(a[z, i:end_i], b[z, :, :columns], panels, panel, starts, here, room)
+            _call_region(region, pointers.ctypes.data, begin, end, region_scratch, columns)
+            if out.shape[2]:
+                rows, factor = folded[:, :columns], next_b[z, :columns]
+                _multiply_rows(rows, factor, next_panels, next_panel, start, last, room)
+            if columns == n or not (
+                _has_negative_zero(last) or (is_across and _has_nan(folded[:, columns - 1]))
+            ):
+                break
+            columns = n
+        if columns < n and is_whole:
+            _fill(folded, columns)
+        touched = columns if is_across else 0
+        for beside in range(MOST_ACROSS):
+            left = a_beside[z] if beside else a_across[z]
+            right = b_beside[z] if beside else b_across[z]
+            target = out_beside[z] if beside else out_across[z]
+            kind = kind_beside if beside else kind_across
+            if kind:
+                left, right = left[:, i:end_i], right[i:end_i]
+                _add_across(left, right, target, kind, folded, columns, room)
