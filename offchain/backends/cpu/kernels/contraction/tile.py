@@ -9,6 +9,7 @@ and each takes its terms in ascending order.
 # (numba annotates only a part of what it exports)
 
 from collections.abc import Callable, Sequence
+from functools import reduce
 
 from llvmlite import ir
 from numba.core import cgutils, types
@@ -27,6 +28,9 @@ ROWS = (VECTOR_REGISTERS - 4) // 2
 COLUMNS = 2 * LANES
 A_STEP_BYTES = -(-ROWS // LANES) * VECTOR_BYTES
 B_STEP_BYTES = 2 * VECTOR_BYTES
+
+_TURN = 2
+"""Steps between two jumps where tiles are as large as can be: a power of two."""
 
 _VECTOR = ir.VectorType(FLOAT, LANES)
 _BITS = ir.VectorType(INDEX, LANES)
@@ -67,9 +71,69 @@ def multiply_tile(
     def emit(height: int, width: int) -> None:
         _emit_size(builder, height, width, panels, reached)
 
-    emit_any_size(builder, rows, columns, emit)
+    is_packed, is_in_rows = _find_usual(builder, rows, columns, panels)
+    with builder.if_else(is_packed) as (packed, other):
+        with packed:
+            steps = WORD(FLOAT_BYTES), WORD(A_STEP_BYTES), WORD(B_STEP_BYTES)
+            _emit_full(builder, panels, steps, reached)
+        with other, builder.if_else(is_in_rows) as (in_rows, general):
+            with in_rows:
+                steps = panels[1], WORD(FLOAT_BYTES), WORD(B_STEP_BYTES)
+                _emit_full(builder, panels, steps, reached)
+            with general:
+                emit_any_size(builder, rows, columns, emit)
     with builder.if_then(builder.not_(is_whole)):
         _copy_rows(builder, rows, columns, (*scratch_place, *places[2:]))
+
+
+def _find_usual(
+    builder: ir.IRBuilder, rows: ir.Value, columns: ir.Value, panels: Sequence[ir.Value]
+) -> tuple[ir.Value, ir.Value]:
+    """Whether a tile is as large as can be, of panels, or of rows of a that lie where they do.
+
+    The code for these has the distances of steps in its instructions and takes two steps a turn: a
+    processor that gives half of its cycles to another thread is kept by what fetches instructions.
+    """
+    _, a_row_step, a_step, _, b_step, depth = panels
+
+    def is_all(*pairs: tuple[ir.Value, int]) -> ir.Value:
+        same = [builder.icmp_signed("==", value, WORD(number)) for value, number in pairs]
+        return reduce(builder.and_, same)
+
+    odd = builder.and_(depth, WORD(_TURN - 1))
+    full = is_all((rows, ROWS), (columns, COLUMNS), (b_step, B_STEP_BYTES), (odd, 0))
+    packed = is_all((a_row_step, FLOAT_BYTES), (a_step, A_STEP_BYTES))
+    return builder.and_(full, packed), builder.and_(full, is_all((a_step, FLOAT_BYTES)))
+
+
+def _emit_full(
+    builder: ir.IRBuilder,
+    panels: Sequence[ir.Value],
+    steps: Sequence[ir.Value],
+    places: Sequence[ir.Value],
+) -> None:
+    """Emit code for the largest tile, given the distances of rows of a and of steps of a and b."""
+    a, _, _, b, _, depth = panels
+    turns = builder.udiv(depth, WORD(_TURN))
+    _emit_size(builder, ROWS, 2, (a, *steps[:2], b, steps[2], turns), places, _TURN)
+
+
+def _place_rows(builder: ir.IRBuilder, step: ir.Value, height: int) -> list[ir.Value]:
+    """The distances of some rows from the first, of which an instruction adds each by itself.
+
+    It adds a register times a power of two. LLVM would make a chain of additions, did it know more.
+    """
+    if isinstance(step, ir.Constant):
+        return [WORD(step.constant * row) for row in range(height)]
+    hidden = {}
+    for row in range(1, height, 2):
+        same = ir.InlineAsm(ir.FunctionType(WORD, [WORD]), "", "=r,0", side_effect=True)
+        hidden[row] = builder.call(same, [builder.mul(step, WORD(row))])
+    found = [WORD(0)]
+    for row in range(1, height):
+        twos = (row & -row).bit_length() - 1
+        found.append(builder.shl(hidden[row >> twos], WORD(twos)))
+    return found
 
 
 def _copy_rows(
@@ -121,8 +185,11 @@ def _emit_size(
     width: int,
     panels: Sequence[ir.Value],
     places: Sequence[ir.Value],
+    turn: int = 1,
 ) -> None:
-    a, a_row_step, a_step, b, b_step, depth = panels
+    """Emit code for a tile of some rows and vectors, which takes so many steps a turn."""
+    a, a_row_step, a_step, b, b_step, turns = panels
+    distances = _place_rows(builder, a_row_step, height)
     source, source_step, target, target_step = places
     spots = [(row, v * VECTOR_BYTES) for row in range(height) for v in range(width)]
 
@@ -131,21 +198,22 @@ def _emit_size(
 
     def multiply(_: ir.Value, carried: list[ir.Value]) -> list[ir.Value]:
         at_a, at_b, *sums = carried
-        factors = [vectors.load(builder, _VECTOR, at_b, v * VECTOR_BYTES) for v in range(width)]
-        following = [builder.add(at_a, a_step), builder.add(at_b, b_step)]
-        for row in range(height):
-            element = vectors.load(builder, FLOAT, place(at_a, a_row_step, row))
-            factor = vectors.splat(builder, element, LANES)
-            for v in range(width):
-                terms = [factor, factors[v], sums[row * width + v]]
-                following.append(vectors.call(builder, "llvm.fma", terms))
-        return following
+        for _step in range(turn):
+            factors = [vectors.load(builder, _VECTOR, at_b, v * VECTOR_BYTES) for v in range(width)]
+            for row in range(height):
+                element = vectors.load(builder, FLOAT, builder.add(at_a, distances[row]))
+                factor = vectors.splat(builder, element, LANES)
+                for v in range(width):
+                    terms = [factor, factors[v], sums[row * width + v]]
+                    sums[row * width + v] = vectors.call(builder, "llvm.fma", terms)
+            at_a, at_b = builder.add(at_a, a_step), builder.add(at_b, b_step)
+        return [at_a, at_b, *sums]
 
     sums = [
         vectors.load(builder, _VECTOR, place(source, source_step, row), offset)
         for row, offset in spots
     ]
-    _, _, *sums = vectors.repeat(builder, depth, [a, b, *sums], multiply)
+    _, _, *sums = vectors.repeat(builder, turns, [a, b, *sums], multiply)
     for (row, offset), total in zip(spots, sums, strict=True):
         value = emit_canonical(builder, total)
         vectors.store(builder, value, place(target, target_step, row), offset)
