@@ -145,6 +145,7 @@ class _Joining(Generic[_UnitT]):
             return False
         self._early.update(found)
         self._dropped.update(found)
+        self._free.difference_update(i for p in found for i in self._list_indices(self._order[p]))
         self._delayed.add(self._places[index])
         self._drop(index)
         return True

@@ -69,6 +69,41 @@ def share_keys(q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
     return torch.softmax(q @ k[0].T + mask, -1) @ v
 
 
+def differentiate(q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> tuple[Tensor, ...]:
+    """The gradients of an attention, of which that of the values needs nothing but its weights."""
+    return _differentiate(q, k, v, mask, lambda _: v[:, : q.shape[1]])
+
+
+def differentiate_square(q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> tuple[Tensor, ...]:
+    """The gradients of a function of an attention, which its result is needed for."""
+    return _differentiate(q, k, v, mask, lambda out: out * 2)
+
+
+def differentiate_group(q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> tuple[Tensor, ...]:
+    """The gradients of an attention whose heads share keys and values, for which they add up."""
+    return _differentiate(q, k[:1], v[:1], mask, lambda out: out * 2)
+
+
+def _differentiate(
+    q: Tensor, k: Tensor, v: Tensor, mask: Tensor, find_gradient: Callable[[Tensor], Tensor]
+) -> tuple[Tensor, ...]:
+    with torch.enable_grad():
+        leaves = [x.detach().requires_grad_() for x in (q, k, v)]
+        query, key, value = leaves
+        out = torch.softmax(query @ key.mT + mask, -1) @ value
+        return torch.autograd.grad(out, leaves, find_gradient(out.detach()))
+
+
+def feed(q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> tuple[Tensor, ...]:
+    """A fold of columns whose result a product of the same rows reads."""
+    weights = torch.softmax(q @ k.mT + mask, -1)
+    out = weights @ v
+    gradient = (out @ v.mT) * weights
+    rest = gradient - weights * gradient.sum(-1, keepdim=True)
+    columns = weights.mT @ out
+    return columns, rest @ (k * columns.sum(-1, keepdim=True)), rest.mT @ q
+
+
 WITH_TAILS = [add, scale, choose, keep, weigh, interleave, group, share_keys]
 
 
@@ -82,9 +117,10 @@ def shift(q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
     return (torch.softmax(q @ k.mT + mask, -1) + v[..., :1].mT) @ v
 
 
-@pytest.fixture(autouse=True)
-def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let products of few elements be joined, in blocks of few rows."""
+@pytest.fixture(autouse=True, params=[2048, 256])
+def small(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
+    """Let products of few elements be joined, in blocks of few rows, side by side and not."""
+    monkeypatch.setattr(cpu, "CONFLICTING_BYTES", request.param)
     monkeypatch.setattr(planning, "_LEAST_ELEMENTS", 0)
     monkeypatch.setattr(planning, "_LEAST_ROWS", 2)
     monkeypatch.setattr(cpu, "_BLOCK_BYTES", 0)
@@ -145,6 +181,16 @@ def list_cases(rng: np.random.Generator) -> Iterator[list[Array]]:
     operands[3][...] = rng.choice(PATTERNS.view(np.float32), operands[3].shape)
     yield operands
     operands = draw_operands(rng)
+    operands[3][...] = operands[3][:, ::-1].copy()
+    yield operands
+    operands = draw_operands(rng)
+    operands[2][...] *= TINY
+    yield operands
+    operands = draw_operands(rng)
+    operands[2][...] *= 1e30
+    operands[1][0, -1, 0] = 1e20
+    yield operands
+    operands = draw_operands(rng)
     for x in operands[:3]:
         x[rng.random(x.shape) < 0.1] = rng.choice(PATTERNS.view(np.float32))
     yield operands
@@ -159,6 +205,31 @@ def test_joined_products_are_those_of_single_operators(attend: Attention) -> Non
     (plan,) = list_joined(prepared.fused)
     assert (plan._fused.last is None) == (attend in {weigh, share_keys})
     assert (plan._tails is not None) == (attend in WITH_TAILS)
+    for operands in list_cases(rng):
+        check(captured, prepared, operands)
+    assert not [*list_joined(prepared.shown)]
+
+
+@pytest.mark.parametrize(
+    ("attend", "joined", "across"),
+    [
+        (differentiate, [False, True], [1, 1]),
+        (differentiate_square, [True, True], [0, 2]),
+        (differentiate_group, [True, True], [0, 2]),
+        (feed, [True, True], [0, 2]),
+    ],
+)
+def test_columns_are_folded_with_rows(
+    attend: Attention, joined: Sequence[bool], across: Sequence[int]
+) -> None:
+    """Gradients have all bits, with and without tails, where columns are folded block by block."""
+    rng = np.random.default_rng(11)
+    captured = make(attend, draw_operands(rng))
+    prepared = Preparation(captured.program)
+    plans = [*list_joined(prepared.fused)]
+    assert [plan._fused.last is not None for plan in plans] == joined
+    assert [len(plan._fused.across) for plan in plans] == across
+    assert all(plan._tails is not None for plan in plans)
     for operands in list_cases(rng):
         check(captured, prepared, operands)
     assert not [*list_joined(prepared.shown)]

@@ -65,6 +65,9 @@ _PLACES = 23
 _LOWEST, _HIGHEST = -105.0, 90.0
 """Beyond these, exp rounds as it does here."""
 
+_EXP_IS_0 = -104.0
+"""Below this, exp rounds to 0."""
+
 _SIGMOID_IS_1 = 20.0
 _SIGMOID_IS_LEAST = -87.0
 """Below this, a sigmoid may be subnormal."""
@@ -87,6 +90,7 @@ class Estimate:
         upper: that of the other one.
         factor: what the low words are multiplied with; 1 if None.
         exponent: the value is 2^floor(exponent) times this one; 1 time if None.
+        is_zero: the mask of the lanes whose value, with an exponent, rounds to 0.
         is_meant: the mask of the lanes that the bounds hold for; all if None.
     """
 
@@ -95,14 +99,15 @@ class Estimate:
     upper: Lanes
     factor: Lanes | None = None
     exponent: Lanes | None = None
+    is_zero: ir.Value | None = None
     is_meant: ir.Value | None = None
 
     def round(self) -> tuple[Lanes, ir.Value]:
         """The rounded values, and the mask of those that are certain."""
         value, other = (self._add(low) for low in (self.lower, self.upper))
         is_certain, builder = value.holds("==", other), value.builder
-        if self.exponent is not None:
-            value = registers.scale(value, self.exponent)
+        if self.exponent is not None and self.is_zero is not None:
+            value = registers.scale(value, self.exponent, builder.not_(self.is_zero))
             is_certain = builder.and_(is_certain, builder.not_(registers.is_subnormal(value)))
         if self.is_meant is not None:
             is_certain = builder.and_(is_certain, self.is_meant)
@@ -211,7 +216,10 @@ def _exponential(x: Lanes, sign: int, less: float = 0.0, *, is_whole: bool) -> _
 def _exp(x: Lanes) -> Estimate:
     found = _exponential(x.at_least(_LOWEST).at_most(_HIGHEST), 1, EXP_MARGIN, is_whole=False)
     upper = found.power.times_plus(2 * EXP_MARGIN, found.low)
-    return Estimate(found.base, found.low, upper, exponent=found.steps * (1 / STEPS))
+    is_zero = x.holds("<", _EXP_IS_0)
+    return Estimate(
+        found.base, found.low, upper, exponent=found.steps * (1 / STEPS), is_zero=is_zero
+    )
 
 
 def _sigmoid(x: Lanes) -> Estimate:

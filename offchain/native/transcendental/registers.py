@@ -59,15 +59,19 @@ def lessen(table: Sequence[float], places: int, *, is_single: bool) -> list[floa
     return found
 
 
-def scale(x: Lanes, exponent: Lanes) -> Lanes:
-    """The product of x and 2^floor(exponent), rounded once."""
+def scale(x: Lanes, exponent: Lanes, is_meant: ir.Value) -> Lanes:
+    """The product of x and 2^floor(exponent), rounded once, in the lanes of a mask, 0 in others.
+
+    Only a lane that is meant takes the processor a hundred cycles if its product is below 2^-126.
+    """
     builder = x.builder
 
-    def find(part: ir.Value, power: ir.Value) -> ir.Value:
-        name, how = "mask.scalef.ps.512", (_EVERYWHERE, _IN_THE_THREADS_ROUNDING)
-        return _call(builder, name, _FLOATS, part, power, part, *how)
+    def find(part: ir.Value, power: ir.Value, meant: ir.Value) -> ir.Value:
+        mask = builder.bitcast(meant, ir.IntType(_COUNT))
+        name, zeros = "mask.scalef.ps.512", ir.Constant(_FLOATS, None)
+        return _call(builder, name, _FLOATS, part, power, zeros, mask, _IN_THE_THREADS_ROUNDING)
 
-    return Lanes(builder, _by_register(builder, find, _COUNT, x.value, exponent.value))
+    return Lanes(builder, _by_register(builder, find, _COUNT, x.value, exponent.value, is_meant))
 
 
 def is_subnormal(x: Lanes) -> ir.Value:
