@@ -216,7 +216,7 @@ def test_joined_products_are_those_of_single_operators(attend: Attention) -> Non
         (differentiate, [False, True], [1, 1]),
         (differentiate_square, [True, True], [0, 2]),
         (differentiate_group, [True, True], [0, 2]),
-        (feed, [True, True], [0, 2]),
+        (feed, [True, True], [0, 1]),
     ],
 )
 def test_columns_are_folded_with_rows(
