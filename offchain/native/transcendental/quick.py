@@ -30,8 +30,9 @@ Why the value is between the bounds, in relative errors; a rounding has 2^-24, a
   next power is 2^-40.7. e errs by 2^-37, half of which counts, the rest by 2^-37.4: 2^-36.6.
 
 The exponent of exp is put in at the end, which rounds again where the result is subnormal: those
-are not certain. It is not put in where exp rounds to 0, as of a mask's -infinity. The other roads have no number below 2^-126 that matters: tanh of a tiny operand
-is the operand, since a is 0, 1 + tanh(a) * t is 1 and only b is left.
+are not certain. It is not put in where exp rounds to 0, as of a mask's -infinity. The other roads
+have no number below 2^-126 that matters: tanh of a tiny operand is the operand, since a is 0,
+1 + tanh(a) * t is 1 and only b is left.
 """
 
 from collections.abc import Callable, Mapping
