@@ -184,6 +184,12 @@ def list_cases(rng: np.random.Generator) -> Iterator[list[Array]]:
     operands[3][...] = operands[3][:, ::-1].copy()
     yield operands
     operands = draw_operands(rng)
+    operands[0][...], operands[2][...] = 0, -TINY  # -0 in sums where later rows have tails
+    operands[2][:, :56] = TINY
+    operands[3][...] = 0
+    operands[3][:, 35:, 64:] = -np.inf
+    yield operands
+    operands = draw_operands(rng)
     operands[2][...] *= TINY
     yield operands
     operands = draw_operands(rng)
