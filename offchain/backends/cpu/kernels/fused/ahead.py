@@ -43,7 +43,12 @@ class Ahead:
         frame, load = self._frame, self._frame.region.values[index]
         assert isinstance(load, Load)
         if frame.region.segments == 1:
-            if self._has_chains:
+            if frame.region.is_cut and frame.plan.is_first(index, self._stage):
+                step = (
+                    frame.region.block * load.row_strides[-1]
+                )  # to the same columns of the next block
+                self._distances[index] = WORD(step * load.dtype.width)
+            elif self._has_chains:
                 self._distances[index] = WORD(_CHAIN_BYTES)
         elif frame.plan.is_first(index, self._stage):
             self._measure(index, load.row_strides[-1], load.segment_stride)
