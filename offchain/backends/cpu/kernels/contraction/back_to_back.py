@@ -25,7 +25,6 @@ from offchain.backends.cpu.kernels.contraction.tile import (
 )
 from offchain.native.compiled import emitted, kernel, reads, subroutine, writes
 from offchain.native.vectors import WORD
-from offchain.planning.back_to_back import MOST_ACROSS
 
 Floats = npt.NDArray[np.float32]
 Integers = npt.NDArray[np.int64]
@@ -36,9 +35,12 @@ SCORES, MIDDLE = 1, 2
 LEFT, RIGHT, BLOCK = 1, 2, 4
 """Which factor of a product across is folded, and whether it is what the last product folds."""
 
+_ACROSS = 2
+"""Products across that a kernel has arguments for; a number of planning's would not be in the key
+under which its machine code is kept."""
+
 _DEPTH = 512
 """Steps of a product that are computed at a time: the panel of a few columns is then near."""
-
 
 _GROUP = 8 * ROWS
 """Rows of a product across that are packed at a time."""
@@ -319,7 +321,7 @@ def compute_blocks(
         if columns < n and is_whole:
             _fill(folded, columns)
         touched = columns if is_across else 0
-        for beside in range(MOST_ACROSS):
+        for beside in range(_ACROSS):
             left = a_beside[z] if beside else a_across[z]
             right = b_beside[z] if beside else b_across[z]
             target = out_beside[z] if beside else out_across[z]
