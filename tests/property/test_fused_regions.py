@@ -650,7 +650,7 @@ def batches(draw: st.DrawFn) -> Program:
     return batch.finish(sorted((values - used) | others))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(
     program=batches(),
     seed=st.integers(0, 99),
