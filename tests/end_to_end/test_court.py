@@ -17,6 +17,7 @@ from contracts.deployment import deploy_referee
 from offchain.arithmetic.exact import EXACT
 from offchain.chain import connect
 from offchain.court.record import encode_record, read_record
+from offchain.disputes.referee_code import compare_codes
 from tests.chain_helpers import LoopbackNode, compile_ledger, deploy_ledger, open_node
 from tests.court_helpers import SCALAR, make_small_record, open_chain
 from tests.end_to_end.command import complaint, moot
@@ -158,6 +159,17 @@ def test_no_chain_and_no_referee_get_one_line(node: LoopbackNode, tmp_path: Path
         referee = deploy_referee(chain, chain.accounts[0], EXACT).address
     with run_court("--chain", node.url, "--referee", referee) as (_, url):
         assert "exact 1" in get(url)
+
+
+def test_a_referee_is_known_whatever_was_deployed_before(tmp_path: Path) -> None:
+    """Its contracts may stand where others of them stand on a chain that is new."""
+    ledger = compile_ledger(tmp_path)
+    for before in range(6):
+        with connect("tester") as chain:
+            for _ in range(before):
+                deploy_ledger(chain, ledger)
+            referee = deploy_referee(chain, chain.accounts[0], EXACT).address
+            assert {problem for _, problem in compare_codes(chain, referee, EXACT)} == {None}
 
 
 def test_a_port_in_use_gets_one_line(tmp_path: Path) -> None:
