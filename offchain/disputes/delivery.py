@@ -67,7 +67,7 @@ class Delivery:
         return is_kept and address in self.shares
 
     def find_next_look(self) -> int:
-        """Return the block at which whoever has promised the result looks again.
+        """Return the first block for whose calls whoever has promised the result looks again.
 
         It is the next one while demands wait, and whenever the premium may be due.
         """

@@ -34,7 +34,7 @@ class Owed:
 
     Attributes:
         job: the job.
-        next_block: the block that has to be there for the next look at what is demanded of it.
+        next_block: the first block for whose calls one looks again at what is demanded of it.
     """
 
     job: Job
@@ -116,7 +116,7 @@ class Provider(Keeper):
         for job_id in list(self._demands):
             self._look_after_demands(job_id, [])
         for job_id, owed in list(self._owed.items()):
-            if self.desk.referee.block_number() >= owed.next_block:
+            if self.desk.referee.block_number() + 1 >= owed.next_block:
                 self._look_after_result(job_id, owed)
 
     def _resume(self) -> None:
@@ -134,7 +134,7 @@ class Provider(Keeper):
         if view is None or view.is_over(self.desk.address):
             del self._owed[job_id]
             return
-        owed.next_block = view.find_next_look() - 1
+        owed.next_block = view.find_next_look()
         if view.promised is None:
             return
         subject, results = view.promised.subject, self.folder.open_results()

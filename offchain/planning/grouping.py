@@ -321,11 +321,8 @@ class _Growing:
         """Whether the rows that are folded may be those of the group."""
         if self._columns is not None or producer is not None:
             is_full = producer is None or producer.role is Role.FULL
-            mine = self._columns or folded.columns, self._segments if self._columns else None
-            return is_full and mine in {
-                (folded.columns, None),
-                (folded.columns, folded.segments),
-            }
+            mine, rows = (self._columns, self._segments), (folded.columns, folded.segments)
+            return is_full and (self._columns is None or mine == rows)
         has_many_rows = folded.elements >= FEW_ROWS * folded.columns
         is_small = folded.elements <= SMALL_ELEMENTS
         is_kept = folded.columns <= _MAX_COLUMNS and (has_many_rows or is_small)

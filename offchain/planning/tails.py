@@ -50,7 +50,6 @@ _ABSORBED: Mapping[Function, tuple[frozenset[int], frozenset[int]]] = {
 }
 """Left or right operands with which a result depends on the class of the other one alone."""
 
-
 _SUMS = frozenset({Function.ADD, Function.SUB})
 
 _FINITE_OPERANDS: Mapping[Function, frozenset[int]] = {
@@ -86,14 +85,12 @@ class Tail(NamedTuple):
         bits: the constant.
         unit: of so many columns that a whole number is computed, at least these belong to the tail.
         zeros: the values that are zeros there, of any sign, or NaN in all of a row's tail.
-        is_same: whether every full value that is stored is the same there, in all columns of a row.
     """
 
     mask: Load
     bits: int
     unit: int
     zeros: frozenset[int]
-    is_same: bool
 
 
 def find_tail(
@@ -121,8 +118,7 @@ def find_tail(
                 zeros = _list_zeros(region, known)
                 stored = [i for i, _ in region.stores if is_full(region.values[i])]
                 if all(known[i].is_same or (i in folded and i in zeros) for i in stored):
-                    is_same = all(known[i].is_same for i in stored)
-                    return Tail(load, bits, unit, zeros, is_same)
+                    return Tail(load, bits, unit, zeros)
     return None
 
 

@@ -17,6 +17,7 @@ from offchain.commitments.tree import Tree, hash_root
 from offchain.disputes.availability import Answerer, explain_weakness, find_answer
 from offchain.disputes.terms import make_terms
 from tests.attacks.puppet import SOURCE, Payday
+from tests.quick import only
 from tests.referee.promises import (
     ANSWER_BLOCKS,
     BOND_WEI,
@@ -99,13 +100,14 @@ def test_a1_demands_beside_the_one_that_broke_a_promise_get_their_deposits_back(
     assert both.vault.balance_wei == 0
 
 
-def test_a2_crowd_of_demands_leaves_time_for_every_answer() -> None:
+@pytest.mark.parametrize(("steps", "others"), only({(20, 25)}, [(20, 25), (40, 80)]))
+def test_a2_crowd_of_demands_leaves_time_for_every_answer(steps: int, others: int) -> None:
     """However many come at once, so many answers a block are enough, in their order."""
-    task = replace(TASK, steps=20)
+    task = replace(TASK, steps=steps)
     both = Promises(task)
     both.promise()
     places = [(Part.DATA, index, 0) for index in range(2 * task.steps)]
-    crowd = dict.fromkeys((*places, *PLACES[:9], *((2, i, 1) for i in range(25))))
+    crowd = dict.fromkeys((*places, *PLACES[:9], *((2, i, 1) for i in range(others))))
     for place in crowd:
         assert both.demand(ASKER, place) is None
     client, last = Answerer(CLIENT, task), 0

@@ -25,6 +25,7 @@ from tests.chain_arithmetic.rounding import (
     surround,
 )
 from tests.chain_arithmetic.subjects import PLACES
+from tests.quick import only
 from tests.sweeps.oracle import round_exactly
 
 FIRST_SUBNORMAL, FIRST_ZERO = 0x41131CE0, 0x4120DDFC
@@ -61,7 +62,7 @@ def assert_right(
     assert_correctly_rounded(contracts[module], name, function, [(x,) for x in operands])
 
 
-@pytest.mark.parametrize("stride", [pytest.param(1, marks=pytest.mark.slow), 8])
+@pytest.mark.parametrize("stride", only({8}, [1, 8]))
 @each_function
 def test_hard_operands(contracts: Mapping[str, Bytecode], function: Function, stride: int) -> None:
     """Specials, edges and the hardest of all operands are rounded correctly."""

@@ -7,7 +7,6 @@ from functools import cache, lru_cache
 from pathlib import Path
 
 import numpy as np
-import pytest
 from _pytest.mark import ParameterSet
 
 from contracts.model.types import Address
@@ -29,6 +28,7 @@ from offchain.providers.cheats import make_cheat
 from offchain.providers.run import Run
 from offchain.providers.store import Store
 from offchain.providers.task import Task
+from tests.quick import only
 
 NAMES = ("mlp", "cnn", "gpt2", "llama", "bert", "resnet")
 QUICK_NAMES = frozenset({"mlp", "gpt2"})
@@ -36,7 +36,7 @@ QUICK_NAMES = frozenset({"mlp", "gpt2"})
 
 def programs(*, quick: frozenset[str] = QUICK_NAMES) -> list[ParameterSet]:
     """Return the example programs as parameters, those that are not quick marked as slow."""
-    return [pytest.param(name, marks=[pytest.mark.slow] * (name not in quick)) for name in NAMES]
+    return only(quick, NAMES)
 
 
 STEPS, CHECKPOINT_EVERY = 4, 2

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from functools import lru_cache
+from itertools import product
 
 import numpy as np
 import pytest
@@ -38,25 +39,13 @@ from tests.quick import only
 SOMETHING_TAMPERED = sorted(set(CHEATS) - {"garbage-root", "silent", "false-flag"})
 QUICKEST = frozenset({"mlp"})
 QUICK_PLACES = frozenset({("mlp", "chain"), ("gpt2", "model")})
-TAMPERED = [
-    pytest.param(cheat, marks=[pytest.mark.slow] * (cheat in {"early-stop", "lazy"}))
-    for cheat in SOMETHING_TAMPERED
-]
+TAMPERED = only(set(SOMETHING_TAMPERED) - {"early-stop", "lazy"}, SOMETHING_TAMPERED)
 DRAWS_PER_PROGRAM = 34
-QUICK_DRAWS = {"model": 2, "chain": 1}
+QUICK_DRAWS = frozenset({(0, "model"), (1, "model"), (0, "chain")})
 """Draws that are not left to the long suite; on the chain the verifier is asked as well."""
 
-PLACES = [
-    pytest.param(name, court, marks=[pytest.mark.slow] * ((name, court) not in QUICK_PLACES))
-    for name in NAMES
-    for court in COURTS
-]
-
-DRAWS = [
-    pytest.param(draw, court, marks=[pytest.mark.slow] * (draw >= QUICK_DRAWS[court]))
-    for draw in range(DRAWS_PER_PROGRAM)
-    for court in COURTS
-]
+PLACES = only(QUICK_PLACES, product(NAMES, COURTS))
+DRAWS = only(QUICK_DRAWS, product(range(DRAWS_PER_PROGRAM), COURTS))
 
 
 def first_difference(honest: Run, cheating: Run) -> tuple[int, int, int]:

@@ -15,6 +15,7 @@ from offchain.arithmetic.functions import DType, Function
 from offchain.arithmetic.philox import uniform_bits
 from offchain.chain import Contract, connect
 from offchain.errors import Reverted
+from tests.quick import only
 
 WRAPPER = """
 # pragma version 0.4.3
@@ -143,11 +144,12 @@ def random_vectors(types: Sequence[DType], count: int, seed: int) -> list[tuple[
     return [tuple(random_pattern(rng, dtype) for dtype in types) for _ in range(count)]
 
 
+@pytest.mark.parametrize("count", only({50}, [50, 100]))
 @pytest.mark.parametrize("function", sorted(ON_CHAIN), ids=lambda function: function.name)
-def test_function_is_the_specified_one(contract: Contract, function: Function) -> None:
+def test_function_is_the_specified_one(contract: Contract, function: Function, count: int) -> None:
     """Each function agrees with the specification on every combination of types."""
     for number, (types, result) in enumerate(signatures_of(function)):
-        vectors = random_vectors(types, 50, 100 * function + number)
+        vectors = random_vectors(types, count, 100 * function + number)
         assert_equal_to_specification(contract, function, types, result, vectors)
 
 

@@ -28,6 +28,7 @@ from tests.node.table import (
     make_game,
     set_up,
 )
+from tests.quick import only
 
 DEEPEST = 8
 """So many blocks are replaced at most, for which the stakes have room."""
@@ -103,9 +104,7 @@ def check(node: Anvil, lie: Lie, replace: Replace, depth: int) -> None:
             assert made.count(HONEST) <= calls + depth
 
 
-@pytest.mark.parametrize(
-    "way", [pytest.param(way, marks=[pytest.mark.slow] * (way == "emptied")) for way in WAYS]
-)
+@pytest.mark.parametrize("way", only({"shortened", "favoured"}, WAYS))
 def test_the_deepest_replacement_at_any_call(node: Anvil, way: str) -> None:
     """Replacing the latest 8 blocks after any call changes neither verdict nor payout."""
     check(node, SILENT, WAYS[way], DEEPEST)

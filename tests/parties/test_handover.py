@@ -41,9 +41,10 @@ from offchain.providers.store import Store
 from offchain.verifier.bounds import Bound
 from tests.end_to_end.courtroom import Case, draw_cheat, get_case, run
 from tests.parties.rulings import Stopped, judge, stop
+from tests.quick import only
 from tests.store_helpers import answering, send_head, serving
 
-DRAWS = [pytest.param(it, marks=[pytest.mark.slow] * (it > 0)) for it in range(6)]
+DRAWS = only({0}, range(6))
 FAULTS_PER_EVIDENCE = 60
 SECONDS = 2.0
 NOBODY_AT = "http://127.0.0.1:9"
@@ -77,9 +78,7 @@ def get_honest_side(stopped: Stopped) -> int:
     return [it.behaviour.name for it in stopped.runs].index("honest")
 
 
-@pytest.mark.parametrize(
-    "arithmetic", ["ordered", "logged", pytest.param("exact", marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize("arithmetic", only({"ordered", "logged"}, ["ordered", "exact", "logged"]))
 @pytest.mark.parametrize("seed", DRAWS)
 def test_the_ruling_is_the_same_whoever_hands_over(
     seed: int, arithmetic: str, tmp_path: Path

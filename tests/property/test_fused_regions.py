@@ -1,8 +1,10 @@
 """Fused kernels for programs on the rows and columns of a matrix, against the definition."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from itertools import product
 from math import prod
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -334,6 +336,32 @@ def draw_state(program: Program, seed: int) -> list[Array]:
     return state
 
 
+@contextmanager
+def changed(settings: Mapping[tuple[ModuleType, str], object]) -> Iterator[None]:
+    """Let planning and kernels have other numbers; no kernel made with them stays."""
+    caches = generate.compile_region, kernels_vertical.compile_fold
+    with pytest.MonkeyPatch.context() as patch, ExitStack() as stack:
+        for (module, name), value in settings.items():
+            patch.setattr(module, name, value)
+        for kernels in caches:
+            kernels.cache_clear()
+            stack.callback(kernels.cache_clear)
+        yield
+
+
+def check(
+    program: Program,
+    state: Sequence[Array],
+    settings: Mapping[tuple[ModuleType, str], object],
+    threads: int = 1,
+) -> None:
+    """Check that a program has the definition's outputs, whatever the settings are."""
+    with np.errstate(all="ignore"):
+        defined = encode(run_step(program, state, (), 0))
+    with changed({(grouping, "_LEAST_ELEMENTS"): 0, **settings}):
+        assert encode(Executor(program, threads).run(state, (), 0)) == defined
+
+
 @settings(max_examples=100, deadline=None)
 @given(
     program=matrices(),
@@ -347,27 +375,18 @@ def test_regions_equal_definition(
     program: Program, seed: int, lanes: int, block: int, threads: int, *, is_wide: bool
 ) -> None:
     """Fused or not, for any vectors, blocks, threads and parts: outputs are the definition's."""
-    state = draw_state(program, seed)
-    with np.errstate(all="ignore"):
-        defined = encode(run_step(program, state, (), 0))
-    with pytest.MonkeyPatch.context() as patch:
-        for module in (frame, kernels_vertical):
-            patch.setattr(module, "LANES", lanes)
-        patch.setattr(grouping, "_LEAST_ELEMENTS", 0)
-        patch.setattr(assembly, "_PART_COLUMNS", 24)
-        patch.setattr(kernels_columns, "_FAR_COLUMNS", block)
-        patch.setattr(regions, "_BLOCK_BYTES", block)
-        patch.setattr(regions, "_MAX_BLOCK_BYTES", block)
-        if is_wide:
-            patch.setattr(roles, "SMALL_ELEMENTS", 0)
-            patch.setattr(roles, "FEW_ROWS", 99)
-        patch.setattr(regions, "_GRAIN_BYTES", 1)
-        patch.setattr(regions, "_GRAIN_PARTS", 1)
-        generate.compile_region.cache_clear()
-        kernels_vertical.compile_fold.cache_clear()
-        assert encode(Executor(program, threads).run(state, (), 0)) == defined
-    generate.compile_region.cache_clear()
-    kernels_vertical.compile_fold.cache_clear()
+    wide = {(roles, "SMALL_ELEMENTS"): 0, (roles, "FEW_ROWS"): 99}
+    settings = {
+        (frame, "LANES"): lanes,
+        (kernels_vertical, "LANES"): lanes,
+        (assembly, "_PART_COLUMNS"): 24,
+        (kernels_columns, "_FAR_COLUMNS"): block,
+        (regions, "_BLOCK_BYTES"): block,
+        (regions, "_MAX_BLOCK_BYTES"): block,
+        (regions, "_GRAIN_BYTES"): 1,
+        (regions, "_GRAIN_PARTS"): 1,
+    }
+    check(program, draw_state(program, seed), settings | (wide if is_wide else {}), threads)
 
 
 @settings(max_examples=60, deadline=None)
@@ -376,15 +395,12 @@ def test_regions_equal_definition(
 )
 def test_streamed_regions_equal_definition(program: Program, seed: int, *, is_cut: bool) -> None:
     """What is stored past the caches is the definition's, also what the kernel reads again."""
-    state = draw_state(program, seed)
-    with np.errstate(all="ignore"):
-        defined = encode(run_step(program, state, (), 0))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(grouping, "_LEAST_ELEMENTS", 0)
-        patch.setattr(assembly, "_PART_COLUMNS", 3 * LANES if is_cut else 1 << 20)
-        patch.setattr(regions, "_STREAMED_BYTES", 0)
-        patch.setattr(buffers, "_LEAST_BYTES", 0)  # all begin where lines do
-        assert encode(Executor(program).run(state, (), 0)) == defined
+    settings = {
+        (assembly, "_PART_COLUMNS"): 3 * LANES if is_cut else 1 << 20,
+        (regions, "_STREAMED_BYTES"): 0,
+        (buffers, "_LEAST_BYTES"): 0,  # all begin where lines do
+    }
+    check(program, draw_state(program, seed), settings)
 
 
 STREAMED = "!nontemporal"
@@ -454,9 +470,7 @@ LINES = {
 
 @pytest.mark.parametrize("lanes", [16, 8, 4])
 @pytest.mark.parametrize("name", LINES)
-def test_elements_of_lines_equal_definition(
-    name: str, lanes: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_elements_of_lines_equal_definition(name: str, lanes: int) -> None:
     """Columns that indices name are the definition's, close together in a line or far apart."""
     matrix = Matrix((3,), 64, 4)
     gathered = matrix.gather(0, "j")
@@ -464,11 +478,7 @@ def test_elements_of_lines_equal_definition(
     program = matrix.finish([matrix.emit(Kind.MAP, Function.NEG, matrix.whole, (operand,))])
     state = draw_state(program, 0)
     state[5] = LINES[name].astype(np.int64)
-    monkeypatch.setattr(frame, "LANES", lanes)
-    monkeypatch.setattr(grouping, "_LEAST_ELEMENTS", 0)
-    generate.compile_region.cache_clear()
-    assert encode(Executor(program).run(state, (), 0)) == encode(run_step(program, state, (), 0))
-    generate.compile_region.cache_clear()
+    check(program, state, {(frame, "LANES"): lanes})
 
 
 @settings(max_examples=60, deadline=None)
@@ -488,30 +498,8 @@ def test_folds_of_transcendental_values_equal_definition(
     operands = (read(0, matrix.whole, range(2)),)
     power = matrix.emit(Kind.MAP, Function.EXP, matrix.whole, operands)
     program = matrix.finish([power, matrix.fold(*fold, power, in_lanes=True, fill=0x40E00000)])
-    state = draw_state(program, seed)
-    with np.errstate(all="ignore"):
-        defined = encode(run_step(program, state, (), 0))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(frame, "LANES", lanes)
-        patch.setattr(grouping, "_LEAST_ELEMENTS", 0)
-        patch.setattr(roles, "SMALL_ELEMENTS", small)
-        generate.compile_region.cache_clear()
-        assert encode(Executor(program).run(state, (), 0)) == defined
-    generate.compile_region.cache_clear()
-
-
-def check_vertical(program: Program, seed: int, lanes: int, threads: int) -> None:
-    """Check a program that folds columns, on vectors of so many lanes and so many threads."""
-    state = draw_state(program, seed)
-    with np.errstate(all="ignore"):
-        defined = encode(run_step(program, state, (), 0))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(kernels_vertical, "LANES", lanes)
-        patch.setattr(grouping, "_LEAST_ELEMENTS", 0)
-        patch.setattr(vertical, "_GRAIN_BYTES", 1)
-        kernels_vertical.compile_fold.cache_clear()
-        assert encode(Executor(program, threads).run(state, (), 0)) == defined
-    kernels_vertical.compile_fold.cache_clear()
+    settings = {(frame, "LANES"): lanes, (roles, "SMALL_ELEMENTS"): small}
+    check(program, draw_state(program, seed), settings)
 
 
 @st.composite
@@ -550,7 +538,8 @@ def test_vertical_folds_equal_definition(
     program: Program, seed: int, lanes: int, threads: int
 ) -> None:
     """Columns are folded in the order of the rows, in parts of any width and on any threads."""
-    check_vertical(program, seed, lanes, threads)
+    settings = {(kernels_vertical, "LANES"): lanes, (vertical, "_GRAIN_BYTES"): 1}
+    check(program, draw_state(program, seed), settings, threads)
 
 
 class Batch:
@@ -671,22 +660,17 @@ def test_rows_in_segments_equal_definition(
     is_streamed: bool,
 ) -> None:
     """Channels are folded one image after another, with maps before and after, in any blocks."""
-    state = draw_state(program, seed)
-    with np.errstate(all="ignore"):
-        defined = encode(run_step(program, state, (), 0))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(frame, "LANES", lanes)
-        patch.setattr(grouping, "_LEAST_ELEMENTS", 0)
-        patch.setattr(grouping, "_MOST_IN_SEGMENTS", 1 << 18 if is_near else 0)
-        patch.setattr(roles, "_LEAST_ROWS", 1)
-        patch.setattr(regions, "_BLOCK_BYTES", block)
-        patch.setattr(regions, "_MAX_BLOCK_BYTES", block)
-        patch.setattr(regions, "_GRAIN_BYTES", 1)
-        patch.setattr(regions, "_STREAMED_BYTES", 0 if is_streamed else 8 << 20)
-        patch.setattr(buffers, "_LEAST_BYTES", 0)
-        generate.compile_region.cache_clear()
-        assert encode(Executor(program, threads).run(state, (), 0)) == defined
-    generate.compile_region.cache_clear()
+    settings = {
+        (frame, "LANES"): lanes,
+        (grouping, "_MOST_IN_SEGMENTS"): 1 << 18 if is_near else 0,
+        (roles, "_LEAST_ROWS"): 1,
+        (regions, "_BLOCK_BYTES"): block,
+        (regions, "_MAX_BLOCK_BYTES"): block,
+        (regions, "_GRAIN_BYTES"): 1,
+        (regions, "_STREAMED_BYTES"): 0 if is_streamed else 8 << 20,
+        (buffers, "_LEAST_BYTES"): 0,
+    }
+    check(program, draw_state(program, seed), settings, threads)
 
 
 def make_normalization(images: int, columns: int) -> Program:
@@ -716,9 +700,7 @@ def test_channels_that_caches_hold_are_read_once(images: int, together: list[int
 
 @pytest.mark.parametrize("block", [1, 1 << 18])
 @pytest.mark.parametrize("columns", [9, 33, 70])
-def test_values_of_all_segments_are_kept_between_passes(
-    columns: int, block: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_values_of_all_segments_are_kept_between_passes(columns: int, block: int) -> None:
     """What is not cheap is there for the next pass, in each image of a channel."""
     batch = Batch(3, 5, columns, 4)
     power = batch.add(Node(Kind.MAP, Function.EXP, FLOAT32, batch.shape, (batch.read_full(0),)))
@@ -726,15 +708,10 @@ def test_values_of_all_segments_are_kept_between_passes(
     operands = batch.read_full(power), read(batch.row[-1], (5,), [1])
     share = batch.add(Node(Kind.MAP, Function.DIV, FLOAT32, batch.shape, operands))
     program = batch.finish([share])
-    state = draw_state(program, 1)
-    with np.errstate(all="ignore"):
-        defined = encode(run_step(program, state, (), 0))
-    monkeypatch.setattr(grouping, "_LEAST_ELEMENTS", 0)
-    monkeypatch.setattr(regions, "_MAX_BLOCK_BYTES", block)
-    assert encode(Executor(program).run(state, (), 0)) == defined
+    check(program, draw_state(program, 1), {(regions, "_MAX_BLOCK_BYTES"): block})
 
 
-def test_segments_along_several_axes_are_read_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_segments_along_several_axes_are_read_in_order() -> None:
     """What lies in another order than the segments is copied first."""
     whole, turned, channels = (2, 3, 5, 9), (3, 2, 5, 9), (5,)
     start, inner = immediate(FLOAT32, 0), (5, 4)
@@ -754,14 +731,11 @@ def test_segments_along_several_axes_are_read_in_order(monkeypatch: pytest.Monke
     names = tuple(map(str, range(len(nodes))))
     slots = (Slot("x", FLOAT32, turned), Slot("sum", FLOAT32, channels))
     program = Program(slots, (), nodes, names, names)
-    state = draw_state(program, 3)
-    with np.errstate(all="ignore"):
-        defined = encode(run_step(program, state, (), 0))
-    monkeypatch.setattr(grouping, "_LEAST_ELEMENTS", 0)
-    (found,) = grouping.group(program, [1, 2, 3], [3], (), known=[0])
+    with changed({(grouping, "_LEAST_ELEMENTS"): 0}):
+        (found,) = grouping.group(program, [1, 2, 3], [3], (), known=[0])
     assert isinstance(found, roles.Group)
     assert found.segments == 6
-    assert encode(Executor(program).run(state, (), 0)) == defined
+    check(program, draw_state(program, 3), {})
 
 
 def write_segments(segments: int) -> str:
@@ -799,8 +773,4 @@ def test_row_values_along_columns_are_not_confused() -> None:
         operands = (read(0, matrix.whole, range(2)), read(sums, (8,), [variable]))
         matrix.full.append(matrix.emit(Kind.MAP, Function.MUL, matrix.whole, operands))
     program = matrix.finish(matrix.full[-2:])
-    state = draw_state(program, 1)
-    defined = encode(run_step(program, state, (), 0))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(grouping, "_LEAST_ELEMENTS", 0)
-        assert encode(Executor(program).run(state, (), 0)) == defined
+    check(program, draw_state(program, 1), {})

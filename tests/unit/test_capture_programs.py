@@ -19,6 +19,7 @@ from offchain.errors import CaptureError
 from offchain.frontend.capture import capture
 from offchain.frontend.optimizers import SGD
 from offchain.frontend.recipe import TrainingRecipe
+from tests.quick import only
 
 
 def make_batch(step: int) -> tuple[Tensor, ...]:
@@ -253,9 +254,7 @@ DEAR = frozenset({"gradient checkpointing of transformers"})
 """What is left to the long suite."""
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[pytest.mark.slow] * (name in DEAR)) for name in RIGHT]
-)
+@pytest.mark.parametrize("name", only(set(RIGHT) - DEAR, RIGHT))
 def test_it_trains_as_in_eager_torch(name: str) -> None:
     """Loss, gradients and state of the first steps are eager torch's."""
     torch.manual_seed(0)

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from functools import cache
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ from offchain.frontend.generation.prefill import Run, find_wrong_token, prefill
 from offchain.frontend.load import load_recipe
 from offchain.programs.graph import Program
 from tests.program_helpers import assert_close, run_function
+from tests.quick import only
 from tests.training_helpers import by_name, encode
 
 WORDS = 11
@@ -142,14 +144,7 @@ QUICK_TEXTS = {("gpt2", "sampled"), *(("speaker", how) for how in CHOICES)}
 
 def mark_texts(quick: AbstractSet[tuple[str, str]]) -> pytest.MarkDecorator:
     """Return the mark of a test of every text, of which all but some are left to the long suite."""
-    return pytest.mark.parametrize(
-        ("name", "how"),
-        [
-            pytest.param(name, how, marks=[pytest.mark.slow] * ((name, how) not in quick))
-            for name in MODELS
-            for how in CHOICES
-        ],
-    )
+    return pytest.mark.parametrize(("name", "how"), only(quick, product(MODELS, CHOICES)))
 
 
 each_model = pytest.mark.parametrize("name", MODELS)

@@ -130,9 +130,8 @@ class BackToBackProducts:
         read = [o.reference if o.origin is Origin.NODE else None for o in self._region.operands]
         loads = [v for i in tail.zeros if isinstance(v := region.values[i], Load)]
         zeros = {read[v.buffer] for v in loads} | {i for i, v in stored.items() if v in tail.zeros}
-        wanted = {i for _, i in fused.across} | (
-            {fused.middle} if fused.last is not None else set()
-        )
+        wanted = {i for _, i in fused.across}
+        wanted.update(() if fused.middle is None else (fused.middle,))
         return Tails(region, tail, init.value, is_zero=wanted <= zeros)
 
     def run(self, flats: Sequence[Array | None]) -> list[Array]:
@@ -177,7 +176,7 @@ class BackToBackProducts:
         tensors = (*inputs, *map(outputs.get, self._made))
         tails, whole = self._tails, None if self._middle is None else outputs.get(self._middle)
         ends = tails.find_ends(inputs, first) if tails else None
-        if tails is None or (len(views) > 1 and ends is not None and not tails.is_skipped(others)):
+        if tails and ends is not None and len(views) > 1 and not tails.is_skipped(others):
             ends = None
         absent = [None] * (MOST_ACROSS - len(rest))
         return _Work(
@@ -193,10 +192,8 @@ class BackToBackProducts:
         """Compute blocks of a segment's rows, the first of which has a number among all."""
         size = self._block * self._pitch
         blocks = _memory.reserve(size if self._is_in_place else 2 * size)
-        rooms = (
-            b.reshape(-1, self._pitch)[:, : self._width] for b in (blocks[:size], blocks[-size:])
-        )
-        scores, middle = rooms
+        rows = blocks.reshape(-1, self._pitch)[:, : self._width]
+        scores, middle = rows[: self._block], rows[-self._block :]
         kernel = self._region.kernel
         compute_blocks(
             *views,

@@ -43,11 +43,6 @@ class Tails:
         self._places = places
 
     @property
-    def is_same(self) -> bool:
-        """Whether one column stands for a row's tail in all that is stored."""
-        return self._tail.is_same
-
-    @property
     def unit(self) -> int:
         """Of how many columns a multiple is computed; so many at least belong to the tail."""
         return self._tail.unit

@@ -90,8 +90,8 @@ class Estimate:
         lower: the low word of the bound that is nearer to 0.
         upper: that of the other one.
         factor: what the low words are multiplied with; 1 if None.
-        exponent: the value is 2^floor(exponent) times this one; 1 time if None.
-        is_zero: the mask of the lanes whose value, with an exponent, rounds to 0.
+        scale: an exponent, and the mask of the lanes whose value rounds to 0 with it: the value is
+            2^floor(exponent) times this one; 1 time if None.
         is_meant: the mask of the lanes that the bounds hold for; all if None.
     """
 
@@ -99,16 +99,16 @@ class Estimate:
     lower: Lanes
     upper: Lanes
     factor: Lanes | None = None
-    exponent: Lanes | None = None
-    is_zero: ir.Value | None = None
+    scale: tuple[Lanes, ir.Value] | None = None
     is_meant: ir.Value | None = None
 
     def round(self) -> tuple[Lanes, ir.Value]:
         """The rounded values, and the mask of those that are certain."""
         value, other = (self._add(low) for low in (self.lower, self.upper))
         is_certain, builder = value.holds("==", other), value.builder
-        if self.exponent is not None and self.is_zero is not None:
-            value = registers.scale(value, self.exponent, builder.not_(self.is_zero))
+        if self.scale is not None:
+            exponent, is_zero = self.scale
+            value = registers.scale(value, exponent, builder.not_(is_zero))
             is_certain = builder.and_(is_certain, builder.not_(registers.is_subnormal(value)))
         if self.is_meant is not None:
             is_certain = builder.and_(is_certain, self.is_meant)
@@ -218,9 +218,7 @@ def _exp(x: Lanes) -> Estimate:
     found = _exponential(x.at_least(_LOWEST).at_most(_HIGHEST), 1, EXP_MARGIN, is_whole=False)
     upper = found.power.times_plus(2 * EXP_MARGIN, found.low)
     is_zero = x.holds("<", _EXP_IS_0)
-    return Estimate(
-        found.base, found.low, upper, exponent=found.steps * (1 / STEPS), is_zero=is_zero
-    )
+    return Estimate(found.base, found.low, upper, scale=(found.steps * (1 / STEPS), is_zero))
 
 
 def _sigmoid(x: Lanes) -> Estimate:

@@ -44,10 +44,8 @@ class Ahead:
         assert isinstance(load, Load)
         if frame.region.segments == 1:
             if frame.region.is_cut and frame.plan.is_first(index, self._stage):
-                step = (
-                    frame.region.block * load.row_strides[-1]
-                )  # to the same columns of the next block
-                self._distances[index] = WORD(step * load.dtype.width)
+                to_block = frame.region.block * load.row_strides[-1]
+                self._distances[index] = WORD(to_block * load.dtype.width)
             elif self._has_chains:
                 self._distances[index] = WORD(_CHAIN_BYTES)
         elif frame.plan.is_first(index, self._stage):

@@ -6,7 +6,7 @@ from llvmlite import ir
 
 from offchain.backends.cpu.kernels.fused.accumulators import Accumulator
 from offchain.backends.cpu.kernels.fused.ahead import Ahead, find_streamed
-from offchain.backends.cpu.kernels.fused.frame import Frame
+from offchain.backends.cpu.kernels.fused.frame import FIRST_SEGMENT, Frame
 from offchain.backends.cpu.kernels.fused.gathered import GatheredRow
 from offchain.native import emit, vectors
 from offchain.native.vectors import INDEX, WORD
@@ -52,7 +52,7 @@ class ColumnPass:
         stage: int,
         start: ir.Value,
         row: ir.Value,
-        segment: ir.Value = WORD(0),  # noqa: B008 - a constant
+        segment: ir.Value = FIRST_SEGMENT,
     ) -> None:
         self._frame = frame
         self._builder = frame.builder

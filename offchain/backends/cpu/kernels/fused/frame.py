@@ -21,7 +21,7 @@ from offchain.planning.region import (
 )
 
 _ALIGNMENT = 64
-_FIRST = WORD(0)
+FIRST_SEGMENT = WORD(0)
 
 
 class Frame:
@@ -125,7 +125,7 @@ class Frame:
         return [row, *reversed(indices)] if self.region.rows else []
 
     def locate(
-        self, load: Load, indices: Sequence[ir.Value], segment: ir.Value = _FIRST
+        self, load: Load, indices: Sequence[ir.Value], segment: ir.Value = FIRST_SEGMENT
     ) -> ir.Value:
         """The address of the first element of an operand's row in a segment."""
         address = self._buffers[load.buffer]
