@@ -8,6 +8,7 @@ from offchain.backends.cpu.kernels.fused.accumulators import Accumulator
 from offchain.backends.cpu.kernels.fused.ahead import Ahead, find_streamed
 from offchain.backends.cpu.kernels.fused.frame import FIRST_SEGMENT, Frame
 from offchain.backends.cpu.kernels.fused.gathered import GatheredRow
+from offchain.backends.cpu.kernels.fused.quotients import apply, prepare_divisors
 from offchain.native import emit, vectors
 from offchain.native.vectors import INDEX, WORD
 from offchain.planning.region import (
@@ -79,6 +80,7 @@ class ColumnPass:
         self._ahead = Ahead(frame, stage, segment, has_chains=self._has_chains)
         for index in self._pass.reached:
             self._prepare(index)
+        self._divisors = prepare_divisors(frame, self._pass.reached, self._same, self._width)
         for index in self._pass.written:
             if index in frame.outputs and index not in self._streamed:
                 self._ahead.plan_write(index)
@@ -244,9 +246,7 @@ class ColumnPass:
             numbers = ir.VectorType(WORD, self._width)(list(range(self._width)))
             return self._builder.add(vectors.splat(self._builder, column, self._width), numbers)
         assert isinstance(value, Apply)
-        types = [self._values[i].dtype for i in value.arguments]
-        arguments = [found[i] for i in value.arguments]
-        return emit.emit(self._builder, value.function, types, value.dtype, arguments)
+        return apply(frame, value, [found[i] for i in value.arguments], self._divisors)
 
     def _fold_in_registers(self, parts: int) -> None:
         """Fold round by round of the lanes, each part of them in registers of its own."""
