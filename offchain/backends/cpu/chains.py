@@ -7,13 +7,19 @@ from math import prod
 import numpy as np
 
 from offchain.arithmetic.functions import DType
-from offchain.backends.cpu.calls import Memory, call, share_out, skip
+from offchain.backends.cpu.calls import Memory, call, reserve_scratch, share_out, skip
 from offchain.backends.cpu.grouped import GroupedReader
-from offchain.backends.cpu.kernels.contraction.chains import LINK_WORDS, ROWS, accumulate
+from offchain.backends.cpu.kernels.contraction.chains import (
+    LINK_WORDS,
+    ROWS,
+    accumulate,
+    panel_bytes,
+)
 from offchain.backends.cpu.kernels.contraction.tile import FLOAT_BYTES
 from offchain.backends.cpu.views import Reader
 from offchain.commitments.tensors import NUMPY_TYPES, Array
 from offchain.native import buffers
+from offchain.native.scratch import get_scratch
 from offchain.native.sequences import Block, Call, Place, Word
 from offchain.native.threads import share
 from offchain.planning.accesses import Sizes, Strided, project
@@ -58,6 +64,7 @@ class ChainedProducts:
         self.operands = tuple(read.reader.operand for read in self._reads)
         rows = max(1, _GROUP_BYTES // (self._steps * FLOAT_BYTES * ROWS)) * ROWS
         self._group = min(rows, self._rows)
+        self._scratch_bytes = -(-self._group // ROWS) * panel_bytes(self._steps)
 
     @property
     def _groups(self) -> int:
@@ -75,11 +82,14 @@ class ChainedProducts:
         links = self._template.copy()
         links[:, _ADDRESSES] += np.array(found, np.int64).reshape(-1, len(_ADDRESSES))
         out = buffers.empty(self._shape, self._dtype)
-        places = buffers.get_address(links), len(links), start + self._reads[0].offset
-        sizes = *self._reads[0].steps, buffers.get_address(out), self._columns, self._group
+        places = buffers.get_address(links), len(links), self._steps
+        begin = start + self._reads[0].offset, *self._reads[0].steps
+        sizes = buffers.get_address(out), self._columns, self._group
 
         def work(first: int, stop: int) -> None:
-            accumulate(*places, *sizes, first, stop, self._rows)
+            panels = get_scratch("panels", self._scratch_bytes // FLOAT_BYTES)
+            address = buffers.get_address(panels)
+            accumulate(*places, address, *begin, *sizes, first, stop, self._rows)
 
         share(work, self._groups, self._grain)
         return [out]
@@ -109,10 +119,13 @@ class ChainedProducts:
             words += own
         begin = skip(start, self._reads[0].offset), *self._reads[0].steps
         sizes = self._columns, self._group, 0, self._groups, self._rows
-        arguments = (Block(tuple(words)), len(self._links), *begin, targets[0], *sizes)
+        panels, size = reserve_scratch(memory, self._scratch_bytes)
+        factors = Block(tuple(words)), len(self._links), self._steps, panels
+        one = call(accumulate, (*factors, *begin, targets[0], *sizes), memory)
+        scratch = one.words.index(panels), size
         return [
             *(copy for _, copies in found for copy in copies),
-            share_out(call(accumulate, arguments, memory), self._grain, at=-3),
+            share_out(one, self._grain, at=-3, scratch=scratch),
         ]
 
 

@@ -1,7 +1,9 @@
 """Chains of sums: a tile of the output stays in registers while product after product is added.
 
 A product is folded from its own start, step by step, in registers of its own, and is then added to
-the sum. Factors are read where they lie.
+the sum. Rows of the left factors are packed once for all columns: their steps often lie as far
+apart as lines of memory that drive each other out of the caches. Right factors are read where they
+lie.
 """
 # mypy: disallow-untyped-calls=False
 # (numba annotates only a part of what it exports)
@@ -17,9 +19,9 @@ from offchain.backends.cpu.kernels.contraction.tile import (
     emit_canonical,
 )
 from offchain.native import vectors
-from offchain.native.compiled import kernel, linked
+from offchain.native.compiled import kernel, linked, subroutine
 from offchain.native.machine import VECTOR_REGISTERS
-from offchain.native.vectors import FLOAT, LANES, VECTOR_BYTES, WORD
+from offchain.native.vectors import CACHE_LINE_BYTES, FLOAT, LANES, VECTOR_BYTES, WORD
 
 ROWS = (VECTOR_REGISTERS - 4) // 4
 """Rows of the highest tile, two vectors wide: registers for sums, products and a step's factors."""
@@ -30,17 +32,30 @@ address of b, whose columns lie side by side, and the bytes between its steps; t
 the address of what it starts from, and the bytes between the rows and between the columns of that,
 the latter those of a float, or 0."""
 
+_PANEL_LANES = ROWS + 1
+PANEL_STEP_BYTES = _PANEL_LANES * FLOAT_BYTES
+"""Bytes of one step in a panel of rows: a vector."""
+
 _WORD_BYTES = 8
 _HEIGHTS = sorted({ROWS, *(size for size in (4, 2, 1) if size < ROWS)})
 _VECTOR = ir.VectorType(FLOAT, LANES)
+_PANEL_VECTOR = ir.VectorType(FLOAT, _PANEL_LANES)
 
 _Values = list[ir.Value]
 
 
-@kernel(*[types.int64] * 11)
+@subroutine
+def panel_bytes(steps: int) -> int:
+    """Bytes of a panel of rows; neighbours do not begin where they drive each other out."""
+    return steps * PANEL_STEP_BYTES + CACHE_LINE_BYTES
+
+
+@kernel(*[types.int64] * 13)
 def accumulate(
     links: int,
     count: int,
+    steps: int,
+    scratch: int,
     start: int,
     start_step: int,
     start_column_step: int,
@@ -56,6 +71,8 @@ def accumulate(
     Args:
         links: the address of the words of the products, `LINK_WORDS` each.
         count: how many products there are.
+        steps: of all products.
+        scratch: the address of room for a group of rows in panels.
         start: the address of what the sums start from,
         start_step: the bytes between its rows, and
         start_column_step: between its columns, those of a float, or 0.
@@ -66,9 +83,10 @@ def accumulate(
         stop: the one after the last.
         rows: of the output.
     """
-    step = columns * FLOAT_BYTES
+    step, panel = columns * FLOAT_BYTES, panel_bytes(steps)
     for top in range(first * group, min(stop * group, rows), group):
         bottom = min(top + group, rows)
+        pack_rows(links, count, top, bottom - top, scratch, panel)
         for column in range(0, columns, COLUMNS):
             row = top
             while row < bottom:
@@ -80,6 +98,7 @@ def accumulate(
                     min(columns - column, COLUMNS),
                     links,
                     count,
+                    scratch + (row - top) // ROWS * panel + (row - top) % ROWS * FLOAT_BYTES,
                     row,
                     column,
                     start + row * start_step + column * start_column_step,
@@ -91,7 +110,63 @@ def accumulate(
                 row += height
 
 
-@linked(*[types.intp] * 11)
+@linked(*[types.intp] * 6)
+def pack_rows(
+    builder: ir.IRBuilder,
+    links: ir.Value,
+    count: ir.Value,
+    row: ir.Value,
+    rows: ir.Value,
+    target: ir.Value,
+    panel: ir.Value,
+) -> None:
+    """Copy rows of the left factors of all products into panels of `ROWS`.
+
+    All panels are written step by step, as the factors mostly lie. Arguments:
+        links, count: as those of `accumulate`.
+        row, rows: the number of the first one, and how many there are.
+        target, panel: the address of the first panel, and the bytes between panels.
+    """
+    panels = builder.udiv(builder.add(rows, WORD(ROWS - 1)), WORD(ROWS))
+
+    def pack_product(number: ir.Value, before: _Values) -> _Values:
+        a, a_row_step, a_step, _, _, depth, *_ = _load_words(builder, links, number)
+        start = builder.add(a, builder.mul(a_row_step, row))
+        is_dense = builder.icmp_signed("==", a_row_step, WORD(FLOAT_BYTES))
+
+        def pack_step(_: ir.Value, places: _Values) -> _Values:
+            source, packed = places
+
+            def pack_part(part: ir.Value, _: _Values) -> _Values:
+                first = builder.mul(part, WORD(ROWS))
+                left = vectors.minimum(builder, builder.sub(rows, first), WORD(ROWS))
+                place = builder.add(source, builder.mul(a_row_step, first))
+                end = builder.add(packed, builder.mul(part, panel))
+                with builder.if_else(is_dense) as (dense, strided):
+                    with dense:
+                        found = vectors.load_first(builder, _PANEL_VECTOR, place, left)
+                        vectors.store(builder, found, end)
+                    with strided:
+                        found = vectors.gather_first(
+                            builder, _PANEL_VECTOR, place, a_row_step, left
+                        )
+                        vectors.store(builder, found, end)
+                return []
+
+            vectors.repeat(builder, panels, [], pack_part)
+            return [builder.add(source, a_step), builder.add(packed, WORD(PANEL_STEP_BYTES))]
+
+        return vectors.repeat(builder, depth, [start, *before], pack_step)[1:]
+
+    vectors.repeat(builder, count, [target], pack_product)
+
+
+def _load_words(builder: ir.IRBuilder, links: ir.Value, number: ir.Value) -> _Values:
+    link = builder.add(links, builder.mul(number, WORD(LINK_WORDS * _WORD_BYTES)))
+    return [vectors.load(builder, WORD, link, i * _WORD_BYTES) for i in range(LINK_WORDS)]
+
+
+@linked(*[types.intp] * 12)
 def accumulate_tile(
     builder: ir.IRBuilder, rows: ir.Value, columns: ir.Value, *words: ir.Value
 ) -> None:
@@ -100,6 +175,7 @@ def accumulate_tile(
     Its rows are one of `_HEIGHTS`, its columns from 1 to `COLUMNS`. Arguments:
         rows, columns: of the tile.
         links, count: as those of `accumulate`.
+        packed: the address of the first step of its rows in a panel.
         row, column: the numbers of its first row and column in the output.
         start, start_step, start_column_step: where its sums start, as above.
         target, target_step: its address in the output, and the bytes between its rows.
@@ -142,6 +218,7 @@ class _Tile:
         self,
         links: ir.Value,
         count: ir.Value,
+        packed: ir.Value,
         row: ir.Value,
         column: ir.Value,
         start: ir.Value,
@@ -153,14 +230,14 @@ class _Tile:
         """Write the code of the tile; arguments are those of `accumulate_tile`."""
         builder = self._builder
 
-        def add(number: ir.Value, sums: _Values) -> _Values:
-            link = builder.add(links, builder.mul(number, WORD(LINK_WORDS * _WORD_BYTES)))
-            words = [vectors.load(builder, WORD, link, i * _WORD_BYTES) for i in range(LINK_WORDS)]
-            products = self._multiply(words, row, column)
-            return [builder.fadd(*pair) for pair in zip(sums, products, strict=True)]
+        def add(number: ir.Value, before: _Values) -> _Values:
+            at, *sums = before
+            words = _load_words(builder, links, number)
+            after, *products = self._multiply(words, at, row, column)
+            return [after, *(builder.fadd(*pair) for pair in zip(sums, products, strict=True))]
 
         sums = self._load_starts(start, start_step, start_column_step)
-        sums = vectors.repeat(builder, count, sums, add)
+        _, *sums = vectors.repeat(builder, count, [packed, *sums], add)
         for i, number, offset, rest in self._list_spots():
             value = emit_canonical(builder, sums[number])
             place = self._skip(target, target_step, i, offset)
@@ -169,10 +246,12 @@ class _Tile:
             else:
                 vectors.store_first(builder, value, place, rest)
 
-    def _multiply(self, words: Sequence[ir.Value], row: ir.Value, column: ir.Value) -> _Values:
-        """Fold a product, given its words."""
+    def _multiply(
+        self, words: Sequence[ir.Value], packed: ir.Value, row: ir.Value, column: ir.Value
+    ) -> _Values:
+        """Fold a product, given its words, and find where the rows of the next one are."""
         builder = self._builder
-        a, a_row_step, a_step, b, b_step, depth, start, start_step, start_column_step = words
+        _, _, _, b, b_step, depth, start, start_step, start_column_step = words
 
         def move(place: ir.Value, distance: ir.Value, number: ir.Value) -> ir.Value:
             return builder.add(place, builder.mul(distance, number))
@@ -180,9 +259,12 @@ class _Tile:
         def multiply(_: ir.Value, carried: _Values) -> _Values:
             at_a, at_b, *products = carried
             factors = self._load_vectors(at_b)
-            following = [builder.add(at_a, a_step), builder.add(at_b, b_step)]
+            following = [
+                builder.add(at_a, WORD(PANEL_STEP_BYTES)),
+                builder.add(at_b, b_step),
+            ]
             for i in range(self._height):
-                element = vectors.load(builder, FLOAT, self._skip(at_a, a_row_step, i))
+                element = vectors.load(builder, FLOAT, at_a, i * FLOAT_BYTES)
                 splat = vectors.splat(builder, element, LANES)
                 for factor in factors:
                     terms = [splat, factor, products[len(following) - 2]]
@@ -191,9 +273,9 @@ class _Tile:
 
         begin = move(move(start, start_step, row), start_column_step, column)
         starts = self._load_starts(begin, start_step, start_column_step)
-        places = move(a, a_row_step, row), move(b, WORD(FLOAT_BYTES), column)
-        _, _, *products = vectors.repeat(builder, depth, [*places, *starts], multiply)
-        return products
+        places = packed, move(b, WORD(FLOAT_BYTES), column)
+        after, _, *products = vectors.repeat(builder, depth, [*places, *starts], multiply)
+        return [after, *products]
 
     def _load_starts(self, start: ir.Value, step: ir.Value, column_step: ir.Value) -> _Values:
         """Load a tile of what sums start from, whose columns may share an element in each row."""
