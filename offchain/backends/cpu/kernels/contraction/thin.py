@@ -32,7 +32,8 @@ _FLOAT_BYTES = 4
 _VECTOR = ir.VectorType(FLOAT, SIDE)
 _WIDEST_BLOCK = 2048
 _NARROWEST_BLOCK = 256
-"""Columns of a block: long stretches of each row of b, and some blocks for each thread."""
+"""Columns of a block: long stretches of each row of b, and some blocks for each thread. Where the
+elements of each column lie side by side, there are no such stretches."""
 
 _BLOCKS_PER_THREAD = 2
 
@@ -57,7 +58,7 @@ def multiply_thin(a: Floats, b: Floats, out: Floats) -> None:
     batch, depth, n = b.shape
     assert depth % SIDE == 0
     assert n % SIDE == 0
-    block = choose_block(n, get_threads())
+    block = choose_block(n, get_threads(), is_turned=b.strides[1] == _FLOAT_BYTES)
     grain = get_blocks_grain(block, depth)
     blocks = batch * -(-n // block)
     share(lambda *range_: multiply_blocks(a, b, out, block, *range_), blocks, grain)
@@ -73,10 +74,10 @@ def get_elements_grain(depth: int) -> int:
     return _CHAINS * max(1, _STEPS // (_CHAINS * depth))
 
 
-def choose_block(n: int, threads: int) -> int:
-    """Return how many columns a block has, of n."""
+def choose_block(n: int, threads: int, *, is_turned: bool) -> int:
+    """Return how many columns a block has, of n, each of which lies side by side if turned."""
     part = -(-n // (_BLOCKS_PER_THREAD * threads * SIDE)) * SIDE
-    return max(_NARROWEST_BLOCK, min(part, _WIDEST_BLOCK))
+    return max(SIDE if is_turned else _NARROWEST_BLOCK, min(part, _WIDEST_BLOCK))
 
 
 @kernel(

@@ -32,6 +32,13 @@ B_STEP_BYTES = 2 * VECTOR_BYTES
 _TURN = 2
 """Steps between two jumps where tiles are as large as can be: a power of two."""
 
+_WAITING = range(6, ROWS, 2)
+"""Rows of tiles that take about as long to multiply a step of b as a far cache takes to bring it:
+fewer wait for that cache in any case, and more rows read what others have read before."""
+
+_AHEAD_BYTES = 512
+"""How far ahead they ask for it."""
+
 _VECTOR = ir.VectorType(FLOAT, LANES)
 _BITS = ir.VectorType(INDEX, LANES)
 _SCRATCH = ir.ArrayType(_VECTOR, 2 * ROWS)
@@ -200,6 +207,9 @@ def _emit_size(
         at_a, at_b, *sums = carried
         for _step in range(turn):
             factors = [vectors.load(builder, _VECTOR, at_b, v * VECTOR_BYTES) for v in range(width)]
+            if height in _WAITING:
+                ahead = builder.add(at_b, WORD(_AHEAD_BYTES))
+                vectors.prefetch(builder, ahead, width * VECTOR_BYTES)
             for row in range(height):
                 element = vectors.load(builder, FLOAT, builder.add(at_a, distances[row]))
                 factor = vectors.splat(builder, element, LANES)
