@@ -43,13 +43,24 @@ class Ahead:
         frame, load = self._frame, self._frame.region.values[index]
         assert isinstance(load, Load)
         if frame.region.segments == 1:
-            if frame.region.is_cut and frame.plan.is_first(index, self._stage):
+            if self._is_asked_by_block(index):
                 to_block = frame.region.block * load.row_strides[-1]
                 self._distances[index] = WORD(to_block * load.dtype.width)
             elif self._has_chains:
                 self._distances[index] = WORD(_CHAIN_BYTES)
         elif frame.plan.is_first(index, self._stage):
             self._measure(index, load.row_strides[-1], load.segment_stride)
+
+    def _is_asked_by_block(self, index: int) -> bool:
+        """Whether an operand's row of the next block is asked for, in a pass that takes its time.
+
+        That is one that follows another over the same rows, which read them as fast as they come;
+        or, where a product wrote them before each block, the first.
+        """
+        region, is_first = self._frame.region, self._frame.plan.is_first(index, self._stage)
+        if region.is_cut:
+            return is_first
+        return self._has_chains and not is_first and not region.is_wide and bool(region.rows)
 
     def plan_write(self, index: int) -> None:
         """Measure the same for a full value that is written to an output."""
