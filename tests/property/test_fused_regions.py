@@ -25,10 +25,11 @@ from offchain.backends.cpu.kernels.fused import vertical as kernels_vertical
 from offchain.commitments.tensors import NUMPY_TYPES, Array, encode_elements
 from offchain.execution.executor import Executor
 from offchain.execution.readable import run_step
-from offchain.native import buffers, emit
+from offchain.native import buffers, division, emit
+from offchain.native.transcendental import registers
 from offchain.native.vectors import LANES
 from offchain.planning import assembly, grouping, roles
-from offchain.planning.region import Apply, Fold, Lanes, Load, Region
+from offchain.planning.region import Apply, Constant, Fold, Lanes, Load, Region
 from offchain.programs.graph import Kind, Node, Operand, Origin, Program, Row, Slot, immediate
 from offchain.programs.legality import is_canonical
 
@@ -99,6 +100,45 @@ def test_function_of_specials_equals_definition(
     generate.Kernel(region).run(pointers.ctypes.data, 0, 1, 0, 0)
     defined = [evaluate(function, operand_types, result, bits) for bits in combinations]
     assert out.view(f"u{result.width}").tolist() == defined
+
+
+@pytest.mark.parametrize("divisor", ["element", "row value", "constant"])
+@pytest.mark.parametrize("columns", [64, 101])
+def test_quotients_by_what_is_the_same_for_a_row_equal_definition(
+    divisor: str, columns: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Special and ordinary dividends, by special divisors, an element or a value of each row."""
+    divided: list[object] = []
+    divide = division.divide
+    monkeypatch.setattr(
+        division, "divide", lambda *operands: divided.append(operands) or divide(*operands)
+    )
+    rng = np.random.default_rng(columns)
+    y = np.array([*SPECIALS[FLOAT32], 0x40400000, 0x41100001], np.uint32)
+    y = np.full_like(y, 0x40400000) if divisor == "constant" else y
+    drawn = rng.normal(size=(len(y), columns)).astype(np.float32).view(np.uint32)
+    x = np.where(rng.random(drawn.shape) < 1 / 8, rng.choice(SPECIALS[FLOAT32], drawn.shape), drawn)
+    x = x.astype(np.uint32)
+    x[1] = np.resize([0, 0x80000000], columns)
+    second = {
+        "element": Load(FLOAT32, 1, 0, (1,), 0),
+        "row value": Load(FLOAT32, 1, 0, (1,), None),
+        "constant": Constant(FLOAT32, 0x40400000),
+    }[divisor]
+    values = Load(FLOAT32, 0, 0, (columns,), 1), second, Apply(FLOAT32, Function.DIV, (0, 1), False)
+    region = Region((len(y),), columns, columns, 4, values, ((2, 2),))
+    out = np.empty((len(y), columns), np.uint32)
+    pointers = np.array([a.ctypes.data for a in (x, y, out)], np.int64)
+    kernel = generate.Kernel(region)
+    scratch = np.empty(kernel.scratch_bytes, np.uint8)
+    kernel.run(pointers.ctypes.data, 0, len(y), scratch.ctypes.data, columns)
+    types = [FLOAT32, FLOAT32]
+    defined = [
+        [evaluate(Function.DIV, types, FLOAT32, (a, b)) for a in row]
+        for row, b in zip(x.tolist(), y.tolist(), strict=True)
+    ]
+    assert out.tolist() == defined
+    assert bool(divided) == registers.ARE_USED
 
 
 class Matrix:
