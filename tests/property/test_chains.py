@@ -176,17 +176,26 @@ def list_chains(ready: Ready) -> Iterator[Chain]:
 
 
 @settings(max_examples=60, deadline=None)
-@given(programs(), st.integers(0, 2**16), st.integers(1, 2), st.sampled_from([1, 9]))
+@given(
+    programs(),
+    st.integers(0, 2**16),
+    st.integers(1, 2),
+    st.sampled_from([1, 9]),
+    st.sampled_from([1, 1 << 18]),
+)
 def test_chains_are_what_they_are_defined_to_be(
-    program: Program, seed: int, threads: int, most_read: int
+    program: Program, seed: int, threads: int, most_read: int, group_bytes: int
 ) -> None:
-    """Sums of any products have the definition's bits, in sequences or not, shared out or not."""
+    """Sums of any products have the definition's bits, in sequences or not, shared out or not.
+
+    A group of rows is one panel, or several.
+    """
     state, batch = draw_tensors(program, seed)
     expected = encode(run_step(program, state, batch, 0))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(planning, "_MOST_READ", most_read)
         patch.setattr(cpu, "_GRAIN", 1)
-        patch.setattr(cpu, "_GROUP_BYTES", 1)
+        patch.setattr(cpu, "_GROUP_BYTES", group_bytes)
         executor = Executor(program, threads=threads)
         for _ in range(RUNS):
             assert encode(executor.run(state, batch, 0)) == expected
