@@ -60,7 +60,8 @@ def _list_thin_products(
 
 
 def _multiply(a: Layout, b: Layout, init: Layout, out: Layout, memory: Memory) -> Call:
-    division = divide(*out.shape, a.shape[2], get_threads())
+    is_turned = b.strides[1] == FLOAT_BYTES
+    division = divide(*out.shape, a.shape[2], get_threads(), is_turned=is_turned)
     place, size = reserve_scratch(memory, division.scratch_floats * FLOAT_BYTES)
     scratch = lay_out_whole(place, FLOAT_BYTES, (division.scratch_floats,))
     arguments = (a, b, init, out, scratch, *division[:4], 0, division.blocks)
