@@ -88,7 +88,7 @@ def multiply_block(
     start, step, column_step = find_start(init, out, scratch)
     for k in range(0, a.shape[1], depth):
         end_k = min(k + depth, a.shape[1])
-        parts = a[:, k:end_k], b[k:end_k]
+        parts = a[:, k:end_k], b[k:end_k], b[end_k : min(end_k + depth, a.shape[1])]
         _multiply_steps(*parts, start, step, column_step, out, packed, group)
         start, step, column_step = out.ctypes.data, out.strides[0], FLOAT_BYTES
 
@@ -151,6 +151,7 @@ def _count_unpacked_columns(b: Floats, m: int) -> int:
 def _multiply_steps(
     a: Floats,
     b: Floats,
+    later_b: Floats,
     start: int,
     start_step: int,
     start_column_step: int,
@@ -158,7 +159,10 @@ def _multiply_steps(
     scratch: int,
     group: int,
 ) -> None:
-    """Compute some steps of a block from the sums at `start`, all equal if the column step is 0."""
+    """Compute some steps of a block from the sums at `start`, all equal if the column step is 0.
+
+    `later_b` are the steps of b after these.
+    """
     (m, depth), n = a.shape, b.shape[1]
     b_panel = panel_bytes(depth, B_STEP_BYTES)
     unpacked_n = _count_unpacked_columns(b, m)
@@ -168,6 +172,7 @@ def _multiply_steps(
     width = near_panels * COLUMNS if unpacked_n == 0 else n
     # Where all rows are one group, each panel makes room for the next one.
     kept_b = b_panel if m > group else 0
+    width_bytes = near_panels * b_panel
     packed_b, packed_a = scratch, scratch + b_panel * panels
     for first in range(0, m, group):
         rows = a[first : min(first + group, m)]
@@ -178,7 +183,12 @@ def _multiply_steps(
             here = packed_b + first_column // COLUMNS * kept_b
             if first == 0:
                 pack(columns[:, unpacked_n:].T, COLUMNS, B_STEP_BYTES, here)
-            following = b[:, first_column + width : min(first_column + 2 * width, n)]
+            next_column, is_packed = first_column + width, first > 0
+            following, there = b[:, next_column : min(next_column + width, n)], here + width_bytes
+            if next_column >= n:
+                is_packed = first + group < m
+                following = b[:, : min(width, n)] if is_packed else later_b[:, : min(width, n)]
+                there = packed_b
             multiply_tiles(
                 rows,
                 packed_a,
@@ -193,7 +203,7 @@ def _multiply_steps(
                 out[first:, first_column:],
                 width,
                 following,
-                0 if first == 0 else here + near_panels * b_panel,
+                there if is_packed else 0,
             )
 
 
