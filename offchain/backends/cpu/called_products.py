@@ -46,7 +46,7 @@ def _list_thin_products(
     left, right = out.part(_ALL, _ALL, slice(n)), out.part(_ALL, _ALL, slice(n, None))
     calls = list_copies(init, out, memory)
     if k and n:
-        block = thin.choose_block(out.shape[1], n, b.strides, get_threads())
+        block = thin.choose_block(left.shape, b.strides, get_threads())
         factors = a.part(_ALL, _ALL, slice(k)), b.part(_ALL, slice(k), slice(n))
         blocks = batch * -(-n // block)
         squares = call(thin.multiply_blocks, (*factors, left, block, 0, blocks), memory)

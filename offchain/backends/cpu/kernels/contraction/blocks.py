@@ -172,7 +172,6 @@ def _multiply_steps(
     width = near_panels * COLUMNS if unpacked_n == 0 else n
     # Where all rows are one group, each panel makes room for the next one.
     kept_b = b_panel if m > group else 0
-    width_bytes = near_panels * b_panel
     packed_b, packed_a = scratch, scratch + b_panel * panels
     for first in range(0, m, group):
         rows = a[first : min(first + group, m)]
@@ -183,12 +182,14 @@ def _multiply_steps(
             here = packed_b + first_column // COLUMNS * kept_b
             if first == 0:
                 pack(columns[:, unpacked_n:].T, COLUMNS, B_STEP_BYTES, here)
-            next_column, is_packed = first_column + width, first > 0
-            following, there = b[:, next_column : min(next_column + width, n)], here + width_bytes
-            if next_column >= n:
-                is_packed = first + group < m
-                following = b[:, : min(width, n)] if is_packed else later_b[:, : min(width, n)]
-                there = packed_b
+            end = min(first_column + 2 * width, n)
+            following, there = b[:, first_column + width : end], here + near_panels * b_panel
+            if first_column + width >= n:  # the next group's first ones, or those of later steps
+                following, there = b[:, :width], packed_b
+                if first + group >= m:
+                    following, there = later_b[:, :width], 0
+            elif first == 0:
+                there = 0
             multiply_tiles(
                 rows,
                 packed_a,
@@ -203,7 +204,7 @@ def _multiply_steps(
                 out[first:, first_column:],
                 width,
                 following,
-                there if is_packed else 0,
+                there,
             )
 
 
@@ -221,8 +222,8 @@ def _plan_ahead(following: Floats, packed: int, b_panel: int) -> tuple[int, int,
         return packed, max(1, size // CACHE_LINE_BYTES), min(1, columns), 0
     step, column_step = following.strides
     if step == FLOAT_BYTES:
-        lines = -(-depth * FLOAT_BYTES // CACHE_LINE_BYTES)
-        return following.ctypes.data, lines, columns, column_step
+        lines = max(1, -(-depth * FLOAT_BYTES // CACHE_LINE_BYTES))
+        return following.ctypes.data, lines, columns if depth else 0, column_step
     lines = max(1, -(-columns * FLOAT_BYTES // CACHE_LINE_BYTES))
     return following.ctypes.data, lines, depth if columns else 0, step
 

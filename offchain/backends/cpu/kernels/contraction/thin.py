@@ -22,7 +22,7 @@ from offchain.native.vectors import FLOAT, INDEX, LANES, NAN, WORD
 Floats = npt.NDArray[np.float32]
 
 MOST_ROWS = 4
-MOST_ROWS_IF_TURNED = 8
+MOST_ROWS_IF_TURNED = 12
 """Rows of a up to which this is faster than the blocked product, by how b lies in memory."""
 
 MOST_ELEMENTS = 8
@@ -64,7 +64,7 @@ def multiply_thin(a: Floats, b: Floats, out: Floats) -> None:
     batch, depth, n = b.shape
     assert depth % SIDE == 0
     assert n % SIDE == 0
-    block = choose_block(*out.shape[1:], b.strides, get_threads())
+    block = choose_block(out.shape, b.strides, get_threads())
     grain = get_blocks_grain(block, depth)
     blocks = batch * -(-n // block)
     share(lambda *range_: multiply_blocks(a, b, out, block, *range_), blocks, grain)
@@ -80,12 +80,19 @@ def get_elements_grain(depth: int) -> int:
     return _CHAINS * max(1, _STEPS // (_CHAINS * depth))
 
 
-def choose_block(m: int, n: int, b_steps: Sequence[int], threads: int) -> int:
-    """Return how many columns a block has: one square, or the same long run for each thread."""
+def choose_block(out: Sequence[int], b_steps: Sequence[int], threads: int) -> int:
+    """Return how many columns a block has: one square, or a long run, as long for each thread.
+
+    Args:
+        out: the shape of the result, (B, M, N).
+        b_steps: the strides of b.
+        threads: how many share the work, matrix by matrix if there are as many of these.
+    """
     if b_steps[1] == _FLOAT_BYTES:
         return SIDE
-    widest = _RUN_BYTES // ((_STEPS_OF_RUN + m) * _FLOAT_BYTES)
-    blocks = -(-n // (widest * threads)) * threads
+    batch, m, n = out
+    widest, parts = _RUN_BYTES // ((_STEPS_OF_RUN + m) * _FLOAT_BYTES), -(-threads // batch)
+    blocks = -(-n // (widest * parts)) * parts
     return -(-n // (blocks * SIDE)) * SIDE
 
 
@@ -111,7 +118,7 @@ def multiply_blocks(a: Floats, b: Floats, out: Floats, width: int, first: int, s
             target = out.ctypes.data + z * out.strides[0] + start * _FLOAT_BYTES
             places = factors, a.strides[1], a.strides[2]
             if is_turned:
-                later = SIDE * column_step if block + 1 < stop and stop_n < n else 0
+                later = SIDE * column_step if stop_n < n else 0
                 _multiply_square(
                     a.shape[1], *places, place, column_step, later, target, out.strides[1]
                 )
@@ -150,7 +157,8 @@ def _multiply_square(
         place = builder.add(target, builder.mul(row, target_step))
         factors = builder.add(a, builder.mul(row, a_step))
         total = vectors.load(builder, _VECTOR, place)
-        for factor, row_of_b in zip(_load_factors(builder, factors, a_column_step), square, strict=True):
+        splats = _load_factors(builder, factors, a_column_step)
+        for factor, row_of_b in zip(splats, square, strict=True):
             total = vectors.call(builder, "llvm.fma", [factor, row_of_b, total])
         vectors.store(builder, total, place)
         return []
