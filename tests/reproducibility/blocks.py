@@ -13,10 +13,10 @@ Sizes = Mapping[str, Mapping[str, int]]
 """Module, constant, value."""
 
 _CPU = "offchain.backends.cpu"
-_GEMM = {"_DEPTH": 40, "_BLOCK": 48, "_PART": 24, "_GROUP_BYTES": 1 << 12}
+_GEMM = {"_DEPTH": 40, "_DEPTH_OF_ROWS": 24, "_BLOCK": 48, "_PART": 24, "_GROUP_BYTES": 1 << 12}
 SMALL: Sizes = {
     f"{_CPU}.kernels.contraction.gemm": _GEMM,
-    f"{_CPU}.kernels.contraction.thin": {"_WIDEST_BLOCK": 64, "_NARROWEST_BLOCK": 32},
+    f"{_CPU}.kernels.contraction.thin": {"_RUN_BYTES": 1 << 10},
     f"{_CPU}.convolutions": {"_DEPTH": 54, "_WINDOW_FLOATS": 1 << 9, "_MOST_ROWS": 40},
     f"{_CPU}.maps": {"_BLOCK_ELEMENTS": 96},
     f"{_CPU}.regions": {"_BLOCK_BYTES": 1 << 11, "_MAX_BLOCK_BYTES": 1 << 12},

@@ -123,19 +123,22 @@ def test_every_element_is_its_own_ascending_fold(
 
 
 @pytest.mark.parametrize(
-    ("m", "n", "k"), [(1100, 1090, 20), (2100, 3, 70), (3, 2100, 70), (300, 260, 1100)]
+    ("m", "n", "k"),
+    [(1100, 1090, 20), (2100, 3, 70), (3, 2100, 70), (300, 260, 1100), (100, 300, 1100)],
 )
-def test_blocks_and_threads_change_nothing(m: int, n: int, k: int) -> None:
+@pytest.mark.parametrize("is_turned", [False, True])
+def test_blocks_and_threads_change_nothing(m: int, n: int, k: int, *, is_turned: bool) -> None:
     """Products of several blocks agree for any number of threads, and with folds across seams."""
     rng = np.random.default_rng(0)
     a, b = draw_numbers(rng, (1, m, k), 0), draw_numbers(rng, (1, k, n), 0)
+    b = np.ascontiguousarray(b.swapaxes(1, 2)).swapaxes(1, 2) if is_turned else b
     init = np.broadcast_to(draw_numbers(rng, (n,), 0), (1, m, n))
     set_threads(1)
     product = gemm(a, b, init)
     for count in (2, 3):
         set_threads(count)
         assert np.array_equal(bits(gemm(a, b, init)), bits(product))
-    some_rows, some_columns = [0, m // 2, m - 1], [0, n // 2, n - 1]
+    some_rows, some_columns = [0, m // 2, m - 1], [0, n // 3, n // 2, 2 * n // 3, n - 1]
     by_row = fold_each(a[:, some_rows], b, init[:, some_rows])
     by_column = fold_each(a, b[:, :, some_columns], init[:, :, some_columns])
     assert np.array_equal(bits(product[:, some_rows]), bits(by_row))
@@ -157,16 +160,9 @@ def test_elements_are_shared_out_to_threads(
             assert np.array_equal(bits(gemm(a, b, init)), bits(fold_each(a, b, init)))
 
 
-@pytest.mark.parametrize(("n", "threads"), [(768, 2), (768, 3), (4096, 2), (64, 4)])
-def test_columns_that_lie_side_by_side_are_shared_evenly(n: int, threads: int) -> None:
-    """All threads have as many blocks, unless a block is a panel; long rows have long blocks."""
-    block = thin.choose_block(n, threads, is_turned=True)
-    assert block % thin.SIDE == 0
-    assert -(-n // block) % threads == 0 or block == thin.SIDE
-    assert thin.choose_block(n, threads, is_turned=False) >= min(n, 256)
-
-
-@pytest.mark.parametrize("name", ["_DEPTH", "_GROUP_BYTES", "_BLOCK", "_PART", "GRAIN"])
+@pytest.mark.parametrize(
+    "name", ["_DEPTH", "_DEPTH_OF_ROWS", "_GROUP_BYTES", "_BLOCK", "_PART", "GRAIN"]
+)
 @pytest.mark.parametrize("turned", ["", "a", "b"])
 def test_block_sizes_change_nothing(
     name: str, turned: str, monkeypatch: pytest.MonkeyPatch

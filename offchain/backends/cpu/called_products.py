@@ -46,8 +46,7 @@ def _list_thin_products(
     left, right = out.part(_ALL, _ALL, slice(n)), out.part(_ALL, _ALL, slice(n, None))
     calls = list_copies(init, out, memory)
     if k and n:
-        is_turned = b.strides[1] == FLOAT_BYTES
-        block = thin.choose_block(n, get_threads(), is_turned=is_turned)
+        block = thin.choose_block(left.shape, b.strides, get_threads())
         factors = a.part(_ALL, _ALL, slice(k)), b.part(_ALL, slice(k), slice(n))
         blocks = batch * -(-n // block)
         squares = call(thin.multiply_blocks, (*factors, left, block, 0, blocks), memory)
@@ -61,7 +60,8 @@ def _list_thin_products(
 
 
 def _multiply(a: Layout, b: Layout, init: Layout, out: Layout, memory: Memory) -> Call:
-    division = divide(*out.shape, a.shape[2], get_threads())
+    is_turned = b.strides[1] == FLOAT_BYTES
+    division = divide(*out.shape, a.shape[2], get_threads(), is_turned=is_turned)
     place, size = reserve_scratch(memory, division.scratch_floats * FLOAT_BYTES)
     scratch = lay_out_whole(place, FLOAT_BYTES, (division.scratch_floats,))
     arguments = (a, b, init, out, scratch, *division[:4], 0, division.blocks)

@@ -112,12 +112,13 @@ def _multiply_rows(
         pack(rows[unpacked:], ROWS, A_STEP_BYTES, packed_a)
         width = max(1, SECOND_CACHE_BYTES // (rows.shape[1] * B_STEP_BYTES)) * COLUMNS
         for column in range(0, n, width):
+            here = panels + column // COLUMNS * panel + k * B_STEP_BYTES
             multiply_tiles(
                 rows,
                 packed_a,
                 unpacked,
                 steps[:, column : column + width],
-                panels + column // COLUMNS * panel + k * B_STEP_BYTES,
+                here,
                 panel,
                 0,
                 start + column * column_step,
@@ -125,6 +126,8 @@ def _multiply_rows(
                 column_step,
                 out[:, column:],
                 width,
+                steps[:, column + width : column + 2 * width],
+                here + width // COLUMNS * panel,
             )
         start, step, column_step = out.ctypes.data, out.strides[0], FLOAT_BYTES
 

@@ -11,10 +11,11 @@ from offchain.backends.cpu.kernels.contraction.tile import (
     COLUMNS,
     FLOAT_BYTES,
     ROWS,
+    TURN,
     multiply_tile,
 )
 from offchain.native.compiled import kernel, reads, subroutine, writes
-from offchain.native.vectors import LANES
+from offchain.native.vectors import CACHE_LINE_BYTES, LANES
 
 Floats = npt.NDArray[np.float32]
 
@@ -87,7 +88,7 @@ def multiply_block(
     start, step, column_step = find_start(init, out, scratch)
     for k in range(0, a.shape[1], depth):
         end_k = min(k + depth, a.shape[1])
-        parts = a[:, k:end_k], b[k:end_k]
+        parts = a[:, k:end_k], b[k:end_k], b[end_k : min(end_k + depth, a.shape[1])]
         _multiply_steps(*parts, start, step, column_step, out, packed, group)
         start, step, column_step = out.ctypes.data, out.strides[0], FLOAT_BYTES
 
@@ -150,6 +151,7 @@ def _count_unpacked_columns(b: Floats, m: int) -> int:
 def _multiply_steps(
     a: Floats,
     b: Floats,
+    later_b: Floats,
     start: int,
     start_step: int,
     start_column_step: int,
@@ -157,36 +159,73 @@ def _multiply_steps(
     scratch: int,
     group: int,
 ) -> None:
-    """Compute some steps of a block from the sums at `start`, all equal if the column step is 0."""
+    """Compute some steps of a block from the sums at `start`, all equal if the column step is 0.
+
+    `later_b` are the steps of b after these.
+    """
     (m, depth), n = a.shape, b.shape[1]
     b_panel = panel_bytes(depth, B_STEP_BYTES)
     unpacked_n = _count_unpacked_columns(b, m)
-    packed_b, packed_a = scratch, scratch + b_panel * -(-(n - unpacked_n) // COLUMNS)
+    panels = -(-(n - unpacked_n) // COLUMNS)
+    # Columns are multiplied while they are near; a few may be read where they lie.
     near_panels = max(1, SECOND_CACHE_BYTES // b_panel)
-    # Columns that were just packed are multiplied while they are near, if a is packed only once.
-    width = near_panels * COLUMNS if m <= group and unpacked_n == 0 else n
-    for first_column in range(0, n, width):
-        columns = b[:, first_column : min(first_column + width, n)]
-        pack(columns[:, unpacked_n:].T, COLUMNS, B_STEP_BYTES, packed_b)
-        for first in range(0, m, group):
-            rows = a[first : min(first + group, m)]
-            unpacked_m = count_unpacked_rows(rows, n)
-            if m > group or first_column == 0:
-                pack(rows[unpacked_m:], ROWS, A_STEP_BYTES, packed_a)
+    width = near_panels * COLUMNS if unpacked_n == 0 else n
+    # Where all rows are one group, each panel makes room for the next one.
+    kept_b = b_panel if m > group else 0
+    packed_b, packed_a = scratch, scratch + b_panel * panels
+    for first in range(0, m, group):
+        rows = a[first : min(first + group, m)]
+        unpacked_m = count_unpacked_rows(rows, n)
+        pack(rows[unpacked_m:], ROWS, A_STEP_BYTES, packed_a)
+        for first_column in range(0, n, width):
+            columns = b[:, first_column : min(first_column + width, n)]
+            here = packed_b + first_column // COLUMNS * kept_b
+            if first == 0:
+                pack(columns[:, unpacked_n:].T, COLUMNS, B_STEP_BYTES, here)
+            end = min(first_column + 2 * width, n)
+            following, there = b[:, first_column + width : end], here + near_panels * b_panel
+            if first_column + width >= n:  # the next group's first ones, or those of later steps
+                following, there = b[:, :width], packed_b
+                if first + group >= m:
+                    following, there = later_b[:, :width], 0
+            elif first == 0:
+                there = 0
             multiply_tiles(
                 rows,
                 packed_a,
                 unpacked_m,
                 columns,
-                packed_b,
+                here,
                 b_panel,
                 unpacked_n,
                 start + first * start_step + first_column * start_column_step,
                 start_step,
                 start_column_step,
                 out[first:, first_column:],
-                near_panels * COLUMNS,
+                width,
+                following,
+                there,
             )
+
+
+@subroutine
+def _plan_ahead(following: Floats, packed: int, b_panel: int) -> tuple[int, int, int, int]:
+    """Find the lines of the cache in which columns lie, or their panels if these are there.
+
+    Returns:
+        The address of the first one, the lines of each row, how many rows of them there are, and
+        the bytes between rows.
+    """
+    depth, columns = following.shape
+    if packed:
+        size = -(-columns // COLUMNS) * b_panel
+        return packed, max(1, size // CACHE_LINE_BYTES), min(1, columns), 0
+    step, column_step = following.strides
+    if step == FLOAT_BYTES:
+        lines = max(1, -(-depth * FLOAT_BYTES // CACHE_LINE_BYTES))
+        return following.ctypes.data, lines, columns if depth else 0, column_step
+    lines = max(1, -(-columns * FLOAT_BYTES // CACHE_LINE_BYTES))
+    return following.ctypes.data, lines, depth if columns else 0, step
 
 
 @subroutine
@@ -203,6 +242,8 @@ def multiply_tiles(
     start_column_step: int,
     out: Floats,
     near_columns: int,
+    following: Floats,
+    packed: int,
 ) -> None:
     """Compute a product tile by tile, of factors in panels or where they lie.
 
@@ -220,10 +261,15 @@ def multiply_tiles(
         out: (M, N) or more, with contiguous rows.
         near_columns: columns of b that a near cache holds; if these are all, each row of tiles
             reads them, one after the other.
+        following: (K, F) the columns of b that are needed next, which are asked for meanwhile;
+            then lower rows of the result are.
+        packed: the address of their panels, 0 if they are not there yet.
     """
     (m, depth), n = a.shape, b.shape[1]
     a_panel = panel_bytes(depth, A_STEP_BYTES)
     down, across = -(-m // ROWS), -(-n // COLUMNS)
+    soon, lines, rows_of_lines, row_step = _plan_ahead(following, packed, b_panel)
+    turns, out_lines = depth // TURN, -(-n * FLOAT_BYTES // CACHE_LINE_BYTES)
     for tile in range(down * across):
         if n <= near_columns:
             i, j = tile // across * ROWS, tile % across * COLUMNS
@@ -236,6 +282,14 @@ def multiply_tiles(
         at_b, b_step = b.ctypes.data + j * FLOAT_BYTES, b.strides[0]
         if j >= unpacked_n:
             at_b, b_step = packed_b + (j - unpacked_n) // COLUMNS * b_panel, B_STEP_BYTES
+        row, line = tile * turns // lines, tile * turns % lines
+        if row < rows_of_lines:
+            ahead, end, step = soon + row * row_step + line * CACHE_LINE_BYTES, lines, row_step
+        elif i + ROWS + turns // out_lines <= m:
+            line, end, step = 0, out_lines, out.strides[0]
+            ahead = out.ctypes.data + (i + ROWS) * step
+        else:
+            ahead, line, end, step = at_b, 0, 1, 0
         multiply_tile(
             min(ROWS, m - i),
             min(COLUMNS, n - j),
@@ -249,4 +303,8 @@ def multiply_tiles(
             start_step,
             out.ctypes.data + i * out.strides[0] + j * FLOAT_BYTES,
             out.strides[0],
+            ahead,
+            line,
+            end,
+            step - (end - 1) * CACHE_LINE_BYTES,
         )

@@ -36,6 +36,10 @@ Floats = npt.NDArray[np.float32]
 _DEPTH = 1024
 """Steps of k in a block at most: a panel of b then stays in the second-level cache."""
 
+_DEPTH_OF_ROWS = 512
+"""The same where b is asked for row by row: pieces of more rows, which lie a whole number of pages
+apart, drive each other out of that cache."""
+
 _GROUP_BYTES = 9 * 2**16
 """Packed rows of a that are multiplied with all columns of a block: more than half that cache."""
 
@@ -161,8 +165,13 @@ class Division(NamedTuple):
 
 
 @lru_cache(1024)
-def divide(batch: int, m: int, n: int, k: int, threads: int) -> Division:
-    """Return how to divide a product of matrices of m rows, n columns and k steps."""
+def divide(
+    batch: int, m: int, n: int, k: int, threads: int, *, is_turned: bool = False
+) -> Division:
+    """Return how to divide a product of matrices of m rows, n columns and k steps.
+
+    In each column of b, the steps lie side by side if it is turned.
+    """
     block_m, block_n = m, _divide(n, _BLOCK, COLUMNS)
     if threads > 1 and batch * m * n * k >= 2 * GRAIN and batch < _PARTS_PER_THREAD * threads:
         rounds = max(1, min(_PARTS_PER_THREAD, max(m, n) // (_PART * threads)))
@@ -171,7 +180,8 @@ def divide(batch: int, m: int, n: int, k: int, threads: int) -> Division:
             block_m = _divide(m, _count(m, parts), ROWS)
         else:
             block_n = min(block_n, _divide(n, _count(n, parts), COLUMNS))
-    group, depth, scratch = plan_block(block_m, block_n, k)
+    most = _DEPTH if is_turned else _DEPTH_OF_ROWS
+    group, depth, scratch = plan_block(block_m, block_n, k, most)
     return Division(
         group=group,
         depth=depth,
@@ -183,21 +193,22 @@ def divide(batch: int, m: int, n: int, k: int, threads: int) -> Division:
     )
 
 
-def plan_block(m: int, n: int, k: int) -> tuple[int, int, int]:
-    """Return how to compute a block of a product.
+def plan_block(m: int, n: int, k: int, most: int = _DEPTH) -> tuple[int, int, int]:
+    """Return how to compute a block of a product, at most so many steps of k at a time.
 
     Returns:
         The rows of a that are packed at a time, the steps of k that are computed at a time, and the
         floats of scratch memory that this takes.
     """
-    depth = _divide(k, _DEPTH, LANES)
+    depth = _divide(k, most, LANES)
     panels = min(_count(m, ROWS), max(1, _GROUP_BYTES // (depth * A_STEP_BYTES)))
     scratch = depth * (panels * A_STEP_BYTES + _count(n, COLUMNS) * B_STEP_BYTES)
     return panels * ROWS, depth, (scratch + SPARE_BYTES) // FLOAT_BYTES
 
 
 def _multiply(a: Floats, b: Floats, init: Floats, out: Floats) -> None:
-    plan = divide(*out.shape, a.shape[2], get_threads())
+    is_turned = b.strides[1] == FLOAT_BYTES
+    plan = divide(*out.shape, a.shape[2], get_threads(), is_turned=is_turned)
 
     def work(first: int, stop: int) -> None:
         scratch = get_scratch("panels", plan.scratch_floats)

@@ -18,6 +18,10 @@ from offchain.native.vectors import FLOAT, LANES, WORD
 Floats = npt.NDArray[np.float32]
 
 _FLOAT_BYTES = 4
+
+_AHEAD = 4
+"""Squares between the one that is packed and the one that memory is asked for, along rows."""
+
 _VECTOR = ir.VectorType(FLOAT, LANES)
 
 
@@ -42,6 +46,7 @@ def pack(source: Floats, rows: int, step_bytes: int, target: int) -> None:
     step, k_step = source.strides
     panels, squares = -(-m // rows), -(-depth // LANES)
     size = squares * LANES * step_bytes
+    later = LANES * (_AHEAD if k_step == _FLOAT_BYTES else 1) * k_step
     for number in range(panels * squares):
         if k_step == _FLOAT_BYTES:
             panel, square = number // squares, number % squares
@@ -53,15 +58,17 @@ def pack(source: Floats, rows: int, step_bytes: int, target: int) -> None:
         for row in range(0, height, LANES):
             place = source.ctypes.data + (first + row) * step + k * k_step
             ends = min(LANES, height - row), min(LANES, depth - k)
-            _pack_square(place, step, k_step, *ends, packed + row * _FLOAT_BYTES, step_bytes)
+            there = packed + row * _FLOAT_BYTES
+            _pack_square(place, step, k_step, later, *ends, there, step_bytes)
 
 
-@emitted(types.void, *[types.intp] * 7)
+@emitted(types.void, *[types.intp] * 8)
 def _pack_square(
     builder: ir.IRBuilder,
     source: ir.Value,
     step: ir.Value,
     k_step: ir.Value,
+    later: ir.Value,
     rows: ir.Value,
     depth: ir.Value,
     target: ir.Value,
@@ -79,6 +86,10 @@ def _pack_square(
     row_is_dense, step_is_dense = (
         builder.icmp_signed("==", distance, WORD(_FLOAT_BYTES)) for distance in (k_step, step)
     )
+    line_step = builder.select(row_is_dense, step, k_step)
+    for line in range(LANES):
+        soon = builder.add(builder.add(source, later), builder.mul(line_step, WORD(line)))
+        vectors.prefetch(builder, soon, _FLOAT_BYTES, level=2)
     is_deep = builder.icmp_signed("==", depth, WORD(LANES))
     with builder.if_else(row_is_dense) as (then, otherwise):
         with then, builder.if_else(is_deep) as (whole, part):

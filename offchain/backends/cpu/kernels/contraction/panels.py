@@ -74,4 +74,8 @@ def multiply_panels(
                 start_step,
                 out.ctypes.data + row * out.strides[0] + column * FLOAT_BYTES,
                 out.strides[0],
+                b,
+                0,
+                1,
+                0,
             )

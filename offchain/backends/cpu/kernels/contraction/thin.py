@@ -1,9 +1,12 @@
 """Products of few rows, where packing an operand would cost more than multiplying it.
 
-Each square of b is loaded once, turned if its columns are what lies side by side, and multiplied
-with all rows of a; the sums stay where the result goes. Products of a few elements are computed
-element by element.
+All of b is read once, and mostly from memory, as fast as that gives it: in runs of its rows, or, if
+its columns are what lies side by side, in squares that are turned in registers. What comes next is
+asked for meanwhile, since no processor foresees so many streams. The sums stay where the result
+goes. Products of a few elements are computed element by element.
 """
+
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +22,7 @@ from offchain.native.vectors import FLOAT, INDEX, LANES, NAN, WORD
 Floats = npt.NDArray[np.float32]
 
 MOST_ROWS = 4
-MOST_ROWS_IF_TURNED = 8
+MOST_ROWS_IF_TURNED = 12
 """Rows of a up to which this is faster than the blocked product, by how b lies in memory."""
 
 MOST_ELEMENTS = 8
@@ -30,14 +33,17 @@ SIDE = LANES
 
 _FLOAT_BYTES = 4
 _VECTOR = ir.VectorType(FLOAT, SIDE)
-_WIDEST_BLOCK = 2048
-_NARROWEST_BLOCK = 256
-"""Columns of a block: long stretches of each row of b, and some blocks for each thread. Where the
-elements of each column lie side by side, there are no such stretches."""
 
-_BLOCKS_PER_THREAD = 2
+_STEPS_OF_RUN = 4
+"""Rows of b that are read together, as far as a block reaches: a divisor of `SIDE`."""
 
-_GRAIN = 2**18
+_AHEAD = 2 * _STEPS_OF_RUN
+"""Rows of b between those that are read and those that are asked for."""
+
+_RUN_BYTES = 1 << 15
+"""Bytes of these rows and of the sums that they go into, which the first cache holds."""
+
+_GRAIN = 2**15
 """Elements of b that are worth another thread."""
 
 _CHAINS = 4
@@ -58,7 +64,7 @@ def multiply_thin(a: Floats, b: Floats, out: Floats) -> None:
     batch, depth, n = b.shape
     assert depth % SIDE == 0
     assert n % SIDE == 0
-    block = choose_block(n, get_threads(), is_turned=b.strides[1] == _FLOAT_BYTES)
+    block = choose_block(out.shape, b.strides, get_threads())
     grain = get_blocks_grain(block, depth)
     blocks = batch * -(-n // block)
     share(lambda *range_: multiply_blocks(a, b, out, block, *range_), blocks, grain)
@@ -74,10 +80,20 @@ def get_elements_grain(depth: int) -> int:
     return _CHAINS * max(1, _STEPS // (_CHAINS * depth))
 
 
-def choose_block(n: int, threads: int, *, is_turned: bool) -> int:
-    """Return how many columns a block has, of n, each of which lies side by side if turned."""
-    part = -(-n // (_BLOCKS_PER_THREAD * threads * SIDE)) * SIDE
-    return max(SIDE if is_turned else _NARROWEST_BLOCK, min(part, _WIDEST_BLOCK))
+def choose_block(out: Sequence[int], b_steps: Sequence[int], threads: int) -> int:
+    """Return how many columns a block has: one square, or a long run, as long for each thread.
+
+    Args:
+        out: the shape of the result, (B, M, N).
+        b_steps: the strides of b.
+        threads: how many share the work, matrix by matrix if there are as many of these.
+    """
+    if b_steps[1] == _FLOAT_BYTES:
+        return SIDE
+    batch, m, n = out
+    widest, parts = _RUN_BYTES // ((_STEPS_OF_RUN + m) * _FLOAT_BYTES), -(-threads // batch)
+    blocks = -(-n // (widest * parts)) * parts
+    return -(-n // (blocks * SIDE)) * SIDE
 
 
 @kernel(
@@ -90,28 +106,28 @@ def multiply_blocks(a: Floats, b: Floats, out: Floats, width: int, first: int, s
     """Compute blocks of `width` columns from `first` to `stop`, batch after batch."""
     depth, n = b.shape[1:]
     step, column_step = b.strides[1:]
-    squares, blocks = depth // SIDE, -(-n // width)
+    blocks = -(-n // width)
+    is_turned = step == _FLOAT_BYTES
+    steps = SIDE if is_turned else _STEPS_OF_RUN
     for block in range(first, stop):
         z, start = block // blocks, block % blocks * width
         stop_n = min(start + width, n)
-        panels = (stop_n - start) // SIDE
-        for number in range(panels * squares):
-            if step == _FLOAT_BYTES:
-                panel, square = number // squares, number % squares
+        for k in range(0, depth, steps):
+            place = b.ctypes.data + z * b.strides[0] + k * step + start * column_step
+            factors = a.ctypes.data + z * a.strides[0] + k * a.strides[2]
+            target = out.ctypes.data + z * out.strides[0] + start * _FLOAT_BYTES
+            places = factors, a.strides[1], a.strides[2]
+            if is_turned:
+                later = SIDE * column_step if stop_n < n else 0
+                _multiply_square(
+                    a.shape[1], *places, place, column_step, later, target, out.strides[1]
+                )
             else:
-                panel, square = number % panels, number // panels
-            k, j = square * SIDE, start + panel * SIDE
-            _multiply_square(
-                a.shape[1],
-                a.ctypes.data + z * a.strides[0] + k * a.strides[2],
-                a.strides[1],
-                a.strides[2],
-                b.ctypes.data + z * b.strides[0] + k * step + j * column_step,
-                step,
-                column_step,
-                out.ctypes.data + z * out.strides[0] + j * _FLOAT_BYTES,
-                out.strides[1],
-            )
+                later = _AHEAD * step if k + _STEPS_OF_RUN + _AHEAD <= depth else 0
+                panels = (stop_n - start) // SIDE
+                _multiply_run(
+                    a.shape[1], panels, *places, place, step, later, target, out.strides[1]
+                )
         for i in range(out.shape[1]):
             for j in range(start, stop_n):
                 if np.isnan(out[z, i, j]):
@@ -126,31 +142,76 @@ def _multiply_square(
     a_step: ir.Value,
     a_column_step: ir.Value,
     b: ir.Value,
-    b_step: ir.Value,
     b_column_step: ir.Value,
+    later: ir.Value,
     target: ir.Value,
     target_step: ir.Value,
 ) -> None:
-    def multiply(square: list[ir.Value]) -> None:
-        def multiply_row(row: ir.Value, _: list[ir.Value]) -> list[ir.Value]:
-            place = builder.add(target, builder.mul(row, target_step))
-            factors = builder.add(a, builder.mul(row, a_step))
-            total = vectors.load(builder, _VECTOR, place)
-            for k, row_of_b in enumerate(square):
-                at = builder.add(factors, builder.mul(a_column_step, WORD(k)))
-                factor = vectors.splat(builder, vectors.load(builder, FLOAT, at), SIDE)
+    """Add the products of rows of a and a square of b, the elements of whose columns are dense."""
+    for column in range(SIDE):
+        place = builder.add(b, builder.mul(b_column_step, WORD(column)))
+        vectors.prefetch(builder, builder.add(place, later), _FLOAT_BYTES, level=2)
+    square = vectors.load_columns(builder, _VECTOR, b, b_column_step, WORD(SIDE))
+
+    def multiply_row(row: ir.Value, _: list[ir.Value]) -> list[ir.Value]:
+        place = builder.add(target, builder.mul(row, target_step))
+        factors = builder.add(a, builder.mul(row, a_step))
+        total = vectors.load(builder, _VECTOR, place)
+        splats = _load_factors(builder, factors, a_column_step)
+        for factor, row_of_b in zip(splats, square, strict=True):
+            total = vectors.call(builder, "llvm.fma", [factor, row_of_b, total])
+        vectors.store(builder, total, place)
+        return []
+
+    vectors.repeat(builder, rows, [], multiply_row)
+
+
+@emitted(types.void, *[types.intp] * 10)
+def _multiply_run(
+    builder: ir.IRBuilder,
+    rows: ir.Value,
+    panels: ir.Value,
+    a: ir.Value,
+    a_step: ir.Value,
+    a_column_step: ir.Value,
+    b: ir.Value,
+    b_step: ir.Value,
+    later: ir.Value,
+    target: ir.Value,
+    target_step: ir.Value,
+) -> None:
+    """Add the products of rows of a and some vectors of each of a few rows of b."""
+    starts = [builder.add(b, builder.mul(b_step, WORD(k))) for k in range(_STEPS_OF_RUN)]
+
+    def multiply_row(row: ir.Value, _: list[ir.Value]) -> list[ir.Value]:
+        begin = builder.add(target, builder.mul(row, target_step))
+        place = builder.add(a, builder.mul(row, a_step))
+        factors = _load_factors(builder, place, a_column_step, _STEPS_OF_RUN)
+
+        def multiply_panel(panel: ir.Value, _: list[ir.Value]) -> list[ir.Value]:
+            offset = builder.mul(panel, WORD(SIDE * _FLOAT_BYTES))
+            at = builder.add(begin, offset)
+            total = vectors.load(builder, _VECTOR, at)
+            for factor, start in zip(factors, starts, strict=True):
+                from_b = builder.add(start, offset)
+                vectors.prefetch(builder, builder.add(from_b, later), _FLOAT_BYTES, level=2)
+                row_of_b = vectors.load(builder, _VECTOR, from_b)
                 total = vectors.call(builder, "llvm.fma", [factor, row_of_b, total])
-            vectors.store(builder, total, place)
+            vectors.store(builder, total, at)
             return []
 
-        vectors.repeat(builder, rows, [], multiply_row)
+        vectors.repeat(builder, panels, [], multiply_panel)
+        return []
 
-    columns_are_dense = builder.icmp_signed("==", b_step, WORD(_FLOAT_BYTES))
-    with builder.if_else(columns_are_dense) as (then, otherwise):
-        with then:
-            multiply(vectors.load_columns(builder, _VECTOR, b, b_column_step, WORD(SIDE)))
-        with otherwise:
-            multiply(vectors.load_rows(builder, _VECTOR, b, b_step))
+    vectors.repeat(builder, rows, [], multiply_row)
+
+
+def _load_factors(
+    builder: ir.IRBuilder, place: ir.Value, step: ir.Value, count: int = SIDE
+) -> list[ir.Value]:
+    """Vectors of each of some elements of a row."""
+    places = [builder.add(place, builder.mul(step, WORD(k))) for k in range(count)]
+    return [vectors.splat(builder, vectors.load(builder, FLOAT, at), SIDE) for at in places]
 
 
 def multiply_elements(a: Floats, b: Floats, out: Floats) -> None:

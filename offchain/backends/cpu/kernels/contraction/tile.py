@@ -29,7 +29,7 @@ COLUMNS = 2 * LANES
 A_STEP_BYTES = -(-ROWS // LANES) * VECTOR_BYTES
 B_STEP_BYTES = 2 * VECTOR_BYTES
 
-_TURN = 2
+TURN = 2
 """Steps between two jumps where tiles are as large as can be: a power of two."""
 
 _WAITING = range(6, ROWS, 2)
@@ -45,7 +45,7 @@ _SCRATCH = ir.ArrayType(_VECTOR, 2 * ROWS)
 _SCRATCH_STEP_BYTES = 2 * VECTOR_BYTES
 
 
-@linked(*[types.intp] * 12)
+@linked(*[types.intp] * 16)
 def multiply_tile(
     builder: ir.IRBuilder, rows: ir.Value, columns: ir.Value, *words: ir.Value
 ) -> None:
@@ -61,8 +61,11 @@ def multiply_tile(
         source, source_step: address of what the sums start from, and bytes between its rows, which
             are contiguous.
         target, target_step: likewise for the results; the address may be that of `source`.
+        soon, line, lines, jump: what the second-level cache is asked for meanwhile, if the tile is
+            as large as can be: an address, a line of the cache every other step; the number of this
+            line in its row, the lines of a row, and bytes from its last one to the next row.
     """
-    panels, places = words[:6], words[6:]
+    panels, places, soon = words[:6], words[6:10], words[10:]
     narrow, wide = (builder.icmp_signed("==", columns, WORD(n)) for n in (LANES, COLUMNS))
     is_odd = builder.trunc(rows, ir.IntType(1))
     is_whole = builder.and_(builder.not_(is_odd), builder.or_(narrow, wide))
@@ -82,11 +85,11 @@ def multiply_tile(
     with builder.if_else(is_packed) as (packed, other):
         with packed:
             steps = WORD(FLOAT_BYTES), WORD(A_STEP_BYTES), WORD(B_STEP_BYTES)
-            _emit_full(builder, panels, steps, reached)
+            _emit_full(builder, panels, steps, reached, soon)
         with other, builder.if_else(is_in_rows) as (in_rows, general):
             with in_rows:
                 steps = panels[1], WORD(FLOAT_BYTES), WORD(B_STEP_BYTES)
-                _emit_full(builder, panels, steps, reached)
+                _emit_full(builder, panels, steps, reached, soon)
             with general:
                 emit_any_size(builder, rows, columns, emit)
     with builder.if_then(builder.not_(is_whole)):
@@ -107,7 +110,7 @@ def _find_usual(
         same = [builder.icmp_signed("==", value, WORD(number)) for value, number in pairs]
         return reduce(builder.and_, same)
 
-    odd = builder.and_(depth, WORD(_TURN - 1))
+    odd = builder.and_(depth, WORD(TURN - 1))
     full = is_all((rows, ROWS), (columns, COLUMNS), (b_step, B_STEP_BYTES), (odd, 0))
     packed = is_all((a_row_step, FLOAT_BYTES), (a_step, A_STEP_BYTES))
     return builder.and_(full, packed), builder.and_(full, is_all((a_step, FLOAT_BYTES)))
@@ -118,11 +121,12 @@ def _emit_full(
     panels: Sequence[ir.Value],
     steps: Sequence[ir.Value],
     places: Sequence[ir.Value],
+    soon: Sequence[ir.Value],
 ) -> None:
     """Emit code for the largest tile, given the distances of rows of a and of steps of a and b."""
     a, _, _, b, _, depth = panels
-    turns = builder.udiv(depth, WORD(_TURN))
-    _emit_size(builder, ROWS, 2, (a, *steps[:2], b, steps[2], turns), places, _TURN)
+    turns = builder.udiv(depth, WORD(TURN))
+    _emit_size(builder, ROWS, 2, (a, *steps[:2], b, steps[2], turns), places, TURN, soon)
 
 
 def _place_rows(builder: ir.IRBuilder, step: ir.Value, height: int) -> list[ir.Value]:
@@ -193,8 +197,12 @@ def _emit_size(
     panels: Sequence[ir.Value],
     places: Sequence[ir.Value],
     turn: int = 1,
+    soon: Sequence[ir.Value] = (),
 ) -> None:
-    """Emit code for a tile of some rows and vectors, which takes so many steps a turn."""
+    """Emit code for a tile of some rows and vectors, which takes so many steps a turn.
+
+    Each turn asks for a line of what is needed soon, if that is given.
+    """
     a, a_row_step, a_step, b, b_step, turns = panels
     distances = _place_rows(builder, a_row_step, height)
     source, source_step, target, target_step = places
@@ -204,12 +212,14 @@ def _emit_size(
         return builder.add(start, builder.mul(step, WORD(row)))
 
     def multiply(_: ir.Value, carried: list[ir.Value]) -> list[ir.Value]:
-        at_a, at_b, *sums = carried
+        at_a, at_b, *carried = carried
+        sums = carried[: len(spots)]
+        ahead = _bring(builder, carried[len(spots) :], *soon[2:]) if soon else []
         for _step in range(turn):
             factors = [vectors.load(builder, _VECTOR, at_b, v * VECTOR_BYTES) for v in range(width)]
             if height in _WAITING:
-                ahead = builder.add(at_b, WORD(_AHEAD_BYTES))
-                vectors.prefetch(builder, ahead, width * VECTOR_BYTES)
+                following = builder.add(at_b, WORD(_AHEAD_BYTES))
+                vectors.prefetch(builder, following, width * VECTOR_BYTES)
             for row in range(height):
                 element = vectors.load(builder, FLOAT, builder.add(at_a, distances[row]))
                 factor = vectors.splat(builder, element, LANES)
@@ -217,16 +227,28 @@ def _emit_size(
                     terms = [factor, factors[v], sums[row * width + v]]
                     sums[row * width + v] = vectors.call(builder, "llvm.fma", terms)
             at_a, at_b = builder.add(at_a, a_step), builder.add(at_b, b_step)
-        return [at_a, at_b, *sums]
+        return [at_a, at_b, *sums, *ahead]
 
     sums = [
         vectors.load(builder, _VECTOR, place(source, source_step, row), offset)
         for row, offset in spots
     ]
-    _, _, *sums = vectors.repeat(builder, turns, [a, b, *sums], multiply)
-    for (row, offset), total in zip(spots, sums, strict=True):
+    _, _, *sums = vectors.repeat(builder, turns, [a, b, *sums, *soon[:2]], multiply)
+    for (row, offset), total in zip(spots, sums[: len(spots)], strict=True):
         value = emit_canonical(builder, total)
         vectors.store(builder, value, place(target, target_step, row), offset)
+
+
+def _bring(
+    builder: ir.IRBuilder, carried: Sequence[ir.Value], lines: ir.Value, jump: ir.Value
+) -> list[ir.Value]:
+    """Ask for a line, and return the address of the next one and its number in its row."""
+    soon, line = carried
+    vectors.prefetch(builder, soon, FLOAT_BYTES, level=2)
+    following = builder.add(line, WORD(1))
+    is_end = builder.icmp_signed("==", following, lines)
+    distance = builder.select(is_end, jump, WORD(vectors.CACHE_LINE_BYTES))
+    return [builder.add(soon, distance), builder.select(is_end, WORD(0), following)]
 
 
 def emit_canonical(builder: ir.IRBuilder, vector: ir.Value) -> ir.Value:
