@@ -5,7 +5,7 @@ writes the vector code in `_permute`. A state is 25 vectors, which 32 registers 
 machine code depends on is in this file, by which the cache of kernels knows that it is outdated.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any, Protocol, TypeVar
 
@@ -16,7 +16,7 @@ from numba.core import types
 
 from offchain.native import vectors
 from offchain.native.compiled import emitted, kernel, reads, subroutine, writes
-from offchain.native.machine import VECTOR_BITS
+from offchain.native.machine import VECTOR_BITS, get_features
 from offchain.native.vectors import WORD
 
 Bytes = npt.NDArray[np.uint8]
@@ -51,6 +51,9 @@ class WordOperations(Protocol[Word]):
     def xor(self, a: Word, b: Word) -> Word:
         """Exclusive or."""
 
+    def xor_three(self, a: Word, b: Word, c: Word) -> Word:
+        """Exclusive or of three, which some processors do at once."""
+
     def clear(self, a: Word, b: Word) -> Word:
         """The bits of `b` that are not in `a`."""
 
@@ -79,15 +82,18 @@ def permute_round(a: Sequence[Word], constant: Word, word: WordOperations[Word])
     processors do fewer at a time, alternate with the rest.
     """
     parity = list(a[:5])
-    for i in range(5, 25):
-        parity[i % 5] = word.xor(parity[i % 5], a[i])
-    theta = [word.xor(parity[(x + 4) % 5], word.rotate(parity[(x + 1) % 5], 1)) for x in range(5)]
+    for i in range(5, 25, 10):
+        for x in range(5):
+            parity[x] = word.xor_three(parity[x], a[i + x], a[i + 5 + x])
+    turned = [word.rotate(parity[x], 1) for x in range(5)]
+
+    def mix(source: int) -> Word:
+        x = source % 5
+        return word.xor_three(a[source], parity[(x + 4) % 5], turned[(x + 1) % 5])
+
     chi: list[Word] = []
     for y in range(5):
-        row = [
-            word.rotate(word.xor(a[source], theta[source % 5]), count)
-            for source, count in _MOVES[5 * y : 5 * y + 5]
-        ]
+        row = [word.rotate(mix(source), count) for source, count in _MOVES[5 * y : 5 * y + 5]]
         chi += [word.xor(row[x], word.clear(row[(x + 1) % 5], row[(x + 2) % 5])) for x in range(5)]
     return [word.xor(chi[0], constant), *chi[1:]]
 
@@ -106,6 +112,7 @@ def _round_constants() -> list[int]:
 
 
 ROUND_CONSTANTS = _round_constants()
+_ROUNDS = len(ROUND_CONSTANTS)
 
 
 class IntegerWords:
@@ -114,6 +121,10 @@ class IntegerWords:
     def xor(self, a: int, b: int) -> int:
         """Exclusive or."""
         return a ^ b
+
+    def xor_three(self, a: int, b: int, c: int) -> int:
+        """Exclusive or of three."""
+        return a ^ b ^ c
 
     def clear(self, a: int, b: int) -> int:
         """The bits of `b` that are not in `a`."""
@@ -140,6 +151,12 @@ def keccak256_reference(message: bytes) -> bytes:
 
 _VECTOR = ir.VectorType(WORD, LANES)
 
+_HAS_THREE = LANES == 8 and "+avx512f" in get_features().split(",")
+"""Whether one instruction computes any function of three vectors' bits."""
+
+_PARITY = 0x96
+"""The table of the exclusive or of three bits."""
+
 
 class _VectorWords:
     """Words as LLVM vectors: the same word of every lane's state."""
@@ -149,6 +166,16 @@ class _VectorWords:
 
     def xor(self, a: ir.Value, b: ir.Value) -> ir.Value:
         return self._builder.xor(a, b)
+
+    def xor_three(self, a: ir.Value, b: ir.Value, c: ir.Value) -> ir.Value:
+        if not _HAS_THREE:
+            return self.xor(self.xor(a, b), c)
+        # LLVM would share the exclusive or of two among five, which takes more operations.
+        kind = ir.FunctionType(_VECTOR, [*[_VECTOR] * 3, vectors.INDEX])
+        name = "llvm.x86.avx512.pternlog.q.512"
+        function = self._builder.module.globals.get(name)
+        function = function or ir.Function(self._builder.module, kind, name)
+        return self._builder.call(function, [a, b, c, vectors.INDEX(_PARITY)])
 
     def clear(self, a: ir.Value, b: ir.Value) -> ir.Value:
         return self._builder.and_(self._builder.not_(a), b)
@@ -186,10 +213,11 @@ def _load_block(builder: ir.IRBuilder, message: ir.Value, stride: ir.Value) -> l
     return [*(word for pair in pairs for word in pair), last]
 
 
-def _permute(builder: ir.IRBuilder, state: list[ir.Value]) -> list[ir.Value]:
-    """All 24 rounds on the states of all lanes."""
-    rounds = len(ROUND_CONSTANTS)
-    table = ir.Constant(ir.ArrayType(WORD, rounds), ROUND_CONSTANTS)
+def _permute(
+    builder: ir.IRBuilder, state: list[ir.Value], rounds: ir.Value
+) -> list[ir.Value]:
+    """So many of the 24 rounds, the first ones, on the states of all lanes."""
+    table = ir.Constant(ir.ArrayType(WORD, _ROUNDS), ROUND_CONSTANTS)
     name = builder.module.get_unique_name("keccak_round_constants")
     constants = ir.GlobalVariable(builder.module, table.type, name)
     constants.initializer, constants.global_constant, constants.linkage = table, True, "internal"
@@ -198,7 +226,7 @@ def _permute(builder: ir.IRBuilder, state: list[ir.Value]) -> list[ir.Value]:
         constant = builder.load(builder.gep(constants, [WORD(0), index]))
         return permute_round(words, vectors.splat(builder, constant, LANES), _VectorWords(builder))
 
-    return vectors.repeat(builder, WORD(rounds), state, permute_once)
+    return vectors.repeat(builder, rounds, state, permute_once)
 
 
 def _absorb(
@@ -207,10 +235,12 @@ def _absorb(
     message: ir.Value,
     stride: ir.Value,
     masks: ir.Value,
+    rounds: ir.Value,
 ) -> list[ir.Value]:
     """Absorb one block of each lane's message; they lie `stride` bytes apart.
 
-    `masks` is the address of 17 words to intersect each block with and 17 to add to it.
+    `masks` is the address of 17 words to intersect each block with and 17 to add to it. So many
+    rounds follow.
     """
     words = list(words)
     for i, word in enumerate(_load_block(builder, message, stride)):
@@ -219,7 +249,7 @@ def _absorb(
             for offset in (i, RATE_WORDS + i)
         )
         words[i] = builder.xor(words[i], builder.xor(builder.and_(word, keep), add))
-    return _permute(builder, words)
+    return _permute(builder, words, rounds)
 
 
 @emitted(types.void, *[types.intp] * 5)
@@ -233,22 +263,27 @@ def _hash_lanes(
 ) -> None:
     """Hash messages that lie `stride` bytes apart, one in each lane, `blocks` blocks of each.
 
-    The other arguments are addresses. Every lane's digest is written, one after the other.
+    The other arguments are addresses. Every lane's digest is written, one after the other. Of the
+    last round of the last block only the digest's words are computed.
     """
     last = builder.sub(blocks, WORD(1))
 
     def absorb(index: ir.Value, words: list[ir.Value]) -> list[ir.Value]:
-        inner = builder.select(builder.icmp_unsigned("==", index, last), WORD(2), WORD(1))
+        is_last = builder.icmp_unsigned("==", index, last)
+        inner = builder.select(is_last, WORD(2), WORD(1))
         kind = builder.select(builder.icmp_unsigned("==", index, WORD(0)), WORD(0), inner)
         offset = builder.mul(index, WORD(RATE_BYTES))
         ahead = builder.add(message, builder.mul(builder.add(stride, offset), WORD(LANES)))
         vectors.prefetch(builder, ahead, LANES * RATE_BYTES)
         start = builder.add(message, offset)
         own_masks = builder.add(masks, builder.mul(kind, WORD(2 * RATE_BYTES)))
-        return _absorb(builder, words, start, stride, own_masks)
+        rounds = builder.select(is_last, WORD(_ROUNDS - 1), WORD(_ROUNDS))
+        return _absorb(builder, words, start, stride, own_masks, rounds)
 
     empty = [ir.Constant(_VECTOR, None)] * STATE_WORDS
-    words = vectors.repeat(builder, blocks, empty, absorb)[:DIGEST_WORDS]
+    words = vectors.repeat(builder, blocks, empty, absorb)
+    constant = ir.Constant(_VECTOR, [ROUND_CONSTANTS[-1]] * LANES)
+    words = permute_round(words, constant, _VectorWords(builder))[:DIGEST_WORDS]
     every = _join(builder, words)
     for lane in range(LANES):
         digest = [lane + LANES * i for i in range(DIGEST_WORDS)]
@@ -275,33 +310,56 @@ def _block_masks(chunk_bytes: int, tag: int) -> Words:
     return masks.view(np.uint64)
 
 
-def _make_finder(name: str, width: int, infinity: int) -> Any:
-    """Return code that says whether one of so many times 64 bytes' floats of a width is a NaN."""
-    lane = ir.IntType(8 * width)
-    kind = ir.VectorType(lane, _SCANNED_BYTES // width)
+def _make_finder(name: str, find: Callable[[ir.IRBuilder, ir.Value], ir.Value], kind: Any) -> Any:
+    """Return code that says whether one of so many times 64 bytes' floats of a type is a NaN."""
     every = ir.IntType(kind.count)
 
-    def find(builder: ir.IRBuilder, address: ir.Value, count: ir.Value) -> ir.Value:
-        magnitude, limit = (
-            ir.Constant(kind, [bits] * kind.count) for bits in ((1 << 8 * width - 1) - 1, infinity)
-        )
-
+    def emit(builder: ir.IRBuilder, address: ir.Value, count: ir.Value) -> ir.Value:
         def look(index: ir.Value, found: list[ir.Value]) -> list[ir.Value]:
             place = builder.add(address, builder.mul(index, WORD(_SCANNED_BYTES)))
-            size = builder.and_(vectors.load(builder, kind, place), magnitude)
-            return [builder.or_(found[0], builder.icmp_unsigned(">", size, limit))]
+            return [builder.or_(found[0], find(builder, vectors.load(builder, kind, place)))]
 
         none = ir.Constant(ir.VectorType(ir.IntType(1), kind.count), None)
         (found,) = vectors.repeat(builder, count, [none], look)
         is_any = builder.icmp_unsigned("!=", builder.bitcast(found, every), every(0))
         return builder.zext(is_any, WORD)
 
-    find.__name__ = name
-    return emitted(types.int64, types.intp, types.intp)(find)
+    emit.__name__ = name
+    return emitted(types.int64, types.intp, types.intp)(emit)
 
 
-_has_nan = _make_finder("find_nan", 4, 0x7F80_0000)
-_has_short_nan = _make_finder("find_short_nan", 2, 0x7F80)
+def _are_nan(builder: ir.IRBuilder, floats: ir.Value) -> ir.Value:
+    """Which floats are NaNs: those that are in no order with themselves."""
+    return builder.fcmp_unordered("uno", floats, floats)
+
+
+def _are_short_nan(builder: ir.IRBuilder, patterns: ir.Value) -> ir.Value:
+    """Which patterns of bfloat16 are NaNs."""
+    kind = patterns.type
+    magnitude, infinity = (ir.Constant(kind, [x] * kind.count) for x in (0x7FFF, 0x7F80))
+    return builder.icmp_unsigned(">", builder.and_(patterns, magnitude), infinity)
+
+
+_has_nan = _make_finder("find_nan", _are_nan, ir.VectorType(ir.FloatType(), _SCANNED_BYTES // 4))
+_has_short_nan = _make_finder(
+    "find_short_nan", _are_short_nan, ir.VectorType(ir.IntType(16), _SCANNED_BYTES // 2)
+)
+
+
+@kernel(reads(types.uint8, 1), types.int64, writes(types.uint8, 1))
+def _look_for_nan(data: Bytes, float_bytes: int, found: Bytes) -> None:
+    """Say whether one of the floats of a width is a NaN, but for those behind the last 64 bytes."""
+    start, count = data.ctypes.data, data.size // _SCANNED_BYTES
+    if count > 0:
+        is_found = _has_nan(start, count) if float_bytes == 4 else _has_short_nan(start, count)
+        found[0] = 1 if is_found else 0
+
+
+def may_have_nan(data: Bytes, float_bytes: int) -> bool:
+    """Whether one of the floats of a width, 4 or 2 bytes, is a NaN, or is not looked at."""
+    found = np.zeros(1, np.uint8)
+    _look_for_nan(data, float_bytes, found)
+    return bool(found[0]) or data.size % _SCANNED_BYTES > 0
 
 
 def hash_range(
@@ -385,6 +443,22 @@ def _is_repeated(data: Bytes, first: int, size: int, count: int) -> bool:
     return True
 
 
+@subroutine
+def _climb(scratch: Words, masks: int, count: int) -> int:
+    """Put the parents of so many nodes in their place; return how many there are.
+
+    An odd last node, which is its own parent, is kept in front of them meanwhile.
+    """
+    digests = scratch.ctypes.data + _PAD * DIGEST_BYTES
+    pairs = count // 2
+    _copy_nodes(scratch, _PAD + count - 1, scratch, 0, count % 2)
+    for pair in range(0, pairs, LANES):
+        place = digests + pair * DIGEST_BYTES
+        _hash_lanes(place + pair * DIGEST_BYTES - 1, 2 * DIGEST_BYTES, masks, 1, place)
+    _copy_nodes(scratch, 0, scratch, _PAD + pairs, count % 2)
+    return pairs + count % 2
+
+
 @kernel(
     reads(types.uint8, 1),
     types.int64,
@@ -419,32 +493,41 @@ def _hash_blocks(
     which one is hashed.
     """
     digests = scratch.ctypes.data + _PAD * DIGEST_BYTES
+    blocks = (chunk_bytes + 1) // RATE_BYTES + 1
     for block in range(first, stop, BLOCK_CHUNKS):
         count = min(BLOCK_CHUNKS, stop - block)
         is_whole = levels > 0 and count == 1 << levels
         is_repeated = is_whole and _is_repeated(data, block, chunk_bytes, count)
-        for level in range(levels + 1):
-            size = chunk_bytes if level == 0 else 2 * DIGEST_BYTES
+        count = 1 if is_repeated else count
+        for message in range(0, count, LANES):
+            lanes = min(LANES, count - message)
+            start = _place_messages(data, margin, block + message, lanes, chunk_bytes)
+            scanned = lanes * chunk_bytes // _SCANNED_BYTES
+            if (float_bytes == 4 and _has_nan(start, scanned)) or (
+                float_bytes == 2 and _has_short_nan(start, scanned)
+            ):
+                nans[(block - first) // BLOCK_CHUNKS] = 1
+            parents = digests + message * DIGEST_BYTES
+            _hash_lanes(start - 1, chunk_bytes, masks[0].ctypes.data, blocks, parents)
+        for _ in range(levels):
             if is_repeated:
-                count = min(level, 1) + 1
                 _copy_nodes(scratch, _PAD, scratch, _PAD + 1, 1)
-            messages = count if level == 0 else count // 2
-            own_masks = masks[min(level, 1)].ctypes.data
-            _copy_nodes(scratch, _PAD + count - 1, scratch, 0, count % 2)
-            for message in range(0, messages, LANES):
-                lanes = min(LANES, messages - message)
-                start = digests + message * size
-                if level == 0:
-                    start = _place_messages(data, margin, block + message, lanes, size)
-                    scanned = lanes * size // _SCANNED_BYTES
-                    if (float_bytes == 4 and _has_nan(start, scanned)) or (
-                        float_bytes == 2 and _has_short_nan(start, scanned)
-                    ):
-                        nans[(block - first) // BLOCK_CHUNKS] = 1
-                blocks = (size + 1) // RATE_BYTES + 1
-                parents = digests + message * DIGEST_BYTES
-                _hash_lanes(start - 1, size, own_masks, blocks, parents)
-            if level > 0:
-                _copy_nodes(scratch, 0, scratch, _PAD + messages, count % 2)
-                count = messages + count % 2
+                count = 2
+            count = _climb(scratch, masks[1].ctypes.data, count)
         _copy_nodes(scratch, _PAD, nodes, block >> levels, count)
+
+
+@kernel(reads(types.uint64, 1), reads(types.uint64, 3), writes(types.uint64, 1), types.int64)
+def _climb_to_top(nodes: Words, masks: Words, scratch: Words, count: int) -> None:
+    """Climb from so many nodes, at most those of a block, to the one above them all."""
+    _copy_nodes(nodes, 0, scratch, _PAD, count)
+    while count > 1:
+        count = _climb(scratch, masks[1].ctypes.data, count)
+
+
+def hash_top(nodes: Bytes, tag: int) -> bytes:
+    """Return the node above these, of which there are at most `BLOCK_CHUNKS`."""
+    scratch = np.empty(_SCRATCH_WORDS, np.uint64)
+    words = nodes.reshape(-1).view(np.uint64)
+    _climb_to_top(words, _kernel_masks(2 * DIGEST_BYTES, tag, tag), scratch, len(nodes))
+    return scratch[_PAD * DIGEST_WORDS :][:DIGEST_WORDS].tobytes()

@@ -176,13 +176,16 @@ def check_setting(setting: Setting) -> None:
     check_interval(setting.checkpoint_every, setting.steps)
 
 
-def prepare(setting: Setting, directory: Path, report: Report) -> Session:
+def prepare(
+    setting: Setting, directory: Path, report: Report, *, is_durable: bool = True
+) -> Session:
     """Do everything that comes before the first transaction's move.
 
     Args:
         setting: what the dispute is about.
         directory: where the providers keep their stores.
         report: told of progress.
+        is_durable: whether the stores outlive this process, and so have to outlive a failure.
     """
     from offchain.disputes.chain_referee import deploy  # noqa: PLC0415 - imports the chain
     from offchain.disputes.evidence import rule_for  # noqa: PLC0415 - imports the verifier
@@ -193,7 +196,7 @@ def prepare(setting: Setting, directory: Path, report: Report) -> Session:
     setting, task = post_logs(setting, make_task(setting))
     report("capture", 1, 1)
     started = time.perf_counter()
-    runs = make_runs(setting, task, directory, report)
+    runs = make_runs(setting, task, directory, report, is_durable=is_durable)
     run_seconds = time.perf_counter() - started
     client, verifier, *others = referee.accounts
     game = Game(
@@ -213,9 +216,11 @@ def prepare(setting: Setting, directory: Path, report: Report) -> Session:
     return Session(setting, task, game, runs, referee, run_seconds)
 
 
-def make_runs(setting: Setting, task: Task, directory: Path, report: Report) -> dict[str, Run]:
+def make_runs(
+    setting: Setting, task: Task, directory: Path, report: Report, *, is_durable: bool = True
+) -> dict[str, Run]:
     """Run the providers, in the order in which they will join: the first one defends."""
-    compute = Computer(setting, task, directory, report)
+    compute = Computer(setting, task, directory, report, is_durable)
     if setting.cheat == "none":
         names = [f"honest-{i + 1}" for i in range(max(2, setting.honest))]
         return {name: compute(name, Behaviour()) for name in names}
@@ -241,10 +246,12 @@ class Computer:
     task: Task
     directory: Path
     report: Report
+    is_durable: bool = True
 
     def __call__(self, name: str, behaviour: Behaviour) -> Run:
         """Run one provider under a behaviour."""
-        run = Run(self.task, behaviour, Store(self.directory / name), self.setting.threads)
+        store = Store(self.directory / name, is_durable=self.is_durable)
+        run = Run(self.task, behaviour, store, self.setting.threads)
         run.compute(lambda done: self.report(name, done, self.task.steps))
         return run
 

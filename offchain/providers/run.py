@@ -17,11 +17,9 @@ from offchain.commitments.tensors import (
     Array,
     TensorCommitment,
     TensorTree,
-    commit_tensor,
+    commit_tensors,
     compute_history_root,
     compute_state_root,
-    compute_tensor_root,
-    compute_tensor_top,
     dtype_of,
     encode_header,
     hash_tensor,
@@ -40,6 +38,9 @@ Progress = Callable[[int], None]
 """Called with the number of steps that are done."""
 
 NOTES = "run"
+
+_TOGETHER_BYTES = 1 << 23
+"""The bytes of outputs that are hashed together, at least: two cores have them in their caches."""
 
 REMEMBERED = 64
 """The number of states whose tensors' roots are remembered."""
@@ -169,7 +170,7 @@ class Run:
     def _hash_state(self, step: int) -> Sequence[Digest]:
         """Return the roots of the tensors of the state before a step."""
         known = self._state_roots.get(step)
-        return known or self._remember(step, [*map(compute_tensor_root, self.state(step))])
+        return known or self._remember(step, [it.root for it in commit_tensors(self.state(step))])
 
     @cached_property
     def _identity(self) -> str:
@@ -274,17 +275,12 @@ class Run:
         program = self._executor.program
         old = self._hash_state(step) if state is before else []
         hashed = _OutputRoots(program, patch or {}, old, self._state_roots.get(step + 1, []))
-        found: dict[int, Digest] = {}
         self._traced = None  # so that its tensors may die
         kept: dict[int, Array] = {}
-
-        def observe(index: int, output: Array) -> None:
-            found[index] = hashed.hash(index, output)
-
         journal = self._journal(step)
-        self._executor.run(state, self._batch(step), step, observe, patch, journal, kept)
+        self._executor.run(state, self._batch(step), step, hashed.observe, patch, journal, kept)
         self._traced = step, kept
-        leaves = [found[index] for index in range(len(program.nodes))]
+        leaves = hashed.list()
         leaves.append(compute_state_root(self._remember(step + 1, leaves[program.first_sink :])))
         return Tree(Tag.TRACE_NODE, self.behaviour.alter_trace(step, leaves))
 
@@ -354,16 +350,20 @@ class Run:
         return self.behaviour.alter_partials(step, operator, element, claimed)
 
 
-def _commit(tensor: Array | Resident) -> TensorCommitment:
-    """Return the commitment to an array, or to a tensor where it is."""
-    return tensor.commitment if isinstance(tensor, Resident) else commit_tensor(tensor)
+def _commit(tensors: Mapping[int, Array | Resident]) -> dict[int, TensorCommitment]:
+    """Return the commitments to tensors, arrays or others where they are."""
+    arrays = {slot: x for slot, x in tensors.items() if not isinstance(x, Resident)}
+    made = dict(zip(arrays, commit_tensors([*arrays.values()]), strict=True))
+    made |= {slot: x.commitment for slot, x in tensors.items() if isinstance(x, Resident)}
+    return made
 
 
 class _OutputRoots:
     """The roots of a step's outputs; elements that several of them share are hashed once.
 
     The output of an operator that only names a tensor anew, as a view does, has that tensor's
-    elements, unless a patch replaces some output on the way.
+    elements, unless a patch replaces some output on the way. Outputs wait for each other, since
+    small ones are hashed together as fast as a large one.
 
     Args:
         program: the program that is run.
@@ -383,18 +383,41 @@ class _OutputRoots:
             *((sinks[slot], slot, root) for slot, root in enumerate(after)),
         ]
         self._known = {(storage, program.state[slot].shape): root for storage, slot, root in known}
-        self._tops: dict[Storage, Digest] = {}
+        self._roots: dict[int, Digest] = {}
+        self._tops: dict[Storage | int, Digest] = {}
+        self._named: dict[int, tuple[bytes, Storage | int]] = {}
+        self._waiting: dict[Storage | int, Array] = {}
+        self._waiting_bytes = 0
 
-    def hash(self, index: int, output: Array) -> Digest:
-        """Return the root of an operator's output."""
+    def observe(self, index: int, output: Array) -> None:
+        """Hash an operator's output, now or with others."""
         storage = self._storages[index]
-        if storage in self._replaced:
-            return compute_tensor_root(output)
-        if (storage, output.shape) in self._known:
-            return self._known[storage, output.shape]
-        if storage not in self._tops:
-            self._tops[storage] = compute_tensor_top(output)
-        return hash_tensor(encode_header(dtype_of(output), output.shape), self._tops[storage])
+        is_own = storage in self._replaced
+        if not is_own and (storage, output.shape) in self._known:
+            self._roots[index] = self._known[storage, output.shape]
+            return
+        elements: Storage | int = index if is_own else storage
+        self._named[index] = encode_header(dtype_of(output), output.shape), elements
+        if elements not in self._tops and elements not in self._waiting:
+            self._waiting[elements] = output
+            self._waiting_bytes += output.nbytes
+            if self._waiting_bytes >= _TOGETHER_BYTES:
+                self._hash()
+
+    def _hash(self) -> None:
+        """Hash what waits."""
+        made = commit_tensors([*self._waiting.values()])
+        tops = [commitment.top for commitment in made]
+        self._tops.update(zip(self._waiting, tops, strict=True))
+        self._waiting.clear()
+        self._waiting_bytes = 0
+
+    def list(self) -> list[Digest]:
+        """Return the roots of all outputs, which have been observed, in the operators' order."""
+        self._hash()
+        for index, (header, elements) in self._named.items():
+            self._roots[index] = hash_tensor(header, self._tops[elements])
+        return [self._roots[index] for index in range(len(self._storages))]
 
 
 class _TensorRoots:
@@ -420,7 +443,7 @@ class _TensorRoots:
 
     def hash(self, state: Sequence[Array]) -> list[Digest]:
         """Return the roots of the state's tensors."""
-        new = {slot: _commit(array) for slot, array in enumerate(state) if slot not in self._known}
+        new = _commit({slot: x for slot, x in enumerate(state) if slot not in self._known})
         self.made = {commitment.root: commitment for commitment in new.values()}
         roots = [new[slot].root if slot in new else self._known[slot] for slot in range(len(state))]
         self._known = {slot: roots[slot] for slot in self.kept}

@@ -12,7 +12,7 @@ import torch
 from offchain.commitments.tensors import (
     Array,
     TensorCommitment,
-    commit_tensor,
+    commit_tensors,
     compute_state_root,
     compute_tensor_root,
 )
@@ -54,12 +54,11 @@ def hashed(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, ...]]:
     """Return the shapes of the tensors that are hashed by the run, as it goes on."""
     shapes: list[tuple[int, ...]] = []
 
-    def note(array: Array) -> TensorCommitment:
-        shapes.append(array.shape)
-        return commit_tensor(array)
+    def note(arrays: Sequence[Array]) -> list[TensorCommitment]:
+        shapes.extend(array.shape for array in arrays)
+        return commit_tensors(arrays)
 
-    monkeypatch.setattr(run_module, "compute_tensor_root", lambda array: note(array).root)
-    monkeypatch.setattr(run_module, "commit_tensor", note)
+    monkeypatch.setattr(run_module, "commit_tensors", note)
     return shapes
 
 
@@ -84,6 +83,7 @@ def test_what_is_frozen_is_hashed_once(
     The store, which keeps what the roots are made of, hashes nothing again.
     """
     monkeypatch.setattr(store_module, "commit_tensor", None)
+    monkeypatch.setattr(store_module, "commit_tensors", None)
     task = make_task()
     run = Run(task, Behaviour(), Store(tmp_path))
     run.compute()
