@@ -12,14 +12,13 @@ from typing import NamedTuple
 import numpy as np
 from eth_hash.auto import keccak
 
-from offchain.commitments.keccak_lanes import (
+from offchain.commitments.keccak_blocks import (
     BLOCK_CHUNKS,
-    DIGEST_BYTES,
     SUBTREE_LEVELS,
-    Bytes,
     hash_range,
     hash_top,
 )
+from offchain.commitments.keccak_lanes import DIGEST_BYTES, Bytes
 from offchain.native import buffers
 from offchain.native.threads import share
 

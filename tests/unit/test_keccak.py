@@ -19,12 +19,8 @@ from offchain.commitments.keccak import (
     hash_up,
     keccak256,
 )
-from offchain.commitments.keccak_lanes import (
-    BLOCK_CHUNKS,
-    SUBTREE_LEVELS,
-    Bytes,
-    keccak256_reference,
-)
+from offchain.commitments.keccak_blocks import BLOCK_CHUNKS, SUBTREE_LEVELS
+from offchain.commitments.keccak_lanes import Bytes, keccak256_reference
 from offchain.commitments.tags import CHUNK_BYTES
 from offchain.commitments.tensors import TensorTree, compute_tensor_root
 from offchain.native.threads import get_threads, set_threads
