@@ -16,7 +16,7 @@ from offchain.execution.residents import Resident
 from offchain.planning.order import Storage, find_storages
 from offchain.programs.graph import Origin, Program
 
-_TOGETHER_BYTES = 1 << 23
+_TOGETHER_BYTES = 1 << 22
 """The bytes of outputs that are hashed together, at least: two cores have them in their caches."""
 
 
