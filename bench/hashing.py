@@ -6,9 +6,8 @@ from typing import Any
 import numpy as np
 
 from bench.timing import measure, using_threads
-from offchain.commitments.keccak import hash_subtrees
+from offchain.commitments.keccak import Leaves, hash_subtrees, hash_up
 from offchain.commitments.tags import CHUNK_BYTES, Tag
-from offchain.commitments.tree import Tree
 
 _BYTES = 1 << 28
 _TINY_BYTES = 1 << 16
@@ -25,8 +24,9 @@ def measure_hashing(
     for chunk_bytes in (CHUNK_BYTES, _COMMON_CHUNK_BYTES):
 
         def commit(chunk_bytes: int = chunk_bytes) -> bytes:
-            nodes = hash_subtrees(data, chunk_bytes, Tag.CHUNK, Tag.TENSOR_NODE, 4)
-            return Tree(Tag.TENSOR_NODE, nodes).top
+            kind = chunk_bytes, Tag.CHUNK, Tag.TENSOR_NODE
+            (nodes,) = hash_subtrees([Leaves(data, 4)], *kind)
+            return hash_up(nodes, Tag.TENSOR_NODE)
 
         use = " (the commitments')" if chunk_bytes == CHUNK_BYTES else ""
         commit()

@@ -4,18 +4,21 @@ A leaf of a tree is keccak256(tag || chunk) and an inner node keccak256(tag || l
 the tag is one byte.
 """
 
-from collections.abc import Callable
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Sequence
+from itertools import accumulate, pairwise
+from typing import NamedTuple
 
 import numpy as np
 from eth_hash.auto import keccak
 
-from offchain.commitments.keccak_lanes import (
+from offchain.commitments.keccak_blocks import (
     BLOCK_CHUNKS,
-    DIGEST_BYTES,
     SUBTREE_LEVELS,
-    Bytes,
     hash_range,
+    hash_top,
 )
+from offchain.commitments.keccak_lanes import DIGEST_BYTES, Bytes
 from offchain.native import buffers
 from offchain.native.threads import share
 
@@ -60,49 +63,83 @@ def hash_pairs(nodes: Bytes, tag: int) -> Bytes:
     return parents
 
 
+class Leaves(NamedTuple):
+    """The bytes below a tree.
+
+    Attributes:
+        data: (bytes,) uint8, contiguous, at least one.
+        float_bytes: 4 or 2 if the data are floats of this width, otherwise 0.
+        encode: returns what is hashed in place of floats among which is a NaN, of the same size.
+    """
+
+    data: Bytes
+    float_bytes: int = 0
+    encode: Callable[[Bytes], Bytes] = lambda part: part
+
+
 def hash_subtrees(
-    data: Bytes,
-    chunk_bytes: int,
-    tag: int,
-    node_tag: int,
-    float_bytes: int = 0,
-    encode: Callable[[Bytes], Bytes] = lambda part: part,
-) -> Bytes:
-    """Return a level of the tree over all chunks, whose lower levels never leave the cache.
+    trees: Sequence[Leaves], chunk_bytes: int, tag: int, node_tag: int
+) -> list[Bytes]:
+    """Return a level of each of some trees over chunks, whose lower levels never leave the cache.
+
+    Threads share the subtrees of all trees, so that many small ones are hashed as one large is.
 
     Args:
-        data: (bytes,) uint8, contiguous, at least one.
+        trees: what is below each tree.
         chunk_bytes: size of a chunk, at least 1, a multiple of 64 if the data are floats; the last
             chunk may be shorter.
         tag: tag of the chunks, 0 to 255.
         node_tag: tag of the inner nodes, as in `hash_pairs`.
-        float_bytes: 4 or 2 if the data are floats of this width, otherwise 0.
-        encode: returns what is hashed in place of floats among which is a NaN, of the same size.
 
     Returns:
-        (ceil(chunks / 2^SUBTREE_LEVELS), 32) uint8: what `hash_pairs` makes of the chunks' digests
-        when it is applied SUBTREE_LEVELS times.
+        Of each tree (ceil(chunks / 2^SUBTREE_LEVELS), 32) uint8: what `hash_pairs` makes of the
+        chunks' digests when it is applied SUBTREE_LEVELS times.
     """
-    full = data.size // chunk_bytes
-    ragged = full // BLOCK_CHUNKS if data.size % chunk_bytes else None
     size = BLOCK_CHUNKS * chunk_bytes
-    subtrees = -(-data.size // size)
-    tops = np.empty((subtrees, DIGEST_BYTES), np.uint8)
-    kind = chunk_bytes, (tag, node_tag), SUBTREE_LEVELS
+    kind = chunk_bytes, (tag, node_tag)
+    starts = [0, *accumulate(-(-tree.data.size // size) for tree in trees)]
+    levels = [np.empty((b - a, DIGEST_BYTES), np.uint8) for a, b in pairwise(starts)]
 
     def work(first: int, stop: int) -> None:
-        last = min(full, BLOCK_CHUNKS * (stop if ragged is None else min(stop, ragged)))
-        begin = first * BLOCK_CHUNKS
-        for block in hash_range(data, *kind, tops, begin, last, float_bytes):
-            odd = first + block
-            part = encode(data[odd * size : min(last * chunk_bytes, (odd + 1) * size)])
-            hash_range(part, *kind, tops[odd : odd + 1], 0, part.size // chunk_bytes)
-        if ragged is not None and ragged < stop:
-            part = data[ragged * size :]
-            tops[ragged:] = _hash_ragged(encode(part) if float_bytes else part, *kind[:2])
+        for place in range(bisect_right(starts, first) - 1, bisect_left(starts, stop)):
+            start = starts[place]
+            part = max(first, start) - start, min(stop, starts[place + 1]) - start
+            _hash_part(trees[place], *kind, levels[place], *part)
 
-    share(work, subtrees, -(-_GRAIN_BYTES // size))
-    return tops
+    total = sum(tree.data.size for tree in trees)
+    share(work, starts[-1], max(1, -(-_GRAIN_BYTES * starts[-1] // total)) if total else 1)
+    return levels
+
+
+def _hash_part(
+    tree: Leaves,
+    chunk_bytes: int,
+    tags: tuple[int, int],
+    level: Bytes,
+    first: int,
+    stop: int,
+) -> None:
+    """Compute some nodes of a level that `hash_subtrees` returns."""
+    data, float_bytes, encode = tree
+    size = BLOCK_CHUNKS * chunk_bytes
+    full = data.size // chunk_bytes
+    ragged = full // BLOCK_CHUNKS if data.size % chunk_bytes else stop
+    begin, last = first * BLOCK_CHUNKS, min(full, BLOCK_CHUNKS * min(stop, ragged))
+    kind = chunk_bytes, tags, SUBTREE_LEVELS
+    for block in hash_range(data, *kind, level, begin, last, float_bytes):
+        odd = first + block
+        part = encode(data[odd * size : min(last * chunk_bytes, (odd + 1) * size)])
+        hash_range(part, *kind, level[odd : odd + 1], 0, part.size // chunk_bytes)
+    if ragged < stop:
+        part = data[ragged * size :]
+        level[ragged:] = _hash_ragged(encode(part) if float_bytes else part, chunk_bytes, tags)
+
+
+def hash_up(nodes: Bytes, tag: int) -> bytes:
+    """Return the node above all of these, of which there is at least one."""
+    while len(nodes) > BLOCK_CHUNKS:
+        nodes = hash_pairs(nodes, tag)
+    return hash_top(nodes, tag)
 
 
 def _hash_ragged(data: Bytes, chunk_bytes: int, tags: tuple[int, int]) -> Bytes:

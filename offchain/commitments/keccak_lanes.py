@@ -1,13 +1,12 @@
 """Keccak-256 of many messages at once, one in each 64-bit lane of a vector.
 
 `permute_round` says what Keccak does; it runs on Python integers in `keccak256_reference` and
-writes the vector code in `_permute`. A state is 25 vectors, which 32 registers hold. Whatever the
-machine code depends on is in this file, by which the cache of kernels knows that it is outdated.
+writes the vector code in `_permute`. A state is 25 vectors, which 32 registers hold.
 """
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -15,8 +14,8 @@ from llvmlite import ir
 from numba.core import types
 
 from offchain.native import vectors
-from offchain.native.compiled import emitted, kernel, reads, subroutine, writes
-from offchain.native.machine import VECTOR_BITS
+from offchain.native.compiled import emitted
+from offchain.native.machine import VECTOR_BITS, get_features
 from offchain.native.vectors import WORD
 
 Bytes = npt.NDArray[np.uint8]
@@ -30,26 +29,15 @@ RATE_WORDS = RATE_BYTES // 8
 STATE_WORDS = 25
 LANES = VECTOR_BITS // 64
 
-SUBTREE_LEVELS = 10
-"""Levels of a tree that are hashed without leaving the cache."""
-
-BLOCK_CHUNKS = 1 << SUBTREE_LEVELS
-
-_PAD = 2
-_SCRATCH_WORDS = (_PAD + BLOCK_CHUNKS + 2 * LANES) * DIGEST_WORDS + RATE_WORDS
-"""A block's digests, and what the lanes read before and behind them."""
-
-_SCANNED_BYTES = 64
-"""Bytes in which NaNs are looked for at once; chunks of floats are multiples of it."""
-
-_SCANNED = ir.VectorType(WORD, _SCANNED_BYTES // 8)
-
 
 class WordOperations(Protocol[Word]):
     """The operations of a round on 64-bit words, in any representation."""
 
     def xor(self, a: Word, b: Word) -> Word:
         """Exclusive or."""
+
+    def xor_three(self, a: Word, b: Word, c: Word) -> Word:
+        """Exclusive or of three, which some processors do at once."""
 
     def clear(self, a: Word, b: Word) -> Word:
         """The bits of `b` that are not in `a`."""
@@ -79,15 +67,18 @@ def permute_round(a: Sequence[Word], constant: Word, word: WordOperations[Word])
     processors do fewer at a time, alternate with the rest.
     """
     parity = list(a[:5])
-    for i in range(5, 25):
-        parity[i % 5] = word.xor(parity[i % 5], a[i])
-    theta = [word.xor(parity[(x + 4) % 5], word.rotate(parity[(x + 1) % 5], 1)) for x in range(5)]
+    for i in range(5, 25, 10):
+        for x in range(5):
+            parity[x] = word.xor_three(parity[x], a[i + x], a[i + 5 + x])
+    turned = [word.rotate(parity[x], 1) for x in range(5)]
+
+    def mix(source: int) -> Word:
+        x = source % 5
+        return word.xor_three(a[source], parity[(x + 4) % 5], turned[(x + 1) % 5])
+
     chi: list[Word] = []
     for y in range(5):
-        row = [
-            word.rotate(word.xor(a[source], theta[source % 5]), count)
-            for source, count in _MOVES[5 * y : 5 * y + 5]
-        ]
+        row = [word.rotate(mix(source), count) for source, count in _MOVES[5 * y : 5 * y + 5]]
         chi += [word.xor(row[x], word.clear(row[(x + 1) % 5], row[(x + 2) % 5])) for x in range(5)]
     return [word.xor(chi[0], constant), *chi[1:]]
 
@@ -106,6 +97,7 @@ def _round_constants() -> list[int]:
 
 
 ROUND_CONSTANTS = _round_constants()
+_ROUNDS = len(ROUND_CONSTANTS)
 
 
 class IntegerWords:
@@ -114,6 +106,10 @@ class IntegerWords:
     def xor(self, a: int, b: int) -> int:
         """Exclusive or."""
         return a ^ b
+
+    def xor_three(self, a: int, b: int, c: int) -> int:
+        """Exclusive or of three."""
+        return a ^ b ^ c
 
     def clear(self, a: int, b: int) -> int:
         """The bits of `b` that are not in `a`."""
@@ -140,6 +136,12 @@ def keccak256_reference(message: bytes) -> bytes:
 
 _VECTOR = ir.VectorType(WORD, LANES)
 
+_HAS_THREE = LANES == 8 and "+avx512f" in get_features().split(",")
+"""Whether one instruction computes any function of three vectors' bits."""
+
+_PARITY = 0x96
+"""The table of the exclusive or of three bits."""
+
 
 class _VectorWords:
     """Words as LLVM vectors: the same word of every lane's state."""
@@ -149,6 +151,16 @@ class _VectorWords:
 
     def xor(self, a: ir.Value, b: ir.Value) -> ir.Value:
         return self._builder.xor(a, b)
+
+    def xor_three(self, a: ir.Value, b: ir.Value, c: ir.Value) -> ir.Value:
+        if not _HAS_THREE:
+            return self.xor(self.xor(a, b), c)
+        # LLVM would share the exclusive or of two among five, which takes more operations.
+        kind = ir.FunctionType(_VECTOR, [*[_VECTOR] * 3, vectors.INDEX])
+        name = "llvm.x86.avx512.pternlog.q.512"
+        function = self._builder.module.globals.get(name)
+        function = function or ir.Function(self._builder.module, kind, name)
+        return self._builder.call(function, [a, b, c, vectors.INDEX(_PARITY)])
 
     def clear(self, a: ir.Value, b: ir.Value) -> ir.Value:
         return self._builder.and_(self._builder.not_(a), b)
@@ -186,10 +198,9 @@ def _load_block(builder: ir.IRBuilder, message: ir.Value, stride: ir.Value) -> l
     return [*(word for pair in pairs for word in pair), last]
 
 
-def _permute(builder: ir.IRBuilder, state: list[ir.Value]) -> list[ir.Value]:
-    """All 24 rounds on the states of all lanes."""
-    rounds = len(ROUND_CONSTANTS)
-    table = ir.Constant(ir.ArrayType(WORD, rounds), ROUND_CONSTANTS)
+def _permute(builder: ir.IRBuilder, state: list[ir.Value], rounds: ir.Value) -> list[ir.Value]:
+    """So many of the 24 rounds, the first ones, on the states of all lanes."""
+    table = ir.Constant(ir.ArrayType(WORD, _ROUNDS), ROUND_CONSTANTS)
     name = builder.module.get_unique_name("keccak_round_constants")
     constants = ir.GlobalVariable(builder.module, table.type, name)
     constants.initializer, constants.global_constant, constants.linkage = table, True, "internal"
@@ -198,7 +209,7 @@ def _permute(builder: ir.IRBuilder, state: list[ir.Value]) -> list[ir.Value]:
         constant = builder.load(builder.gep(constants, [WORD(0), index]))
         return permute_round(words, vectors.splat(builder, constant, LANES), _VectorWords(builder))
 
-    return vectors.repeat(builder, WORD(rounds), state, permute_once)
+    return vectors.repeat(builder, rounds, state, permute_once)
 
 
 def _absorb(
@@ -207,10 +218,12 @@ def _absorb(
     message: ir.Value,
     stride: ir.Value,
     masks: ir.Value,
+    rounds: ir.Value,
 ) -> list[ir.Value]:
     """Absorb one block of each lane's message; they lie `stride` bytes apart.
 
-    `masks` is the address of 17 words to intersect each block with and 17 to add to it.
+    `masks` is the address of 17 words to intersect each block with and 17 to add to it. So many
+    rounds follow.
     """
     words = list(words)
     for i, word in enumerate(_load_block(builder, message, stride)):
@@ -219,11 +232,11 @@ def _absorb(
             for offset in (i, RATE_WORDS + i)
         )
         words[i] = builder.xor(words[i], builder.xor(builder.and_(word, keep), add))
-    return _permute(builder, words)
+    return _permute(builder, words, rounds)
 
 
 @emitted(types.void, *[types.intp] * 5)
-def _hash_lanes(
+def hash_lanes(
     builder: ir.IRBuilder,
     message: ir.Value,
     stride: ir.Value,
@@ -233,22 +246,27 @@ def _hash_lanes(
 ) -> None:
     """Hash messages that lie `stride` bytes apart, one in each lane, `blocks` blocks of each.
 
-    The other arguments are addresses. Every lane's digest is written, one after the other.
+    The other arguments are addresses. Every lane's digest is written, one after the other. Of the
+    last round of the last block only the digest's words are computed.
     """
     last = builder.sub(blocks, WORD(1))
 
     def absorb(index: ir.Value, words: list[ir.Value]) -> list[ir.Value]:
-        inner = builder.select(builder.icmp_unsigned("==", index, last), WORD(2), WORD(1))
+        is_last = builder.icmp_unsigned("==", index, last)
+        inner = builder.select(is_last, WORD(2), WORD(1))
         kind = builder.select(builder.icmp_unsigned("==", index, WORD(0)), WORD(0), inner)
         offset = builder.mul(index, WORD(RATE_BYTES))
         ahead = builder.add(message, builder.mul(builder.add(stride, offset), WORD(LANES)))
         vectors.prefetch(builder, ahead, LANES * RATE_BYTES)
         start = builder.add(message, offset)
         own_masks = builder.add(masks, builder.mul(kind, WORD(2 * RATE_BYTES)))
-        return _absorb(builder, words, start, stride, own_masks)
+        rounds = builder.select(is_last, WORD(_ROUNDS - 1), WORD(_ROUNDS))
+        return _absorb(builder, words, start, stride, own_masks, rounds)
 
     empty = [ir.Constant(_VECTOR, None)] * STATE_WORDS
-    words = vectors.repeat(builder, blocks, empty, absorb)[:DIGEST_WORDS]
+    words = vectors.repeat(builder, blocks, empty, absorb)
+    constant = ir.Constant(_VECTOR, [ROUND_CONSTANTS[-1]] * LANES)
+    words = permute_round(words, constant, _VectorWords(builder))[:DIGEST_WORDS]
     every = _join(builder, words)
     for lane in range(LANES):
         digest = [lane + LANES * i for i in range(DIGEST_WORDS)]
@@ -257,7 +275,7 @@ def _hash_lanes(
 
 
 @lru_cache(maxsize=64)
-def _block_masks(chunk_bytes: int, tag: int) -> Words:
+def make_masks(chunk_bytes: int, tag: int) -> Words:
     """What to keep of, and to add to, the first, an inner and the final block of a message.
 
     The message is tag || chunk, padded; what is loaded as a block begins one byte early, since
@@ -273,178 +291,3 @@ def _block_masks(chunk_bytes: int, tag: int) -> Words:
             add[chunk_bytes + 1 - final] ^= 0x01
             add[-1] ^= 0x80
     return masks.view(np.uint64)
-
-
-def _make_finder(name: str, width: int, infinity: int) -> Any:
-    """Return code that says whether one of so many times 64 bytes' floats of a width is a NaN."""
-    lane = ir.IntType(8 * width)
-    kind = ir.VectorType(lane, _SCANNED_BYTES // width)
-    every = ir.IntType(kind.count)
-
-    def find(builder: ir.IRBuilder, address: ir.Value, count: ir.Value) -> ir.Value:
-        magnitude, limit = (
-            ir.Constant(kind, [bits] * kind.count) for bits in ((1 << 8 * width - 1) - 1, infinity)
-        )
-
-        def look(index: ir.Value, found: list[ir.Value]) -> list[ir.Value]:
-            place = builder.add(address, builder.mul(index, WORD(_SCANNED_BYTES)))
-            size = builder.and_(vectors.load(builder, kind, place), magnitude)
-            return [builder.or_(found[0], builder.icmp_unsigned(">", size, limit))]
-
-        none = ir.Constant(ir.VectorType(ir.IntType(1), kind.count), None)
-        (found,) = vectors.repeat(builder, count, [none], look)
-        is_any = builder.icmp_unsigned("!=", builder.bitcast(found, every), every(0))
-        return builder.zext(is_any, WORD)
-
-    find.__name__ = name
-    return emitted(types.int64, types.intp, types.intp)(find)
-
-
-_has_nan = _make_finder("find_nan", 4, 0x7F80_0000)
-_has_short_nan = _make_finder("find_short_nan", 2, 0x7F80)
-
-
-def hash_range(
-    data: Bytes,
-    chunk_bytes: int,
-    tags: tuple[int, int],
-    levels: int,
-    nodes: Bytes,
-    first: int,
-    stop: int,
-    float_bytes: int = 0,
-) -> Sequence[int]:
-    """Hash the full chunks `first` to `stop` of `data`, and blocks of them up so many levels.
-
-    Returns:
-        The blocks from `first` on that have a NaN, if the data are floats of so many bytes.
-    """
-    masks = _kernel_masks(chunk_bytes, *tags)
-    margin = np.empty(1 + LANES * chunk_bytes + RATE_BYTES, np.uint8)
-    scratch = np.empty(_SCRATCH_WORDS, np.uint64)
-    words = nodes.reshape(-1).view(np.uint64)
-    nans = np.zeros(-(-(stop - first) // BLOCK_CHUNKS), np.uint8)
-    _hash_blocks(
-        data, chunk_bytes, masks, margin, scratch, levels, words, first, stop, float_bytes, nans
-    )
-    found: list[int] = nans.nonzero()[0].tolist() if float_bytes else []
-    return found
-
-
-@lru_cache(maxsize=64)
-def _kernel_masks(chunk_bytes: int, tag: int, node_tag: int) -> Words:
-    """The masks of chunks and of inner nodes."""
-    masks = _block_masks(chunk_bytes, tag), _block_masks(2 * DIGEST_BYTES, node_tag)
-    return np.ascontiguousarray(np.stack(masks).reshape(2, 3, -1))
-
-
-@subroutine
-def _place_messages(data: Bytes, margin: Bytes, leaf: int, lanes: int, size: int) -> int:
-    """Return the address of chunks, in `margin` where the lanes reach beyond `data`."""
-    if leaf > 0 and (leaf + LANES) * size + RATE_BYTES <= data.size:
-        return int(data.ctypes.data) + leaf * size
-    for i in range(lanes * size):
-        margin[1 + i] = data[leaf * size + i]
-    return int(margin.ctypes.data) + 1
-
-
-@subroutine
-def _copy_nodes(source: Words, first: int, target: Words, place: int, count: int) -> None:
-    """Copy digests between arrays of words."""
-    for i in range(count * DIGEST_WORDS):
-        target[place * DIGEST_WORDS + i] = source[first * DIGEST_WORDS + i]
-
-
-@emitted(types.int64, types.intp, types.intp, types.intp)
-def _differs(
-    builder: ir.IRBuilder, address: ir.Value, distance: ir.Value, count: ir.Value
-) -> ir.Value:
-    """Whether so many times 64 bytes are not the same as those at a distance behind them."""
-
-    def look(index: ir.Value, found: list[ir.Value]) -> list[ir.Value]:
-        place = builder.add(address, builder.mul(index, WORD(_SCANNED_BYTES)))
-        here = vectors.load(builder, _SCANNED, place)
-        there = vectors.load(builder, _SCANNED, builder.add(place, distance))
-        return [builder.or_(found[0], builder.xor(here, there))]
-
-    (found,) = vectors.repeat(builder, count, [ir.Constant(_SCANNED, None)], look)
-    is_any = builder.icmp_unsigned("!=", found, ir.Constant(_SCANNED, None))
-    every = ir.IntType(_SCANNED.count)
-    return builder.zext(builder.icmp_unsigned("!=", builder.bitcast(is_any, every), every(0)), WORD)
-
-
-@subroutine
-def _is_repeated(data: Bytes, first: int, size: int, count: int) -> bool:
-    """Whether so many chunks of `data` from one on are all the same, as far as that is seen."""
-    if size % _SCANNED_BYTES:
-        return False
-    start = data.ctypes.data + first * size
-    for chunk in range(count - 1):
-        if _differs(start + chunk * size, size, size // _SCANNED_BYTES):
-            return False
-    return True
-
-
-@kernel(
-    reads(types.uint8, 1),
-    types.int64,
-    reads(types.uint64, 3),
-    writes(types.uint8, 1),
-    writes(types.uint64, 1),
-    types.int64,
-    writes(types.uint64, 1),
-    types.int64,
-    types.int64,
-    types.int64,
-    writes(types.uint8, 1),
-)
-def _hash_blocks(
-    data: Bytes,
-    chunk_bytes: int,
-    masks: Words,
-    margin: Bytes,
-    scratch: Words,
-    levels: int,
-    nodes: Words,
-    first: int,
-    stop: int,
-    float_bytes: int,
-    nans: Bytes,
-) -> None:
-    """Hash blocks of chunks, a message in each lane, and climb so many levels in each block.
-
-    Floats are looked at just before they are hashed, and `nans` says which blocks have a NaN.
-    Parents take the place of children in `scratch`, before those that are still to be read. Where
-    all chunks of a whole block are the same (zeros, a mask), so are all nodes of each level, of
-    which one is hashed.
-    """
-    digests = scratch.ctypes.data + _PAD * DIGEST_BYTES
-    for block in range(first, stop, BLOCK_CHUNKS):
-        count = min(BLOCK_CHUNKS, stop - block)
-        is_whole = levels > 0 and count == 1 << levels
-        is_repeated = is_whole and _is_repeated(data, block, chunk_bytes, count)
-        for level in range(levels + 1):
-            size = chunk_bytes if level == 0 else 2 * DIGEST_BYTES
-            if is_repeated:
-                count = min(level, 1) + 1
-                _copy_nodes(scratch, _PAD, scratch, _PAD + 1, 1)
-            messages = count if level == 0 else count // 2
-            own_masks = masks[min(level, 1)].ctypes.data
-            _copy_nodes(scratch, _PAD + count - 1, scratch, 0, count % 2)
-            for message in range(0, messages, LANES):
-                lanes = min(LANES, messages - message)
-                start = digests + message * size
-                if level == 0:
-                    start = _place_messages(data, margin, block + message, lanes, size)
-                    scanned = lanes * size // _SCANNED_BYTES
-                    if (float_bytes == 4 and _has_nan(start, scanned)) or (
-                        float_bytes == 2 and _has_short_nan(start, scanned)
-                    ):
-                        nans[(block - first) // BLOCK_CHUNKS] = 1
-                blocks = (size + 1) // RATE_BYTES + 1
-                parents = digests + message * DIGEST_BYTES
-                _hash_lanes(start - 1, size, own_masks, blocks, parents)
-            if level > 0:
-                _copy_nodes(scratch, 0, scratch, _PAD + messages, count % 2)
-                count = messages + count % 2
-        _copy_nodes(scratch, _PAD, nodes, block >> levels, count)

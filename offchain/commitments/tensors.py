@@ -19,8 +19,9 @@ from numpy.typing import NDArray
 
 from offchain.arithmetic import bfloat16
 from offchain.arithmetic.functions import CANONICAL_NAN, DType
-from offchain.commitments.keccak import hash_chunks, hash_subtrees, keccak256
-from offchain.commitments.keccak_lanes import DIGEST_BYTES, SUBTREE_LEVELS
+from offchain.commitments.keccak import Leaves, hash_chunks, hash_subtrees, hash_up, keccak256
+from offchain.commitments.keccak_blocks import SUBTREE_LEVELS, may_have_nan
+from offchain.commitments.keccak_lanes import DIGEST_BYTES
 from offchain.commitments.tags import CHUNK_BYTES, Tag
 from offchain.commitments.tree import Digest, Tree, hash_root
 
@@ -40,6 +41,12 @@ _DTYPES = {value: key for key, value in NUMPY_TYPES.items()}
 
 EMPTY_TOP = keccak256(bytes([Tag.CHUNK]))
 
+_KIND = CHUNK_BYTES, Tag.CHUNK, Tag.TENSOR_NODE
+"""The size of chunks, and the tags of them and of the nodes above."""
+
+_NONE = np.empty((0, DIGEST_BYTES), np.uint8)
+"""The layer of a tensor without elements."""
+
 SUBTREE_BYTES = CHUNK_BYTES << SUBTREE_LEVELS
 """Bytes of a tensor under one node of its layer, 256 KiB; the last node may have fewer."""
 
@@ -52,6 +59,8 @@ def dtype_of(array: Array) -> DType:
 def encode_elements(array: Array) -> NDArray[np.uint8]:
     """Return a tensor's canonical bytes: row-major, little-endian, every NaN the canonical one."""
     flat = np.ascontiguousarray(array).reshape(-1)
+    if flat.dtype in _FLOATS and not may_have_nan(flat.view(np.uint8), flat.itemsize):
+        return flat.view(np.uint8)
     if flat.dtype == np.float32:
         return _replace(flat, np.isnan(flat), np.array(CANONICAL_NAN, np.uint32))
     if flat.dtype == np.uint16:
@@ -127,7 +136,7 @@ class TensorCommitment:
     @property
     def top(self) -> Digest:
         """The node over all chunks, whatever the header."""
-        return Tree(Tag.TENSOR_NODE, self.layer).top if len(self.layer) else EMPTY_TOP
+        return hash_up(self.layer, Tag.TENSOR_NODE) if len(self.layer) else EMPTY_TOP
 
     @cached_property
     def root(self) -> Digest:
@@ -137,7 +146,19 @@ class TensorCommitment:
 
 def commit_tensor(array: Array) -> TensorCommitment:
     """Return the commitment to a tensor, without keeping its tree."""
-    return TensorCommitment(encode_header(dtype_of(array), array.shape), _hash_layer(array))
+    return commit_tensors([array])[0]
+
+
+def commit_tensors(arrays: Sequence[Array]) -> list[TensorCommitment]:
+    """Return the commitments to tensors, which are hashed together."""
+    full = [array for array in arrays if array.size]
+    layers = iter(hash_subtrees([*map(_find_leaves, full)], *_KIND))
+    return [
+        TensorCommitment(
+            encode_header(dtype_of(array), array.shape), next(layers) if array.size else _NONE
+        )
+        for array in arrays
+    ]
 
 
 def compute_tensor_root(array: Array) -> Digest:
@@ -145,27 +166,19 @@ def compute_tensor_root(array: Array) -> Digest:
     return commit_tensor(array).root
 
 
-def compute_tensor_top(array: Array) -> Digest:
-    """Return the node over all chunks of a tensor: tensors with the same elements share it."""
-    return commit_tensor(array).top
-
-
-def _hash_layer(array: Array) -> NDArray[np.uint8]:
+def _find_leaves(array: Array) -> Leaves:
+    """Return what is below a tensor's tree."""
     flat = np.ascontiguousarray(array).reshape(-1)
-    if not flat.size:
-        return np.empty((0, DIGEST_BYTES), np.uint8)
 
     def encode(part: NDArray[np.uint8]) -> NDArray[np.uint8]:
         return encode_elements(part.view(flat.dtype))
 
-    float_bytes = flat.itemsize if flat.dtype in _FLOATS else 0
-    tags = Tag.CHUNK, Tag.TENSOR_NODE
-    return hash_subtrees(flat.view(np.uint8), CHUNK_BYTES, *tags, float_bytes, encode)
+    return Leaves(flat.view(np.uint8), flat.itemsize if flat.dtype in _FLOATS else 0, encode)
 
 
 def hash_bytes(data: NDArray[np.uint8]) -> NDArray[np.uint8]:
     """Return the nodes of a layer over bytes of a tensor, from a multiple of SUBTREE_BYTES on."""
-    return hash_subtrees(data, CHUNK_BYTES, Tag.CHUNK, Tag.TENSOR_NODE)
+    return hash_subtrees([Leaves(data)], *_KIND)[0] if data.size else _NONE
 
 
 def is_canonical(dtype: DType, data: NDArray[np.uint8]) -> bool:

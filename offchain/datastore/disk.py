@@ -36,11 +36,20 @@ class Disk:
     Args:
         path: the folder.
         others: folders in it, beside those of objects, of which nothing is shared.
+        is_durable: whether what is kept has to outlive a failure of power, so that who puts it
+            waits for the disk.
     """
 
-    def __init__(self, path: str | os.PathLike[str], others: Iterable[str] = ()) -> None:
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        others: Iterable[str] = (),
+        *,
+        is_durable: bool = True,
+    ) -> None:
         self.path = Path(path)
         self.url = str(path)
+        self.is_durable = is_durable
         with reporting(self.path):
             for folder in (*KINDS, PARTIAL, ASIDE, *others):
                 (self.path / folder).mkdir(parents=True, exist_ok=True)
@@ -64,7 +73,7 @@ class Disk:
         return FileStream(file, os.fstat(file.fileno()).st_size - start)
 
     def put(self, name: str, parts: Iterable[Part]) -> None:
-        """Keep an object, which is on the disk before it gets its name."""
+        """Keep an object, which is on the disk before it gets its name, if it is to last."""
         path = self.path / name
         with (
             reporting(path),
@@ -73,7 +82,8 @@ class Disk:
         ):
             for part in parts:
                 write_all(file.fileno(), part)
-            flush(file.fileno())
+            if self.is_durable:
+                flush(file.fileno())
 
     def get_size(self, name: str) -> int | None:
         """Return an object's size in bytes, None when there is none."""
@@ -93,7 +103,9 @@ class Disk:
                     yield name, path.stat().st_size
 
     def settle(self, kind: str, names: Iterable[str] = ()) -> None:
-        """Wait until the names of a kind are on the disk, and the content of some."""
+        """Wait until the names of a kind are on the disk, and the content of some, if they last."""
+        if not self.is_durable:
+            return
         with reporting(self.path / kind):
             for name in (*names, kind):
                 flush_file(self.path / name)

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offchain.commitments.keccak import hash_chunks
-from offchain.commitments.keccak_lanes import SUBTREE_LEVELS
+from offchain.commitments.keccak_blocks import SUBTREE_LEVELS
 from offchain.commitments.known import KnownNodes
 from offchain.commitments.tags import CHUNK_BYTES, Tag
 from offchain.commitments.tensors import (

@@ -14,6 +14,7 @@ from offchain.commitments.tensors import (
     Array,
     TensorCommitment,
     commit_tensor,
+    commit_tensors,
     dtype_of,
     encode_elements,
     encode_header,
@@ -181,7 +182,7 @@ class DataStore:
         """
         known = dict(commitments or {})
         if roots is None:
-            made = [*map(commit_tensor, arrays)]
+            made = commit_tensors(arrays)
             roots = [commitment.root for commitment in made]
             known = dict(zip(roots, made, strict=True))
         tensors = dict(zip(roots, arrays, strict=True))

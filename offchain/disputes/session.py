@@ -12,6 +12,7 @@ from contracts.model.types import MIN_BOND_WEI
 from contracts.reasons import LeafMode
 from offchain.arithmetic.logged import LOGGED
 from offchain.arithmetic.table import find_arithmetic
+from offchain.backends.cpu.memory import touching
 from offchain.commitments.tensors import Array
 from offchain.disputes.actors import Player
 from offchain.disputes.game import Game, Played
@@ -28,6 +29,7 @@ from offchain.providers.task import Task, check_interval
 
 if TYPE_CHECKING:
     from offchain.disputes.chain_referee import ChainReferee
+    from offchain.frontend.recipe import Recipe
 
 DRAWS = 32
 """The number of draws of a cheat, until one changes the claim."""
@@ -108,18 +110,9 @@ class Session:
         return any(name.startswith("honest") for name in self.game.get_winners())
 
 
-def make_task(setting: Setting, choice: Choice | None = None) -> Task:
-    """Capture the program and agree on its data.
-
-    Args:
-        setting: what is captured.
-        choice: the batches that are made of a dataset, instead of the recipe's own.
-
-    Raises:
-        UsageError: the dataset does not fit the program.
-    """
-    from offchain.frontend.capture import capture  # noqa: PLC0415 - imports torch
-    from offchain.frontend.load import load_recipe  # noqa: PLC0415 - likewise
+def load(setting: Setting) -> "Recipe":
+    """Return the recipe that a setting names."""
+    from offchain.frontend.load import load_recipe  # noqa: PLC0415 - imports torch
     from offchain.frontend.precision import set_precision  # noqa: PLC0415 - likewise
 
     recipe = load_recipe(
@@ -129,7 +122,25 @@ def make_task(setting: Setting, choice: Choice | None = None) -> Task:
         data=setting.data,
         inference=setting.inference,
     )
-    recipe = set_precision(recipe, setting.precision)
+    return set_precision(recipe, setting.precision)
+
+
+def make_task(
+    setting: Setting, choice: Choice | None = None, recipe: "Recipe | None" = None
+) -> Task:
+    """Capture the program and agree on its data.
+
+    Args:
+        setting: what is captured.
+        choice: the batches that are made of a dataset, instead of the recipe's own.
+        recipe: the recipe, where it is loaded already.
+
+    Raises:
+        UsageError: the dataset does not fit the program.
+    """
+    from offchain.frontend.capture import capture  # noqa: PLC0415 - imports torch
+
+    recipe = recipe or load(setting)
     arithmetic = find_arithmetic(setting.arithmetic)
     captured = capture(recipe, trust=setting.trust_capture, arithmetic=arithmetic)
     batch: Callable[[int], Sequence[Array]] = captured.batch
@@ -176,24 +187,33 @@ def check_setting(setting: Setting) -> None:
     check_interval(setting.checkpoint_every, setting.steps)
 
 
-def prepare(setting: Setting, directory: Path, report: Report) -> Session:
+def prepare(
+    setting: Setting, directory: Path, report: Report, *, is_durable: bool = True
+) -> Session:
     """Do everything that comes before the first transaction's move.
 
     Args:
         setting: what the dispute is about.
         directory: where the providers keep their stores.
         report: told of progress.
+        is_durable: whether the stores outlive this process, and so have to outlive a failure.
     """
     from offchain.disputes.chain_referee import deploy  # noqa: PLC0415 - imports the chain
     from offchain.disputes.evidence import rule_for  # noqa: PLC0415 - imports the verifier
+    from offchain.frontend.tracing import count_state_bytes  # noqa: PLC0415 - imports torch
 
     check_setting(setting)
     referee = deploy(setting.chain, find_arithmetic(setting.arithmetic))
     report("capture", 0, 1)
-    setting, task = post_logs(setting, make_task(setting))
+    recipe = load(setting)
+    # A part, so that capture with it takes less than a run; without trust it runs the step itself.
+    size = count_state_bytes(recipe) * 3 // 4 if setting.trust_capture else 0
+    with touching(size):
+        setting, task = post_logs(setting, make_task(setting, recipe=recipe))
+    del recipe  # whose weights take memory
     report("capture", 1, 1)
     started = time.perf_counter()
-    runs = make_runs(setting, task, directory, report)
+    runs = make_runs(setting, task, directory, report, is_durable=is_durable)
     run_seconds = time.perf_counter() - started
     client, verifier, *others = referee.accounts
     game = Game(
@@ -213,9 +233,11 @@ def prepare(setting: Setting, directory: Path, report: Report) -> Session:
     return Session(setting, task, game, runs, referee, run_seconds)
 
 
-def make_runs(setting: Setting, task: Task, directory: Path, report: Report) -> dict[str, Run]:
+def make_runs(
+    setting: Setting, task: Task, directory: Path, report: Report, *, is_durable: bool = True
+) -> dict[str, Run]:
     """Run the providers, in the order in which they will join: the first one defends."""
-    compute = Computer(setting, task, directory, report)
+    compute = Computer(setting, task, directory, report, is_durable)
     if setting.cheat == "none":
         names = [f"honest-{i + 1}" for i in range(max(2, setting.honest))]
         return {name: compute(name, Behaviour()) for name in names}
@@ -241,10 +263,12 @@ class Computer:
     task: Task
     directory: Path
     report: Report
+    is_durable: bool = True
 
     def __call__(self, name: str, behaviour: Behaviour) -> Run:
         """Run one provider under a behaviour."""
-        run = Run(self.task, behaviour, Store(self.directory / name), self.setting.threads)
+        store = Store(self.directory / name, is_durable=self.is_durable)
+        run = Run(self.task, behaviour, store, self.setting.threads)
         run.compute(lambda done: self.report(name, done, self.task.steps))
         return run
 

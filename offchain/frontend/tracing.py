@@ -71,6 +71,14 @@ def get_initial_state(
     return state
 
 
+def count_state_bytes(recipe: Recipe) -> int:
+    """Return the size of the state that a program of a recipe has, but for its outputs."""
+    state = name_tensors(recipe.model)
+    if isinstance(recipe, TrainingRecipe):
+        state |= make_optimizer_state(recipe)
+    return sum(tensor.nbytes for tensor in state.values())
+
+
 def _copy(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.detach().clone(memory_format=torch.contiguous_format)
 

@@ -7,6 +7,7 @@ instance), every row constrains one variable, to an arithmetic progression.
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from itertools import pairwise, product
 from math import gcd, prod
 from typing import NamedTuple
@@ -18,6 +19,9 @@ Sizes = tuple[int, ...]
 
 _MAX_BOXES = 4_096
 _FEW_BOXES = 16
+_REMEMBERED = 1 << 14
+"""Accesses whose affine form is remembered."""
+
 _LEAST_BOX = 256
 """Elements of a box, on average, that are worth a copy of their own where there are many boxes."""
 
@@ -39,7 +43,11 @@ class Box(NamedTuple):
 
 def row_major(sizes: Sequence[int]) -> tuple[int, ...]:
     """Return the strides of a dense array, in elements."""
-    return tuple(prod(sizes[axis + 1 :]) for axis in range(len(sizes)))
+    strides, step = [0] * len(sizes), 1
+    for axis in reversed(range(len(sizes))):
+        strides[axis] = step
+        step *= sizes[axis]
+    return tuple(strides)
 
 
 def restrict(operand: Operand, ranges: Sequence[range]) -> Operand:
@@ -86,6 +94,12 @@ def collapse_groups(
 
 def find_strided(rows: Sequence[Row], sizes: Sizes) -> Strided | None:
     """Return the affine form of an access that is in range on its whole domain, or else None."""
+    return _find_strided(tuple(rows), tuple(sizes))
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _find_strided(rows: tuple[Row, ...], sizes: Sizes) -> Strided | None:
+    """Return what `find_strided` does; layers of a model have the same accesses over and over."""
     ranges = [range(size) for size in sizes]
     simple = [_substitute(row, ranges) for row in rows]
     return _flatten(simple, len(sizes)) if all(_is_in_range(r, sizes) for r in simple) else None

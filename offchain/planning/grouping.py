@@ -89,7 +89,7 @@ def group(
     late: dict[int, Sort | Chain] = {**find_sorts(program, fusible, readers)}
     late.update(find_chains(program, [i for i in fusible if i not in late], readers))
     candidates = {i: _as_candidate(program.nodes[i]) for i in fusible if i not in late}
-    nodes = {index: node for index, node in candidates.items() if node is not None}
+    nodes = {i: (node, node.inputs) for i, node in candidates.items() if node is not None}
     done = set(known)
     order: list[Unit] = []
     for index in needed:
@@ -150,25 +150,32 @@ def _as_candidate(node: Node) -> Node | None:
 
 def _find_group(
     program: Program,
-    nodes: Mapping[int, Node],
+    nodes: Mapping[int, tuple[Node, Sequence[int]]],
     first: int,
     done: Collection[int],
     least_elements: int,
 ) -> tuple[Group | None, Sequence[int]]:
     """Return the group that begins with a candidate, given what is there, if one is worth it.
 
+    Args:
+        program: the program.
+        nodes: the candidates, and what each of them reads.
+        first: index of the first member.
+        done: the operators that come before.
+        least_elements: elements that are worth a kernel.
+
     Returns:
         The group, and small operators that have to be there before it besides.
     """
-    growing = _Growing(first, nodes[first])
+    growing = _Growing(first, nodes[first][0])
     early: set[int] = set()
     if not growing.members:
         return None, ()
     for index in range(first + 1, first + _WINDOW):
-        node = nodes.get(index)
-        if node is None or index in done or index in early:
+        if index not in nodes or index in done or index in early:
             continue
-        missing = [i for i in node.inputs if i not in growing.members and i not in done]
+        node, inputs = nodes[index]
+        missing = [i for i in inputs if i not in growing.members and i not in done]
         before = _find_early(program, missing, growing.members, done)
         if before is not None and growing.add(index, node):
             early |= before

@@ -225,7 +225,11 @@ def find_cuts(role: Role, node: Node, columns: int | None) -> set[int]:
     unit = 1 if role in {Role.FULL, Role.LANES} else columns or 1
     folded = as_folded(node) if role is Role.LANES else None
     axes = node.shape if folded is None else folded.sizes
-    return {1, *(unit * prod(axes[axis:]) for axis in range(len(axes) + 1))}
+    cuts = {1, unit}
+    for size in reversed(axes):
+        unit *= size
+        cuts.add(unit)
+    return cuts
 
 
 def is_nested(cuts: Iterable[int]) -> bool:

@@ -17,22 +17,17 @@ from offchain.commitments.tensors import (
     Array,
     TensorCommitment,
     TensorTree,
-    commit_tensor,
+    commit_tensors,
     compute_history_root,
     compute_state_root,
-    compute_tensor_root,
-    compute_tensor_top,
-    dtype_of,
-    encode_header,
-    hash_tensor,
 )
 from offchain.commitments.tree import Digest, Tree
 from offchain.errors import DeviceLost, StoreError
-from offchain.execution.executor import Executor, Patch
-from offchain.execution.residents import Resident, fetch_all
-from offchain.planning.order import Storage, find_storages
-from offchain.programs.graph import Origin, Program
+from offchain.execution.executor import Executor
+from offchain.execution.residents import fetch_all
+from offchain.programs.graph import Origin
 from offchain.providers.behaviour import Behaviour
+from offchain.providers.roots import OutputRoots, TensorRoots
 from offchain.providers.store import Store
 from offchain.providers.task import Task
 
@@ -72,7 +67,7 @@ class Run:
         self._program = behaviour.alter_program(task.program)
         self._executor = self._make_executor()
         self._roots: list[Digest] = []
-        self._tensor_roots = _TensorRoots(self._executor.program, task.start_roots)
+        self._tensor_roots = TensorRoots(self._executor.program, task.start_roots)
         self._recent: tuple[int, Sequence[Array]] | None = None
         self._latest: tuple[int, dict[int, Array]] | None = None
         self._traced: tuple[int, dict[int, Array]] | None = None
@@ -120,7 +115,8 @@ class Run:
         done = max(self._kept)
         if done:
             self._tensor_roots.forget()
-        self._require_room(sum(checkpoint > done for checkpoint in self.task.checkpoints))
+        kept = [step for step in self.task.checkpoints if self._is_kept(step)]
+        self._require_room(sum(step > done for step in kept))
         self._recent = None  # so that its tensors may die
         state = list(self._get_kept(done))
         written: Future[None] | None = None
@@ -132,8 +128,9 @@ class Run:
                     self._roots.append(compute_state_root(roots))
                     if written is not None:
                         written.result()  # so that one state waits for the disk and no more
-                    made, kept = self._tensor_roots.made, fetch_all(state)
-                    written = writer.submit(self._keep, kept, roots, made, list(self._roots))
+                    if self._is_kept(step + 1):
+                        made, arrays = self._tensor_roots.made, fetch_all(state)
+                        written = writer.submit(self._keep, arrays, roots, made, list(self._roots))
                 if progress is not None:
                     progress(step + 1)
         if written is not None:
@@ -169,7 +166,7 @@ class Run:
     def _hash_state(self, step: int) -> Sequence[Digest]:
         """Return the roots of the tensors of the state before a step."""
         known = self._state_roots.get(step)
-        return known or self._remember(step, [*map(compute_tensor_root, self.state(step))])
+        return known or self._remember(step, [it.root for it in commit_tensors(self.state(step))])
 
     @cached_property
     def _identity(self) -> str:
@@ -231,7 +228,15 @@ class Run:
     def _kept(self) -> dict[int, Digest]:
         """The roots of the start and of the states in the store, by how many steps are done."""
         done = zip(self.task.checkpoints, self._roots, strict=False)
-        return {0: self.task.start_root} | dict(done)
+        kept = {step: root for step, root in done if self._is_kept(step)}
+        return {0: self.task.start_root} | kept
+
+    def _is_kept(self, step: int) -> bool:
+        """Whether a checkpoint's state is written: no step follows from the last one.
+
+        It is for those who come later, and nobody does where the store goes with the process.
+        """
+        return self._store.disk.is_durable or step < self.task.steps
 
     def state(self, step: int) -> Sequence[Array]:
         """Return the state before a step (after the last one, for the number of steps)."""
@@ -254,7 +259,7 @@ class Run:
 
     def _make_interval(self, first: int) -> Tree:
         state = list(self.state(first))
-        hashed = _TensorRoots(self._executor.program, self._state_roots.get(first, ()))
+        hashed = TensorRoots(self._executor.program, self._state_roots.get(first, ()))
         roots = []
         for step in range(first, min(first + self.task.checkpoint_every, self.task.steps)):
             if not self._is_plain(step, state):
@@ -273,18 +278,13 @@ class Run:
         patch = self.behaviour.patch(step, state)
         program = self._executor.program
         old = self._hash_state(step) if state is before else []
-        hashed = _OutputRoots(program, patch or {}, old, self._state_roots.get(step + 1, []))
-        found: dict[int, Digest] = {}
+        hashed = OutputRoots(program, patch or {}, old, self._state_roots.get(step + 1, []))
         self._traced = None  # so that its tensors may die
         kept: dict[int, Array] = {}
-
-        def observe(index: int, output: Array) -> None:
-            found[index] = hashed.hash(index, output)
-
         journal = self._journal(step)
-        self._executor.run(state, self._batch(step), step, observe, patch, journal, kept)
+        self._executor.run(state, self._batch(step), step, hashed.observe, patch, journal, kept)
         self._traced = step, kept
-        leaves = [found[index] for index in range(len(program.nodes))]
+        leaves = hashed.list()
         leaves.append(compute_state_root(self._remember(step + 1, leaves[program.first_sink :])))
         return Tree(Tag.TRACE_NODE, self.behaviour.alter_trace(step, leaves))
 
@@ -352,80 +352,3 @@ class Run:
         operands = self.operands(step, operator)
         claimed = list_partials(program.nodes[operator], element, operands)
         return self.behaviour.alter_partials(step, operator, element, claimed)
-
-
-def _commit(tensor: Array | Resident) -> TensorCommitment:
-    """Return the commitment to an array, or to a tensor where it is."""
-    return tensor.commitment if isinstance(tensor, Resident) else commit_tensor(tensor)
-
-
-class _OutputRoots:
-    """The roots of a step's outputs; elements that several of them share are hashed once.
-
-    The output of an operator that only names a tensor anew, as a view does, has that tensor's
-    elements, unless a patch replaces some output on the way.
-
-    Args:
-        program: the program that is run.
-        patch: the outputs that are replaced.
-        before: the roots of the tensors of the state before the step; none if they are not known.
-        after: those of the state after it, likewise.
-    """
-
-    def __init__(
-        self, program: Program, patch: Patch, before: Sequence[Digest], after: Sequence[Digest]
-    ) -> None:
-        self._storages = find_storages(program)
-        self._replaced = {self._storages[index] for index in patch}
-        sinks = self._storages[program.first_sink :]
-        known = [
-            *(((Origin.STATE, slot), slot, root) for slot, root in enumerate(before)),
-            *((sinks[slot], slot, root) for slot, root in enumerate(after)),
-        ]
-        self._known = {(storage, program.state[slot].shape): root for storage, slot, root in known}
-        self._tops: dict[Storage, Digest] = {}
-
-    def hash(self, index: int, output: Array) -> Digest:
-        """Return the root of an operator's output."""
-        storage = self._storages[index]
-        if storage in self._replaced:
-            return compute_tensor_root(output)
-        if (storage, output.shape) in self._known:
-            return self._known[storage, output.shape]
-        if storage not in self._tops:
-            self._tops[storage] = compute_tensor_top(output)
-        return hash_tensor(encode_header(dtype_of(output), output.shape), self._tops[storage])
-
-
-class _TensorRoots:
-    """The roots of a state's tensors; a step hashes only tensors that may have changed.
-
-    A tensor that the program makes its own successor (a frozen parameter, a constant) keeps its
-    root for as long as every step is the program's.
-
-    Args:
-        program: the program that is run.
-        known: the roots of the state before the first step; none if they are not known.
-
-    Attributes:
-        kept: the slots of the tensors that every step of the program leaves as they are.
-        made: what was hashed last, by its root.
-    """
-
-    def __init__(self, program: Program, known: Sequence[Digest] = ()) -> None:
-        sinks = find_storages(program)[program.first_sink :]
-        self.kept = [slot for slot, sink in enumerate(sinks) if sink == (Origin.STATE, slot)]
-        self._known = {slot: known[slot] for slot in self.kept if known}
-        self.made: dict[Digest, TensorCommitment] = {}
-
-    def hash(self, state: Sequence[Array]) -> list[Digest]:
-        """Return the roots of the state's tensors."""
-        new = {slot: _commit(array) for slot, array in enumerate(state) if slot not in self._known}
-        self.made = {commitment.root: commitment for commitment in new.values()}
-        roots = [new[slot].root if slot in new else self._known[slot] for slot in range(len(state))]
-        self._known = {slot: roots[slot] for slot in self.kept}
-        return roots
-
-    def forget(self) -> None:
-        """Hash everything again next time: a step was not the program's."""
-        self._known.clear()

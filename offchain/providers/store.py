@@ -26,10 +26,15 @@ class Store(DataStore):
 
     Several processes and threads may use one directory at once. Every method raises `StoreError`
     when the disk fails or when its content is not what its name says.
+
+    Args:
+        path: the directory.
+        is_durable: whether a failure of power may lose nothing. A directory that is cleared away
+            with its process is not waited for.
     """
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
-        super().__init__(Disk(path, [_NOTES]))
+    def __init__(self, path: str | os.PathLike[str], *, is_durable: bool = True) -> None:
+        super().__init__(Disk(path, [_NOTES], is_durable=is_durable))
 
     @property
     def path(self) -> Path:
@@ -49,7 +54,8 @@ class Store(DataStore):
         """
         path = self._note_path(name)
         text = json.dumps(value, allow_nan=False, indent=1) + "\n"
-        with reporting(path), replacing(path, self.disk.aside, is_durable=True) as draft:
+        is_durable = self.disk.is_durable
+        with reporting(path), replacing(path, self.disk.aside, is_durable=is_durable) as draft:
             draft.write_text(text, encoding="utf-8")
         self.disk.settle(_NOTES)
 

@@ -8,7 +8,7 @@ from offchain.commitments.tags import Tag
 from offchain.commitments.tensors import (
     Array,
     TensorCommitment,
-    commit_tensor,
+    commit_tensors,
     compute_state_root,
     compute_tensor_root,
 )
@@ -68,7 +68,7 @@ class Task:
     @cached_property
     def start_commitments(self) -> Sequence[TensorCommitment]:
         """The commitments to the tensors of the start state."""
-        return [*map(commit_tensor, self.initial_state)]
+        return commit_tensors(self.initial_state)
 
     @property
     def start_roots(self) -> Sequence[Digest]:

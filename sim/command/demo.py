@@ -49,7 +49,7 @@ def demo(chain: str, seed: int, as_json: bool) -> int:  # noqa: FBT001 - click p
         "nobody trusts anybody.\n"
     )
     with open_room(ROOM_BYTES) as directory, options.progress(quiet=as_json) as report:
-        session = prepare(setting, directory, report)
+        session = prepare(setting, directory, report, is_durable=False)
         _introduce(console, session)
         narrator = Narrator(session, console)
         for played in session.play():

@@ -114,7 +114,7 @@ def dispute(
         bond_wei=options.to_wei(bond, "--bond"),
     )
     with options.stores(store) as directory, options.progress(quiet=as_json) as report:
-        session = prepare(setting, directory, report)
+        session = prepare(setting, directory, report, is_durable=store is not None)
         for played in session.play():
             report("moves", len(session.moves), len(session.moves) + 1)
             del played

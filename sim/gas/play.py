@@ -118,7 +118,7 @@ def _make_runs(scenario: Scenario, folder: Path) -> tuple[Task, Testimony, Seque
     if scenario.program:
         setting = replace(SETTING, program=scenario.program, arithmetic=scenario.arithmetic)
         real = make_task(setting)
-        runs = make_runs(setting, real, folder, lambda *_: None)
+        runs = make_runs(setting, real, folder, lambda *_: None, is_durable=False)
         return real, runs.pop("honest-1"), list(runs.values())
     if scenario.subject is not None:
         job = make_operator_task(scenario.subject, arithmetic)

@@ -24,7 +24,7 @@ from offchain.backends.cuda.machine import Tensor
 from offchain.backends.cuda.operators import make_kernel, make_scatter
 from offchain.backends.cuda.plans import Single, Tiled, depends_on_named, plan
 from offchain.commitments.tags import CHUNK_BYTES, Tag
-from offchain.commitments.tensors import Array, compute_tensor_top, encode_elements
+from offchain.commitments.tensors import Array, commit_tensor, encode_elements
 from offchain.errors import DeviceError, NotEnoughMemory
 from offchain.execution.executor import Executor
 from offchain.frontend.capture import capture
@@ -313,7 +313,7 @@ def test_tensors_have_the_tops_that_they_have_elsewhere(
         tensor = Tensor(there, array.shape, dtype)
         tensor.put(array)
         known = array.view(np.bool_) if dtype is np.uint8 else array
-        assert Hasher(there).compute_top(tensor) == compute_tensor_top(known)
+        assert Hasher(there).compute_top(tensor) == commit_tensor(known).top
 
 
 def test_memory_that_nobody_has_set_is_soiled() -> None:

@@ -245,3 +245,23 @@ def test_a_run_gives_what_it_keeps_to_who_asks() -> None:
     wrong = {index: output + 1 for index, output in kept.items()}
     other = executor.outputs(captured.initial_state, batch, 0, wanted, known=wrong)
     assert not all(np.array_equal(other[i], every[i], equal_nan=True) for i in wanted)
+
+
+def test_memory_that_is_touched_waits_in_the_pool(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is touched is there for a run; nothing is where memory is short, or enough is there."""
+    size = 1 << 26
+    buffers.release()
+    monkeypatch.setattr(memory, "get_available_bytes", lambda: 2 * size - 1)
+    with memory.touching(size):
+        pass
+    assert buffers.get_idle_bytes() < size
+    monkeypatch.setattr(memory, "get_available_bytes", lambda: 2 * size)
+    with memory.touching(size):
+        held = buffers.empty((size,), np.uint8)
+        held[...] = 1
+    assert (held == 1).all()
+    assert buffers.get_idle_bytes() == size
+    monkeypatch.setattr(memory, "_touch", None)
+    with memory.touching(size):
+        pass
+    buffers.release()

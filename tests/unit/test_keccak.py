@@ -11,13 +11,16 @@ from Crypto.Hash import keccak as pycryptodome
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from offchain.commitments.keccak import hash_chunks, hash_pairs, hash_subtrees, keccak256
-from offchain.commitments.keccak_lanes import (
-    BLOCK_CHUNKS,
-    SUBTREE_LEVELS,
-    Bytes,
-    keccak256_reference,
+from offchain.commitments.keccak import (
+    Leaves,
+    hash_chunks,
+    hash_pairs,
+    hash_subtrees,
+    hash_up,
+    keccak256,
 )
+from offchain.commitments.keccak_blocks import BLOCK_CHUNKS, SUBTREE_LEVELS
+from offchain.commitments.keccak_lanes import Bytes, keccak256_reference
 from offchain.commitments.tags import CHUNK_BYTES
 from offchain.commitments.tensors import TensorTree, compute_tensor_root
 from offchain.native.threads import get_threads, set_threads
@@ -85,6 +88,12 @@ def test_each_parent_is_the_hash_of_its_tagged_children(count: int, tag: int, se
         assert parents[-1].tobytes() == nodes[-1].tobytes()
 
 
+def hash_one(leaves: Leaves, chunk_bytes: int, tag: int, node_tag: int) -> Bytes:
+    """Return the level of one tree that `hash_subtrees` returns."""
+    (level,) = hash_subtrees([leaves], chunk_bytes, tag, node_tag)
+    return level
+
+
 def climb(data: Bytes, chunk_bytes: int, tag: int, node_tag: int) -> Bytes:
     """Return the level of a tree that `hash_subtrees` promises, level by level."""
     nodes = hash_chunks(data, chunk_bytes, tag)
@@ -105,8 +114,49 @@ def test_subtrees_are_levels_of_the_tree(
     """Hashing in the cache gives the nodes that climbing level by level gives."""
     size = max(1, chunks * chunk_bytes - missing)
     data = np.random.default_rng(size).integers(0, 256, size, np.uint8)
-    found = hash_subtrees(data, chunk_bytes, tag, node_tag)
+    found = hash_one(Leaves(data), chunk_bytes, tag, node_tag)
     assert np.array_equal(found, climb(data, chunk_bytes, tag, node_tag))
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.lists(st.integers(1, 1 << 19), max_size=12), st.integers(0, 2**32 - 1))
+@example([1 << 18] * 9, 0)
+@example([1 << 20, 1, 256, 257, (1 << 18) + 256], 0)
+def test_trees_that_are_hashed_together_are_as_if_alone(sizes: list[int], seed: int) -> None:
+    """Each of many trees has the level of its own leaves, NaNs among them or not."""
+    rng = np.random.default_rng(seed)
+    many = [rng.integers(0, 256, size // 4 * 4 or 3, np.uint8) for size in sizes]
+    width = [4 if data.size % 4 == 0 and rng.integers(2) else 0 for data in many]
+    canonical = [data.copy() for data in many]
+    for data, size in zip(canonical, width, strict=True):
+        if size:
+            floats = data.view("<f4")
+            floats.view("<u4")[np.isnan(floats)] = 0x7FC00000
+
+    def encode(part: Bytes) -> Bytes:
+        floats = part.view("<f4").copy()
+        floats.view("<u4")[np.isnan(floats)] = 0x7FC00000
+        return floats.view(np.uint8)
+
+    leaves = [Leaves(data, size, encode) for data, size in zip(many, width, strict=True)]
+    found = hash_subtrees(leaves, CHUNK_BYTES, 1, 2)
+    for level, data in zip(found, canonical, strict=True):
+        assert np.array_equal(level, climb(data, CHUNK_BYTES, 1, 2))
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.integers(1, 5000), TAGS)
+@example(1, 0)
+@example(BLOCK_CHUNKS, 1)
+@example(BLOCK_CHUNKS + 1, 1)
+@example(4 * BLOCK_CHUNKS - 1, 1)
+def test_the_node_above_all_is_that_of_a_climb(count: int, tag: int) -> None:
+    """The top of so many nodes is what pairs lead to, level by level."""
+    nodes = np.random.default_rng(count).integers(0, 256, (count, 32), np.uint8)
+    level = nodes
+    while len(level) > 1:
+        level = hash_pairs(level, tag)
+    assert hash_up(nodes, tag) == level[0].tobytes()
 
 
 @pytest.mark.parametrize("chunk_bytes", [64, 100, 256])
@@ -115,13 +165,13 @@ def test_repeated_chunks_are_hashed_as_others_are(chunk_bytes: int, odd: int | N
     """Blocks of one chunk over and over have the nodes of a climb, and so if one byte differs."""
     chunk = np.random.default_rng(chunk_bytes).integers(0, 256, chunk_bytes, np.uint8)
     data = np.tile(chunk, 3 * BLOCK_CHUNKS + 5)
-    repeated = hash_subtrees(data, chunk_bytes, 1, 2)
+    repeated = hash_one(Leaves(data), chunk_bytes, 1, 2)
     assert np.array_equal(repeated, climb(data, chunk_bytes, 1, 2))
     assert np.array_equal(repeated[0], repeated[2])
     if odd is not None:
         place = 2 * BLOCK_CHUNKS * chunk_bytes
         data[place - 1 if odd < 0 else odd] ^= 1
-        found = hash_subtrees(data, chunk_bytes, 1, 2)
+        found = hash_one(Leaves(data), chunk_bytes, 1, 2)
         assert np.array_equal(found, climb(data, chunk_bytes, 1, 2))
         assert [*(found == repeated).all(1)] == [odd < 0, odd >= 0, True, True]
 
@@ -130,7 +180,7 @@ def test_a_nan_in_repeated_chunks_is_encoded() -> None:
     """A block that is one NaN over and over is hashed as the canonical ones."""
     data = np.full(64 * BLOCK_CHUNKS, 0xFFC01234, "<u4").view(np.uint8)
     canonical = np.full(64 * BLOCK_CHUNKS, 0x7FC00000, "<u4").view(np.uint8)
-    found = hash_subtrees(data, 256, 1, 2, 4, lambda _: canonical)
+    found = hash_one(Leaves(data, 4, lambda _: canonical), 256, 1, 2)
     assert np.array_equal(found, climb(canonical, 256, 1, 2))
 
 
@@ -154,7 +204,7 @@ def test_only_floats_among_which_is_a_nan_are_encoded(dtype: str, size: int) -> 
 
     ragged = {size // part * part} if size % 256 else set()
     if not ragged:
-        found = hash_subtrees(data, 256, 1, 2, width, refuse)
+        found = hash_one(Leaves(data, width, refuse), 256, 1, 2)
         assert np.array_equal(found, climb(data, 256, 1, 2))
     for place in (0, floats.size // 2, floats.size - 1):
         for nan in nans:
@@ -162,10 +212,10 @@ def test_only_floats_among_which_is_a_nan_are_encoded(dtype: str, size: int) -> 
             wanted, whole = data.copy(), data.copy()
             for start in {place * width // part * part, *ragged}:
                 wanted[start : start + part] ^= 255
-            found = hash_subtrees(data, 256, 1, 2, width, invert)
+            found = hash_one(Leaves(data, width, invert), 256, 1, 2)
             assert np.array_equal(found, climb(wanted, 256, 1, 2))
             assert np.array_equal(data, whole)
-            assert np.array_equal(hash_subtrees(data, 256, 1, 2), climb(data, 256, 1, 2))
+            assert np.array_equal(hash_one(Leaves(data), 256, 1, 2), climb(data, 256, 1, 2))
             unsigned[place] = before
 
 
@@ -213,7 +263,7 @@ def test_nothing_outside_the_data_is_read(chunk_bytes: int) -> None:
     count = -(-inside.size // chunk_bytes)
     assert hash_chunks(inside, chunk_bytes, 0).shape == (count, 32)
     assert np.array_equal(
-        hash_subtrees(inside, chunk_bytes, 0, 1), climb(inside, chunk_bytes, 0, 1)
+        hash_one(Leaves(inside), chunk_bytes, 0, 1), climb(inside, chunk_bytes, 0, 1)
     )
     full = inside.size // chunk_bytes * chunk_bytes
     assert hash_chunks(inside[-full:], chunk_bytes, 0).shape == (full // chunk_bytes, 32)
@@ -238,7 +288,7 @@ def test_threads_do_not_change_digests() -> None:
     for count in (2, 3):
         set_threads(count)
         assert np.array_equal(hash_chunks(data, 256, 5), expected)
-        found = hash_subtrees(data, CHUNK_BYTES, 5, 6)
+        found = hash_one(Leaves(data), CHUNK_BYTES, 5, 6)
         assert np.array_equal(found, climb(data, CHUNK_BYTES, 5, 6))
 
 

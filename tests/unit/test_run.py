@@ -12,7 +12,7 @@ import torch
 from offchain.commitments.tensors import (
     Array,
     TensorCommitment,
-    commit_tensor,
+    commit_tensors,
     compute_state_root,
     compute_tensor_root,
 )
@@ -25,6 +25,7 @@ from offchain.frontend.recipe import TrainingRecipe
 from offchain.planning.order import find_storages
 from offchain.programs.graph import Origin
 from offchain.providers import cheats
+from offchain.providers import roots as roots_module
 from offchain.providers import run as run_module
 from offchain.providers.behaviour import Behaviour, Patch
 from offchain.providers.run import Run
@@ -54,12 +55,12 @@ def hashed(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, ...]]:
     """Return the shapes of the tensors that are hashed by the run, as it goes on."""
     shapes: list[tuple[int, ...]] = []
 
-    def note(array: Array) -> TensorCommitment:
-        shapes.append(array.shape)
-        return commit_tensor(array)
+    def note(arrays: Sequence[Array]) -> list[TensorCommitment]:
+        shapes.extend(array.shape for array in arrays)
+        return commit_tensors(arrays)
 
-    monkeypatch.setattr(run_module, "compute_tensor_root", lambda array: note(array).root)
-    monkeypatch.setattr(run_module, "commit_tensor", note)
+    for module in (roots_module, run_module):
+        monkeypatch.setattr(module, "commit_tensors", note)
     return shapes
 
 
@@ -84,6 +85,7 @@ def test_what_is_frozen_is_hashed_once(
     The store, which keeps what the roots are made of, hashes nothing again.
     """
     monkeypatch.setattr(store_module, "commit_tensor", None)
+    monkeypatch.setattr(store_module, "commit_tensors", None)
     task = make_task()
     run = Run(task, Behaviour(), Store(tmp_path))
     run.compute()
@@ -110,6 +112,27 @@ def test_a_run_claims_and_keeps_what_follows_its_start(
         assert compute_state_root([compute_tensor_root(a) for a in resumed.state(step)]) == root
     assert not store.has_state(task.start_root)
     assert all(store.has_state(roots[done]) for done in checkpoints)
+
+
+@pytest.mark.parametrize("every", [1, 3, 4])
+def test_a_store_that_goes_with_the_process_has_no_last_state(tmp_path: Path, every: int) -> None:
+    """Claims are the same; a state that was not written is computed, and so are its trees."""
+    task = make_task(every)
+    store = Store(tmp_path, is_durable=False)
+    run = Run(task, Behaviour(), store)
+    run.compute()
+    roots = compute_roots(task, lambda _, __: None)
+    assert list(run.roots) == [roots[done] for done in task.checkpoints]
+    kept = [done for done in task.checkpoints if store.has_state(roots[done])]
+    assert kept == [done for done in task.checkpoints if done < STEPS]
+    for step in (STEPS, 0, STEPS - 1, 1):
+        found = [compute_tensor_root(array) for array in run.state(step)]
+        assert compute_state_root(found) == roots[step]
+        tree = run.state_tree(step)
+        assert [tree.node(0, i) for i in range(len(found))] == found
+    resumed = Run(task, Behaviour(), store)
+    resumed.compute()
+    assert list(resumed.roots) == list(run.roots)
 
 
 def test_a_resumed_run_hashes_what_is_frozen_again(

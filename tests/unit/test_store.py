@@ -307,6 +307,19 @@ def test_state_is_on_the_disk_after_its_tensors(
     assert [count for _, count in flushed] == [0, 1, 1, 2]
 
 
+def test_a_store_that_goes_with_the_process_waits_for_no_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is kept in it is there, and nothing was flushed."""
+    monkeypatch.setattr(os, "fsync", None)
+    store = Store(tmp_path, is_durable=False)
+    root = store.put_state(ARRAYS)
+    store.put_json("run", {"roots": []})
+    for found, array in zip(store.get_state(root), ARRAYS, strict=True):
+        np.testing.assert_array_equal(found, array)
+    assert store.get_json("run") == {"roots": []}
+
+
 def test_killed_writer_leaves_whole_files_only(tmp_path: Path) -> None:
     """Whatever a process had put when it was killed is either whole or not there."""
     script = (

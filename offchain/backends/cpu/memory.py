@@ -1,12 +1,21 @@
-"""The check that a run fits into memory, before it starts."""
+"""The memory of runs: the check that they fit, and fresh pages that are touched beforehand."""
 
+import ctypes
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+
+import numpy as np
 
 from offchain.errors import NotEnoughMemory
 from offchain.native import buffers
 
 _NEGLIGIBLE_BYTES = 1 << 20
 """Bytes below which the system is not asked."""
+
+_TOUCHED_BYTES = 1 << 24
+"""Bytes that are touched at once: some hundredths of a second at most."""
 
 _SYSTEM = Path("/proc/meminfo")
 _OWN_GROUP = Path("/sys/fs/cgroup")
@@ -25,6 +34,38 @@ def check_memory(needed_bytes: int) -> None:
     available = get_available_bytes() if missing > _NEGLIGIBLE_BYTES else None
     if available is not None and missing > available:
         raise NotEnoughMemory(needed_bytes, available + buffers.get_idle_bytes())
+
+
+@contextmanager
+def touching(size: int) -> Iterator[None]:
+    """Touch memory for so many bytes of arrays meanwhile, which a run is going to need.
+
+    A system may take seconds to give a gigabyte for the first time, and only when it is written to.
+    Another thread does that, while Python is busy on one core. Nothing is touched where less than
+    twice as much memory is left, and what is not touched in the end is left alone.
+    """
+    available = get_available_bytes()
+    if size <= buffers.get_idle_bytes() or (available is not None and available < 2 * size):
+        yield
+        return
+    is_over = threading.Event()
+    thread = threading.Thread(target=_touch, args=(size, is_over), name="memory", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        thread.join()
+
+
+def _touch(size: int, is_over: threading.Event) -> None:
+    """Write to memory of the pool, step by step, until all was written to or it is over."""
+    array = buffers.empty((size,), np.uint8)
+    address = buffers.get_address(array)
+    for start in range(0, size, _TOUCHED_BYTES):
+        if is_over.is_set():
+            break
+        ctypes.memset(address + start, 0, min(_TOUCHED_BYTES, size - start))
 
 
 def get_available_bytes() -> int | None:

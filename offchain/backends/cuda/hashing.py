@@ -162,6 +162,9 @@ class _Words:
     def xor(self, a: ir.Value, b: ir.Value) -> ir.Value:
         return self._builder.xor(a, b)
 
+    def xor_three(self, a: ir.Value, b: ir.Value, c: ir.Value) -> ir.Value:
+        return self.xor(self.xor(a, b), c)
+
     def clear(self, a: ir.Value, b: ir.Value) -> ir.Value:
         return self._builder.and_(b, self._builder.not_(a))
 
