@@ -73,6 +73,7 @@ class Driver:
         self._context, self._device = ctypes.c_void_p(), device
         self._sizes: dict[int, int] = {}
         self._spare: dict[int, list[int]] = {}
+        self._known: dict[Kernel, tuple[ctypes.c_void_p, int]] = {}
         self._require(
             "open the device", "cuDevicePrimaryCtxRetain", ctypes.byref(self._context), device
         )
@@ -152,7 +153,13 @@ class Driver:
         return content.raw
 
     def load(self, kernel: Kernel) -> tuple[ctypes.c_void_p, int]:
-        """Have the device's code made of a kernel."""
+        """Have the device's code made of a kernel, once."""
+        if kernel not in self._known:
+            self._known[kernel] = self._compile(kernel), kernel.threads
+        return self._known[kernel]
+
+    def _compile(self, kernel: Kernel) -> ctypes.c_void_p:
+        """Return the driver's handle of a kernel."""
         code = translate(kernel, "sm_" + "".join(map(str, self.capability))).encode() + b"\0"
         module, function = ctypes.c_void_p(), ctypes.c_void_p()
         self._require("compile a kernel", "cuModuleLoadData", ctypes.byref(module), code)
@@ -163,7 +170,7 @@ class Driver:
             module,
             kernel.name.encode(),
         )
-        return function, kernel.threads
+        return function
 
     def launch(
         self, loaded: tuple[ctypes.c_void_p, int], blocks: int, parameters: Sequence[int]

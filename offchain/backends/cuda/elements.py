@@ -96,10 +96,10 @@ def read_at(context: Context, dtype: DType, address: ir.Value, at: ir.Value) -> 
     return emit.from_stored(builder, dtype, context.load(_get_kind(dtype), place))
 
 
-def as_integer(context: Context, operand: Operand, value: ir.Value) -> ir.Value:
-    """Return an index operand's element as a 64-bit integer."""
+def as_integer(context: Context, value: ir.Value) -> ir.Value:
+    """Return an index, an integer in one lane, as a 64-bit integer."""
     scalar = context.builder.extract_element(value, ir.IntType(32)(0))
-    return scalar if operand.dtype is DType.INT64 else context.builder.sext(scalar, WORD)
+    return scalar if scalar.type == WORD else context.builder.sext(scalar, WORD)
 
 
 def _get_kind(dtype: DType) -> ir.VectorType:

@@ -43,6 +43,7 @@ class Emulator:
         self.capability = capability
         self._rng = Random(seed)  # noqa: S311 - orders of threads are no secret
         self._memory: dict[int, np.ndarray[tuple[int], np.dtype[np.uint8]]] = {}
+        self._grids: dict[Kernel, Grid] = {}
 
     def allocate(self, size: int) -> int:
         """Return the address of so many bytes, soiled."""
@@ -70,8 +71,10 @@ class Emulator:
         return None
 
     def load(self, kernel: Kernel) -> "Grid":
-        """Make a kernel ready to be launched."""
-        return Grid(kernel)
+        """Make a kernel ready to be launched, once."""
+        if kernel not in self._grids:
+            self._grids[kernel] = Grid(kernel)
+        return self._grids[kernel]
 
     def launch(self, loaded: "Grid", blocks: int, parameters: Sequence[int]) -> None:
         """Run a kernel on a grid."""
