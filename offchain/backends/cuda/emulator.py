@@ -16,7 +16,7 @@ import numpy.typing as npt
 from llvmlite import ir
 
 from offchain.backends.cuda.kernel import WARP, Context, Kernel, Loop, Phase, Products, word
-from offchain.backends.cuda.machine import HOST
+from offchain.backends.cuda.machine import HOST, Launch
 from offchain.native import native, vectors
 from offchain.native.vectors import FLOAT, WORD
 
@@ -79,6 +79,15 @@ class Emulator:
     def launch(self, loaded: "Grid", blocks: int, parameters: Sequence[int]) -> None:
         """Run a kernel on a grid."""
         loaded.run(blocks, parameters, self._rng)
+
+    def record(self, launches: Sequence[Launch]) -> Sequence[Launch]:
+        """Return the launches."""
+        return tuple(launches)
+
+    def replay(self, recorded: Sequence[Launch]) -> None:
+        """Run all of them."""
+        for launch in recorded:
+            self.launch(*launch)
 
 
 class Grid:

@@ -1,7 +1,7 @@
 """The forms of regions' kernels: which threads have a row, and where its values are kept."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import prod
 
 from offchain.planning.accesses import Sizes
@@ -30,6 +30,8 @@ class Limits:
     block_bytes: int = 20 << 10
 
 
+LIMITS = Limits()
+
 MOST_LANES = 1024
 """The threads of the largest block there is, each of which has a lane."""
 
@@ -47,7 +49,7 @@ class Form:
 
     region: Region
     accesses: tuple[tuple[Operand, Sizes] | None, ...]
-    limits: Limits = field(default_factory=Limits)
+    limits: Limits
 
     @property
     def is_of_maps(self) -> bool:

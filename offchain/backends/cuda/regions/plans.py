@@ -5,12 +5,11 @@ from dataclasses import replace
 from functools import cache, cached_property
 from typing import Any
 
-import numpy as np
-
 from offchain.backends.cuda.kernel import Kernel
-from offchain.backends.cuda.machine import Machine, Tensor
+from offchain.backends.cuda.machine import Launch, Machine, Tensor
 from offchain.backends.cuda.regions import maps, rows
-from offchain.backends.cuda.regions.form import MOST_LANES, Form, Layout, count_in_row
+from offchain.backends.cuda.regions.form import LIMITS, MOST_LANES, Form, Layout, count_in_row
+from offchain.backends.cuda.single import Flats, Reserve, launch_all
 from offchain.commitments.tensors import NUMPY_TYPES
 from offchain.planning.assembly import Assembly
 from offchain.planning.gathers import find_fusible
@@ -61,6 +60,8 @@ class FusedRegion:
         form: the form of its kernel.
     """
 
+    is_launched = True
+
     def __init__(self, machine: Machine, group: Group, kept: Collection[int]) -> None:
         self._machine = machine
         wanted = [member for member in group.members if member.index in kept]
@@ -80,6 +81,7 @@ class FusedRegion:
                 segments=assembly.segments,
             ),
             tuple(_forget(i, reading) for i, reading in enumerate(assembly.readings)),
+            LIMITS,
         )
 
     @cached_property
@@ -100,16 +102,20 @@ class FusedRegion:
             for index in Layout(form).spilled
         ]
 
-    def run(self, flats: Sequence[Tensor | None]) -> list[Tensor]:
+    def run(self, flats: Flats) -> list[Tensor]:
         """Return the wanted outputs, given the tensors of the operands."""
         machine = self._machine
         outputs = [Tensor(machine, shape, NUMPY_TYPES[dtype]) for shape, dtype in self._outputs]
-        spilled = [Tensor(machine, (size,), np.uint8) for size in self._spilled]
-        loaded, blocks = self._loaded
-        inputs = [0 if flat is None else flat.address for flat in flats]
-        addresses = [tensor.address for tensor in (*outputs, *spilled)]
-        machine.launch(loaded, blocks, [*inputs, *addresses])
+        launch_all(machine, self, flats, outputs)
         return outputs
+
+    def list_launches(
+        self, sources: Sequence[int], targets: Sequence[int], reserve: Reserve
+    ) -> list[Launch]:
+        """Return the launch."""
+        loaded, blocks = self._loaded
+        spilled = [reserve(size) for size in self._spilled]
+        return [Launch(loaded, blocks, [*sources, *targets, *spilled])]
 
 
 @cache
