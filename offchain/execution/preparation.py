@@ -85,8 +85,9 @@ class Preparation:
         check_program(program)
         self.program = program
         self.sinks = range(program.first_sink, len(program.nodes))
-        is_named = isinstance(backend, str)
-        self.backend = get_backend(backend, program.arithmetic) if is_named else backend
+        if isinstance(backend, str):
+            backend = get_backend(backend, program.arithmetic)
+        self.backend = backend
         self._joins = isinstance(self.backend, SequencingBackend)  # asking takes microseconds
         slots = len(program.state), len(program.batch)
         self._starts = {Origin.STATE: 1, Origin.BATCH: 1 + slots[0], Origin.NODE: 1 + sum(slots)}

@@ -6,6 +6,7 @@ meanwhile; a graph that is launched runs all of them.
 
 import ctypes
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
@@ -24,7 +25,8 @@ from offchain.errors import DeviceError, DeviceLost
 from offchain.execution.executor import Executor
 from offchain.execution.residents import fetch_all
 from offchain.frontend.capture import capture
-from offchain.frontend.examples import build
+from offchain.frontend.capture.captured import Captured
+from offchain.frontend.examples.vision import VisionSize, build_mlp
 from offchain.planning import grouping
 from offchain.programs.graph import Program
 from offchain.providers.behaviour import Behaviour
@@ -41,8 +43,9 @@ CAPTURED = 900
 """What the real library says to what may not be done while a stream is captured."""
 
 STREAM = 7
-COLD = 5
-"""Runs after which launches are a graph: three to know the program by, and two of one address."""
+COLD = 6
+"""Runs after which launches are a graph: three to know the program by, and then a state is in two
+places by turns, in each of which launches are made for themselves once."""
 
 
 class Launched(NamedTuple):
@@ -167,6 +170,12 @@ def use(monkeypatch: pytest.MonkeyPatch) -> Callable[[Running], Running]:
 Use = Callable[[Running], Running]
 
 
+@cache
+def make_program() -> Captured:
+    """Return a small perceptron's training."""
+    return capture(build_mlp(VisionSize(4, (8,)), 0, inference=False), trust=True)
+
+
 def advance(backend: str, program: Program, state: list[Array], batches: list[Any]) -> list[bytes]:
     """Return the states after each of some steps."""
     executor, states, held = Executor(program, backend=backend), [], list(state)
@@ -179,7 +188,7 @@ def advance(backend: str, program: Program, state: list[Array], batches: list[An
 def test_training_becomes_graphs_and_has_the_same_states(use: Use) -> None:
     """After some steps launches are graphs, those of a step and of the next one, and go on so."""
     library = use(Running())
-    captured = capture(build("mlp"), trust=True)
+    captured = make_program()
     state, batches = list(captured.initial_state), [captured.batch(i) for i in range(COLD + 4)]
     assert advance("cuda", captured.program, state, batches) == advance(
         "cpu", captured.program, state, batches
@@ -210,7 +219,7 @@ def test_drawn_programs_have_the_same_outputs_as_graphs(
 def test_who_looks_on_sees_every_output(use: Use) -> None:
     """Observers and patches have plain launches, also where there is a graph."""
     library = use(Running())
-    captured = capture(build("mlp"), trust=True)
+    captured = make_program()
     executor = Executor(captured.program, backend="cuda")
     state, batch = list(captured.initial_state), captured.batch(0)
     for _ in range(COLD + 1):
@@ -228,7 +237,7 @@ def test_who_looks_on_sees_every_output(use: Use) -> None:
 def test_a_wrong_address_is_found_out(use: Use, monkeypatch: pytest.MonkeyPatch) -> None:
     """A graph that is launched for tensors at other addresses writes elsewhere."""
     use(Running())
-    captured = capture(build("mlp"), trust=True)
+    captured = make_program()
     state, batches = list(captured.initial_state), [captured.batch(i) for i in range(COLD + 3)]
     expected = advance("cpu", captured.program, state, batches)
     compute = LaunchedSequence._compute
@@ -257,7 +266,7 @@ def test_what_fails_of_a_graph_is_one_line(
 ) -> None:
     """A refusal says what was asked for, and a loss is told from it; the state is not half done."""
     library = use(Running())
-    captured = capture(build("mlp"), trust=True)
+    captured = make_program()
     executor, state = Executor(captured.program, backend="cuda"), list(captured.initial_state)
     library.statuses[function] = status
 
@@ -277,7 +286,7 @@ def test_a_launch_that_fails_while_it_is_recorded_ends_the_record(use: Use) -> N
     library = use(Running())
     device = Driver()
     library.statuses["cuLaunchKernel"] = INVALID_VALUE
-    captured = capture(build("mlp"), trust=True)
+    captured = make_program()
     plan = next(
         plan
         for node in captured.program.nodes
@@ -295,7 +304,7 @@ def test_a_device_lost_in_a_graph_costs_the_steps_since_the_last_checkpoint(
     use: Use, tmp_path: Path
 ) -> None:
     """A run goes on from its checkpoint on the device as it starts anew, to the same roots."""
-    captured = capture(build("mlp"), trust=True)
+    captured = make_program()
     task = Task(captured.program, captured.initial_state, captured.batch, 2 * COLD + 2, COLD + 1)
     ours = Run(task, Behaviour(), Store(tmp_path / "ours"))
     ours.compute()

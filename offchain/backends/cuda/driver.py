@@ -206,7 +206,8 @@ class Driver:
         except DeviceLost:
             raise
         except DeviceError:
-            self._call("cuStreamEndCapture", stream, ctypes.byref(graph))
+            if not self._call("cuStreamEndCapture", stream, ctypes.byref(graph)):
+                self._call("cuGraphDestroy", graph)
             raise
         self._require("end a graph", "cuStreamEndCapture", stream, ctypes.byref(graph))
         made = ctypes.c_void_p()
