@@ -260,8 +260,8 @@ def write_results(found: dict[str, Any]) -> None:
         lines += ["", "| step | way | launches | ours, s | stock/ours |", "|---|---|---|---|---|"]
         for s in row["steps"]:
             ratio = f"{s['ratio']:.2f}" if "ratio" in s else "-"
-            cells = f"{s['program']}, {s['size']}", s["way"], s["launches"], f"{s['ours_s']:.4f}"
-            lines.append(f"| {' | '.join(map(str, cells))} | {ratio} |")
+            told = f"{s['program']}, {s['size']}", s["way"], str(s["launches"])
+            lines.append(f"| {' | '.join(told)} | {s['ours_s']:.4f} | {ratio} |")
         lines += [
             "",
             "| program | steps with the processor's root | root at the end |",

@@ -44,6 +44,7 @@ LIMITS = [Limits(), Limits(32), Limits(4, 16, 16), Limits(64, 256, 300)]
 
 BACKENDS = ["cuda-emulator", pytest.param("cuda", marks=NEEDS_DEVICE)]
 DRAWS, PART = 400, 4
+COLUMNS = 45
 MOST_SPILLED = 16
 """Bytes that the assembler may put aside of a kernel of 256 threads: one or two registers."""
 
@@ -111,7 +112,7 @@ def test_matrices_on_a_device_equal_definition(program: Program, seed: int, limi
     check(program, seed, limits, "cuda")
 
 
-def make_softmax(rows: tuple[int, ...] = (3, 2), columns: int = 21, lanes: int = 4) -> Program:
+def make_softmax(rows: tuple[int, ...] = (3, 2), columns: int = COLUMNS, lanes: int = 4) -> Program:
     """Return a program whose outputs are exponentials, their sums, and the quotients of both."""
     matrix = Matrix(rows, columns, lanes)
     shape, rank = matrix.whole, len(rows)
@@ -149,7 +150,7 @@ class Trial:
         self.form = FusedRegion(Emulator(), *find_region(program)).form
         self.form = replace(self.form, limits=limits)
         self.state = draw_state(program, 3)
-        self.state[0] = np.random.default_rng(0).normal(size=(3, 2, 21)).astype(np.float32)
+        self.state[0] = np.random.default_rng(0).normal(size=(3, 2, COLUMNS)).astype(np.float32)
         outputs: dict[int, Array] = {}
         run_step(program, self.state, (), 0, outputs.__setitem__)
         self.kept = [outputs[i] for i in find_region(program)[1]]
@@ -160,7 +161,7 @@ class Trial:
         source = Tensor(machine, self.state[0].shape, np.float32)
         source.put(self.state[0])
         found = [Tensor(machine, array.shape, array.dtype) for array in self.kept]
-        spilled = [Tensor(machine, (3 * 2 * 21,), np.float32) for _ in layout.spilled]
+        spilled = [Tensor(machine, (3 * 2 * COLUMNS,), np.float32) for _ in layout.spilled]
         blocks = -(-self.form.rows // layout.rows_a_block)
         addresses = [tensor.address for tensor in (source, *found, *spilled)]
         machine.launch(machine.load(kernel), blocks, addresses)
