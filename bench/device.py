@@ -7,7 +7,7 @@ products and steps are timed in turns with ours; TF32 is off.
 import itertools
 import json
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from statistics import median
@@ -29,15 +29,27 @@ from offchain.commitments.tensors import (
 from offchain.execution.executor import Executor
 from offchain.execution.preparation import Preparation
 from offchain.frontend.capture import capture
+from offchain.frontend.capture.captured import Captured
 from offchain.frontend.examples import build
 from offchain.frontend.recipe import TrainingRecipe
-from offchain.programs.graph import Kind, Node, Operand, Origin, Row, immediate
+from offchain.programs.graph import Kind, Node, Operand, Origin, Program, Row, immediate
 
 PROGRAMS = ("mlp", "gpt2", "llama", "resnet", "bert")
 PRODUCTS = ((1024, 768, 2304), (1024, 3072, 768), (4096, 4096, 4096), (1024, 768, 50257))
 TINY_PRODUCTS = ((130, 40, 70),)
 HASHED = {False: 1 << 28, True: 1 << 12}
 """Elements of the tensor that is hashed; few for a trial."""
+
+WAYS: Mapping[str, Sequence[str]] = {
+    "graphs": (),
+    "regions": ("is_called",),
+    "apart": ("is_called", "is_fusible"),
+}
+"""How a step is run, and what the backend then says no to: graphs of launches and regions, regions
+alone, and operators one by one."""
+
+WARM_STEPS = 6
+"""Steps after which launches are a graph, where they can be."""
 
 RESULTS = Path(__file__).parents[1] / "docs" / "devices.json"
 PAGE = RESULTS.with_suffix(".md")
@@ -130,18 +142,59 @@ def time_hashes(backend: str, repeats: int, *, is_tiny: bool) -> dict[str, Any]:
 def time_steps(
     backend: str, programs: Sequence[str], size: str, repeats: int
 ) -> Iterator[dict[str, Any]]:
-    """Yield for each program the seconds of a step, and eager torch's where it has the device."""
+    """Yield the seconds and launches of a step in each way, and eager torch's seconds if there."""
     for name in programs:
         recipe = build(name, size)
         captured = capture(recipe, trust=True)
-        preparation = Preparation(captured.program, backend)
-        executor, state = Executor(preparation), list(captured.initial_state)
-        batch = captured.batch(0)
-        sides: list[Callable[[], object]] = [partial(executor.advance, state, batch, 0)]
+        devices = [make_device(backend, captured.program, way) for way in WAYS]
+        runs = [make_run(captured, device) for device in devices]
+        for run in runs:
+            for _ in range(WARM_STEPS):
+                run()
+        launches = [count_launches(device, run) for device, run in zip(devices, runs, strict=True)]
+        sides = list(runs)
         if has_stock(backend) and isinstance(recipe, TrainingRecipe):
             sides.append(partial(make_stock_step(recipe, device="cuda"), 0))
-        seconds = time_sides(sides, partial(wait, preparation.backend), repeats)
-        yield {"program": name, "size": size, "ours_s": seconds[0]} | compare(seconds)
+        seconds = time_sides(sides, partial(wait, devices[0]), repeats)
+        stock = seconds[len(WAYS) :]
+        for way, ours, count in zip(WAYS, seconds, launches, strict=False):
+            row = {"program": name, "size": size, "way": way, "launches": count, "ours_s": ours}
+            yield row | compare([ours, *stock])
+
+
+def make_device(backend: str, program: Program, way: str) -> Any:
+    """Return a backend that joins or fuses as a way has it."""
+    device: Any = get_backend(backend, program.arithmetic)
+    for refused in WAYS[way]:
+        setattr(device, refused, lambda *_: False)
+    return device
+
+
+def make_run(captured: Captured, device: Any) -> Callable[[], object]:
+    """Return a function that runs the first step on a state, which stays on the device."""
+    executor = Executor(Preparation(captured.program, device))
+    return partial(executor.advance, list(captured.initial_state), captured.batch(0), 0)
+
+
+def count_launches(device: Any, run: Callable[[], object]) -> int:
+    """Return how often the machine is asked to launch a kernel or a graph."""
+    machine, count = device.machine, 0
+    before = {name: getattr(machine, name) for name in ("launch", "replay")}
+
+    def counting(call: Callable[..., None]) -> Callable[..., None]:
+        def counted(*arguments: Any) -> None:
+            nonlocal count
+            count += 1
+            call(*arguments)
+
+        return counted
+
+    for name, call in before.items():
+        setattr(machine, name, counting(call))
+    run()
+    for name in before:
+        delattr(machine, name)
+    return count
 
 
 def time_sides(
@@ -204,10 +257,11 @@ def write_results(found: dict[str, Any]) -> None:
             lines.append(f"| {' | '.join(map(str, cells))} |")
         hashes = row["hashes"]
         lines += ["", f"Trees: {hashes['gb_per_s']:.1f} GB/s, equal: {hashes['equal']}."]
-        lines += ["", "| step | ours, s | stock/ours |", "|---|---|---|"]
+        lines += ["", "| step | way | launches | ours, s | stock/ours |", "|---|---|---|---|---|"]
         for s in row["steps"]:
             ratio = f"{s['ratio']:.2f}" if "ratio" in s else "-"
-            lines.append(f"| {s['program']}, {s['size']} | {s['ours_s']:.3f} | {ratio} |")
+            told = f"{s['program']}, {s['size']}", s["way"], str(s["launches"])
+            lines.append(f"| {' | '.join(told)} | {s['ours_s']:.4f} | {ratio} |")
         lines += [
             "",
             "| program | steps with the processor's root | root at the end |",

@@ -145,6 +145,10 @@ class SequencePlan(Protocol):
 class SequencingBackend(Protocol):
     """What a backend may do besides: compute many small tasks at once, and so sooner."""
 
+    @property
+    def most_sequence_bytes(self) -> int:
+        """The bytes of all outputs of a sequence, and of what dies only at its end, at most."""
+
     def is_called(self, plan: Plan | FusedPlan) -> bool:
         """Whether one of its plans may be a part of a sequence."""
 
@@ -162,7 +166,8 @@ class SequencingBackend(Protocol):
             reads: the places of the tensors that are given.
             kept: the places of the tensors that are wanted.
             slots: if given, what the tensors that are given have to be: arrays of a program's
-                state and batch, as a caller has them, which nobody has brought in.
+                state and batch, as a caller has them, which nobody has brought in. A backend with a
+                memory of its own is not asked for that.
         """
 
 

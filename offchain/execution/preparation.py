@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, cast
 from offchain.arithmetic.environment import standard_environment
 from offchain.arithmetic.functions import DType
 from offchain.backends.port import (
+    Backend,
     FusedPlan,
     Journal,
     JournaledPlan,
@@ -66,7 +67,7 @@ class Preparation:
 
     Args:
         program: the program.
-        backend: the name of what computes it.
+        backend: what computes it, or its name.
 
     Attributes:
         program: the program.
@@ -80,11 +81,13 @@ class Preparation:
     """
 
     @standard_environment()
-    def __init__(self, program: Program, backend: str = DEFAULT) -> None:
+    def __init__(self, program: Program, backend: str | Backend = DEFAULT) -> None:
         check_program(program)
         self.program = program
         self.sinks = range(program.first_sink, len(program.nodes))
-        self.backend = get_backend(backend, program.arithmetic)
+        if isinstance(backend, str):
+            backend = get_backend(backend, program.arithmetic)
+        self.backend = backend
         self._joins = isinstance(self.backend, SequencingBackend)  # asking takes microseconds
         slots = len(program.state), len(program.batch)
         self._starts = {Origin.STATE: 1, Origin.BATCH: 1 + slots[0], Origin.NODE: 1 + sum(slots)}
@@ -178,6 +181,8 @@ class Preparation:
 
     def _find_whole(self) -> Whole | None:
         """Return how to run all tasks as one sequence, if they are one, and a small one."""
+        if isinstance(self.backend, ResidentBackend):
+            return None
         slots, tasks = (*self.program.state, *self.program.batch), self._small_tasks
         has_flags = any(slot.dtype is DType.BOOL for slot in slots)  # whose bytes are looked at
         dead_slots: Sequence[Sequence[int]] = [()] * len(tasks)

@@ -15,9 +15,6 @@ from offchain.backends.port import (
 from offchain.commitments.tensors import Array
 from offchain.programs.graph import Node
 
-_MOST_BYTES = 1 << 24
-"""Bytes of all outputs of a sequence, and of what dies only at its end."""
-
 
 class Job(NamedTuple):
     """A task ready to run: (tensors, step, journal) -> outputs of `kept`.
@@ -61,11 +58,11 @@ def join(
     """
     joined: list[Job] = []
     waiting: list[Job] = []
-    waiting_bytes = 0
+    waiting_bytes, most_bytes = 0, backend.most_sequence_bytes
     for job in jobs:
         is_called = job.plan is not None and backend.is_called(job.plan)
         size = sum(sizes[place] for place in {*job.writes, *job.ends} if job.run)
-        if not (job.run is None or is_called) or waiting_bytes + size > _MOST_BYTES:
+        if not (job.run is None or is_called) or waiting_bytes + size > most_bytes:
             joined += _join(waiting, backend, nodes)
             waiting, waiting_bytes = [], 0
         if job.run is None or is_called:

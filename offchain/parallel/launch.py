@@ -12,6 +12,7 @@ from pathlib import Path
 from offchain.commitments.tensors import Array
 from offchain.errors import ParallelError
 from offchain.execution.executor import admit
+from offchain.parallel.exchanges import GLOO, require_exchange
 from offchain.parallel.partition import count_batches, count_samples, make_cuts
 from offchain.parallel.worker import Task, encode, name_batches, write_tensors
 from offchain.programs.encoding import encode_program
@@ -30,6 +31,7 @@ def train(
     accumulated: int = 1,
     patience_s: float = 600,
     commands: Mapping[int, Sequence[str]] | None = None,
+    exchange: str = GLOO,
 ) -> list[bytes]:
     """Train by workers that each have a part of every batch, or some of a step's batches.
 
@@ -41,15 +43,18 @@ def train(
         accumulated: how many batches a step has, if they are shared out, and not samples.
         patience_s: for how many seconds the workers wait for each other, and all for the last.
         commands: what runs in place of some workers, by their numbers.
+        exchange: how they exchange arrays: gloo, or nccl, for which each needs an NVIDIA device.
 
     Returns:
         The root of the state after each step, on which all workers agree.
 
     Raises:
         ParallelError: the batch cannot be shared out like this, a worker dies or takes too long, or
-            two of them come to different states.
+            two of them come to different states, or exchange over nccl where it can't be.
+        UsageError: there is no such exchange.
         ProgramError: a tensor has another type or shape than its slot.
     """
+    require_exchange(exchange, len(shares))
     state = admit(state, program.state)
     batches = [admit(batch, program.batch) for batch in batches]
     if accumulated > 1:
@@ -69,7 +74,8 @@ def train(
             else:
                 own = [tensor[first:stop] for batch in batches for tensor in batch]
             write_tensors(name_batches(folder, rank), own)
-            task = Task(directory, rank, tuple(shares), len(batches), patience_s, accumulated > 1)
+            steps, is_of_batches = len(batches), accumulated > 1
+            task = Task(directory, rank, tuple(shares), steps, patience_s, is_of_batches, exchange)
             processes.append(_start(folder, task, (commands or {}).get(rank, WORKER), stack))
         _wait(folder, processes, patience_s)
         said = [_name_output(folder, rank).read_text().split() for rank in range(len(shares))]

@@ -1,4 +1,4 @@
-"""The process of one worker: it computes its part of each step beside others, over gloo.
+"""The process of one worker: it computes its part of each step beside others.
 
 It reads one line of JSON (`Task`) and the files that this names, joins the others on this machine,
 and answers with one line after each step: the root of the state that it has come to.
@@ -17,6 +17,7 @@ from safetensors.numpy import load_file, save_file
 from torch import distributed
 
 from offchain.commitments.tensors import Array, compute_state_root, compute_tensor_root
+from offchain.parallel.exchanges import GLOO, Group
 from offchain.parallel.execution import ParallelExecutor
 from offchain.parallel.partition import make_cuts, partition, partition_batches
 from offchain.programs.decoding import decode_program
@@ -34,6 +35,7 @@ class Task:
         steps: how many steps they make.
         patience_s: after how many seconds without the others it gives up.
         is_of_batches: whether the shares are of batches.
+        exchange: how they exchange arrays.
     """
 
     folder: str
@@ -42,6 +44,7 @@ class Task:
     steps: int
     patience_s: float
     is_of_batches: bool
+    exchange: str = GLOO
 
 
 def encode(task: Task) -> str:
@@ -73,7 +76,7 @@ def main() -> None:
     folder = Path(task.folder)
     torch.set_num_threads(1)
     distributed.init_process_group(
-        "gloo",
+        task.exchange,
         init_method=f"file://{folder / 'meeting'}",
         rank=task.rank,
         world_size=len(task.shares),
@@ -82,7 +85,7 @@ def main() -> None:
     program = decode_program((folder / "program").read_bytes())
     divide = partition_batches if task.is_of_batches else partition
     shares = divide(program, make_cuts(task.shares, sum(task.shares)))
-    executor = ParallelExecutor(program, shares, task.rank, Group())
+    executor = ParallelExecutor(program, shares, task.rank, Group(task.exchange, task.rank))
     state = read_tensors(folder / "state.safetensors")
     batches = read_tensors(name_batches(folder, task.rank))
     each = len(batches) // task.steps
@@ -92,20 +95,6 @@ def main() -> None:
         sys.stdout.write(root.hex() + "\n")
         sys.stdout.flush()
     distributed.destroy_process_group()
-
-
-class Group:
-    """The other workers, by way of torch."""
-
-    def add_up(self, array: Array) -> None:
-        """Replace an array of integers by the sum of all workers' arrays."""
-        if array.size:
-            distributed.all_reduce(torch.from_numpy(array))
-
-    def hand_out(self, array: Array, owner: int) -> None:
-        """Replace an array of bytes by that of one worker."""
-        if array.size:
-            distributed.broadcast(torch.from_numpy(array), owner)
 
 
 if __name__ == "__main__":

@@ -162,7 +162,8 @@ def device(
     """Compare a device with the processor: bits and speed.
 
     Trains programs on both, state by state, and times products in both arithmetics, whole steps and
-    hashes, beside stock torch where it has the device. Exits with 3 if a bit differs.
+    hashes, beside stock torch where it has the device. Steps are run in three ways: as graphs of
+    launches, with regions alone, and operator by operator. Exits with 3 if a bit differs.
     """
     from bench import device as measured  # noqa: PLC0415 - imports torch
 
@@ -180,10 +181,11 @@ def device(
             ratio = f"{row['ratio']:.2f}" if "ratio" in row else ""
             cells = row["shape"], row["arithmetic"], str(row["equal"])
             products.add_row(*cells, f"{row['gflops']:.1f}", ratio)
-        times = Table("step", "ours, s", "stock/ours")
+        times = Table("step", "way", "launches", "ours, s", "stock/ours")
         for row in found["steps"]:
             ratio = f"{row['ratio']:.2f}" if "ratio" in row else ""
-            times.add_row(row["program"], f"{row['ours_s']:.3f}", ratio)
+            cells = row["program"], row["way"], str(row["launches"])
+            times.add_row(*cells, f"{row['ours_s']:.4f}", ratio)
         states = Table("program", "steps", "with the processor's root", "seconds")
         for row in found["states"]:
             cells = row["steps"], row["equal"], f"{row['seconds']:.1f}"

@@ -166,7 +166,9 @@ def test_a_device_is_compared_with_the_processor(
     assert all(row["equal"] for row in told["products"])
     assert {row["arithmetic"] for row in told["products"]} == {"ordered", "exact"}
     assert told["hashes"]["equal"]
-    assert [row["program"] for row in told["steps"]] == ["mlp"]
+    launches = {row["way"]: row["launches"] for row in told["steps"]}
+    assert [*launches] == ["graphs", "regions", "apart"]
+    assert 2 * launches["regions"] < launches["apart"]
     assert [(row["program"], row["equal"]) for row in told["states"]] == [("mlp", 2)]
     monkeypatch.setattr(device, "RESULTS", tmp_path / "devices.json")
     monkeypatch.setattr(device, "PAGE", tmp_path / "devices.md")

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from offchain.arithmetic import float32
 from offchain.arithmetic.base import Arithmetic
@@ -15,7 +16,7 @@ from offchain.arithmetic.functions import DType, Function
 from offchain.arithmetic.ordered import ORDERED
 from offchain.backends.cpu.engines import get_engine
 from offchain.commitments.tensors import compute_state_root, compute_tensor_root
-from offchain.errors import ParallelError
+from offchain.errors import ParallelError, UsageError
 from offchain.execution.executor import Executor
 from offchain.frontend.capture import capture
 from offchain.frontend.capture.captured import Captured
@@ -72,6 +73,29 @@ def test_two_workers_come_to_the_root_of_one(shares: tuple[int, ...]) -> None:
     """Workers with uneven parts of the batch come to the state of the executor in one process."""
     captured = get_captured("mlp", EXACT)
     assert train_together(captured, shares) == train_alone(captured)
+
+
+@pytest.mark.device
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="torch has no NVIDIA device")
+def test_a_worker_on_a_device_comes_to_the_root_of_one() -> None:
+    """Over nccl, with as many workers as there are devices, the root is the same."""
+    captured, workers = get_captured("mlp", EXACT), min(torch.cuda.device_count(), SAMPLES)
+    shares = (SAMPLES - workers + 1, *[1] * (workers - 1))
+    assert train_together(captured, shares, exchange="nccl") == train_alone(captured)
+
+
+def test_an_exchange_that_is_not_here_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One line says what nccl needs and what there is; another name is none."""
+    captured = get_captured("mlp", EXACT)
+    with pytest.raises(UsageError, match="exchange"):
+        train_together(captured, (3, 2), exchange="mpi")
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    monkeypatch.setattr(torch.distributed, "is_nccl_available", lambda: True)
+    with pytest.raises(ParallelError, match=r"device for each of 2 workers, and there are 1; use"):
+        train_together(captured, (3, 2), exchange="nccl")
+    monkeypatch.setattr(torch.distributed, "is_nccl_available", lambda: False)
+    with pytest.raises(ParallelError, match=r"this torch has no nccl; install .* over gloo$"):
+        train_together(captured, (3, 2), exchange="nccl")
 
 
 @pytest.mark.slow

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from offchain.backends.cpu.calls import Memory, reserve_scratch, share_out
+from offchain.backends.cpu.calls import reserve_scratch, share_out
+from offchain.native.rooms import Memory
 from offchain.native.sequences import DONE, Call, NativeSequence
 from offchain.native.threads import get_threads, set_threads
 

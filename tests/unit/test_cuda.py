@@ -1,6 +1,7 @@
 """Kernels for devices, without one: their bits by the emulator, their code by the assembler."""
 
 import importlib.util
+import re
 import subprocess
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -241,15 +242,16 @@ def test_code_says_every_rounding(architecture: str) -> None:
         assert ".entry" in ptx.translate(kernel, architecture)
 
 
-def assemble(kernel: Kernel, architecture: str, path: Path) -> str:
-    """Return the PTX of a kernel, which the assembler takes without a spill."""
+def assemble(kernel: Kernel, architecture: str, path: Path, most_spilled: int = 0) -> str:
+    """Return the PTX of a kernel, which the assembler takes without a spill, or a small one."""
     path.write_text(ptx.translate(kernel, architecture))
     options = ["-v", "-arch", architecture, "--fmad=false", "-o", "/dev/null", str(path)]
     done = subprocess.run(  # noqa: S603 - the package's own program
         [str(find_assembler()), *options], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
-    assert "0 bytes spill stores" in done.stderr, kernel.name
+    (spilled,) = re.findall(r"(\d+) bytes spill stores", done.stderr)
+    assert int(spilled) <= most_spilled, kernel.name
     return path.read_text()
 
 

@@ -22,6 +22,8 @@ from offchain.planning.sorts import Sort
 from offchain.planning.vertical import Vertical
 from offchain.programs.graph import Node, Slot
 
+_MOST_SEQUENCE_BYTES = 1 << 24
+
 
 class Cpu:
     """The backend for processors."""
@@ -56,6 +58,11 @@ class Cpu:
         if isinstance(fused, Vertical):
             return VerticalReduction(fused)
         return FusedRegion(fused, kept)
+
+    @property
+    def most_sequence_bytes(self) -> int:
+        """What a sequence may write, as the memory of its own stays with it."""
+        return _MOST_SEQUENCE_BYTES
 
     def is_called(self, plan: Plan | FusedPlan) -> bool:
         """Whether a plan is a few calls of machine code, known before it runs."""

@@ -4,7 +4,6 @@ from math import prod
 
 from offchain.backends.cpu.calls import (
     Layout,
-    Memory,
     call,
     lay_out_whole,
     list_copies,
@@ -15,6 +14,7 @@ from offchain.backends.cpu.kernels.contraction import thin
 from offchain.backends.cpu.kernels.contraction.blocks import multiply_blocks
 from offchain.backends.cpu.kernels.contraction.gemm import divide, is_better_turned, is_thin
 from offchain.backends.cpu.kernels.contraction.tile import FLOAT_BYTES
+from offchain.native.rooms import Memory
 from offchain.native.sequences import Call
 from offchain.native.threads import get_threads
 

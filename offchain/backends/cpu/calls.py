@@ -1,6 +1,5 @@
 """What plans say of the machine code that they call, so that a sequence calls it without them."""
 
-from bisect import insort
 from collections.abc import Sequence
 from itertools import product
 from math import prod
@@ -8,51 +7,13 @@ from typing import NamedTuple, Protocol
 
 from offchain.backends.cpu.kernels.copies import AXES, COPIES
 from offchain.native.compiled import Kernel
+from offchain.native.rooms import Memory
 from offchain.native.sequences import Block, Call, Place, Word
 from offchain.native.team import get_addresses
 from offchain.native.threads import get_team, get_threads
 from offchain.planning.accesses import Sizes, Strided, coalesce, row_major
 
 _ALIGNMENT = 64
-
-
-class Memory:
-    """The run's own memory while the calls of a sequence are laid out.
-
-    Attributes:
-        most_bytes: the memory that all of them need.
-    """
-
-    def __init__(self) -> None:
-        self._taken: list[tuple[int, int]] = []
-        self._reserved: list[Place] = []
-        self.most_bytes = 0
-
-    def take(self, size: int) -> Place:
-        """Take memory until it is given back: the first gap that is wide enough."""
-        start, whole = 0, -(-max(size, 1) // _ALIGNMENT) * _ALIGNMENT
-        for first, stop in self._taken:
-            if start + whole <= first:
-                break
-            start = stop
-        insort(self._taken, (start, start + whole))
-        self.most_bytes = max(self.most_bytes, start + whole)
-        return Place(0, start)
-
-    def give_back(self, place: Place) -> None:
-        """Let others have what was taken."""
-        self._taken = [taken for taken in self._taken if taken[0] != place.offset]
-
-    def reserve(self, size: int) -> Place:
-        """Take memory until the calls of the present task are made."""
-        self._reserved.append(self.take(size))
-        return self._reserved[-1]
-
-    def end_task(self) -> None:
-        """Give back what was reserved for a task."""
-        for place in self._reserved:
-            self.give_back(place)
-        self._reserved.clear()
 
 
 class CalledPlan(Protocol):

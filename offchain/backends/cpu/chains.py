@@ -7,7 +7,7 @@ from math import prod
 import numpy as np
 
 from offchain.arithmetic.functions import DType
-from offchain.backends.cpu.calls import Memory, call, reserve_scratch, share_out, skip
+from offchain.backends.cpu.calls import call, reserve_scratch, share_out, skip
 from offchain.backends.cpu.grouped import GroupedReader
 from offchain.backends.cpu.kernels.contraction.chains import (
     LINK_WORDS,
@@ -19,6 +19,7 @@ from offchain.backends.cpu.kernels.contraction.tile import FLOAT_BYTES
 from offchain.backends.cpu.views import Reader
 from offchain.commitments.tensors import NUMPY_TYPES, Array
 from offchain.native import buffers
+from offchain.native.rooms import Memory
 from offchain.native.scratch import get_scratch
 from offchain.native.sequences import Block, Call, Place, Word
 from offchain.native.threads import share

@@ -16,7 +16,7 @@ from typing import NamedTuple, cast
 import numpy as np
 
 from offchain.backends.cpu.called_products import list_products
-from offchain.backends.cpu.calls import Memory, lay_out, lay_out_whole, list_copies
+from offchain.backends.cpu.calls import lay_out, lay_out_whole, list_copies
 from offchain.backends.cpu.convolution_plans import plan_convolution
 from offchain.backends.cpu.convolutions import Convolution
 from offchain.backends.cpu.kernels.contraction.gemm import Floats, gemm
@@ -25,6 +25,7 @@ from offchain.backends.cpu.panels import PanelledProduct, find_panels
 from offchain.backends.cpu.views import Reader, view
 from offchain.commitments.tensors import NUMPY_TYPES, Array
 from offchain.native import buffers
+from offchain.native.rooms import Memory
 from offchain.native.sequences import Call, Place
 from offchain.planning.accesses import (
     Sizes,

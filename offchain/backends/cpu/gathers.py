@@ -5,12 +5,12 @@ from math import prod
 
 import numpy as np
 
-from offchain.backends.cpu.calls import Memory
 from offchain.backends.cpu.indexed import IndexedTask, find_gather
 from offchain.backends.cpu.indexing import Integers, locate, open_grid
 from offchain.backends.cpu.views import Reader, make_constant, view
 from offchain.commitments.tensors import NUMPY_TYPES, Array
 from offchain.native import buffers
+from offchain.native.rooms import Memory
 from offchain.native.sequences import Call, Place
 from offchain.planning.accesses import Sizes, Strided, find_strided, get_used
 from offchain.programs.graph import Node, Operand, Row

@@ -5,7 +5,6 @@ from math import prod
 from typing import NamedTuple, TypeVar
 
 from offchain.backends.cpu.calls import (
-    Memory,
     call,
     lay_out,
     lay_out_whole,
@@ -20,6 +19,7 @@ from offchain.backends.cpu.kernels.contraction.tile import COLUMNS, FLOAT_BYTES
 from offchain.backends.cpu.views import view
 from offchain.commitments.tensors import NUMPY_TYPES, Array
 from offchain.native import buffers
+from offchain.native.rooms import Memory
 from offchain.native.scratch import get_scratch
 from offchain.native.sequences import Call, Place
 from offchain.native.threads import share

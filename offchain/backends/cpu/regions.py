@@ -10,11 +10,12 @@ from math import prod
 
 import numpy as np
 
-from offchain.backends.cpu.calls import Memory, reserve_scratch, share_out
+from offchain.backends.cpu.calls import reserve_scratch, share_out
 from offchain.backends.cpu.kernels.fused.generate import Kernel, WideKernel, compile_region
 from offchain.backends.cpu.views import Reader
 from offchain.commitments.tensors import NUMPY_TYPES, Array
 from offchain.native import buffers
+from offchain.native.rooms import Memory
 from offchain.native.sequences import Block, Call, Place
 from offchain.native.threads import share
 from offchain.native.vectors import LANES

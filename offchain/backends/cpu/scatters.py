@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from offchain.arithmetic.functions import DType, Function
-from offchain.backends.cpu.calls import Memory, lay_out, lay_out_whole, list_copies
+from offchain.backends.cpu.calls import lay_out, lay_out_whole, list_copies
 from offchain.backends.cpu.gathers import read_integers
 from offchain.backends.cpu.indexed import IndexedTask, find_scatter
 from offchain.backends.cpu.indexing import Integers, Mask, open_grid
@@ -17,6 +17,7 @@ from offchain.backends.cpu.scalars import Apply, get_associative, get_function
 from offchain.backends.cpu.views import Reader, make_constant, view
 from offchain.commitments.tensors import NUMPY_TYPES, Array
 from offchain.native import buffers, emit
+from offchain.native.rooms import Memory
 from offchain.native.sequences import Call, Place
 from offchain.native.threads import share
 from offchain.planning.accesses import (

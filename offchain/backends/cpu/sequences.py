@@ -9,11 +9,12 @@ from operator import call
 from typing import Any, cast
 
 from offchain.arithmetic.environment import report_change
-from offchain.backends.cpu.calls import CalledPlan, Memory
+from offchain.backends.cpu.calls import CalledPlan
 from offchain.backends.cpu.moves import Alias
 from offchain.backends.port import Step
 from offchain.commitments.tensors import NUMPY_TYPES, Array
 from offchain.native import buffers
+from offchain.native.rooms import Memory
 from offchain.native.sequences import UNFIT, UNSUITABLE, Call, Expected, NativeSequence, Place
 from offchain.native.threads import get_threads
 from offchain.programs.graph import Node, Slot

@@ -6,11 +6,12 @@ from math import prod
 
 import numpy as np
 
-from offchain.backends.cpu.calls import Memory, share_out, skip
+from offchain.backends.cpu.calls import share_out, skip
 from offchain.backends.cpu.kernels.fused.vertical import Kernel, compile_fold
 from offchain.backends.cpu.views import Reader
 from offchain.commitments.tensors import NUMPY_TYPES, Array
 from offchain.native import buffers
+from offchain.native.rooms import Memory
 from offchain.native.sequences import Call, Place
 from offchain.native.threads import share
 from offchain.planning.vertical import Vertical

@@ -9,11 +9,12 @@ from math import prod
 import numpy as np
 
 from offchain.arithmetic.functions import DType
-from offchain.backends.cpu.calls import Layout, Memory, count_copies, lay_out, list_copies
+from offchain.backends.cpu.calls import Layout, count_copies, lay_out, list_copies
 from offchain.backends.cpu.indexing import copy_in_range
 from offchain.backends.cpu.turns import Turned, find_turned
 from offchain.commitments.tensors import NUMPY_TYPES, Array
 from offchain.native import buffers
+from offchain.native.rooms import Memory
 from offchain.native.sequences import Call, Place, Word
 from offchain.planning.accesses import Box, Sizes, Strided, find_boxes, row_major
 from offchain.planning.readings import Reading

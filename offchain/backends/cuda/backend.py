@@ -1,4 +1,4 @@
-"""A device as a backend: operators one by one, their tensors in its memory."""
+"""A device as a backend: operators and regions of them, their tensors in its memory."""
 
 from collections.abc import Collection, Sequence
 from typing import Any
@@ -7,18 +7,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offchain.arithmetic.base import Arithmetic
-from offchain.arithmetic.exact import EXACT
+from offchain.arithmetic.exact import EXACT, is_sum
 from offchain.arithmetic.ordered import ORDERED
 from offchain.backends.cuda.exchange import adopt
 from offchain.backends.cuda.hashing import Hasher
 from offchain.backends.cuda.machine import Machine, Tensor
 from offchain.backends.cuda.plans import plan
-from offchain.backends.port import FusedPlan, Plan
+from offchain.backends.cuda.regions.plans import FusedRegion, is_fusible
+from offchain.backends.cuda.sequences import LaunchedSequence
+from offchain.backends.port import FusedPlan, Plan, Step
 from offchain.commitments.tensors import Array, encode_elements
 from offchain.commitments.tree import Digest
 from offchain.errors import NotEnoughMemory
 from offchain.planning.grouping import Fused
-from offchain.programs.graph import Node
+from offchain.planning.roles import Group
+from offchain.programs.graph import Node, Slot
+
+_MOST_SEQUENCE_BYTES = 1 << 32
 
 
 class Cuda:
@@ -45,13 +50,34 @@ class Cuda:
         return plan(self.machine, node, arithmetic)
 
     def is_fusible(self, node: Node, arithmetic: Arithmetic) -> bool:
-        """Compute operators one by one."""
-        del node, arithmetic
-        return False
+        """Whether an operator may be in a kernel with others: sums of `exact` may not."""
+        is_exact = arithmetic == EXACT and node.kind.folds and is_sum(node.function, node.dtype)
+        return not is_exact and is_fusible(node)
 
     def plan_fused(self, fused: Fused, kept: Sequence[int]) -> FusedPlan:
-        """Refuse, as nothing is fusible."""
-        raise NotImplementedError((fused, kept))
+        """Return the plan of a region, the only form of what is fusible here."""
+        assert isinstance(fused, Group)
+        return FusedRegion(self.machine, fused, kept)
+
+    @property
+    def most_sequence_bytes(self) -> int:
+        """What a graph of launches may write: a step's tensors, or as many as leave others room."""
+        return _MOST_SEQUENCE_BYTES
+
+    def is_called(self, plan: Plan | FusedPlan) -> bool:
+        """Whether a plan is launches that depend on addresses alone."""
+        return bool(getattr(plan, "is_launched", False))
+
+    def plan_sequence(
+        self,
+        steps: Sequence[Step],
+        reads: Sequence[int],
+        kept: Sequence[int],
+        slots: Sequence[Slot] = (),
+    ) -> LaunchedSequence:
+        """Return the plan of tasks that are launched as a graph, on tensors that are brought in."""
+        assert not slots
+        return LaunchedSequence(self.machine, steps, reads, kept)
 
     def admit(self, array: Array) -> Tensor:
         """Copy an array to the device, every NaN as the canonical one."""

@@ -1,17 +1,20 @@
 """A device behind NVIDIA's driver, which is loaded when it is asked for, and never linked to.
 
-PTX is handed to the driver, which makes it the device's code. All launches and copies are on one
-stream, one after the other. So memory that is given back can be given out again at once, to what
-is launched later: the driver, which would wait for the device, is asked for new memory only.
+PTX is handed to the driver, which makes it the device's code. All launches are on one stream, one
+after the other, and copies wait for it as it waits for them. So memory that is given back can be
+given out again at once, to what is launched later: the driver, which would wait for the device, is
+asked for new memory only. Of memory that nobody has, the first is given out, so that runs that are
+alike have the same addresses before long, and a graph of their launches can be launched again.
 """
 
 import ctypes
 from collections.abc import Sequence
 from functools import cache
+from heapq import heappop, heappush
 from typing import Any
 
 from offchain.backends.cuda.kernel import Kernel
-from offchain.backends.cuda.machine import DEVICE
+from offchain.backends.cuda.machine import DEVICE, Launch
 from offchain.backends.cuda.ptx import translate
 from offchain.errors import DeviceError, DeviceLost, NotEnoughMemory
 
@@ -24,6 +27,12 @@ _OUT_OF_MEMORY = 2
 _LOST = frozenset({46, 214, 219, 220, 700, 702, 709, *range(714, 720)})
 """Errors after which the driver does nothing more with what it has: unavailable, uncorrectable
 memory, links that fail, illegal addresses and instructions, time-outs, failed launches."""
+
+_WITH_OTHERS = 0
+"""How a stream keeps the order of what others do on the device by default, as torch does."""
+
+_OWN_THREAD = 1
+"""How launches are recorded while other threads may do with the driver what they like."""
 
 _NAME_BYTES = 256
 _GRAIN_BYTES = 512
@@ -48,6 +57,7 @@ class Driver:
 
     def __init__(self, number: int = 0) -> None:
         self._library = _load_library()
+        self._is_lost = False
         self._require("start", "cuInit", 0)
         version, device, count = ctypes.c_int(), ctypes.c_int(), ctypes.c_int()
         self._require("ask for its version", "cuDriverGetVersion", ctypes.byref(version))
@@ -73,10 +83,13 @@ class Driver:
         self._context, self._device = ctypes.c_void_p(), device
         self._sizes: dict[int, int] = {}
         self._spare: dict[int, list[int]] = {}
+        self._known: dict[Kernel, tuple[ctypes.c_void_p, int]] = {}
         self._require(
             "open the device", "cuDevicePrimaryCtxRetain", ctypes.byref(self._context), device
         )
         self._require("use the device", "cuCtxSetCurrent", self._context)
+        self._stream = ctypes.c_void_p()
+        self._require("open a stream", "cuStreamCreate", ctypes.byref(self._stream), _WITH_OTHERS)
 
     def _ask(self, attribute: int, device: ctypes.c_int) -> int:
         value = ctypes.c_int()
@@ -97,6 +110,7 @@ class Driver:
         problem = f"NVIDIA's driver did not {purpose}: {self._explain(status)}"
         if status not in _LOST:
             raise DeviceError(problem)
+        self._is_lost = True
         self._call("cuDevicePrimaryCtxReset_v2", self._device)
         raise DeviceLost(f"{problem}; what {self.name} had in its memory is gone, so start anew")
 
@@ -115,7 +129,7 @@ class Driver:
         size = -(-size // _GRAIN_BYTES) * _GRAIN_BYTES
         spare = self._spare.get(size)
         if spare:
-            return spare.pop()
+            return heappop(spare)
         address = _Address()
         arguments = ctypes.byref(address), ctypes.c_size_t(size)
         status = self._call("cuMemAlloc_v2", *arguments)
@@ -130,7 +144,7 @@ class Driver:
 
     def release(self, address: int) -> None:
         """Take memory back, for whoever asks for as much next."""
-        self._spare.setdefault(self._sizes[address], []).append(address)
+        heappush(self._spare.setdefault(self._sizes[address], []), address)
 
     def _give_back(self) -> None:
         """Give the driver all memory that nobody needs."""
@@ -152,7 +166,13 @@ class Driver:
         return content.raw
 
     def load(self, kernel: Kernel) -> tuple[ctypes.c_void_p, int]:
-        """Have the device's code made of a kernel."""
+        """Have the device's code made of a kernel, once."""
+        if kernel not in self._known:
+            self._known[kernel] = self._compile(kernel), kernel.threads
+        return self._known[kernel]
+
+    def _compile(self, kernel: Kernel) -> ctypes.c_void_p:
+        """Return the driver's handle of a kernel."""
         code = translate(kernel, "sm_" + "".join(map(str, self.capability))).encode() + b"\0"
         module, function = ctypes.c_void_p(), ctypes.c_void_p()
         self._require("compile a kernel", "cuModuleLoadData", ctypes.byref(module), code)
@@ -163,7 +183,7 @@ class Driver:
             module,
             kernel.name.encode(),
         )
-        return function, kernel.threads
+        return function
 
     def launch(
         self, loaded: tuple[ctypes.c_void_p, int], blocks: int, parameters: Sequence[int]
@@ -173,7 +193,38 @@ class Driver:
         words = [ctypes.c_int64(parameter) for parameter in parameters]
         places = (ctypes.c_void_p * len(words))(*(ctypes.addressof(w) for w in words))
         grid = blocks, 1, 1, threads, 1, 1, 0
-        self._require("launch a kernel", "cuLaunchKernel", function, *grid, None, places, None)
+        arguments = *grid, self._stream, places, None
+        self._require("launch a kernel", "cuLaunchKernel", function, *arguments)
+
+    def record(self, launches: Sequence[Launch]) -> "Graph":
+        """Return launches as one graph, without launching any of them."""
+        graph, stream = ctypes.c_void_p(), self._stream
+        self._require("begin a graph", "cuStreamBeginCapture_v2", stream, _OWN_THREAD)
+        try:
+            for launch in launches:
+                self.launch(*launch)
+        except DeviceLost:
+            raise
+        except DeviceError:
+            if not self._call("cuStreamEndCapture", stream, ctypes.byref(graph)):
+                self._call("cuGraphDestroy", graph)
+            raise
+        self._require("end a graph", "cuStreamEndCapture", stream, ctypes.byref(graph))
+        made = ctypes.c_void_p()
+        arguments = ctypes.byref(made), graph, ctypes.c_uint64(0)
+        self._require("make a graph", "cuGraphInstantiateWithFlags", *arguments)
+        self._require("drop a graph's plan", "cuGraphDestroy", graph)
+        return Graph(self, made)
+
+    def replay(self, recorded: "Graph") -> None:
+        """Launch all of a graph."""
+        self._require("launch a graph", "cuGraphLaunch", recorded.handle, self._stream)
+
+    def drop(self, handle: ctypes.c_void_p) -> None:
+        """Take a graph back that is done, unless the device was lost with it."""
+        if not self._is_lost:
+            self._call("cuStreamSynchronize", self._stream)
+            self._call("cuGraphExecDestroy", handle)
 
     def wait(self) -> None:
         """Return when the device has done all that it was asked to."""
@@ -187,6 +238,24 @@ class Driver:
         )
         spare = sum(size * len(addresses) for size, addresses in self._spare.items())
         return free.value + spare
+
+
+class Graph:
+    """A graph of launches in the driver's hands.
+
+    Args:
+        driver: whose it is.
+        handle: the driver's name for it.
+
+    Attributes:
+        handle: that.
+    """
+
+    def __init__(self, driver: Driver, handle: ctypes.c_void_p) -> None:
+        self._driver, self.handle = driver, handle
+
+    def __del__(self) -> None:
+        self._driver.drop(self.handle)
 
 
 def is_here() -> bool:

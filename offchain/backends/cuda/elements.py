@@ -14,7 +14,7 @@ from offchain.arithmetic.functions import DType
 from offchain.backends.cuda.kernel import Context, word
 from offchain.errors import ProgramError
 from offchain.native import emit
-from offchain.native.vectors import WORD
+from offchain.native.vectors import INDEX, WORD
 from offchain.programs.graph import Operand, Origin, Row
 
 _WIDE = ir.IntType(128)
@@ -37,14 +37,24 @@ class Variable(NamedTuple):
 
 
 def unravel(context: Context, index: ir.Value, shape: Sequence[int]) -> list[Variable]:
-    """Return the row-major coordinates of a linear index."""
+    """Return the row-major coordinates of a linear index, which is below the product of sizes.
+
+    Divisions are of 32 bits where these hold it, since devices take long for others.
+    """
     builder, found = context.builder, []
+    is_narrow = prod(shape) <= 1 << INDEX.width
+    kind = INDEX if is_narrow else WORD
+    linear = builder.trunc(index, INDEX) if is_narrow else index
     for place, size in enumerate(shape):
+        if size <= 1:
+            found.append(Variable(word(0), 0, 0))
+            continue
         inner = prod(shape[place + 1 :])
-        value = builder.udiv(index, word(inner)) if inner > 1 else index
-        if place:
-            value = builder.urem(value, word(max(size, 1)))
-        found.append(Variable(value, 0, max(size - 1, 0)))
+        value = builder.udiv(linear, kind(inner)) if inner > 1 else linear
+        if any(outer > 1 for outer in shape[:place]):
+            value = builder.urem(value, kind(size))
+        value = builder.zext(value, WORD) if is_narrow else value
+        found.append(Variable(value, 0, size - 1))
     return found
 
 
@@ -96,10 +106,10 @@ def read_at(context: Context, dtype: DType, address: ir.Value, at: ir.Value) -> 
     return emit.from_stored(builder, dtype, context.load(_get_kind(dtype), place))
 
 
-def as_integer(context: Context, operand: Operand, value: ir.Value) -> ir.Value:
-    """Return an index operand's element as a 64-bit integer."""
+def as_integer(context: Context, value: ir.Value) -> ir.Value:
+    """Return an index, an integer in one lane, as a 64-bit integer."""
     scalar = context.builder.extract_element(value, ir.IntType(32)(0))
-    return scalar if operand.dtype is DType.INT64 else context.builder.sext(scalar, WORD)
+    return scalar if scalar.type == WORD else context.builder.sext(scalar, WORD)
 
 
 def _get_kind(dtype: DType) -> ir.VectorType:

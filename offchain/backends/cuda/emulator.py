@@ -16,7 +16,7 @@ import numpy.typing as npt
 from llvmlite import ir
 
 from offchain.backends.cuda.kernel import WARP, Context, Kernel, Loop, Phase, Products, word
-from offchain.backends.cuda.machine import HOST
+from offchain.backends.cuda.machine import HOST, Launch
 from offchain.native import native, vectors
 from offchain.native.vectors import FLOAT, WORD
 
@@ -43,6 +43,7 @@ class Emulator:
         self.capability = capability
         self._rng = Random(seed)  # noqa: S311 - orders of threads are no secret
         self._memory: dict[int, np.ndarray[tuple[int], np.dtype[np.uint8]]] = {}
+        self._grids: dict[Kernel, Grid] = {}
 
     def allocate(self, size: int) -> int:
         """Return the address of so many bytes, soiled."""
@@ -70,12 +71,23 @@ class Emulator:
         return None
 
     def load(self, kernel: Kernel) -> "Grid":
-        """Make a kernel ready to be launched."""
-        return Grid(kernel)
+        """Make a kernel ready to be launched, once."""
+        if kernel not in self._grids:
+            self._grids[kernel] = Grid(kernel)
+        return self._grids[kernel]
 
     def launch(self, loaded: "Grid", blocks: int, parameters: Sequence[int]) -> None:
         """Run a kernel on a grid."""
         loaded.run(blocks, parameters, self._rng)
+
+    def record(self, launches: Sequence[Launch]) -> Sequence[Launch]:
+        """Return the launches."""
+        return tuple(launches)
+
+    def replay(self, recorded: Sequence[Launch]) -> None:
+        """Run all of them."""
+        for launch in recorded:
+            self.launch(*launch)
 
 
 class Grid:

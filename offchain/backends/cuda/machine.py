@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from math import prod
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -15,6 +15,14 @@ _LEAST_BYTES = 16
 
 HOST, DEVICE = 1, 2
 """Kinds of memory, by DLPack's numbers."""
+
+
+class Launch(NamedTuple):
+    """A launch: a kernel that is loaded, how many blocks of it, and its parameters."""
+
+    loaded: Any
+    blocks: int
+    parameters: Sequence[int]
 
 
 class Machine(Protocol):
@@ -49,6 +57,12 @@ class Machine(Protocol):
 
     def launch(self, loaded: Any, blocks: int, parameters: Sequence[int]) -> None:
         """Launch a kernel after all that was launched before."""
+
+    def record(self, launches: Sequence[Launch]) -> Any:
+        """Return launches as one graph, without launching any of them."""
+
+    def replay(self, recorded: Any) -> None:
+        """Launch all of a graph in its order, after all that was launched before."""
 
     def wait(self) -> None:
         """Return after all that was launched before."""

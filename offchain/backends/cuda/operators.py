@@ -91,8 +91,7 @@ def _read_index(
 ) -> ir.Value:
     """An index operand's element as a 64-bit integer."""
     operand = node.operands[place]
-    found = read(context, operand, variables, address(context, place))
-    return as_integer(context, operand, found)
+    return as_integer(context, read(context, operand, variables, address(context, place)))
 
 
 def finish(context: Context, node: Node, value: ir.Value, number: ir.Value) -> None:
@@ -228,7 +227,7 @@ def reaches(context: Context, node: Node, at: Sequence[Variable]) -> ir.Value:
     for place, target in enumerate(node.targets, start=2):
         operand = node.operands[place]
         value = read(context, operand, at, address(context, place))
-        index = as_integer(context, operand, value)
+        index = as_integer(context, value)
         found = builder.and_(found, builder.icmp_unsigned("==", index, at[target].value))
     return found
 
@@ -257,9 +256,7 @@ def _scatter_lines(context: Context, node: Node, number: ir.Value) -> None:
         fits: ir.Value = ir.Constant(ir.IntType(1), 1)
         for place, target in enumerate(node.targets, start=2):
             operand = node.operands[place]
-            index = as_integer(
-                context, operand, read(context, operand, at, address(context, place))
-            )
+            index = as_integer(context, read(context, operand, at, address(context, place)))
             is_inside = builder.icmp_unsigned("<", index, word(node.shape[target]))
             fits = builder.and_(fits, is_inside)
             if target in named:

@@ -1,5 +1,6 @@
 """Plans of operators on a machine: the launches that compute an output."""
 
+from collections.abc import Sequence
 from functools import cached_property
 from math import prod
 from typing import Any
@@ -12,9 +13,16 @@ from offchain.arithmetic.exact import EXACT, is_sum
 from offchain.arithmetic.functions import DType, Function
 from offchain.backends.cuda import contraction
 from offchain.backends.cuda.exact.plans import plan_sum
-from offchain.backends.cuda.machine import Machine, Tensor
+from offchain.backends.cuda.machine import Launch, Machine, Tensor
 from offchain.backends.cuda.operators import make_scatter
-from offchain.backends.cuda.single import Flats, Single, launch
+from offchain.backends.cuda.single import (
+    Flats,
+    Reserve,
+    Single,
+    find_addresses,
+    launch_all,
+    make_launch,
+)
 from offchain.backends.port import Plan
 from offchain.commitments.tensors import NUMPY_TYPES
 from offchain.planning.accesses import get_used, project
@@ -31,6 +39,8 @@ class Tiled:
         tiling: the sizes of the tiles.
     """
 
+    is_launched = True
+
     def __init__(self, machine: Machine, node: Node, tiling: contraction.Tiling) -> None:
         self._machine, self._node, self._tiling = machine, node, tiling
 
@@ -40,16 +50,23 @@ class Tiled:
 
     def run(self, flats: Flats, _step: int) -> Tensor:
         """Return the output."""
-        node, tiling = self._node, self._tiling
-        out = Tensor(self._machine, node.shape, NUMPY_TYPES[node.dtype])
-        addresses = [out.address, *(0 if flat is None else flat.address for flat in flats)]
-        parameters = contraction.list_parameters(node, tiling, addresses)
-        self._machine.launch(self._loaded, contraction.count_blocks(node, tiling), parameters)
+        out = Tensor(self._machine, self._node.shape, NUMPY_TYPES[self._node.dtype])
+        launch_all(self._machine, self, flats, [out])
         return out
+
+    def list_launches(
+        self, sources: Sequence[int], targets: Sequence[int], _reserve: Reserve
+    ) -> list[Launch]:
+        """Return the launch."""
+        node, tiling = self._node, self._tiling
+        parameters = contraction.list_parameters(node, tiling, [*targets, *sources])
+        return [Launch(self._loaded, contraction.count_blocks(node, tiling), parameters)]
 
 
 class Empty:
     """The plan of an operator without elements."""
+
+    is_launched = True
 
     def __init__(self, machine: Machine, node: Node) -> None:
         self._machine, self._node = machine, node
@@ -58,9 +75,20 @@ class Empty:
         """Return the output."""
         return Tensor(self._machine, self._node.shape, NUMPY_TYPES[self._node.dtype])
 
+    def list_launches(
+        self, _sources: Sequence[int], _targets: Sequence[int], _reserve: Reserve
+    ) -> list[Launch]:
+        """Return none."""
+        return []
+
 
 class Alias:
-    """The plan of an operator that copies a whole tensor: its output is that tensor's memory."""
+    """The plan of an operator that copies a whole tensor: its output is that tensor's memory.
+
+    In a sequence it is no launch, but another name of a place.
+    """
+
+    is_launched = True
 
     def __init__(self, node: Node) -> None:
         self._shape = node.shape
@@ -90,6 +118,8 @@ class Scattered:
     The initial values are copied first; then a thread folds a line of elements.
     """
 
+    is_launched = True
+
     def __init__(self, machine: Machine, node: Node) -> None:
         self._machine, self._node = machine, node
         init = project(node.operands[0], range(len(node.shape)))
@@ -100,11 +130,18 @@ class Scattered:
     def _loaded(self) -> Any:
         return self._machine.load(make_scatter(self._node))
 
-    def run(self, flats: Flats, step: int) -> Tensor:
+    def run(self, flats: Flats, _step: int) -> Tensor:
         """Return the output."""
-        out = self._start.run(flats[:1], step)
-        launch(self._machine, self._loaded, out, flats, self._lines, step)
+        out = Tensor(self._machine, self._node.shape, NUMPY_TYPES[self._node.dtype])
+        launch_all(self._machine, self, flats, [out])
         return out
+
+    def list_launches(
+        self, sources: Sequence[int], targets: Sequence[int], reserve: Reserve
+    ) -> list[Launch]:
+        """Return both launches."""
+        start = self._start.list_launches(sources, targets, reserve)
+        return [*start, make_launch(self._loaded, targets[0], sources, self._lines, 0)]
 
 
 class Power(Single):
@@ -113,13 +150,15 @@ class Power(Single):
     That is about one power in four million, and every one that is half way between two numbers.
     """
 
-    def run(self, flats: Flats, step: int) -> Tensor:
+    is_launched = False
+
+    def run(self, flats: Flats, _step: int) -> Tensor:
         """Return the output."""
-        del step
         node = self.node
         out = Tensor(self._machine, node.shape, np.float32)
         doubts = Tensor(self._machine, node.shape, np.uint8)
-        launch(self._machine, self._loaded, out, flats, node.elements, doubts.address)
+        launch = self._make_launch(find_addresses(flats), out.address, doubts.address)
+        self._machine.launch(*launch)
         places = np.flatnonzero(doubts.get().reshape(-1))
         if places.size:
             values, operands = out.get().reshape(-1), self._read(flats)

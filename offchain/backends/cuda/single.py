@@ -1,16 +1,54 @@
-"""Plans of operators of which each thread has an element."""
+"""Plans of operators of which each thread has an element, and plans of launches at large."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
+
+import numpy as np
 
 from offchain.backends.cuda.kernel import Kernel
-from offchain.backends.cuda.machine import Machine, Tensor
+from offchain.backends.cuda.machine import Launch, Machine, Tensor
 from offchain.backends.cuda.operators import make_kernel
 from offchain.commitments.tensors import NUMPY_TYPES
-from offchain.programs.graph import Node
+from offchain.programs.graph import Kind, Node
 
 Flats = Sequence[Tensor | None]
+
+Reserve = Callable[[int], int]
+"""(bytes) -> the address of memory that is a plan's until all of its launches are done."""
+
+
+class LaunchedPlan(Protocol):
+    """A plan that is launches."""
+
+    @property
+    def is_launched(self) -> bool:
+        """Whether they depend on addresses alone: on no step, and on nothing the host looks at."""
+
+    def list_launches(
+        self, sources: Sequence[int], targets: Sequence[int], reserve: Reserve
+    ) -> list[Launch]:
+        """Return the launches, given the addresses of operands (0 for constants) and outputs."""
+
+
+def launch_all(
+    machine: Machine, plan: LaunchedPlan, flats: Flats, targets: Sequence[Tensor]
+) -> None:
+    """Launch what computes a plan's outputs."""
+    own: list[Tensor] = []
+
+    def reserve(size: int) -> int:
+        own.append(Tensor(machine, (size,), np.uint8))
+        return own[-1].address
+
+    addresses = [tensor.address for tensor in targets]
+    for launch in plan.list_launches(find_addresses(flats), addresses, reserve):
+        machine.launch(*launch)
+
+
+def find_addresses(flats: Flats) -> list[int]:
+    """Return the addresses of tensors, 0 for constants."""
+    return [0 if flat is None else flat.address for flat in flats]
 
 
 class Single:
@@ -32,18 +70,29 @@ class Single:
     def _loaded(self) -> Any:
         return self._machine.load(self.make_kernel())
 
+    @property
+    def is_launched(self) -> bool:
+        """Whether no step is a parameter."""
+        return self.node.kind is not Kind.RANDOM
+
     def run(self, flats: Flats, step: int) -> Tensor:
         """Return the output."""
         out = Tensor(self._machine, self.node.shape, NUMPY_TYPES[self.node.dtype])
-        given = flats[: len(self.node.operands)]  # a fold without steps has more
-        launch(self._machine, self._loaded, out, given, self.node.elements, step)
+        self._machine.launch(*self._make_launch(find_addresses(flats), out.address, step))
         return out
 
+    def list_launches(
+        self, sources: Sequence[int], targets: Sequence[int], _reserve: Reserve
+    ) -> list[Launch]:
+        """Return the launch."""
+        return [self._make_launch(sources, targets[0], 0)]
 
-def launch(
-    machine: Machine, loaded: Any, out: Tensor, flats: Flats, threads: int, last: int
-) -> None:
-    """Launch a kernel of an operator for so many threads."""
-    addresses = [0 if flat is None else flat.address for flat in flats]
+    def _make_launch(self, sources: Sequence[int], target: int, last: int) -> Launch:
+        given = sources[: len(self.node.operands)]  # a fold without steps has more
+        return make_launch(self._loaded, target, given, self.node.elements, last)
+
+
+def make_launch(loaded: Any, out: int, sources: Sequence[int], threads: int, last: int) -> Launch:
+    """Return the launch of a kernel of an operator for so many threads."""
     blocks = -(-threads // Kernel("", 0, ()).threads)
-    machine.launch(loaded, blocks, [out.address, *addresses, threads, last])
+    return Launch(loaded, blocks, [out, *sources, threads, last])

@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property
-from typing import Any
+from math import prod
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -12,8 +13,8 @@ from offchain.backends.cuda.exact.finish import Layout
 from offchain.backends.cuda.exact.products import MOST_PIECES, Tile, choose_tile
 from offchain.backends.cuda.exact.residues import MOST_STEPS, PIECE
 from offchain.backends.cuda.kernel import Kernel
-from offchain.backends.cuda.machine import Machine, Tensor
-from offchain.backends.cuda.single import Flats, Single
+from offchain.backends.cuda.machine import Launch, Machine, Tensor
+from offchain.backends.cuda.single import Flats, Reserve, Single, launch_all
 from offchain.backends.port import Plan
 from offchain.programs.graph import Kind, Node
 
@@ -41,6 +42,8 @@ class Multiplied:
         tile: what each block computes.
     """
 
+    is_launched = True
+
     def __init__(self, machine: Machine, node: Node, tile: Tile) -> None:
         self._machine, self._node, self._tile = machine, node, tile
         self._layout = Layout(node, find_split(node))
@@ -66,41 +69,55 @@ class Multiplied:
     def run(self, flats: Flats, _step: int) -> Tensor:
         """Return the output."""
         out = Tensor(self._machine, self._node.shape, np.float32)
-        addresses = [0 if flat is None else flat.address for flat in flats]
-        for first, batches in self._list_parts():
-            self._run_part(out, addresses, first, batches)
+        launch_all(self._machine, self, flats, [out])
         return out
 
-    def _run_part(self, out: Tensor, addresses: Sequence[int], first: int, batches: int) -> None:
-        machine, cuts, elements = self._machine, self._layout.cuts, 1
-        cutters, (multiply, finisher) = self._loaded[:2], self._loaded[2:]
-        bytes_, known = (
-            [self._reserve(size) for size in sizes]
-            for sizes in (
-                [cut.count_bytes(batches) for cut in cuts],
-                [cut.count_info_bytes(batches) for cut in cuts],
-            )
+    def list_launches(
+        self, sources: Sequence[int], targets: Sequence[int], reserve: Reserve
+    ) -> list[Launch]:
+        """Return the launches of all parts, which share their memory."""
+        cuts, parts = self._layout.cuts, list(self._list_parts())
+        (_, most), *_ = parts
+        rows = prod(cut.rows for cut in cuts)
+        places = _Places(
+            targets[0],
+            sources,
+            [reserve(cut.count_bytes(most)) for cut in cuts],
+            [reserve(cut.count_info_bytes(most)) for cut in cuts],
+            reserve(len(cuts[0].moduli) * rows * most),
         )
+        return [
+            launch for first, batches in parts for launch in self._list_part(places, first, batches)
+        ]
+
+    def _list_part(self, places: "_Places", first: int, batches: int) -> Iterator[Launch]:
+        """Yield the launches of some batches."""
+        cuts = self._layout.cuts
+        cutters, (multiply, finisher) = self._loaded[:2], self._loaded[2:]
         for cut, cutter, to, info, source in zip(
-            cuts, cutters, bytes_, known, addresses[1:], strict=True
+            cuts, cutters, places.bytes_, places.known, places.sources[1:], strict=True
         ):
-            parameters = [to.address, info.address, source, first, batches]
-            machine.launch(cutter, batches * cut.rows, parameters)
-            elements *= cut.rows
-        elements *= batches
-        found = self._reserve(len(cuts[0].moduli) * elements)
+            yield Launch(cutter, batches * cut.rows, [to, info, source, first, batches])
         blocks = products.count_blocks(*cuts, batches, self._tile)
         pieces = cuts[0].padded // PIECE
         for start in range(0, pieces, MOST_PIECES):
             count = min(MOST_PIECES, pieces - start)
-            places = [found.address, *(tensor.address for tensor in bytes_)]
-            machine.launch(multiply, blocks, [*places, count, start, int(start > 0), batches])
-        places = [out.address, *addresses, found.address, *(info.address for info in known)]
+            numbers = [count, start, int(start > 0), batches]
+            yield Launch(multiply, blocks, [places.found, *places.bytes_, *numbers])
+        elements = batches * prod(cut.rows for cut in cuts)
         blocks = -(-elements // Kernel("", 0, ()).threads)
-        machine.launch(finisher, blocks, [*places, first, elements])
+        addresses = [places.target, *places.sources, places.found, *places.known]
+        yield Launch(finisher, blocks, [*addresses, first, elements])
 
-    def _reserve(self, size: int) -> Tensor:
-        return Tensor(self._machine, (size,), np.uint8)
+
+class _Places(NamedTuple):
+    """The addresses of a product: its output and operands, residues, what is known, and sums."""
+
+    target: int
+    sources: Sequence[int]
+    bytes_: Sequence[int]
+    known: Sequence[int]
+    found: int
 
 
 def plan_sum(machine: Machine, node: Node) -> Plan:

@@ -1,0 +1,318 @@
+"""Graphs of launches, against a library that runs them by the emulator, as strict as NVIDIA's.
+
+The library records launches while a stream is captured, and fails whatever else it is asked for
+meanwhile; a graph that is launched runs all of them.
+"""
+
+import ctypes
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from random import Random
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+from offchain.backends.cuda import driver
+from offchain.backends.cuda.backend import Cuda
+from offchain.backends.cuda.driver import Driver
+from offchain.backends.cuda.emulator import Grid
+from offchain.backends.cuda.kernel import Kernel
+from offchain.backends.cuda.sequences import LaunchedSequence
+from offchain.commitments.tensors import Array
+from offchain.errors import DeviceError, DeviceLost
+from offchain.execution.executor import Executor
+from offchain.execution.residents import fetch_all
+from offchain.frontend.capture import capture
+from offchain.frontend.capture.captured import Captured
+from offchain.frontend.examples.vision import VisionSize, build_mlp
+from offchain.planning import grouping
+from offchain.programs.graph import Program
+from offchain.providers.behaviour import Behaviour
+from offchain.providers.run import Run
+from offchain.providers.store import Store
+from offchain.providers.task import Task
+from tests.fuzz.compare import define
+from tests.fuzz.draws import draw_case
+from tests.quick import every
+from tests.unit.test_cuda import encode
+from tests.unit.test_cuda_driver import INVALID_VALUE, LAUNCH_FAILED, Library
+
+CAPTURED = 900
+"""What the real library says to what may not be done while a stream is captured."""
+
+STREAM = 7
+COLD = 6
+"""Runs after which launches are a graph: three to know the program by, and then a state is in two
+places by turns, in each of which launches are made for themselves once."""
+
+
+class Launched(NamedTuple):
+    """A launch as the library was asked for it."""
+
+    grid: Grid
+    blocks: int
+    words: list[int]
+
+
+class Running(Library):
+    """A library that runs kernels, and records them.
+
+    Attributes:
+        fails_in_graph: the number of the launch in the first graph that loses the device, if any.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(size=1 << 28)
+        self.kernels: list[Kernel] = []
+        self.grids: list[Grid] = []
+        self.graphs: list[list[Launched]] = []
+        self.recorded: list[Launched] | None = None
+        self.fails_in_graph = -1
+        self.rng = Random(0)
+        self.alive: set[int] = set()
+
+    def __getattr__(self, name: str) -> Callable[..., int]:
+        if name.startswith("cu") and self.recorded is not None:
+            allowed = {"cuLaunchKernel", "cuStreamEndCapture", "cuGetErrorString"}
+            if name not in allowed:
+                return lambda *_: CAPTURED
+        return super().__getattr__(name)
+
+    def translate(self, kernel: Kernel, _architecture: str) -> str:
+        """Return a text that names a kernel."""
+        self.kernels.append(kernel)
+        self.grids.append(Grid(kernel))
+        return str(len(self.kernels))
+
+    def _cumoduleloaddata(self, module: Any, code: bytes) -> int:
+        module._obj.value = int(code.rstrip(b"\0"))
+        return 0
+
+    def _cumodulegetfunction(self, function: Any, module: Any, name: bytes) -> int:
+        assert self.kernels[module.value - 1].name.encode() == name
+        function._obj.value = module.value
+        return 0
+
+    def _custreamcreate(self, stream: Any, _flags: int) -> int:
+        stream._obj.value = STREAM
+        return 0
+
+    def _cumemalloc_v2(self, address: Any, size: Any) -> int:
+        status = super()._cumemalloc_v2(address, size)
+        if not status:
+            ctypes.memset(address._obj.value, 0xA5, size.value)
+        return status
+
+    def _culaunchkernel(self, function: Any, *arguments: Any) -> int:
+        blocks, threads, stream, places = (arguments[i] for i in (0, 3, 7, 8))
+        kernel = self.kernels[function.value - 1]
+        assert (threads, stream.value) == (kernel.threads, STREAM)
+        words = [ctypes.c_int64.from_address(p).value for p in places]
+        launched = Launched(self.grids[function.value - 1], blocks, words)
+        if self.recorded is not None:
+            self.recorded.append(launched)
+            return 0
+        return self._run(launched)
+
+    def _cudeviceprimaryctxreset_v2(self, device: Any) -> int:
+        self.alive.clear()
+        return super()._cudeviceprimaryctxreset_v2(device)
+
+    def _run(self, launched: Launched) -> int:
+        launched.grid.run(launched.blocks, launched.words, self.rng)
+        return 0
+
+    def _custreambegincapture_v2(self, _stream: Any, _mode: int) -> int:
+        self.recorded = []
+        return 0
+
+    def _custreamendcapture(self, _stream: Any, graph: Any) -> int:
+        assert self.recorded is not None
+        self.graphs.append(self.recorded)
+        self.recorded = None
+        graph._obj.value = len(self.graphs)
+        return 0
+
+    def _cugraphinstantiatewithflags(self, made: Any, graph: Any, _flags: Any) -> int:
+        made._obj.value = graph.value
+        self.alive.add(graph.value)
+        return 0
+
+    def _cugraphlaunch(self, graph: Any, stream: Any) -> int:
+        assert stream.value == STREAM
+        assert graph.value in self.alive
+        for number, launched in enumerate(self.graphs[graph.value - 1]):
+            if number == self.fails_in_graph:
+                self.fails_in_graph = -1
+                return LAUNCH_FAILED
+            self._run(launched)
+        return 0
+
+    def _cugraphexecdestroy(self, graph: Any) -> int:
+        self.alive.remove(graph.value)
+        return 0
+
+
+@pytest.fixture
+def use(monkeypatch: pytest.MonkeyPatch) -> Callable[[Running], Running]:
+    """Return what puts a library into the place of NVIDIA's."""
+
+    def put(library: Running) -> Running:
+        monkeypatch.setattr(driver, "_load_library", lambda: library)
+        monkeypatch.setattr(driver, "translate", library.translate)
+        return library
+
+    return put
+
+
+Use = Callable[[Running], Running]
+
+
+@cache
+def make_program() -> Captured:
+    """Return a small perceptron's training."""
+    return capture(build_mlp(VisionSize(4, (8,)), 0, inference=False), trust=True)
+
+
+def advance(backend: str, program: Program, state: list[Array], batches: list[Any]) -> list[bytes]:
+    """Return the states after each of some steps."""
+    executor, states, held = Executor(program, backend=backend), [], list(state)
+    for step, batch in enumerate(batches):
+        executor.advance(held, batch, step)
+        states.append(b"".join(encode(fetch_all(held))))
+    return states
+
+
+def test_training_becomes_graphs_and_has_the_same_states(use: Use) -> None:
+    """After some steps launches are graphs, those of a step and of the next one, and go on so."""
+    library = use(Running())
+    captured = make_program()
+    state, batches = list(captured.initial_state), [captured.batch(i) for i in range(COLD + 4)]
+    assert advance("cuda", captured.program, state, batches) == advance(
+        "cpu", captured.program, state, batches
+    )
+    after = library.calls[library.calls.index("cuGraphLaunch") :]
+    assert after.count("cuGraphLaunch") >= 4
+    last = after[len(after) - after[::-1].index("cuGraphLaunch") :]
+    assert "cuLaunchKernel" not in last
+    assert 1 <= len(library.graphs) <= 2 * after.count("cuGraphLaunch")
+    assert library.alive <= set(range(1, len(library.graphs) + 1))
+
+
+@pytest.mark.parametrize("number", every(12, range(24)))
+def test_drawn_programs_have_the_same_outputs_as_graphs(
+    number: int, use: Use, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Operators and regions of all kinds, run again and again, in whatever memory there is."""
+    monkeypatch.setattr(grouping, "_LEAST_ELEMENTS", 0)
+    library = use(Running())
+    case = draw_case(Random(number), is_matrix=number % 2 == 0)
+    expected = encode(define(case))[case.program.first_sink :]
+    executor = Executor(case.program, backend="cuda")
+    for _ in range(COLD + 2):
+        assert encode(executor.run(case.state, case.batch, case.step)) == expected
+    assert library.graphs
+
+
+def test_who_looks_on_sees_every_output(use: Use) -> None:
+    """Observers and patches have plain launches, also where there is a graph."""
+    library = use(Running())
+    captured = make_program()
+    executor = Executor(captured.program, backend="cuda")
+    state, batch = list(captured.initial_state), captured.batch(0)
+    for _ in range(COLD + 1):
+        expected = encode(executor.run(state, batch, 0))
+    graphs = library.calls.count("cuGraphLaunch")
+    assert graphs
+    seen: dict[int, Array] = {}
+    assert encode(executor.run(state, batch, 0, observe=seen.__setitem__)) == expected
+    assert len(seen) == len(captured.program.nodes)
+    index = captured.program.first_sink - 1
+    executor.run(state, batch, 0, patch={index: np.negative})
+    assert library.calls.count("cuGraphLaunch") == graphs
+
+
+def test_a_wrong_address_is_found_out(use: Use, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A graph that is launched for tensors at other addresses writes elsewhere."""
+    use(Running())
+    captured = make_program()
+    state, batches = list(captured.initial_state), [captured.batch(i) for i in range(COLD + 3)]
+    expected = advance("cpu", captured.program, state, batches)
+    compute = LaunchedSequence._compute
+
+    def mistake(self: LaunchedSequence, places: dict[int, int]) -> None:
+        if self._graphs:
+            self._machine.replay(next(iter(self._graphs.values())))
+        else:
+            compute(self, places)
+
+    monkeypatch.setattr(LaunchedSequence, "_compute", mistake)
+    assert advance("cuda", captured.program, state, batches) != expected
+
+
+@pytest.mark.parametrize(
+    ("function", "status", "error"),
+    [
+        ("cuGraphLaunch", INVALID_VALUE, r"did not launch a graph: invalid value$"),
+        ("cuGraphLaunch", LAUNCH_FAILED, r"launch failed; what Stand-in had .* is gone"),
+        ("cuGraphInstantiateWithFlags", INVALID_VALUE, r"did not make a graph: invalid value$"),
+        ("cuStreamBeginCapture_v2", INVALID_VALUE, r"did not begin a graph: invalid value$"),
+    ],
+)
+def test_what_fails_of_a_graph_is_one_line(
+    use: Use, function: str, status: int, error: str
+) -> None:
+    """A refusal says what was asked for, and a loss is told from it; the state is not half done."""
+    library = use(Running())
+    captured = make_program()
+    executor, state = Executor(captured.program, backend="cuda"), list(captured.initial_state)
+    library.statuses[function] = status
+
+    def train() -> None:
+        for step in range(COLD + 2):
+            executor.advance(state, captured.batch(step), step)
+
+    with pytest.raises(DeviceError, match=error) as raised:
+        train()
+    assert isinstance(raised.value, DeviceLost) == (status == LAUNCH_FAILED)
+    assert state == []
+    assert "\n" not in str(raised.value)
+
+
+def test_a_launch_that_fails_while_it_is_recorded_ends_the_record(use: Use) -> None:
+    """The stream is out of the capture, and serves what follows."""
+    library = use(Running())
+    device = Driver()
+    library.statuses["cuLaunchKernel"] = INVALID_VALUE
+    captured = make_program()
+    plan = next(
+        plan
+        for node in captured.program.nodes
+        if getattr(plan := Cuda(device).plan(node, captured.program.arithmetic), "is_launched", 0)
+        and hasattr(plan, "node")
+    )
+    launches = plan.list_launches([0] * 9, [0], lambda _: 0)  # type: ignore[attr-defined]
+    with pytest.raises(DeviceError, match=r"did not launch a kernel: invalid value$"):
+        device.record(launches)
+    assert library.recorded is None
+    assert library.calls[-2:] == ["cuStreamEndCapture", "cuGraphDestroy"]
+
+
+def test_a_device_lost_in_a_graph_costs_the_steps_since_the_last_checkpoint(
+    use: Use, tmp_path: Path
+) -> None:
+    """A run goes on from its checkpoint on the device as it starts anew, to the same roots."""
+    captured = make_program()
+    task = Task(captured.program, captured.initial_state, captured.batch, 2 * COLD + 2, COLD + 1)
+    ours = Run(task, Behaviour(), Store(tmp_path / "ours"))
+    ours.compute()
+    for number, is_lost in enumerate((False, True)):
+        library = use(Running())
+        library.fails_in_graph = 2 if is_lost else -1
+        theirs = Run(task, Behaviour(), Store(tmp_path / str(number)), backend="cuda")
+        theirs.compute()
+        assert list(theirs.roots) == list(ours.roots)
+        assert library.calls.count("cuDevicePrimaryCtxReset_v2") == is_lost
+        assert "cuGraphLaunch" in library.calls
