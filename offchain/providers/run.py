@@ -115,8 +115,7 @@ class Run:
         done = max(self._kept)
         if done:
             self._tensor_roots.forget()
-        kept = [step for step in self.task.checkpoints if self._is_kept(step)]
-        self._require_room(sum(step > done for step in kept))
+        self._require_room(sum(checkpoint > done for checkpoint in self.task.checkpoints))
         self._recent = None  # so that its tensors may die
         state = list(self._get_kept(done))
         written: Future[None] | None = None
@@ -128,9 +127,8 @@ class Run:
                     self._roots.append(compute_state_root(roots))
                     if written is not None:
                         written.result()  # so that one state waits for the disk and no more
-                    if self._is_kept(step + 1):
-                        made, arrays = self._tensor_roots.made, fetch_all(state)
-                        written = writer.submit(self._keep, arrays, roots, made, list(self._roots))
+                    made, kept = self._tensor_roots.made, fetch_all(state)
+                    written = writer.submit(self._keep, kept, roots, made, list(self._roots))
                 if progress is not None:
                     progress(step + 1)
         if written is not None:
@@ -228,15 +226,7 @@ class Run:
     def _kept(self) -> dict[int, Digest]:
         """The roots of the start and of the states in the store, by how many steps are done."""
         done = zip(self.task.checkpoints, self._roots, strict=False)
-        kept = {step: root for step, root in done if self._is_kept(step)}
-        return {0: self.task.start_root} | kept
-
-    def _is_kept(self, step: int) -> bool:
-        """Whether a checkpoint's state is written: no step follows from the last one.
-
-        It is for those who come later, and nobody does where the store goes with the process.
-        """
-        return self._store.disk.is_durable or step < self.task.steps
+        return {0: self.task.start_root} | dict(done)
 
     def state(self, step: int) -> Sequence[Array]:
         """Return the state before a step (after the last one, for the number of steps)."""

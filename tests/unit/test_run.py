@@ -114,27 +114,6 @@ def test_a_run_claims_and_keeps_what_follows_its_start(
     assert all(store.has_state(roots[done]) for done in checkpoints)
 
 
-@pytest.mark.parametrize("every", [1, 3, 4])
-def test_a_store_that_goes_with_the_process_has_no_last_state(tmp_path: Path, every: int) -> None:
-    """Claims are the same; a state that was not written is computed, and so are its trees."""
-    task = make_task(every)
-    store = Store(tmp_path, is_durable=False)
-    run = Run(task, Behaviour(), store)
-    run.compute()
-    roots = compute_roots(task, lambda _, __: None)
-    assert list(run.roots) == [roots[done] for done in task.checkpoints]
-    kept = [done for done in task.checkpoints if store.has_state(roots[done])]
-    assert kept == [done for done in task.checkpoints if done < STEPS]
-    for step in (STEPS, 0, STEPS - 1, 1):
-        found = [compute_tensor_root(array) for array in run.state(step)]
-        assert compute_state_root(found) == roots[step]
-        tree = run.state_tree(step)
-        assert [tree.node(0, i) for i in range(len(found))] == found
-    resumed = Run(task, Behaviour(), store)
-    resumed.compute()
-    assert list(resumed.roots) == list(run.roots)
-
-
 def test_a_resumed_run_hashes_what_is_frozen_again(
     tmp_path: Path, hashed: list[tuple[int, ...]]
 ) -> None:
