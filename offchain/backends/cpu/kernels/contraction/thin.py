@@ -40,6 +40,12 @@ _STEPS_OF_RUN = 4
 _AHEAD = 2 * _STEPS_OF_RUN
 """Rows of b between those that are read and those that are asked for."""
 
+_MOST_STEPS_OF_PANEL = 1 << 12
+"""Steps of a panel of `SIDE` columns up to which the second cache holds the next one, too."""
+
+_SQUARES_AHEAD = 8
+"""Squares of a longer panel between the one that is read and the one that is asked for."""
+
 _RUN_BYTES = 1 << 15
 """Bytes of these rows and of the sums that they go into, which the first cache holds."""
 
@@ -119,6 +125,9 @@ def multiply_blocks(a: Floats, b: Floats, out: Floats, width: int, first: int, s
             places = factors, a.strides[1], a.strides[2]
             if is_turned:
                 later = SIDE * column_step if stop_n < n else 0
+                if depth > _MOST_STEPS_OF_PANEL:
+                    later = _SQUARES_AHEAD * SIDE * step
+                    later = later if k + later // step < depth else 0
                 _multiply_square(
                     a.shape[1], *places, place, column_step, later, target, out.strides[1]
                 )
