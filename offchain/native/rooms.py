@@ -3,25 +3,28 @@
 from bisect import insort
 
 from offchain.native.sequences import Place
-
-_ALIGNMENT = 64
+from offchain.native.vectors import CACHE_LINE_BYTES
 
 
 class Memory:
     """The run's own memory while the calls of a sequence are laid out.
 
+    Args:
+        alignment: what is taken begins at multiples of so many bytes.
+
     Attributes:
         most_bytes: the memory that all of them need.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, alignment: int = CACHE_LINE_BYTES) -> None:
+        self._alignment = alignment
         self._taken: list[tuple[int, int]] = []
         self._reserved: list[Place] = []
         self.most_bytes = 0
 
     def take(self, size: int) -> Place:
         """Take memory until it is given back: the first gap that is wide enough."""
-        start, whole = 0, -(-max(size, 1) // _ALIGNMENT) * _ALIGNMENT
+        start, whole = 0, -(-max(size, 1) // self._alignment) * self._alignment
         for first, stop in self._taken:
             if start + whole <= first:
                 break

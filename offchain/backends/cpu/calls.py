@@ -11,9 +11,8 @@ from offchain.native.rooms import Memory
 from offchain.native.sequences import Block, Call, Place, Word
 from offchain.native.team import get_addresses
 from offchain.native.threads import get_team, get_threads
+from offchain.native.vectors import CACHE_LINE_BYTES
 from offchain.planning.accesses import Sizes, Strided, coalesce, row_major
-
-_ALIGNMENT = 64
 
 
 class CalledPlan(Protocol):
@@ -92,7 +91,7 @@ def call(kernel: Kernel, arguments: Sequence[Layout | Word], memory: Memory) -> 
     Numba passes an array as seven words and more, the first two of which say who owns it. Before
     all arguments come addresses to which a result and an error are written.
     """
-    words: list[Word] = [memory.reserve(_ALIGNMENT), memory.reserve(_ALIGNMENT)]
+    words: list[Word] = [memory.reserve(CACHE_LINE_BYTES), memory.reserve(CACHE_LINE_BYTES)]
     for argument in arguments:
         if isinstance(argument, Layout):
             words += [0, 0, prod(argument.shape), argument.width, argument.start]
@@ -125,7 +124,7 @@ def share_out(one: Call, grain: int, at: int = -2, scratch: tuple[int, int] | No
 
 def reserve_scratch(memory: Memory, size: int) -> tuple[Place, int]:
     """Reserve memory for each of the threads; the result is where, and each one's bytes."""
-    own = -(-max(size, 1) // _ALIGNMENT) * _ALIGNMENT
+    own = -(-max(size, 1) // CACHE_LINE_BYTES) * CACHE_LINE_BYTES
     return memory.reserve(own * get_threads()), own
 
 

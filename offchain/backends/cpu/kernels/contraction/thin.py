@@ -43,8 +43,8 @@ _AHEAD = 2 * _STEPS_OF_RUN
 _MOST_STEPS_OF_PANEL = 1 << 12
 """Steps of a panel of `SIDE` columns up to which the second cache holds the next one, too."""
 
-_SQUARES_AHEAD = 8
-"""Squares of a longer panel between the one that is read and the one that is asked for."""
+_AHEAD_IF_TURNED = 8 * SIDE
+"""Steps of a longer panel between those that are read and those that are asked for."""
 
 _RUN_BYTES = 1 << 15
 """Bytes of these rows and of the sums that they go into, which the first cache holds."""
@@ -124,10 +124,10 @@ def multiply_blocks(a: Floats, b: Floats, out: Floats, width: int, first: int, s
             target = out.ctypes.data + z * out.strides[0] + start * _FLOAT_BYTES
             places = factors, a.strides[1], a.strides[2]
             if is_turned:
-                later = SIDE * column_step if stop_n < n else 0
                 if depth > _MOST_STEPS_OF_PANEL:
-                    later = _SQUARES_AHEAD * SIDE * step
-                    later = later if k + later // step < depth else 0
+                    later = _AHEAD_IF_TURNED * step if k + _AHEAD_IF_TURNED < depth else 0
+                else:
+                    later = SIDE * column_step if stop_n < n else 0
                 _multiply_square(
                     a.shape[1], *places, place, column_step, later, target, out.strides[1]
                 )
