@@ -1,9 +1,22 @@
-"""Which cases of a test `make test` runs, where all would take long; the others are slow."""
+"""Which cases of a test `make test` tries, where all would take long; the others are slow."""
 
 from collections.abc import Collection, Iterable
 
 import pytest
 from _pytest.mark.structures import ParameterSet
+
+_SHARE = 3
+_suite = {"is_long": True}
+
+
+def choose_suite(config: pytest.Config) -> None:
+    """Learn whether slow tests are left out, before any test is imported."""
+    _suite["is_long"] = config.option.markexpr != "not slow"
+
+
+def share(count: int) -> int:
+    """Return how many of so many drawn cases are tried: a third where slow tests are left out."""
+    return count if _suite["is_long"] else -(-count // _SHARE)
 
 
 def every(step: int, cases: Iterable[object]) -> list[ParameterSet]:

@@ -25,7 +25,7 @@ from tests.chain_arithmetic.rounding import (
     surround,
 )
 from tests.chain_arithmetic.subjects import PLACES
-from tests.quick import only
+from tests.quick import only, share
 from tests.sweeps.oracle import round_exactly
 
 FIRST_SUBNORMAL, FIRST_ZERO = 0x41131CE0, 0x4120DDFC
@@ -62,7 +62,7 @@ def assert_right(
     assert_correctly_rounded(contracts[module], name, function, [(x,) for x in operands])
 
 
-@pytest.mark.parametrize("stride", only({8}, [1, 8]))
+@pytest.mark.parametrize("stride", only({32}, [1, 32]))
 @each_function
 def test_hard_operands(contracts: Mapping[str, Bytecode], function: Function, stride: int) -> None:
     """Specials, edges and the hardest of all operands are rounded correctly."""
@@ -131,7 +131,7 @@ def test_any_operand(function: Function, x: int) -> None:
     assert is_right(function, x)
 
 
-@each_volume
+@pytest.mark.parametrize("count", only({share(25)}, [share(25), MOST_DRAWS]))
 @each_function
 def test_gas(contracts: Mapping[str, Bytecode], function: Function, count: int) -> None:
     """No call is dear: less than 4,000 or 8,000 gas, the call from outside included."""

@@ -12,6 +12,7 @@ from offchain.errors import Reverted
 from tests.chain_arithmetic.bytecode import Bytecode, deployed
 from tests.chain_arithmetic.operands import draw_operands, get_known_operands
 from tests.chain_arithmetic.rounding import SPECIALS, get_hardest
+from tests.quick import only
 from tests.sweeps.oracle import round_exactly
 
 FUNCTIONS = [function for function in Function if function.is_transcendental]
@@ -51,7 +52,7 @@ def _round(function: int, x: int, y: int) -> int:
     return round_exactly(Function(function), *operands)
 
 
-@pytest.mark.parametrize("count", [pytest.param(120, marks=pytest.mark.slow), 50])
+@pytest.mark.parametrize("count", only({20}, [20, 120]))
 @each_function
 def test_bytecode_is_port_is_oracle(contract: Bytecode, function: Function, count: int) -> None:
     """The three agree on a hundred operands and more, structured and drawn."""

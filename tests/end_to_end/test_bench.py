@@ -123,7 +123,7 @@ def test_disputes_cost_steps() -> None:
         pytest.param(("ops", "--only", "layers"), marks=pytest.mark.slow),
         pytest.param(("ops", "--only", "generation"), marks=pytest.mark.slow),
         ("hash",),
-        ("dispute", "--program", "resnet", "--steps", "1"),
+        pytest.param(("dispute", "--program", "resnet", "--steps", "1"), marks=pytest.mark.slow),
     ],
 )
 def test_people_get_a_table(arguments: Sequence[str]) -> None:

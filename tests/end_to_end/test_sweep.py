@@ -401,6 +401,7 @@ def test_presets_are_found_by_name(tmp_path: Path) -> None:
     assert "No such file" in complaint(done, status=2)
 
 
+@pytest.mark.slow
 def test_something_else_that_listens_is_no_cluster(market: str, tmp_path: Path) -> None:
     """An address where something answers that is no Ray cluster is refused, too."""
     server = subprocess.Popen(

@@ -48,7 +48,7 @@ def play_copied(chain: Chain, copier: Copier, lie: Lie, seat: int | None) -> tup
     [
         pytest.param(SCALAR, id="scalar"),
         pytest.param(SINK, id="sink", marks=pytest.mark.slow),
-        pytest.param(SILENT, id="silent"),
+        pytest.param(SILENT, id="silent", marks=pytest.mark.slow),
     ],
 )
 def test_copies_in_the_same_block_change_nothing(watched: tuple[Chain, Copier], lie: Lie) -> None:

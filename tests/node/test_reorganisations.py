@@ -104,7 +104,7 @@ def check(node: Anvil, lie: Lie, replace: Replace, depth: int) -> None:
             assert made.count(HONEST) <= calls + depth
 
 
-@pytest.mark.parametrize("way", only({"shortened", "favoured"}, WAYS))
+@pytest.mark.parametrize("way", only({"favoured"}, WAYS))
 def test_the_deepest_replacement_at_any_call(node: Anvil, way: str) -> None:
     """Replacing the latest 8 blocks after any call changes neither verdict nor payout."""
     check(node, SILENT, WAYS[way], DEEPEST)

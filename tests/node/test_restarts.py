@@ -35,9 +35,9 @@ PRELOADED = ("tests.node.provider", "tests.node.warm", "pytest")
 PATIENCE_S = 300.0
 """How long a provider may take to come to its next call, on a machine that is busy."""
 LIES = [
-    pytest.param(SCALAR, id="scalar"),
+    pytest.param(SCALAR, id="scalar", marks=pytest.mark.slow),
     pytest.param(SINK, id="sink", marks=pytest.mark.slow),
-    pytest.param(SILENT, id="silent", marks=pytest.mark.slow),
+    pytest.param(SILENT, id="silent"),
 ]
 
 

@@ -71,7 +71,10 @@ def test_deployments_cost_the_same(node: Anvil) -> None:
 
 @pytest.mark.parametrize(
     "lies",
-    [(SCALAR,), (FIRST,), (SINK,), (SILENT,), (SCALAR, FIRST, SILENT, SINK)],
+    [
+        *(pytest.param((lie,), marks=pytest.mark.slow) for lie in (SCALAR, FIRST, SINK, SILENT)),
+        (SCALAR, FIRST, SILENT, SINK),
+    ],
     ids=["scalar", "first", "sink", "silent", "all"],
 )
 def test_games_in_paper_are_the_same(node: Anvil, lies: tuple[Lie, ...]) -> None:

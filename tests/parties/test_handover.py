@@ -41,7 +41,7 @@ from offchain.providers.store import Store
 from offchain.verifier.bounds import Bound
 from tests.end_to_end.courtroom import Case, draw_cheat, get_case, run
 from tests.parties.rulings import Stopped, judge, stop
-from tests.quick import only
+from tests.quick import every, only
 from tests.store_helpers import answering, send_head, serving
 
 DRAWS = only({0}, range(6))
@@ -78,7 +78,7 @@ def get_honest_side(stopped: Stopped) -> int:
     return [it.behaviour.name for it in stopped.runs].index("honest")
 
 
-@pytest.mark.parametrize("arithmetic", only({"ordered", "logged"}, ["ordered", "exact", "logged"]))
+@pytest.mark.parametrize("arithmetic", only({"logged"}, ["ordered", "exact", "logged"]))
 @pytest.mark.parametrize("seed", DRAWS)
 def test_the_ruling_is_the_same_whoever_hands_over(
     seed: int, arithmetic: str, tmp_path: Path
@@ -278,7 +278,7 @@ def hand_over_nothing(served: Served) -> None:
 SPOILERS = (drop_tensor, flip_tensor, lengthen_tensor, lengthen_evidence, flip_evidence)
 
 
-@pytest.mark.parametrize("spoil", [*SPOILERS, hand_over_nothing])
+@pytest.mark.parametrize("spoil", every(3, [*SPOILERS, hand_over_nothing]))
 def test_what_is_not_whole_and_right_is_of_no_use(
     spoil: Callable[[Served], None], tmp_path: Path
 ) -> None:
@@ -302,7 +302,7 @@ def test_what_is_not_whole_and_right_is_of_no_use(
 PIECES = 1_000
 
 
-@pytest.mark.parametrize("is_silent", [False, True])
+@pytest.mark.parametrize("is_silent", only({False}, [False, True]))
 def test_a_slow_place_takes_no_more_than_its_share(tmp_path: Path, *, is_silent: bool) -> None:
     """It is given up, silent or fast enough for a store, and whoever comes after it is heard."""
     stopped = stop_drawn(2)

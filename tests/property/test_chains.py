@@ -20,6 +20,7 @@ from offchain.native.vectors import LANES
 from offchain.planning import chains as planning
 from offchain.planning.chains import Chain
 from offchain.programs.graph import Kind, Node, Operand, Origin, Program, Row, Slot, immediate
+from tests.quick import share
 from tests.unit.test_kernels_scatter import draw_bits
 
 FLOAT = DType.FLOAT32
@@ -175,7 +176,7 @@ def list_chains(ready: Ready) -> Iterator[Chain]:
             yield job.plan.chain
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=share(60), deadline=None)
 @given(programs(), st.integers(0, 2**16), st.integers(1, 2), st.sampled_from([1, 9]))
 def test_chains_are_what_they_are_defined_to_be(
     program: Program, seed: int, threads: int, most_read: int

@@ -20,6 +20,7 @@ from offchain.datastore import fetch
 from offchain.datastore.objects import TENSORS, name_object
 from offchain.datastore.store import open_store
 from offchain.errors import StoreError
+from tests.quick import share
 from tests.store_helpers import answering, send_head, serving
 
 DTYPES = list(NUMPY_TYPES.values())
@@ -45,7 +46,7 @@ def tensors(draw: st.DrawFn) -> Array:
     return generator.integers(0, 256, size, np.uint8).view(dtype).reshape(shape)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=share(60))
 @given(st.lists(tensors(), min_size=1, max_size=4))
 def test_states_come_bit_for_bit(arrays: list[Array]) -> None:
     """A drawn state has its types, shapes and canonical bytes behind a server, at its own root."""
@@ -60,7 +61,7 @@ def test_states_come_bit_for_bit(arrays: list[Array]) -> None:
         assert one.tobytes() == encode_elements(other).tobytes()
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=share(60))
 @given(tensors(), st.data())
 def test_what_breaks_and_what_is_damaged(array: Array, data: st.DataObject) -> None:
     """A server that breaks anywhere, and changes a byte or not: the right tensor, or none."""

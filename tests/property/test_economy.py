@@ -14,6 +14,7 @@ from sim.economy.config import GWEI, Config
 from sim.economy.strategies.table import AGENTS, WATCHERS
 from sim.strategies import STRATEGIES
 from tests.economy_helpers import DrawnCourt, Row, make_config, make_group, play
+from tests.quick import share
 
 SHARE = st.floats(0, 1, allow_subnormal=False)
 MECHANISMS = {
@@ -94,7 +95,7 @@ CONFIGS = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=60)
+@settings(max_examples=share(60))
 @given(CONFIGS)
 def test_all_money_is_somewhere(values: dict[str, Any]) -> None:
     """Jobs, agents and the ledger tell the same story, block by block and at the end."""
@@ -123,7 +124,7 @@ def test_all_money_is_somewhere(values: dict[str, Any]) -> None:
     assert counts.client_gwei == clients + values_gwei
 
 
-@settings(max_examples=10)
+@settings(max_examples=share(10))
 @given(CONFIGS)
 def test_the_same_seed_gives_the_same_rows(values: dict[str, Any]) -> None:
     """A run depends on its configuration, and on nothing that was played before."""
@@ -134,7 +135,7 @@ def test_the_same_seed_gives_the_same_rows(values: dict[str, Any]) -> None:
 PLAIN = [name for name in STRATEGIES if name not in ("honest", "late-lie", "watcher")]
 
 
-@settings(max_examples=25)
+@settings(max_examples=share(25))
 @given(CONFIGS, draw_groups(PLAIN))
 def test_profits_are_what_the_rules_pay(values: dict[str, Any], groups: Any) -> None:
     """What providers gain and what is burned is computed again, from cases and the rules alone."""

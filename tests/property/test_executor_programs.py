@@ -20,6 +20,7 @@ from offchain.frontend.load import load_recipe
 from offchain.planning import assembly, grouping
 from offchain.programs.graph import Kind, Node, Operand, Origin, Program, Row, Slot, immediate
 from offchain.programs.semantics import compute_element
+from tests.quick import share
 
 FLOAT32 = DType.FLOAT32
 SHAPE = (3, 5)
@@ -84,7 +85,7 @@ def observed(
     return [outputs[index] for index in nodes]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=share(100), deadline=None)
 @given(programs(), st.integers(0, 9), st.integers(1, 20), st.integers(1, 2), st.data())
 def test_program_equals_readable(
     program: Program, seed: int, block: int, threads: int, data: st.DataObject
@@ -111,7 +112,7 @@ def test_program_equals_readable(
         }
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=share(50), deadline=None)
 @given(programs(), st.booleans(), st.data())
 def test_outputs_begin_with_what_is_known(
     program: Program,
@@ -136,7 +137,7 @@ def test_outputs_begin_with_what_is_known(
     assert (executor.outputs(state, (), STEP, other, known=other)[target] == 7).all()
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=share(50), deadline=None)
 @given(programs(), st.data())
 def test_patch_replaces_an_output_for_all_that_follows(
     program: Program, data: st.DataObject

@@ -32,6 +32,7 @@ from offchain.planning import assembly, grouping, roles
 from offchain.planning.region import Apply, Constant, Fold, Lanes, Load, Region
 from offchain.programs.graph import Kind, Node, Operand, Origin, Program, Row, Slot, immediate
 from offchain.programs.legality import is_canonical
+from tests.quick import only, share
 
 FLOAT32, INT64, INT32, BOOL, BFLOAT16 = DType
 
@@ -78,7 +79,7 @@ def list_types(function: Function) -> list[tuple[DType, ...]]:
 CASES = [(f, types) for f in sorted(emit.EXPRESSIBLE) for types in list_types(f)]
 
 
-@pytest.mark.parametrize("lanes", [16, 1])
+@pytest.mark.parametrize("lanes", only({16}, [16, 1]))
 @pytest.mark.parametrize(("function", "types"), CASES, ids=str)
 def test_function_of_specials_equals_definition(
     function: Function, types: tuple[DType, ...], lanes: int, monkeypatch: pytest.MonkeyPatch
@@ -402,7 +403,7 @@ def check(
         assert encode(Executor(program, threads).run(state, (), 0)) == defined
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=share(100), deadline=None)
 @given(
     program=matrices(),
     seed=st.integers(0, 99),
@@ -429,7 +430,7 @@ def test_regions_equal_definition(
     check(program, draw_state(program, seed), settings | (wide if is_wide else {}), threads)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=share(60), deadline=None)
 @given(
     program=matrices([LANES, 2 * LANES, 5 * LANES]), seed=st.integers(0, 99), is_cut=st.booleans()
 )
@@ -521,7 +522,7 @@ def test_elements_of_lines_equal_definition(name: str, lanes: int) -> None:
     check(program, state, {(frame, "LANES"): lanes})
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=share(60), deadline=None)
 @given(
     st.sampled_from([32, 33, 39, 47, 64, 70]),
     st.sampled_from([1, 2, 4, 8]),
@@ -572,7 +573,7 @@ def vertical_folds(draw: st.DrawFn) -> Program:
     return Program(slots, (), tuple(nodes), names, names)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=share(100), deadline=None)
 @given(vertical_folds(), st.integers(0, 99), st.sampled_from([16, 8, 4, 1]), st.integers(1, 2))
 def test_vertical_folds_equal_definition(
     program: Program, seed: int, lanes: int, threads: int
@@ -679,7 +680,7 @@ def batches(draw: st.DrawFn) -> Program:
     return batch.finish(sorted((values - used) | others))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=share(60), deadline=None)
 @given(
     program=batches(),
     seed=st.integers(0, 99),

@@ -25,6 +25,7 @@ from offchain.programs.graph import Kind, Node, Operand, Origin, Row, immediate
 from offchain.programs.rounding.entries import StepLog, make_log
 from offchain.programs.rounding.meaning import apply_entry, compute_logged_element, is_loggable
 from tests.property.test_executor_nodes import KINDS, Case
+from tests.quick import share
 from tests.sweeps.records import load
 
 FLOAT32 = DType.FLOAT32
@@ -283,7 +284,7 @@ def _parts(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
 
 @pytest.mark.usefixtures("_parts")
 @pytest.mark.parametrize("kind", ["map", "contract", "reduce", "scatter"])
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=share(40), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_any_node_equals_its_definition(kind: str, data: st.DataObject) -> None:
     """Nodes of any accesses and any numbers mean what is defined, without a log and with any."""

@@ -12,6 +12,7 @@ from offchain.frontend.lowering import views
 from offchain.frontend.lowering.builder import identity
 from offchain.frontend.lowering.views import View
 from offchain.programs.graph import Operand, Origin, Row
+from tests.quick import share
 
 shapes = st.lists(st.integers(1, 4), min_size=1, max_size=4).map(tuple)
 
@@ -116,7 +117,7 @@ MIDDLE = views.cut(number((4,))[0], 0, 1, 2)
 PADDED = [Row(2, -1, ((0, 1),))]
 
 
-@settings(max_examples=400)
+@settings(max_examples=share(400))
 @given(accesses())
 @example((SHORT, PADDED, (4,)))
 @example((MIDDLE, PADDED, (4,)))

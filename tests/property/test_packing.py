@@ -19,6 +19,7 @@ from offchain.execution.executor import Executor
 from offchain.execution.preparation import Preparation
 from offchain.programs.graph import Kind, Node, Operand, Origin, Program, Row, Slot, immediate
 from offchain.programs.semantics import compute_element
+from tests.quick import share
 
 FLOAT = DType.FLOAT32
 COLUMNS, STEPS = 160, 128
@@ -101,7 +102,7 @@ def draw(program: Program, seed: int) -> tuple[list[Array], list[Array]]:
 
 
 @pytest.mark.parametrize("start", [None, (), (0,), (1,), (0, 1)])
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=share(20), deadline=None)
 @given(
     rows=st.sampled_from([1, 2, 5, 8, 9, 33]),
     count=st.sampled_from([4, 5]),

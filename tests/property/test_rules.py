@@ -30,6 +30,7 @@ from offchain.programs.graph import DType, Slot
 from offchain.providers.batches import Choice, RuledBatches
 from offchain.providers.publication import get_task, load_batches, put_task
 from offchain.providers.task import Task
+from tests.quick import share
 from tests.sim_helpers import COLUMNS, ROWS, make_task
 from tests.store_helpers import serving
 
@@ -40,7 +41,7 @@ SLOTS = (Slot("images", DType.FLOAT32, (TAKEN, 4)), Slot("labels", DType.INT64, 
 COLUMNS_OF: dict[str, Any] = {"images": ArrayColumn(IMAGES), "labels": ArrayColumn(LABELS)}
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=share(60))
 @given(
     st.one_of(st.integers(1, 50), st.integers(1, (1 << 63) - 1)),
     st.integers(0, (1 << 64) - 1),
@@ -52,7 +53,7 @@ def test_many_places_at_once_are_as_defined(rows: int, seed: int, first: int) ->
     assert found == [permute(seed, p // rows, p % rows, rows) for p in range(first, first + 20)]
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=share(60))
 @given(st.integers(1, 300), st.integers(0, (1 << 64) - 1), st.integers(0, 1 << 30))
 def test_an_epoch_has_each_row_once(rows: int, seed: int, epoch: int) -> None:
     """An epoch is a permutation."""
@@ -86,7 +87,7 @@ def choices(draw: st.DrawFn) -> tuple[Choice, Callable[[int], int]]:
     return choice, lambda place: permute(seed, place // epoch, place % epoch, 7)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=share(40))
 @given(choices())
 def test_a_rule_makes_the_explicit_batches(drawn: tuple[Choice, Callable[[int], int]]) -> None:
     """What is fetched by the rule is bit for bit what the dataset has at the order's rows."""

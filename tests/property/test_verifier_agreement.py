@@ -16,6 +16,7 @@ from offchain.programs.semantics import compute_element, compute_partials
 from offchain.verifier.questions import Question
 from offchain.verifier.recompute import compare, compute_operator
 from offchain.verifier.verifier import rule
+from tests.quick import share
 
 FLOAT, INT, BOOL = DType.FLOAT32, DType.INT64, DType.BOOL
 MAPS = (
@@ -266,7 +267,7 @@ def test_both_leaves_agree(case: Case, data: st.DataObject) -> None:
         assert last == by_operator.correct_bits != by_operator.claimed_bits
 
 
-@settings(deadline=None, max_examples=3, phases=[Phase.generate])
+@settings(deadline=None, max_examples=share(3), phases=[Phase.generate])
 @given(cases(), st.data())
 def test_process_rules_the_same(case: Case, data: st.DataObject) -> None:
     """What comes back from the worker is what the readable semantics says."""

@@ -19,6 +19,7 @@ from offchain.programs.encoding import encode_node
 from offchain.programs.graph import Node
 from offchain.programs.limits import MAX_EVIDENCE_BYTES, MAX_NODE_BYTES
 from offchain.programs.semantics import count_links
+from tests.quick import share
 from tests.referee.chosen import list_forged, list_proven
 from tests.referee.leaf_contract import get_leaf
 from tests.referee.malformed import BYTES, LIMITS, list_changed, list_types
@@ -51,7 +52,7 @@ def assert_computed_alike(leaf: Leaf, evidence: bytes) -> int | str:
 any_leaves = st.sampled_from(ENDING).flatmap(leaves)
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=share(250), deadline=None)
 @given(case=any_leaves)
 def test_leaves_of_all_kinds_are_computed_alike(case: Leaf) -> None:
     """For any operator over any operands the contract computes what the specification says.
@@ -86,7 +87,7 @@ def list_wrong(leaf: Leaf) -> Iterator[bytes]:
         yield b"".join(piece for proof in leaf.proofs[::-1] for piece in proof)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=share(200), deadline=None)
 @given(case=any_leaves, data=st.data())
 def test_wrong_evidence_is_refused_alike(case: Leaf, data: st.DataObject) -> None:
     """One change in the evidence, or in its length, is refused by both, or changes nothing."""
@@ -118,7 +119,7 @@ def assert_inspected_alike(encoding: bytes) -> Any:
     return inspect(ORDERED, encoding)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=share(100), deadline=None)
 @given(node=operators(), data=st.data())
 def test_malformed_operators_are_refused_alike(node: Node, data: st.DataObject) -> None:
     """Of valid encodings, and of ones with a byte changed, lost or added, both accept the same."""

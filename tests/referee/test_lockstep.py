@@ -33,6 +33,7 @@ from offchain.disputes.players import Move, find_move
 from offchain.programs.limits import MAX_OPERATORS, MAX_SLOTS, MAX_STEPS
 from sim.paper import Lie, Size
 from tests.projection import compare_words
+from tests.quick import share
 from tests.referee.coverage import find_gaps
 from tests.referee.search import Call, decide
 from tests.referee.stage import (
@@ -180,7 +181,7 @@ def play_on_both(arithmetic: Arithmetic) -> Iterator[Stage]:
 @pytest.mark.parametrize(("arithmetic", "walks"), [(ORDERED, 3), (EXACT, 2)], ids=str)
 def test_random_walks_stay_in_lockstep(arithmetic: Arithmetic, walks: int) -> None:
     """However calls are mixed, model and contract agree after each, and invariants hold."""
-    count(walk_on_both(range(walks), arithmetic))
+    count(walk_on_both(range(share(walks)), arithmetic))
 
 
 def test_a_dead_match_cannot_void_the_job() -> None:

@@ -18,6 +18,7 @@ from offchain.native.compiled import emitted
 from offchain.native.transcendental import quick, quick_tables, registers
 from offchain.native.transcendental.functions import emit_formula
 from offchain.native.transcendental.lanes import Lanes
+from tests.quick import every
 from tests.sweeps import quick_coefficients
 from tests.sweeps.compare import Patterns, compare, compile_for_lanes
 
@@ -115,20 +116,23 @@ def count_wrong(function: Function, operands: Patterns) -> int:
 @NEEDS_REGISTERS
 @pytest.mark.parametrize(
     ("function", "name", "place", "factor"),
-    [
-        (Function.EXP, "LN2_STEP", 1, 0.0),
-        (Function.EXP, "POWERS", 5, 1 + 2.0**-23),
-        (Function.EXP, "POWERS_LOW", 6, 1.01),
-        (Function.EXP, "EXP_TAIL_32", 1, 1 + 1e-2),
-        (Function.EXP, "EXP_MARGIN", None, 2.0**-10),
-        (Function.SIGMOID, "EXP_TAIL_32", 1, 1 + 1e-2),
-        (Function.SIGMOID, "SIGMOID_MARGIN", None, 2.0**-10),
-        (Function.TANH, "ANCHORS", 28, 1 + 2.0**-23),
-        (Function.TANH, "ANCHOR_VALUES", 25, 1 + 2.0**-23),
-        (Function.TANH, "TANH_TAIL", 1, 1 + 1e-2),
-        (Function.TANH, "TANH_MARGIN", None, 2.0**-10),
-        (Function.RSQRT, "RSQRT_MARGIN", None, 2.0**-10),
-    ],
+    every(
+        3,
+        [
+            (Function.EXP, "LN2_STEP", 1, 0.0),
+            (Function.EXP, "POWERS", 5, 1 + 2.0**-23),
+            (Function.EXP, "POWERS_LOW", 6, 1.01),
+            (Function.EXP, "EXP_TAIL_32", 1, 1 + 1e-2),
+            (Function.EXP, "EXP_MARGIN", None, 2.0**-10),
+            (Function.SIGMOID, "EXP_TAIL_32", 1, 1 + 1e-2),
+            (Function.SIGMOID, "SIGMOID_MARGIN", None, 2.0**-10),
+            (Function.TANH, "ANCHORS", 28, 1 + 2.0**-23),
+            (Function.TANH, "ANCHOR_VALUES", 25, 1 + 2.0**-23),
+            (Function.TANH, "TANH_TAIL", 1, 1 + 1e-2),
+            (Function.TANH, "TANH_MARGIN", None, 2.0**-10),
+            (Function.RSQRT, "RSQRT_MARGIN", None, 2.0**-10),
+        ],
+    ),
 )
 def test_a_wrong_number_is_found(
     function: Function,

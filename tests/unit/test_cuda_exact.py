@@ -26,6 +26,7 @@ from offchain.frontend.examples import build
 from offchain.native.vectors import FLOAT
 from offchain.programs.graph import Kind, Node, Operand, Origin, Row
 from tests.fuzz.draws import draw_case
+from tests.quick import every, only
 from tests.unit.test_arithmetic_exact import make_hostile
 from tests.unit.test_cuda import (
     F32,
@@ -139,8 +140,8 @@ KINDS = ["ordinary", "hostile", "wide", "cancelling", "whole", "subnormal"]
 
 
 @pytest.mark.filterwarnings("ignore:.*encountered in cast:RuntimeWarning")
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("tile", list_tiles(), ids=str)
+@pytest.mark.parametrize("kind", every(2, KINDS))
+@pytest.mark.parametrize("tile", every(2, list_tiles()), ids=str)
 def test_products_are_the_processor_s(tile: Tile, kind: str) -> None:
     """Products of batches with initial terms and without have the bits of the processor."""
     for node in (make_product(19, 21, 70), make_batched(2, 17, 5, 33)):
@@ -197,7 +198,7 @@ CAPTURED = ["mlp", *(pytest.param(name, marks=pytest.mark.slow) for name in ("gp
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("part", range(PARTS))
+@pytest.mark.parametrize("part", every(PARTS, range(PARTS)))
 def test_drawn_programs_in_exact_are_the_processor_s(part: int, backend: str) -> None:
     """All kinds of sums, on accesses of all kinds, have the bits of the processor."""
     for number in range(part * PART, (part + 1) * PART):
@@ -266,7 +267,7 @@ def list_kernels(capability: tuple[int, int]) -> list[Kernel]:
 
 
 @pytest.mark.skipif(find_assembler() is None, reason="NVIDIA's assembler is not installed")
-@pytest.mark.parametrize("architecture", ptx.ARCHITECTURES)
+@pytest.mark.parametrize("architecture", only(ptx.ARCHITECTURES[:1], ptx.ARCHITECTURES))
 def test_code_is_assembled(architecture: str, tmp_path: Path) -> None:
     """The assembler takes all kernels, none spills, and products are those of bytes."""
     capability = divmod(int(architecture.removeprefix("sm_")), 10)

@@ -35,7 +35,7 @@ from offchain.programs.graph import Kind, Node, Operand, Origin, Program, Row, i
 from tests.fuzz.compare import define
 from tests.fuzz.draws import draw_case
 from tests.property.test_fused_regions import Matrix, draw_state, matrices, read
-from tests.quick import every
+from tests.quick import every, share
 from tests.unit.test_cuda import NEEDS_DEVICE, assemble, encode, find_assembler, run
 
 F32 = DType.FLOAT32
@@ -86,7 +86,7 @@ def check(program: Program, seed: int, limits: Limits, backend: str = "cuda-emul
 DRAWN = given(program=matrices(), seed=st.integers(0, 99), limits=st.sampled_from(LIMITS))
 
 
-@settings(max_examples=4, deadline=None, derandomize=True)
+@settings(max_examples=share(4), deadline=None, derandomize=True)
 @DRAWN
 def test_gathers_and_folds_of_one_matrix_equal_definition(
     program: Program, seed: int, limits: Limits
@@ -96,7 +96,7 @@ def test_gathers_and_folds_of_one_matrix_equal_definition(
 
 
 @pytest.mark.slow
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=share(150), deadline=None)
 @DRAWN
 def test_many_drawn_matrices_equal_definition(program: Program, seed: int, limits: Limits) -> None:
     """More of them."""
@@ -105,7 +105,7 @@ def test_many_drawn_matrices_equal_definition(program: Program, seed: int, limit
 
 @pytest.mark.device
 @pytest.mark.skipif(NEEDS_DEVICE[1].args[0], reason="there is no NVIDIA driver")
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=share(60), deadline=None)
 @DRAWN
 def test_matrices_on_a_device_equal_definition(program: Program, seed: int, limits: Limits) -> None:
     """The device has the definition's bits."""

@@ -20,6 +20,7 @@ from sim.gas.rows import Spread
 from sim.gas.scenarios import ARITIES, PROGRAMS, REFERENCE, SCENARIOS, SPACES, place_lie
 from sim.gas.snapshot import NAME, Line, compare, make_lines, read, select
 from sim.gas.variants import ARITY_LOG2, agreeing, change_arity
+from tests.quick import every
 
 SNAPSHOT = Path(__file__).parents[2] / NAME
 SLOW = {scenario.name for scenario in (*SPACES, *PROGRAMS, *ARITIES)} - {"small"}
@@ -56,7 +57,7 @@ def get_winners(measured: Measured) -> set[str]:
     return {played.player for played in measured.played if played.call == "collect"}
 
 
-@pytest.mark.parametrize("name", FAST)
+@pytest.mark.parametrize("name", every(2, FAST))
 def test_calls_cost_what_the_snapshot_says(name: str) -> None:
     """No call of a scenario costs one unit more or less; `moot gas report --write` accepts it."""
     changes = compare(select(read(SNAPSHOT), [name]), make_lines(play(name)))

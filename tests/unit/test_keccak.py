@@ -24,6 +24,7 @@ from offchain.commitments.keccak_lanes import Bytes, keccak256_reference
 from offchain.commitments.tags import CHUNK_BYTES
 from offchain.commitments.tensors import TensorTree, compute_tensor_root
 from offchain.native.threads import get_threads, set_threads
+from tests.quick import share
 
 TAGS = st.integers(0, 255)
 
@@ -102,7 +103,7 @@ def climb(data: Bytes, chunk_bytes: int, tag: int, node_tag: int) -> Bytes:
     return nodes
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=share(30))
 @given(st.integers(1, 3000), st.integers(0, 3), st.integers(1, 70), TAGS, TAGS)
 @example(1024, 0, 64, 1, 2)
 @example(1025, 1, 64, 1, 2)
@@ -118,7 +119,7 @@ def test_subtrees_are_levels_of_the_tree(
     assert np.array_equal(found, climb(data, chunk_bytes, tag, node_tag))
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=share(30))
 @given(st.lists(st.integers(1, 1 << 19), max_size=12), st.integers(0, 2**32 - 1))
 @example([1 << 18] * 9, 0)
 @example([1 << 20, 1, 256, 257, (1 << 18) + 256], 0)
@@ -144,7 +145,7 @@ def test_trees_that_are_hashed_together_are_as_if_alone(sizes: list[int], seed: 
         assert np.array_equal(level, climb(data, CHUNK_BYTES, 1, 2))
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=share(30))
 @given(st.integers(1, 5000), TAGS)
 @example(1, 0)
 @example(BLOCK_CHUNKS, 1)

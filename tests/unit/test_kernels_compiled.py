@@ -375,7 +375,9 @@ def test_numbers_of_threads_that_make_no_sense_are_refused() -> None:
     "widths",
     [
         pytest.param(WIDTHS_BITS, marks=pytest.mark.slow),
-        (compute_width_bits(None, get_features()), min(WIDTHS_BITS)),
+        pytest.param(
+            (compute_width_bits(None, get_features()), min(WIDTHS_BITS)), marks=pytest.mark.slow
+        ),
     ],
     ids=["all", "usual and least"],
 )

@@ -36,7 +36,7 @@ from offchain.native.threads import get_threads, set_threads
 from offchain.native.vectors import LANES
 from offchain.programs.graph import Kind, Node, Operand, Origin, Slot
 from offchain.programs.semantics import compute_element
-from tests.quick import every
+from tests.quick import every, share
 
 Floats = npt.NDArray[np.float32]
 Integers = tuple[int, ...]
@@ -178,7 +178,7 @@ def geometries(draw: st.DrawFn) -> Geometry:
 
 @pytest.mark.usefixtures("_limits")
 @pytest.mark.parametrize("direction", [FORWARD, TO_INPUT, TO_WEIGHT])
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=share(40), deadline=None)
 @given(
     geometries(),
     st.sampled_from([0, 0, 0.02, 0.3]),
@@ -233,7 +233,7 @@ def test_large_convolutions_equal_the_general_way(
 
 @pytest.mark.parametrize("keeps_folds", [False, True])
 @pytest.mark.parametrize("direction", [FORWARD, TO_INPUT, TO_WEIGHT])
-@pytest.mark.parametrize("geometry", every(3, LARGE))
+@pytest.mark.parametrize("geometry", every(9, LARGE))
 def test_any_part_may_be_unfolded_at_once(
     geometry: Geometry, direction: str, *, keeps_folds: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:

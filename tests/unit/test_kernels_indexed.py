@@ -15,6 +15,7 @@ from offchain.backends.cpu.scatters import DenseScatter, IndexedScatter, plan_sc
 from offchain.commitments.tensors import NUMPY_TYPES, Array, encode_elements
 from offchain.native.threads import get_threads, set_threads
 from offchain.programs.graph import Kind, Node, Operand, Origin, Row, immediate
+from tests.quick import share
 from tests.unit.test_kernels_scatter import draw_bits
 
 FLOAT32, INT64, INT32, BOOL, _ = DType
@@ -34,7 +35,7 @@ def sample(rng: np.random.Generator, dtype: DType, shape: Sequence[int]) -> Arra
     return rng.integers(0, 2 if dtype is BOOL else 1 << 30, shape).astype(NUMPY_TYPES[dtype])
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=share(60))
 @given(
     st.tuples(SIZES, SIZES, SIZES),
     st.sets(st.integers(0, 2)),
@@ -105,7 +106,7 @@ def test_two_indices_have_to_be_inside(axes: tuple[tuple[int, ...], tuple[int, .
     assert encode_elements(found).tobytes() == encode_elements(wanted).tobytes()
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=share(60))
 @given(
     st.tuples(st.integers(1, 20), st.integers(1, 4), st.sampled_from([1, 3, 16, 19, 300])),
     st.integers(0, 2),

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from offchain.arithmetic import float32
 from offchain.backends.cpu.kernels.reduce import argmax, argmin, fold
 from offchain.native.threads import get_threads, set_threads
+from tests.quick import share
 
 Floats = npt.NDArray[np.float32]
 Name = Literal["add", "max", "min"]
@@ -58,7 +59,7 @@ def draw_matrix(seed: int, rows: int, depth: int, layout: str, patterns: list[in
             return np.broadcast_to(memory[:rows, :1], (rows, depth))
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=share(150))
 @given(
     st.sampled_from(list(DEFINITIONS)),
     st.integers(0, 40) | st.sampled_from([255, 256, 300]),

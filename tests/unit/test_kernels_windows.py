@@ -13,6 +13,7 @@ from offchain.backends.cpu.windows import WindowReduction
 from offchain.commitments.tensors import NUMPY_TYPES, encode_elements
 from offchain.native.threads import get_threads, set_threads
 from offchain.programs.graph import Kind, Node, Operand, Origin, Row, immediate
+from tests.quick import share
 from tests.unit.test_kernels_scatter import draw_bits
 
 FLOAT32, INT64, INT32, _, _ = DType
@@ -20,7 +21,7 @@ NOWHERE = (1 << 64) - 1
 SIZES = st.sampled_from([3, 4, 5, 16, 17, 33, 70])
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=share(150))
 @given(
     st.sampled_from(
         [Function.MAX, Function.MIN, Function.ADD, Function.MUL, Function.ARGMAX, Function.ARGMIN]

@@ -14,7 +14,7 @@ from tests.model_helpers import (
 )
 from tests.quick import only
 
-LEARNED = only(["mlp", "cnn", "resnet"], DIGIT_NAMES)
+LEARNED = only(["mlp", "resnet"], DIGIT_NAMES)
 
 
 @pytest.mark.parametrize("name", LEARNED)

@@ -10,6 +10,7 @@ import torch
 from offchain.execution.executor import Executor
 from offchain.frontend.capture import capture
 from offchain.frontend.recipe import InferenceRecipe, TrainingRecipe
+from tests.quick import every
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "training.md"
 PREAMBLE, *EXAMPLES = re.findall(r"```python\n(.*?)```", DOCUMENT.read_text(), re.DOTALL)
@@ -27,7 +28,7 @@ def run_example(code: str) -> list[TrainingRecipe | InferenceRecipe]:
     return own or recipes
 
 
-@pytest.mark.parametrize("code", ["", *EXAMPLES], ids=lambda code: code.split("\n")[0])
+@pytest.mark.parametrize("code", every(2, ["", *EXAMPLES]), ids=lambda code: code.split("\n")[0])
 def test_examples_run(code: str) -> None:
     """Every example gives recipes that are captured and run."""
     recipes = {id(recipe): recipe for recipe in run_example(code)}

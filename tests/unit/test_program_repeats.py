@@ -16,6 +16,7 @@ from offchain.frontend.recipe import TrainingRecipe
 from offchain.frontend.repeats import Repeats
 from offchain.frontend.tracing import Record, get_initial_state, record
 from offchain.frontend.updates import apply
+from tests.quick import every
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +66,7 @@ def _trace(recipe: TrainingRecipe) -> Record:
 
 
 @pytest.mark.parametrize("clip", [None, ClipNorm(1.0)])
-@pytest.mark.parametrize("name", OPTIMIZERS)
+@pytest.mark.parametrize("name", every(3, OPTIMIZERS))
 def test_copies_are_what_tracing_makes(
     name: str, clip: ClipNorm | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:

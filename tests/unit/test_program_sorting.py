@@ -13,6 +13,7 @@ from hypothesis.extra import numpy as arrays
 from offchain.errors import CaptureError
 from offchain.frontend.lowering import sorting
 from tests.program_helpers import capture_function, check_gradients, run_function
+from tests.quick import share
 
 NUMBERS = st.sampled_from([-np.inf, -2.0, -0.0, 0.0, 1.0, 1.5, np.inf, np.nan])
 SHAPES = arrays.array_shapes(max_dims=3, max_side=5)
@@ -27,7 +28,7 @@ def assert_same(found: list[np.ndarray[Any, Any]], expected: Any) -> None:
         np.testing.assert_array_equal(x, y.numpy(), strict=True)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=share(40), deadline=None)
 @given(TENSORS, st.data())
 def test_a_sort_is_torch_s_stable_one(x: torch.Tensor, data: st.DataObject) -> None:
     """Values and positions are those of a stable sort; -0 equals 0, NaN is above all."""
@@ -40,7 +41,7 @@ def test_a_sort_is_torch_s_stable_one(x: torch.Tensor, data: st.DataObject) -> N
     assert_same(run_function(function, x), function(x))
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=share(30), deadline=None)
 @given(TENSORS, st.data())
 def test_rounds_find_what_a_sort_finds(x: torch.Tensor, data: st.DataObject) -> None:
     """The first elements are the same by ranks and by rounds: those of a stable sort."""

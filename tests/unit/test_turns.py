@@ -11,6 +11,7 @@ from offchain.frontend.capture import capture
 from offchain.frontend.recipe import InferenceRecipe
 from offchain.native.threads import get_threads, set_threads
 from offchain.programs.graph import Kind
+from tests.quick import share
 
 TYPES = (np.bool_, np.uint16, np.int32, np.float32, np.int64)
 
@@ -37,7 +38,7 @@ def test_squares_copy_what_numpy_copies(kind: type, threads: int) -> None:
     rng, found, before = np.random.default_rng(threads), 0, get_threads()
     set_threads(threads)
     try:
-        for _ in range(200):
+        for _ in range(share(200)):
             shape = tuple(map(int, rng.choice([1, 3, 4, 5, 17, 33, 70, 300], rng.integers(2, 5))))
             if np.prod(shape) > MOST_ELEMENTS:
                 continue
