@@ -7,6 +7,7 @@ from contracts.reasons import Ending, Phase, Reason, Standing, Status
 from sim.paper import Lie
 from tests.attacks.court import HONEST, LIE, Call, Court, open_court, read_end
 from tests.attacks.twin import Twin
+from tests.quick import every
 
 
 def time_out(court: Court, call: Call) -> Call:
@@ -237,7 +238,7 @@ def test_c9_censorship_within_the_clock_does_not_defeat(referee: Twin, delays: l
     assert play_late(court, delays) == (court.members[1], Ending.SCALAR)
 
 
-@pytest.mark.parametrize("name", ["start_match", "leaf", "settle", "collect"])
+@pytest.mark.parametrize("name", every(2, ["leaf", "start_match", "settle", "collect"]))
 def test_c9_censored_closing_calls_are_late_and_no_more(referee: Twin, name: str) -> None:
     """Calls that nobody in particular has to make lose nothing by being kept out for long.
 

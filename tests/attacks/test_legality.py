@@ -22,6 +22,7 @@ from tests.attacks.elements import make_runs, make_task
 from tests.attacks.puppet import Puppet
 from tests.attacks.test_closed_jobs import watch
 from tests.attacks.twin import Twin
+from tests.quick import every
 from tests.referee.illegal import (
     LEGAL,
     LONG,
@@ -89,7 +90,7 @@ def assert_illegal(program: Program) -> None:
         check_program(program)
 
 
-@pytest.mark.parametrize("name", OPERATORS)
+@pytest.mark.parametrize("name", every(2, OPERATORS))
 def test_g2_operator_that_is_not_legal_voids_the_job(referee: Twin, name: str) -> None:
     """Anybody proves it, at any time; everybody gets back what it has brought, the hidden too."""
     program, index = OPERATORS[name]
@@ -127,7 +128,7 @@ def test_g2_operator_that_is_too_long_voids_the_job(referee: Twin) -> None:
         collect_all(referee, job_id, ())
 
 
-@pytest.mark.parametrize("name", OPERANDS)
+@pytest.mark.parametrize("name", every(2, OPERANDS))
 def test_g2_operand_that_nobody_can_show_voids_the_job(referee: Twin, name: str) -> None:
     """What reads another type or size, or what there is not, is shown beside what it reads."""
     program, index, place = OPERANDS[name]

@@ -15,6 +15,7 @@ from sim.paper import Lie
 from tests.attacks.court import HONEST, LIE, open_court
 from tests.attacks.elements import F32, ROWS, STATE, decide
 from tests.attacks.twin import Twin
+from tests.quick import only
 
 STATE_OPERAND = Operand(Origin.STATE, F32, 0, 0, ROWS)
 BOOL = DType.BOOL
@@ -31,7 +32,7 @@ VERSION = "# pragma version 0.4.3\n"
         Node(Kind.RANDOM, Function.UNIFORM, F32, (2,), seed=7, stream=9),
     ],
 )
-@pytest.mark.parametrize("element", [0, 1])
+@pytest.mark.parametrize("element", only({1}, [0, 1]))
 def test_v1_contract_computes_what_the_definition_says(
     referee: Twin, node: Node, element: int
 ) -> None:

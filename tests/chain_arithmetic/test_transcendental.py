@@ -12,7 +12,7 @@ from offchain.errors import Reverted
 from tests.chain_arithmetic.bytecode import Bytecode, deployed
 from tests.chain_arithmetic.operands import draw_operands, get_known_operands
 from tests.chain_arithmetic.rounding import SPECIALS, get_hardest
-from tests.quick import only
+from tests.quick import only, share
 from tests.sweeps.oracle import round_exactly
 
 FUNCTIONS = [function for function in Function if function.is_transcendental]
@@ -106,7 +106,7 @@ def test_operands_are_patterns(contract: Bytecode, operands: tuple[int, int]) ->
 @each_function
 def test_gas(contract: Bytecode, function: Function) -> None:
     """No result costs more than 15,000 gas, and the mean is below 10,000."""
-    gas = contract.measure("evaluate", make_vectors(function, 60))
+    gas = contract.measure("evaluate", make_vectors(function, share(60)))
     assert max(gas) < MOST_GAS
     assert sum(gas) < MEAN_GAS * len(gas)
 

@@ -129,6 +129,7 @@ def get_accumulated(name: str) -> Captured:
     return capture(replace(RECIPES[name](), accumulate=BATCHES), trust=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shares", [(3, 1)])
 def test_workers_with_batches_of_their_own_come_to_the_root_of_one(shares: tuple[int, ...]) -> None:
     """In `ordered` gradients are added up in the order of the batches, whoever computed them."""

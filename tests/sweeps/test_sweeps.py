@@ -135,7 +135,7 @@ def test_the_coefficients_are_what_they_are_said_to_be() -> None:
     assert {n: getattr(constants, n) for n in computed} == computed
 
 
-@pytest.mark.parametrize("function", sorted(FUNCTIONS))
+@pytest.mark.parametrize("function", every(2, sorted(FUNCTIONS)))
 def test_the_width_of_vectors_changes_nothing(function: Function) -> None:
     """Vectors of 16, 8 and 4 lanes, which LLVM splits as it likes, give the same bits."""
     operands = np.random.default_rng(1).integers(0, ALL, 4096, np.uint32)

@@ -333,7 +333,7 @@ def test_borders_are_left_out(direction: str, monkeypatch: pytest.MonkeyPatch) -
 @pytest.mark.parametrize(
     ("place", "value"),
     [
-        pytest.param(place, value, marks=[pytest.mark.slow] * ((place + number) % 3 > 0))
+        pytest.param(place, value, marks=[pytest.mark.slow] * ((place + number) % 9 > 0))
         for place in range(9)
         for number, value in enumerate((np.inf, -np.inf, np.nan))
     ],
@@ -351,7 +351,7 @@ def test_terms_of_infinite_weights_are_not_left_out(
     assert falls
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", every(3, range(5)))
 @pytest.mark.parametrize("geometry", [STRIDED, DEPTHWISE])
 def test_terms_after_minus_zero_are_not_left_out(geometry: Geometry, seed: int) -> None:
     """Products so small that they round to -0 are followed by +0 where the fold has such a term."""
