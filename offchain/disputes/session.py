@@ -18,6 +18,7 @@ from offchain.disputes.actors import Player
 from offchain.disputes.game import Game, Played
 from offchain.disputes.terms import Stakes
 from offchain.errors import UsageError
+from offchain.programs.catalogue import NAMES
 from offchain.providers.batches import Choice
 from offchain.providers.behaviour import Behaviour
 from offchain.providers.catalogue import ALL_CHEATS, LOG_CHEATS
@@ -125,6 +126,14 @@ def load(setting: Setting) -> "Recipe":
     return set_precision(recipe, setting.precision)
 
 
+def _describe_example(setting: Setting) -> str | None:
+    """Return what an example was asked for with; None where the program is a file of a user's."""
+    if setting.program not in NAMES:
+        return None
+    names = ("program", "size", "precision", "inference", "seed")
+    return " ".join(f"{name}={getattr(setting, name)}" for name in names)
+
+
 def make_task(
     setting: Setting, choice: Choice | None = None, recipe: "Recipe | None" = None
 ) -> Task:
@@ -142,7 +151,12 @@ def make_task(
 
     recipe = recipe or load(setting)
     arithmetic = find_arithmetic(setting.arithmetic)
-    captured = capture(recipe, trust=setting.trust_capture, arithmetic=arithmetic)
+    captured = capture(
+        recipe,
+        trust=setting.trust_capture,
+        arithmetic=arithmetic,
+        example=_describe_example(setting),
+    )
     batch: Callable[[int], Sequence[Array]] = captured.batch
     if choice is not None:
         batch = choice.make_batches(captured.program.batch, setting.steps)

@@ -1,9 +1,11 @@
 """Capture: a program, the state that it starts from, and the batches that it learns from."""
 
 import gc
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+
+import torch
 
 from offchain.arithmetic.base import Arithmetic
 from offchain.arithmetic.ordered import ORDERED
@@ -19,13 +21,17 @@ from offchain.frontend.capture.draft import (
 )
 from offchain.frontend.capture.eager import warm_up
 from offchain.frontend.capture.keeping import Memory, kept
-from offchain.frontend.capture.known import make_program
+from offchain.frontend.capture.known import Known, make_program
+from offchain.frontend.capture.recall import check_kept, find_origin, keep, recall
 from offchain.frontend.capture.rehearsal import rehearse
 from offchain.frontend.capture.steadiness import explain, find_hidden_state
 from offchain.frontend.environment import standard_torch
 from offchain.frontend.recipe import Recipe, get_batch
 from offchain.frontend.tracing import get_initial_state, record
-from offchain.programs.graph import Program
+from offchain.programs.graph import Program, Slot
+
+Batches = Callable[[int], list[Array]]
+"""Returns the batch of a step, in the order of a program's slots."""
 
 
 @contextmanager
@@ -53,19 +59,28 @@ class Captured:
 
     program: Program
     initial_state: list[Array]
-    batch: Callable[[int], list[Array]]
+    batch: Batches
     is_rehearsed: bool
 
 
 @standard_torch()
 @_without_collection()
-def capture(recipe: Recipe, *, trust: bool = False, arithmetic: Arithmetic = ORDERED) -> Captured:
+def capture(
+    recipe: Recipe,
+    *,
+    trust: bool = False,
+    arithmetic: Arithmetic = ORDERED,
+    example: str | None = None,
+) -> Captured:
     """Return the program of one step of a recipe; the recipe's model is left as it is.
 
     Args:
         recipe: the recipe.
         trust: whether to leave out the comparison with eager torch, which runs a few steps.
         arithmetic: the one that the program carries.
+        example: of an example of ours, its name and all that it was asked for with. What is
+            trusted and was captured before is not traced again, in a process that runs no other
+            code than Moot's and that of installed packages.
 
     Raises:
         CaptureError: the model does something that a program cannot express, or the program does
@@ -74,34 +89,63 @@ def capture(recipe: Recipe, *, trust: bool = False, arithmetic: Arithmetic = ORD
     """
     check_recipe(recipe)
     first = get_batch(recipe, 0)
-    check_batch(recipe, first)
+    inputs = check_batch(recipe, first)
+    batch = bind_batch(recipe, inputs)
+    origin = None if example is None else find_origin(recipe, first, arithmetic, example)
+    if not trust:
+        draft = _trace_and_rehearse(recipe, first, batch, arithmetic)
+        if origin is not None:
+            check_kept(origin, draft.program)
+        return Captured(draft.program, draft.initial_state, batch, is_rehearsed=True)
+    known = None if origin is None else recall(origin, recipe, inputs)
+    if known is not None:
+        _check_repeatable(batch, inputs)
+    else:
+        known = _trace(recipe, first, batch, arithmetic)
+        if origin is not None:
+            keep(origin, known)
+    return Captured(known.program, known.initial_state, batch, is_rehearsed=False)
+
+
+def _trace(
+    recipe: Recipe, first: Sequence[torch.Tensor], batch: Batches, arithmetic: Arithmetic
+) -> Known:
+    """Return the program of one step of a recipe, which is not compared with torch."""
     with kept(recipe) as memory:
-        if not trust:
-            warm_up(recipe, first)
-            memory.restore()
         start = make_start(recipe, first, memory.copies)
-        batch = bind_batch(recipe, start.inputs)
-        draft = None
-        if trust:
-            program, initial = make_program(recipe, start, arithmetic)
-        else:
-            draft = make_draft(recipe, start, arithmetic)
-            program, initial = draft.program, draft.initial_state
-        for step in (0, 1):
-            check_repeatable(batch, start.inputs, step)
+        known = make_program(recipe, start, arithmetic)
+        _check_repeatable(batch, start.inputs)
         changes = find_hidden_state(recipe, start, memory, as_tensors(batch(1)))
-        if changes is not None and trust:
+        if changes is not None:
             raise explain(changes)
-        if draft is not None:
-            memory.restore()
-            _rehearse(recipe, draft, batch, memory, is_steady=changes is None)
-    return Captured(program, initial, batch, not trust)
+    return known
+
+
+def _trace_and_rehearse(
+    recipe: Recipe, first: Sequence[torch.Tensor], batch: Batches, arithmetic: Arithmetic
+) -> Draft:
+    """Return the draft of one step of a recipe, which was compared with torch."""
+    with kept(recipe) as memory:
+        warm_up(recipe, first)
+        memory.restore()
+        start = make_start(recipe, first, memory.copies)
+        draft = make_draft(recipe, start, arithmetic)
+        _check_repeatable(batch, start.inputs)
+        changes = find_hidden_state(recipe, start, memory, as_tensors(batch(1)))
+        memory.restore()
+        _rehearse(recipe, draft, batch, memory, is_steady=changes is None)
+    return draft
+
+
+def _check_repeatable(batch: Batches, slots: Sequence[Slot]) -> None:
+    for step in (0, 1):
+        check_repeatable(batch, slots, step)
 
 
 def _rehearse(
     recipe: Recipe,
     draft: Draft,
-    batch: Callable[[int], list[Array]],
+    batch: Batches,
     memory: Memory,
     *,
     is_steady: bool,

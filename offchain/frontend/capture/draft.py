@@ -175,7 +175,7 @@ def make_draft(recipe: Recipe, start: Start, arithmetic: Arithmetic) -> Draft:
     names += [f"gradient.{name}" for name in start.record.gradients]
     return Draft(
         program,
-        make_initial_state(program, start, builder.constants),
+        make_initial_state(program, start.state, builder.constants),
         builder.constants,
         graph,
         tuple(names),
@@ -185,9 +185,11 @@ def make_draft(recipe: Recipe, start: Start, arithmetic: Arithmetic) -> Draft:
     )
 
 
-def make_initial_state(program: Program, start: Start, constants: Sequence[Array]) -> list[Array]:
+def make_initial_state(
+    program: Program, state: Mapping[str, torch.Tensor], constants: Sequence[Array]
+) -> list[Array]:
     """Return a program's state before step 0: the recipe's, constants, and zeros for outputs."""
-    initial: list[Array] = [*map(to_array, start.state.values()), *constants]
+    initial: list[Array] = [*map(to_array, state.values()), *constants]
     outputs = program.state[len(initial) :]
     return [*initial, *(np.zeros(slot.shape, NUMPY_TYPES[slot.dtype]) for slot in outputs)]
 

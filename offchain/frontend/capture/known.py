@@ -8,9 +8,10 @@ program of them. Captures that are compared with torch do without, since they ne
 
 import hashlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -36,27 +37,44 @@ _SOURCES = ("arithmetic", "commitments", "frontend", "programs")
 _PROGRAM, _CONSTANT = "program", "constant.{}"
 
 
-def make_program(
-    recipe: Recipe, start: Start, arithmetic: Arithmetic
-) -> tuple[Program, list[Array]]:
-    """Return the program of one step of a recipe, and the state before step 0.
+class Known(NamedTuple):
+    """A program that is kept.
+
+    Attributes:
+        name: the name under which it is.
+        program: the whole step.
+        initial_state: the state before step 0, in the order of the program's slots.
+    """
+
+    name: str
+    program: Program
+    initial_state: list[Array]
+
+
+def make_program(recipe: Recipe, start: Start, arithmetic: Arithmetic) -> Known:
+    """Return the program of one step of a recipe, which is kept from now on.
 
     Raises:
         CaptureError: the model does something that a program cannot express.
     """
     name = _hash_origin(recipe, start, arithmetic)
-    known = _read(name, start)
+    known = read_program(name, start.state)
     if known is not None:
         return known
     draft = make_draft(recipe, start, arithmetic)
     content = {_PROGRAM: np.frombuffer(encode_program(draft.program), np.uint8)}
     content |= {_CONSTANT.format(k): np.ascontiguousarray(c) for k, c in enumerate(draft.constants)}
     _programs.write(name, save(content))
-    return draft.program, draft.initial_state
+    return Known(name, draft.program, draft.initial_state)
 
 
-def _read(name: str, start: Start) -> tuple[Program, list[Array]] | None:
-    """Return what is kept under a name, None if it is not there or not whole."""
+def read_program(name: str, state: Mapping[str, torch.Tensor]) -> Known | None:
+    """Return what is kept under a name, None if it is not there or not whole.
+
+    Args:
+        name: the name.
+        state: the tensors of the recipe's state before step 0, by name.
+    """
     content = _programs.read(name)
     if content is None:
         return None
@@ -66,7 +84,7 @@ def _read(name: str, start: Start) -> tuple[Program, list[Array]] | None:
         constants = [tensors[_CONSTANT.format(k)] for k in range(len(tensors))]
     except (SafetensorError, ProgramError, KeyError):
         return None
-    return program, make_initial_state(program, start, constants)
+    return Known(name, program, make_initial_state(program, state, constants))
 
 
 def _hash_origin(recipe: Recipe, start: Start, arithmetic: Arithmetic) -> str:

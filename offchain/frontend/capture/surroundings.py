@@ -1,0 +1,172 @@
+"""The surroundings of a recipe: what of its process and its machine a tracing can read.
+
+A process is told apart by its versions, switches, environment variables and by the packages that it
+has loaded. Its code is in files; which files these are is known when something was traced. A
+process that has loaded code from elsewhere than installed packages and Moot has no description: it
+may have put anything in the place of anything.
+"""
+
+import hashlib
+import os
+import platform
+import sys
+import sysconfig
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import torch
+from torch._C import _get_mkldnn_enabled
+from torch.nn.modules import module as hooks
+from torch.overrides import _get_current_function_mode_stack
+from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
+
+import offchain
+from offchain.frontend.capture.description import IndescribableError
+from offchain.frontend.neighbours import PACKAGES
+
+MARGIN_NS = 2 * 10**9
+"""How much older than the process a file has to be: clocks of files may be that coarse."""
+
+VARIABLES = (
+    *("ACCELERATE", "ATEN", "CUDA", "HF_", "HUGGINGFACE", "MKL", "OMP_", "PYTHON", "PYTORCH"),
+    *("SYMPY", "TORCH", "TRANSFORMERS", "USE_", "XLA"),
+)
+"""How the names of the environment variables begin that torch, Python or a library may read."""
+
+_ROOT = Path(offchain.__path__[0]).parent
+_INSTALLED = tuple(
+    {
+        f"{sysconfig.get_path(name)}{os.sep}"
+        for name in ("purelib", "platlib", "stdlib", "platstdlib")
+    }
+)
+OWN = tuple(f"{_ROOT / package}{os.sep}" for package in PACKAGES)
+"""How the paths of our own files begin."""
+
+_MADE = ("cython_runtime", "_cython_", "_remote_module_non_scriptable")
+"""How the names of modules begin that Cython's extensions and torch make, from no file."""
+
+_COMMAND = Path(sysconfig.get_path("scripts")) / "moot"
+
+
+def describe_process() -> str:
+    """Return the hash of all of this process that decides what is traced, but for files' contents.
+
+    Raises:
+        IndescribableError: it has loaded code that is neither installed nor ours, or is tracing.
+    """
+    modules = dict(sys.modules)
+    stranger = find_stranger(modules)
+    if stranger is not None:
+        raise IndescribableError(f"{stranger}: its code is neither installed nor Moot's")
+    packages = sorted({name.partition(".")[0] for name in modules} - {*sys.stdlib_module_names})
+    described = (*_list_switches(), *_list_settings(), *packages)
+    return hashlib.sha256(repr(described).encode()).hexdigest()
+
+
+def find_stranger(modules: Mapping[str, Any]) -> str | None:
+    """Return the name of a module that is neither installed nor ours, if there is one."""
+    strangers = (name for name, module in modules.items() if not _is_known(name, module, modules))
+    return next(strangers, None)
+
+
+def _is_known(name: str, module: Any, modules: Mapping[str, Any]) -> bool:
+    """Return whether a module is Python's own, or installed, or ours."""
+    places = _list_places(module)
+    if name in ("__main__", "__mp_main__"):
+        return all(p.startswith(OWN) or _is_command(p) for p in places) and bool(places)
+    if places:
+        return all(place.startswith((*_INSTALLED, *OWN)) for place in places)
+    package, _, rest = name.partition(".")
+    if rest:  # a part of a package that has made it itself
+        return package in modules and _is_known(package, modules[package], modules)
+    return package in sys.stdlib_module_names or package.startswith(_MADE)
+
+
+def _is_command(place: str) -> bool:
+    return Path(place).resolve() == _COMMAND.resolve()
+
+
+def _list_places(module: Any) -> list[str]:
+    """Return the file of a module, or the folders of a package without one; nothing is imported."""
+    variables = vars(module) if isinstance(module, ModuleType) else {}
+    file = variables.get("__file__")
+    found = [file] if isinstance(file, str) else list(variables.get("__path__", ()))
+    return [str(Path(place).absolute()) for place in found]
+
+
+def _list_switches() -> Iterator[tuple[str, Any]]:
+    """Yield the switches of torch that are set in this process.
+
+    Raises:
+        IndescribableError: modes or hooks are active, which see whatever is computed.
+    """
+    seen = [*_get_current_function_mode_stack(), *_get_current_dispatch_mode_stack()]
+    seen += [hook for name, hook in vars(hooks).items() if name.startswith("_global_") and hook]
+    if seen:
+        raise IndescribableError(f"{seen[0]}: it sees whatever torch computes")
+    backends, attention = torch.backends, torch.backends.cuda
+    yield "default type", torch.get_default_dtype()
+    yield "default device", str(torch.get_default_device())
+    yield "gradients", (torch.is_grad_enabled(), torch.is_inference_mode_enabled())
+    yield "anomalies", (torch.is_anomaly_enabled(), torch.is_anomaly_check_nan_enabled())
+    yield "autocast", (torch.is_autocast_enabled("cpu"), torch.get_autocast_dtype("cpu"))
+    yield "autocast cache", torch.is_autocast_cache_enabled()
+    yield "deterministic", torch.get_deterministic_debug_mode()
+    yield "filled", torch.utils.deterministic.fill_uninitialized_memory  # type: ignore[attr-defined]  # torch's types leave it out
+    yield "products", torch.get_float32_matmul_precision()
+    yield "onednn", (_get_mkldnn_enabled(), backends.mkldnn.deterministic)
+    yield "flash", (attention.flash_sdp_enabled(), attention.mem_efficient_sdp_enabled())
+    yield "attention", (attention.math_sdp_enabled(), attention.cudnn_sdp_enabled())
+    yield "narrow attention", attention.fp16_bf16_reduction_math_sdp_allowed()
+    yield "fast path", backends.mha.get_fastpath_enabled()
+    yield "paths", (backends.opt_einsum.enabled, backends.opt_einsum.strategy)
+    yield "devices", (torch.cuda.is_available(), backends.cpu.get_cpu_capability())
+
+
+def _list_settings() -> Iterator[tuple[str, Any]]:
+    """Yield versions, and what Python and its environment are told."""
+    yield "torch", (torch.__version__, torch.version.git_version)
+    yield "python", (sys.version, sys.implementation.name, sys.flags, sys.path)
+    yield "machine", (platform.machine(), sys.platform, sys.byteorder)
+    yield from sorted((n, value) for n, value in os.environ.items() if n.startswith(VARIABLES))
+
+
+def list_code() -> set[str]:
+    """Return the files and folders that the loaded modules of this process are from."""
+    return {place for module in dict(sys.modules).values() for place in _list_places(module)}
+
+
+def list_files() -> list[str]:
+    """Return the files that all loaded code is from, and the places where Python looks for more."""
+    found = list_code()
+    found |= {str(Path(place).absolute()) for place in sys.path}
+    found |= {str(path) for path in (Path(torch.__file__).parent / "lib").iterdir()}
+    startup = (Path(sysconfig.get_path(name)).glob("*.pth") for name in ("purelib", "platlib"))
+    return sorted(found | {str(path) for paths in startup for path in paths})
+
+
+def sign_files(paths: Sequence[str]) -> str | None:
+    """Return the hash of what tells files from what they were and may become.
+
+    Of ours it is their content, of all others their size and the times of their last changes; a
+    folder changes when a file in it appears or goes.
+
+    Returns:
+        The hash; None if one is so young that what this process has loaded may be an older one.
+    """
+    digest = hashlib.sha256()
+    for path in paths:
+        try:
+            found = Path(path).stat()
+            if max(found.st_mtime_ns, found.st_ctime_ns) > offchain.BEGAN_NS - MARGIN_NS:
+                return None
+            signature: object = (found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+            if path.startswith(OWN) and not Path(path).is_dir():
+                signature = Path(path).read_bytes()
+        except OSError:
+            signature = None
+        digest.update(repr((path, signature)).encode())
+    return digest.hexdigest()

@@ -1,0 +1,408 @@
+"""Captures that are recalled without tracing: when they are, and what has them traced again."""
+
+import importlib
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional
+
+import offchain
+from offchain.arithmetic.exact import EXACT
+from offchain.disputes import session
+from offchain.errors import CaptureError
+from offchain.frontend.capture import capture, captured, recall, surroundings
+from offchain.frontend.capture.captured import Captured
+from offchain.frontend.optimizers import SGD
+from offchain.frontend.recipe import TrainingRecipe
+from offchain.programs.encoding import encode_program
+
+
+class Model(nn.Module):
+    """A layer with dropout and a constant that was drawn."""
+
+    def __init__(self, seed: int = 0, factor: float = 2.0) -> None:
+        super().__init__()
+        torch.manual_seed(seed)
+        self.layer, self.drop = nn.Linear(3, 3), nn.Dropout(0.5)
+        self.factor = factor
+        self.shift = torch.randn(3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Return three numbers for each row."""
+        found: torch.Tensor = functional.gelu(self.layer(self.drop(x))) * self.factor + self.shift
+        return found
+
+
+def make_recipe(model: nn.Module | None = None) -> TrainingRecipe:
+    """Return a recipe that trains a model."""
+    return TrainingRecipe(
+        model or Model(),
+        lambda model, x: model(x).square().mean(),
+        SGD(0.1),
+        lambda step: (torch.full((2, 3), float(step)),),
+    )
+
+
+class Traces:
+    """Captures of an example, of which it is noted whether they were traced."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+        self.folder, self.made = folder, 0
+        trace: Any = captured._trace
+
+        def count(*args: Any) -> Any:
+            self.made += 1
+            return trace(*args)
+
+        monkeypatch.setattr(captured, "_trace", count)
+
+    def capture(self, recipe: TrainingRecipe | None = None, **options: Any) -> Captured:
+        """Capture an example."""
+        return capture(recipe or make_recipe(), **{"trust": True, "example": "a"} | options)
+
+    def is_traced(self, recipe: TrainingRecipe | None = None, **options: Any) -> bool:
+        """Capture an example and return whether it was traced; compare it with a new trace."""
+        before, recipe = self.made, recipe or make_recipe()
+        found = self.capture(recipe, **options)
+        is_traced = self.made > before
+        fresh = capture(recipe, trust=True, arithmetic=found.program.arithmetic)
+        assert encode_program(found.program) == encode_program(fresh.program)
+        for a, b in zip(found.initial_state, fresh.initial_state, strict=True):
+            assert a.dtype == b.dtype
+            assert a.tobytes() == b.tobytes()
+        for a, b in zip(found.batch(1), fresh.batch(1), strict=True):
+            assert a.tobytes() == b.tobytes()
+        return is_traced
+
+
+@pytest.fixture
+def traces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Traces:
+    """Return captures in a process that is taken for one without code of a user's."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(surroundings, "find_stranger", lambda _: None)
+    return Traces(monkeypatch, tmp_path / "cache" / "moot" / "captures")
+
+
+@pytest.fixture
+def young(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let files be as young as this test."""
+    monkeypatch.setattr(offchain, "BEGAN_NS", offchain.BEGAN_NS + 10**15)
+
+
+def test_an_example_is_traced_once(traces: Traces) -> None:
+    """A second capture is the first one, of whatever weights and batches, without tracing."""
+    assert traces.is_traced()
+    assert not traces.is_traced()
+    recipe, model = make_recipe(), Model()
+    with torch.no_grad():
+        model.layer.weight.add_(1)
+    recipe = replace(make_recipe(model), batch=lambda step: (torch.full((2, 3), step / 2),))
+    assert not traces.is_traced(recipe)
+    assert len(list(traces.folder.iterdir())) == 1
+    assert not traces.capture().is_rehearsed
+
+
+@pytest.mark.parametrize(
+    ("recipe", "options"),
+    [
+        (make_recipe(Model(factor=3.0)), {}),
+        (make_recipe(Model(seed=1)), {}),
+        (replace(make_recipe(), optimizer=SGD(0.2)), {}),
+        (replace(make_recipe(), seed=1), {}),
+        (replace(make_recipe(), batch=lambda step: (torch.full((4, 3), float(step)),)), {}),
+        (make_recipe(), {"arithmetic": EXACT}),
+        (make_recipe(), {"example": "b"}),
+    ],
+)
+def test_another_example_is_traced(
+    recipe: TrainingRecipe, options: dict[str, Any], traces: Traces
+) -> None:
+    """What differs in a number, a drawn constant, an option or a form is not recalled."""
+    traces.capture()
+    assert traces.is_traced(recipe, **options)
+    assert not traces.is_traced(recipe, **options)
+
+
+def test_only_examples_are_recalled(traces: Traces) -> None:
+    """What nobody calls an example is traced whenever it is captured, and never kept."""
+    traces.capture()
+    assert traces.is_traced(example=None)
+    model = Model()
+    model.register_forward_hook(lambda _model, _args, result: result * 3)
+    assert traces.is_traced(make_recipe(model))
+    assert traces.is_traced(make_recipe(model))
+    assert len(list(traces.folder.iterdir())) == 1
+
+
+def test_processes_with_code_of_users(traces: Traces, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process with a module of a user's, as this one, traces: whatever that may have replaced."""
+    traces.capture()
+    monkeypatch.undo()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(traces.folder.parents[1]))
+    monkeypatch.setattr(functional, "gelu", functional.relu)
+    second = Traces(monkeypatch, traces.folder)
+    assert second.is_traced()
+    assert second.is_traced()
+
+
+def _replace_class(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Model, "forward", lambda self, x: self.layer(x))
+
+
+def _replace_linear(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(nn.Linear, "forward", lambda self, x: functional.linear(x, self.weight) + 1)
+
+
+def _set_variable(patch: pytest.MonkeyPatch) -> None:
+    patch.setenv("TORCH_SOMETHING", "1")
+
+
+def _set_path(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(sys, "path", [*sys.path, "/nowhere"])
+
+
+def _set_version(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(torch, "__version__", "2.99")
+
+
+@pytest.mark.parametrize(
+    "change", [_replace_class, _replace_linear, _set_variable, _set_path, _set_version]
+)
+def test_another_process_traces(
+    change: Callable[[pytest.MonkeyPatch], None], traces: Traces, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A method that was replaced, a variable, a path or a version has an example traced again."""
+    traces.capture()
+    change(monkeypatch)
+    assert traces.is_traced()
+
+
+def test_modules_that_were_not_loaded(traces: Traces, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that has loaded more of a package than the one that traced may be another."""
+    traces.capture()
+    more = ModuleType("torch.more")
+    more.__file__ = f"{Path(torch.__file__).parent}/more.py"
+    monkeypatch.setitem(sys.modules, "torch.more", more)
+    assert traces.is_traced()
+    assert not traces.is_traced()
+    monkeypatch.delitem(sys.modules, "torch.more")
+    assert not traces.is_traced()
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Return a folder in which Python looks for modules; it has one, which is loaded."""
+    place = tmp_path / "library"
+    place.mkdir()
+    (place / "strange.py").write_text("NUMBER = 1\n")
+    monkeypatch.syspath_prepend(str(place))
+    importlib.import_module("strange")
+    yield place
+    del sys.modules["strange"]
+
+
+def _change_in_secret(place: Path) -> None:
+    """Change a file to another of its size, and give it the time that it had."""
+    path = place / "strange.py"
+    before = path.stat()
+    path.write_text("NUMBER = 2\n")
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+FILES: dict[str, Callable[[Path], object]] = {
+    "another content": _change_in_secret,
+    "another size": lambda place: (place / "strange.py").write_text("NUMBER = 10\n"),
+    "gone": lambda place: (place / "strange.py").unlink(),
+    "touched": lambda place: (place / "strange.py").touch(),
+    "a neighbour": lambda place: (place / "sympy.py").touch(),
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_another_file_has_it_traced(name: str, folder: Path, traces: Traces, young: None) -> None:
+    """A file of a module that was loaded, and what stands beside it, has to be what it was."""
+    del young
+    traces.capture()
+    assert not traces.is_traced()
+    FILES[name](folder)
+    assert traces.is_traced()
+    assert not traces.is_traced()
+
+
+def test_our_files_are_known_by_content(
+    folder: Path, traces: Traces, young: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file of ours may be checked out again, and may not be another."""
+    del young
+    monkeypatch.setattr(surroundings, "OWN", (*surroundings.OWN, f"{folder / 'strange.py'}"))
+    traces.capture()
+    (folder / "strange.py").touch()
+    assert not traces.is_traced()
+    _change_in_secret(folder)
+    assert traces.is_traced()
+
+
+def test_young_files(folder: Path, traces: Traces) -> None:
+    """A process that began before a file was written may have loaded another: it keeps nothing."""
+    assert (folder / "strange.py").exists()
+    assert traces.is_traced()
+    assert traces.is_traced()
+    assert not traces.folder.exists()
+
+
+def test_files_of_a_younger_process(
+    folder: Path, traces: Traces, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor does such a process recall what another one has kept of the newer file."""
+    assert (folder / "strange.py").exists()
+    with monkeypatch.context() as patched:
+        patched.setattr(offchain, "BEGAN_NS", offchain.BEGAN_NS + 10**15)
+        traces.capture()
+        assert not traces.is_traced()
+    assert traces.is_traced()
+
+
+def _find(folder: Path) -> Path:
+    (path,) = folder.iterdir()
+    return path
+
+
+def test_damaged_entries(traces: Traces) -> None:
+    """An entry that is cut off, empty or altered, or whose program is gone, is made again."""
+    traces.capture()
+    entry, program = _find(traces.folder), _find(traces.folder.parent / "programs")
+    for path in (entry, program):
+        whole = path.read_bytes()
+        for bad in (b"", whole[:-1], whole[:-9] + bytes([whole[-9] ^ 1]) + whole[-8:]):
+            path.write_bytes(bad)
+            assert traces.is_traced()
+            assert path.read_bytes() == whole
+        path.unlink()
+        assert traces.is_traced()
+    assert not traces.is_traced()
+
+
+def _rewrite(folder: Path, **fields: object) -> None:
+    name = _find(folder).name
+    content = recall._captures.read(name)
+    assert content is not None
+    recall._captures.write(name, json.dumps(json.loads(content) | fields).encode())
+
+
+def test_entries_of_another_program(traces: Traces) -> None:
+    """An entry whose program has another root, other slots, or is no entry, is not taken."""
+    traces.capture()
+    _rewrite(traces.folder, root="00" * 32)
+    assert traces.is_traced()
+    for content in (b"{", b"[]", b'{"program": "a"}'):
+        recall._captures.write(_find(traces.folder).name, content)
+        assert traces.is_traced()
+    wide = replace(make_recipe(), batch=lambda step: (torch.full((4, 3), float(step)),))
+    other = capture(wide, trust=True, example="wide").program
+    (name,) = {path.name for path in traces.folder.iterdir()} - {_find_first(traces)}
+    content = recall._captures.read(name)
+    assert content is not None
+    recall._captures.write(_find_first(traces), content)
+    assert other.batch[0].shape == (4, 3)
+    assert traces.is_traced()
+
+
+def _find_first(traces: Traces) -> str:
+    """Return the name of the example's entry, which was written first."""
+    origin = recall.find_origin(make_recipe(), make_recipe().batch(0), captured.ORDERED, "a")
+    assert origin is not None
+    assert (traces.folder / origin).exists()
+    return origin
+
+
+def test_rehearsed_captures_check_what_is_kept(traces: Traces) -> None:
+    """A capture that is compared with torch is traced, and finds what is kept to be the same."""
+    traces.capture()
+    assert capture(make_recipe(), example="a").is_rehearsed
+    _rewrite(traces.folder, root="00" * 32)
+    with pytest.raises(CaptureError, match="another program is kept of this example"):
+        capture(make_recipe(), example="a")
+
+
+def test_batches_that_cannot_be_made_again(traces: Traces) -> None:
+    """A batch function of other data each time is refused for an example that is recalled, too."""
+    traces.capture()
+    calls = iter(range(99))
+    recipe = replace(make_recipe(), batch=lambda _: (torch.full((2, 3), float(next(calls))),))
+    with pytest.raises(CaptureError, match="asked twice"):
+        traces.capture(recipe)
+
+
+def test_no_place_to_keep_captures(traces: Traces) -> None:
+    """Where nothing can be written, examples are traced every time."""
+    traces.folder.parent.mkdir(parents=True)
+    traces.folder.write_text("a file in the place of the folder")
+    assert traces.is_traced()
+    assert traces.is_traced()
+
+
+def test_users_files_are_no_examples() -> None:
+    """A setting that names a user's file is none of ours, whatever the file is called."""
+    describe = session._describe_example
+    assert describe(session.Setting(program="file.py:mlp")) is None
+    settings = [
+        session.Setting(program="mlp"),
+        session.Setting(program="cnn"),
+        session.Setting(program="mlp", size="small"),
+        session.Setting(program="mlp", precision="bf16"),
+        session.Setting(program="mlp", inference=True),
+        session.Setting(program="mlp", seed=1),
+    ]
+    assert len({describe(setting) for setting in settings}) == len(settings)
+
+
+PATCH = """
+import sys
+class Finder:
+    def find_spec(self, name, path, target=None):
+        if name == "offchain.frontend.capture.captured":
+            import torch
+            torch.nn.functional.relu = torch.nn.functional.gelu
+sys.meta_path.insert(0, Finder())
+"""
+
+
+@pytest.mark.slow
+def test_the_command_recalls(tmp_path: Path) -> None:
+    """The command traces an example once, and again where a user's code is in its process."""
+    pytest.importorskip("sklearn")
+    environment = os.environ | {"XDG_CACHE_HOME": str(tmp_path / "cache")}
+    folder = tmp_path / "cache" / "moot" / "captures"
+
+    def show(**variables: str) -> tuple[str, set[tuple[str, int]]]:
+        command = [Path(sys.executable).with_name("moot"), "program", "show", "mlp", "--json"]
+        found = subprocess.run(  # noqa: S603 - the command itself
+            [*map(str, command), "--trust-capture"],
+            env=environment | variables,
+            capture_output=True,
+            check=True,
+            text=True,
+        )
+        root: str = json.loads(found.stdout)["program_root"]
+        return root, {(path.name, path.stat().st_mtime_ns) for path in folder.iterdir()}
+
+    show()  # which makes what later ones only load
+    first = show()
+    assert len(first[1]) in {1, 2}
+    assert show() == first
+    (tmp_path / "sitecustomize.py").write_text(PATCH)
+    path = os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])])
+    root, kept = show(PYTHONPATH=path)
+    assert root != first[0]
+    assert kept == first[1]
+    assert show() == first

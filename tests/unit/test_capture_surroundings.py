@@ -1,0 +1,184 @@
+"""Descriptions of processes: what changes them, and what processes have none."""
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torch._C import _set_mkldnn_enabled
+from torch.backends.mha import set_fastpath_enabled
+from torch.nn.modules.module import register_module_forward_hook
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from offchain.arithmetic.exact import EXACT
+from offchain.arithmetic.ordered import ORDERED
+from offchain.frontend.capture import surroundings
+from offchain.frontend.capture.description import IndescribableError
+from offchain.frontend.capture.recall import find_origin
+from offchain.frontend.capture.surroundings import describe_process, find_stranger
+from offchain.frontend.optimizers import SGD
+from offchain.frontend.recipe import TrainingRecipe, get_batch
+
+
+def _hook(*_: object) -> None:
+    """Do nothing, as a hook."""
+
+
+def make_recipe() -> TrainingRecipe:
+    """Return a recipe that trains a layer."""
+    return TrainingRecipe(
+        nn.Linear(3, 3),
+        lambda model, x: model(x).square().mean(),
+        SGD(0.1),
+        lambda step: (torch.full((2, 3), float(step)),),
+    )
+
+
+@pytest.fixture
+def process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Take this process for one that has loaded installed packages and Moot only."""
+    monkeypatch.setattr(surroundings, "find_stranger", lambda _: None)
+
+
+@contextmanager
+def _setting(function: Callable[[Any], object], value: object, before: object) -> Iterator[None]:
+    function(value)
+    try:
+        yield
+    finally:
+        function(before)
+
+
+SWITCHES: dict[str, Callable[[], AbstractContextManager[Any]]] = {
+    "default type": lambda: _setting(torch.set_default_dtype, torch.float64, torch.float32),
+    "default device": lambda: _setting(torch.set_default_device, "meta", None),
+    "no gradients": torch.no_grad,
+    "inference": torch.inference_mode,
+    "autocast": lambda: torch.autocast("cpu", torch.bfloat16),
+    "anomalies": torch.autograd.detect_anomaly,
+    "deterministic": lambda: _setting(torch.use_deterministic_algorithms, value=True, before=False),
+    "products": lambda: _setting(torch.set_float32_matmul_precision, "medium", "highest"),
+    "attention": lambda: torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH),
+    "onednn": lambda: _setting(_set_mkldnn_enabled, value=False, before=True),
+    "fast path": lambda: _setting(set_fastpath_enabled, value=False, before=True),
+}
+
+
+@pytest.mark.parametrize("name", [name for name in SWITCHES if name != "default device"])
+@pytest.mark.filterwarnings("ignore:Anomaly Detection")
+def test_switches_tell_a_process_apart(name: str, process: None) -> None:
+    """What torch was told for the whole process, or for the thread, is in its description."""
+    del process
+    before = describe_process()
+    with SWITCHES[name]():
+        assert describe_process() != before
+    assert describe_process() == before
+
+
+@pytest.mark.parametrize(
+    "name", ["TORCH_LOGS", "PYTORCH_JIT", "ATEN_CPU_CAPABILITY", "HF_HOME", "PYTHONHASHSEED"]
+)
+def test_variables_tell_a_process_apart(
+    name: str, process: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So are the environment variables that torch, Python and the libraries read."""
+    del process
+    before = describe_process()
+    monkeypatch.setenv("MOOT_SOMETHING", "1")
+    assert describe_process() == before
+    monkeypatch.setenv(name, "strange")
+    assert describe_process() != before
+
+
+def test_modules_tell_a_process_apart(process: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Packages that are loaded may change others; where Python looks for them counts, too."""
+    del process
+    before = describe_process()
+    with monkeypatch.context() as patched:
+        patched.setattr(sys, "path", [*sys.path, "/nowhere"])
+        assert describe_process() != before
+    other = ModuleType("other")
+    other.__file__ = f"{Path(torch.__file__).parent}/other.py"
+    monkeypatch.setitem(sys.modules, "other", other)
+    assert describe_process() != before
+
+
+class _Mode(TorchDispatchMode):
+    """A mode that does nothing."""
+
+
+class _FunctionMode(TorchFunctionMode):
+    """Likewise."""
+
+
+@contextmanager
+def _hooking() -> Iterator[None]:
+    handle = register_module_forward_hook(_hook)
+    try:
+        yield
+    finally:
+        handle.remove()
+
+
+@pytest.mark.parametrize("mode", [_Mode, _FunctionMode, _hooking, SWITCHES["default device"]])
+def test_modes_are_no_process_of_ours(
+    mode: Callable[[], AbstractContextManager[Any]], process: None
+) -> None:
+    """Nothing is known of a process in which something sees, and may change, all operators."""
+    del process
+    with mode(), pytest.raises(IndescribableError):
+        describe_process()
+
+
+def _make_module(name: str, **attributes: object) -> ModuleType:
+    module = ModuleType(name)
+    vars(module).update(attributes)
+    return module
+
+
+def test_strangers(tmp_path: Path) -> None:
+    """Code of a user's is found by its place, and by that of the program that was started."""
+    command = _make_module("__main__", __file__=str(surroundings._COMMAND))
+    ours = {"__main__": command, "torch": torch, "offchain": sys.modules["offchain"], "sys": sys}
+    assert find_stranger(ours) is None
+    assert find_stranger({**ours, "torch._C._nn": _make_module("torch._C._nn")}) is None
+    here = str(tmp_path / "mine.py")
+    for name, module in {
+        "mine": _make_module("mine", __file__=here),
+        "random": _make_module("random", __file__=here),
+        "torch.mine": _make_module("torch.mine", __file__=here),
+        "made": _make_module("made"),
+        "made.part": _make_module("made.part"),
+        "space": _make_module("space", __path__=[str(tmp_path)]),
+        "tests": sys.modules["tests"],
+        "__main__": _make_module("__main__"),
+        "__mp_main__": _make_module("__mp_main__", __file__=here),
+        "offchainer": _make_module("offchainer", __file__=f"{surroundings._ROOT}/offchainer/a.py"),
+    }.items():
+        assert find_stranger({**ours, name: module}) == name
+    assert find_stranger({**ours, "__main__": pytest}) == "__main__"
+    assert find_stranger(sys.modules) is not None  # these tests
+    with pytest.raises(IndescribableError):
+        describe_process()
+
+
+def test_origins(process: None) -> None:
+    """A capture is kept by what its maker says of the recipe and by its arithmetic as well."""
+    del process
+    recipe = make_recipe()
+    batch = get_batch(recipe, 0)
+    found = {
+        find_origin(recipe, batch, arithmetic, example)
+        for arithmetic in (ORDERED, EXACT)
+        for example in ("a", "b")
+    }
+    assert len(found) == 4
+    assert None not in found
+    recipe.model.register_forward_hook(_hook)
+    assert find_origin(recipe, batch, ORDERED, "a") is None
