@@ -93,6 +93,17 @@ def test_a_recipe_is_described_by_content() -> None:
     assert describe(other) == describe(make_recipe())
 
 
+def test_a_hash_of_python_is_not_content() -> None:
+    """The hash of itself that a library's object keeps, which each process draws, says nothing."""
+
+    def remember(model: Model, number: int) -> None:
+        model._original_object_hash = number
+
+    own = [describe(make_recipe(lambda m: remember(m, hash(m)))) for _ in range(2)]
+    other = describe(make_recipe(lambda m: remember(m, hash(m) + 1)))
+    assert own[0] == own[1] != other
+
+
 def _tie(model: Model) -> None:
     model.second.weight = model.first.weight
 

@@ -45,6 +45,9 @@ _ROOTS = (object, Generic, Protocol)
 _UNREAD = ("__annotations__", "__dict__", "__doc__", "__module__", "__weakref__")
 """What a class has and no step reads, or what is said otherwise."""
 
+_OWN_HASH = "_original_object_hash"
+"""Where the transformers library keeps what `hash` gave for an object, another in each process."""
+
 _MADE_AT_RUNTIME, _NOT_CALLABLE = 1 << 9, 1 << 7
 """Flags of classes: those that a class statement makes have the first one and not the second."""
 
@@ -204,7 +207,10 @@ class _Writer:
             if isinstance(found, torch.nn.Module) and "hook" in name and part:
                 raise IndescribableError(f"{path}.{name}: hooks")
             self.put(name)
-            self.write(f"{path}.{name}", part)
+            if name == _OWN_HASH and part == hash(found):
+                self.put("its own hash")
+            else:
+                self.write(f"{path}.{name}", part)
 
     def _write_class(self, path: str, kind: type) -> None:
         """Write a class and those that it inherits from, with the code of their methods."""
