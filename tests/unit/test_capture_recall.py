@@ -85,6 +85,12 @@ class Traces:
         return is_traced
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _loaded() -> None:
+    """Load what a capture loads: it would be another process afterwards."""
+    capture(make_recipe())
+
+
 @pytest.fixture
 def traces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Traces:
     """Return captures in a process that is taken for one without code of a user's."""
