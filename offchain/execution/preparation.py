@@ -226,8 +226,9 @@ class Preparation:
         nodes = self.program.nodes
         every = range(len(nodes))
         large = {i for i in every if nodes[i].elements * nodes[i].dtype.width > _LARGE_BYTES}
+        single = large.difference(alone)
         order = [
-            self._find_kernel(unit) if unit in large and unit not in alone else unit
+            self._find_kernel(unit) if isinstance(unit, int) and unit in single else unit
             for unit in self._group(every, every, large.union(alone))
         ]
         tasks = schedule(self.program, order, self.sinks, shows_all=True)

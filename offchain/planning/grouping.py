@@ -110,8 +110,10 @@ def group(
 
 def group_alone(program: Program, index: int) -> Group | None:
     """Return the group of one map that runs by itself, if a kernel of its own computes it."""
-    node = _as_candidate(program.nodes[index]) if program.nodes[index].kind is Kind.MAP else None
-    return node and _Growing(index, node).finish(_LEAST_ELEMENTS)
+    node = _as_candidate(program.nodes[index])
+    if node is None or program.nodes[index].kind is not Kind.MAP:
+        return None
+    return _Growing(index, node).finish(_LEAST_ELEMENTS)
 
 
 def list_indices(unit: Unit) -> tuple[int, ...]:

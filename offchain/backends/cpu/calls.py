@@ -111,9 +111,11 @@ def share_out(one: Call, grain: int, at: int = -2, scratch: tuple[int, int] | No
         scratch: which of its words is the address of scratch memory, and how many bytes of it each
             thread has (see `reserve_scratch`).
     """
-    task = make_task(one.entry, one.words, grain, at, scratch)
-    if one.words[at + 1] <= grain or get_threads() == 1:
+    items = one.words[at + 1]
+    assert isinstance(items, int)
+    if items <= grain or get_threads() == 1:
         return one
+    task = make_task(one.entry, one.words, grain, at, scratch)
     return Call(get_addresses()[0], (get_team(), Block(task)))
 
 
