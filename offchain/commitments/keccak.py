@@ -4,10 +4,7 @@ A leaf of a tree is keccak256(tag || chunk) and an inner node keccak256(tag || l
 the tag is one byte.
 """
 
-from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Sequence
-from itertools import accumulate, pairwise
-from typing import NamedTuple
+from collections.abc import Sequence
 
 import numpy as np
 from eth_hash.auto import keccak
@@ -15,14 +12,12 @@ from eth_hash.auto import keccak
 from offchain.commitments.keccak_blocks import (
     BLOCK_CHUNKS,
     SUBTREE_LEVELS,
-    hash_range,
+    Leaves,
+    hash_blocks,
     hash_top,
 )
 from offchain.commitments.keccak_lanes import DIGEST_BYTES, Bytes
 from offchain.native import buffers
-from offchain.native.threads import share
-
-_GRAIN_BYTES = 2**18
 
 
 def keccak256(message: bytes) -> bytes:
@@ -42,7 +37,7 @@ def hash_chunks(data: Bytes, chunk_bytes: int, tag: int) -> Bytes:
         (ceil(bytes / chunk_bytes), 32) uint8.
     """
     digests = buffers.empty((-(-data.size // chunk_bytes), DIGEST_BYTES), np.uint8)
-    _hash_leaves(data, chunk_bytes, tag, digests)
+    hash_blocks([Leaves(data)], chunk_bytes, (tag, tag), 0, [digests])
     return digests
 
 
@@ -58,23 +53,10 @@ def hash_pairs(nodes: Bytes, tag: int) -> Bytes:
     """
     pairs = len(nodes) // 2
     parents = buffers.empty((len(nodes) - pairs, DIGEST_BYTES), np.uint8)
-    _hash_leaves(nodes[: 2 * pairs].reshape(-1), 2 * DIGEST_BYTES, tag, parents[:pairs])
+    leaves = Leaves(nodes[: 2 * pairs].reshape(-1))
+    hash_blocks([leaves], 2 * DIGEST_BYTES, (tag, tag), 0, [parents])
     parents[pairs:] = nodes[2 * pairs :]
     return parents
-
-
-class Leaves(NamedTuple):
-    """The bytes below a tree.
-
-    Attributes:
-        data: (bytes,) uint8, contiguous, at least one.
-        float_bytes: 4 or 2 if the data are floats of this width, otherwise 0.
-        encode: returns what is hashed in place of floats among which is a NaN, of the same size.
-    """
-
-    data: Bytes
-    float_bytes: int = 0
-    encode: Callable[[Bytes], Bytes] = lambda part: part
 
 
 def hash_subtrees(
@@ -96,43 +78,9 @@ def hash_subtrees(
         chunks' digests when it is applied SUBTREE_LEVELS times.
     """
     size = BLOCK_CHUNKS * chunk_bytes
-    kind = chunk_bytes, (tag, node_tag)
-    starts = [0, *accumulate(-(-tree.data.size // size) for tree in trees)]
-    levels = [np.empty((b - a, DIGEST_BYTES), np.uint8) for a, b in pairwise(starts)]
-
-    def work(first: int, stop: int) -> None:
-        for place in range(bisect_right(starts, first) - 1, bisect_left(starts, stop)):
-            start = starts[place]
-            part = max(first, start) - start, min(stop, starts[place + 1]) - start
-            _hash_part(trees[place], *kind, levels[place], *part)
-
-    total = sum(tree.data.size for tree in trees)
-    share(work, starts[-1], max(1, -(-_GRAIN_BYTES * starts[-1] // total)) if total else 1)
+    levels = [np.empty((-(-tree.data.size // size), DIGEST_BYTES), np.uint8) for tree in trees]
+    hash_blocks(trees, chunk_bytes, (tag, node_tag), SUBTREE_LEVELS, levels)
     return levels
-
-
-def _hash_part(
-    tree: Leaves,
-    chunk_bytes: int,
-    tags: tuple[int, int],
-    level: Bytes,
-    first: int,
-    stop: int,
-) -> None:
-    """Compute some nodes of a level that `hash_subtrees` returns."""
-    data, float_bytes, encode = tree
-    size = BLOCK_CHUNKS * chunk_bytes
-    full = data.size // chunk_bytes
-    ragged = full // BLOCK_CHUNKS if data.size % chunk_bytes else stop
-    begin, last = first * BLOCK_CHUNKS, min(full, BLOCK_CHUNKS * min(stop, ragged))
-    kind = chunk_bytes, tags, SUBTREE_LEVELS
-    for block in hash_range(data, *kind, level, begin, last, float_bytes):
-        odd = first + block
-        part = encode(data[odd * size : min(last * chunk_bytes, (odd + 1) * size)])
-        hash_range(part, *kind, level[odd : odd + 1], 0, part.size // chunk_bytes)
-    if ragged < stop:
-        part = data[ragged * size :]
-        level[ragged:] = _hash_ragged(encode(part) if float_bytes else part, chunk_bytes, tags)
 
 
 def hash_up(nodes: Bytes, tag: int) -> bytes:
@@ -140,24 +88,3 @@ def hash_up(nodes: Bytes, tag: int) -> bytes:
     while len(nodes) > BLOCK_CHUNKS:
         nodes = hash_pairs(nodes, tag)
     return hash_top(nodes, tag)
-
-
-def _hash_ragged(data: Bytes, chunk_bytes: int, tags: tuple[int, int]) -> Bytes:
-    """Return the top of a tree whose last chunk is shorter than the others."""
-    nodes = hash_chunks(data, chunk_bytes, tags[0])
-    while len(nodes) > 1:
-        nodes = hash_pairs(nodes, tags[1])
-    return nodes
-
-
-def _hash_leaves(data: Bytes, chunk_bytes: int, tag: int, digests: Bytes) -> None:
-    full = data.size // chunk_bytes
-    grain = BLOCK_CHUNKS * max(1, _GRAIN_BYTES // (BLOCK_CHUNKS * chunk_bytes))
-
-    def work(first: int, stop: int) -> None:
-        hash_range(data, chunk_bytes, (tag, tag), 0, digests, first, stop)
-
-    share(work, full, grain)
-    if full < len(digests):
-        tail = data[full * chunk_bytes :]
-        hash_range(tail, tail.size, (tag, tag), 0, digests[full:], 0, 1)

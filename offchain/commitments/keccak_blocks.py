@@ -1,8 +1,10 @@
 """The lower levels of trees, block by block, as machine code that never leaves the cache."""
 
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import Any
+from itertools import accumulate
+from typing import Any, NamedTuple
 
 import numpy as np
 from llvmlite import ir
@@ -10,27 +12,30 @@ from numba.core import types
 
 from offchain.commitments.keccak_lanes import (
     DIGEST_BYTES,
-    DIGEST_WORDS,
     LANES,
     RATE_BYTES,
-    RATE_WORDS,
     Bytes,
     Words,
     hash_lanes,
     make_masks,
 )
 from offchain.native import vectors
+from offchain.native.buffers import get_address
 from offchain.native.compiled import emitted, kernel, reads, subroutine, writes
-from offchain.native.vectors import WORD
+from offchain.native.threads import get_threads, share_call
+from offchain.native.vectors import BYTE, CACHE_LINE_BYTES, WORD
 
 SUBTREE_LEVELS = 10
 """Levels of a tree that are hashed without leaving the cache."""
 
 BLOCK_CHUNKS = 1 << SUBTREE_LEVELS
 
-_PAD = 2
-_SCRATCH_WORDS = (_PAD + BLOCK_CHUNKS + 2 * LANES) * DIGEST_WORDS + RATE_WORDS
+_PAD_BYTES = 2 * DIGEST_BYTES
+_SCRATCH_BYTES = _PAD_BYTES + (BLOCK_CHUNKS + 2 * LANES) * DIGEST_BYTES + RATE_BYTES
 """A block's digests, and what the lanes read before and behind them."""
+
+_GRAIN_BYTES = 1 << 18
+"""Data that are worth another thread."""
 
 _SCANNED_BYTES = 64
 """Bytes in which NaNs are looked for at once; chunks of floats are multiples of it."""
@@ -90,55 +95,41 @@ def may_have_nan(data: Bytes, float_bytes: int) -> bool:
     return bool(found[0]) or data.size % _SCANNED_BYTES > 0
 
 
-def hash_range(
-    data: Bytes,
-    chunk_bytes: int,
-    tags: tuple[int, int],
-    levels: int,
-    nodes: Bytes,
-    first: int,
-    stop: int,
-    float_bytes: int = 0,
-) -> Sequence[int]:
-    """Hash the full chunks `first` to `stop` of `data`, and blocks of them up so many levels.
-
-    Returns:
-        The blocks from `first` on that have a NaN, if the data are floats of so many bytes.
-    """
-    masks = _kernel_masks(chunk_bytes, *tags)
-    margin = np.empty(1 + LANES * chunk_bytes + RATE_BYTES, np.uint8)
-    scratch = np.empty(_SCRATCH_WORDS, np.uint64)
-    words = nodes.reshape(-1).view(np.uint64)
-    nans = np.zeros(-(-(stop - first) // BLOCK_CHUNKS), np.uint8)
-    _hash_blocks(
-        data, chunk_bytes, masks, margin, scratch, levels, words, first, stop, float_bytes, nans
-    )
-    found: list[int] = nans.nonzero()[0].tolist() if float_bytes else []
-    return found
+@emitted(types.int64, types.intp)
+def _read(builder: ir.IRBuilder, address: ir.Value) -> ir.Value:
+    """Return the word at an address."""
+    return vectors.load(builder, WORD, address)
 
 
-@lru_cache(maxsize=64)
-def _kernel_masks(chunk_bytes: int, tag: int, node_tag: int) -> Words:
-    """The masks of chunks and of inner nodes."""
-    masks = make_masks(chunk_bytes, tag), make_masks(2 * DIGEST_BYTES, node_tag)
-    return np.ascontiguousarray(np.stack(masks).reshape(2, 3, -1))
+@emitted(types.void, types.intp)
+def _mark(builder: ir.IRBuilder, address: ir.Value) -> None:
+    """Write a one to the byte at an address."""
+    vectors.store(builder, BYTE(1), address)
+
+
+@emitted(types.void, types.intp)
+def _clear(builder: ir.IRBuilder, address: ir.Value) -> None:
+    """Write zeros to as many bytes as NaNs are looked for in at once."""
+    vectors.store(builder, ir.Constant(_SCANNED, None), address)
+
+
+@emitted(types.void, types.intp, types.intp, types.intp)
+def _copy(builder: ir.IRBuilder, source: ir.Value, target: ir.Value, count: ir.Value) -> None:
+    """Copy so many bytes from an address to another."""
+    pointer, flag = BYTE.as_pointer(), ir.IntType(1)
+    kind = ir.FunctionType(ir.VoidType(), [pointer, pointer, WORD, flag])
+    function = builder.module.declare_intrinsic("llvm.memmove.p0.p0.i64", fnty=kind)
+    places = [builder.inttoptr(address, pointer) for address in (target, source)]
+    builder.call(function, [*places, count, flag(0)])
 
 
 @subroutine
-def _place_messages(data: Bytes, margin: Bytes, leaf: int, lanes: int, size: int) -> int:
-    """Return the address of chunks, in `margin` where the lanes reach beyond `data`."""
-    if leaf > 0 and (leaf + LANES) * size + RATE_BYTES <= data.size:
-        return int(data.ctypes.data) + leaf * size
-    for i in range(lanes * size):
-        margin[1 + i] = data[leaf * size + i]
-    return int(margin.ctypes.data) + 1
-
-
-@subroutine
-def _copy_nodes(source: Words, first: int, target: Words, place: int, count: int) -> None:
-    """Copy digests between arrays of words."""
-    for i in range(count * DIGEST_WORDS):
-        target[place * DIGEST_WORDS + i] = source[first * DIGEST_WORDS + i]
+def _place_messages(data: int, size: int, margin: int, leaf: int, lanes: int, chunk: int) -> int:
+    """Return the address of chunks, in `margin` where the lanes reach beyond the data."""
+    if leaf > 0 and (leaf + LANES) * chunk + RATE_BYTES <= size:
+        return data + leaf * chunk
+    _copy(data + leaf * chunk, margin + 1, lanes * chunk)
+    return margin + 1
 
 
 @emitted(types.int64, types.intp, types.intp, types.intp)
@@ -160,11 +151,10 @@ def _differs(
 
 
 @subroutine
-def _is_repeated(data: Bytes, first: int, size: int, count: int) -> bool:
-    """Whether so many chunks of `data` from one on are all the same, as far as that is seen."""
+def _is_repeated(start: int, size: int, count: int) -> bool:
+    """Whether so many chunks from an address on are all the same, as far as that is seen."""
     if size % _SCANNED_BYTES:
         return False
-    start = data.ctypes.data + first * size
     for chunk in range(count - 1):
         if _differs(start + chunk * size, size, size // _SCANNED_BYTES):
             return False
@@ -172,90 +162,213 @@ def _is_repeated(data: Bytes, first: int, size: int, count: int) -> bool:
 
 
 @subroutine
-def _climb(scratch: Words, masks: int, count: int) -> int:
+def _has_any_nan(start: int, size: int, float_bytes: int) -> bool:
+    """Whether there is a NaN among the floats, if these are floats, of so many times 64 bytes."""
+    count = size // _SCANNED_BYTES
+    if float_bytes == 4:
+        return bool(_has_nan(start, count) != 0)
+    return bool(float_bytes == 2 and _has_short_nan(start, count) != 0)
+
+
+@subroutine
+def _climb(digests: int, masks: int, count: int) -> int:
     """Put the parents of so many nodes in their place; return how many there are.
 
     An odd last node, which is its own parent, is kept in front of them meanwhile.
     """
-    digests = scratch.ctypes.data + _PAD * DIGEST_BYTES
-    pairs = count // 2
-    _copy_nodes(scratch, _PAD + count - 1, scratch, 0, count % 2)
+    pairs, odd, front = count // 2, count % 2 * DIGEST_BYTES, digests - _PAD_BYTES
+    _copy(digests + (count - 1) * DIGEST_BYTES, front, odd)
     for pair in range(0, pairs, LANES):
         place = digests + pair * DIGEST_BYTES
         hash_lanes(place + pair * DIGEST_BYTES - 1, 2 * DIGEST_BYTES, masks, 1, place)
-    _copy_nodes(scratch, 0, scratch, _PAD + pairs, count % 2)
+    _copy(front, digests + pairs * DIGEST_BYTES, odd)
     return pairs + count % 2
 
 
-@kernel(
-    reads(types.uint8, 1),
-    types.int64,
-    reads(types.uint64, 3),
-    writes(types.uint8, 1),
-    writes(types.uint64, 1),
-    types.int64,
-    writes(types.uint64, 1),
-    types.int64,
-    types.int64,
-    types.int64,
-    writes(types.uint8, 1),
-)
-def _hash_blocks(
-    data: Bytes,
-    chunk_bytes: int,
-    masks: Words,
-    margin: Bytes,
-    scratch: Words,
-    levels: int,
-    nodes: Words,
-    first: int,
-    stop: int,
+@subroutine
+def _hash_block(
+    data: int,
+    size: int,
+    chunk: int,
     float_bytes: int,
-    nans: Bytes,
-) -> None:
-    """Hash blocks of chunks, a message in each lane, and climb so many levels in each block.
+    masks: int,
+    last_masks: int,
+    levels: int,
+    first: int,
+    digests: int,
+    margin: int,
+) -> int:
+    """Hash a block of chunks from one on, and climb so many levels.
 
-    Floats are looked at just before they are hashed, and `nans` says which blocks have a NaN.
-    Parents take the place of children in `scratch`, before those that are still to be read. Where
-    all chunks of a whole block are the same (zeros, a mask), so are all nodes of each level, of
-    which one is hashed.
+    Parents take the place of children, before those that are still to be read. Where all chunks of
+    a whole block are the same (zeros, a mask), so are all nodes of each level, of which one is
+    hashed. Floats are looked at just before they are hashed.
+
+    Returns:
+        Twice the number of nodes, and 1 more if there is a NaN.
     """
-    digests = scratch.ctypes.data + _PAD * DIGEST_BYTES
-    blocks = (chunk_bytes + 1) // RATE_BYTES + 1
-    for block in range(first, stop, BLOCK_CHUNKS):
-        count = min(BLOCK_CHUNKS, stop - block)
-        is_whole = levels > 0 and count == 1 << levels
-        is_repeated = is_whole and _is_repeated(data, block, chunk_bytes, count)
-        count = 1 if is_repeated else count
-        for message in range(0, count, LANES):
-            lanes = min(LANES, count - message)
-            start = _place_messages(data, margin, block + message, lanes, chunk_bytes)
-            scanned = lanes * chunk_bytes // _SCANNED_BYTES
-            if (float_bytes == 4 and _has_nan(start, scanned)) or (
-                float_bytes == 2 and _has_short_nan(start, scanned)
-            ):
-                nans[(block - first) // BLOCK_CHUNKS] = 1
-            parents = digests + message * DIGEST_BYTES
-            hash_lanes(start - 1, chunk_bytes, masks[0].ctypes.data, blocks, parents)
-        for _ in range(levels):
-            if is_repeated:
-                _copy_nodes(scratch, _PAD, scratch, _PAD + 1, 1)
-                count = 2
-            count = _climb(scratch, masks[1].ctypes.data, count)
-        _copy_nodes(scratch, _PAD, nodes, block >> levels, count)
+    full = min(BLOCK_CHUNKS, size // chunk - first)
+    blocks = (chunk + 1) // RATE_BYTES + 1
+    is_whole = levels > 0 and full == 1 << levels
+    is_repeated = is_whole and _is_repeated(data + first * chunk, chunk, full)
+    count = 1 if is_repeated else full
+    has_nan = False
+    for message in range(0, count, LANES):
+        lanes = min(LANES, count - message)
+        start = _place_messages(data, size, margin, first + message, lanes, chunk)
+        has_nan = has_nan or _has_any_nan(start, lanes * chunk, float_bytes)
+        hash_lanes(start - 1, chunk, masks, blocks, digests + message * DIGEST_BYTES)
+    rest = min(BLOCK_CHUNKS * chunk, size - first * chunk) - full * chunk
+    if rest > 0:
+        _clear(margin + 1 + rest)
+        _copy(data + (first + full) * chunk, margin + 1, rest)
+        has_nan = has_nan or _has_any_nan(margin + 1, rest + _SCANNED_BYTES - 1, float_bytes)
+        last = digests + full * DIGEST_BYTES
+        hash_lanes(margin, rest, last_masks, (rest + 1) // RATE_BYTES + 1, last)
+        count += 1
+    for _ in range(levels):
+        if is_repeated:
+            _copy(digests, digests + DIGEST_BYTES, DIGEST_BYTES)
+            count = 2
+        count = _climb(digests, masks + _MASKS_BYTES, count)
+    return 2 * count + has_nan
 
 
-@kernel(reads(types.uint64, 1), reads(types.uint64, 3), writes(types.uint64, 1), types.int64)
-def _climb_to_top(nodes: Words, masks: Words, scratch: Words, count: int) -> None:
+_MASKS_BYTES = make_masks(1, 0).nbytes
+"""The size of the masks of one kind of messages."""
+
+_START, _DATA, _SIZE, _FLOATS, _LAST_MASKS, _NODES, _NANS, _FIELDS = range(0, 64, 8)
+"""Bytes in front of what is said of a tree: the number of its first block among those of all trees;
+the address and the number of its bytes; the size of its floats or 0; the addresses of the masks of
+its last chunk, if that is shorter, of its nodes, and of bytes that say which blocks have a NaN."""
+
+
+@kernel(*[types.int64] * 7)
+def _hash_blocks(
+    trees: int, chunk: int, masks: int, levels: int, memory: int, first: int, stop: int
+) -> None:
+    """Hash some blocks of trees, which are at an address, one after the other."""
+    digests, margin = memory + _PAD_BYTES, memory + _SCRATCH_BYTES
+    tree = trees
+    for number in range(first, stop):
+        while _read(tree + _FIELDS + _START) <= number:
+            tree += _FIELDS
+        block = number - _read(tree + _START)
+        found = _hash_block(
+            _read(tree + _DATA),
+            _read(tree + _SIZE),
+            chunk,
+            _read(tree + _FLOATS),
+            masks,
+            _read(tree + _LAST_MASKS),
+            levels,
+            block * BLOCK_CHUNKS,
+            digests,
+            margin,
+        )
+        nodes = _read(tree + _NODES) + (block * BLOCK_CHUNKS >> levels) * DIGEST_BYTES
+        _copy(digests, nodes, found // 2 * DIGEST_BYTES)
+        if found % 2:
+            _mark(_read(tree + _NANS) + block)
+
+
+class Leaves(NamedTuple):
+    """The bytes below a tree.
+
+    Attributes:
+        data: (bytes,) uint8, contiguous, at least one.
+        float_bytes: 4 or 2 if the data are floats of this width, otherwise 0.
+        encode: returns what is hashed in place of floats among which is a NaN, of the same size.
+    """
+
+    data: Bytes
+    float_bytes: int = 0
+    encode: Callable[[Bytes], Bytes] = lambda part: part
+
+
+def hash_blocks(
+    trees: Sequence[Leaves],
+    chunk_bytes: int,
+    tags: tuple[int, int],
+    levels: int,
+    nodes: Sequence[Bytes],
+) -> None:
+    """Hash all chunks of trees, and blocks of them up so many levels, on several threads.
+
+    Args:
+        trees: what is below each tree.
+        chunk_bytes: size of a chunk, at least 1, a multiple of 64 if the data are floats; the last
+            chunk of a tree may be shorter.
+        tags: tags of the chunks and of the nodes above, 0 to 255.
+        levels: 0 or `SUBTREE_LEVELS`.
+        nodes: where each tree's digests, or the nodes of its blocks, are written.
+
+    Raises:
+        TypeError: data are no contiguous bytes.
+    """
+    for tree in trees:
+        if tree.data.dtype != np.uint8 or not tree.data.flags.c_contiguous:
+            raise TypeError(f"{tree.data.dtype} with strides {tree.data.strides} are no bytes")
+    block_bytes = BLOCK_CHUNKS * chunk_bytes
+    starts = [0, *accumulate(-(-tree.data.size // block_bytes) for tree in trees)]
+    blocks = starts[-1]
+    if not blocks:
+        return
+    masks = _kernel_masks(chunk_bytes, *tags)
+    nans = np.zeros(blocks, np.uint8)
+    last_masks = [make_masks(tree.data.size % chunk_bytes or 1, tags[0]) for tree in trees]
+    table = np.array(
+        [
+            (
+                start,
+                get_address(tree.data),
+                tree.data.size,
+                tree.float_bytes,
+                get_address(last),
+                get_address(level),
+                get_address(nans) + start,
+            )
+            for start, tree, last, level in zip(starts, trees, last_masks, nodes, strict=False)
+        ]
+        + [(blocks, *[0] * 6)],
+        np.int64,
+    )
+    own = _SCRATCH_BYTES + 1 + LANES * chunk_bytes + RATE_BYTES + _SCANNED_BYTES
+    own = -(-own // CACHE_LINE_BYTES) * CACHE_LINE_BYTES
+    memory = np.empty(CACHE_LINE_BYTES + own * get_threads(), np.uint8)
+    place = get_address(memory)
+    words = get_address(table), chunk_bytes, get_address(masks), levels
+    calls = place, place + 8, *words, place + CACHE_LINE_BYTES, 0, blocks
+    total = sum(tree.data.size for tree in trees)
+    share_call(_hash_blocks.address, calls, -(-_GRAIN_BYTES * blocks // total), scratch=(6, own))
+    for number in nans.nonzero()[0].tolist():
+        place = bisect_right(starts, number) - 1
+        block = number - starts[place]
+        data = trees[place].data[block * block_bytes : (block + 1) * block_bytes]
+        part = Leaves(trees[place].encode(data))
+        own_nodes = nodes[place][block * BLOCK_CHUNKS >> levels :]
+        hash_blocks([part], chunk_bytes, tags, levels, [own_nodes])
+
+
+@lru_cache(maxsize=64)
+def _kernel_masks(chunk_bytes: int, tag: int, node_tag: int) -> Words:
+    """The masks of chunks and of inner nodes."""
+    masks = make_masks(chunk_bytes, tag), make_masks(2 * DIGEST_BYTES, node_tag)
+    return np.ascontiguousarray(np.stack(masks).reshape(2, 3, -1))
+
+
+@kernel(*[types.int64] * 4)
+def _climb_to_top(nodes: int, masks: int, scratch: int, count: int) -> None:
     """Climb from so many nodes, at most those of a block, to the one above them all."""
-    _copy_nodes(nodes, 0, scratch, _PAD, count)
+    digests = scratch + _PAD_BYTES
+    _copy(nodes, digests, count * DIGEST_BYTES)
     while count > 1:
-        count = _climb(scratch, masks[1].ctypes.data, count)
+        count = _climb(digests, masks, count)
 
 
 def hash_top(nodes: Bytes, tag: int) -> bytes:
     """Return the node above these, of which there are at most `BLOCK_CHUNKS`."""
-    scratch = np.empty(_SCRATCH_WORDS, np.uint64)
-    words = nodes.reshape(-1).view(np.uint64)
-    _climb_to_top(words, _kernel_masks(2 * DIGEST_BYTES, tag, tag), scratch, len(nodes))
-    return scratch[_PAD * DIGEST_WORDS :][:DIGEST_WORDS].tobytes()
+    scratch = np.empty(_SCRATCH_BYTES, np.uint8)
+    masks = make_masks(2 * DIGEST_BYTES, tag)
+    _climb_to_top(*map(get_address, (nodes, masks, scratch)), len(nodes))
+    return scratch[_PAD_BYTES:][:DIGEST_BYTES].tobytes()

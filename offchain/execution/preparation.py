@@ -23,7 +23,7 @@ from offchain.backends.table import DEFAULT, get_backend
 from offchain.errors import ProgramError
 from offchain.execution.residents import Resident
 from offchain.execution.sequencing import Job, Whole, join, make_steps
-from offchain.planning.grouping import Unit, group
+from offchain.planning.grouping import Unit, group, group_alone
 from offchain.planning.keeping import choose_kept
 from offchain.planning.memory import estimate_peak, list_live_bytes
 from offchain.planning.order import find_last_reads, reorder
@@ -226,13 +226,22 @@ class Preparation:
         nodes = self.program.nodes
         every = range(len(nodes))
         large = {i for i in every if nodes[i].elements * nodes[i].dtype.width > _LARGE_BYTES}
-        order = self._group(every, every, large.union(alone))
+        single = large.difference(alone)
+        order = [
+            self._find_kernel(unit) if isinstance(unit, int) and unit in single else unit
+            for unit in self._group(every, every, large.union(alone))
+        ]
         tasks = schedule(self.program, order, self.sinks, shows_all=True)
         dead_slots: Sequence[Sequence[int]] = [()] * len(tasks)
         ready = self._make_ready(tasks, dead_slots, is_seen=True)
         live = list_live_bytes(self.program, tasks, dead_slots)
         keeps = choose_kept(self.program, tasks, ready.needed_bytes // _KEPT_PART, live)
         return ready._replace(keeps=keeps)
+
+    def _find_kernel(self, index: int) -> Unit:
+        """Return an operator that runs by itself as a group, if it may be one."""
+        is_fusible = self.backend.is_fusible(self.program.nodes[index], self.program.arithmetic)
+        return (group_alone(self.program, index) if is_fusible else None) or index
 
     def _group(
         self,

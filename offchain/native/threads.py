@@ -16,8 +16,10 @@ So a core is given about the same rows by one operator after the other, which it
 import ctypes
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import cached_property
 from itertools import count
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -39,6 +41,7 @@ _LOCK_BYTES = 64
 """Room for a mutex and for a condition of the C library."""
 
 _Work = Callable[[int, int], object]
+_Word = TypeVar("_Word")
 
 _C = ctypes.CDLL(None)
 
@@ -93,6 +96,40 @@ def share(work: _Work, items: int, grain: int) -> None:
         _team.share(work, items, grain)
 
 
+def make_task(
+    entry: int, words: Sequence[_Word], grain: int, at: int, scratch: tuple[int, int] | None
+) -> tuple[int | _Word, ...]:
+    """Return a task of as many threads as kernels use now, as `team.py` has it.
+
+    Args:
+        entry: the address of a function of words.
+        words: its words for all items, from 0 on.
+        grain: fewest items that are worth another thread, as in `share`.
+        at: which of the words is 0; the next is the number of items.
+        scratch: which of the words is the address of scratch memory, and how many bytes of it each
+            thread has.
+    """
+    at %= len(words)
+    first, items = words[at : at + 2]
+    assert first == 0
+    return (entry, len(words), at, items, grain, *(scratch or (-1, 0)), _threads, *words)
+
+
+def share_call(
+    entry: int,
+    words: Sequence[int],
+    grain: int,
+    at: int = -2,
+    scratch: tuple[int, int] | None = None,
+) -> None:
+    """Call machine code on ranges of items, on several threads, as `make_task` has it.
+
+    No thread waits for the interpreter between its ranges, as it does in `share`.
+    """
+    task = make_task(entry, words, grain, at, scratch)
+    _team.share_task((ctypes.c_int64 * len(task))(*task))
+
+
 def get_team() -> int:
     """Return the address of the team, as `team.py` has it, once its helpers serve."""
     return _team.hire()
@@ -130,6 +167,11 @@ class _Shared:
                 set_standard_environment()
 
 
+def _as_function(address: int) -> Callable[[int, int], None]:
+    """Return machine code that takes two words; the interpreter lock is free while it runs."""
+    return ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 2)(address)
+
+
 class _Team:
     """The threads of this process that share work, the first of which is whoever shares it out."""
 
@@ -152,25 +194,26 @@ class _Team:
 
     def share(self, work: _Work, items: int, grain: int) -> None:
         """Compute all ranges of some work."""
-        address, number, shared = self.hire(), next(self._numbers), _Shared(work)
+        number, shared = next(self._numbers), _Shared(work)
         self._works[number] = shared
         entry = ctypes.cast(self._callback, ctypes.c_void_p).value or 0
-        task = (ctypes.c_int64 * 11)(entry, 3, 1, items, grain, -1, 0, _threads, number)
         try:
-            self._share_out(address, ctypes.addressof(task))
+            share_call(entry, (number, 0, items), grain)
         finally:
             del self._works[number]
         if shared.error is not None:
             raise shared.error
+
+    def share_task(self, task: Any) -> None:
+        """Compute all of a task, which is an array of words."""
+        self._share_out(self.hire(), ctypes.addressof(task))
 
     def hire(self) -> int:
         """Start the helpers that are missing, and return the team's address."""
         if self._hired >= _threads - 1:
             return self._address
         with self._hiring:
-            share_out, serve = team.get_addresses()
-            self._share_out = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 2)(share_out)
-            run = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 2)(serve)
+            run = _as_function(team.get_addresses()[1])
             while self._hired < _threads - 1:
                 arguments = self._address, self._hired + 1
                 thread = threading.Thread(target=run, args=arguments, name="kernel", daemon=True)
@@ -180,6 +223,10 @@ class _Team:
                 self._state[team.HELPERS] = self._hired
             self._state[team.AVOIDED] = -1  # new threads are not kept off any
         return self._address
+
+    @cached_property
+    def _share_out(self) -> Callable[[int, int], None]:
+        return _as_function(team.get_addresses()[0])
 
     def dismiss(self) -> None:
         """Forget the helpers and what they were at: threads do not survive a fork."""

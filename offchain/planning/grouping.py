@@ -108,6 +108,14 @@ def group(
     return join_products(program, order, readers, alone, list_indices)
 
 
+def group_alone(program: Program, index: int) -> Group | None:
+    """Return the group of one map that runs by itself, if a kernel of its own computes it."""
+    node = _as_candidate(program.nodes[index])
+    if node is None or program.nodes[index].kind is not Kind.MAP:
+        return None
+    return _Growing(index, node).finish(_LEAST_ELEMENTS)
+
+
 def list_indices(unit: Unit) -> tuple[int, ...]:
     """Return the indices of a unit's operators, ascending."""
     return (unit,) if isinstance(unit, int) else unit.indices

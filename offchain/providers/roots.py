@@ -16,8 +16,8 @@ from offchain.execution.residents import Resident
 from offchain.planning.order import Storage, find_storages
 from offchain.programs.graph import Origin, Program
 
-_TOGETHER_BYTES = 1 << 22
-"""The bytes of outputs that are hashed together, at least: two cores have them in their caches."""
+_TOGETHER_BYTES = 1 << 25
+"""The bytes of outputs that are hashed together, at least: threads wait for each other once."""
 
 
 def _commit(tensors: Mapping[int, Array | Resident]) -> dict[int, TensorCommitment]:

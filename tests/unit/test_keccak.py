@@ -186,7 +186,7 @@ def test_a_nan_in_repeated_chunks_is_encoded() -> None:
 
 
 @pytest.mark.parametrize("dtype", ["<f4", "<u2"])
-@pytest.mark.parametrize("size", [64, 256 * 1024, 256 * 3000, 256 * 2048 + 100])
+@pytest.mark.parametrize("size", [4, 64, 256 * 1024, 256 * 3000, 256 * 2048 + 100])
 def test_only_floats_among_which_is_a_nan_are_encoded(dtype: str, size: int) -> None:
     """A part with a NaN, wherever it is, is hashed as it is encoded; the data stays as it is."""
     rng = np.random.default_rng(size)
@@ -203,16 +203,14 @@ def test_only_floats_among_which_is_a_nan_are_encoded(dtype: str, size: int) -> 
     def invert(data: Bytes) -> Bytes:
         return data ^ np.uint8(255)
 
-    ragged = {size // part * part} if size % 256 else set()
-    if not ragged:
-        found = hash_one(Leaves(data, width, refuse), 256, 1, 2)
-        assert np.array_equal(found, climb(data, 256, 1, 2))
+    found = hash_one(Leaves(data, width, refuse), 256, 1, 2)
+    assert np.array_equal(found, climb(data, 256, 1, 2))
     for place in (0, floats.size // 2, floats.size - 1):
         for nan in nans:
             before, unsigned[place] = unsigned[place], nan
             wanted, whole = data.copy(), data.copy()
-            for start in {place * width // part * part, *ragged}:
-                wanted[start : start + part] ^= 255
+            start = place * width // part * part
+            wanted[start : start + part] ^= 255
             found = hash_one(Leaves(data, width, invert), 256, 1, 2)
             assert np.array_equal(found, climb(wanted, 256, 1, 2))
             assert np.array_equal(data, whole)

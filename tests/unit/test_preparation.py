@@ -2,9 +2,16 @@
 
 from dataclasses import replace
 
+import numpy as np
+import pytest
+
 from offchain.arithmetic.functions import DType, Function
-from offchain.execution.preparation import forget_tensors
-from offchain.programs.graph import Kind, Node, Operand, Origin, Row
+from offchain.backends.cpu.regions import FusedRegion
+from offchain.commitments.tensors import Array
+from offchain.execution import preparation
+from offchain.execution.executor import Executor
+from offchain.execution.preparation import Preparation, forget_tensors
+from offchain.programs.graph import Kind, Node, Operand, Origin, Program, Row, Slot
 
 
 def make_product(*sources: tuple[Origin, int]) -> Node:
@@ -31,3 +38,39 @@ def test_operators_that_differ_otherwise_are_not_alike() -> None:
         replace(product, shape=(3,)),
     ]
     assert forget_tensors(product) not in map(forget_tensors, others)
+
+
+SIZE = 1 << 12
+
+
+def make_chain() -> Program:
+    """Return the doubles of a vector, the doubles of these, and a state of them."""
+
+    def read(origin: Origin, reference: int) -> Operand:
+        return Operand(origin, DType.FLOAT32, reference, rows=(Row(SIZE, terms=((0, 1),)),))
+
+    def add(operand: Operand) -> Node:
+        return Node(Kind.MAP, Function.ADD, DType.FLOAT32, (SIZE,), (operand, operand))
+
+    first, second = add(read(Origin.STATE, 0)), add(read(Origin.NODE, 0))
+    sink = Node(Kind.SINK, Function.COPY, DType.FLOAT32, (SIZE,), (read(Origin.NODE, 1),))
+    slot = Slot("slot", DType.FLOAT32, (SIZE,))
+    return Program((slot,), (), (first, second, sink), ("first", "second", "sink"), ("",) * 3)
+
+
+def test_large_maps_that_are_shown_are_kernels_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Large outputs are there one after the other; of maps each is a kernel, unless replaced."""
+    together = [job.members for job in Preparation(make_chain()).shown.jobs]
+    assert together == [(0, 1), (2,)]
+    monkeypatch.setattr(preparation, "_LARGE_BYTES", 4 * SIZE - 1)
+    prepared = Preparation(make_chain())
+    first, second, _ = prepared.shown.jobs
+    assert [first.members, second.members] == [(0,), (1,)]
+    assert isinstance(first.plan, FusedRegion)
+    assert isinstance(second.plan, FusedRegion)
+    assert not isinstance(prepared.show({1}).jobs[1].plan, FusedRegion)
+    shown: dict[int, Array] = {}
+    start = np.arange(SIZE, dtype=np.float32)
+    Executor(prepared).run([start], [], 0, shown.__setitem__)
+    for index, factor in enumerate((2, 4, 4)):
+        assert np.array_equal(shown[index], factor * start)

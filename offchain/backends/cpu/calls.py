@@ -10,7 +10,7 @@ from offchain.native.compiled import Kernel
 from offchain.native.rooms import Memory
 from offchain.native.sequences import Block, Call, Place, Word
 from offchain.native.team import get_addresses
-from offchain.native.threads import get_team, get_threads
+from offchain.native.threads import get_team, get_threads, make_task
 from offchain.native.vectors import CACHE_LINE_BYTES
 from offchain.planning.accesses import Sizes, Strided, coalesce, row_major
 
@@ -111,21 +111,23 @@ def share_out(one: Call, grain: int, at: int = -2, scratch: tuple[int, int] | No
         scratch: which of its words is the address of scratch memory, and how many bytes of it each
             thread has (see `reserve_scratch`).
     """
-    at %= len(one.words)
-    first, items = one.words[at : at + 2]
-    assert first == 0
+    items = one.words[at + 1]
     assert isinstance(items, int)
     if items <= grain or get_threads() == 1:
         return one
-    place, size = scratch or (-1, 0)
-    task = (one.entry, len(one.words), at, items, grain, place, size, get_threads())
-    return Call(get_addresses()[0], (get_team(), Block((*task, *one.words))))
+    task = make_task(one.entry, one.words, grain, at, scratch)
+    return Call(get_addresses()[0], (get_team(), Block(task)))
 
 
 def reserve_scratch(memory: Memory, size: int) -> tuple[Place, int]:
     """Reserve memory for each of the threads; the result is where, and each one's bytes."""
-    own = -(-max(size, 1) // CACHE_LINE_BYTES) * CACHE_LINE_BYTES
+    own = round_up(size)
     return memory.reserve(own * get_threads()), own
+
+
+def round_up(size: int) -> int:
+    """Return how many bytes of whole lines of the cache, at least one, have room for so many."""
+    return -(-max(size, 1) // CACHE_LINE_BYTES) * CACHE_LINE_BYTES
 
 
 def list_copies(source: Layout, target: Layout, memory: Memory) -> list[Call]:

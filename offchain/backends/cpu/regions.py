@@ -4,20 +4,20 @@ import ctypes
 import threading
 from collections.abc import Collection, Sequence
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import product
 from math import prod
 
 import numpy as np
 
-from offchain.backends.cpu.calls import reserve_scratch, share_out
+from offchain.backends.cpu.calls import reserve_scratch, round_up, share_out
 from offchain.backends.cpu.kernels.fused.generate import Kernel, WideKernel, compile_region
 from offchain.backends.cpu.views import Reader
 from offchain.commitments.tensors import NUMPY_TYPES, Array
 from offchain.native import buffers
 from offchain.native.rooms import Memory
 from offchain.native.sequences import Block, Call, Place
-from offchain.native.threads import share
+from offchain.native.threads import get_threads, share_call
 from offchain.native.vectors import LANES
 from offchain.planning.assembly import Assembly
 from offchain.planning.region import Load, Plan, Region
@@ -156,16 +156,12 @@ class FusedRegion:
         outputs = [buffers.empty(shape, dtype) for shape, dtype in self._outputs]
         addresses = self._pointers(*map(buffers.get_address, inputs + outputs))
         pointers, kernel = ctypes.addressof(addresses), self._kernel
-        columns = self.region.columns
-
         if isinstance(kernel, WideKernel):
             self._run_wide(kernel, pointers)
             return outputs
-
-        def compute(first: int, stop: int) -> None:
-            kernel.run(pointers, first, stop, _memory.reserve(kernel.scratch_bytes), columns)
-
-        share(compute, self._rows, self._grain)
+        own = round_up(kernel.scratch_bytes)
+        words = pointers, 0, self._rows, reserve(own * get_threads()), self.region.columns
+        share_call(kernel.address, words, self._grain, 1, (3, own))
         return outputs
 
     @property
@@ -184,11 +180,11 @@ class FusedRegion:
         scratch = buffers.empty((kernel.scratch_bytes,), np.uint8)
         address = buffers.get_address(scratch)
         for row, (number, parts) in product(range(self._rows), kernel.passes):
-            work = partial(kernel.run, pointers, address, row, number)
             if parts:
-                share(work, parts, self._get_grain(parts))
+                words = pointers, address, row, number, 0, parts
+                share_call(kernel.address, words, self._get_grain(parts))
             else:
-                work()
+                kernel.run(pointers, address, row, number)
 
     def _get_grain(self, parts: int) -> int:
         """Return how many of a row's parts are worth another thread."""
