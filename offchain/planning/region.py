@@ -14,6 +14,7 @@ few and long. They are computed one by one, and threads share the lanes or the c
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
+from typing import NamedTuple
 
 from offchain.arithmetic.functions import DType, Function
 
@@ -121,6 +122,20 @@ class Pick:
     fill: int
 
 
+class Lead(NamedTuple):
+    """The first columns of an operand's rows, as far as they hold one constant.
+
+    Attributes:
+        value: the place of the operand, whose columns lie side by side.
+        counts: the buffer of a number of 64 bits for each row: how many columns these are.
+        constant: the buffer of as many constants as a vector has lanes.
+    """
+
+    value: int
+    counts: int
+    constant: int
+
+
 Value = Load | Constant | Apply | Gathered | Lanes | Fold | Columns | Pick
 
 
@@ -142,6 +157,8 @@ class Region:
             of a cache do.
         segments: the segments of each row, all of `columns`. Full values that are stored are
             row-major with the segments as the first axis.
+        lead: the lead of an operand's rows, which are not read there; counts of columns are whole
+            vectors.
         pitches: pairs of a buffer of full values that is stored to and the elements from one of its
             rows to the next, where that is not the number of columns.
     """
@@ -156,6 +173,7 @@ class Region:
     is_cut: bool = False
     is_streamed: bool = False
     segments: int = 1
+    lead: Lead | None = None
     pitches: tuple[tuple[int, int], ...] = ()
 
 

@@ -37,6 +37,7 @@ _MASKS: Mapping[DType, Sequence[int]] = {DType.FLOAT32: (_INFINITY | _SIGN, 0), 
 """The constants of masks, by their type."""
 
 _MOST_CHOICES = 64
+_LEAST = 1
 _VECTOR = 32
 """Columns that a kernel computes at once, at most."""
 
@@ -83,13 +84,15 @@ class Tail(NamedTuple):
     Attributes:
         mask: the operand that has a constant there.
         bits: the constant.
-        unit: of so many columns that a whole number is computed, at least these belong to the tail.
+        unit: of so many columns a whole number is computed.
+        least: so many of them belong to the tail at least.
         zeros: the values that are zeros there, of any sign, or NaN in all of a row's tail.
     """
 
     mask: Load
     bits: int
     unit: int
+    least: int
     zeros: frozenset[int]
 
 
@@ -118,8 +121,22 @@ def find_tail(
                 zeros = _list_zeros(region, known)
                 stored = [i for i, _ in region.stores if is_full(region.values[i])]
                 if all(known[i].is_same or (i in folded and i in zeros) for i in stored):
-                    return Tail(load, bits, unit, zeros)
+                    least = _LEAST if _is_taken_up_at_once(region, known) else unit
+                    return Tail(load, bits, unit, least, zeros)
     return None
+
+
+def _is_taken_up_at_once(region: Region, known: Sequence[_Known]) -> bool:
+    """Whether rows take up a tail in one of their lanes, as if it were in all of them.
+
+    So does a maximum; and to add zeros changes no lane. What lanes are wanted for is not known.
+    """
+    stored = {value for value, _ in region.stores}
+    lanes = [(i, v) for i, v in enumerate(region.values) if isinstance(v, Lanes)]
+    return all(
+        i not in stored and (v.function in _IDEMPOTENT or _adds_zeros(v, known[v.argument]))
+        for i, v in lanes
+    )
 
 
 def _list_zeros(region: Region, known: Sequence[_Known]) -> frozenset[int]:
@@ -158,11 +175,20 @@ def _is_kept(fold: Lanes, operand: _Known) -> bool:
     """Whether a fold that has taken up an operand once does not change when it comes again."""
     if fold.function in _IDEMPOTENT:
         return operand.is_same
-    is_sum = fold.function is Function.ADD and fold.dtype is DType.FLOAT32
-    if not is_sum or operand.bits is None:
+    if not _is_sum(fold) or operand.bits is None:
         return False
-    is_zero = fold.init == 0 and operand.bits <= _SIGNED_ZEROS  # of any signs: the sum is never -0
-    return is_zero or (operand.is_same and operand.bits <= _INFINITE | _ZEROS)
+    is_absorbed = operand.is_same and operand.bits <= _INFINITE | _ZEROS
+    return is_absorbed or _adds_zeros(fold, operand)
+
+
+def _is_sum(fold: Lanes) -> bool:
+    return fold.function is Function.ADD and fold.dtype is DType.FLOAT32
+
+
+def _adds_zeros(fold: Lanes, operand: _Known) -> bool:
+    """Whether a fold adds zeros, of any signs, to a sum that is never -0."""
+    is_zero = operand.bits is not None and operand.bits <= _SIGNED_ZEROS
+    return _is_sum(fold) and fold.init == 0 and is_zero
 
 
 def _apply(value: Apply, types: Sequence[DType], arguments: Sequence[_Known]) -> _Known:

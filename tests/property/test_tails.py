@@ -5,6 +5,7 @@ alone that a kernel computes. The values of its row and of its tail have to be w
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cache, reduce
 from random import Random
 
@@ -155,25 +156,27 @@ def append(rng: Random, values: list[Value], function: Step, arguments: Sequence
     return len(values) - 1
 
 
-def draw_row(rng: Random, region: Region, tail: Tail, end: int) -> Mapping[int, list[int]]:
+def draw_row(
+    rng: Random, region: Region, tail: Tail, end: int, columns: int
+) -> Mapping[int, list[int]]:
     """Return the operands of a row, whose mask is one constant from a column on."""
     masks = MASKS[region.values[MASK].dtype]
     ends = rng.choice([ANY, [rng.choice(ANY)], ZEROS])
     row = {
-        PRODUCT: draw_columns(rng, FINITE, end),
-        MASK: draw_columns(rng, masks, end),
-        OTHER: draw_columns(rng, rng.choice([ANY, FINITE, ZEROS]), end),
+        PRODUCT: draw_columns(rng, FINITE, columns),
+        MASK: draw_columns(rng, masks, columns),
+        OTHER: draw_columns(rng, rng.choice([ANY, FINITE, ZEROS]), columns),
         ROW: [rng.choice(ANY)] * COLUMNS,
         REPEATED: [rng.choice(ends)] * COLUMNS,
     }
     return row | {tail.mask.buffer: [*row[tail.mask.buffer][:end], *[tail.bits] * (COLUMNS - end)]}
 
 
-def draw_columns(rng: Random, numbers: Sequence[int], end: int) -> list[int]:
+def draw_columns(rng: Random, numbers: Sequence[int], columns: int) -> list[int]:
     """Return elements of a row; what a kernel computes of the tail may be unlike what follows."""
     some, other = rng.choice(numbers), rng.choice(numbers)
     if rng.random() < 0.3:
-        return [some] * (end + UNIT) + [other] * (COLUMNS - end - UNIT)
+        return [some] * columns + [other] * (COLUMNS - columns)
     return [rng.choice(numbers) for _ in range(COLUMNS)]
 
 
@@ -224,9 +227,9 @@ def check(rng: Random) -> bool:
         return False
     assert tail.unit == UNIT
     for _ in range(2):
-        end = rng.choice([0, UNIT])
-        columns = end + UNIT
-        row = draw_row(rng, region, tail, end)
+        end = rng.choice([0, rng.randint(0, 2 * UNIT - tail.least)])
+        columns = -(-(end + tail.least) // UNIT) * UNIT
+        row = draw_row(rng, region, tail, end, columns)
         whole, part = compute(region, row, COLUMNS), compute(region, row, columns)
         for place, value in enumerate(region.values):
             assert not is_row(value) or whole[place] == part[place], (region, row)
@@ -246,3 +249,20 @@ def test_what_is_left_out_of_a_row_changes_nothing(seed: int) -> None:
     """Row values are those of whole rows, and what is stored of a tail is one number or zeros."""
     rng = Random(f"tails {seed}")
     assert sum(check(rng) for _ in range(300)) > 10
+
+
+def test_all_of_a_tail_that_lanes_are_wanted_for_is_computed() -> None:
+    """One column of a tail is enough for a row, but not for its lanes where they are stored."""
+    rng, found = Random("lanes of tails"), 0
+    for _ in range(1500):
+        region = draw_region(rng)
+        tail = find_tail(region, PRODUCT)
+        lanes = [i for i, value in enumerate(region.values) if isinstance(value, Lanes)]
+        if tail is None or tail.least == UNIT or not lanes:
+            continue
+        found += 1
+        stored = replace(region, stores=(*region.stores, (rng.choice(lanes), 9)))
+        wanted = find_tail(stored, PRODUCT)
+        assert wanted is not None
+        assert wanted.least == UNIT
+    assert found > 5

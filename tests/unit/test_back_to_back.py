@@ -190,6 +190,7 @@ def list_cases(rng: np.random.Generator) -> Iterator[list[Array]]:
     operands[3][...] = 0
     operands[3][:, 35:, 64:] = -np.inf
     yield operands
+    yield from list_leads(rng)
     operands = draw_operands(rng)
     operands[2][...] *= TINY
     yield operands
@@ -200,6 +201,21 @@ def list_cases(rng: np.random.Generator) -> Iterator[list[Array]]:
     operands = draw_operands(rng)
     for x in operands[:3]:
         x[rng.random(x.shape) < 0.1] = rng.choice(PATTERNS.view(np.float32))
+    yield operands
+
+
+def list_leads(rng: np.random.Generator) -> Iterator[list[Array]]:
+    """Yield operands whose masks begin with constants, of which some rows have others."""
+    for constant in (-0.0, 1.5, -np.inf, np.nan):
+        operands = draw_operands(rng)
+        operands[3][:, :, :64] = constant
+        operands[3][:, 12:30, :40] = rng.choice([0.0, -0.0, 1.5, 2.5], (18, 40))
+        operands[3][1, 40:60, 31:33] = 1.5
+        yield operands
+    operands = draw_operands(rng)
+    operands[0][...] = 0
+    operands[3][...] = -0.0
+    operands[3][:, 9:, 70:] = 1
     yield operands
 
 

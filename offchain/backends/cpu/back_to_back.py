@@ -30,7 +30,7 @@ from offchain.backends.cpu.kernels.contraction.gemm import Floats
 from offchain.backends.cpu.kernels.contraction.tile import ROWS
 from offchain.backends.cpu.kernels.tails import Integers
 from offchain.backends.cpu.regions import FusedRegion, reserve
-from offchain.backends.cpu.tails import Tails
+from offchain.backends.cpu.tails import Extents, Tails
 from offchain.commitments.tensors import NUMPY_TYPES, Array
 from offchain.native import buffers
 from offchain.native.machine import get_second_cache_bytes
@@ -103,7 +103,8 @@ class BackToBackProducts:
         self._is_in_place = self._find_place()
         reads = [SCORES if name == fused.first else 0 for name in self._inside[0]]
         writes = [0 if index in kept else MIDDLE for index in made]
-        self._parts = np.array([*reads, *writes], np.int64)
+        lead = [] if self._tails is None else [0, 0]
+        self._parts = np.array([*reads, *writes, *lead], np.int64)
         self._region.space(np.flatnonzero(self._parts).tolist(), self._pitch)
 
     def _find_place(self) -> bool:
@@ -127,6 +128,7 @@ class BackToBackProducts:
         if tail is None or not is_fixed or any(o.value == _NEGATIVE_ZERO for o in starts):
             return None
         self._region.allow_cuts()
+        self._region.allow_lead(tail.mask)
         read = [o.reference if o.origin is Origin.NODE else None for o in self._region.operands]
         loads = [v for i in tail.zeros if isinstance(v := region.values[i], Load)]
         zeros = {read[v.buffer] for v in loads} | {i for i, v in stored.items() if v in tail.zeros}
@@ -174,17 +176,34 @@ class BackToBackProducts:
         for kind, each in zip(self._kinds, rest, strict=True):
             others += [view[1] if kind & LEFT else view[0] for view in each]
         tensors = (*inputs, *map(outputs.get, self._made))
-        tails, whole = self._tails, None if self._middle is None else outputs.get(self._middle)
-        ends = tails.find_ends(inputs, first) if tails else None
-        if tails and ends is not None and len(views) > 1 and not tails.is_skipped(others):
-            ends = None
+        whole = None if self._middle is None else outputs.get(self._middle)
+        extents = self._tails.find_extents(inputs) if self._tails else None
+        if extents is not None:
+            tensors = (*tensors, extents.leads, extents.constant)
         absent = [None] * (MOST_ACROSS - len(rest))
         return _Work(
             list(_align(first, last, *rest, *absent)),
             np.array([0 if x is None else buffers.get_address(x) for x in tensors], np.int64),
             None if whole is None else np.asarray(whole, np.float32).reshape(-1, self._width),
-            np.empty(0, np.int64) if ends is None else ends,
+            self._find_ends(extents, first, others),
+            extents,
         )
+
+    def _find_ends(
+        self, extents: Extents | None, first: Sequence[Views], others: Sequence[Floats]
+    ) -> Integers:
+        """Return in how many columns of each row something has to be computed; empty for all.
+
+        Args:
+            extents: what the mask holds, if there is one.
+            first: the first product's factors.
+            others: what the weights are multiplied with.
+        """
+        nothing, tails = np.empty(0, np.int64), self._tails
+        if tails is None or extents is None or not extents.ends.size:
+            return nothing
+        is_left_out = tails.is_bounded(first) and (not others or tails.is_skipped(others))
+        return extents.ends if is_left_out else nothing
 
     def _compute(
         self, work: "_Work", views: Sequence[Floats], top: int, begin: int, end: int
@@ -205,6 +224,7 @@ class BackToBackProducts:
             self._parts,
             work.ends,
             self._tails.unit if self._tails else 0,
+            self._tails.least if self._tails else 0,
             work.middle is not None,
             *self._kinds,
             *[0] * (MOST_ACROSS - len(self._kinds)),
@@ -227,12 +247,14 @@ class _Work:
         addresses: those of the region's operands and outputs, 0 for what is there in parts.
         middle: all rows of what the last product folds, if they are wanted.
         ends: in how many columns of each row something is not yet in its tail; empty without tails.
+        extents: what a mask holds in each row, part of which the region reads.
     """
 
     segments: Sequence[Sequence[Floats]]
     addresses: Integers
     middle: Floats | None
     ends: Integers
+    extents: Extents | None
 
 
 def _align(first: Sequence[Views], *others: Sequence[Views] | None) -> Iterator[list[Floats]]:

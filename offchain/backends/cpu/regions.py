@@ -20,7 +20,7 @@ from offchain.native.sequences import Block, Call, Place
 from offchain.native.threads import get_threads, share_call
 from offchain.native.vectors import LANES
 from offchain.planning.assembly import Assembly
-from offchain.planning.region import Load, Plan, Region
+from offchain.planning.region import Lead, Load, Plan, Region
 from offchain.planning.roles import Group
 
 _BLOCK_BYTES = 12 << 10
@@ -102,6 +102,15 @@ class FusedRegion:
     def allow_cuts(self) -> None:
         """Let each call of the kernel say how many columns are computed, from the first on."""
         self.region = replace(self.region, is_cut=True)
+
+    def allow_lead(self, load: Load) -> None:
+        """Let each call of the kernel say how far rows of an operand begin with a constant.
+
+        Two more buffers follow those of operands and outputs, as a region's lead has them.
+        """
+        first = len(self._readers) + len(self._outputs)
+        lead = Lead(self.region.values.index(load), first, first + 1)
+        self.region = replace(self.region, lead=lead)
 
     def space(self, buffers: Collection[int], pitch: int) -> None:
         """Let rows of some dense buffers lie `pitch` elements apart, in all calls of the kernel."""

@@ -1,22 +1,36 @@
 """The tails of a run's rows: where masks hold one constant to the end, and products are finite."""
 
 from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from offchain.backends.cpu.contractions import Views
 from offchain.backends.cpu.kernels.contraction.gemm import Floats
-from offchain.backends.cpu.kernels.tails import Integers, find_ends
+from offchain.backends.cpu.kernels.magnitudes import find_magnitude
+from offchain.backends.cpu.kernels.tails import UNIT, Integers, find_ends
 from offchain.commitments.tensors import Array
-from offchain.native.threads import share
 from offchain.planning.region import Region
 from offchain.planning.tails import Tail
 
 _BOUND = 2.0**126
 """What the magnitude of a sum may reach, so that no rounding on the way makes it infinite."""
 
-_GRAIN = 2**18
-"""Elements that make another thread worth its start."""
+
+class Extents(NamedTuple):
+    """What a mask holds in the rows of a run.
+
+    Attributes:
+        leads: (rows,) int64: in how many columns, from the first on, it is one constant.
+        constant: a vector of that.
+        ends: (rows,) int64: in how many columns something is not yet in the row's tail; empty if no
+            row has a tail.
+    """
+
+    leads: Integers
+    constant: npt.NDArray[Any]
+    ends: Integers
 
 
 class Tails:
@@ -44,47 +58,38 @@ class Tails:
 
     @property
     def unit(self) -> int:
-        """Of how many columns a multiple is computed; so many at least belong to the tail."""
+        """Of how many columns a multiple is computed."""
         return self._tail.unit
 
-    def find_ends(self, inputs: Sequence[Array | None], views: Sequence[Views]) -> Integers | None:
-        """Find where the tail of each row begins; None if products may not be finite, or in vain.
+    @property
+    def least(self) -> int:
+        """How many of them belong to the tail at least."""
+        return self._tail.least
 
-        Args:
-            inputs: the region's operands.
-            views: the product's.
-
-        Returns:
-            (rows,) int64: multiples of `unit`.
-        """
+    def find_extents(self, inputs: Sequence[Array | None]) -> Extents:
+        """Find what the mask holds, given the region's operands."""
         mask = inputs[self._tail.mask.buffer]
         assert mask is not None
-        starts = self._places.reshape(-1)
-        ends = find_ends(mask, starts, self._columns, self._tail.bits, self.unit)
-        if not (ends + self.unit < self._columns).any() or not self._is_bounded(views):
-            return None
-        return np.broadcast_to(ends.reshape(self._places.shape), self._rows).reshape(-1)
+        starts, flat = self._places.reshape(-1), mask.reshape(-1)
+        first = flat[starts[-1] : starts[-1] + 1]
+        constants = int.from_bytes(first.tobytes(), "little"), self._tail.bits
+        leads, ends = find_ends(mask, starts, self._columns, constants)
+        has_tails = (ends + self.unit + self.least <= self._columns).any()
+        spread = np.broadcast_to(ends.reshape(self._places.shape), self._rows).reshape(-1)
+        return Extents(
+            np.broadcast_to(leads.reshape(self._places.shape), self._rows).reshape(-1),
+            np.repeat(first, UNIT),
+            spread if has_tails else np.empty(0, np.int64),
+        )
 
-    def _is_bounded(self, views: Sequence[Views]) -> bool:
+    def is_bounded(self, views: Sequence[Views]) -> bool:
         """Whether no sum of a product overflows, in whatever order its terms come."""
         for a, b, _, _ in views:
-            terms = a.shape[2] * _find_magnitude(a) * _find_magnitude(b)
+            terms = a.shape[2] * find_magnitude(a) * find_magnitude(b)
             if not self._init + terms < _BOUND:
                 return False
         return True
 
     def is_skipped(self, factors: Sequence[Floats]) -> bool:
         """Whether products with some factors may leave tails out: their terms are zeros."""
-        return self._is_zero and all(np.isfinite(_find_magnitude(factor)) for factor in factors)
-
-
-def _find_magnitude(x: Floats) -> float:
-    """Return the greatest magnitude, NaN if there is one."""
-    found: list[np.float32] = []
-
-    def work(first: int, stop: int) -> None:
-        part = x[first:stop]
-        found.extend((part.max(), part.min()))
-
-    share(work, len(x), max(1, _GRAIN * len(x) // x.size))
-    return float(np.abs(found).max())
+        return self._is_zero and all(np.isfinite(find_magnitude(factor)) for factor in factors)

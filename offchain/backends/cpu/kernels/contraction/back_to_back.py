@@ -133,9 +133,12 @@ def _multiply_rows(
 
 
 @subroutine
-def _find_columns(ends: Integers, columns: int, unit: int) -> int:
+def _find_columns(ends: Integers, columns: int, unit: int, least: int) -> int:
     """How many columns of some rows have to be computed."""
-    return min(columns, ends.max() + unit) if ends.size else columns
+    if not ends.size:
+        return columns
+    found: int = min(columns, -(-(ends.max() + least) // unit) * unit)
+    return found
 
 
 @subroutine
@@ -209,7 +212,7 @@ def _add_across(
     writes(types.float32, 1),
     writes(types.int64, 1),
     *[reads(types.int64, 1)] * 3,
-    *[types.int64] * 10,
+    *[types.int64] * 11,
 )
 def compute_blocks(
     a: Floats,
@@ -234,6 +237,7 @@ def compute_blocks(
     parts: Integers,
     ends: Integers,
     unit: int,
+    least: int,
     is_whole: int,
     kind_across: int,
     kind_beside: int,
@@ -274,7 +278,8 @@ def compute_blocks(
         ends: (R,) in how many columns of each row something is to be computed; what is after them
             adds zeros to the products, and equals the column after them where `middle` has all
             rows. Empty if all is to be computed.
-        unit: so many columns after these are computed.
+        unit: of so many columns a whole number is computed;
+        least: at least so many of them come after these.
         is_whole: whether `middle` has all rows.
         kind_across: which factor of that product is folded, and whether it is `middle`.
         kind_beside: likewise.
@@ -305,7 +310,7 @@ def compute_blocks(
         held = z
         end_i = min(i + block, m)
         begin, end = top + z * m + i, top + z * m + end_i
-        columns = max(_find_columns(ends[begin:end], n, unit), touched)
+        columns = max(_find_columns(ends[begin:end], n, unit, least), touched)
         last, start = out[z, i:end_i], next_init[z, i:end_i]
         folded = middle[begin:end] if is_whole else middle[: end_i - i]
         _find_buffers(pointers, addresses, parts, scores, middle, begin)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from functools import reduce
 
 from llvmlite import ir
-from numba.core import cgutils, types
+from numba.core import types
 
 from offchain.arithmetic.functions import CANONICAL_NAN
 from offchain.native import vectors
@@ -69,7 +69,7 @@ def multiply_tile(
     narrow, wide = (builder.icmp_signed("==", columns, WORD(n)) for n in (LANES, COLUMNS))
     is_odd = builder.trunc(rows, ir.IntType(1))
     is_whole = builder.and_(builder.not_(is_odd), builder.or_(narrow, wide))
-    scratch = builder.ptrtoint(cgutils.alloca_once(builder, _SCRATCH), WORD)
+    scratch = builder.ptrtoint(builder.alloca(_SCRATCH), WORD)
     scratch_place = scratch, WORD(_SCRATCH_STEP_BYTES)
     with builder.if_then(builder.not_(is_whole)):
         _copy_rows(builder, rows, columns, (*places[:2], *scratch_place))

@@ -90,10 +90,14 @@ class Ahead:
         block_bytes = elements * sum(value.dtype.width for value in dense)
         return block_bytes > get_second_cache_bytes() // _SHARE
 
-    def bring(self, index: int, place: ir.Value, lanes: int) -> None:
-        """Ask for what is needed as far behind a vector as is planned, if it is."""
+    def bring(
+        self, index: int, place: ir.Value, lanes: int, is_known: ir.Value | None = None
+    ) -> None:
+        """Ask for what is needed as far behind a vector as is planned, unless it is known."""
         distance = self._distances.get(index)
         if distance is not None:
+            if is_known is not None:
+                distance = self._frame.builder.select(is_known, WORD(0), distance)
             size = lanes * self._frame.region.values[index].dtype.width
             level = 1 if self._frame.region.segments == 1 else 2
             ahead = self._frame.builder.add(place, distance)

@@ -8,6 +8,7 @@ from offchain.backends.cpu.kernels.fused.accumulators import Accumulator
 from offchain.backends.cpu.kernels.fused.ahead import Ahead, find_streamed
 from offchain.backends.cpu.kernels.fused.frame import FIRST_SEGMENT, Frame
 from offchain.backends.cpu.kernels.fused.gathered import GatheredRow
+from offchain.backends.cpu.kernels.fused.leads import Lead
 from offchain.backends.cpu.kernels.fused.quotients import apply, prepare_divisors
 from offchain.native import emit, vectors
 from offchain.native.vectors import INDEX, WORD
@@ -77,6 +78,7 @@ class ColumnPass:
         self._same: dict[int, ir.Value] = {}
         self._gathers: dict[int, GatheredRow] = {}
         self._streamed = find_streamed(frame, stage, self._width)
+        self._lead = Lead(frame, self._whole_row)
         self._ahead = Ahead(frame, stage, segment, has_chains=self._has_chains)
         for index in self._pass.reached:
             self._prepare(index)
@@ -237,7 +239,9 @@ class ColumnPass:
             stride = value.column_stride or 0
             place = self._move(index, self._starts[index], column, stride)
             if stride == 1:
-                self._ahead.bring(index, place, self._width)
+                is_known = self._lead.find(index, column)
+                place = self._lead.choose(is_known, place)
+                self._ahead.bring(index, place, self._width, is_known)
                 return frame.read(value.dtype, place, self._width)
             return frame.read_strided(value.dtype, place, stride, self._width)
         if isinstance(value, Gathered):

@@ -66,7 +66,12 @@ class Frame:
         self._allocate()
         loads = [v.source if isinstance(v, Gathered) else v for v in values]
         buffers = {v.buffer for v in loads if isinstance(v, Load)} | set(self.outputs.values())
+        buffers |= set() if region.lead is None else {region.lead.counts, region.lead.constant}
         self._buffers = {i: vectors.load(builder, WORD, pointers, 8 * i) for i in buffers}
+
+    def get_buffer(self, buffer: int) -> ir.Value:
+        """The address of a buffer."""
+        return self._buffers[buffer]
 
     @property
     def _block_rows(self) -> int:
