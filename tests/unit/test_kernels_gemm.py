@@ -170,7 +170,8 @@ def test_rows_that_stream_past_columns_are_the_same_folds(
         (3, 2100, 70),
         (300, 260, 1100),
         (100, 300, 1100),
-        (2100, 200, 70),
+        (2100, 520, 70),
+        (300, 600, 1100),
         (70, 1700, 70),
     ],
 )
@@ -232,6 +233,7 @@ def test_block_sizes_change_nothing(
     product = gemm_module.gemm(**operands, init=init)
     monkeypatch.setattr(gemm_module, "divide", gemm_module.divide.__wrapped__)
     monkeypatch.setattr(gemm_module, "GRAIN", 1)
+    monkeypatch.setattr(gemm_module, "_LEAST_COLUMNS", 200)
     monkeypatch.setattr(gemm_module, name, 1)
     for count in (1, 2, 3):
         set_threads(count)
@@ -268,7 +270,7 @@ def test_result_may_take_the_place_of_its_start() -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="asks the C library of Linux for guard pages")
 @pytest.mark.parametrize(
-    ("m", "n", "k"), [(3, 5, 7), (15, 17, 33), (16, 1, 16), (3, 40, 37), (67, 193, 66)]
+    ("m", "n", "k"), [(3, 5, 7), (15, 17, 33), (16, 1, 16), (3, 40, 37), (67, 530, 66)]
 )
 @pytest.mark.parametrize("is_turned", [False, True])
 def test_nothing_beyond_the_operands_is_touched(m: int, n: int, k: int, *, is_turned: bool) -> None:

@@ -4,8 +4,8 @@ out[m, n] starts as init[m, n] and becomes fma(a[m, k], b[k, n], out[m, n]) for 
 blocked product computes just that as long as it does not split k among accumulators, so the order
 costs no speed. As in BLIS (Van Zee and van de Geijn, 2015), the inner loop keeps a tile of the
 result in registers (`tile.py`) and reads blocks of both operands, packed into panels
-(`packing.py`) unless they can as well be read where they lie (`blocks.py`). The tile goes back to
-memory only between blocks of k.
+(`packing.py`) unless they can as well be read where they lie (`blocks.py`); those of large products
+always are (`wide.py`). The tile goes back to memory only between blocks of k.
 """
 
 from functools import lru_cache
@@ -53,15 +53,16 @@ _PART = 768
 _PARTS_PER_THREAD = 4
 _WIDE_PARTS_PER_THREAD = 16
 
-_LEAST_ROWS, _LEAST_COLUMNS, _LEAST_STEPS = 65, 192, 64
-"""The size of a product from which its rows stream past packed columns."""
+_LEAST_ROWS, _LEAST_COLUMNS, _LEAST_STEPS = 65, 513, 64
+"""The size of a product from which its rows stream past packed columns; a near cache holds fewer
+columns, and rows need not be packed for them."""
 
 _NEAR_BYTES = get_second_cache_bytes() * 5 // 16
 """Packed columns that rows stream past: so much of the second-level cache is left for the columns
 that come next, the result and the rows."""
 
-_MOST_ROWS = 2048
-"""Rows that are packed for all columns at most: the third-level cache then holds them."""
+_MOST_ROWS = 1024
+"""Rows that are packed for all columns at most: a far cache then holds their panels."""
 
 GRAIN = 2**20
 """Multiply-adds that make another thread worth its start."""
