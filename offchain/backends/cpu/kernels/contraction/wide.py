@@ -8,6 +8,8 @@ cache keeps up; columns, of which a tile reads more at each step, never leave th
 A tile is three vectors wide. It takes fewer instructions for each multiply-add than one of more
 rows and two vectors, which counts where another program has half of the core.
 """
+# mypy: disallow-untyped-calls=False
+# (numba annotates only a part of what it exports)
 
 import numpy as np
 import numpy.typing as npt
