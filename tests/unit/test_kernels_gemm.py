@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 from offchain.arithmetic.float32 import fma
 from offchain.arithmetic.functions import CANONICAL_NAN
 from offchain.backends.cpu.kernels.contraction import gemm as gemm_module
-from offchain.backends.cpu.kernels.contraction import thin
+from offchain.backends.cpu.kernels.contraction import thin, wide
 from offchain.backends.cpu.kernels.contraction.gemm import fold_partials, gemm
 from offchain.native.threads import get_threads, set_threads
+from offchain.native.vectors import LANES
 
 Floats = npt.NDArray[np.float32]
 
@@ -122,9 +123,57 @@ def test_every_element_is_its_own_ascending_fold(
     assert np.array_equal(bits(gemm(a, b, init)), bits(fold_each(a, b, init)))
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="asks the C library of Linux for guard pages")
+@settings(deadline=None, max_examples=100)
+@given(
+    st.integers(1, 3),
+    st.integers(1, 50),
+    st.integers(1, 120),
+    st.integers(1, 90),
+    st.sampled_from([0, 0.001, 0.1]),
+    st.integers(1, 3),
+    st.sampled_from([1, 3]),
+    st.integers(1, 3),
+    st.integers(1, 3),
+    st.integers(0, 2**32 - 1),
+)
+@example(batch=1, m=17, n=49, k=33, specials=0.1, near=1, deep=1, high=1, long=1, seed=0)
+def test_rows_that_stream_past_columns_are_the_same_folds(
+    batch: int,
+    m: int,
+    n: int,
+    k: int,
+    specials: float,
+    near: int,
+    deep: int,
+    high: int,
+    long: int,
+    seed: int,
+) -> None:
+    """Whatever the blocks, each element is its fold, and scratch memory suffices to the byte."""
+    rng = np.random.default_rng(seed)
+    a, b = draw_view(rng, (batch, m, k), specials), draw_view(rng, (batch, k, n), specials)
+    init = draw_view(rng, (batch, m, n), specials)
+    out = draw_numbers(rng, init.shape, 0)
+    depth, block_m, block_n = deep * LANES, high * wide.ROWS, long * wide.COLUMNS
+    scratch = put_before_guard(wide.count_scratch_bytes(block_m, depth, near) // 4)
+    blocks = batch * -(-m // block_m) * -(-n // block_n)
+    wide.multiply_wide_blocks(a, b, init, out, scratch, near, depth, block_m, block_n, 0, blocks)
+    assert np.array_equal(bits(out), bits(fold_each(a, b, init)))
+
+
 @pytest.mark.parametrize(
     ("m", "n", "k"),
-    [(1100, 1090, 20), (2100, 3, 70), (3, 2100, 70), (300, 260, 1100), (100, 300, 1100)],
+    [
+        (1100, 1090, 20),
+        (2100, 3, 70),
+        (3, 2100, 70),
+        (300, 260, 1100),
+        (100, 300, 1100),
+        (2100, 520, 70),
+        (300, 600, 1100),
+        (70, 1700, 70),
+    ],
 )
 @pytest.mark.parametrize("is_turned", [False, True])
 def test_blocks_and_threads_change_nothing(m: int, n: int, k: int, *, is_turned: bool) -> None:
@@ -161,24 +210,30 @@ def test_elements_are_shared_out_to_threads(
 
 
 @pytest.mark.parametrize(
-    "name", ["_DEPTH", "_DEPTH_OF_ROWS", "_GROUP_BYTES", "_BLOCK", "_PART", "GRAIN"]
+    ("name", "columns"),
+    [
+        *((name, 170) for name in ("_DEPTH", "_DEPTH_OF_ROWS", "_GROUP_BYTES", "_BLOCK")),
+        *((name, 210) for name in ("_DEPTH", "_NEAR_BYTES", "_MOST_ROWS")),
+        *((name, columns) for name in ("_PART", "GRAIN") for columns in (170, 210)),
+    ],
 )
 @pytest.mark.parametrize("turned", ["", "a", "b"])
 def test_block_sizes_change_nothing(
-    name: str, turned: str, monkeypatch: pytest.MonkeyPatch
+    name: str, columns: int, turned: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Blocks of the smallest size, which differ from thread to thread, give the same product."""
     rng = np.random.default_rng(0)
-    shapes = {"a": (1, 150, 90), "b": (1, 90, 170)}
+    shapes = {"a": (1, 150, 90), "b": (1, 90, columns)}
     operands = {}
-    for operand, (z, rows, columns) in shapes.items():
-        shape = (z, columns, rows) if operand in turned else (z, rows, columns)
+    for operand, (z, high, long) in shapes.items():
+        shape = (z, long, high) if operand in turned else (z, high, long)
         numbers = draw_numbers(rng, shape, 0.001)
         operands[operand] = numbers.swapaxes(1, 2) if operand in turned else numbers
-    init = draw_numbers(rng, (1, 150, 170), 0)
+    init = draw_numbers(rng, (1, 150, columns), 0)
     product = gemm_module.gemm(**operands, init=init)
     monkeypatch.setattr(gemm_module, "divide", gemm_module.divide.__wrapped__)
     monkeypatch.setattr(gemm_module, "GRAIN", 1)
+    monkeypatch.setattr(gemm_module, "_LEAST_COLUMNS", 200)
     monkeypatch.setattr(gemm_module, name, 1)
     for count in (1, 2, 3):
         set_threads(count)
@@ -214,7 +269,9 @@ def test_result_may_take_the_place_of_its_start() -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="asks the C library of Linux for guard pages")
-@pytest.mark.parametrize(("m", "n", "k"), [(3, 5, 7), (15, 17, 33), (16, 1, 16), (3, 40, 37)])
+@pytest.mark.parametrize(
+    ("m", "n", "k"), [(3, 5, 7), (15, 17, 33), (16, 1, 16), (3, 40, 37), (67, 530, 66)]
+)
 @pytest.mark.parametrize("is_turned", [False, True])
 def test_nothing_beyond_the_operands_is_touched(m: int, n: int, k: int, *, is_turned: bool) -> None:
     """Each matrix may end where a page begins that must not be touched."""

@@ -11,7 +11,6 @@ from offchain.backends.cpu.calls import (
     share_out,
 )
 from offchain.backends.cpu.kernels.contraction import thin
-from offchain.backends.cpu.kernels.contraction.blocks import multiply_blocks
 from offchain.backends.cpu.kernels.contraction.gemm import divide, is_better_turned, is_thin
 from offchain.backends.cpu.kernels.contraction.tile import FLOAT_BYTES
 from offchain.native.rooms import Memory
@@ -64,6 +63,6 @@ def _multiply(a: Layout, b: Layout, init: Layout, out: Layout, memory: Memory) -
     division = divide(*out.shape, a.shape[2], get_threads(), is_turned=is_turned)
     place, size = reserve_scratch(memory, division.scratch_floats * FLOAT_BYTES)
     scratch = lay_out_whole(place, FLOAT_BYTES, (division.scratch_floats,))
-    arguments = (a, b, init, out, scratch, *division[:4], 0, division.blocks)
-    product = call(multiply_blocks, arguments, memory)
+    arguments = (a, b, init, out, scratch, *division.sizes, 0, division.blocks)
+    product = call(division.multiply, arguments, memory)
     return share_out(product, division.grain, scratch=(product.words.index(place), size))

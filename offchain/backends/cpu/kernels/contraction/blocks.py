@@ -15,12 +15,12 @@ from offchain.backends.cpu.kernels.contraction.tile import (
     multiply_tile,
 )
 from offchain.native.compiled import kernel, reads, subroutine, writes
-from offchain.native.vectors import CACHE_LINE_BYTES, LANES
+from offchain.native.vectors import CACHE_LINE_BYTES, LANES, VECTOR_BYTES
 
 Floats = npt.NDArray[np.float32]
 
-SPARE_BYTES = COLUMNS * FLOAT_BYTES
-"""Bytes of scratch memory beyond the packed panels."""
+SPARE_BYTES = 4 * VECTOR_BYTES
+"""Bytes of scratch memory beyond the packed panels: the columns of any tile."""
 
 _REUSES_OF_A = 512
 _REUSES_OF_B = 64
@@ -110,7 +110,9 @@ def find_start(init: Floats, out: Floats, scratch: Floats) -> tuple[int, int, in
     if column_step == FLOAT_BYTES or out.shape[1] == 1:
         return init.ctypes.data, step, FLOAT_BYTES
     if step == 0 and column_step == 0:
-        for column in range(COLUMNS):  # numba takes seconds to compile `scratch[:COLUMNS] = …`
+        for column in range(
+            SPARE_BYTES // FLOAT_BYTES
+        ):  # numba takes seconds to compile `scratch[:COLUMNS] = …`
             scratch[column] = init[0, 0]
         return scratch.ctypes.data, step, column_step
     for row in range(out.shape[0]):

@@ -4,8 +4,8 @@ out[m, n] starts as init[m, n] and becomes fma(a[m, k], b[k, n], out[m, n]) for 
 blocked product computes just that as long as it does not split k among accumulators, so the order
 costs no speed. As in BLIS (Van Zee and van de Geijn, 2015), the inner loop keeps a tile of the
 result in registers (`tile.py`) and reads blocks of both operands, packed into panels
-(`packing.py`) unless they can as well be read where they lie (`blocks.py`). The tile goes back to
-memory only between blocks of k.
+(`packing.py`) unless they can as well be read where they lie (`blocks.py`); those of large products
+always are (`wide.py`). The tile goes back to memory only between blocks of k.
 """
 
 from functools import lru_cache
@@ -16,7 +16,7 @@ import numpy.typing as npt
 from llvmlite import ir
 from numba.core import types
 
-from offchain.backends.cpu.kernels.contraction import thin
+from offchain.backends.cpu.kernels.contraction import thin, wide
 from offchain.backends.cpu.kernels.contraction.blocks import SPARE_BYTES, multiply_blocks
 from offchain.backends.cpu.kernels.contraction.tile import (
     A_STEP_BYTES,
@@ -26,7 +26,8 @@ from offchain.backends.cpu.kernels.contraction.tile import (
     ROWS,
 )
 from offchain.native import vectors
-from offchain.native.compiled import emitted, kernel, reads, writes
+from offchain.native.compiled import Kernel, emitted, kernel, reads, writes
+from offchain.native.machine import get_second_cache_bytes
 from offchain.native.scratch import get_scratch
 from offchain.native.threads import get_threads, share
 from offchain.native.vectors import LANES, NAN
@@ -50,6 +51,19 @@ _PART = 768
 """Rows or columns of a matrix that are worth their own block, packing included."""
 
 _PARTS_PER_THREAD = 4
+_WIDE_PARTS_PER_THREAD = 16
+
+_LEAST_ROWS, _LEAST_COLUMNS, _LEAST_STEPS = 65, 513, 64
+"""The size of a product from which its rows stream past packed columns; a near cache holds fewer
+columns, and rows need not be packed for them."""
+
+_NEAR_BYTES = get_second_cache_bytes() * 5 // 16
+"""Packed columns that rows stream past: so much of the second-level cache is left for the columns
+that come next, the result and the rows."""
+
+_MOST_ROWS = 1024
+"""Rows that are packed for all columns at most: a far cache then holds their panels."""
+
 GRAIN = 2**20
 """Multiply-adds that make another thread worth its start."""
 
@@ -153,8 +167,20 @@ def _multiply_few_rows(a: Floats, b: Floats, init: Floats, out: Floats) -> None:
 
 
 class Division(NamedTuple):
-    """The division of a product into blocks."""
+    """The division of a product into blocks.
 
+    Attributes:
+        multiply: computes some of them.
+        group: rows, or panels of columns, that are packed at a time.
+        depth: steps of k that are computed at a time.
+        block_m: rows of a block.
+        block_n: columns of a block.
+        blocks: how many there are.
+        grain: how many are worth another thread.
+        scratch_floats: scratch memory of each thread.
+    """
+
+    multiply: Kernel
     group: int
     depth: int
     block_m: int
@@ -162,6 +188,11 @@ class Division(NamedTuple):
     blocks: int
     grain: int
     scratch_floats: int
+
+    @property
+    def sizes(self) -> tuple[int, int, int, int]:
+        """The arguments of the kernel after the scratch memory."""
+        return self.group, self.depth, self.block_m, self.block_n
 
 
 @lru_cache(1024)
@@ -172,17 +203,28 @@ def divide(
 
     In each column of b, the steps lie side by side if it is turned.
     """
+    is_wide = m >= _LEAST_ROWS and n >= _LEAST_COLUMNS and k >= _LEAST_STEPS
     block_m, block_n = m, _divide(n, _BLOCK, COLUMNS)
+    if is_wide:
+        block_m, block_n = _divide(m, _MOST_ROWS, wide.ROWS), n
     if threads > 1 and batch * m * n * k >= 2 * GRAIN and batch < _PARTS_PER_THREAD * threads:
-        rounds = max(1, min(_PARTS_PER_THREAD, max(m, n) // (_PART * threads)))
+        most = _WIDE_PARTS_PER_THREAD if is_wide else _PARTS_PER_THREAD
+        rounds = max(1, min(most, max(m, n) // (_PART * threads)))
         parts = rounds * threads if batch == 1 else _count(_PARTS_PER_THREAD * threads, batch)
-        if m >= n:
-            block_m = _divide(m, _count(m, parts), ROWS)
+        if m >= n and not (is_wide and n >= parts * _LEAST_COLUMNS):
+            block_m = min(block_m, _divide(m, _count(m, parts), wide.ROWS if is_wide else ROWS))
         else:
-            block_n = min(block_n, _divide(n, _count(n, parts), COLUMNS))
-    most = _DEPTH if is_turned else _DEPTH_OF_ROWS
-    group, depth, scratch = plan_block(block_m, block_n, k, most)
+            block_n = min(
+                block_n, _divide(n, _count(n, parts), wide.COLUMNS if is_wide else COLUMNS)
+            )
+    if is_wide:
+        group, depth, scratch = _plan_wide_block(block_m, block_n, k)
+    else:
+        group, depth, scratch = plan_block(
+            block_m, block_n, k, _DEPTH if is_turned else _DEPTH_OF_ROWS
+        )
     return Division(
+        multiply=wide.multiply_wide_blocks if is_wide else multiply_blocks,
         group=group,
         depth=depth,
         block_m=block_m,
@@ -191,6 +233,18 @@ def divide(
         grain=max(1, GRAIN // (block_m * block_n * k)),
         scratch_floats=scratch,
     )
+
+
+def _plan_wide_block(m: int, n: int, k: int) -> tuple[int, int, int]:
+    """Return how to compute a block of a product of many rows and columns.
+
+    Returns:
+        The panels of columns that are packed at a time, the steps of k that are computed at a time,
+        and the floats of scratch memory that this takes.
+    """
+    depth = _divide(k, _DEPTH, LANES)
+    near = min(_count(n, wide.COLUMNS), max(1, _NEAR_BYTES // (depth * wide.B_STEP_BYTES)))
+    return near, depth, wide.count_scratch_bytes(m, depth, near) // FLOAT_BYTES
 
 
 def plan_block(m: int, n: int, k: int, most: int = _DEPTH) -> tuple[int, int, int]:
@@ -212,7 +266,7 @@ def _multiply(a: Floats, b: Floats, init: Floats, out: Floats) -> None:
 
     def work(first: int, stop: int) -> None:
         scratch = get_scratch("panels", plan.scratch_floats)
-        multiply_blocks(a, b, init, out, scratch, *plan[:4], first, stop)
+        plan.multiply(a, b, init, out, scratch, *plan.sizes, first, stop)
 
     share(work, plan.blocks, plan.grain)
 

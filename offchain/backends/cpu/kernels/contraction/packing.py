@@ -37,32 +37,36 @@ def pack(source: Floats, rows: int, step_bytes: int, target: int) -> None:
 
     Args:
         source: (R, K) float32, any strides; rows of a, or columns of b.
-        rows: of a panel.
-        step_bytes: bytes of one step of k in a panel, whole vectors, room for `rows` floats.
-        target: address of the first panel. Lanes beyond the rows of a panel, and steps beyond K,
-            get any value.
+        rows: of a panel. Panels of half as many rows as a vector has lanes are packed in pairs.
+        step_bytes: bytes of one step of k in a panel: whole vectors, or half a one.
+        target: address of the first panel. Lanes beyond the rows of a panel, steps beyond K, and
+            the last panel of a pair if it has no rows, get any value.
     """
     m, depth = source.shape
     step, k_step = source.strides
-    panels, squares = -(-m // rows), -(-depth // LANES)
+    squares = -(-depth // LANES)
     size = squares * LANES * step_bytes
+    is_pair = 2 * rows == LANES
+    height_of_panels = LANES if is_pair else rows
+    panels, panels_size = -(-m // height_of_panels), size * (1 + is_pair)
     later = LANES * (_AHEAD if k_step == _FLOAT_BYTES else 1) * k_step
     for number in range(panels * squares):
         if k_step == _FLOAT_BYTES:
             panel, square = number // squares, number % squares
         else:
             panel, square = number % panels, number // panels
-        first, k = panel * rows, square * LANES
-        height = min(rows, m - first)
-        packed = target + panel * size + k * step_bytes
+        first, k = panel * height_of_panels, square * LANES
+        height = min(height_of_panels, m - first)
+        packed = target + panel * panels_size + k * step_bytes
         for row in range(0, height, LANES):
             place = source.ctypes.data + (first + row) * step + k * k_step
             ends = min(LANES, height - row), min(LANES, depth - k)
             there = packed + row * _FLOAT_BYTES
-            _pack_square(place, step, k_step, later, *ends, there, step_bytes)
+            half = size if is_pair else 0
+            _pack_square(place, step, k_step, later, *ends, there, step_bytes, half)
 
 
-@emitted(types.void, *[types.intp] * 8)
+@emitted(types.void, *[types.intp] * 9)
 def _pack_square(
     builder: ir.IRBuilder,
     source: ir.Value,
@@ -73,15 +77,27 @@ def _pack_square(
     depth: ir.Value,
     target: ir.Value,
     target_step: ir.Value,
+    half: ir.Value,
 ) -> None:
+    """Copy a square; its upper half to another panel, so many bytes behind, if that is not 0."""
+
     def place(distance: ir.Value, i: int, end: ir.Value) -> ir.Value:
         is_inside = builder.icmp_signed("<", WORD(i), end)
         offset = builder.mul(distance, WORD(i))
         return builder.add(source, builder.select(is_inside, offset, WORD(0)))
 
     def store(steps: Sequence[ir.Value]) -> None:
-        for k, vector in enumerate(steps):
-            vectors.store(builder, vector, builder.add(target, builder.mul(target_step, WORD(k))))
+        places = [builder.add(target, builder.mul(target_step, WORD(k))) for k in range(LANES)]
+        with builder.if_else(builder.icmp_signed("==", half, WORD(0))) as (whole, halved):
+            with whole:
+                for there, vector in zip(places, steps, strict=True):
+                    vectors.store(builder, vector, there)
+            with halved:
+                for there, vector in zip(places, steps, strict=True):
+                    for part, offset in enumerate((WORD(0), half)):
+                        lanes = list(range(part * LANES // 2, (part + 1) * LANES // 2))
+                        some = vectors.shuffle(builder, vector, vector, lanes)
+                        vectors.store(builder, some, builder.add(there, offset))
 
     row_is_dense, step_is_dense = (
         builder.icmp_signed("==", distance, WORD(_FLOAT_BYTES)) for distance in (k_step, step)

@@ -8,7 +8,7 @@ and each takes its terms in ascending order.
 # mypy: disallow-untyped-calls=False
 # (numba annotates only a part of what it exports)
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from functools import reduce
 
 from llvmlite import ir
@@ -25,7 +25,8 @@ FLOAT_BYTES = 4
 ROWS = (VECTOR_REGISTERS - 4) // 2
 """Rows of the largest tile; it is two vectors wide and leaves registers for one step's factors."""
 
-COLUMNS = 2 * LANES
+_WIDTH = 2
+COLUMNS = _WIDTH * LANES
 A_STEP_BYTES = -(-ROWS // LANES) * VECTOR_BYTES
 B_STEP_BYTES = 2 * VECTOR_BYTES
 
@@ -72,14 +73,14 @@ def multiply_tile(
     scratch = builder.ptrtoint(builder.alloca(_SCRATCH), WORD)
     scratch_place = scratch, WORD(_SCRATCH_STEP_BYTES)
     with builder.if_then(builder.not_(is_whole)):
-        _copy_rows(builder, rows, columns, (*places[:2], *scratch_place))
+        copy_rows(builder, rows, columns, (*places[:2], *scratch_place))
     reached = [
         builder.select(is_whole, direct, indirect)
         for direct, indirect in zip(places, scratch_place * 2, strict=True)
     ]
 
     def emit(height: int, width: int) -> None:
-        _emit_size(builder, height, width, panels, reached)
+        emit_size(builder, height, width, panels, reached)
 
     is_packed, is_in_rows = _find_usual(builder, rows, columns, panels)
     with builder.if_else(is_packed) as (packed, other):
@@ -93,7 +94,7 @@ def multiply_tile(
             with general:
                 emit_any_size(builder, rows, columns, emit)
     with builder.if_then(builder.not_(is_whole)):
-        _copy_rows(builder, rows, columns, (*scratch_place, *places[2:]))
+        copy_rows(builder, rows, columns, (*scratch_place, *places[2:]))
 
 
 def _find_usual(
@@ -126,7 +127,7 @@ def _emit_full(
     """Emit code for the largest tile, given the distances of rows of a and of steps of a and b."""
     a, _, _, b, _, depth = panels
     turns = builder.udiv(depth, WORD(TURN))
-    _emit_size(builder, ROWS, 2, (a, *steps[:2], b, steps[2], turns), places, TURN, soon)
+    emit_size(builder, ROWS, _WIDTH, (a, *steps[:2], b, steps[2], turns), places, TURN, soon)
 
 
 def _place_rows(builder: ir.IRBuilder, step: ir.Value, height: int) -> list[ir.Value]:
@@ -147,15 +148,20 @@ def _place_rows(builder: ir.IRBuilder, step: ir.Value, height: int) -> list[ir.V
     return found
 
 
-def _copy_rows(
-    builder: ir.IRBuilder, rows: ir.Value, columns: ir.Value, places: Sequence[ir.Value]
+def copy_rows(
+    builder: ir.IRBuilder,
+    rows: ir.Value,
+    columns: ir.Value,
+    places: Sequence[ir.Value],
+    width: int = _WIDTH,
 ) -> None:
+    """Copy rows of so many vectors at most, given two addresses and the bytes between rows."""
     source, source_step, target, target_step = places
 
     def copy_row(row: ir.Value, _: list[ir.Value]) -> list[ir.Value]:
         start = builder.add(source, builder.mul(row, source_step))
         copy = builder.add(target, builder.mul(row, target_step))
-        for v in range(2):
+        for v in range(width):
             count = builder.sub(columns, WORD(v * LANES))
             offset = WORD(v * VECTOR_BYTES)
             vector = vectors.load_first(builder, _VECTOR, builder.add(start, offset), count)
@@ -166,31 +172,36 @@ def _copy_rows(
 
 
 def emit_any_size(
-    builder: ir.IRBuilder, rows: ir.Value, columns: ir.Value, emit: Callable[[int, int], None]
+    builder: ir.IRBuilder,
+    rows: ir.Value,
+    columns: ir.Value,
+    emit: Callable[[int, int], None],
+    most: tuple[int, int] = (ROWS, _WIDTH),
 ) -> None:
-    """Emit code for a tile of any size, up to `ROWS` and `COLUMNS`.
+    """Emit code for a tile of any size.
 
     Args:
         builder: where to.
         rows: of the tile; an odd number is rounded up.
         columns: of the tile, rounded up to whole vectors.
         emit: emits the code for a number of rows and of vectors.
+        most: the most rows, an even number, and vectors.
     """
     end = builder.append_basic_block("end")
-    is_wide = builder.icmp_signed(">", columns, WORD(LANES))
+    more = builder.udiv(builder.sub(columns, WORD(1)), WORD(LANES))
     even = builder.and_(builder.add(rows, WORD(1)), WORD(-2))
-    switch = builder.switch(builder.or_(even, builder.zext(is_wide, WORD)), end)
-    for height in range(2, ROWS + 1, 2):
-        for width in (1, 2):
+    switch = builder.switch(builder.or_(builder.shl(even, WORD(1)), more), end)
+    for height in range(2, most[0] + 1, 2):
+        for width in range(1, most[1] + 1):
             block = builder.append_basic_block("tile")
-            switch.add_case(WORD(height | width - 1), block)
+            switch.add_case(WORD(height << 1 | width - 1), block)
             builder.position_at_end(block)
             emit(height, width)
             builder.branch(end)
     builder.position_at_end(end)
 
 
-def _emit_size(
+def emit_size(
     builder: ir.IRBuilder,
     height: int,
     width: int,
@@ -198,10 +209,12 @@ def _emit_size(
     places: Sequence[ir.Value],
     turn: int = 1,
     soon: Sequence[ir.Value] = (),
+    waiting: Container[int] = _WAITING,
 ) -> None:
     """Emit code for a tile of some rows and vectors, which takes so many steps a turn.
 
-    Each turn asks for a line of what is needed soon, if that is given.
+    Each turn asks for a line of what is needed soon, if that is given; tiles of rows that wait ask
+    for later steps of b.
     """
     a, a_row_step, a_step, b, b_step, turns = panels
     distances = _place_rows(builder, a_row_step, height)
@@ -217,7 +230,7 @@ def _emit_size(
         ahead = _bring(builder, carried[len(spots) :], *soon[2:]) if soon else []
         for _step in range(turn):
             factors = [vectors.load(builder, _VECTOR, at_b, v * VECTOR_BYTES) for v in range(width)]
-            if height in _WAITING:
+            if height in waiting:
                 following = builder.add(at_b, WORD(_AHEAD_BYTES))
                 vectors.prefetch(builder, following, width * VECTOR_BYTES)
             for row in range(height):
