@@ -370,5 +370,5 @@ def hash_top(nodes: Bytes, tag: int) -> bytes:
     """Return the node above these, of which there are at most `BLOCK_CHUNKS`."""
     scratch = np.empty(_SCRATCH_BYTES, np.uint8)
     masks = make_masks(2 * DIGEST_BYTES, tag)
-    _climb_to_top(*map(get_address, (nodes, masks, scratch)), len(nodes))
+    _climb_to_top(*(get_address(array) for array in (nodes, masks, scratch)), len(nodes))
     return scratch[_PAD_BYTES:][:DIGEST_BYTES].tobytes()
