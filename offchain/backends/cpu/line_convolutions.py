@@ -40,12 +40,8 @@ _MOST_WINDOW_FLOATS = 1 << 20
 _MOST_EXCESS = 1.25
 """The greatest ratio of multiply-adds to `Convolution`, for more columns than a tile has."""
 
-_MOST_WINDOWS = 16
-_NEAR_FLOATS = 1 << 12
-"""Windows that are brought at once, and floats of the first-level cache that they may take."""
-
 _ITEMS_PER_THREAD = 4
-_GRAIN = 1 << 16
+_GRAIN = 1 << 15
 """Multiply-adds of vectors that make another thread worth its start."""
 
 _COPYING = 8
@@ -156,7 +152,7 @@ class LineConvolution(Convolution):
             self._get_offsets(box, fold, window.access.strides),
             self._get_offsets(box, fold, in_other) + other_start,
         )
-        planes, size = self._nest(window.places), prod(window.shape)
+        planes = self._nest(window.places)
         height, width = self._plane
         return Lines(
             height,
@@ -165,7 +161,6 @@ class LineConvolution(Convolution):
             *window.shape[1:],
             self._keep(planes),
             len(planes),
-            max(1, min(_MOST_WINDOWS, _NEAR_FLOATS // size)),
             self._keep(lines),
             lines.size // 3,
             self._keep(np.stack(steps, axis=1)),
@@ -177,7 +172,7 @@ class LineConvolution(Convolution):
 
     def _multiply(self, places: Places, memory: Memory) -> Call:
         """Return the call that writes the results that have terms, which threads share."""
-        rooms = (box.windows * box.plane_count * box.rows * box.columns for box in self._lines)
+        rooms = (box.plane_count * box.rows * box.columns for box in self._lines)
         scratch, own = reserve_scratch(memory, (max(rooms) + SLACK + TILE_SIZE) * FLOAT_BYTES)
         tables = np.array(self._lines), self._moves, np.stack(self._columns, axis=1)
         laid_out = [self._lay_out(table) for table in tables]

@@ -17,6 +17,7 @@ from offchain.backends.cpu.kernels.contraction.convolution_packing import (
     WORD_BYTES,
     copy_inside,
     fill_border,
+    fill_line,
     store_word,
 )
 from offchain.backends.cpu.kernels.contraction.convolution_storing import find_suspects
@@ -79,9 +80,6 @@ def multiply_lines(
 ) -> None:
     """Multiply the lines of windows, each of which is somewhere else in the image, by columns.
 
-    Some windows are brought before the first of them is read: what is read right after it was
-    written, but in other pieces, has to wait until it is in the cache.
-
     Args:
         image: address of the first factor, float32.
         other: address of the second factor.
@@ -89,7 +87,7 @@ def multiply_lines(
         out: address of the result.
         suspects: address of an int64, which becomes 1 if a result is -0 or not finite; 0 not to
             look.
-        scratch: address of room for some windows and `SLACK` floats, then for a tile.
+        scratch: address of room for the largest window and `SLACK` floats, then for a tile.
         fill: the bits of what lies outside of the image.
         init_step: bytes from a row of `init` to the next.
         boxes: (B, fields of `Lines`) int64.
@@ -103,26 +101,22 @@ def multiply_lines(
     for number in range(len(boxes)):
         box = boxes[number]
         size, corner, shape = (box[0], box[1]), (box[2], box[3]), (box[4], box[5])
-        planes, plane_count, windows = box[6], box[7], box[8]
-        window_bytes = plane_count * shape[0] * shape[1] * FLOAT_BYTES
-        tile = scratch + windows * window_bytes + SLACK * FLOAT_BYTES
-        fill_border(size, plane_count * windows, corner, shape, fill, scratch)
-        for start in range(first, stop, windows):
-            end = min(start + windows, stop)
-            for move in range(start, end):
-                window = scratch + (move - start) * window_bytes
-                copy_inside(image, size, moves[move, 0], planes, plane_count, corner, shape, window)
-            for move in range(start, end):
-                is_bad |= _multiply_window(
-                    box,
-                    scratch + (move - start) * window_bytes + box[13],
-                    other + moves[move, 1],
-                    columns,
-                    init + moves[move, 3] * init_step,
-                    out + moves[move, 2],
-                    suspects,
-                    tile,
-                )
+        planes, plane_count = box[6], box[7]
+        behind = scratch + plane_count * shape[0] * shape[1] * FLOAT_BYTES
+        fill_line(behind, 0, SLACK, 0)  # what memory holds by chance may take long to multiply
+        fill_border(size, plane_count, corner, shape, fill, scratch)
+        for move in range(first, stop):
+            copy_inside(image, size, moves[move, 0], planes, plane_count, corner, shape, scratch)
+            is_bad |= _multiply_window(
+                box,
+                scratch + box[12],
+                other + moves[move, 1],
+                columns,
+                init + moves[move, 3] * init_step,
+                out + moves[move, 2],
+                suspects,
+                behind + SLACK * FLOAT_BYTES,
+            )
     if is_bad and suspects:
         store_word(1, suspects)
 
@@ -151,21 +145,21 @@ def _multiply_window(
         tile: address of room for a tile.
     """
     is_bad, line = 0, 0
-    is_direct = box[15] == FLOAT_BYTES and suspects == 0
-    while line < box[10]:
-        at_line = box[9] + line * LINE_FIELDS * WORD_BYTES
-        height = box[10] - line
+    is_direct = box[14] == FLOAT_BYTES and suspects == 0
+    while line < box[9]:
+        at_line = box[8] + line * LINE_FIELDS * WORD_BYTES
+        height = box[9] - line
         for column in range(0, len(columns), TILE_COLUMNS):
             at_column = columns.ctypes.data + column * 2 * WORD_BYTES
             width = min(TILE_COLUMNS, len(columns) - column)
             height = _multiply_tile(  # as high as the first, which has the most columns
                 width,
-                box[14],
+                box[13],
                 height,
                 window,
                 at_line,
+                box[10],
                 box[11],
-                box[12],
                 other,
                 at_column,
                 init + column * FLOAT_BYTES,
@@ -173,7 +167,7 @@ def _multiply_window(
                 tile,
             )
             if not is_direct:
-                is_bad |= _store_lines(tile, height, width, at_line, at_column, out, box[15])
+                is_bad |= _store_lines(tile, height, width, at_line, at_column, out, box[14])
         line += height
     return is_bad
 

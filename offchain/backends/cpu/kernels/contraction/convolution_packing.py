@@ -76,10 +76,10 @@ def fill_border(
     for number in range(count * rows):
         line = target + number * columns * FLOAT_BYTES
         if top <= number % rows < bottom:
-            _fill(line, 0, left, fill)
-            _fill(line, right, columns, fill)
+            fill_line(line, 0, left, fill)
+            fill_line(line, right, columns, fill)
         else:
-            _fill(line, 0, columns, fill)
+            fill_line(line, 0, columns, fill)
 
 
 @subroutine
@@ -134,7 +134,8 @@ def store_word(builder: ir.IRBuilder, value: ir.Value, target: ir.Value) -> None
 
 
 @subroutine
-def _fill(line: int, first: int, stop: int, bits: int) -> None:
+def fill_line(line: int, first: int, stop: int, bits: int) -> None:
+    """Fill the floats from `first` to `stop` of a line with one of these bits."""
     for x in range(first, stop):
         _store_bits(bits, line + x * FLOAT_BYTES)
 
@@ -174,7 +175,7 @@ def pack_rows(source: int, rows: int, count: int, steps: int, depth: int, target
         count: how many there are.
         steps: address of the steps' entries (`Block`).
         depth: how many there are.
-        target: address of the panels. What lies beyond the last row keeps its value.
+        target: address of the panels. If the rows are odd in number, there is one of zeros behind.
     """
     first = 0
     while first < count:
@@ -195,6 +196,10 @@ def pack_rows(source: int, rows: int, count: int, steps: int, depth: int, target
         else:
             _pack_spread(source + start, distance, end - first, steps, depth, place)
         first = end
+    if count % 2:
+        for step in range(depth):
+            row = target + (count // ROWS * depth + step) * A_STEP_BYTES
+            fill_line(row, count % ROWS, count % ROWS + 1, 0)
 
 
 @emitted(types.void, *[types.intp] * 5)

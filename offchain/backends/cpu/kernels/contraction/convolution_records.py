@@ -113,7 +113,6 @@ class Lines(NamedTuple):
         columns: columns of the window.
         planes: address of the numbers of the window's planes, the first one's subtracted.
         plane_count: how many there are.
-        windows: how many windows are brought before the first of them is read.
         lines: address of three words of each vector of rows: its offset in the window, its rows,
             and the offset of its results.
         line_count: how many there are.
@@ -132,7 +131,6 @@ class Lines(NamedTuple):
     columns: int
     planes: int
     plane_count: int
-    windows: int
     lines: int
     line_count: int
     steps: int
