@@ -238,8 +238,9 @@ def run_in_a_sequence(node: Node, special: Convolution, tensors: Sequence[Floats
     places = range(1, 1 + len(tensors))
     reads = (*(0,) * (len(node.operands) - len(tensors)), *places)
     step = Step(special, reads, (len(reads) + 1,), (node,))
-    (found,) = CalledSequence([step], places, step.writes).run(tensors) or ()
-    return found
+    found = CalledSequence([step], places, step.writes).run(tensors)
+    assert found is not None
+    return found[0]
 
 
 @pytest.mark.parametrize("direction", [FORWARD, TO_INPUT, TO_WEIGHT])
