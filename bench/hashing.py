@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 
 from bench.timing import measure, using_threads
-from offchain.commitments.keccak import Leaves, hash_subtrees, hash_up
+from offchain.commitments.keccak import hash_subtrees, hash_up
+from offchain.commitments.keccak_blocks import Leaves
 from offchain.commitments.tags import CHUNK_BYTES, Tag
 
 _BYTES = 1 << 28

@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 
 from offchain.arithmetic import bfloat16
 from offchain.arithmetic.functions import CANONICAL_NAN, DType
-from offchain.commitments.keccak import Leaves, hash_chunks, hash_subtrees, hash_up, keccak256
-from offchain.commitments.keccak_blocks import SUBTREE_LEVELS, may_have_nan
+from offchain.commitments.keccak import hash_chunks, hash_subtrees, hash_up, keccak256
+from offchain.commitments.keccak_blocks import SUBTREE_LEVELS, Leaves, may_have_nan
 from offchain.commitments.keccak_lanes import DIGEST_BYTES
 from offchain.commitments.tags import CHUNK_BYTES, Tag
 from offchain.commitments.tree import Digest, Tree, hash_root

@@ -314,7 +314,7 @@ def test_kernels_never_run_in_another_environment(monkeypatch: pytest.MonkeyPatc
     with changed(UPWARD_AND_FLUSHING):
         assert run(lambda _, __: None) == usual()
         assert run() == usual()
-    assert {"_fold", "_power", "multiply_blocks", "multiply_lines"} <= called
+    assert {"_fold", "_power", "multiply_blocks"} <= called
 
 
 def test_fast_math_libraries_that_are_loaded_late_do_not_matter(tmp_path: Path) -> None:

@@ -26,7 +26,9 @@ from offchain.backends.cpu.convolution_plans import plan_convolution
 from offchain.backends.cpu.convolutions import Convolution
 from offchain.backends.cpu.kernels.contraction.tile import COLUMNS
 from offchain.backends.cpu.line_convolutions import LineConvolution
+from offchain.backends.cpu.sequences import CalledSequence
 from offchain.backends.cpu.sliding import find_sliding
+from offchain.backends.port import Step
 from offchain.commitments.tensors import encode_elements
 from offchain.execution.readable import to_bits
 from offchain.frontend.lowering.builder import Builder, Meta
@@ -231,6 +233,38 @@ def test_large_convolutions_equal_the_general_way(
         assert canonical(special.run([None, *factors], 0)) == expected
 
 
+def run_in_a_sequence(node: Node, special: Convolution, tensors: Sequence[Floats]) -> Floats:
+    """Return the output of a plan that a sequence calls, without the plan."""
+    places = range(1, 1 + len(tensors))
+    reads = (*(0,) * (len(node.operands) - len(tensors)), *places)
+    step = Step(special, reads, (len(reads) + 1,), (node,))
+    found = CalledSequence([step], places, step.writes).run(tensors)
+    assert found is not None
+    return found[0]
+
+
+@pytest.mark.parametrize("direction", [FORWARD, TO_INPUT, TO_WEIGHT])
+@pytest.mark.parametrize("geometry", LARGE)
+def test_sequences_call_convolutions_without_suspects(
+    geometry: Geometry, direction: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A sequence computes what a plan does by itself, unless a result may be suspect."""
+    monkeypatch.setattr(convolution_plans, "_LEAST_SAVED", inf)
+    node = make_node(geometry, direction)
+    factors = draw_factors(node, 1, 0.01)
+    special, _ = plan(node)
+    sliding = find_sliding(node, inf)
+    assert sliding is not None
+    assert special.is_called == (len(sliding.parts) == 1)
+    if special.is_called:
+        expected = canonical(special.run([None, *factors], 0))
+        for module in (convolutions, line_convolutions):
+            monkeypatch.setattr(module, "_GRAIN", 1)
+        for threads in (1, 2, 5):
+            set_threads(threads)
+            assert canonical(run_in_a_sequence(node, special, factors)) == expected
+
+
 @pytest.mark.parametrize("keeps_folds", [False, True])
 @pytest.mark.parametrize("direction", [FORWARD, TO_INPUT, TO_WEIGHT])
 @pytest.mark.parametrize("geometry", every(9, LARGE))
@@ -406,7 +440,9 @@ def test_sums_of_every_group_start_from_its_own_bias(place: int) -> None:
     factors = draw_factors(node, 7, 0)
     bias = np.linspace(-1, 1, groups * channels, dtype=np.float32)
     expected = canonical(Contraction(biased).run([bias, *factors], 0))
-    assert canonical(plan(biased)[0].run([bias, *factors], 0)) == expected
+    special, _ = plan(biased)
+    assert canonical(special.run([bias, *factors], 0)) == expected
+    assert canonical(run_in_a_sequence(biased, special, [bias, *factors])) == expected
 
 
 @pytest.mark.parametrize("start", [0.0, -0.0, 1.5, np.nan])

@@ -1,6 +1,6 @@
 """What plans say of the machine code that they call, so that a sequence calls it without them."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import product
 from math import prod
 from typing import NamedTuple, Protocol
@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol
 from offchain.backends.cpu.kernels.copies import AXES, COPIES
 from offchain.native.compiled import Kernel
 from offchain.native.rooms import Memory
-from offchain.native.sequences import Block, Call, Place, Word
+from offchain.native.sequences import Block, Call, Expected, NativeSequence, Place, Word
 from offchain.native.team import get_addresses
 from offchain.native.threads import get_team, get_threads, make_task
 from offchain.native.vectors import CACHE_LINE_BYTES
@@ -128,6 +128,33 @@ def reserve_scratch(memory: Memory, size: int) -> tuple[Place, int]:
 def round_up(size: int) -> int:
     """Return how many bytes of whole lines of the cache, at least one, have room for so many."""
     return -(-max(size, 1) // CACHE_LINE_BYTES) * CACHE_LINE_BYTES
+
+
+class SharedSequences:
+    """A sequence for each number of threads that kernels use.
+
+    Args:
+        tensors: how many tensors a run is given.
+        expected: what each of the first tensors has to be.
+    """
+
+    def __init__(self, tensors: int, expected: Sequence[Expected] = ()) -> None:
+        self._tensors, self._expected = tensors, expected
+        self._made: dict[int, NativeSequence] = {}
+
+    def find(self, list_calls: Callable[[Memory], Sequence[Call]]) -> NativeSequence:
+        """Return the sequence for as many threads as kernels use now.
+
+        Args:
+            list_calls: returns its calls as these threads share them; whoever asks gives the same.
+        """
+        found = self._made.get(get_threads())
+        if found is None:
+            memory = Memory()
+            calls = list_calls(memory)
+            found = NativeSequence(calls, memory.most_bytes, self._tensors, self._expected)
+            self._made[get_threads()] = found
+        return found
 
 
 def list_copies(source: Layout, target: Layout, memory: Memory) -> list[Call]:

@@ -3,7 +3,8 @@
 Where no coordinate leaves the image, an element's address is a sum of one number for each variable,
 and the kernel reads the image in place, through tables of these numbers. A box that a coordinate
 leaves is first copied with its border. An item of work is some columns of some boxes: it packs the
-columns' factors for a block of the fold once and multiplies all its boxes by them.
+columns' factors for a block of the fold once and multiplies all its boxes by them. All items are
+one call of machine code, which threads share.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,12 +16,24 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from offchain.arithmetic.environment import report_change
+from offchain.backends.cpu.calls import (
+    Layout,
+    SharedSequences,
+    call,
+    lay_out_whole,
+    reserve_scratch,
+    share_out,
+)
 from offchain.backends.cpu.convolution_items import Item, Work, choose_items
 from offchain.backends.cpu.convolution_runs import Runs, find_runs
-from offchain.backends.cpu.kernels.contraction.convolution import TILE_SIZE, Block, multiply_blocks
-from offchain.backends.cpu.kernels.contraction.convolution_packing import STEP_BYTES
+from offchain.backends.cpu.convolution_starts import Starts
+from offchain.backends.cpu.kernels.contraction.convolution import TILE_BYTES, multiply_items
+from offchain.backends.cpu.kernels.contraction.convolution_packing import STEP_BYTES, WORD_BYTES
+from offchain.backends.cpu.kernels.contraction.convolution_records import Block, Chunk, Part, Sizes
 from offchain.backends.cpu.kernels.contraction.tile import (
     A_STEP_BYTES,
+    B_STEP_BYTES,
     COLUMNS,
     FLOAT_BYTES,
     ROWS,
@@ -35,13 +48,13 @@ from offchain.backends.cpu.sliding import (
     fix,
     join,
 )
-from offchain.backends.cpu.views import Reader
 from offchain.commitments.tensors import Array
 from offchain.native import buffers
 from offchain.native.machine import get_second_cache_bytes
-from offchain.native.scratch import get_scratch
-from offchain.native.threads import get_threads, share
-from offchain.native.vectors import LANES, NAN
+from offchain.native.rooms import Memory
+from offchain.native.sequences import UNSUITABLE, Call, Place, Word
+from offchain.native.threads import get_threads
+from offchain.native.vectors import CACHE_LINE_BYTES, LANES, NAN
 from offchain.planning.accesses import Strided, find_strided, iterate_slabs, row_major
 from offchain.programs.graph import Node
 
@@ -62,6 +75,9 @@ _GRAIN = 2**22
 
 _WINDOW_SHAPE = [Block._fields.index(name) for name in ("plane_count", "height", "width")]
 
+_SUSPECTS = 5
+"""The number of the tensor of a run to which it is written whether a result is suspect."""
+
 _FAR_BYTES = 2048
 """Distance of steps in the image from which most lie in another page than the step before."""
 
@@ -72,13 +88,17 @@ _MINUS_ZERO = 1 << 31
 """The bits of -0."""
 
 
-class Tensors(NamedTuple):
-    """The flat tensors of a call, and the start values of the sums of each group's columns."""
+class Places(NamedTuple):
+    """Where the tensors of a call will be, and the start values (`Starts`).
 
-    image: Array
-    other: Array
-    starts: Array
-    out: Array
+    `suspects` is where it is written whether a result is suspect, 0 not to look.
+    """
+
+    image: Word
+    other: Word
+    starts: Word
+    out: Word
+    suspects: Word = 0
 
 
 class Convolution:
@@ -101,18 +121,16 @@ class Convolution:
         self._fall_back = fall_back
         self._sizes = node.shape + node.fold_shape
         self._image = node.operands[sliding.image]
-        self._fill = np.uint32(self._image.value).view(np.float32)
         self._plane = (1, 1, *(row.size for row in self._image.rows))[-2:]
         strided = find_strided(node.operands[3 - sliding.image].rows, self._sizes)
         assert strided is not None
         self._other = strided
-        self._init = Reader(node.operands[0], self._sizes)
+        self._starts = Starts(node, sliding.batch, sliding.columns)
         self._out_strides = row_major(node.shape) + (0,) * len(node.fold_shape)
         self._groups = list(product(*(range(self._sizes[v]) for v in sliding.batch)))
         self._tables: dict[tuple[tuple[int, int], ...], Integers] = {}
         self._kept: dict[bytes, Integers] = {}
-        self._blocks: dict[tuple[int, int], Integers] = {}
-        self._items: dict[int, list[Item]] = {}
+        self._sequences = SharedSequences(_SUSPECTS)
 
     def is_fit(self) -> bool:
         """Whether there are enough columns for a vector to be worth it."""
@@ -190,13 +208,11 @@ class Convolution:
             self._tables[steps] = table
         return self._tables[steps]
 
-    def _get_blocks(self, group: int, chunk: int) -> Integers:
-        """Return the blocks of all boxes for the kernel (`Block`)."""
-        key = group, chunk
-        if key not in self._blocks:
-            planned = [self._plan_block(group, chunk, box) for box in range(len(self._boxes))]
-            self._blocks[key] = np.array(planned, np.int64)
-        return self._blocks[key]
+    @cached_property
+    def _blocks(self) -> Integers:
+        """The blocks of all boxes, for each group and each block of the fold (`Block`)."""
+        numbers = range(len(self._groups)), range(len(self._chunks)), range(len(self._boxes))
+        return np.array([self._plan_block(*place) for place in product(*numbers)], np.int64)
 
     def _plan_block(self, group: int, chunk: int, box: int) -> Block:
         form = self._form
@@ -248,6 +264,12 @@ class Convolution:
         return in_other, self._get_offsets(whole, columns, self._out_strides)
 
     @cached_property
+    def _lanes(self) -> Integers:
+        """The columns in the other factor as vectors of them: the last one is repeated."""
+        in_other = self._columns[0]
+        return np.append(in_other, np.repeat(in_other[-1:], -len(in_other) % LANES))
+
+    @cached_property
     def _runs(self) -> list[Runs]:
         """The runs of each block of the fold."""
         fold, strides = self._form.fold, self._other.strides
@@ -257,126 +279,114 @@ class Convolution:
             found.append(find_runs(self._get_offsets(chunk, fold, strides) + start))
         return found
 
-    def _get_items(self) -> list[Item]:
-        """Return items of work for as many threads as there are, if there is enough work."""
-        threads = get_threads()
-        if threads not in self._items:
-            depth = max(runs.depth for runs in self._runs)
-            size = prod(self._sizes) // len(self._form.parts)
-            self._items[threads] = choose_items(
-                Work(len(self._groups), len(self._columns[0]), self._row_tiles),
-                max(1, min(threads, size // _GRAIN)),
-                _PANEL_BYTES // (depth * FLOAT_BYTES * COLUMNS),
-            )
-        return self._items[threads]
-
     def run(self, flats: Sequence[Array | None], _step: int) -> Array:
         """Return the output, given the tensors of init, a and b (None for constants)."""
-        image, other = flats[self._form.image], flats[3 - self._form.image]
-        assert image is not None
-        assert other is not None
-        init = self._init.read(flats[0])
-        starts = self._fixed_starts if flats[0] is None else self._get_starts(init)
+        starts = self._starts.read(flats[0])
         if self._has_bare_parts and (starts.view(np.uint32) == _MINUS_ZERO).any():
             return self._fall_back(flats)
-        out = self._make_output(init, starts)
-        tensors = Tensors(image.reshape(-1), other.reshape(-1), starts, out.reshape(-1))
-        suspects = self._compute(tensors, int(len(self._form.parts) > 1))
+        out, suspects = self._make_output(flats[0], starts), np.zeros(1, np.int64)
+        factors = flats[self._form.image], flats[3 - self._form.image]
+        sequence = self._sequences.find(self._list_products)
+        if sequence.perform([None, *factors, starts, out, suspects]) == UNSUITABLE:
+            raise report_change()
         return self._fall_back(flats) if suspects.any() else out
 
-    def _compute(self, tensors: Tensors, counts: int) -> Integers:
-        """Write the results that have terms, and return how many each item found to be suspect.
+    def _list_products(self, memory: Memory) -> list[Call]:
+        """Return the calls that write the results that have terms, in a run."""
+        places = Places(*(Place(1 + number) for number in range(_SUSPECTS)))
+        if len(self._form.parts) == 1:
+            places = places._replace(suspects=0)
+        return [self._multiply(places, memory)]
 
-        Args:
-            tensors: the tensors of the call.
-            counts: the counts of an item: 1, or 0 not to look.
-        """
-        items = self._get_items()
-        suspects = np.zeros((len(items), counts), np.int64)
+    @property
+    def is_called(self) -> bool:
+        """Whether no result can be suspect, and a few calls bring the start values into place."""
+        return len(self._form.parts) == 1 and self._starts.reader.is_short
 
-        def work(first: int, stop: int) -> None:
-            while first < stop:
-                item, found, first = items[first], suspects[first], first + 1
-                while first < stop and items[first][:3] == item[:3]:
-                    item = item._replace(boxes=range(item.boxes.start, items[first].boxes.stop))
-                    first += 1
-                self._compute_item(item, tensors, found)
+    def list_calls(
+        self, sources: Sequence[Place | None], targets: Sequence[Place], memory: Memory
+    ) -> list[Call]:
+        """Return the calls that compute the output."""
+        image, other = sources[self._form.image], sources[3 - self._form.image]
+        assert image is not None
+        assert other is not None
+        starts, calls = self._starts.list_calls(sources[0], memory)
+        return [*calls, self._multiply(Places(image, other, starts, *targets), memory)]
 
-        share(work, len(items), 1)
-        return suspects
+    def _multiply(self, places: Places, memory: Memory) -> Call:
+        """Return the call that writes the results that have terms, which threads share."""
+        size = prod(self._sizes) // len(self._form.parts)
+        threads = max(1, min(get_threads(), size // _GRAIN))
+        items = self._choose_items(threads)
+        rooms, room_bytes = self._plan_rooms(items)
+        geometry = *self._plane, self._image.value, len(self._boxes), self._group, *rooms
+        chunks = [Chunk(self._keep(runs), len(runs), depth) for runs, depth in self._runs]
+        parts = [self._make_part(item) for item in items]
+        tables = (Sizes(*geometry), chunks, self._blocks, self._lanes, self._columns[1], parts)
+        scratch, own = reserve_scratch(memory, room_bytes)
+        laid_out = (self._lay_out(np.array(table, np.int64)) for table in tables)
+        arguments = *places, scratch, *laid_out, 0, len(items)
+        products = call(multiply_items, arguments, memory)
+        grain = 1 if threads > 1 else len(items)
+        return share_out(products, grain, scratch=(products.words.index(scratch), own))
+
+    def _lay_out(self, table: Integers) -> Layout:
+        """Return a table as an argument of a call, and keep it."""
+        return lay_out_whole(self._keep(table), WORD_BYTES, table.shape)
+
+    def _choose_items(self, threads: int) -> list[Item]:
+        """Return items of work for so many threads."""
+        depth = max(runs.depth for runs in self._runs)
+        return choose_items(
+            Work(len(self._groups), len(self._columns[0]), self._row_tiles),
+            threads,
+            _PANEL_BYTES // (depth * FLOAT_BYTES * COLUMNS),
+        )
+
+    def _make_part(self, item: Item) -> Part:
+        """Return an item as the kernel takes it."""
+        strides = [self._other.strides[v] for v in self._form.batch]
+        start = self._other.offset + _multiply(strides, self._groups[item.group])
+        return Part(
+            item.first,
+            item.stop,
+            start * FLOAT_BYTES,
+            item.group * self._starts.step_bytes,
+            item.group * len(self._chunks) * len(self._boxes) + item.boxes.start,
+            len(item.boxes),
+        )
+
+    def _plan_rooms(self, items: Sequence[Item]) -> tuple[list[int], int]:
+        """Return where in scratch memory is what (`Sizes`), and the bytes of all of it."""
+        panels = max(-(-(item.stop - item.first) // COLUMNS) for item in items)
+        depth = max(runs.depth for runs in self._runs)
+        is_whole = len(self._chunks) == 1
+        tiles = max(1, self._group) if is_whole else panels * sum(self._row_tiles)
+        rooms = (
+            panels * depth * B_STEP_BYTES,
+            int(self._blocks[:, _WINDOW_SHAPE].prod(axis=1).max()) * FLOAT_BYTES,
+            depth * STEP_BYTES + (ROWS + 1) * WORD_BYTES,
+            self._group * depth * A_STEP_BYTES,
+            tiles * TILE_BYTES,
+        )
+        ends = np.cumsum([-(-room // CACHE_LINE_BYTES) * CACHE_LINE_BYTES for room in rooms])
+        return ends[:-1].tolist(), int(ends[-1])
 
     @cached_property
     def _has_bare_parts(self) -> bool:
         """Whether there are parts without terms, of which the results are start values."""
         return not all(all(part) for part in self._form.parts)
 
-    def _make_output(self, init: Array, starts: Array) -> Array:
+    def _make_output(self, start: Array | None, starts: Array) -> Array:
         """Return the output, with the results of those parts that have no terms."""
         node = self._node
         out = buffers.empty(node.shape, np.float32)
         if self._has_bare_parts:
+            init = self._starts.reader.read(start)
             out[...] = init.transpose()[(0,) * len(node.fold_shape)].transpose()
             if np.isnan(starts).any():
                 out[np.isnan(out)] = NAN
         return out
-
-    @cached_property
-    def _fixed_starts(self) -> Array:
-        """The start values, where these are a constant."""
-        return self._get_starts(self._init.read(None))
-
-    def _get_starts(self, init: Array) -> Array:
-        """Return the start values of the sums of each group's columns, and some zeros more."""
-        form = self._form
-        kept = (*form.batch, *form.columns)
-        values = init[tuple(slice(None) if v in kept else 0 for v in range(init.ndim))]
-        turned = values.transpose([sorted(kept).index(v) for v in kept])
-        columns = len(self._columns[0])
-        starts = np.zeros((len(self._groups), columns + COLUMNS), np.float32)
-        starts[:, :columns] = turned.reshape(len(starts), columns)
-        return starts
-
-    def _compute_item(self, item: Item, tensors: Tensors, suspects: Integers) -> None:
-        group, first, stop, boxes = item
-        in_other, places = (table[first:stop] for table in self._columns)
-        lanes = np.append(in_other, np.repeat(in_other[-1:], -len(in_other) % LANES))
-        panels = -(-len(places) // COLUMNS)
-        last = len(self._chunks) - 1
-        tiles = panels * sum(self._row_tiles[box] for box in boxes) if last else max(1, self._group)
-        for chunk, (runs, depth) in enumerate(self._runs):
-            blocks = self._get_blocks(group, chunk)[boxes.start : boxes.stop]
-            multiply_blocks(
-                tensors.image,
-                *self._plane,
-                self._fill,
-                blocks,
-                *self._group_starts[group],
-                tensors.other,
-                lanes,
-                runs,
-                get_scratch("columns", panels * depth * COLUMNS),
-                depth,
-                tensors.starts.reshape(-1)[first:],
-                tensors.out,
-                places,
-                get_scratch("window", int(blocks[:, _WINDOW_SHAPE].prod(axis=1).max())),
-                get_scratch("sums", tiles * TILE_SIZE),
-                chunk == 0,
-                chunk == last,
-                suspects,
-                get_scratch("rows", self._group * depth * A_STEP_BYTES // FLOAT_BYTES),
-                get_scratch("tables", depth * STEP_BYTES // FLOAT_BYTES + TILE_SIZE).view(np.int64),
-                self._group,
-            )
-
-    @cached_property
-    def _group_starts(self) -> list[list[int]]:
-        """Offsets in bytes of each group's columns in the other factor, and of its start values."""
-        strides = [self._other.strides[v] for v in self._form.batch]
-        table = np.empty((len(self._groups), 2), np.int64)
-        table[:, 0] = [self._other.offset + _multiply(strides, group) for group in self._groups]
-        table[:, 1] = np.arange(len(table)) * (len(self._columns[0]) + COLUMNS)
-        return (table * FLOAT_BYTES).tolist()
 
 
 def _multiply(strides: Sequence[int], values: Sequence[int]) -> int:

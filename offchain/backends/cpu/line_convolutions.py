@@ -6,14 +6,13 @@ windows of a box have the same tables.
 
 from collections.abc import Sequence
 from functools import cached_property
-from itertools import pairwise, product
 from math import prod
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from offchain.backends.cpu.convolutions import Convolution, Tensors
+from offchain.backends.cpu.calls import call, reserve_scratch, share_out
+from offchain.backends.cpu.convolutions import Convolution, Places
 from offchain.backends.cpu.kernels.contraction.convolution_lines import (
     MOST_STRIDE,
     SLACK,
@@ -21,10 +20,12 @@ from offchain.backends.cpu.kernels.contraction.convolution_lines import (
     TILE_SIZE,
     multiply_lines,
 )
+from offchain.backends.cpu.kernels.contraction.convolution_records import Lines
 from offchain.backends.cpu.kernels.contraction.tile import FLOAT_BYTES
 from offchain.backends.cpu.sliding import Ranges, Window, cut, find_window, fix
-from offchain.native.scratch import get_scratch
-from offchain.native.threads import get_threads, share
+from offchain.native.rooms import Memory
+from offchain.native.sequences import Call
+from offchain.native.threads import get_threads
 from offchain.native.vectors import LANES
 from offchain.planning.accesses import find_strided
 
@@ -39,24 +40,12 @@ _MOST_WINDOW_FLOATS = 1 << 20
 _MOST_EXCESS = 1.25
 """The greatest ratio of multiply-adds to `Convolution`, for more columns than a tile has."""
 
-_ITEMS_PER_THREAD = 2
-_GRAIN = 3 << 16
+_ITEMS_PER_THREAD = 4
+_GRAIN = 1 << 15
 """Multiply-adds of vectors that make another thread worth its start."""
 
 _COPYING = 8
 """Multiply-adds that cost what it takes to copy a vector of the image and to store its results."""
-
-
-class _Box(NamedTuple):
-    """A box of rows, as the kernel takes it (`multiply_lines`)."""
-
-    geometry: Integers
-    planes: Integers
-    lines: Integers
-    steps: Integers
-    start: int
-    stride: int
-    out_step: int
 
 
 class LineConvolution(Convolution):
@@ -137,10 +126,10 @@ class LineConvolution(Convolution):
         return self._other.strides, self._out_strides
 
     @cached_property
-    def _plans(self) -> list[_Box]:
+    def _lines(self) -> list[Lines]:
         return [self._plan_box(box) for box in self._windows]
 
-    def _plan_box(self, box: Ranges) -> _Box:
+    def _plan_box(self, box: Ranges) -> Lines:
         window = self._find_window(box)
         *outer, along = self._inner
         in_other, out_strides = (
@@ -163,58 +152,40 @@ class LineConvolution(Convolution):
             self._get_offsets(box, fold, window.access.strides),
             self._get_offsets(box, fold, in_other) + other_start,
         )
-        return _Box(
-            np.array([*self._plane, *window.first, *window.shape[1:]]),
-            self._nest(window.places),
-            lines.reshape(-1, 3),
-            np.stack(steps, axis=1),
+        planes = self._nest(window.places)
+        height, width = self._plane
+        return Lines(
+            height,
+            width,
+            *window.first,
+            *window.shape[1:],
+            self._keep(planes),
+            len(planes),
+            self._keep(lines),
+            lines.size // 3,
+            self._keep(np.stack(steps, axis=1)),
+            len(steps[0]),
             window.access.offset * FLOAT_BYTES,
             stride,
             out_strides[along] * FLOAT_BYTES,
         )
 
-    def _compute(self, tensors: Tensors, counts: int) -> Integers:
-        shares = self._cut_moves(get_threads())
-        suspects = np.zeros((len(shares), counts), np.int64)
+    def _multiply(self, places: Places, memory: Memory) -> Call:
+        """Return the call that writes the results that have terms, which threads share."""
+        rooms = (box.plane_count * box.rows * box.columns for box in self._lines)
+        scratch, own = reserve_scratch(memory, (max(rooms) + SLACK + TILE_SIZE) * FLOAT_BYTES)
+        tables = np.array(self._lines), self._moves, np.stack(self._columns, axis=1)
+        laid_out = [self._lay_out(table) for table in tables]
+        sizes = self._image.value, self._starts.step_bytes
+        arguments = *places, scratch, *sizes, *laid_out, 0, len(self._moves)
+        products = call(multiply_lines, arguments, memory)
+        grain = self._choose_grain(get_threads())
+        return share_out(products, grain, scratch=(products.words.index(scratch), own))
 
-        def work(first: int, stop: int) -> None:
-            for number, box in product(range(first, stop), self._plans):
-                self._multiply(tensors, box, shares[number], suspects[number])
-
-        share(work, len(shares), 1)
-        return suspects
-
-    def _cut_moves(self, threads: int) -> list[Integers]:
-        """Return shares of the windows, enough for all threads if there is enough work."""
-        columns = len(self._columns[0])
-        work = sum(len(box.lines) * (len(box.steps) * columns + _COPYING) for box in self._plans)
-        wanted = min(threads * _ITEMS_PER_THREAD, work * len(self._moves) // _GRAIN)
-        wanted -= wanted % threads if wanted > threads else 0
-        pieces = 1 if threads == 1 else max(1, min(len(self._moves), wanted))
-        bounds = [len(self._moves) * i // pieces for i in range(pieces + 1)]
-        return [self._moves[start:stop] for start, stop in pairwise(bounds)]
-
-    @cached_property
-    def _column_table(self) -> Integers:
-        return np.stack(self._columns, axis=1)
-
-    def _multiply(self, tensors: Tensors, box: _Box, moves: Integers, suspects: Integers) -> None:
-        room = int(len(box.planes) * box.geometry[-2] * box.geometry[-1])
-        multiply_lines(
-            tensors.image,
-            box.geometry,
-            box.planes,
-            self._fill,
-            moves,
-            box.lines,
-            box.steps,
-            box.start,
-            box.stride,
-            tensors.other,
-            self._column_table,
-            tensors.starts,
-            tensors.out,
-            box.out_step,
-            get_scratch("lines", room + SLACK + TILE_SIZE),
-            suspects,
-        )
+    def _choose_grain(self, threads: int) -> int:
+        """Return how many windows are worth another thread, about the same for each."""
+        columns, items = len(self._columns[0]), len(self._moves)
+        vectors = (box.line_count * (box.step_count * columns + _COPYING) for box in self._lines)
+        pieces = min(threads * _ITEMS_PER_THREAD, sum(vectors) * items // _GRAIN)
+        pieces -= pieces % threads if pieces > threads else 0
+        return -(-items // max(1, pieces))

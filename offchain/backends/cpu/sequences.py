@@ -9,15 +9,14 @@ from operator import call
 from typing import Any, cast
 
 from offchain.arithmetic.environment import report_change
-from offchain.backends.cpu.calls import CalledPlan
+from offchain.backends.cpu.calls import CalledPlan, SharedSequences
 from offchain.backends.cpu.moves import Alias
 from offchain.backends.layout import SequenceLayout
 from offchain.backends.port import Step
 from offchain.commitments.tensors import NUMPY_TYPES, Array
 from offchain.native import buffers
 from offchain.native.rooms import Memory
-from offchain.native.sequences import UNFIT, UNSUITABLE, Call, Expected, NativeSequence, Place
-from offchain.native.threads import get_threads
+from offchain.native.sequences import UNFIT, UNSUITABLE, Call, Expected, Place
 from offchain.programs.graph import Slot
 
 
@@ -50,19 +49,18 @@ class CalledSequence:
         is_plain = self._results == [(first + i, None) for i in range(len(made))]
         self._plain = slice(first, None) if is_plain else None
         self._numbers = numbers
-        self._expected = [Expected(NUMPY_TYPES[slot.dtype], slot.shape) for slot in slots]
-        self._sequences: dict[int, NativeSequence] = {}
+        expected = [Expected(NUMPY_TYPES[slot.dtype], slot.shape) for slot in slots]
+        self._sequences = SharedSequences(len(numbers), expected)
 
     @property
     def needed_bytes(self) -> int:
         """The memory of the run's own, and that of what is kept."""
-        return self._kept_bytes + self._find_sequence().own_bytes
+        return self._kept_bytes + self._sequences.find(self._list_calls).own_bytes
 
     def run(self, flats: Sequence[Array]) -> list[Array] | None:
         """Return the tensors that are kept; None if an array does not fit its slot."""
         tensors: list[Any] = [None, *flats, *map(call, self._makers)]
-        sequence = self._sequences.get(get_threads()) or self._find_sequence()
-        result = sequence.perform(tensors)
+        result = self._sequences.find(self._list_calls).perform(tensors)
         if result == UNSUITABLE:
             raise report_change()
         if result == UNFIT:
@@ -72,16 +70,6 @@ class CalledSequence:
         return [
             tensors[i] if shape is None else tensors[i].reshape(shape) for i, shape in self._results
         ]
-
-    def _find_sequence(self) -> NativeSequence:
-        """Return the calls as so many threads share them as kernels use now."""
-        threads = get_threads()
-        if threads not in self._sequences:
-            memory = Memory()
-            calls = self._list_calls(memory)
-            sizes = memory.most_bytes, len(self._numbers)
-            self._sequences[threads] = NativeSequence(calls, *sizes, self._expected)
-        return self._sequences[threads]
 
     def _list_calls(self, memory: Memory) -> list[Call]:
         """Return all calls, on tensors that are given or kept, and on others in memory."""

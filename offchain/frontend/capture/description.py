@@ -198,7 +198,7 @@ class _Writer:
 
     def _write_object(self, path: str, found: Any) -> None:
         """Write an object all of whose content are attributes."""
-        made = type(found).__new__ is object.__new__
+        made = type(found).__new__ is object.__new__  # type: ignore[comparison-overlap]  # mypy takes the two for different kinds of functions
         for kind in type(found).__mro__:
             if kind not in _ROOTS and not (made and _is_of_python(kind)):
                 raise IndescribableError(f"{path}: {kind.__module__}.{kind.__qualname__}")

@@ -5,6 +5,8 @@ has loaded. Its code is in files; which files these are is known when something 
 process that has loaded code from elsewhere than installed packages and Moot has no description: it
 may have put anything in the place of anything.
 """
+# mypy: disallow-untyped-calls=False
+# (torch annotates only a part of its switches)
 
 import hashlib
 import os

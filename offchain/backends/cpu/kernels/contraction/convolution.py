@@ -16,7 +16,6 @@ is multiplied.
 """
 
 import platform
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -30,6 +29,7 @@ from offchain.backends.cpu.kernels.contraction.convolution_packing import (
     load_word,
     pack_columns,
     pack_rows,
+    store_word,
 )
 from offchain.backends.cpu.kernels.contraction.convolution_storing import (
     TILE_STEP_BYTES,
@@ -47,181 +47,184 @@ from offchain.backends.cpu.kernels.contraction.tile import (
     emit_canonical,
 )
 from offchain.native import vectors
-from offchain.native.compiled import emitted, kernel, reads, subroutine, writes
+from offchain.native.compiled import emitted, kernel, reads, subroutine
 from offchain.native.machine import REGISTER_BITS, VECTOR_BITS
 from offchain.native.vectors import FLOAT, LANES, VECTOR_BYTES, WORD
 
-Floats = npt.NDArray[np.float32]
 Integers = npt.NDArray[np.int64]
 
-TILE_SIZE = ROWS * COLUMNS
-"""Floats of a tile."""
+TILE_BYTES = ROWS * TILE_STEP_BYTES
+"""Bytes of a tile."""
 
 _VECTOR = ir.VectorType(FLOAT, LANES)
 _REGISTER = "w" if platform.machine().lower() in ("aarch64", "arm64") else "v"
 """LLVM's constraint for a vector register."""
 
 
-class Block(NamedTuple):
-    """A box of rows and a block of k, as the kernel takes them: int64, offsets in bytes.
-
-    Attributes:
-        rows: address of the offsets of the rows from their origin; a last entry repeats any row.
-        row_count: number of rows, M.
-        steps: address of pairs of offsets of each step of k, in a row and in a panel.
-        step_count: number of steps.
-        row_places: address of the offsets of the M rows from their origin in the result.
-        out_start: the offset of that origin.
-        start: offset of the rows' origin in the image, or in the window.
-        planes: address of the numbers of the window's planes, 0 to read the image itself.
-        plane_count: planes of the window.
-        plane: number of a plane of the image, which is to be added to those numbers.
-        first_row: of the window, of any sign.
-        first_column: of the window, of any sign.
-        height: rows of the window.
-        width: columns of the window.
-    """
-
-    rows: int
-    row_count: int
-    steps: int
-    step_count: int
-    row_places: int
-    out_start: int
-    start: int
-    planes: int = 0
-    plane_count: int = 0
-    plane: int = 0
-    first_row: int = 0
-    first_column: int = 0
-    height: int = 0
-    width: int = 0
-
-
 @kernel(
-    reads(types.float32, 1),
-    types.int64,
-    types.int64,
-    types.float32,
-    reads(types.int64, 2),
-    types.int64,
-    types.int64,
-    reads(types.float32, 1),
+    *[types.intp] * 6,
     reads(types.int64, 1),
     reads(types.int64, 2),
-    writes(types.float32, 1),
-    types.int64,
-    reads(types.float32, 1),
-    writes(types.float32, 1),
+    reads(types.int64, 2),
     reads(types.int64, 1),
-    writes(types.float32, 1),
-    writes(types.float32, 1),
+    reads(types.int64, 1),
+    reads(types.int64, 2),
     types.int64,
-    types.int64,
-    writes(types.int64, 1),
-    writes(types.float32, 1),
-    writes(types.int64, 1),
     types.int64,
 )
-def multiply_blocks(
-    image: Floats,
-    height: int,
-    width: int,
-    fill: float,
+def multiply_items(
+    image: int,
+    other: int,
+    init: int,
+    out: int,
+    suspects: int,
+    scratch: int,
+    sizes: Integers,
+    chunks: Integers,
     blocks: Integers,
-    other_start: int,
-    init_start: int,
-    other: Floats,
     columns: Integers,
-    runs: Integers,
-    panels: Floats,
-    depth: int,
-    init: Floats,
-    out: Floats,
     column_places: Integers,
-    window: Floats,
-    tiles: Floats,
-    is_first: int,
-    is_last: int,
-    suspects: Integers,
-    packed: Floats,
-    tables: Integers,
-    group: int,
+    items: Integers,
+    first: int,
+    stop: int,
 ) -> None:
-    """Multiply boxes of rows that are read in place by columns, over a block of k.
+    """Multiply boxes of rows that are read in place by columns, item by item.
 
     Args:
-        image: the first factor.
-        height: rows of its planes.
-        width: columns of its planes.
-        fill: what lies outside of them.
-        blocks: (B, fields of `Block`) int64.
-        other_start: offset in bytes of the columns in the second factor.
-        init_start: offset in bytes of their start values in `init`.
-        other: the second factor.
-        columns: (J,) int64: the columns in it, as `pack_columns` takes them.
-        runs: (R, 3) int64: the steps of the block of k in it, likewise.
-        panels: room for the columns, packed.
-        depth: steps of a panel.
-        init: float32: start values of the columns, and of `COLUMNS` more.
-        out: the result.
+        image: address of the first factor, float32.
+        other: address of the second factor.
+        init: address of the start values of each group's columns, and of `COLUMNS` more.
+        out: address of the result.
+        suspects: address of an int64, which becomes 1 if a result is -0 or not finite; 0 not to
+            look.
+        scratch: address of scratch memory.
+        sizes: (fields of `Sizes`,) int64.
+        chunks: (C, fields of `Chunk`) int64: the blocks of k.
+        blocks: (B, fields of `Block`) int64: for each group, for each block of k, all boxes.
+        columns: (J,) int64: a group's columns in the second factor, as `pack_columns` takes them.
         column_places: (N,) int64: offset of each column from a row's place.
-        window: room for the largest window.
-        tiles: what the sums of all tiles are between blocks of k, or room for a group of them if
-            this block is the only one.
+        items: (I, fields of `Part`) int64; neighbours with the same columns are one.
+        first: the first item to compute.
+        stop: the item behind the last one.
+    """
+    found, number = 0, first
+    while number < stop:
+        item, box_count = items[number], items[number, 5]
+        number += 1
+        while number < stop and _is_same(item, items[number]):
+            box_count += items[number, 5]
+            number += 1
+        for chunk in range(len(chunks)):
+            box = item[4] + chunk * sizes[3]
+            found += _multiply_blocks(
+                image,
+                other + item[2],
+                init + item[3] + item[0] * FLOAT_BYTES,
+                out,
+                suspects,
+                scratch,
+                sizes,
+                chunks[chunk],
+                blocks[box : box + box_count],
+                columns[item[0] : -(-item[1] // LANES) * LANES],
+                column_places[item[0] : item[1]],
+                chunk == 0,
+                chunk == len(chunks) - 1,
+            )
+    if found:
+        store_word(1, suspects)
+
+
+@subroutine
+def _is_same(item: Integers, other: Integers) -> int:
+    """Whether two items have the same columns of the same group."""
+    return int(item[0] == other[0] and item[2] == other[2] and item[3] == other[3])
+
+
+@subroutine
+def _multiply_blocks(
+    image: int,
+    other: int,
+    init: int,
+    out: int,
+    suspects: int,
+    scratch: int,
+    sizes: Integers,
+    chunk: Integers,
+    blocks: Integers,
+    columns: Integers,
+    column_places: Integers,
+    is_first: int,
+    is_last: int,
+) -> int:
+    """Multiply boxes by columns, over a block of k, and return how many results are suspect.
+
+    Args:
+        image: address of the first factor.
+        other: address of the columns' origin in the second factor.
+        init: address of their start values.
+        out: address of the result.
+        suspects: 0 not to look for suspects.
+        scratch: address of scratch memory.
+        sizes: where what is in it (`Sizes`).
+        chunk: the block of k (`Chunk`).
+        blocks: (B, fields of `Block`) int64.
+        columns: (J,) int64: the columns, as `pack_columns` takes them.
+        column_places: (N,) int64: offset of each column from a row's place.
         is_first: whether no block of k precedes this one.
         is_last: whether none follows.
-        suspects: (1,) int64: is increased if a result is -0 or not finite; (0,) not to look.
-        packed: room for the packed rows of a group.
-        tables: room for the tables by which they are read (`plan_panels`).
-        group: tiles of rows that are packed, and then multiplied by a panel of columns before the
-            next one; 0 to read rows where they lie.
     """
-    tile = tiles.ctypes.data
-    pack_columns(other, other_start, columns, len(column_places), runs, depth, panels, 2)
+    size, fill, group = (sizes[0], sizes[1]), sizes[2], sizes[4]
+    window, tables, packed, tile = (
+        scratch + sizes[5],
+        scratch + sizes[6],
+        scratch + sizes[7],
+        scratch + sizes[8],
+    )
+    runs, run_count, depth = chunk[0], chunk[1], chunk[2]
+    pack_columns(other, columns, len(column_places), runs, run_count, depth, scratch, 2)
+    found = 0
     for number in range(len(blocks)):
         block = blocks[number]
-        a = image.ctypes.data
+        a = image
         if block[7]:
-            size, first, shape = (height, width), (block[10], block[11]), (block[12], block[13])
-            target = window.ctypes.data
-            copy_window(a, size, block[9], block[7], block[8], first, shape, fill, target)
-            a = target
+            first, shape = (block[10], block[11]), (block[12], block[13])
+            copy_window(a, size, block[9], block[7], block[8], first, shape, fill, window)
+            a = window
         a += block[6]
         is_spread = False
         if group == 0 and block[7] == 0:
-            is_spread = plan_lines(block[0], block[1], block[2], block[3], tables.ctypes.data)
+            is_spread = plan_lines(block[0], block[1], block[2], block[3], tables)
         if group:
-            plan_panels(block[2], block[3], tables.ctypes.data)
+            plan_panels(block[2], block[3], tables)
         for top in range(0, block[1], max(group, 1) * ROWS):
             row_count = min(max(group, 1) * ROWS, block[1] - top)
             if group:
                 rows = block[0] + top * WORD_BYTES
-                pack_rows(a, rows, row_count, block[2], block[3], packed.ctypes.data)
+                pack_rows(a, rows, row_count, block[2], block[3], packed)
             for j in range(0, len(column_places), COLUMNS):
                 column_count = min(COLUMNS, len(column_places) - j)
-                start = init.ctypes.data + init_start + j * FLOAT_BYTES if is_first else 0
-                target = out.ctypes.data + block[5] if is_last else 0
                 _multiply_panel(
                     block,
                     top,
                     row_count,
                     column_count,
                     a,
-                    packed.ctypes.data if group else 0,
-                    tables.ctypes.data,
-                    panels.ctypes.data + j // COLUMNS * depth * TILE_STEP_BYTES,
+                    packed if group else 0,
+                    tables,
+                    scratch + j // COLUMNS * depth * TILE_STEP_BYTES,
                     j == 0,
                     is_spread,
-                    start,
+                    init + j * FLOAT_BYTES if is_first else 0,
                     tile,
-                    target,
+                    out + block[5] if is_last else 0,
                     column_places.ctypes.data + j * WORD_BYTES,
                 )
-                for i in range(len(suspects)):
-                    suspects[i] += is_last * count_suspects(tile, row_count, column_count)
+                if suspects and is_last:
+                    found += count_suspects(tile, row_count, column_count)
                 if not (is_first and is_last):
                     tile += -(-row_count // ROWS) * ROWS * TILE_STEP_BYTES
+    return found
 
 
 @subroutine

@@ -17,15 +17,16 @@ from offchain.backends.cpu.kernels.contraction.convolution_packing import (
     WORD_BYTES,
     copy_inside,
     fill_border,
+    fill_line,
+    store_word,
 )
 from offchain.backends.cpu.kernels.contraction.convolution_storing import find_suspects
 from offchain.backends.cpu.kernels.contraction.tile import FLOAT_BYTES, emit_canonical
 from offchain.native import vectors
-from offchain.native.compiled import emitted, kernel, reads, writes
+from offchain.native.compiled import emitted, kernel, reads, subroutine
 from offchain.native.machine import VECTOR_REGISTERS
 from offchain.native.vectors import FLOAT, LANES, VECTOR_BYTES, WORD
 
-Floats = npt.NDArray[np.float32]
 Integers = npt.NDArray[np.int64]
 
 TILE_COLUMNS = 4
@@ -53,110 +54,122 @@ def _get_heights(columns: int) -> list[int]:
 
 
 @kernel(
-    reads(types.float32, 1),
-    reads(types.int64, 1),
-    reads(types.int64, 1),
-    types.float32,
+    *[types.intp] * 6,
+    types.int64,
+    types.int64,
     reads(types.int64, 2),
     reads(types.int64, 2),
     reads(types.int64, 2),
     types.int64,
     types.int64,
-    reads(types.float32, 1),
-    reads(types.int64, 2),
-    reads(types.float32, 2),
-    writes(types.float32, 1),
-    types.int64,
-    writes(types.float32, 1),
-    writes(types.int64, 1),
 )
 def multiply_lines(
-    image: Floats,
-    geometry: Integers,
-    planes: Integers,
-    fill: float,
+    image: int,
+    other: int,
+    init: int,
+    out: int,
+    suspects: int,
+    scratch: int,
+    fill: int,
+    init_step: int,
+    boxes: Integers,
     moves: Integers,
-    lines: Integers,
-    steps: Integers,
-    start: int,
-    stride: int,
-    other: Floats,
     columns: Integers,
-    init: Floats,
-    out: Floats,
-    out_step: int,
-    scratch: Floats,
-    suspects: Integers,
+    first: int,
+    stop: int,
 ) -> None:
     """Multiply the lines of windows, each of which is somewhere else in the image, by columns.
 
     Args:
-        image: the first factor.
-        geometry: (6,) int64: rows and columns of its planes; first row and column of the window,
-            of any sign; rows and columns of the window.
-        planes: (P,) int64: numbers of the window's planes, the first one's subtracted.
-        fill: what lies outside of the image.
+        image: address of the first factor, float32.
+        other: address of the second factor.
+        init: address of rows of what sums start from, one float32 for each column.
+        out: address of the result.
+        suspects: address of an int64, which becomes 1 if a result is -0 or not finite; 0 not to
+            look.
+        scratch: address of room for the largest window and `SLACK` floats, then for a tile.
+        fill: the bits of what lies outside of the image.
+        init_step: bytes from a row of `init` to the next.
+        boxes: (B, fields of `Lines`) int64.
         moves: (T, 4) int64: of each window, the first plane's number, the offset in bytes of its
             part of the second factor, that of its results, and its row of `init`.
-        lines: (V, 3) int64: offset of a vector of rows in the window, its rows, and the offset of
-            its results.
-        steps: (K, 2) int64: offset of a step of k in the window, and in the second factor.
-        start: offset of the lines' origin in the window.
-        stride: floats from a row to the next in the window, at most `MOST_STRIDE`.
-        other: the second factor.
         columns: (N, 2) int64: offset of a column in the second factor, and in the result.
-        init: (G, at least N) float32: what sums start from.
-        out: the result.
-        out_step: bytes from a row to the next in the result.
-        scratch: room for the largest window and `SLACK` floats, then for a tile.
-        suspects: (1,) int64: is increased if a result is -0 or not finite; (0,) not to look.
+        first: the first window of each box to compute.
+        stop: the window behind the last one.
     """
-    size, first, shape = geometry[0:2], geometry[2:4], geometry[4:6]
-    place = (size[0], size[1]), (first[0], first[1]), (shape[0], shape[1])
-    window = scratch.ctypes.data
-    tile = window + (len(planes) * shape[0] * shape[1] + SLACK) * FLOAT_BYTES
-    fill_border(place[0], len(planes), *place[1:], fill, window)
-    is_direct = out_step == FLOAT_BYTES and len(suspects) == 0
     is_bad = 0
-    for move in range(len(moves)):
-        at, group = moves[move, 0], moves[move, 3]
-        copy_inside(
-            image.ctypes.data, place[0], at, planes.ctypes.data, len(planes), *place[1:], window
-        )
-        line = 0
-        while line < len(lines):
-            at_line = lines.ctypes.data + line * LINE_FIELDS * WORD_BYTES
-            height = len(lines) - line
-            for column in range(0, len(columns), TILE_COLUMNS):
-                at_column = columns.ctypes.data + column * 2 * WORD_BYTES
-                width = min(TILE_COLUMNS, len(columns) - column)
-                height = _multiply_tile(  # as high as the first, which has the most columns
-                    width,
-                    stride,
-                    height,
-                    window + start,
-                    at_line,
-                    steps.ctypes.data,
-                    len(steps),
-                    other.ctypes.data + moves[move, 1],
-                    at_column,
-                    init.ctypes.data + group * init.strides[0] + column * FLOAT_BYTES,
-                    out.ctypes.data + moves[move, 2] if is_direct else 0,
-                    tile,
-                )
-                if not is_direct:
-                    is_bad |= _store_lines(
-                        tile,
-                        height,
-                        width,
-                        at_line,
-                        at_column,
-                        out.ctypes.data + moves[move, 2],
-                        out_step,
-                    )
-            line += height
-    for i in range(len(suspects)):
-        suspects[i] += is_bad
+    for number in range(len(boxes)):
+        box = boxes[number]
+        size, corner, shape = (box[0], box[1]), (box[2], box[3]), (box[4], box[5])
+        planes, plane_count = box[6], box[7]
+        behind = scratch + plane_count * shape[0] * shape[1] * FLOAT_BYTES
+        fill_line(behind, 0, SLACK, 0)  # what memory holds by chance may take long to multiply
+        fill_border(size, plane_count, corner, shape, fill, scratch)
+        for move in range(first, stop):
+            copy_inside(image, size, moves[move, 0], planes, plane_count, corner, shape, scratch)
+            is_bad |= _multiply_window(
+                box,
+                scratch + box[12],
+                other + moves[move, 1],
+                columns,
+                init + moves[move, 3] * init_step,
+                out + moves[move, 2],
+                suspects,
+                behind + SLACK * FLOAT_BYTES,
+            )
+    if is_bad and suspects:
+        store_word(1, suspects)
+
+
+@subroutine
+def _multiply_window(
+    box: Integers,
+    window: int,
+    other: int,
+    columns: Integers,
+    init: int,
+    out: int,
+    suspects: int,
+    tile: int,
+) -> int:
+    """Multiply the lines of a window by columns, and return whether a result is suspect.
+
+    Args:
+        box: the lines (`Lines`).
+        window: address of their origin.
+        other: address of the columns' origin in the second factor.
+        columns: (N, 2) int64: offset of a column in the second factor, and in the result.
+        init: address of what the columns' sums start from.
+        out: address of the window's origin in the result.
+        suspects: 0 not to look for suspects.
+        tile: address of room for a tile.
+    """
+    is_bad, line = 0, 0
+    is_direct = box[14] == FLOAT_BYTES and suspects == 0
+    while line < box[9]:
+        at_line = box[8] + line * LINE_FIELDS * WORD_BYTES
+        height = box[9] - line
+        for column in range(0, len(columns), TILE_COLUMNS):
+            at_column = columns.ctypes.data + column * 2 * WORD_BYTES
+            width = min(TILE_COLUMNS, len(columns) - column)
+            height = _multiply_tile(  # as high as the first, which has the most columns
+                width,
+                box[13],
+                height,
+                window,
+                at_line,
+                box[10],
+                box[11],
+                other,
+                at_column,
+                init + column * FLOAT_BYTES,
+                out if is_direct else 0,
+                tile,
+            )
+            if not is_direct:
+                is_bad |= _store_lines(tile, height, width, at_line, at_column, out, box[14])
+        line += height
+    return is_bad
 
 
 @emitted(types.int64, *[types.intp] * 7)

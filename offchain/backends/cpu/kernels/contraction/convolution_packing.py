@@ -14,15 +14,16 @@ from offchain.backends.cpu.kernels.contraction.tile import (
 )
 from offchain.native import vectors
 from offchain.native.compiled import emitted, subroutine
-from offchain.native.vectors import CACHE_LINE_BYTES, FLOAT, LANES, VECTOR_BYTES, WORD
+from offchain.native.vectors import CACHE_LINE_BYTES, FLOAT, INDEX, LANES, VECTOR_BYTES, WORD
 
-Floats = npt.NDArray[np.float32]
 Integers = npt.NDArray[np.int64]
 
 WORD_BYTES = 8
 
 STEP_BYTES = 2 * WORD_BYTES
 """Bytes of the entry of a step (`Block`)."""
+
+RUN_FIELDS = 3
 
 _AHEAD_BYTES = 4096
 """What is asked for before it is packed: as long as memory takes to answer."""
@@ -39,7 +40,7 @@ def copy_window(
     count: int,
     first: tuple[int, int],
     shape: tuple[int, int],
-    fill: float,
+    fill: int,
     target: int,
 ) -> None:
     """Copy a window of a tensor of planes, rows and columns, with `fill` for what lies outside.
@@ -52,7 +53,7 @@ def copy_window(
         count: planes of the window.
         first: its first row and column.
         shape: its rows and columns.
-        fill: what a place outside the tensor holds.
+        fill: the bits of what a place outside the tensor holds.
         target: address of the window.
     """
     fill_border(size, count, first, shape, fill, target)
@@ -65,7 +66,7 @@ def fill_border(
     count: int,
     first: tuple[int, int],
     shape: tuple[int, int],
-    fill: float,
+    fill: int,
     target: int,
 ) -> None:
     """Fill the places of a window that lie outside the tensor; arguments as of `copy_window`."""
@@ -75,10 +76,10 @@ def fill_border(
     for number in range(count * rows):
         line = target + number * columns * FLOAT_BYTES
         if top <= number % rows < bottom:
-            _fill(line, 0, left, fill)
-            _fill(line, right, columns, fill)
+            fill_line(line, 0, left, fill)
+            fill_line(line, right, columns, fill)
         else:
-            _fill(line, 0, columns, fill)
+            fill_line(line, 0, columns, fill)
 
 
 @subroutine
@@ -126,15 +127,22 @@ def load_word(builder: ir.IRBuilder, source: ir.Value) -> ir.Value:
     return vectors.load(builder, WORD, source)
 
 
-@subroutine
-def _fill(line: int, first: int, stop: int, value: float) -> None:
-    for x in range(first, stop):
-        _store_float(value, line + x * FLOAT_BYTES)
-
-
-@emitted(types.void, types.float32, types.intp)
-def _store_float(builder: ir.IRBuilder, value: ir.Value, target: ir.Value) -> None:
+@emitted(types.void, types.int64, types.intp)
+def store_word(builder: ir.IRBuilder, value: ir.Value, target: ir.Value) -> None:
+    """Store an int64 at an address."""
     vectors.store(builder, value, target)
+
+
+@subroutine
+def fill_line(line: int, first: int, stop: int, bits: int) -> None:
+    """Fill the floats from `first` to `stop` of a line with one of these bits."""
+    for x in range(first, stop):
+        _store_bits(bits, line + x * FLOAT_BYTES)
+
+
+@emitted(types.void, types.int64, types.intp)
+def _store_bits(builder: ir.IRBuilder, bits: ir.Value, target: ir.Value) -> None:
+    vectors.store(builder, builder.trunc(bits, INDEX), target)
 
 
 @emitted(types.void, types.intp, types.intp)
@@ -167,7 +175,7 @@ def pack_rows(source: int, rows: int, count: int, steps: int, depth: int, target
         count: how many there are.
         steps: address of the steps' entries (`Block`).
         depth: how many there are.
-        target: address of the panels. What lies beyond the last row keeps its value.
+        target: address of the panels. If the rows are odd in number, there is one of zeros behind.
     """
     first = 0
     while first < count:
@@ -188,6 +196,10 @@ def pack_rows(source: int, rows: int, count: int, steps: int, depth: int, target
         else:
             _pack_spread(source + start, distance, end - first, steps, depth, place)
         first = end
+    if count % 2:
+        for step in range(depth):
+            row = target + (count // ROWS * depth + step) * A_STEP_BYTES
+            fill_line(row, count % ROWS, count % ROWS + 1, 0)
 
 
 @emitted(types.void, *[types.intp] * 5)
@@ -279,51 +291,54 @@ def _pack_spread(
 
 @subroutine
 def pack_columns(
-    source: Floats,
-    start: int,
+    source: int,
     columns: Integers,
     count: int,
-    runs: Integers,
+    runs: int,
+    run_count: int,
     depth: int,
-    out: Floats,
+    target: int,
     vectors_per_panel: int,
 ) -> None:
     """Pack columns into panels: a step's elements of the panel's columns, then the next step's.
 
     Args:
-        source: the matrix, float32.
-        start: bytes from `source` to the matrix's first element.
+        source: address of the matrix's first element, float32.
         columns: (J,) int64: bytes from there to each column; the last is repeated until J is a
             multiple of `LANES`.
         count: columns.
-        runs: (R, 3) int64: first step, number of steps (at most `LANES`) and bytes to the first
-            element, for steps whose elements lie side by side.
+        runs: address of `RUN_FIELDS` int64 a run: first step, number of steps (at most `LANES`) and
+            bytes to the first element, for steps whose elements lie side by side.
+        run_count: how many there are.
         depth: steps.
-        out: the panels.
+        target: address of the panels.
         vectors_per_panel: vectors that a step takes in a panel. What lies beyond the columns gets
             any value.
     """
     is_dense, distance = _measure(columns, count)
-    by_run = len(runs) > 1 and abs(distance) < abs(runs[1, 2] - runs[0, 2])
+    by_run = run_count > 1 and abs(distance) < abs(
+        load_word(runs + (RUN_FIELDS + 2) * WORD_BYTES) - load_word(runs + 2 * WORD_BYTES)
+    )
     groups = len(columns) // LANES
     step_bytes = vectors_per_panel * VECTOR_BYTES
-    for number in range(groups * len(runs)):
+    for number in range(groups * run_count):
         if by_run:
             run, group = number // groups, number % groups
         else:
-            group, run = number // len(runs), number % len(runs)
+            group, run = number // run_count, number % run_count
+        entry = runs + run * RUN_FIELDS * WORD_BYTES
+        first_step, steps = load_word(entry), load_word(entry + WORD_BYTES)
         first = group * LANES
         panel, vector = group // vectors_per_panel, group % vectors_per_panel
-        packed = out.ctypes.data + (panel * depth + runs[run, 0]) * step_bytes
-        packed += vector * VECTOR_BYTES
-        place = source.ctypes.data + start + runs[run, 2]
+        packed = target + (panel * depth + first_step) * step_bytes + vector * VECTOR_BYTES
+        place = source + load_word(entry + 2 * WORD_BYTES)
         if is_dense:
-            for step in range(runs[run, 1]):
+            for step in range(steps):
                 from_step = place + columns[first] + step * FLOAT_BYTES
                 _copy_lanes(from_step, min(LANES, count - first), packed + step * step_bytes)
         else:
             lanes = columns.ctypes.data + first * WORD_BYTES
-            _turn_run(place, lanes, runs[run, 1], packed, step_bytes)
+            _turn_run(place, lanes, steps, packed, step_bytes)
 
 
 @subroutine

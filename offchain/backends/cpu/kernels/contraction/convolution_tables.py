@@ -1,16 +1,13 @@
 """The tables by which convolutions read packed rows, and ask for rows that are read in place."""
 
-from llvmlite import ir
-from numba.core import types
-
 from offchain.backends.cpu.kernels.contraction.convolution_packing import (
     STEP_BYTES,
     WORD_BYTES,
     load_word,
+    store_word,
 )
 from offchain.backends.cpu.kernels.contraction.tile import A_STEP_BYTES, FLOAT_BYTES, ROWS
-from offchain.native import vectors
-from offchain.native.compiled import emitted, subroutine
+from offchain.native.compiled import subroutine
 from offchain.native.vectors import CACHE_LINE_BYTES
 
 _LINE_FLOATS = CACHE_LINE_BYTES // FLOAT_BYTES
@@ -27,10 +24,10 @@ def plan_panels(steps: int, depth: int, table: int) -> None:
     """
     for step in range(depth):
         entry = step * STEP_BYTES
-        _store_word(step * A_STEP_BYTES, table + entry)
-        _store_word(load_word(steps + entry + WORD_BYTES), table + entry + WORD_BYTES)
+        store_word(step * A_STEP_BYTES, table + entry)
+        store_word(load_word(steps + entry + WORD_BYTES), table + entry + WORD_BYTES)
     for row in range(ROWS + 1):
-        _store_word(row * FLOAT_BYTES, table + depth * STEP_BYTES + row * WORD_BYTES)
+        store_word(row * FLOAT_BYTES, table + depth * STEP_BYTES + row * WORD_BYTES)
 
 
 @subroutine
@@ -57,10 +54,5 @@ def plan_lines(rows: int, count: int, steps: int, depth: int, table: int) -> boo
         line, row = step // ROWS, step % ROWS
         entry = steps + min(line * _LINE_FLOATS, depth - 1) * STEP_BYTES
         offset = load_word(rows + row * WORD_BYTES) - first + load_word(entry)
-        _store_word(offset, table + step * STEP_BYTES)
+        store_word(offset, table + step * STEP_BYTES)
     return True
-
-
-@emitted(types.void, types.int64, types.intp)
-def _store_word(builder: ir.IRBuilder, value: ir.Value, target: ir.Value) -> None:
-    vectors.store(builder, value, target)
