@@ -244,7 +244,7 @@ def run_in_a_sequence(node: Node, special: Convolution, tensors: Sequence[Floats
 
 
 @pytest.mark.parametrize("direction", [FORWARD, TO_INPUT, TO_WEIGHT])
-@pytest.mark.parametrize("geometry", LARGE)
+@pytest.mark.parametrize("geometry", every(3, LARGE))
 def test_sequences_call_convolutions_without_suspects(
     geometry: Geometry, direction: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
