@@ -14,7 +14,7 @@ rows and two vectors, which counts where another program has half of the core.
 import numpy as np
 import numpy.typing as npt
 from llvmlite import ir
-from numba.core import cgutils, types
+from numba.core import types
 
 from offchain.backends.cpu.kernels.contraction.blocks import SPARE_BYTES, find_start
 from offchain.backends.cpu.kernels.contraction.packing import pack, panel_bytes
@@ -226,7 +226,7 @@ def multiply_wide_tile(
     odd_columns = builder.urem(columns, WORD(LANES))
     odd = builder.or_(builder.and_(rows, WORD(1)), odd_columns)
     is_whole = builder.icmp_signed("==", odd, WORD(0))
-    scratch = builder.ptrtoint(cgutils.alloca_once(builder, _SCRATCH), WORD)
+    scratch = builder.ptrtoint(builder.alloca(_SCRATCH), WORD)
     scratch_place = scratch, WORD(B_STEP_BYTES)
     with builder.if_then(builder.not_(is_whole)):
         copy_rows(builder, rows, columns, (*places[:2], *scratch_place), _WIDTH)
