@@ -4,7 +4,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 # Errors only: pip's warnings are about the user's settings, and not about what is set up.
-# Modules are compiled afterwards, on all cores: pip does it one after another.
+# Modules are compiled afterwards, on all cores: pip does it one after another. What few import is
+# compiled when somebody does.
+RARE := (transformers/models|diffusers/pipelines|plotly/graph_objs|ray/rllib|torch/testing)/
 PIP := $(BIN)/pip install -qq --disable-pip-version-check --no-compile
 READY := $(VENV)/.ready
 FILES := bench contracts offchain sim tests docs examples
@@ -42,7 +44,7 @@ $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -m venv $(VENV)
 	@$(PIP) --constraint constraints.txt torch
 	@$(PIP) --constraint constraints.txt --editable ".[examples,test]"
-	@$(BIN)/python -m compileall -qq -j 0 $(VENV)/lib || true  # some packages bring templates
+	@$(BIN)/python -m compileall -qq -j 0 -x '$(RARE)' $(VENV)/lib || true  # some packages bring templates
 	@touch $@
 
 clean:

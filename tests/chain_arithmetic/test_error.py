@@ -11,6 +11,7 @@ from contracts.port import load
 from offchain.arithmetic.functions import Function
 from tests.chain_arithmetic.families import FAMILIES, get_functions, is_right
 from tests.chain_arithmetic.rounding import draw_operands, get_hardest, load_changed, surround
+from tests.quick import every
 from tests.sweeps.oracle import WIDE, round_exactly, to_float
 
 HALF, EIGHT, ELEVEN = 0x3F000000, 0x41000000, 0x41300000
@@ -53,19 +54,22 @@ def test_error_of_trapezoidal_rule(x: int) -> None:
 
 @pytest.mark.parametrize(
     ("old", "new"),
-    [
-        (
-            "WEIGHT_4: constant(uint256) = 2_410_061_046",
-            "WEIGHT_4: constant(uint256) = 2_411_061_046",
-        ),
-        ("5_701_485_781_679_822", "5_711_485_781_679_822"),
-        ("if magnitude < WITHOUT_POLE:", "if magnitude > WITHOUT_POLE:"),
-        (
-            "return float32.encode(0, value, exponent)",
-            "return float32.encode(0, value >> 104 << 104, exponent)",
-        ),
-        ("WITHOUT_POLE: constant(uint256) = 130", "WITHOUT_POLE: constant(uint256) = 127"),
-    ],
+    every(
+        3,
+        [
+            (
+                "WEIGHT_4: constant(uint256) = 2_410_061_046",
+                "WEIGHT_4: constant(uint256) = 2_411_061_046",
+            ),
+            ("5_701_485_781_679_822", "5_711_485_781_679_822"),
+            ("if magnitude < WITHOUT_POLE:", "if magnitude > WITHOUT_POLE:"),
+            (
+                "return float32.encode(0, value, exponent)",
+                "return float32.encode(0, value >> 104 << 104, exponent)",
+            ),
+            ("WITHOUT_POLE: constant(uint256) = 130", "WITHOUT_POLE: constant(uint256) = 127"),
+        ],
+    ),
     ids=["weight", "rate", "pole", "bits", "place"],
 )
 def test_mistakes_show(tmp_path: Path, old: str, new: str) -> None:

@@ -69,7 +69,7 @@ def test_hard_operands(contracts: Mapping[str, Bytecode], function: Function, st
     edges = FAMILIES[PLACES[function][0]].edges
     hardest = get_hardest(function)
     assert_right(contracts, function, [*SPECIALS, *surround(edges), *hardest[::stride]])
-    assert all(is_right(function, operand) for operand in hardest)
+    assert all(is_right(function, operand) for operand in hardest[::stride])
 
 
 @each_volume

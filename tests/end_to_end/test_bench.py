@@ -122,7 +122,7 @@ def test_disputes_cost_steps() -> None:
         pytest.param(("ops", "--only", "indices"), marks=pytest.mark.slow),
         pytest.param(("ops", "--only", "layers"), marks=pytest.mark.slow),
         pytest.param(("ops", "--only", "generation"), marks=pytest.mark.slow),
-        ("hash",),
+        pytest.param(("hash",), marks=pytest.mark.slow),
         pytest.param(("dispute", "--program", "resnet", "--steps", "1"), marks=pytest.mark.slow),
     ],
 )

@@ -110,6 +110,7 @@ def test_other_disputes_have_replays(tmp_path: Path, words: tuple[str, ...]) -> 
     assert (matches[-1].scalar is None) == ("operator" in words)
 
 
+@pytest.mark.slow
 def test_operators_of_a_published_program_are_named(node: LoopbackNode, tmp_path: Path) -> None:
     """Who has what the client has published sees the names of the operators."""
     path, folder = tmp_path / "dispute.json", tmp_path / "published"

@@ -63,7 +63,12 @@ def test_every_strategy_ends_on_the_contract_as_in_the_table() -> None:
 
 
 @pytest.mark.parametrize(
-    "lineup", [("lazy", "honest"), ("silent", "zero-claim"), ("crowd", "revenant", "watcher")]
+    "lineup",
+    [
+        pytest.param(("lazy", "honest"), marks=pytest.mark.slow),
+        pytest.param(("silent", "zero-claim"), marks=pytest.mark.slow),
+        ("crowd", "revenant", "watcher"),
+    ],
 )
 @pytest.mark.parametrize("arithmetic", ["ordered", pytest.param("exact", marks=pytest.mark.slow)])
 def test_a_case_of_the_table_is_that_of_the_contract(lineup: Lineup, arithmetic: str) -> None:

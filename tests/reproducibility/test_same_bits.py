@@ -54,7 +54,8 @@ def usual(program: str, steps: int) -> History:
     return run(program, steps, {}, ())
 
 
-@pytest.mark.parametrize("program", ["gpt2", pytest.param("resnet", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("program", ["gpt2", "resnet"])
 def test_threads_do_not_matter(program: str) -> None:
     """Some steps end in the same history with 1, 2 and 5 threads."""
     captured = capture_named(program)
