@@ -37,11 +37,9 @@ each_volume = pytest.mark.parametrize(
     "count", [25, pytest.param(MOST_DRAWS, marks=pytest.mark.slow)]
 )
 
-each_function = pytest.mark.parametrize(
-    "function",
-    [function for function, (module, _) in PLACES.items() if module in FAMILIES],
-    ids=lambda function: function.name,
-)
+FUNCTIONS = [function for function, (module, _) in PLACES.items() if module in FAMILIES]
+
+each_function = pytest.mark.parametrize("function", FUNCTIONS, ids=lambda function: function.name)
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +61,7 @@ def assert_right(
 
 
 @pytest.mark.parametrize("stride", only({32}, [1, 32]))
-@each_function
+@pytest.mark.parametrize("function", every(3, FUNCTIONS), ids=lambda function: function.name)
 def test_hard_operands(contracts: Mapping[str, Bytecode], function: Function, stride: int) -> None:
     """Specials, edges and the hardest of all operands are rounded correctly."""
     edges = FAMILIES[PLACES[function][0]].edges

@@ -219,7 +219,7 @@ def list_leads(rng: np.random.Generator) -> Iterator[list[Array]]:
     yield operands
 
 
-@pytest.mark.parametrize("attend", only([share_keys], [*WITH_TAILS, flatten, shift]))
+@pytest.mark.parametrize("attend", only([add], [*WITH_TAILS, flatten, shift]))
 def test_joined_products_are_those_of_single_operators(attend: Attention) -> None:
     """Blocks of rows have all bits: infinities, NaN, zeros of both signs, rows without a score."""
     rng = np.random.default_rng(7)

@@ -28,6 +28,8 @@ from offchain.programs.encoding import encode_program
 from tests.quick import every
 
 ROOT = str(Path(offchain.__path__[0]).parent)
+BEGAN_NS = offchain.BEGAN_NS
+LATER_NS = BEGAN_NS + 10**15
 
 
 class Model(nn.Module):
@@ -98,18 +100,14 @@ def _loaded() -> None:
 def traces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Traces:
     """Return captures in a process that is taken for one without code of a user's.
 
-    Nor does it look for modules where the project lies: other tests leave files there meanwhile.
+    It is as if it had begun after all files were written, and does not look for modules where the
+    project lies: other tests of this process have loaded files of their own, and leave some there.
     """
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(offchain, "BEGAN_NS", LATER_NS)
     monkeypatch.setattr(surroundings, "find_stranger", lambda _: None)
     monkeypatch.setattr(recall, "list_files", lambda: [*{*surroundings.list_files()} - {ROOT}])
     return Traces(monkeypatch, tmp_path / "cache" / "moot" / "captures")
-
-
-@pytest.fixture
-def young(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let files be as young as this test."""
-    monkeypatch.setattr(offchain, "BEGAN_NS", offchain.BEGAN_NS + 10**15)
 
 
 def test_an_example_is_traced_once(traces: Traces) -> None:
@@ -245,9 +243,8 @@ FILES: dict[str, Callable[[Path], object]] = {
 
 
 @pytest.mark.parametrize("name", every(3, FILES))
-def test_another_file_has_it_traced(name: str, folder: Path, traces: Traces, young: None) -> None:
+def test_another_file_has_it_traced(name: str, folder: Path, traces: Traces) -> None:
     """A file of a module that was loaded, and what stands beside it, has to be what it was."""
-    del young
     traces.capture()
     assert not traces.is_traced()
     FILES[name](folder)
@@ -256,10 +253,9 @@ def test_another_file_has_it_traced(name: str, folder: Path, traces: Traces, you
 
 
 def test_our_files_are_known_by_content(
-    folder: Path, traces: Traces, young: None, monkeypatch: pytest.MonkeyPatch
+    folder: Path, traces: Traces, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A file of ours may be checked out again, and may not be another."""
-    del young
     monkeypatch.setattr(surroundings, "OWN", (*surroundings.OWN, f"{folder / 'strange.py'}"))
     traces.capture()
     (folder / "strange.py").touch()
@@ -268,8 +264,9 @@ def test_our_files_are_known_by_content(
     assert traces.is_traced()
 
 
-def test_young_files(folder: Path, traces: Traces) -> None:
+def test_young_files(folder: Path, traces: Traces, monkeypatch: pytest.MonkeyPatch) -> None:
     """A process that began before a file was written may have loaded another: it keeps nothing."""
+    monkeypatch.setattr(offchain, "BEGAN_NS", BEGAN_NS)
     assert (folder / "strange.py").exists()
     assert traces.is_traced()
     assert traces.is_traced()
@@ -281,10 +278,9 @@ def test_files_of_a_younger_process(
 ) -> None:
     """Nor does such a process recall what another one has kept of the newer file."""
     assert (folder / "strange.py").exists()
-    with monkeypatch.context() as patched:
-        patched.setattr(offchain, "BEGAN_NS", offchain.BEGAN_NS + 10**15)
-        traces.capture()
-        assert not traces.is_traced()
+    traces.capture()
+    assert not traces.is_traced()
+    monkeypatch.setattr(offchain, "BEGAN_NS", BEGAN_NS)
     assert traces.is_traced()
 
 
