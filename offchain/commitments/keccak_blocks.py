@@ -23,7 +23,8 @@ from offchain.native import vectors
 from offchain.native.buffers import get_address
 from offchain.native.compiled import emitted, kernel, reads, subroutine, writes
 from offchain.native.threads import get_threads, share_call
-from offchain.native.vectors import BYTE, CACHE_LINE_BYTES, WORD
+from offchain.native.vectors import BYTE, CACHE_LINE_BYTES, WORD, fill_lines
+from offchain.native.words import load_word
 
 SUBTREE_LEVELS = 10
 """Levels of a tree that are hashed without leaving the cache."""
@@ -93,12 +94,6 @@ def may_have_nan(data: Bytes, float_bytes: int) -> bool:
     found = np.zeros(1, np.uint8)
     _look_for_nan(data, float_bytes, found)
     return bool(found[0]) or data.size % _SCANNED_BYTES > 0
-
-
-@emitted(types.int64, types.intp)
-def _read(builder: ir.IRBuilder, address: ir.Value) -> ir.Value:
-    """Return the word at an address."""
-    return vectors.load(builder, WORD, address)
 
 
 @emitted(types.void, types.intp)
@@ -251,25 +246,25 @@ def _hash_blocks(
     digests, margin = memory + _PAD_BYTES, memory + _SCRATCH_BYTES
     tree = trees
     for number in range(first, stop):
-        while _read(tree + _FIELDS + _START) <= number:
+        while load_word(tree + _FIELDS + _START) <= number:
             tree += _FIELDS
-        block = number - _read(tree + _START)
+        block = number - load_word(tree + _START)
         found = _hash_block(
-            _read(tree + _DATA),
-            _read(tree + _SIZE),
+            load_word(tree + _DATA),
+            load_word(tree + _SIZE),
             chunk,
-            _read(tree + _FLOATS),
+            load_word(tree + _FLOATS),
             masks,
-            _read(tree + _LAST_MASKS),
+            load_word(tree + _LAST_MASKS),
             levels,
             block * BLOCK_CHUNKS,
             digests,
             margin,
         )
-        nodes = _read(tree + _NODES) + (block * BLOCK_CHUNKS >> levels) * DIGEST_BYTES
+        nodes = load_word(tree + _NODES) + (block * BLOCK_CHUNKS >> levels) * DIGEST_BYTES
         _copy(digests, nodes, found // 2 * DIGEST_BYTES)
         if found % 2:
-            _mark(_read(tree + _NANS) + block)
+            _mark(load_word(tree + _NANS) + block)
 
 
 class Leaves(NamedTuple):
@@ -333,8 +328,8 @@ def hash_blocks(
         + [(blocks, *[0] * 6)],
         np.int64,
     )
-    own = _SCRATCH_BYTES + 1 + LANES * chunk_bytes + RATE_BYTES + _SCANNED_BYTES
-    own = -(-own // CACHE_LINE_BYTES) * CACHE_LINE_BYTES
+    margin_bytes = 1 + LANES * chunk_bytes + RATE_BYTES + _SCANNED_BYTES
+    own = fill_lines(_SCRATCH_BYTES + margin_bytes)
     memory = np.empty(CACHE_LINE_BYTES + own * get_threads(), np.uint8)
     place = get_address(memory)
     words = get_address(table), chunk_bytes, get_address(masks), levels
@@ -342,12 +337,11 @@ def hash_blocks(
     total = sum(tree.data.size for tree in trees)
     share_call(_hash_blocks.address, calls, -(-_GRAIN_BYTES * blocks // total), scratch=(6, own))
     for number in nans.nonzero()[0].tolist():
-        place = bisect_right(starts, number) - 1
-        block = number - starts[place]
-        data = trees[place].data[block * block_bytes : (block + 1) * block_bytes]
-        part = Leaves(trees[place].encode(data))
-        own_nodes = nodes[place][block * BLOCK_CHUNKS >> levels :]
-        hash_blocks([part], chunk_bytes, tags, levels, [own_nodes])
+        index = bisect_right(starts, number) - 1
+        tree, block = trees[index], number - starts[index]
+        part = Leaves(tree.encode(tree.data[block * block_bytes : (block + 1) * block_bytes]))
+        there = nodes[index][block * BLOCK_CHUNKS >> levels :]
+        hash_blocks([part], chunk_bytes, tags, levels, [there])
 
 
 @lru_cache(maxsize=64)

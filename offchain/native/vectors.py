@@ -39,6 +39,11 @@ PERMUTABLE = {
 """Lanes of vectors whose elements this processor puts in any order: the instruction for it."""
 
 
+def fill_lines(size: int) -> int:
+    """Return how many bytes of whole lines of the cache, at least one, have room for so many."""
+    return -(-max(size, 1) // CACHE_LINE_BYTES) * CACHE_LINE_BYTES
+
+
 def load(builder: ir.IRBuilder, kind: ir.Type, address: ir.Value, offset: int = 0) -> ir.Value:
     """Load a value of type `kind` from `offset` bytes behind an address of any alignment."""
     place = builder.add(address, WORD(offset))

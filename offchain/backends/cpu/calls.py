@@ -11,7 +11,7 @@ from offchain.native.rooms import Memory
 from offchain.native.sequences import Block, Call, Expected, NativeSequence, Place, Word
 from offchain.native.team import get_addresses
 from offchain.native.threads import get_team, get_threads, make_task
-from offchain.native.vectors import CACHE_LINE_BYTES
+from offchain.native.vectors import CACHE_LINE_BYTES, fill_lines
 from offchain.planning.accesses import Sizes, Strided, coalesce, row_major
 
 
@@ -121,13 +121,8 @@ def share_out(one: Call, grain: int, at: int = -2, scratch: tuple[int, int] | No
 
 def reserve_scratch(memory: Memory, size: int) -> tuple[Place, int]:
     """Reserve memory for each of the threads; the result is where, and each one's bytes."""
-    own = round_up(size)
+    own = fill_lines(size)
     return memory.reserve(own * get_threads()), own
-
-
-def round_up(size: int) -> int:
-    """Return how many bytes of whole lines of the cache, at least one, have room for so many."""
-    return -(-max(size, 1) // CACHE_LINE_BYTES) * CACHE_LINE_BYTES
 
 
 class SharedSequences:

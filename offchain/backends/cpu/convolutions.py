@@ -54,7 +54,7 @@ from offchain.native.machine import get_second_cache_bytes
 from offchain.native.rooms import Memory
 from offchain.native.sequences import UNSUITABLE, Call, Place, Word
 from offchain.native.threads import get_threads
-from offchain.native.vectors import CACHE_LINE_BYTES, LANES, NAN
+from offchain.native.vectors import LANES, NAN, fill_lines
 from offchain.planning.accesses import Strided, find_strided, iterate_slabs, row_major
 from offchain.programs.graph import Node
 
@@ -369,7 +369,7 @@ class Convolution:
             self._group * depth * A_STEP_BYTES,
             tiles * TILE_BYTES,
         )
-        ends = np.cumsum([-(-room // CACHE_LINE_BYTES) * CACHE_LINE_BYTES for room in rooms])
+        ends = np.cumsum([fill_lines(room) for room in rooms])
         return ends[:-1].tolist(), int(ends[-1])
 
     @cached_property

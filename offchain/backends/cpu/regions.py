@@ -10,7 +10,7 @@ from math import prod
 
 import numpy as np
 
-from offchain.backends.cpu.calls import reserve_scratch, round_up, share_out
+from offchain.backends.cpu.calls import reserve_scratch, share_out
 from offchain.backends.cpu.kernels.fused.generate import Kernel, WideKernel, compile_region
 from offchain.backends.cpu.views import Reader
 from offchain.commitments.tensors import NUMPY_TYPES, Array
@@ -18,7 +18,7 @@ from offchain.native import buffers
 from offchain.native.rooms import Memory
 from offchain.native.sequences import Block, Call, Place
 from offchain.native.threads import get_threads, share_call
-from offchain.native.vectors import LANES
+from offchain.native.vectors import LANES, fill_lines
 from offchain.planning.assembly import Assembly
 from offchain.planning.region import Lead, Load, Plan, Region
 from offchain.planning.roles import Group
@@ -168,7 +168,7 @@ class FusedRegion:
         if isinstance(kernel, WideKernel):
             self._run_wide(kernel, pointers)
             return outputs
-        own = round_up(kernel.scratch_bytes)
+        own = fill_lines(kernel.scratch_bytes)
         words = pointers, 0, self._rows, reserve(own * get_threads()), self.region.columns
         share_call(kernel.address, words, self._grain, 1, (3, own))
         return outputs

@@ -1,5 +1,7 @@
 """The blocks of a matrix product: packed or read in place, and multiplied tile by tile."""
 
+from collections.abc import Callable
+
 import numpy as np
 import numpy.typing as npt
 from numba.core import types
@@ -14,13 +16,15 @@ from offchain.backends.cpu.kernels.contraction.tile import (
     TURN,
     multiply_tile,
 )
-from offchain.native.compiled import kernel, reads, subroutine, writes
+from offchain.native.compiled import Kernel, kernel, reads, subroutine, writes
 from offchain.native.vectors import CACHE_LINE_BYTES, LANES, VECTOR_BYTES
 
 Floats = npt.NDArray[np.float32]
 
 SPARE_BYTES = 4 * VECTOR_BYTES
 """Bytes of scratch memory beyond the packed panels: the columns of any tile."""
+
+_SPARE_COLUMNS = SPARE_BYTES // FLOAT_BYTES
 
 _REUSES_OF_A = 512
 _REUSES_OF_B = 64
@@ -33,57 +37,77 @@ CONFLICTING_BYTES = 2048
 """Rows whose distance is a multiple of this drive each other out of the first-level cache."""
 
 
-@kernel(
-    *[reads(types.float32, 3, "A")] * 3,
-    writes(types.float32, 3, "A"),
-    writes(types.float32, 1),
-    *[types.int64] * 6,
-)
-def multiply_blocks(
-    a: Floats,
-    b: Floats,
-    init: Floats,
-    out: Floats,
-    scratch: Floats,
-    group: int,
-    depth: int,
-    block_m: int,
-    block_n: int,
-    first: int,
-    stop: int,
-) -> None:
-    """Compute the blocks from `first` to `stop`, counted along rows, then columns, then batches.
+def make_kernel(multiply: Callable[..., None]) -> Kernel:
+    """Return a kernel that computes blocks of a product, each by a subroutine.
 
     Args:
-        a: (B, M, K).
-        b: (B, K, N).
-        init: (B, M, N).
-        out: (B, M, N) with contiguous rows.
-        scratch: room for the packed panels of a group of rows of a and a block's columns of b, and
-            `SPARE_BYTES`.
-        group: rows of a that are packed at a time.
-        depth: steps of k that are computed at a time.
-        block_m: rows of a block.
-        block_n: columns of a block.
-        first: the first block to compute.
-        stop: the first not to.
+        multiply: computes one block: of a, b, init and out, given scratch memory and the first two
+            of the kernel's numbers.
     """
-    _, m, n = out.shape
-    across, down = -(-n // block_n), -(-m // block_m)
-    for block in range(first, stop):
-        z = block // across // down
-        i, j = block % down * block_m, block // down % across * block_n
-        end_i, end_j = min(i + block_m, m), min(j + block_n, n)
-        factors = a[z, i:end_i], b[z, :, j:end_j]
-        places = init[z, i:end_i, j:end_j], out[z, i:end_i, j:end_j]
-        multiply_block(*factors, *places, scratch, group, depth)
+
+    @kernel(
+        *[reads(types.float32, 3, "A")] * 3,
+        writes(types.float32, 3, "A"),
+        writes(types.float32, 1),
+        *[types.int64] * 6,
+    )
+    def multiply_blocks(
+        a: Floats,
+        b: Floats,
+        init: Floats,
+        out: Floats,
+        scratch: Floats,
+        group: int,
+        depth: int,
+        block_m: int,
+        block_n: int,
+        first: int,
+        stop: int,
+    ) -> None:
+        """Compute blocks, which are counted along rows, then columns, then batches.
+
+        Args:
+            a: (B, M, K).
+            b: (B, K, N).
+            init: (B, M, N).
+            out: (B, M, N) with contiguous rows.
+            scratch: room for packed panels, and `SPARE_BYTES`.
+            group: rows of a, or panels of columns of b, that are packed at a time.
+            depth: steps of k that are computed at a time.
+            block_m: rows of a block.
+            block_n: columns of a block.
+            first: the first block to compute.
+            stop: the first not to.
+        """
+        _, m, n = out.shape
+        across, down = -(-n // block_n), -(-m // block_m)
+        for block in range(first, stop):
+            z = block // across // down
+            i, j = block % down * block_m, block // down % across * block_n
+            end_i, end_j = min(i + block_m, m), min(j + block_n, n)
+            factors = a[z, i:end_i], b[z, :, j:end_j]
+            places = init[z, i:end_i, j:end_j], out[z, i:end_i, j:end_j]
+            multiply(*factors, *places, scratch, group, depth)
+
+    return multiply_blocks
 
 
 @subroutine
 def multiply_block(
     a: Floats, b: Floats, init: Floats, out: Floats, scratch: Floats, group: int, depth: int
 ) -> None:
-    """Compute one block; arguments are those of `multiply_blocks`, without batches."""
+    """Compute one block, so many rows and steps at a time.
+
+    Args:
+        a: (M, K).
+        b: (K, N).
+        init: (M, N).
+        out: (M, N) with contiguous rows.
+        scratch: room for the packed panels of a group of rows of a and of all columns of b, and
+            `SPARE_BYTES`.
+        group: rows of a that are packed at a time.
+        depth: steps of k that are computed at a time.
+    """
     packed = scratch.ctypes.data + SPARE_BYTES
     start, step, column_step = find_start(init, out, scratch)
     for k in range(0, a.shape[1], depth):
@@ -91,6 +115,10 @@ def multiply_block(
         parts = a[:, k:end_k], b[k:end_k], b[end_k : min(end_k + depth, a.shape[1])]
         _multiply_steps(*parts, start, step, column_step, out, packed, group)
         start, step, column_step = out.ctypes.data, out.strides[0], FLOAT_BYTES
+
+
+multiply_blocks = make_kernel(multiply_block)
+"""Computes blocks of a product whose factors are packed or read where they lie."""
 
 
 @subroutine
@@ -110,9 +138,7 @@ def find_start(init: Floats, out: Floats, scratch: Floats) -> tuple[int, int, in
     if column_step == FLOAT_BYTES or out.shape[1] == 1:
         return init.ctypes.data, step, FLOAT_BYTES
     if step == 0 and column_step == 0:
-        for column in range(
-            SPARE_BYTES // FLOAT_BYTES
-        ):  # numba takes seconds to compile `scratch[:COLUMNS] = …`
+        for column in range(_SPARE_COLUMNS):  # numba takes seconds to compile `scratch[:…] = …`
             scratch[column] = init[0, 0]
         return scratch.ctypes.data, step, column_step
     for row in range(out.shape[0]):
@@ -211,6 +237,23 @@ def _multiply_steps(
 
 
 @subroutine
+def find_lines(following: Floats) -> tuple[int, int, int, int]:
+    """Find the lines of the cache in which columns lie.
+
+    Returns:
+        The address of the first one, the lines of each row, how many rows of them there are, and
+        the bytes between rows.
+    """
+    depth, columns = following.shape
+    step, column_step = following.strides
+    if step == FLOAT_BYTES:
+        lines = max(1, -(-depth * FLOAT_BYTES // CACHE_LINE_BYTES))
+        return following.ctypes.data, lines, columns if depth else 0, column_step
+    lines = max(1, -(-columns * FLOAT_BYTES // CACHE_LINE_BYTES))
+    return following.ctypes.data, lines, depth if columns else 0, step
+
+
+@subroutine
 def _plan_ahead(following: Floats, packed: int, b_panel: int) -> tuple[int, int, int, int]:
     """Find the lines of the cache in which columns lie, or their panels if these are there.
 
@@ -218,16 +261,11 @@ def _plan_ahead(following: Floats, packed: int, b_panel: int) -> tuple[int, int,
         The address of the first one, the lines of each row, how many rows of them there are, and
         the bytes between rows.
     """
-    depth, columns = following.shape
+    columns = following.shape[1]
     if packed:
         size = -(-columns // COLUMNS) * b_panel
         return packed, max(1, size // CACHE_LINE_BYTES), min(1, columns), 0
-    step, column_step = following.strides
-    if step == FLOAT_BYTES:
-        lines = max(1, -(-depth * FLOAT_BYTES // CACHE_LINE_BYTES))
-        return following.ctypes.data, lines, columns if depth else 0, column_step
-    lines = max(1, -(-columns * FLOAT_BYTES // CACHE_LINE_BYTES))
-    return following.ctypes.data, lines, depth if columns else 0, step
+    return find_lines(following)
 
 
 @subroutine

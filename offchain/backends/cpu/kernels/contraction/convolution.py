@@ -26,10 +26,8 @@ from offchain.backends.cpu.kernels.contraction.convolution_packing import (
     STEP_BYTES,
     WORD_BYTES,
     copy_window,
-    load_word,
     pack_columns,
     pack_rows,
-    store_word,
 )
 from offchain.backends.cpu.kernels.contraction.convolution_storing import (
     TILE_STEP_BYTES,
@@ -50,6 +48,7 @@ from offchain.native import vectors
 from offchain.native.compiled import emitted, kernel, reads, subroutine
 from offchain.native.machine import REGISTER_BITS, VECTOR_BITS
 from offchain.native.vectors import FLOAT, LANES, VECTOR_BYTES, WORD
+from offchain.native.words import load_word, store_word
 
 Integers = npt.NDArray[np.int64]
 

@@ -18,7 +18,6 @@ from offchain.backends.cpu.kernels.contraction.convolution_packing import (
     copy_inside,
     fill_border,
     fill_line,
-    store_word,
 )
 from offchain.backends.cpu.kernels.contraction.convolution_storing import find_suspects
 from offchain.backends.cpu.kernels.contraction.tile import FLOAT_BYTES, emit_canonical
@@ -26,6 +25,7 @@ from offchain.native import vectors
 from offchain.native.compiled import emitted, kernel, reads, subroutine
 from offchain.native.machine import VECTOR_REGISTERS
 from offchain.native.vectors import FLOAT, LANES, VECTOR_BYTES, WORD
+from offchain.native.words import store_word
 
 Integers = npt.NDArray[np.int64]
 

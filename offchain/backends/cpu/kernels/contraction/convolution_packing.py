@@ -15,6 +15,7 @@ from offchain.backends.cpu.kernels.contraction.tile import (
 from offchain.native import vectors
 from offchain.native.compiled import emitted, subroutine
 from offchain.native.vectors import CACHE_LINE_BYTES, FLOAT, INDEX, LANES, VECTOR_BYTES, WORD
+from offchain.native.words import load_word
 
 Integers = npt.NDArray[np.int64]
 
@@ -119,18 +120,6 @@ def _find_inside(first: int, length: int, size: int) -> tuple[int, int]:
     """The first place of a window's axis that lies in the tensor, and the end of those that do."""
     start = min(max(-first, 0), length)
     return start, max(min(size - first, length), start)
-
-
-@emitted(types.int64, types.intp)
-def load_word(builder: ir.IRBuilder, source: ir.Value) -> ir.Value:
-    """The int64 at an address."""
-    return vectors.load(builder, WORD, source)
-
-
-@emitted(types.void, types.int64, types.intp)
-def store_word(builder: ir.IRBuilder, value: ir.Value, target: ir.Value) -> None:
-    """Store an int64 at an address."""
-    vectors.store(builder, value, target)
 
 
 @subroutine

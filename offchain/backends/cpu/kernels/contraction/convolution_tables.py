@@ -3,12 +3,11 @@
 from offchain.backends.cpu.kernels.contraction.convolution_packing import (
     STEP_BYTES,
     WORD_BYTES,
-    load_word,
-    store_word,
 )
 from offchain.backends.cpu.kernels.contraction.tile import A_STEP_BYTES, FLOAT_BYTES, ROWS
 from offchain.native.compiled import subroutine
 from offchain.native.vectors import CACHE_LINE_BYTES
+from offchain.native.words import load_word, store_word
 
 _LINE_FLOATS = CACHE_LINE_BYTES // FLOAT_BYTES
 

@@ -204,25 +204,24 @@ def divide(
     In each column of b, the steps lie side by side if it is turned.
     """
     is_wide = m >= _LEAST_ROWS and n >= _LEAST_COLUMNS and k >= _LEAST_STEPS
-    block_m, block_n = m, _divide(n, _BLOCK, COLUMNS)
     if is_wide:
-        block_m, block_n = _divide(m, _MOST_ROWS, wide.ROWS), n
+        height, width, most_rounds = wide.ROWS, wide.COLUMNS, _WIDE_PARTS_PER_THREAD
+        block_m, block_n = _divide(m, _MOST_ROWS, height), n
+    else:
+        height, width, most_rounds = ROWS, COLUMNS, _PARTS_PER_THREAD
+        block_m, block_n = m, _divide(n, _BLOCK, width)
     if threads > 1 and batch * m * n * k >= 2 * GRAIN and batch < _PARTS_PER_THREAD * threads:
-        most = _WIDE_PARTS_PER_THREAD if is_wide else _PARTS_PER_THREAD
-        rounds = max(1, min(most, max(m, n) // (_PART * threads)))
+        rounds = max(1, min(most_rounds, max(m, n) // (_PART * threads)))
         parts = rounds * threads if batch == 1 else _count(_PARTS_PER_THREAD * threads, batch)
         if m >= n and not (is_wide and n >= parts * _LEAST_COLUMNS):
-            block_m = min(block_m, _divide(m, _count(m, parts), wide.ROWS if is_wide else ROWS))
+            block_m = min(block_m, _divide(m, _count(m, parts), height))
         else:
-            block_n = min(
-                block_n, _divide(n, _count(n, parts), wide.COLUMNS if is_wide else COLUMNS)
-            )
+            block_n = min(block_n, _divide(n, _count(n, parts), width))
     if is_wide:
         group, depth, scratch = _plan_wide_block(block_m, block_n, k)
     else:
-        group, depth, scratch = plan_block(
-            block_m, block_n, k, _DEPTH if is_turned else _DEPTH_OF_ROWS
-        )
+        most = _DEPTH if is_turned else _DEPTH_OF_ROWS
+        group, depth, scratch = plan_block(block_m, block_n, k, most)
     return Division(
         multiply=wide.multiply_wide_blocks if is_wide else multiply_blocks,
         group=group,

@@ -16,7 +16,12 @@ import numpy.typing as npt
 from llvmlite import ir
 from numba.core import types
 
-from offchain.backends.cpu.kernels.contraction.blocks import SPARE_BYTES, find_start
+from offchain.backends.cpu.kernels.contraction.blocks import (
+    SPARE_BYTES,
+    find_lines,
+    find_start,
+    make_kernel,
+)
 from offchain.backends.cpu.kernels.contraction.packing import pack, panel_bytes
 from offchain.backends.cpu.kernels.contraction.tile import (
     FLOAT_BYTES,
@@ -24,7 +29,7 @@ from offchain.backends.cpu.kernels.contraction.tile import (
     emit_any_size,
     emit_size,
 )
-from offchain.native.compiled import kernel, linked, reads, subroutine, writes
+from offchain.native.compiled import linked, subroutine
 from offchain.native.machine import VECTOR_REGISTERS
 from offchain.native.vectors import CACHE_LINE_BYTES, FLOAT, LANES, VECTOR_BYTES, WORD
 
@@ -55,62 +60,28 @@ def count_scratch_bytes(m: int, depth: int, near: int) -> int:
     return SPARE_BYTES + steps * (-(-m // _PAIR) * 2 * A_STEP_BYTES + near * B_STEP_BYTES)
 
 
-@kernel(
-    *[reads(types.float32, 3, "A")] * 3,
-    writes(types.float32, 3, "A"),
-    writes(types.float32, 1),
-    *[types.int64] * 6,
-)
-def multiply_wide_blocks(
-    a: Floats,
-    b: Floats,
-    init: Floats,
-    out: Floats,
-    scratch: Floats,
-    near: int,
-    depth: int,
-    block_m: int,
-    block_n: int,
-    first: int,
-    stop: int,
+@subroutine
+def _multiply_wide_block(
+    a: Floats, b: Floats, init: Floats, out: Floats, scratch: Floats, near: int, depth: int
 ) -> None:
-    """Compute the blocks from `first` to `stop`, counted along rows, then columns, then batches.
+    """Compute one block, so many panels of columns and steps at a time.
 
     Args:
-        a: (B, M, K).
-        b: (B, K, N).
-        init: (B, M, N).
-        out: (B, M, N) with contiguous rows.
-        scratch: `count_scratch_bytes` of a block's rows.
+        a: (M, K).
+        b: (K, N).
+        init: (M, N).
+        out: (M, N) with contiguous rows.
+        scratch: `count_scratch_bytes` of its rows.
         near: panels of columns that are packed at a time.
         depth: steps of k that are computed at a time.
-        block_m: rows of a block.
-        block_n: columns of a block.
-        first: the first block to compute.
-        stop: the first not to.
     """
-    _, m, n = out.shape
-    across, down = -(-n // block_n), -(-m // block_m)
-    for block in range(first, stop):
-        z = block // across // down
-        i, j = block % down * block_m, block // down % across * block_n
-        end_i, end_j = min(i + block_m, m), min(j + block_n, n)
-        factors = a[z, i:end_i], b[z, :, j:end_j]
-        places = init[z, i:end_i, j:end_j], out[z, i:end_i, j:end_j]
-        _multiply_block(*factors, *places, scratch, near * COLUMNS, depth)
-
-
-@subroutine
-def _multiply_block(
-    a: Floats, b: Floats, init: Floats, out: Floats, scratch: Floats, width: int, depth: int
-) -> None:
-    """Compute one block, so many columns and steps at a time."""
+    width = near * COLUMNS
     start, step, column_step = find_start(init, out, scratch)
     packed_b, n = scratch.ctypes.data + SPARE_BYTES, b.shape[1]
     for k in range(0, a.shape[1], depth):
         end_k = min(k + depth, a.shape[1])
         rows, steps, later = a[:, k:end_k], b[k:end_k], b[end_k : min(end_k + depth, a.shape[1])]
-        packed_a = packed_b + width // COLUMNS * panel_bytes(end_k - k, B_STEP_BYTES)
+        packed_a = packed_b + near * panel_bytes(end_k - k, B_STEP_BYTES)
         pack(rows, ROWS, A_STEP_BYTES, packed_a)
         for column in range(0, n, width):
             end = min(column + width, n)
@@ -128,6 +99,10 @@ def _multiply_block(
                 following,
             )
         start, step, column_step = out.ctypes.data, out.strides[0], FLOAT_BYTES
+
+
+multiply_wide_blocks = make_kernel(_multiply_wide_block)
+"""Computes blocks of a product whose rows stream past packed columns."""
 
 
 @subroutine
@@ -160,7 +135,7 @@ def _multiply_tiles(
     a_panel, b_panel = panel_bytes(depth, A_STEP_BYTES), panel_bytes(depth, B_STEP_BYTES)
     across, turns, asked = -(-n // COLUMNS), depth // _TURN, 0
     out_lines = -(-n * FLOAT_BYTES // CACHE_LINE_BYTES) + 1
-    soon, lines, rows_of_lines, row_step = _plan_ahead(following)
+    soon, lines, rows_of_lines, row_step = find_lines(following)
     for tile in range(-(-m // ROWS) * across):
         i, j = tile // across * ROWS, tile % across * COLUMNS
         place = out.ctypes.data + i * out.strides[0] + j * FLOAT_BYTES
@@ -185,23 +160,6 @@ def _multiply_tiles(
             end,
             jump - (end - 1) * CACHE_LINE_BYTES,
         )
-
-
-@subroutine
-def _plan_ahead(following: Floats) -> tuple[int, int, int, int]:
-    """Find the lines of the cache in which columns lie.
-
-    Returns:
-        The address of the first one, the lines of each row, how many rows of them there are, and
-        the bytes between rows.
-    """
-    depth, columns = following.shape
-    step, column_step = following.strides
-    if step == FLOAT_BYTES:
-        lines = max(1, -(-depth * FLOAT_BYTES // CACHE_LINE_BYTES))
-        return following.ctypes.data, lines, columns if depth else 0, column_step
-    lines = max(1, -(-columns * FLOAT_BYTES // CACHE_LINE_BYTES))
-    return following.ctypes.data, lines, depth if columns else 0, step
 
 
 @linked(*[types.intp] * 13)
