@@ -137,7 +137,8 @@ def multiply_items(
 @subroutine
 def _is_same(item: Integers, other: Integers) -> int:
     """Whether two items have the same columns of the same group."""
-    return int(item[0] == other[0] and item[2] == other[2] and item[3] == other[3])
+    is_same = item[0] == other[0] and item[1] == other[1]
+    return int(is_same and item[2] == other[2] and item[3] == other[3])
 
 
 @subroutine
