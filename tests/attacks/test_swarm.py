@@ -60,10 +60,13 @@ def test_m2_crowds_have_hardly_more_matches_than_members(roots: int, silent: boo
     assert referee.store.balance_wei == 0
 
 
-def test_s6_honest_clients_calls_grow_with_the_swarm_and_its_own_match_moves_do_not() -> None:
+@pytest.mark.parametrize("most", only({63}, [63, 127]))
+def test_s6_honest_clients_calls_grow_with_the_swarm_and_its_own_match_moves_do_not(
+    most: int,
+) -> None:
     """What the honest side does more than logarithmically often is to begin and end matches."""
     moves = []
-    for liars in (31, 63):
+    for liars in (31, most):
         accounts = make_accounts(liars + 1, liars)
         referee = ModelReferee(dict.fromkeys(accounts, 10**24))
         tally = Swarm(referee, accounts, draw_lies(liars, liars)).play()
