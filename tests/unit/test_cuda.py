@@ -6,6 +6,7 @@ import subprocess
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
+from math import prod
 from pathlib import Path
 from random import Random
 
@@ -24,6 +25,7 @@ from offchain.backends.cuda.kernel import Context, Kernel, Loop
 from offchain.backends.cuda.machine import Tensor
 from offchain.backends.cuda.operators import make_kernel, make_scatter
 from offchain.backends.cuda.plans import Single, Tiled, depends_on_named, plan
+from offchain.backends.cuda.tiling import LARGE, SMALL, TILINGS, Tiling, choose_tiling, count_blocks
 from offchain.commitments.tags import CHUNK_BYTES, Tag
 from offchain.commitments.tensors import Array, commit_tensor, encode_elements
 from offchain.errors import DeviceError, NotEnoughMemory
@@ -38,7 +40,7 @@ from tests.quick import every, only
 
 F32 = DType.FLOAT32
 PARTS, PART = 4, 40
-FEW = contraction.Tiling(threads=2, own=2, depth=3)
+FEW = Tiling((2, 2), (2, 2), depth=3)
 """Tiles that small shapes have several of, and parts."""
 
 NEEDS_DEVICE = [
@@ -114,14 +116,14 @@ def draw_operands(node: Node, seed: int) -> list[Array | None]:
     return tensors
 
 
-def compute(kernel: Kernel, node: Node, tiling: contraction.Tiling, seed: int = 0) -> bytes:
+def compute(kernel: Kernel, node: Node, tiling: Tiling, seed: int = 0) -> bytes:
     """Return what a kernel makes of a contraction."""
     machine = Emulator(seed)
     tensors = [upload(machine, array) for array in draw_operands(node, 5)]
     out = Tensor(machine, node.shape, np.float32)
     addresses = [out.address, *(0 if t is None else t.address for t in tensors)]
     parameters = contraction.list_parameters(node, tiling, addresses)
-    machine.launch(machine.load(kernel), contraction.count_blocks(node, tiling), parameters)
+    machine.launch(machine.load(kernel), count_blocks(node, tiling), parameters)
     return encode_elements(out.get()).tobytes()
 
 
@@ -142,9 +144,10 @@ def by_one_thread(node: Node) -> bytes:
 
 
 @pytest.mark.parametrize(
-    "tiling", every(3, [replace(FEW, threads=3, depth=1), FEW, contraction.SMALL])
+    "tiling",
+    every(4, [replace(FEW, threads=(3, 5), depth=1), FEW, Tiling((4, 8), (4, 1), 5), SMALL]),
 )
-def test_tiles_are_what_single_threads_compute(tiling: contraction.Tiling) -> None:
+def test_tiles_are_what_single_threads_compute(tiling: Tiling) -> None:
     """Products, convolutions and odd accesses, in tiles at whose edges things lie beyond."""
     for node in list_contractions(25):
         assert compute(contraction.make_kernel(node, tiling), node, tiling) == by_one_thread(node)
@@ -165,13 +168,14 @@ def test_a_missing_barrier_is_found_out() -> None:
     """Where a block loads and multiplies without a barrier between, some order shows it."""
     kernel = contraction.make_kernel(PRODUCT, FEW)
 
-    def load_and_multiply(context: Context) -> None:
-        for phase in loop.phases:
+    def bring_and_multiply(context: Context) -> None:
+        for phase in (bring, multiply):
             phase(context)
 
-    (loop,) = [step for step in kernel.steps if isinstance(step, Loop)]
-    steps = [replace(s, phases=(load_and_multiply,)) if s is loop else s for s in kernel.steps]
-    broken = replace(kernel, steps=tuple(steps))
+    *others, bring, multiply, end = kernel.steps
+    assert not isinstance(bring, Loop)
+    assert not isinstance(multiply, Loop)
+    broken = replace(kernel, steps=(*others, bring_and_multiply, end))
     right = by_one_thread(PRODUCT)
     assert all(compute(kernel, PRODUCT, FEW, seed) == right for seed in range(8))
     assert any(compute(broken, PRODUCT, FEW, seed) != right for seed in range(8))
@@ -191,9 +195,9 @@ def _reverse(row: Row) -> Row:
 def test_large_products_are_tiled() -> None:
     """A product is in tiles as large as it has room for."""
     machine = Emulator()
-    assert contraction.choose_tiling(make_product(128, 300, 4)) == contraction.LARGE
-    assert contraction.choose_tiling(make_product(127, 300, 4)) == contraction.SMALL
-    assert contraction.choose_tiling(make_product(1, 300, 4)) is None
+    assert choose_tiling(make_product(128, 300, 4)) == LARGE
+    assert choose_tiling(make_product(127, 300, 4)) == SMALL
+    assert choose_tiling(make_product(1, 300, 4)) is None
     assert isinstance(plan(machine, make_product(128, 300, 4), ORDERED), Tiled)
 
 
@@ -214,8 +218,7 @@ def list_kernels() -> list[Kernel]:
     scatters = [node for node in chosen.values() if node.kind is Kind.SCATTER]
     kernels += [make_scatter(node) for node in scatters if not depends_on_named(node)]
     product = make_product(200, 190, 37)
-    tilings = (contraction.LARGE, contraction.SMALL)
-    kernels += [contraction.make_kernel(product, tiling) for tiling in tilings]
+    kernels += [contraction.make_kernel(product, tiling) for tiling in TILINGS]
     return [*kernels, make_hash(CHUNK_BYTES, Tag.CHUNK), make_hash(64, Tag.TENSOR_NODE)]
 
 
@@ -267,10 +270,8 @@ def test_code_is_assembled(architecture: str, tmp_path: Path) -> None:
 
 def test_products_are_fused_only_where_they_are_asked_to_be() -> None:
     """A tile has one fused multiply-add for each step and element; a sum of products has none."""
-    tiles = ptx.translate(
-        contraction.make_kernel(make_product(200, 190, 37), contraction.SMALL), "sm_80"
-    )
-    own, depth = contraction.SMALL.own**2, contraction.SMALL.depth
+    tiles = ptx.translate(contraction.make_kernel(make_product(200, 190, 37), SMALL), "sm_80")
+    own, depth = prod(SMALL.own), SMALL.depth
     assert tiles.count("fma.rn.f32") == own * (depth + 37 % depth)
     assert "local" not in tiles
 

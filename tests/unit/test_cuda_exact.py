@@ -11,13 +11,13 @@ import pytest
 
 from offchain.arithmetic.exact import EXACT
 from offchain.backends.cuda import ptx
-from offchain.backends.cuda.contraction import find_split
 from offchain.backends.cuda.emulator import Emulator, Grid, multiply
 from offchain.backends.cuda.exact import finish, folds, plans, products, residues, sums
 from offchain.backends.cuda.exact.finish import Layout
 from offchain.backends.cuda.exact.plans import Multiplied, Summed, plan_sum
 from offchain.backends.cuda.exact.products import Tile, choose_tile
 from offchain.backends.cuda.kernel import INSTRUCTIONS, Kernel, Products
+from offchain.backends.cuda.tiling import find_split
 from offchain.backends.table import get_backend
 from offchain.commitments.tensors import Array
 from offchain.execution.executor import Executor

@@ -1,95 +1,41 @@
 """Contractions in tiles: a block has a tile of the output, and each of its threads a few elements.
 
-Each element is one fused multiply-add after the other, in ascending order, in a register. A tile of
-both operands lies in shared memory for some steps at a time. At the edges of the output, what lies
-beyond is computed too, from the last row or column, and not stored. Steps are never made up: the
-last few have phases of their own.
+Each element is one fused multiply-add after the other, in ascending order, in a register. Tiles of
+both operands lie in shared memory for some steps at a time, twice: while one is multiplied, the
+next is brought. At the edges of the output, what lies beyond is computed too, from the last row or
+column, and not stored. Steps are never made up: the last few have phases of their own.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cache
 from itertools import product
-from math import prod
+from math import gcd, prod
 
 from llvmlite import ir
 
-from offchain.backends.cuda.elements import Variable, read, unravel, write
+from offchain.backends.cuda.elements import Variable, read, read_at, unravel, write
 from offchain.backends.cuda.kernel import Context, Kernel, Loop, Phase, word
+from offchain.backends.cuda.tiling import (
+    VECTOR,
+    Split,
+    Tiling,
+    count_sides,
+    count_tiles,
+    find_split,
+    reads_along_lines,
+)
 from offchain.native import vectors
 from offchain.native.vectors import FLOAT, INDEX
-from offchain.planning.accesses import get_used
-from offchain.programs.graph import Node, Operand
+from offchain.planning.accesses import coalesce, find_strided
+from offchain.programs.graph import Node, Origin
 
-_LANE = ir.VectorType(FLOAT, 1)
 _FLOAT_BYTES = 4
+_VECTOR = ir.IntType(8 * VECTOR * _FLOAT_BYTES)
 _TURNS = -2
 """The place of the parameter that says how often the loop of whole tiles runs."""
 
-
-@dataclass(frozen=True, slots=True)
-class Tiling:
-    """Sizes of tiles.
-
-    Attributes:
-        threads: the threads along a side of a block.
-        own: the elements of a thread along a side.
-        depth: the steps that are in shared memory at a time.
-    """
-
-    threads: int = 16
-    own: int = 8
-    depth: int = 8
-
-    @property
-    def side(self) -> int:
-        """The elements along a side of a block's tile."""
-        return self.threads * self.own
-
-
-LARGE, SMALL = Tiling(), Tiling(own=4)
-
-
-@dataclass(frozen=True, slots=True)
-class Split:
-    """The variables of an output: those that only one factor depends on, and the others.
-
-    Attributes:
-        rows: those that the second factor does not depend on.
-        columns: the others that the first does not depend on.
-        batch: what is left.
-    """
-
-    rows: tuple[int, ...]
-    columns: tuple[int, ...]
-    batch: tuple[int, ...]
-
-
-def find_split(node: Node) -> Split:
-    """Return which variables of a contraction are those of rows and of columns."""
-    sizes, variables = node.shape + node.fold_shape, range(len(node.shape))
-    first, second = (set(get_used(operand, sizes)) for operand in node.operands[1:])
-    rows = tuple(v for v in variables if v not in second)
-    columns = tuple(v for v in variables if v in second and v not in first)
-    return Split(rows, columns, tuple(v for v in variables if v not in rows + columns))
-
-
-def choose_tiling(node: Node) -> Tiling | None:
-    """Return the tiles of a contraction, None where its rows or columns are too few for any."""
-    split = find_split(node)
-    sides = [prod(node.shape[v] for v in group) for group in (split.rows, split.columns)]
-    if min(sides) < SMALL.threads:
-        return None
-    return LARGE if min(sides) >= LARGE.side else SMALL
-
-
-def count_blocks(node: Node, tiling: Tiling) -> int:
-    """Return the number of blocks that have the output."""
-    split = find_split(node)
-    rows, columns, batch = (
-        prod(node.shape[v] for v in group) for group in (split.rows, split.columns, split.batch)
-    )
-    return batch * -(-rows // tiling.side) * -(-columns // tiling.side)
+_MOST_BAND = 16
+"""Tiles of one column of tiles that follow each other, so that its factor is read once for them."""
 
 
 @cache
@@ -101,37 +47,44 @@ def make_kernel(node: Node, tiling: Tiling) -> Kernel:
     """
     writer = _Writer(node, tiling)
     whole, rest = divmod(node.fold_length, tiling.depth)
-    steps: list[Phase | Loop] = [writer.begin]
     parameters = len(node.operands) + 3
+    steps: list[Phase | Loop] = [writer.begin]
     if whole:
-        phases = (writer.load(tiling.depth, None), writer.multiply(tiling.depth))
-        steps.append(Loop(parameters + _TURNS, phases))
+        steps += [writer.bring(tiling.depth, 0), Loop(parameters + _TURNS, (writer.advance,))]
     if rest:
-        steps += [writer.load(rest, whole * tiling.depth), writer.multiply(rest)]
+        steps += [writer.bring(rest, whole * tiling.depth), writer.multiply(rest)]
     steps.append(writer.end)
     return Kernel(
         "contract_tiles",
         parameters,
         tuple(steps),
-        tiling.threads**2,
-        2 * tiling.depth * tiling.side * _FLOAT_BYTES,
-        tiling.own**2,
+        prod(tiling.threads),
+        2 * writer.buffer_bytes,
+        prod(tiling.own),
+        blocks=tiling.blocks,
     )
 
 
 class _Place:
     """Where a thread's tile is: the first row and column, and the variables of the batch."""
 
-    def __init__(self, context: Context, node: Node, split: Split, side: int) -> None:
+    def __init__(self, context: Context, node: Node, split: Split, tiling: Tiling) -> None:
         builder = context.builder
-        self.counts = [prod(node.shape[v] for v in group) for group in (split.rows, split.columns)]
-        tiles = [-(-count // side) for count in self.counts]
+        self.counts = count_sides(node)[:2]
+        self._sides = tiling.sides
+        rows, columns, _ = count_tiles(node, tiling)
+        height = max(n for n in range(1, _MOST_BAND + 1) if rows % n == 0)
         number = context.block
-        column = builder.urem(number, word(tiles[1]))
-        number = builder.udiv(number, word(tiles[1]))
-        row = builder.urem(number, word(tiles[0]))
-        batch = builder.udiv(number, word(tiles[0]))
-        self.firsts = [builder.mul(x, word(side)) for x in (row, column)]
+        row = builder.urem(number, word(height))
+        number = builder.udiv(number, word(height))
+        column = builder.urem(number, word(columns))
+        number = builder.udiv(number, word(columns))
+        band = builder.urem(number, word(rows // height))
+        batch = builder.udiv(number, word(rows // height))
+        row = builder.add(builder.mul(band, word(height)), row)
+        self.firsts = [
+            builder.mul(x, word(side)) for x, side in zip((row, column), tiling.sides, strict=True)
+        ]
         self._groups = (split.rows, split.columns)
         self._shape = node.shape
         nothing = Variable(word(0), 0, 0)
@@ -154,6 +107,8 @@ class _Place:
 
     def clamp(self, context: Context, axis: int, number: ir.Value) -> ir.Value:
         """Return a row's or a column's number, the last one's for those beyond it."""
+        if self.counts[axis] % self._sides[axis] == 0:
+            return number
         last = word(self.counts[axis] - 1)
         is_there = context.builder.icmp_unsigned("<", number, last)
         return context.builder.select(is_there, number, last)
@@ -162,42 +117,63 @@ class _Place:
 _Each = Callable[[int, list[Variable], ir.Value], None]
 """(number of an element of the thread, its variables, whether it is inside)."""
 
+_Brought = list[tuple[ir.Value, ir.Value]]
+"""Elements of factors, and where in a buffer they go."""
+
 
 class _Writer:
     """Writes the phases of a contraction's kernel."""
 
     def __init__(self, node: Node, tiling: Tiling) -> None:
         self._node, self._tiling, self._split = node, tiling, find_split(node)
+        self._group = [gcd(own, VECTOR) for own in tiling.own]
+        sizes = node.shape + node.fold_shape
+        self._strided = [
+            None if operand.origin is Origin.IMMEDIATE else find_strided(operand.rows, sizes)
+            for operand in node.operands[1:]
+        ]
+        self._along_lines = [reads_along_lines(node, axis) for axis in (0, 1)]
+        self.buffer_bytes = tiling.depth * sum(tiling.pitches) * _FLOAT_BYTES
 
     def _place(self, context: Context) -> _Place:
-        return _Place(context, self._node, self._split, self._tiling.side)
+        return _Place(context, self._node, self._split, self._tiling)
+
+    def _find_thread(self, context: Context) -> tuple[ir.Value, ir.Value]:
+        """Return where a thread is in the block: its rows and its columns."""
+        builder, across = context.builder, self._tiling.warps_across
+        if across is None:
+            columns = word(self._tiling.threads[1])
+            return builder.udiv(context.thread, columns), builder.urem(context.thread, columns)
+        warp, lane = (f(context.thread, word(32)) for f in (builder.udiv, builder.urem))
+        places = []
+        for split, size, turn in ((builder.udiv, 4, warp), (builder.urem, 8, warp)):
+            first = builder.mul(split(turn, word(across)), word(size))
+            places.append(builder.add(first, split(lane, word(8))))
+        row, column = places
+        return row, column
 
     def _own(self, context: Context, axis: int, number: int) -> ir.Value:
         """The place in the block's tile of one of the thread's rows or columns.
 
-        Neighbouring threads have neighbouring columns.
+        Groups of them are neighbours, and so are the groups of neighbouring threads.
         """
-        builder, threads = context.builder, self._tiling.threads
-        first = (builder.udiv if axis == 0 else builder.urem)(context.thread, word(threads))
-        return builder.add(first, word(number * threads))
+        builder, group = context.builder, self._group[axis]
+        turn, place = divmod(number, group)
+        first = builder.mul(self._find_thread(context)[axis], word(group))
+        return builder.add(first, word(turn * self._tiling.threads[axis] * group + place))
 
-    def _each(
-        self, context: Context, body: Callable[[int, list[Variable], ir.Value], None]
-    ) -> None:
+    def _each(self, context: Context, body: _Each) -> None:
         """Write what is done for each of the thread's elements: number, variables, is inside."""
-        builder, place, own = context.builder, self._place(context), self._tiling.own
-        for row in range(own):
-            for column in range(own):
-                numbers = [
-                    builder.add(place.firsts[axis], self._own(context, axis, number))
-                    for axis, number in enumerate((row, column))
-                ]
-                clamped = [place.clamp(context, axis, n) for axis, n in enumerate(numbers)]
-                checks = [
-                    builder.icmp_unsigned("==", a, b) for a, b in zip(numbers, clamped, strict=True)
-                ]
-                variables = place.locate(context, *clamped)
-                body(row * own + column, variables, builder.and_(*checks))
+        builder, place = context.builder, self._place(context)
+        for number, own in enumerate(product(*map(range, self._tiling.own))):
+            at = [
+                builder.add(place.firsts[axis], self._own(context, axis, x))
+                for axis, x in enumerate(own)
+            ]
+            clamped = [place.clamp(context, axis, x) for axis, x in enumerate(at)]
+            checks = [builder.icmp_unsigned("==", *pair) for pair in zip(at, clamped, strict=True)]
+            variables = place.locate(context, *clamped)
+            body(number, variables, builder.and_(*checks))
 
     def begin(self, context: Context) -> None:
         """Set the thread's elements to their initial values."""
@@ -224,71 +200,137 @@ class _Writer:
 
         self._each(context, finish)
 
-    def load(self, depth: int, first: int | None) -> Phase:
+    def bring(self, depth: int, first: int) -> Phase:
         """Return the phase that brings so many steps of both factors, from `first` on."""
 
         def phase(context: Context) -> None:
-            builder, place = context.builder, self._place(context)
-            start = word(first) if first is not None else builder.mul(context.turn, word(depth))
-            for axis, operand in enumerate(self._node.operands[1:]):
-                self._load_factor(context, place, axis, operand, start, depth)
+            self._put(context, self._read(context, word(first), depth), word(0))
 
         return phase
 
-    def _load_factor(
+    def advance(self, context: Context) -> None:
+        """Multiply a tile of whole steps, and meanwhile bring the next into the other buffer.
+
+        After the last one it is brought once more, and nobody reads it.
+        """
+        builder, depth = context.builder, self._tiling.depth
+        following = builder.add(context.turn, word(1))
+        is_last = builder.icmp_unsigned("==", following, context.parameters[_TURNS])
+        turn = builder.select(is_last, context.turn, following)
+        brought = self._read(context, builder.mul(turn, word(depth)), depth)
+        now, other = (
+            builder.mul(builder.and_(x, word(1)), word(self.buffer_bytes))
+            for x in (context.turn, following)
+        )
+        self._multiply(context, depth, now)
+        self._put(context, brought, other)
+
+    def multiply(self, depth: int) -> Phase:
+        """Return the phase that folds so many steps of the first buffer into the elements."""
+        return lambda context: self._multiply(context, depth, word(0))
+
+    def _read(self, context: Context, start: ir.Value, depth: int) -> _Brought:
+        """Return the elements that a thread brings of so many steps of both factors."""
+        place = self._place(context)
+        return [
+            pair
+            for axis in (0, 1)
+            for pair in self._read_factor(context, place, axis, start, depth)
+        ]
+
+    def _read_factor(
+        self, context: Context, place: _Place, axis: int, start: ir.Value, depth: int
+    ) -> _Brought:
+        """Return those of one factor; neighbouring threads read neighbours in memory."""
+        builder, side = context.builder, self._tiling.sides[axis]
+        count, threads, brought = depth * side, prod(self._tiling.threads), []
+        for turn in range(-(-count // threads)):
+            number = builder.add(context.thread, word(turn * threads))
+            if (turn + 1) * threads > count:  # the last element is brought by several threads
+                number = vectors.minimum(builder, number, word(count - 1))
+            if self._along_lines[axis]:
+                step, line = builder.udiv(number, word(side)), builder.urem(number, word(side))
+            else:
+                line, step = builder.udiv(number, word(depth)), builder.urem(number, word(depth))
+            at = place.clamp(context, axis, builder.add(place.firsts[axis], line))
+            value = self._read_element(context, place, axis, at, start, step)
+            brought.append((value, self._locate(context, axis, step, line)))
+        return brought
+
+    def _read_element(
         self,
         context: Context,
         place: _Place,
         axis: int,
-        operand: Operand,
+        line: ir.Value,
         start: ir.Value,
-        depth: int,
-    ) -> None:
-        builder, tiling, node = context.builder, self._tiling, self._node
-        count, threads = depth * tiling.side, tiling.threads**2
-        for turn in range(-(-count // threads)):
-            number = builder.add(context.thread, word(turn * threads))
-            with builder.if_then(builder.icmp_unsigned("<", number, word(count))):
-                line, step = builder.udiv(number, word(depth)), builder.urem(number, word(depth))
-                at = place.clamp(context, axis, builder.add(place.firsts[axis], line))
-                sides = (at, None) if axis == 0 else (None, at)
-                position = builder.add(start, step)
-                folded = unravel(context, position, node.fold_shape)
-                variables = [*place.locate(context, *sides), *folded]
-                value = read(context, operand, variables, context.parameters[2 + axis])
-                context.store_shared(value, self._shared(context, axis, step, line))
+        step: ir.Value,
+    ) -> ir.Value:
+        """Return an element of a factor; what does not change with `start` is computed apart."""
+        builder, node = context.builder, self._node
+        operand, address = node.operands[1 + axis], context.parameters[2 + axis]
+        variables = place.locate(context, *((line, None) if axis == 0 else (None, line)))
+        position, strided = builder.add(start, step), self._strided[axis]
+        if strided is None:
+            folded = unravel(context, position, node.fold_shape)
+            return read(context, operand, [*variables, *folded], address)
+        width, rank = operand.dtype.width, len(node.shape)
+        fixed = _sum_up(builder, strided.offset, strided.strides[:rank], variables)
+        shape, (strides,) = coalesce(node.fold_shape, [strided.strides[rank:]])
+        moving = _sum_up(builder, 0, strides, unravel(context, position, shape))
+        first = builder.add(address, builder.mul(fixed, word(width)))
+        return read_at(context, operand.dtype, first, moving)
 
-    def _shared(self, context: Context, axis: int, step: ir.Value, line: ir.Value) -> ir.Value:
-        """Where the element of a factor is in shared memory."""
-        builder, tiling = context.builder, self._tiling
-        number = builder.add(builder.mul(step, word(tiling.side)), line)
-        before = axis * tiling.depth * tiling.side
+    def _put(self, context: Context, brought: _Brought, buffer: ir.Value) -> None:
+        """Store what was brought into a buffer of shared memory."""
+        for value, offset in brought:
+            context.store_shared(value, context.builder.add(buffer, offset))
+
+    def _locate(self, context: Context, axis: int, step: ir.Value, line: ir.Value) -> ir.Value:
+        """Where the element of a factor is in a buffer."""
+        builder, (first, second) = context.builder, self._tiling.pitches
+        before, pitch = (0, first) if axis == 0 else (first * self._tiling.depth, second)
+        number = builder.add(builder.mul(step, word(pitch)), line)
         return builder.mul(builder.add(number, word(before)), word(_FLOAT_BYTES))
 
-    def multiply(self, depth: int) -> Phase:
-        """Return the phase that folds so many steps into the thread's elements."""
+    def _multiply(self, context: Context, depth: int, buffer: ir.Value) -> None:
+        """Fold so many steps of a buffer into the thread's elements."""
+        builder, own = context.builder, self._tiling.own
+        totals = [context.get_cell(number) for number in range(prod(own))]
+        for step in range(depth):
+            rows, columns = (self._fetch(context, axis, step, buffer) for axis in (0, 1))
+            pairs = zip(product(rows, columns), totals, strict=True)
+            totals = [vectors.call(builder, "llvm.fma", [a, b, c]) for (a, b), c in pairs]
+        for number, total in enumerate(totals):
+            context.set_cell(number, total)
 
-        def phase(context: Context) -> None:
-            builder, own = context.builder, self._tiling.own
-            totals = [self._get_total(context, number) for number in range(own**2)]
-            for step in range(depth):
-                rows, columns = (
-                    [self._fetch(context, axis, step, number) for number in range(own)]
-                    for axis in (0, 1)
-                )
-                pairs = zip(product(rows, columns), totals, strict=True)
-                totals = [vectors.call(builder, "llvm.fma", [a, b, c]) for (a, b), c in pairs]
-            for number, total in enumerate(totals):
-                context.set_cell(number, builder.extract_element(total, INDEX(0)))
+    def _fetch(
+        self, context: Context, axis: int, step: int, buffer: ir.Value
+    ) -> Sequence[ir.Value]:
+        """Return a thread's rows or columns of a step."""
+        builder, group, found = context.builder, self._group[axis], list[ir.Value]()
+        for number in range(0, self._tiling.own[axis], group):
+            offset = self._locate(context, axis, word(step), self._own(context, axis, number))
+            offset = builder.add(buffer, offset)
+            if group < VECTOR:
+                places = [builder.add(offset, word(i * _FLOAT_BYTES)) for i in range(group)]
+                found += [context.load_shared(FLOAT, place) for place in places]
+                continue
+            whole = context.load_shared(_VECTOR, offset)
+            four = builder.bitcast(whole, ir.VectorType(FLOAT, VECTOR))
+            found += [builder.extract_element(four, INDEX(i)) for i in range(VECTOR)]
+        return found
 
-        return phase
 
-    def _get_total(self, context: Context, number: int) -> ir.Value:
-        return vectors.splat(context.builder, context.get_cell(number), 1)
-
-    def _fetch(self, context: Context, axis: int, step: int, number: int) -> ir.Value:
-        line = self._own(context, axis, number)
-        return context.load_shared(_LANE, self._shared(context, axis, word(step), line))
+def _sum_up(
+    builder: ir.IRBuilder, offset: int, strides: Sequence[int], variables: Sequence[Variable]
+) -> ir.Value:
+    """Return an offset and the sum of strides times variables."""
+    found: ir.Value = word(offset)
+    for stride, variable in zip(strides, variables, strict=True):
+        if stride:
+            found = builder.add(found, builder.mul(variable.value, word(stride)))
+    return found
 
 
 def list_parameters(node: Node, tiling: Tiling, addresses: Sequence[int]) -> list[int]:

@@ -1,7 +1,8 @@
 """Elements of operands, read by one thread: coordinates in integers that are wide enough.
 
-What a coordinate may be is known when the code is written, but for the values of indices. Where 64
-bits may not hold it, it is computed in 128, so that it is what it is defined to be.
+What a coordinate may be is known when the code is written, but for the values of indices. It is
+computed in 32 bits where they hold it, since devices have no wider registers, and in 128 where 64
+may not, so that it is what it is defined to be.
 """
 
 from collections.abc import Sequence
@@ -20,6 +21,7 @@ from offchain.programs.graph import Operand, Origin, Row
 _WIDE = ir.IntType(128)
 _BIT = ir.IntType(1)
 _LIMIT = 1 << 63
+_NARROW_LIMIT = 1 << 31
 
 
 class Variable(NamedTuple):
@@ -121,19 +123,20 @@ def _locate(
 ) -> tuple[ir.Value, ir.Value | None]:
     """Return the element that rows address, and whether it is in range (None: always)."""
     builder = context.builder
-    linear, inside = word(0), None
+    kind = INDEX if prod(row.size for row in rows) < _NARROW_LIMIT else WORD
+    linear, inside = kind(0), None
     for row in rows:
         coordinate, fits = _compute(context, row, variables)
         if fits is not None:
             inside = fits if inside is None else builder.and_(inside, fits)
-        linear = builder.add(builder.mul(linear, word(row.size)), coordinate)
-    return linear, inside
+        linear = builder.add(builder.mul(linear, kind(row.size)), _fit(builder, coordinate, kind))
+    return (linear if kind is WORD else builder.zext(linear, WORD)), inside
 
 
 def _compute(
     context: Context, row: Row, variables: Sequence[Variable]
 ) -> tuple[ir.Value, ir.Value | None]:
-    """Return a coordinate, and whether it is in range (None: always)."""
+    """Return a coordinate, in 32 bits or 64, and whether it is in range (None: always)."""
     builder, stop = context.builder, row.size * row.divisor
     if stop >= _LIMIT:
         raise ProgramError(f"a coordinate below {stop} does not fit into 64 bits; use the cpu")
@@ -141,19 +144,30 @@ def _compute(
     least = row.offset + sum(low for low, _ in ends)
     most = row.offset + sum(high for _, high in ends)
     widest = max([abs(row.offset), *(max(map(abs, end)) for end in ends)]) * (len(ends) + 1)
-    kind = WORD if widest < _LIMIT else _WIDE
+    kind = next((k for k, limit in _KINDS if max(widest, stop) < limit), _WIDE)
     value: ir.Value = ir.Constant(kind, row.offset)
     for variable, coefficient in row.terms:
-        factor = variables[variable].value
-        factor = factor if kind is WORD else builder.sext(factor, kind)
+        factor = _fit(builder, variables[variable].value, kind)
         value = builder.add(value, builder.mul(factor, ir.Constant(kind, coefficient)))
     fits = None
     if least < 0 or most >= stop:
         fits = builder.icmp_unsigned("<", value, ir.Constant(kind, stop))
-    value = value if kind is WORD else builder.trunc(value, WORD)
+    kind = WORD if kind is _WIDE else kind
+    value = _fit(builder, value, kind)
     if row.divisor > 1:
-        rest = builder.urem(value, word(row.divisor))
-        is_whole = builder.icmp_unsigned("==", rest, word(0))
+        rest = builder.urem(value, kind(row.divisor))
+        is_whole = builder.icmp_unsigned("==", rest, kind(0))
         fits = is_whole if fits is None else builder.and_(fits, is_whole)
-        value = builder.udiv(value, word(row.divisor))
+        value = builder.udiv(value, kind(row.divisor))
     return value, fits
+
+
+_KINDS = (INDEX, _NARROW_LIMIT), (WORD, _LIMIT)
+"""Integers, and what is less than they hold, with its sign."""
+
+
+def _fit(builder: ir.IRBuilder, value: ir.Value, kind: ir.Type) -> ir.Value:
+    """Return an integer in another type, which holds it if anybody reads it."""
+    if value.type.width == kind.width:
+        return value
+    return (builder.trunc if value.type.width > kind.width else builder.sext)(value, kind)

@@ -150,6 +150,7 @@ class Kernel:
         shared_bytes: the shared memory of a block.
         cells: the values of 32 bits that a thread keeps between phases.
         own_bytes: a thread's own memory.
+        blocks: how many blocks a multiprocessor shall have room for at a time.
     """
 
     name: str
@@ -159,6 +160,7 @@ class Kernel:
     shared_bytes: int = 0
     cells: int = 0
     own_bytes: int = 0
+    blocks: int = 1
 
     @property
     def phases(self) -> list[Phase | Products]:

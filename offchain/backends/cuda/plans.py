@@ -23,6 +23,7 @@ from offchain.backends.cuda.single import (
     launch_all,
     make_launch,
 )
+from offchain.backends.cuda.tiling import Tiling, choose_tiling, count_blocks
 from offchain.backends.port import Plan
 from offchain.commitments.tensors import NUMPY_TYPES
 from offchain.planning.accesses import get_used, project
@@ -41,7 +42,7 @@ class Tiled:
 
     is_launched = True
 
-    def __init__(self, machine: Machine, node: Node, tiling: contraction.Tiling) -> None:
+    def __init__(self, machine: Machine, node: Node, tiling: Tiling) -> None:
         self._machine, self._node, self._tiling = machine, node, tiling
 
     @cached_property
@@ -60,7 +61,7 @@ class Tiled:
         """Return the launch."""
         node, tiling = self._node, self._tiling
         parameters = contraction.list_parameters(node, tiling, [*targets, *sources])
-        return [Launch(self._loaded, contraction.count_blocks(node, tiling), parameters)]
+        return [Launch(self._loaded, count_blocks(node, tiling), parameters)]
 
 
 class Empty:
@@ -205,7 +206,7 @@ def plan(machine: Machine, node: Node, arithmetic: Arithmetic) -> Plan:
 def _plan_kernel(machine: Machine, node: Node) -> Plan:
     """Return the plan of an operator that is computed."""
     if node.kind is Kind.CONTRACT:
-        tiling = contraction.choose_tiling(node)
+        tiling = choose_tiling(node)
         return Single(machine, node) if tiling is None else Tiled(machine, node, tiling)
     if node.kind is Kind.SCATTER and not depends_on_named(node):
         return Scattered(machine, node)

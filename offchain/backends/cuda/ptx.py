@@ -187,8 +187,9 @@ def _write(kernel: Kernel, layout: str) -> ir.Module:
         else:
             step(context)
     builder.ret_void()
-    limit = [function, ir.MetaDataString(module, "maxntidx"), INDEX(kernel.threads)]
-    module.add_named_metadata("nvvm.annotations", limit)
+    for name, number in (("maxntidx", kernel.threads), ("minctasm", kernel.blocks)):
+        limit = [function, ir.MetaDataString(module, name), INDEX(number)]
+        module.add_named_metadata("nvvm.annotations", limit)
     return module
 
 

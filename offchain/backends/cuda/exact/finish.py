@@ -12,7 +12,6 @@ from math import prod
 
 from llvmlite import ir
 
-from offchain.backends.cuda.contraction import Split
 from offchain.backends.cuda.elements import Variable, read, unravel, write
 from offchain.backends.cuda.exact.residues import (
     BITS,
@@ -26,6 +25,7 @@ from offchain.backends.cuda.exact.residues import (
 from offchain.backends.cuda.exact.rounding import WIDE, round_signed, wide
 from offchain.backends.cuda.exact.sums import OWN_BYTES, add_up
 from offchain.backends.cuda.kernel import Context, Kernel, word
+from offchain.backends.cuda.tiling import Split
 from offchain.native import vectors
 from offchain.native.vectors import BYTE, DOUBLE, INDEX, WORD
 from offchain.programs.graph import Node, Operand

@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from offchain.backends.cuda.contraction import find_split
 from offchain.backends.cuda.exact import finish, folds, products, residues
 from offchain.backends.cuda.exact.finish import Layout
 from offchain.backends.cuda.exact.products import MOST_PIECES, Tile, choose_tile
@@ -15,6 +14,7 @@ from offchain.backends.cuda.exact.residues import MOST_STEPS, PIECE
 from offchain.backends.cuda.kernel import Kernel
 from offchain.backends.cuda.machine import Launch, Machine, Tensor
 from offchain.backends.cuda.single import Flats, Reserve, Single, launch_all
+from offchain.backends.cuda.tiling import find_split
 from offchain.backends.port import Plan
 from offchain.programs.graph import Kind, Node
 

@@ -34,6 +34,9 @@ OWN_BYTES = _LIMBS * 8
 _BIAS, _FRACTION_BITS, _FIELD = 1023, 52, 0x7FF
 _MINUS_ZERO = -(1 << 63)
 
+_TOGETHER = 8
+"""Terms that a thread asks for at once, so that it waits once for all of them."""
+
 Terms = Callable[[ir.Value], ir.Value]
 """(number of a term, from 0) -> the term, a number of binary64."""
 
@@ -70,9 +73,8 @@ def _add_twice(
     """Return the sum by two-sums, and whether it is in doubt."""
     builder = context.builder
 
-    def step(number: ir.Value, before: list[ir.Value]) -> list[ir.Value]:
+    def step(term: ir.Value, before: list[ir.Value]) -> list[ir.Value]:
         total, errors, made, others = before
-        term = terms(number)
         after = builder.fadd(total, term)
         shown = builder.fsub(after, total)
         lost = builder.fsub(total, builder.fsub(after, shown))
@@ -83,7 +85,7 @@ def _add_twice(
 
     zero = ir.Constant(DOUBLE, 0.0)
     begun = [start, zero, zero, _is_other(builder, start)]
-    total, errors, made, others = vectors.repeat(builder, word(count), begun, step)
+    total, errors, made, others = _run_through(builder, count, terms, begun, step)
     middle = builder.fadd(total, errors)
     size = vectors.call(builder, "llvm.fabs", [middle])
     slack = builder.fadd(
@@ -120,12 +122,38 @@ def _add_whole(context: Context, start: ir.Value, count: int, terms: Terms) -> i
         context.store_own(word(0), word(8 * number))
     _add_term(context, start)
 
-    def step(number: ir.Value, _: list[ir.Value]) -> list[ir.Value]:
-        _add_term(context, terms(number))
+    def step(term: ir.Value, _: list[ir.Value]) -> list[ir.Value]:
+        _add_term(context, term)
         return []
 
-    vectors.repeat(builder, word(count), [], step)
+    _run_through(builder, count, terms, [], step)
     return _finish(context)
+
+
+def _run_through(
+    builder: ir.IRBuilder,
+    count: int,
+    terms: Terms,
+    begun: list[ir.Value],
+    step: Callable[[ir.Value, list[ir.Value]], list[ir.Value]],
+) -> list[ir.Value]:
+    """Run `state = step(term, state)` for all terms; some are asked for before any is added."""
+    state = begun
+    for first, together in ((0, _TOGETHER), (count - count % _TOGETHER, 1)):
+        turns = (count - first) // together
+        if not turns:
+            continue
+
+        def turn(
+            number: ir.Value, before: list[ir.Value], first: int = first, each: int = together
+        ) -> list[ir.Value]:
+            at = builder.add(builder.mul(number, word(each)), word(first))
+            for term in [terms(builder.add(at, word(place))) for place in range(each)]:
+                before = step(term, before)
+            return before
+
+        state = vectors.repeat(builder, word(turns), state, turn)
+    return state
 
 
 def _add_term(context: Context, term: ir.Value) -> None:

@@ -1,0 +1,123 @@
+"""Tiles of contractions: which variables are rows and columns, and how large a block's tile is."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+
+from offchain.planning.accesses import estimate_strides, get_used
+from offchain.programs.graph import Node
+
+VECTOR = 4
+"""Elements that a thread reads from shared memory at once."""
+
+_WARP_SIDES = 4, 8
+"""Threads of a warp along rows and columns of a tile."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tiling:
+    """Sizes of tiles.
+
+    Attributes:
+        threads: the threads of a block along rows and columns.
+        own: the elements of a thread along both.
+        depth: the steps that are in shared memory at a time.
+        blocks: how many blocks a multiprocessor shall have room for at a time.
+    """
+
+    threads: tuple[int, int] = (16, 16)
+    own: tuple[int, int] = (8, 8)
+    depth: int = 16
+    blocks: int = 1
+
+    @property
+    def sides(self) -> tuple[int, int]:
+        """The rows and columns of a block's tile."""
+        (rows, columns), (own_rows, own_columns) = self.threads, self.own
+        return rows * own_rows, columns * own_columns
+
+    @property
+    def pitches(self) -> tuple[int, int]:
+        """How far apart the steps of both factors are in shared memory, in elements.
+
+        Neighbouring steps are in other banks, and vectors begin where vectors have to.
+        """
+        rows, columns = (-(-side // VECTOR) * VECTOR + VECTOR for side in self.sides)
+        return rows, columns
+
+    @property
+    def warps_across(self) -> int | None:
+        """Warps side by side, where a warp is 4 by 8 threads; None where it is in no such form."""
+        is_whole = all(n % side == 0 for n, side in zip(self.threads, _WARP_SIDES, strict=True))
+        return self.threads[1] // _WARP_SIDES[1] if is_whole else None
+
+
+LARGE = Tiling()
+SMALL = Tiling(own=(4, 4))
+TILINGS = (LARGE, Tiling((8, 16)), Tiling((8, 8)), Tiling((16, 16), (4, 8)), SMALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """The variables of an output: those that only one factor depends on, and the others.
+
+    Attributes:
+        rows: those that the second factor does not depend on.
+        columns: the others that the first does not depend on.
+        batch: what is left.
+    """
+
+    rows: tuple[int, ...]
+    columns: tuple[int, ...]
+    batch: tuple[int, ...]
+
+
+def find_split(node: Node) -> Split:
+    """Return which variables of a contraction are those of rows and of columns."""
+    sizes, variables = node.shape + node.fold_shape, range(len(node.shape))
+    first, second = (set(get_used(operand, sizes)) for operand in node.operands[1:])
+    rows = tuple(v for v in variables if v not in second)
+    columns = tuple(v for v in variables if v in second and v not in first)
+    return Split(rows, columns, tuple(v for v in variables if v not in rows + columns))
+
+
+def count_sides(node: Node) -> tuple[int, int, int]:
+    """Return the rows, the columns and the batches of a contraction."""
+    split = find_split(node)
+    groups = split.rows, split.columns, split.batch
+    rows, columns, batches = (prod(node.shape[v] for v in group) for group in groups)
+    return rows, columns, batches
+
+
+def count_tiles(node: Node, tiling: Tiling) -> tuple[int, int, int]:
+    """Return the tiles along rows and columns, and the batches."""
+    rows, columns, batches = count_sides(node)
+    return -(-rows // tiling.sides[0]), -(-columns // tiling.sides[1]), batches
+
+
+def count_blocks(node: Node, tiling: Tiling) -> int:
+    """Return the number of blocks that have the output."""
+    return prod(count_tiles(node, tiling))
+
+
+def reads_along_lines(node: Node, axis: int) -> bool:
+    """Whether the neighbours of a factor's element are in other rows or columns, not steps."""
+    split, sizes = find_split(node), node.shape + node.fold_shape
+    strides = estimate_strides(node.operands[1 + axis].rows, sizes)
+    steps = range(len(node.shape), len(sizes))
+    lines = (split.rows, split.columns)[axis]
+    return _find_last(lines, sizes, strides) < _find_last(steps, sizes, strides)
+
+
+def _find_last(variables: Sequence[int], sizes: Sequence[int], strides: Sequence[int]) -> int:
+    """Return the stride of the last variable that has several values, the largest if none has."""
+    found = [abs(strides[v]) for v in variables if sizes[v] > 1]
+    return found[-1] if found else 1 << 62
+
+
+def choose_tiling(node: Node) -> Tiling | None:
+    """Return the tiles of a contraction, None where its rows or columns are too few for any."""
+    least = min(count_sides(node)[:2])
+    if least < SMALL.threads[0]:
+        return None
+    return LARGE if least >= LARGE.sides[0] else SMALL
