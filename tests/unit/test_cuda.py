@@ -25,7 +25,7 @@ from offchain.backends.cuda.kernel import Context, Kernel, Loop
 from offchain.backends.cuda.machine import Tensor
 from offchain.backends.cuda.operators import make_kernel, make_scatter
 from offchain.backends.cuda.plans import Single, Tiled, depends_on_named, plan
-from offchain.backends.cuda.tiling import LARGE, SMALL, TILINGS, Tiling, choose_tiling, count_blocks
+from offchain.backends.cuda.tiling import STEP_CYCLES, Tiling, choose_tiling, count_blocks
 from offchain.commitments.tags import CHUNK_BYTES, Tag
 from offchain.commitments.tensors import Array, commit_tensor, encode_elements
 from offchain.errors import DeviceError, NotEnoughMemory
@@ -42,6 +42,9 @@ F32 = DType.FLOAT32
 PARTS, PART = 4, 40
 FEW = Tiling((2, 2), (2, 2), depth=3)
 """Tiles that small shapes have several of, and parts."""
+
+FOURS = Tiling((8, 8), (4, 4))
+"""Tiles whose rows and columns are read as vectors, by whole warps."""
 
 NEEDS_DEVICE = [
     pytest.mark.device,
@@ -145,11 +148,11 @@ def by_one_thread(node: Node) -> bytes:
 
 @pytest.mark.parametrize(
     "tiling",
-    every(4, [replace(FEW, threads=(3, 5), depth=1), FEW, Tiling((4, 8), (4, 1), 5), SMALL]),
+    every(4, [replace(FEW, threads=(3, 5), depth=1), FEW, Tiling((4, 8), (4, 1), 5), FOURS]),
 )
 def test_tiles_are_what_single_threads_compute(tiling: Tiling) -> None:
     """Products, convolutions and odd accesses, in tiles at whose edges things lie beyond."""
-    for node in list_contractions(25):
+    for node in [*list_contractions(25), TALL]:
         assert compute(contraction.make_kernel(node, tiling), node, tiling) == by_one_thread(node)
 
 
@@ -162,6 +165,8 @@ def make_product(rows: int, columns: int, steps: int) -> Node:
 
 
 PRODUCT = make_product(7, 5, 8)
+TALL = make_product(4 * 34, 9, 4)
+"""A product of several bands of small tiles."""
 
 
 def test_a_missing_barrier_is_found_out() -> None:
@@ -193,11 +198,16 @@ def _reverse(row: Row) -> Row:
 
 
 def test_large_products_are_tiled() -> None:
-    """A product is in tiles as large as it has room for."""
+    """A product is in large tiles where these keep all multiprocessors busy, and in small ones."""
     machine = Emulator()
-    assert choose_tiling(make_product(128, 300, 4)) == LARGE
-    assert choose_tiling(make_product(127, 300, 4)) == SMALL
-    assert choose_tiling(make_product(1, 300, 4)) is None
+    sides = [
+        prod(tiling.sides)
+        for columns in (1 << 14, 1 << 9, 1 << 5)
+        if (tiling := choose_tiling(make_product(1024, columns, 64), 132))
+    ]
+    assert sorted({*sides}, reverse=True) == sides
+    assert sides[0] >= 1 << 13
+    assert choose_tiling(make_product(1, 300, 4), 132) is None
     assert isinstance(plan(machine, make_product(128, 300, 4), ORDERED), Tiled)
 
 
@@ -218,7 +228,7 @@ def list_kernels() -> list[Kernel]:
     scatters = [node for node in chosen.values() if node.kind is Kind.SCATTER]
     kernels += [make_scatter(node) for node in scatters if not depends_on_named(node)]
     product = make_product(200, 190, 37)
-    kernels += [contraction.make_kernel(product, tiling) for tiling in TILINGS]
+    kernels += [contraction.make_kernel(product, tiling) for tiling in STEP_CYCLES]
     return [*kernels, make_hash(CHUNK_BYTES, Tag.CHUNK), make_hash(64, Tag.TENSOR_NODE)]
 
 
@@ -270,8 +280,8 @@ def test_code_is_assembled(architecture: str, tmp_path: Path) -> None:
 
 def test_products_are_fused_only_where_they_are_asked_to_be() -> None:
     """A tile has one fused multiply-add for each step and element; a sum of products has none."""
-    tiles = ptx.translate(contraction.make_kernel(make_product(200, 190, 37), SMALL), "sm_80")
-    own, depth = prod(SMALL.own), SMALL.depth
+    tiles = ptx.translate(contraction.make_kernel(make_product(200, 190, 37), FOURS), "sm_80")
+    own, depth = prod(FOURS.own), FOURS.depth
     assert tiles.count("fma.rn.f32") == own * (depth + 37 % depth)
     assert "local" not in tiles
 

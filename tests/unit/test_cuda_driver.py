@@ -29,6 +29,8 @@ class Library:
         size: of the device's memory.
     """
 
+    multiprocessors = 132
+
     def __init__(
         self, version: int = 12040, capability: tuple[int, int] = (9, 0), size: int = 1 << 20
     ) -> None:
@@ -61,7 +63,8 @@ class Library:
         return 0
 
     def _cudevicegetattribute(self, value: Any, attribute: int, _device: Any) -> int:
-        value._obj.value = self.capability[attribute - 75]
+        known = {16: self.multiprocessors, 75: self.capability[0], 76: self.capability[1]}
+        value._obj.value = known[attribute]
         return 0
 
     def _cugeterrorstring(self, status: int, text: Any) -> int:

@@ -61,7 +61,6 @@ def make_kernel(node: Node, tiling: Tiling) -> Kernel:
         prod(tiling.threads),
         2 * writer.buffer_bytes,
         prod(tiling.own),
-        blocks=tiling.blocks,
     )
 
 

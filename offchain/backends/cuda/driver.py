@@ -20,8 +20,8 @@ from offchain.errors import DeviceError, DeviceLost, NotEnoughMemory
 
 _LIBRARY = "libcuda.so.1"
 _LEAST_VERSION, _LEAST_CAPABILITY = 12000, (7, 5)
-_MAJOR, _MINOR = 75, 76
-"""Attributes of a device: the parts of its compute capability."""
+_MULTIPROCESSORS, _MAJOR, _MINOR = 16, 75, 76
+"""Attributes of a device: its multiprocessors, and the parts of its compute capability."""
 
 _OUT_OF_MEMORY = 2
 _LOST = frozenset({46, 214, 219, 220, 700, 702, 709, *range(714, 720)})
@@ -48,6 +48,7 @@ class Driver:
     Attributes:
         name: what its maker calls it.
         capability: its compute capability.
+        multiprocessors: how many it has.
         place: the kind of its memory, and which one it is.
 
     Raises:
@@ -79,6 +80,7 @@ class Driver:
                 f"{self.name} has compute capability {'.'.join(map(str, self.capability))}, and "
                 f"{'.'.join(map(str, _LEAST_CAPABILITY))} is needed; use the cpu"
             )
+        self.multiprocessors = self._ask(_MULTIPROCESSORS, device)
         self.place = DEVICE, number
         self._context, self._device = ctypes.c_void_p(), device
         self._sizes: dict[int, int] = {}

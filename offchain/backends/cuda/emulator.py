@@ -37,6 +37,7 @@ class Emulator:
         capability: that.
     """
 
+    multiprocessors = 4
     place = (HOST, 0)
 
     def __init__(self, seed: int = 0, capability: tuple[int, int] = (8, 0)) -> None:

@@ -150,7 +150,6 @@ class Kernel:
         shared_bytes: the shared memory of a block.
         cells: the values of 32 bits that a thread keeps between phases.
         own_bytes: a thread's own memory.
-        blocks: how many blocks a multiprocessor shall have room for at a time.
     """
 
     name: str
@@ -160,7 +159,6 @@ class Kernel:
     shared_bytes: int = 0
     cells: int = 0
     own_bytes: int = 0
-    blocks: int = 1
 
     @property
     def phases(self) -> list[Phase | Products]:

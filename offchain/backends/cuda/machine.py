@@ -30,10 +30,12 @@ class Machine(Protocol):
 
     Attributes:
         capability: its compute capability.
+        multiprocessors: how many it has; what it computes does not depend on them.
         place: the kind of its memory and its number, as DLPack has them.
     """
 
     capability: tuple[int, int]
+    multiprocessors: int
     place: tuple[int, int]
 
     def allocate(self, size: int) -> int:

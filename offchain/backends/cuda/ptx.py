@@ -2,14 +2,17 @@
 
 `check` reads what came out: a float operation that is approximate, flushes subnormal numbers or is
 not said to round to nearest is refused, and so is whatever makes an order of its own (atomics).
+What was made is kept on disk by the hash of all that it follows from, as other machine code is.
 """
 
+import hashlib
 import re
 from collections.abc import Sequence
 
 from llvmlite import binding, ir
 
 from offchain.backends.cuda.kernel import Context, Kernel, Loop, Phase, Products, word
+from offchain.cache import Cache
 from offchain.native import vectors
 from offchain.native.vectors import BYTE, FLOAT, INDEX, WORD
 
@@ -37,6 +40,8 @@ _FORBIDDEN = {
 _FEATURES = {"sm_75": "+ptx65"}
 """What the assembler's language needs for products of bytes, where that is not the default."""
 
+_texts = Cache("device-kernels", b"moot ptx 1\n")
+
 
 class UnfaithfulCodeError(Exception):
     """PTX does not say what the arithmetic demands."""
@@ -51,16 +56,27 @@ def translate(kernel: Kernel, architecture: str) -> str:
     binding.initialize_all_targets()
     binding.initialize_all_asmprinters()
     target = binding.Target.from_triple(TRIPLE)
-    machine = target.create_target_machine(
-        cpu=architecture, features=_FEATURES.get(architecture, ""), opt=_OPTIMIZATION
-    )
-    module = binding.parse_assembly(str(_write(kernel, str(machine.target_data))))
+    features = _FEATURES.get(architecture, "")
+    machine = target.create_target_machine(cpu=architecture, features=features, opt=_OPTIMIZATION)
+    written = str(_write(kernel, str(machine.target_data)))
+    versions = ".".join(map(str, binding.llvm_version_info)), architecture, features
+    origin = hashlib.sha256("\n".join([*versions, written]).encode()).hexdigest()
+    known = _texts.read(origin)
+    text = _compile(machine, written) if known is None else known.decode()
+    check(text)
+    if known is None:
+        _texts.write(origin, text.encode())
+    return text
+
+
+def _compile(machine: binding.TargetMachine, written: str) -> str:
+    """Return the PTX of a module that is given as text in LLVM's language."""
+    module = binding.parse_assembly(written)
     module.verify()
     options = binding.create_pipeline_tuning_options(speed_level=_OPTIMIZATION)
     builder = binding.create_pass_builder(machine, options)
     builder.getModulePassManager().run(module, builder)
     text: str = machine.emit_assembly(module)
-    check(text)
     return text
 
 
@@ -187,9 +203,8 @@ def _write(kernel: Kernel, layout: str) -> ir.Module:
         else:
             step(context)
     builder.ret_void()
-    for name, number in (("maxntidx", kernel.threads), ("minctasm", kernel.blocks)):
-        limit = [function, ir.MetaDataString(module, name), INDEX(number)]
-        module.add_named_metadata("nvvm.annotations", limit)
+    limit = [function, ir.MetaDataString(module, "maxntidx"), INDEX(kernel.threads)]
+    module.add_named_metadata("nvvm.annotations", limit)
     return module
 
 

@@ -1,6 +1,6 @@
 """Tiles of contractions: which variables are rows and columns, and how large a block's tile is."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -22,13 +22,11 @@ class Tiling:
         threads: the threads of a block along rows and columns.
         own: the elements of a thread along both.
         depth: the steps that are in shared memory at a time.
-        blocks: how many blocks a multiprocessor shall have room for at a time.
     """
 
-    threads: tuple[int, int] = (16, 16)
+    threads: tuple[int, int]
     own: tuple[int, int] = (8, 8)
     depth: int = 16
-    blocks: int = 1
 
     @property
     def sides(self) -> tuple[int, int]:
@@ -52,9 +50,22 @@ class Tiling:
         return self.threads[1] // _WARP_SIDES[1] if is_whole else None
 
 
-LARGE = Tiling()
-SMALL = Tiling(own=(4, 4))
-TILINGS = (LARGE, Tiling((8, 16)), Tiling((8, 8)), Tiling((16, 16), (4, 8)), SMALL)
+STEP_CYCLES: Mapping[Tiling, float] = {
+    Tiling((8, 16)): 82,
+    Tiling((8, 8)): 42,
+    Tiling((8, 8), (8, 4)): 25,
+    Tiling((8, 8), (4, 8)): 25,
+    Tiling((8, 16), (4, 4)): 30,
+    Tiling((8, 8), (4, 4)): 17,
+    Tiling((8, 16), (2, 2), depth=64): 15,
+    Tiling((16, 16), (1, 1), depth=64): 19,
+}
+"""Cycles that a multiprocessor takes for a step of a block's tile, measured on an H200."""
+
+_WAIT_CYCLES, _REST_CYCLES = 1000, 320
+"""Cycles until the next steps are there, and those of them that one block alone can't hide."""
+
+_LEAST_SIDE = min(min(tiling.sides) for tiling in STEP_CYCLES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,9 +126,18 @@ def _find_last(variables: Sequence[int], sizes: Sequence[int], strides: Sequence
     return found[-1] if found else 1 << 62
 
 
-def choose_tiling(node: Node) -> Tiling | None:
-    """Return the tiles of a contraction, None where its rows or columns are too few for any."""
-    least = min(count_sides(node)[:2])
-    if least < SMALL.threads[0]:
+def choose_tiling(node: Node, multiprocessors: int) -> Tiling | None:
+    """Return the tiles of a contraction, None where its rows or columns are too few for any.
+
+    Large ones read less, small ones keep more multiprocessors busy.
+    """
+    if min(count_sides(node)[:2]) < _LEAST_SIDE:
         return None
-    return LARGE if least >= LARGE.sides[0] else SMALL
+
+    def estimate(tiling: Tiling) -> float:
+        """Return about how many cycles a step of all tiles takes."""
+        blocks = -(-count_blocks(node, tiling) // multiprocessors)
+        busy = blocks * STEP_CYCLES[tiling] + _REST_CYCLES / tiling.depth / blocks
+        return max(busy, _WAIT_CYCLES / tiling.depth)
+
+    return min(STEP_CYCLES, key=estimate)

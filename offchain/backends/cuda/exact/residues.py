@@ -1,10 +1,10 @@
 """The factors of an exact product as whole numbers, cut into bytes that tensor cores multiply.
 
-A row of a factor is in units of its own: 2^35 of them are more than its largest element, so that an
-element becomes a whole number of 35 bits, cut off where it has bits below the unit. Such a number
+A row of a factor is in units of its own: 2^40 of them are more than its largest element, so that an
+element becomes a whole number of 40 bits, cut off where it has bits below the unit. Such a number
 is kept as its residues by a few moduli, each a signed byte. Sums of products of residues are
 residues of the sum of products, which the moduli tell apart from every other that there may be. So
-11 products of bytes make a sum of 83 bits exactly, where 25 products of slices of 7 bits would.
+12 products of bytes make a sum of 93 bits exactly, where 36 products of slices of 7 bits would.
 
 What is cut off is at most one unit an element. A row knows how many of its elements lost something.
 """
@@ -21,7 +21,7 @@ from offchain.backends.cuda.kernel import Context, Kernel, word
 from offchain.native import vectors
 from offchain.native.vectors import BYTE, INDEX, WORD
 
-BITS = 35
+BITS = 40
 """The bits of an element's magnitude."""
 
 PIECE = 64
@@ -58,7 +58,7 @@ def choose_moduli(steps: int) -> list[int]:
     return _MODULI[: next(number for number, p in zip(count(1), products) if p > needed)]
 
 
-MOST_STEPS = prod(_MODULI[:12]) >> 2 * BITS + 1
+MOST_STEPS = prod(_MODULI[:13]) >> 2 * BITS + 1
 """The most terms whose sum and initial value fit into 128 bits."""
 
 Read = Callable[[Context, ir.Value, ir.Value, ir.Value], ir.Value]
