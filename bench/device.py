@@ -63,7 +63,7 @@ WAYS: Mapping[str, Sequence[str]] = {
 """How a step is run, and what the backend then says no to: graphs of launches and regions, regions
 alone, and operators one by one."""
 
-WARM_STEPS = 12
+WARM_STEPS = 16
 """Steps after which launches are a graph, where they can be."""
 
 RESULTS = Path(__file__).parents[1] / "docs" / "devices.json"

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from offchain.frontend.examples import build
-from offchain.frontend.optimizers import SGD, AdamW
+from offchain.frontend.optimizers import SGD, Adam, AdamW
 from offchain.frontend.precision import set_precision
 from offchain.frontend.recipe import TrainingRecipe
 from offchain.frontend.schedules import Rate
@@ -111,9 +111,10 @@ def _make_optimizer(
         rate, momentum = _get_constant(ours.learning_rate), ours.momentum
         decay = ours.weight_decay
         return torch.optim.SGD(parameters, rate, momentum, weight_decay=decay, fused=fused)
-    assert isinstance(ours, AdamW)
+    assert isinstance(ours, Adam | AdamW)
+    kind = torch.optim.AdamW if isinstance(ours, AdamW) else torch.optim.Adam
     rate, betas = _get_constant(ours.learning_rate), (ours.beta1, ours.beta2)
-    return torch.optim.AdamW(parameters, rate, betas, ours.epsilon, ours.weight_decay, fused=fused)
+    return kind(parameters, rate, betas, ours.epsilon, ours.weight_decay, fused=fused)
 
 
 def _get_constant(rate: Rate) -> float:

@@ -30,7 +30,6 @@ from offchain.planning.accesses import coalesce, find_strided
 from offchain.programs.graph import Node, Origin
 
 _FLOAT_BYTES = 4
-_VECTOR = ir.IntType(8 * VECTOR * _FLOAT_BYTES)
 _TURNS = -2
 """The place of the parameter that says how often the loop of whole tiles runs."""
 
@@ -278,7 +277,7 @@ class _Writer:
         shape, (strides,) = coalesce(node.fold_shape, [strided.strides[rank:]])
         moving = _sum_up(builder, 0, strides, unravel(context, position, shape))
         first = builder.add(address, builder.mul(fixed, word(width)))
-        return read_at(context, operand.dtype, first, moving)
+        return read_at(context, operand.dtype, first, moving, is_given=True)
 
     def _put(self, context: Context, brought: _Brought, buffer: ir.Value) -> None:
         """Store what was brought into a buffer of shared memory."""
@@ -311,13 +310,9 @@ class _Writer:
         for number in range(0, self._tiling.own[axis], group):
             offset = self._locate(context, axis, word(step), self._own(context, axis, number))
             offset = builder.add(buffer, offset)
-            if group < VECTOR:
-                places = [builder.add(offset, word(i * _FLOAT_BYTES)) for i in range(group)]
-                found += [context.load_shared(FLOAT, place) for place in places]
-                continue
-            whole = context.load_shared(_VECTOR, offset)
-            four = builder.bitcast(whole, ir.VectorType(FLOAT, VECTOR))
-            found += [builder.extract_element(four, INDEX(i)) for i in range(VECTOR)]
+            whole = context.load_shared(ir.IntType(8 * group * _FLOAT_BYTES), offset)
+            floats = builder.bitcast(whole, ir.VectorType(FLOAT, group))
+            found += [builder.extract_element(floats, INDEX(i)) for i in range(group)]
         return found
 
 

@@ -90,7 +90,7 @@ def find(
     if inside is not None:
         linear = builder.select(inside, linear, word(0))
     place = builder.add(address, builder.mul(linear, word(operand.dtype.width)))
-    stored = context.load(_get_kind(operand.dtype), place)
+    stored = context.load(_get_kind(operand.dtype), place, is_given=True)
     return emit.from_stored(builder, operand.dtype, stored), inside
 
 
@@ -101,11 +101,14 @@ def write(context: Context, dtype: DType, value: ir.Value, address: ir.Value, at
     context.store(emit.to_stored(builder, dtype, value), place)
 
 
-def read_at(context: Context, dtype: DType, address: ir.Value, at: ir.Value) -> ir.Value:
-    """Return the element of a tensor."""
+def read_at(
+    context: Context, dtype: DType, address: ir.Value, at: ir.Value, *, is_given: bool = False
+) -> ir.Value:
+    """Return the element of a tensor, which is given or the kernel's own."""
     builder = context.builder
     place = builder.add(address, builder.mul(at, word(dtype.width)))
-    return emit.from_stored(builder, dtype, context.load(_get_kind(dtype), place))
+    stored = context.load(_get_kind(dtype), place, is_given=is_given)
+    return emit.from_stored(builder, dtype, stored)
 
 
 def as_integer(context: Context, value: ir.Value) -> ir.Value:

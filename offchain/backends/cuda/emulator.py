@@ -46,7 +46,7 @@ class Emulator:
         self._memory: dict[int, np.ndarray[tuple[int], np.dtype[np.uint8]]] = {}
         self._grids: dict[Kernel, Grid] = {}
 
-    def allocate(self, size: int) -> int:
+    def allocate(self, size: int, wanted: Sequence[int] = ()) -> int:  # noqa: ARG002 - none is kept
         """Return the address of so many bytes, soiled."""
         memory = np.full(size, _SOIL, np.uint8)
         self._memory[memory.ctypes.data] = memory
@@ -186,7 +186,7 @@ class _OnProcessor(Context):
             builder.add(own[name], builder.mul(thread, word(size))) for name, size in sizes.items()
         )
 
-    def load(self, kind: ir.Type, address: ir.Value) -> ir.Value:
+    def load(self, kind: ir.Type, address: ir.Value, *, is_given: bool = False) -> ir.Value:  # noqa: ARG002 - phases are loops, whose loads come in turn
         return vectors.load(self.builder, kind, address)
 
     def store(self, value: ir.Value, address: ir.Value) -> None:

@@ -36,8 +36,11 @@ class Context(ABC):
     turn: ir.Value
 
     @abstractmethod
-    def load(self, kind: ir.Type, address: ir.Value) -> ir.Value:
-        """Load a value from device memory; its address is a multiple of its elements' size."""
+    def load(self, kind: ir.Type, address: ir.Value, *, is_given: bool = False) -> ir.Value:
+        """Load a value from device memory; its address is a multiple of its elements' size.
+
+        What is given is stored by nobody while the kernel runs, so that loads of it may be early.
+        """
 
     @abstractmethod
     def store(self, value: ir.Value, address: ir.Value) -> None:

@@ -6,7 +6,7 @@ operator has the training step besides.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 
 from llvmlite import ir
 
@@ -22,6 +22,7 @@ from offchain.backends.cuda.elements import (
     write,
 )
 from offchain.backends.cuda.kernel import Context, Kernel, Phase, word
+from offchain.backends.cuda.loops import repeat_together
 from offchain.backends.cuda.uniform import write_uniform
 from offchain.native import emit, vectors
 from offchain.native.transcendental.power import emit_power
@@ -137,19 +138,37 @@ def _gather(context: Context, node: Node, number: ir.Value) -> None:
     finish(context, node, found, number)
 
 
+Ask = Callable[[Sequence[Variable]], Sequence[ir.Value]]
+"""(all variables of a fold's step) -> what is read for it."""
+
+Take = Callable[[ir.Value, Sequence[ir.Value], list[ir.Value]], Sequence[ir.Value]]
+"""(position, what was read, state before the step) -> the state after it."""
+
+_TOGETHER = 4
+"""Steps of a fold that a thread asks for at once."""
+
+
 def _fold(
     context: Context,
     node: Node,
     variables: Sequence[Variable],
     state: Sequence[ir.Value],
-    body: Callable[[ir.Value, Sequence[Variable], list[ir.Value]], Sequence[ir.Value]],
+    ask: Ask,
+    take: Take,
 ) -> list[ir.Value]:
-    """Run through a fold's steps: body(position, all variables, state) returns the state."""
+    """Run through a fold's steps, and return the state after them."""
 
-    def turn(position: ir.Value, before: list[ir.Value]) -> Sequence[ir.Value]:
-        return body(position, [*variables, *unravel(context, position, node.fold_shape)], before)
+    def body(positions: Sequence[ir.Value], before: list[ir.Value]) -> Sequence[ir.Value]:
+        found = [
+            ask([*variables, *unravel(context, position, node.fold_shape)])
+            for position in positions
+        ]
+        now = before
+        for position, values in zip(positions, found, strict=True):
+            now = list(take(position, values, now))
+        return now
 
-    return vectors.repeat(context.builder, word(node.fold_length), list(state), turn)
+    return repeat_together(context.builder, node.fold_length, state, _TOGETHER, body)
 
 
 def begin(context: Context, node: Node, variables: Sequence[Variable]) -> ir.Value:
@@ -161,27 +180,34 @@ def begin(context: Context, node: Node, variables: Sequence[Variable]) -> ir.Val
 def _contract(context: Context, node: Node, number: ir.Value) -> None:
     variables = unravel(context, number, node.shape)
 
-    def step(_: ir.Value, at: Sequence[Variable], before: list[ir.Value]) -> list[ir.Value]:
-        a, b = (read(context, node.operands[p], at, address(context, p)) for p in (1, 2))
-        return [vectors.call(context.builder, "llvm.fma", [a, b, before[0]])]
+    def ask(at: Sequence[Variable]) -> list[ir.Value]:
+        return [read(context, node.operands[p], at, address(context, p)) for p in (1, 2)]
+
+    def take(_: ir.Value, factors: Sequence[ir.Value], before: list[ir.Value]) -> list[ir.Value]:
+        return [vectors.call(context.builder, "llvm.fma", [*factors, *before])]
 
     start = begin(context, node, variables)
-    finish(context, node, _fold(context, node, variables, [start], step)[0], number)
+    finish(context, node, _fold(context, node, variables, [start], ask, take)[0], number)
 
 
 def _reduce(context: Context, node: Node, number: ir.Value) -> None:
     variables, dtype = unravel(context, number, node.shape), node.dtype
 
-    def step(_: ir.Value, at: Sequence[Variable], before: list[ir.Value]) -> list[ir.Value]:
-        value = read(context, node.operands[1], at, address(context, 1))
-        return [emit.emit(context.builder, node.function, (dtype, dtype), dtype, (*before, value))]
+    def take(_: ir.Value, value: Sequence[ir.Value], before: list[ir.Value]) -> list[ir.Value]:
+        return [emit.emit(context.builder, node.function, (dtype, dtype), dtype, (*before, *value))]
 
     start = begin(context, node, variables)
     if node.function in _POSITIONS:
         found = _search(context, node, variables, start)
     else:
-        found = _fold(context, node, variables, [start], step)[0]
+        ask = partial(_ask_for_source, context, node)
+        found = _fold(context, node, variables, [start], ask, take)[0]
     finish(context, node, found, number)
+
+
+def _ask_for_source(context: Context, node: Node, at: Sequence[Variable]) -> list[ir.Value]:
+    """Return the element that a step folds."""
+    return [read(context, node.operands[1], at, address(context, 1))]
 
 
 def _search(
@@ -198,9 +224,10 @@ def _search(
     def holds(function: Function, x: ir.Value, y: ir.Value) -> ir.Value:
         return emit.emit(builder, function, (dtype, dtype), DType.BOOL, (x, y))
 
-    def step(position: ir.Value, at: Sequence[Variable], before: list[ir.Value]) -> list[ir.Value]:
-        place, held = before
-        value = read(context, operand, at, address(context, 1))
+    def take(
+        position: ir.Value, values: Sequence[ir.Value], before: list[ir.Value]
+    ) -> list[ir.Value]:
+        (place, held), (value,) = before, values
         is_first_nan = builder.and_(
             holds(Function.NE, value, value), holds(Function.EQ, held, held)
         )
@@ -209,7 +236,8 @@ def _search(
         moves = builder.or_(builder.extract_element(is_better, INDEX(0)), is_nowhere)
         return [builder.select(moves, position, place), builder.select(moves, value, held)]
 
-    place = _fold(context, node, variables, [first, best], step)[0]
+    ask = partial(_ask_for_source, context, node)
+    place = _fold(context, node, variables, [first, best], ask, take)[0]
     return vectors.splat(builder, place, 1)
 
 
@@ -236,13 +264,16 @@ def _scatter(context: Context, node: Node, number: ir.Value) -> None:
     """Fold what reaches one element, of all that there is."""
     variables, builder = unravel(context, number, node.shape), context.builder
 
-    def step(_: ir.Value, at: Sequence[Variable], before: list[ir.Value]) -> list[ir.Value]:
-        source = read(context, node.operands[1], at, address(context, 1))
+    def ask(at: Sequence[Variable]) -> list[ir.Value]:
+        return [*_ask_for_source(context, node, at), reaches(context, node, at)]
+
+    def take(_: ir.Value, values: Sequence[ir.Value], before: list[ir.Value]) -> list[ir.Value]:
+        source, is_reached = values
         combined = _combine(context, node, before[0], source)
-        return [builder.select(reaches(context, node, at), combined, before[0])]
+        return [builder.select(is_reached, combined, before[0])]
 
     start = begin(context, node, variables)
-    finish(context, node, _fold(context, node, variables, [start], step)[0], number)
+    finish(context, node, _fold(context, node, variables, [start], ask, take)[0], number)
 
 
 def _scatter_lines(context: Context, node: Node, number: ir.Value) -> None:
@@ -251,7 +282,7 @@ def _scatter_lines(context: Context, node: Node, number: ir.Value) -> None:
     free = [1 if v in node.targets else size for v, size in enumerate(node.shape)]
     variables = unravel(context, number, free)
 
-    def step(_: ir.Value, at: Sequence[Variable], __: list[ir.Value]) -> list[ir.Value]:
+    def ask(at: Sequence[Variable]) -> list[ir.Value]:
         named: dict[int, ir.Value] = {}
         fits: ir.Value = ir.Constant(ir.IntType(1), 1)
         for place, target in enumerate(node.targets, start=2):
@@ -262,17 +293,20 @@ def _scatter_lines(context: Context, node: Node, number: ir.Value) -> None:
             if target in named:
                 fits = builder.and_(fits, builder.icmp_unsigned("==", index, named[target]))
             named[target] = index
-        source = read(context, node.operands[1], at, address(context, 1))
+        linear: ir.Value = word(0)
+        for v, size in enumerate(node.shape):
+            coordinate = named.get(v, variables[v].value)
+            linear = builder.add(builder.mul(linear, word(size)), coordinate)
+        return [*_ask_for_source(context, node, at), fits, linear]
+
+    def take(_: ir.Value, values: Sequence[ir.Value], __: list[ir.Value]) -> list[ir.Value]:
+        source, fits, linear = values
         with builder.if_then(fits):
-            linear: ir.Value = word(0)
-            for v, size in enumerate(node.shape):
-                coordinate = named.get(v, variables[v].value)
-                linear = builder.add(builder.mul(linear, word(size)), coordinate)
             before = read_at(context, node.dtype, context.parameters[0], linear)
             finish(context, node, _combine(context, node, before, source), linear)
         return []
 
-    _fold(context, node, variables, [], step)
+    _fold(context, node, variables, [], ask, take)
 
 
 def _random(context: Context, node: Node, number: ir.Value) -> None:

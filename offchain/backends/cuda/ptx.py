@@ -117,9 +117,12 @@ class _OnDevice(Context):
         function = self.builder.module.declare_intrinsic(full, fnty=signature)
         return self.builder.zext(self.builder.call(function, []), WORD)
 
-    def load(self, kind: ir.Type, address: ir.Value) -> ir.Value:
+    def load(self, kind: ir.Type, address: ir.Value, *, is_given: bool = False) -> ir.Value:
         pointer = self.builder.inttoptr(address, kind.as_pointer(_GLOBAL))
-        return self.builder.load(pointer, align=_align(kind))
+        loaded = self.builder.load(pointer, align=_align(kind))
+        if is_given:
+            loaded.set_metadata("invariant.load", self.builder.module.add_metadata([]))
+        return loaded
 
     def store(self, value: ir.Value, address: ir.Value) -> None:
         pointer = self.builder.inttoptr(address, value.type.as_pointer(_GLOBAL))

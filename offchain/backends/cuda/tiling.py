@@ -53,17 +53,23 @@ class Tiling:
 STEP_CYCLES: Mapping[Tiling, float] = {
     Tiling((8, 16)): 82,
     Tiling((8, 8)): 42,
-    Tiling((8, 8), (8, 4)): 25,
-    Tiling((8, 8), (4, 8)): 25,
     Tiling((8, 16), (4, 4)): 30,
     Tiling((8, 8), (4, 4)): 17,
+    Tiling((8, 8), (4, 4), depth=32): 17,
     Tiling((8, 16), (2, 2), depth=64): 15,
-    Tiling((16, 16), (1, 1), depth=64): 19,
+    Tiling((8, 8), (2, 2), depth=128): 8,
+    Tiling((8, 8), (1, 1), depth=128): 5,
 }
-"""Cycles that a multiprocessor takes for a step of a block's tile, measured on an H200."""
+"""Cycles that a multiprocessor takes for a step of a block's tile, as an H200 did.
+
+The last two are estimates.
+"""
 
 _WAIT_CYCLES, _REST_CYCLES = 1000, 320
 """Cycles until the next steps are there, and those of them that one block alone can't hide."""
+
+_OWN_CYCLES = 1.6
+"""Cycles from a step to the next one for each element of a thread, which waits for its factors."""
 
 _LEAST_SIDE = min(min(tiling.sides) for tiling in STEP_CYCLES)
 
@@ -138,6 +144,6 @@ def choose_tiling(node: Node, multiprocessors: int) -> Tiling | None:
         """Return about how many cycles a step of all tiles takes."""
         blocks = -(-count_blocks(node, tiling) // multiprocessors)
         busy = blocks * STEP_CYCLES[tiling] + _REST_CYCLES / tiling.depth / blocks
-        return max(busy, _WAIT_CYCLES / tiling.depth)
+        return max(busy, _WAIT_CYCLES / tiling.depth, _OWN_CYCLES * prod(tiling.own))
 
     return min(STEP_CYCLES, key=estimate)

@@ -7,13 +7,15 @@ are added up as integers in the thread's own memory, which is the definition.
 Terms are numbers of binary64, which holds every product of two numbers of binary32.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import reduce
 
 from llvmlite import ir
 
 from offchain.arithmetic.functions import CANONICAL_NAN
 from offchain.backends.cuda.exact.rounding import BIT, WIDE, round_magnitude, wide
 from offchain.backends.cuda.kernel import Context, word
+from offchain.backends.cuda.loops import repeat_together
 from offchain.native import vectors
 from offchain.native.vectors import DOUBLE, FLOAT, INDEX, WORD
 
@@ -134,26 +136,15 @@ def _run_through(
     builder: ir.IRBuilder,
     count: int,
     terms: Terms,
-    begun: list[ir.Value],
+    begun: Sequence[ir.Value],
     step: Callable[[ir.Value, list[ir.Value]], list[ir.Value]],
 ) -> list[ir.Value]:
-    """Run `state = step(term, state)` for all terms; some are asked for before any is added."""
-    state = begun
-    for first, together in ((0, _TOGETHER), (count - count % _TOGETHER, 1)):
-        turns = (count - first) // together
-        if not turns:
-            continue
+    """Run `state = step(term, state)` for all terms."""
 
-        def turn(
-            number: ir.Value, before: list[ir.Value], first: int = first, each: int = together
-        ) -> list[ir.Value]:
-            at = builder.add(builder.mul(number, word(each)), word(first))
-            for term in [terms(builder.add(at, word(place))) for place in range(each)]:
-                before = step(term, before)
-            return before
+    def body(numbers: Sequence[ir.Value], before: list[ir.Value]) -> Sequence[ir.Value]:
+        return reduce(lambda state, term: step(term, state), list(map(terms, numbers)), before)
 
-        state = vectors.repeat(builder, word(turns), state, turn)
-    return state
+    return repeat_together(builder, count, begun, _TOGETHER, body)
 
 
 def _add_term(context: Context, term: ir.Value) -> None:

@@ -6,19 +6,25 @@ each row is computed by the first thread of the row alone, behind a barrier, and
 among it, from the first lane to the last.
 """
 
+from collections.abc import Sequence
 from functools import partial
+from typing import NamedTuple
 
 from llvmlite import ir
 
 from offchain.arithmetic.functions import DType, Function
 from offchain.backends.cuda.elements import as_integer, read_at, unravel, write
 from offchain.backends.cuda.kernel import Context, Kernel, Phase, word
+from offchain.backends.cuda.loops import repeat_together
 from offchain.backends.cuda.regions.form import Form, Layout, count_in_row
 from offchain.backends.cuda.regions.values import Place, Values, number_element
 from offchain.native import emit, vectors
-from offchain.planning.region import Fold, Lanes, Pick, is_row
+from offchain.planning.region import Fold, Lanes, Load, Pick, is_row
 
 _TRUE = ir.Constant(ir.IntType(1), 1)
+
+_TOGETHER, _FEW_VALUES = 4, 48
+"""Columns that a thread asks for at once, where a region has so few values."""
 
 
 def make_rows(form: Form) -> Kernel:
@@ -119,6 +125,20 @@ def _compute_columns(form: Form, layout: Layout, stage: int, context: Context) -
         _ColumnPass(row, stage).write()
 
 
+class _Column(NamedTuple):
+    """A column as a thread computes it.
+
+    Attributes:
+        inside: whether there is such a column.
+        in_row: its number among the elements of the row.
+        values: the values there.
+    """
+
+    inside: ir.Value
+    in_row: ir.Value
+    values: Values
+
+
 class _ColumnPass:
     """The writer of a pass over a row's columns.
 
@@ -135,15 +155,22 @@ class _ColumnPass:
         self._folds = {i: v for i in self._pass.folded if isinstance(v := values[i], Lanes)}
         rows = [i for i in self._pass.reached if is_row(values[i])]
         self._known = {i: row.recall(i, word(0)) for i in rows}
+        self._loads = [
+            i
+            for i in self._pass.reached
+            if isinstance(values[i], Load) and not row.layout.plan.is_read(i, stage)
+        ]
 
     def write(self) -> None:
         """Write it: all segments, and the lane's fold of what they have."""
         region, row = self._region, self._row
-        steps = word(-(-region.columns // row.layout.threads_a_row))
+        steps = -(-region.columns // row.layout.threads_a_row)
+        together = _TOGETHER if len(region.values) <= _FEW_VALUES else 1
         state = [emit.constant(fold.dtype, fold.init, 1) for fold in self._folds.values()]
 
         def fold_segment(segment: ir.Value, before: list[ir.Value]) -> list[ir.Value]:
-            return vectors.repeat(self._builder, steps, before, partial(self._step, segment))
+            body = partial(self._step, segment)
+            return repeat_together(self._builder, steps, before, together, body)
 
         if region.segments > 1:
             state = vectors.repeat(self._builder, word(region.segments), state, fold_segment)
@@ -152,8 +179,26 @@ class _ColumnPass:
         for index, value in zip(self._folds, state, strict=True):
             row.keep(index, value, row.lane)
 
-    def _step(self, segment: ir.Value, number: ir.Value, before: list[ir.Value]) -> list[ir.Value]:
-        """Compute one column; beyond the last one, lanes fold what fills them."""
+    def _step(
+        self, segment: ir.Value, numbers: Sequence[ir.Value], before: list[ir.Value]
+    ) -> list[ir.Value]:
+        """Compute some columns; beyond the last one, lanes fold what fills them."""
+        columns = [self._find_column(segment, number) for number in numbers]
+        for column in columns:
+            for index in self._loads:
+                column.values.get(index)
+        state = before
+        for column in columns:
+            state = self._fold_column(column, state)
+        wanted = [[column.values.get(index) for index in self._pass.written] for column in columns]
+        for column, values in zip(columns, wanted, strict=True):
+            with self._builder.if_then(column.inside):
+                for index, value in zip(self._pass.written, values, strict=True):
+                    self._row.keep(index, value, column.in_row)
+        return state
+
+    def _find_column(self, segment: ir.Value, number: ir.Value) -> "_Column":
+        """Return one of the thread's columns, the last one for those beyond it."""
         builder, row, region = self._builder, self._row, self._region
         threads = row.layout.threads_a_row
         column, inside = builder.add(builder.mul(number, word(threads)), row.lane), _TRUE
@@ -162,16 +207,16 @@ class _ColumnPass:
             column = builder.select(inside, column, word(region.columns - 1))
         place = row.locate(column, segment)
         in_row = builder.add(builder.mul(segment, word(region.columns)), column)
-        values = Values(row.context, row.form, place, self._known, partial(self._recall, in_row))
-        state = []
+        recall = partial(self._recall, in_row)
+        return _Column(inside, in_row, Values(row.context, row.form, place, self._known, recall))
+
+    def _fold_column(self, column: "_Column", before: Sequence[ir.Value]) -> list[ir.Value]:
+        """Return the lane's folds after a column."""
+        builder, state = self._builder, []
         for fold, total in zip(self._folds.values(), before, strict=True):
             fill = emit.constant(fold.dtype, fold.fill, 1)
-            value = builder.select(inside, values.get(fold.argument), fill)
+            value = builder.select(column.inside, column.values.get(fold.argument), fill)
             state.append(_fold(builder, fold.function, fold.dtype, total, value))
-        wanted = [(index, values.get(index)) for index in self._pass.written]
-        with builder.if_then(inside):
-            for index, value in wanted:
-                row.keep(index, value, in_row)
         return state
 
     def _recall(self, number: ir.Value, index: int) -> ir.Value | None:

@@ -81,7 +81,7 @@ class Values:
         context, access = self._context, self._form.accesses[load.buffer]
         address = context.parameters[load.buffer]
         if access is None:
-            return read_at(context, load.dtype, address, self._locate(load))
+            return read_at(context, load.dtype, address, self._locate(load), is_given=True)
         operand, sizes = access
         number = (
             self._place.row
@@ -112,7 +112,8 @@ class Values:
             linear = builder.add(linear, builder.mul(number, word(step)))
         linear = builder.select(inside, linear, word(0))
         at = builder.add(self._locate(value.source), linear)
-        found = read_at(context, value.dtype, context.parameters[value.source.buffer], at)
+        address = context.parameters[value.source.buffer]
+        found = read_at(context, value.dtype, address, at, is_given=True)
         return builder.select(inside, found, emit.constant(value.dtype, value.fill, 1))
 
 
