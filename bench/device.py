@@ -8,7 +8,6 @@ import itertools
 import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from copy import copy
 from functools import partial
 from pathlib import Path
 from statistics import median
@@ -33,7 +32,7 @@ from offchain.frontend.capture import capture
 from offchain.frontend.capture.captured import Captured
 from offchain.frontend.examples import build
 from offchain.frontend.recipe import TrainingRecipe
-from offchain.programs.graph import Kind, Node, Operand, Origin, Row, immediate
+from offchain.programs.graph import Kind, Node, Operand, Origin, Program, Row, immediate
 
 PROGRAMS = ("mlp", "gpt2", "llama", "resnet", "bert")
 PRODUCTS = (
@@ -168,8 +167,7 @@ def time_steps(
     for name in programs:
         recipe = build(name, size)
         captured = capture(recipe, trust=True)
-        first: Any = get_backend(backend, captured.program.arithmetic)
-        devices = [make_device(first, way) for way in WAYS]
+        devices = [make_device(backend, captured.program, way) for way in WAYS]
         runs = [make_run(captured, device) for device in devices]
         for run in runs:
             for _ in range(WARM_STEPS):
@@ -185,9 +183,9 @@ def time_steps(
             yield row | compare([ours, *stock])
 
 
-def make_device(first: Any, way: str) -> Any:
-    """Return a backend on the same machine that joins or fuses as a way has it."""
-    device = copy(first)
+def make_device(backend: str, program: Program, way: str) -> Any:
+    """Return a backend that joins or fuses as a way has it."""
+    device: Any = get_backend(backend, program.arithmetic)
     for refused in WAYS[way]:
         setattr(device, refused, lambda *_: False)
     return device
@@ -267,7 +265,12 @@ def write_results(found: dict[str, Any]) -> None:
     others = [row for row in known if row["device"] != found["device"]]
     every = sorted([*others, found], key=lambda row: str(row["device"]))
     RESULTS.write_text(json.dumps(every, indent=1) + "\n")
-    lines = ["# Devices", "", "Written by `moot bench device --write`.", ""]
+    lines = [
+        "# Devices",
+        "",
+        "Written by `moot bench device --write`; [backends.md](backends.md) says what it means.",
+        "",
+    ]
     for row in every:
         lines += [f"## {row['device']}", ""]
         lines += [
