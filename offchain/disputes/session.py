@@ -1,7 +1,7 @@
 """The preparation of one dispute: capture the program, run the providers, open the chain."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -93,9 +93,12 @@ class Session:
         """Play the game, noting every move and what everybody has before and after."""
         self.before = self._balances()
         started, on_chain = time.perf_counter(), self.referee.seconds
-        for played in self.game.play():
-            self.moves.append(played)
-            yield played
+        try:
+            for played in self.game.play():
+                self.moves.append(played)
+                yield played
+        finally:
+            settle(self.runs.values())
         self.play_seconds = time.perf_counter() - started
         self.chain_seconds = self.referee.seconds - on_chain
         self.after = self._balances()
@@ -252,6 +255,20 @@ def make_runs(
 ) -> dict[str, Run]:
     """Run the providers, in the order in which they will join: the first one defends."""
     compute = Computer(setting, task, directory, report, is_durable)
+    try:
+        return _make_runs(setting, task, compute)
+    except BaseException:
+        settle(compute.writing)
+        raise
+
+
+def settle(runs: Iterable[Run]) -> None:
+    """Wait until all states are written."""
+    for run in runs:
+        run.settle()
+
+
+def _make_runs(setting: Setting, task: Task, compute: "Computer") -> dict[str, Run]:
     if setting.cheat == "none":
         names = [f"honest-{i + 1}" for i in range(max(2, setting.honest))]
         return {name: compute(name, Behaviour()) for name in names}
@@ -271,19 +288,28 @@ def make_runs(
 
 @dataclass(frozen=True, slots=True)
 class Computer:
-    """Runs providers for one setting."""
+    """Runs providers for one setting.
+
+    A state that need not outlive this process is written while the next provider runs; `writing`
+    are the runs whose last one may be on its way.
+    """
 
     setting: Setting
     task: Task
     directory: Path
     report: Report
     is_durable: bool = True
+    writing: list[Run] = field(default_factory=list, init=False)
 
     def __call__(self, name: str, behaviour: Behaviour) -> Run:
         """Run one provider under a behaviour."""
         store = Store(self.directory / name, is_durable=self.is_durable)
         run = Run(self.task, behaviour, store, self.setting.threads)
-        run.compute(lambda done: self.report(name, done, self.task.steps))
+        self.writing.append(run)
+        steps = self.task.steps
+        run.compute(lambda done: self.report(name, done, steps), waits=self.is_durable)
+        settle(self.writing[:-1])
+        del self.writing[:-1]
         return run
 
     def rng(self, draw: int) -> np.random.Generator:
