@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,6 +17,7 @@ from offchain.backends.cpu.memory import touching
 from offchain.commitments.tensors import Array
 from offchain.disputes.actors import Player
 from offchain.disputes.game import Game, Played
+from offchain.disputes.needs import keep_need, recall_need
 from offchain.disputes.terms import Stakes
 from offchain.errors import UsageError
 from offchain.programs.catalogue import NAMES
@@ -220,18 +222,24 @@ def prepare(
     from offchain.frontend.tracing import count_state_bytes  # noqa: PLC0415 - imports torch
 
     check_setting(setting)
-    referee = deploy(setting.chain, find_arithmetic(setting.arithmetic))
-    report("capture", 0, 1)
-    recipe = load(setting)
-    # A part, so that capture with it takes less than a run; without trust it runs the step itself.
-    size = count_state_bytes(recipe) * 3 // 4 if setting.trust_capture else 0
-    with touching(size):
+    example = _describe_example(setting) if setting.trust_capture else None
+    need = recall_need(example) if example is not None else 0
+    with ExitStack() as meanwhile:
+        meanwhile.enter_context(touching(need))
+        referee = deploy(setting.chain, find_arithmetic(setting.arithmetic))
+        report("capture", 0, 1)
+        recipe = load(setting)
+        if setting.trust_capture and not need:
+            # A part, so that capture takes less than a run; without trust it runs the step itself.
+            meanwhile.enter_context(touching(count_state_bytes(recipe) * 3 // 4))
         setting, task = post_logs(setting, make_task(setting, recipe=recipe))
     del recipe  # whose weights take memory
     report("capture", 1, 1)
     started = time.perf_counter()
     runs = make_runs(setting, task, directory, report, is_durable=is_durable)
     run_seconds = time.perf_counter() - started
+    if example is not None:
+        keep_need(example, task.preparation.replacing.needed_bytes)
     client, verifier, *others = referee.accounts
     game = Game(
         referee=referee,
