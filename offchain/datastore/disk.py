@@ -19,6 +19,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from offchain.datastore.direct import Pace, write_all, write_directly
 from offchain.datastore.objects import KINDS, OBJECT_NAME
 from offchain.datastore.places import FileStream, Part, Stream
 from offchain.errors import NotInStore, StoreError
@@ -50,6 +51,7 @@ class Disk:
         self.path = Path(path)
         self.url = str(path)
         self.is_durable = is_durable
+        self._pace = Pace()
         with reporting(self.path):
             for folder in (*KINDS, PARTIAL, ASIDE, *others):
                 (self.path / folder).mkdir(parents=True, exist_ok=True)
@@ -80,8 +82,11 @@ class Disk:
             replacing(path, self.aside) as draft,
             draft.open("xb", buffering=0) as file,
         ):
-            for part in parts:
-                write_all(file.fileno(), part)
+            if self.is_durable or not self._pace.is_slow:
+                write_directly(file.fileno(), parts, self._pace)
+            else:
+                for part in parts:
+                    write_all(file.fileno(), part)
             if self.is_durable:
                 flush(file.fileno())
 
@@ -229,18 +234,6 @@ def _is_same(descriptor: int, path: Path) -> bool:
     with suppress(FileNotFoundError):
         return os.path.samestat(os.fstat(descriptor), path.stat())
     return False
-
-
-def write_all(descriptor: int, data: Part, offset: int | None = None) -> None:
-    """Write all bytes, at a place or where the file stands."""
-    view = memoryview(data)
-    while view.nbytes:
-        if offset is None:
-            count = os.write(descriptor, view)
-        else:
-            count = os.pwrite(descriptor, view, offset)
-            offset += count
-        view = view[count:]
 
 
 def flush(descriptor: int) -> None:

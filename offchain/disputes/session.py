@@ -1,7 +1,8 @@
 """The preparation of one dispute: capture the program, run the providers, open the chain."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,6 +17,7 @@ from offchain.backends.cpu.memory import touching
 from offchain.commitments.tensors import Array
 from offchain.disputes.actors import Player
 from offchain.disputes.game import Game, Played
+from offchain.disputes.needs import keep_need, recall_need
 from offchain.disputes.terms import Stakes
 from offchain.errors import UsageError
 from offchain.programs.catalogue import NAMES
@@ -93,9 +95,12 @@ class Session:
         """Play the game, noting every move and what everybody has before and after."""
         self.before = self._balances()
         started, on_chain = time.perf_counter(), self.referee.seconds
-        for played in self.game.play():
-            self.moves.append(played)
-            yield played
+        try:
+            for played in self.game.play():
+                self.moves.append(played)
+                yield played
+        finally:
+            settle(self.runs.values())
         self.play_seconds = time.perf_counter() - started
         self.chain_seconds = self.referee.seconds - on_chain
         self.after = self._balances()
@@ -217,18 +222,24 @@ def prepare(
     from offchain.frontend.tracing import count_state_bytes  # noqa: PLC0415 - imports torch
 
     check_setting(setting)
-    referee = deploy(setting.chain, find_arithmetic(setting.arithmetic))
-    report("capture", 0, 1)
-    recipe = load(setting)
-    # A part, so that capture with it takes less than a run; without trust it runs the step itself.
-    size = count_state_bytes(recipe) * 3 // 4 if setting.trust_capture else 0
-    with touching(size):
+    example = _describe_example(setting) if setting.trust_capture else None
+    need = recall_need(example) if example is not None else 0
+    with ExitStack() as meanwhile:
+        meanwhile.enter_context(touching(need))
+        referee = deploy(setting.chain, find_arithmetic(setting.arithmetic))
+        report("capture", 0, 1)
+        recipe = load(setting)
+        if setting.trust_capture and not need:
+            # A part, so that capture takes less than a run; without trust it runs the step itself.
+            meanwhile.enter_context(touching(count_state_bytes(recipe) * 3 // 4))
         setting, task = post_logs(setting, make_task(setting, recipe=recipe))
     del recipe  # whose weights take memory
     report("capture", 1, 1)
     started = time.perf_counter()
     runs = make_runs(setting, task, directory, report, is_durable=is_durable)
     run_seconds = time.perf_counter() - started
+    if example is not None:
+        keep_need(example, task.preparation.replacing.needed_bytes)
     client, verifier, *others = referee.accounts
     game = Game(
         referee=referee,
@@ -252,6 +263,20 @@ def make_runs(
 ) -> dict[str, Run]:
     """Run the providers, in the order in which they will join: the first one defends."""
     compute = Computer(setting, task, directory, report, is_durable)
+    try:
+        return _make_runs(setting, task, compute)
+    except BaseException:
+        settle(compute.writing)
+        raise
+
+
+def settle(runs: Iterable[Run]) -> None:
+    """Wait until all states are written."""
+    for run in runs:
+        run.settle()
+
+
+def _make_runs(setting: Setting, task: Task, compute: "Computer") -> dict[str, Run]:
     if setting.cheat == "none":
         names = [f"honest-{i + 1}" for i in range(max(2, setting.honest))]
         return {name: compute(name, Behaviour()) for name in names}
@@ -271,19 +296,28 @@ def make_runs(
 
 @dataclass(frozen=True, slots=True)
 class Computer:
-    """Runs providers for one setting."""
+    """Runs providers for one setting.
+
+    A state that need not outlive this process is written while the next provider runs; `writing`
+    are the runs whose last one may be on its way.
+    """
 
     setting: Setting
     task: Task
     directory: Path
     report: Report
     is_durable: bool = True
+    writing: list[Run] = field(default_factory=list, init=False)
 
     def __call__(self, name: str, behaviour: Behaviour) -> Run:
         """Run one provider under a behaviour."""
         store = Store(self.directory / name, is_durable=self.is_durable)
         run = Run(self.task, behaviour, store, self.setting.threads)
-        run.compute(lambda done: self.report(name, done, self.task.steps))
+        self.writing.append(run)
+        steps = self.task.steps
+        run.compute(lambda done: self.report(name, done, steps), waits=self.is_durable)
+        settle(self.writing[:-1])
+        del self.writing[:-1]
         return run
 
     def rng(self, draw: int) -> np.random.Generator:

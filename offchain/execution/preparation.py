@@ -21,6 +21,7 @@ from offchain.backends.port import (
 )
 from offchain.backends.table import DEFAULT, get_backend
 from offchain.errors import ProgramError
+from offchain.execution.groups import GroupPlans
 from offchain.execution.residents import Resident
 from offchain.execution.sequencing import Job, Whole, join, make_steps
 from offchain.planning.grouping import Unit, group, group_alone
@@ -93,6 +94,7 @@ class Preparation:
         self._starts = {Origin.STATE: 1, Origin.BATCH: 1 + slots[0], Origin.NODE: 1 + sum(slots)}
         known: dict[Node, Plan] = {}
         self._plans = [self._plan(index, known) for index in range(len(program.nodes))]
+        self._groups = GroupPlans(self.backend, len(program.nodes))
         self._runs = 0
         self.whole: Whole | None = None
 
@@ -353,7 +355,7 @@ class Preparation:
                     plan = self.backend.plan(reader, self.program.arithmetic)
                     run = partial(_run_reader, plan, self.program.nodes[task.unit].shape)
         else:
-            plan = fused = self.backend.plan_fused(task.unit, task.kept)
+            plan = fused = self._groups.plan(task.unit, task)
             operands, run = tuple(fused.operands), partial(_run_fused, fused)
         reads = tuple(self._find_place(operand, places) for operand in operands)
         return Job(task.members, task.kept, reads, writes, ends, run, plan)

@@ -67,6 +67,7 @@ class Run:
         self._program = behaviour.alter_program(task.program)
         self._executor = self._make_executor()
         self._roots: list[Digest] = []
+        self._written: Future[None] | None = None
         self._tensor_roots = TensorRoots(self._executor.program, task.start_roots)
         self._recent: tuple[int, Sequence[Array]] | None = None
         self._latest: tuple[int, dict[int, Array]] | None = None
@@ -82,11 +83,15 @@ class Run:
         program = self.task.preparation if is_shared else self._program
         return Executor(program, self._threads, self._backend)
 
-    def compute(self, progress: Progress | None = None) -> None:
+    def compute(self, progress: Progress | None = None, *, waits: bool = True) -> None:
         """Run every step, or what is left of them, keeping the state of every checkpoint.
 
         Where a device is lost, the run goes on from its last checkpoint on the device as it starts
         anew.
+
+        Args:
+            progress: called after every step.
+            waits: whether the last state is written when this is over, or else after `settle`.
 
         Raises:
             DeviceLost: the device was lost twice without a checkpoint between.
@@ -101,10 +106,19 @@ class Run:
                 lost_after = len(self._roots)
                 self._executor = self._make_executor()
             else:
-                return
+                break
+        if waits:
+            self.settle()
+
+    def settle(self) -> None:
+        """Wait until the latest state is written."""
+        written, self._written = self._written, None
+        if written is not None:
+            written.result()
 
     def _compute(self, progress: Progress | None) -> None:
         """Run what is left of the steps."""
+        self.settle()
         notes = self._store.get_json(NOTES) or {"run": self._identity, "roots": []}
         if notes["run"] != self._identity:
             raise StoreError(
@@ -118,21 +132,22 @@ class Run:
         self._require_room(sum(checkpoint > done for checkpoint in self.task.checkpoints))
         self._recent = None  # so that its tensors may die
         state = list(self._get_kept(done))
-        written: Future[None] | None = None
-        with ThreadPoolExecutor(1) as writer:
+        writer = ThreadPoolExecutor(1)
+        try:
             for step in range(done, self.task.steps):
                 self._replace(step, state)
                 if step + 1 in self.task.checkpoints:
                     roots = self._remember(step + 1, self._tensor_roots.hash(state))
                     self._roots.append(compute_state_root(roots))
-                    if written is not None:
-                        written.result()  # so that one state waits for the disk and no more
+                    self.settle()  # so that one state waits for the disk and no more
                     made, kept = self._tensor_roots.made, fetch_all(state)
-                    written = writer.submit(self._keep, kept, roots, made, list(self._roots))
+                    self._written = writer.submit(self._keep, kept, roots, made, [*self._roots])
                 if progress is not None:
                     progress(step + 1)
-        if written is not None:
-            written.result()
+        except BaseException:
+            writer.shutdown()
+            raise
+        writer.shutdown(wait=False)
 
     def _require_room(self, checkpoints: int) -> None:
         """Refuse to run if so many more checkpoints do not fit on the disk."""
@@ -241,6 +256,8 @@ class Run:
 
     def _get_kept(self, step: int) -> Sequence[Array]:
         """Return the state of a checkpoint, or the start."""
+        if step:
+            self.settle()
         return self._store.get_state(self._kept[step]) if step else self.task.initial_state
 
     def interval(self, first: int) -> Tree:

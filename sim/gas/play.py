@@ -16,7 +16,7 @@ from offchain.disputes.actors import Player, View
 from offchain.disputes.chain_referee import ChainReferee
 from offchain.disputes.game import Game, Played
 from offchain.disputes.referee import Call
-from offchain.disputes.session import Setting, make_runs, make_task
+from offchain.disputes.session import Setting, make_runs, make_task, settle
 from offchain.providers.task import Task
 from offchain.providers.testimony import Testimony
 from sim.gas.operators import OperatorRun
@@ -119,6 +119,7 @@ def _make_runs(scenario: Scenario, folder: Path) -> tuple[Task, Testimony, Seque
         setting = replace(SETTING, program=scenario.program, arithmetic=scenario.arithmetic)
         real = make_task(setting)
         runs = make_runs(setting, real, folder, lambda *_: None, is_durable=False)
+        settle(runs.values())
         return real, runs.pop("honest-1"), list(runs.values())
     if scenario.subject is not None:
         job = make_operator_task(scenario.subject, arithmetic)

@@ -10,7 +10,9 @@ from offchain.backends.cpu.regions import FusedRegion
 from offchain.commitments.tensors import Array
 from offchain.execution import preparation
 from offchain.execution.executor import Executor
+from offchain.execution.groups import GroupPlans
 from offchain.execution.preparation import Preparation, forget_tensors
+from offchain.planning.roles import Group
 from offchain.programs.graph import Kind, Node, Operand, Origin, Program, Row, Slot
 
 
@@ -74,3 +76,33 @@ def test_large_maps_that_are_shown_are_kernels_one_by_one(monkeypatch: pytest.Mo
     Executor(prepared).run([start], [], 0, shown.__setitem__)
     for index, factor in enumerate((2, 4, 4)):
         assert np.array_equal(shown[index], factor * start)
+
+
+def test_runs_share_the_plans_of_groups_that_agree() -> None:
+    """A group is planned once for what is kept of it, whatever another run does elsewhere."""
+    prepared = Preparation(make_chain())
+    first = prepared.shown.jobs[0]
+    again = prepared.show({2}).jobs[0]
+    assert again.members == first.members == (0, 1)
+    assert again.plan is first.plan
+    fused = prepared.fused.jobs[0]
+    assert fused.members == first.members
+    assert fused.kept != first.kept
+    assert fused.plan is not first.plan
+    assert prepared.prepare([1]).jobs[0].plan is fused.plan
+
+
+def test_groups_are_told_apart_and_forgotten_in_time() -> None:
+    """The same members in another form are another group, and only so many are remembered."""
+    program = make_chain()
+    (task, *_) = Preparation(program).schedule()
+    assert isinstance(task.unit, Group)
+    backend = Preparation(program).backend
+    plans = GroupPlans(backend, 1)
+    plan = plans.plan(task.unit, task)
+    assert plans.plan(task.unit, task) is plan
+    other = task.unit._replace(cuts=frozenset({1}))
+    assert plans.plan(other, task) is not plan
+    plan = plans.plan(task.unit, task)
+    plans.plan(task.unit, task._replace(kept=task.members))
+    assert plans.plan(task.unit, task) is not plan

@@ -1,6 +1,7 @@
 """A provider's run: the tensors that it hashes, and that hashing fewer changes no root."""
 
 import shutil
+import threading
 from collections.abc import Callable, Sequence
 from itertools import product
 from pathlib import Path
@@ -190,6 +191,36 @@ def test_a_full_disk_stops_the_run_that_it_holds_up(
     run.compute(done.append)
     assert done == [3, 4]
     assert list(run.roots) == compute_roots(task, lambda _, __: None)[1:]
+
+
+def test_a_last_state_that_is_not_waited_for_is_there_when_it_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run may end while its last state is written: who reads it waits, and hears of failures."""
+    task, store = make_task(STEPS), Store(tmp_path / "store")
+    put, is_free, is_full = store.put_state, threading.Event(), False
+
+    def wait(*state: Sequence[Array]) -> bytes:
+        is_free.wait(10)
+        if is_full:
+            raise StoreError("there is no room")
+        return put(*state)
+
+    monkeypatch.setattr(store, "put_state", wait)
+    run = Run(task, Behaviour(), store)
+    run.compute(waits=False)
+    root = run.roots[-1]
+    assert not store.has_state(root)
+    threading.Timer(0.1, is_free.set).start()
+    assert compute_state_root([*map(compute_tensor_root, run.state(STEPS))]) == root
+    assert store.has_state(root)
+    is_full = True
+    shutil.rmtree(store.path / "notes")
+    (store.path / "notes").mkdir()
+    run = Run(task, Behaviour(), store)
+    run.compute(waits=False)
+    with pytest.raises(StoreError, match="no room"):
+        run.settle()
 
 
 def test_an_interval_hashes_what_is_frozen_once(

@@ -196,7 +196,7 @@ def test_damaged_note_is_refused(store: Store) -> None:
 
 
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT])
-@pytest.mark.parametrize("function", ["write_all", "flush", "replacing"])
+@pytest.mark.parametrize("function", ["write_directly", "flush", "replacing"])
 def test_full_disk_leaves_nothing_behind(
     store: Store, monkeypatch: pytest.MonkeyPatch, function: str, code: int
 ) -> None:
@@ -255,7 +255,7 @@ def test_other_failures_are_reported(store: Store, monkeypatch: pytest.MonkeyPat
     def fail(*_: object) -> None:
         raise OSError(errno.EIO, "Input/output error")
 
-    monkeypatch.setattr(disk_module, "write_all", fail)
+    monkeypatch.setattr(disk_module, "write_directly", fail)
     with pytest.raises(StoreError, match=r"cannot write .*Input/output error"):
         store.put_tensor(ARRAYS[0])
 
