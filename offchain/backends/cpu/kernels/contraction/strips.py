@@ -1,4 +1,4 @@
-"""Products of few rows with a factor that a near cache holds: sums stay in registers over all steps.
+"""Products of few rows with a factor that a near cache holds: sums stay in registers for all steps.
 
 Each step of a strip is a run of neighbours in a row of b, which is read once, where it lies. The
 second-level cache gives these about as fast as nothing but reading would take them.
@@ -34,7 +34,7 @@ _MOST_VECTORS = 16
 _VECTOR = ir.VectorType(FLOAT, LANES)
 
 
-_GRAIN = 2**15
+_GRAIN = 2**16
 """Elements of b that are worth another thread."""
 
 
