@@ -132,6 +132,21 @@ def test_a_recurrence_of_one_sample_is_one_sequence(
     assert found == by_definition(captured, batch)
 
 
+@pytest.mark.parametrize("cold_runs", [0, RUNS])
+def test_regions_that_begin_inside_of_tensors(
+    cold_runs: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A kernel is given where a region reads a tensor first, in a sequence or by itself."""
+    monkeypatch.setattr(preparation, "_COLD_RUNS", cold_runs)
+    x = torch.randn(9, 2000, generator=torch.Generator().manual_seed(0))
+    captured = capture_function(lambda x: ((x[4] * x[7] + x[5]).exp(), x[2] * x[3] + x[1]), x)
+    executor = Executor(captured.program)
+    compile_region.cache_clear()
+    found = [encode(executor.run(captured.initial_state, [x.numpy()], 0)) for _ in range(RUNS)]
+    assert compile_region.cache_info().currsize > 0
+    assert found == [by_definition(captured, [x.numpy()])] * RUNS
+
+
 def test_executors_share_a_preparation_on_threads() -> None:
     """Two threads that run one preparation at once get what each would get by itself."""
     captured = capture_function(recur, *draw_inputs(0))

@@ -146,9 +146,9 @@ def test_strips_of_all_widths_are_the_same_folds(
     a, b = draw_view(rng, (2, m, 21), 0.01), draw_numbers(rng, (2, 21, n), 0.01)
     init = draw_numbers(rng, (2, m, 1 if is_one else n), 0.1)
     start = np.broadcast_to(init, (2, m, n))
-    memory = draw_numbers(rng, (2, m, n + 7), 0)
     for count in (1, 2, 3, 5):
         set_threads(count)
+        memory = draw_numbers(rng, (2, m, n + 7), 0)
         out, beyond = memory[:, :, :n], memory[:, :, n:].copy()
         strips.multiply_near(a, b, start, out)
         assert np.array_equal(bits(out), bits(fold_each(a, b, start)))
