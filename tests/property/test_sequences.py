@@ -11,6 +11,8 @@ import torch
 
 from offchain.backends import table
 from offchain.backends.cpu import calls
+from offchain.backends.cpu.kernels.contraction import strips
+from offchain.backends.cpu.kernels.fused.generate import compile_region
 from offchain.commitments.tensors import Array, encode_elements
 from offchain.errors import ProgramError, UnsuitableEnvironment
 from offchain.execution import preparation
@@ -104,6 +106,45 @@ def test_runs_with_other_inputs_leave_what_was_returned_alone(width: int, sample
         assert encode(state) == by_definition(captured, batch)
         assert encode(batch) == before
     assert executor._prepared.whole is not None
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_recurrence_of_one_sample_is_one_sequence(
+    threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Weights are packed, products turned and shared in it; steps share the kernels of regions."""
+    monkeypatch.setattr(strips, "_GRAIN", 1)
+    layer = torch.nn.LSTM(9, 64)
+    weights = [parameter.detach() for parameter in layer.parameters()]
+
+    def run(x: torch.Tensor, h: torch.Tensor, *weights: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return torch.lstm(x, (h, h), weights, True, 1, 0.0, False, False, False)
+
+    generator = torch.Generator().manual_seed(0)
+    x, h = torch.randn(14, 1, 9, generator=generator), torch.randn(1, 1, 64, generator=generator)
+    captured = capture_function(run, x, h, *weights)
+    batch = [tensor.numpy() for tensor in (x, h, *weights)]
+    executor, before = Executor(captured.program, threads), compile_region.cache_info().misses
+    for _ in range(RUNS):
+        found = encode(executor.run(captured.initial_state, batch, 0))
+    assert executor._prepared.whole is not None
+    assert compile_region.cache_info().misses - before < len(x)
+    assert found == by_definition(captured, batch)
+
+
+@pytest.mark.parametrize("cold_runs", [0, RUNS])
+def test_regions_that_begin_inside_of_tensors(
+    cold_runs: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A kernel is given where a region reads a tensor first, in a sequence or by itself."""
+    monkeypatch.setattr(preparation, "_COLD_RUNS", cold_runs)
+    x = torch.randn(9, 2000, generator=torch.Generator().manual_seed(0))
+    captured = capture_function(lambda x: ((x[4] * x[7] + x[5]).exp(), x[2] * x[3] + x[1]), x)
+    executor = Executor(captured.program)
+    compile_region.cache_clear()
+    found = [encode(executor.run(captured.initial_state, [x.numpy()], 0)) for _ in range(RUNS)]
+    assert compile_region.cache_info().currsize > 0
+    assert found == [by_definition(captured, [x.numpy()])] * RUNS
 
 
 def test_executors_share_a_preparation_on_threads() -> None:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from offchain.arithmetic.float32 import fma
 from offchain.arithmetic.functions import CANONICAL_NAN
 from offchain.backends.cpu.kernels.contraction import gemm as gemm_module
-from offchain.backends.cpu.kernels.contraction import thin, wide
+from offchain.backends.cpu.kernels.contraction import strips, thin, wide
 from offchain.backends.cpu.kernels.contraction.gemm import fold_partials, gemm
 from offchain.native.threads import get_threads, set_threads
 from offchain.native.vectors import LANES
@@ -98,19 +98,28 @@ def test_partials_follow_the_definition(terms: list[tuple[int, int]], init: int)
         assert after == fma(x, y, before)
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=200)
 @given(
-    st.integers(0, 3),
-    st.integers(0, 40) | st.integers(1, 4),
-    st.integers(0, 80) | st.integers(1, 4),
-    st.integers(0, 40) | st.sampled_from([511, 512, 513, 1030]),
-    st.sampled_from([0, 0.001, 0.1]),
-    st.sampled_from([1, 2]),
-    st.integers(0, 2**32 - 1),
+    batch=st.integers(0, 3),
+    m=st.integers(0, 40) | st.integers(1, 4),
+    n=st.integers(0, 80) | st.integers(1, 4),
+    k=st.integers(0, 40) | st.sampled_from([511, 512, 513, 1030]),
+    specials=st.sampled_from([0, 0.001, 0.1]),
+    threads=st.sampled_from([1, 2]),
+    is_near=st.booleans(),
+    seed=st.integers(0, 2**32 - 1),
 )
-@example(batch=1, m=9, n=9, k=0, specials=0.5, threads=1, seed=0)
+@example(batch=1, m=9, n=9, k=0, specials=0.5, threads=1, is_near=True, seed=0)
 def test_every_element_is_its_own_ascending_fold(
-    batch: int, m: int, n: int, k: int, specials: float, threads: int, seed: int
+    *,
+    batch: int,
+    m: int,
+    n: int,
+    k: int,
+    specials: float,
+    threads: int,
+    is_near: bool,
+    seed: int,
 ) -> None:
     """Whatever the shape, strides, special values and threads, no element differs from its fold."""
     rng = np.random.default_rng(seed)
@@ -120,7 +129,30 @@ def test_every_element_is_its_own_ascending_fold(
     a = draw_view(rng, (batch, m, k), specials)
     b = draw_view(rng, (batch, k, n), specials)
     init = draw_view(rng, (batch, m, n), specials)
-    assert np.array_equal(bits(gemm(a, b, init)), bits(fold_each(a, b, init)))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(strips, "_MOST_BYTES", strips._MOST_BYTES if is_near else 0)
+        assert np.array_equal(bits(gemm(a, b, init)), bits(fold_each(a, b, init)))
+
+
+@pytest.mark.parametrize("m", range(1, strips.MOST_ROWS + 1))
+@pytest.mark.parametrize("n", [3, 16, 90, 256, 345])
+@pytest.mark.parametrize("is_one", [False, True])
+def test_strips_of_all_widths_are_the_same_folds(
+    m: int, n: int, monkeypatch: pytest.MonkeyPatch, *, is_one: bool
+) -> None:
+    """Strips start from rows or from one number in each, are shared out, and end where rows do."""
+    monkeypatch.setattr(strips, "_GRAIN", 1)
+    rng = np.random.default_rng(n)
+    a, b = draw_view(rng, (2, m, 21), 0.01), draw_numbers(rng, (2, 21, n), 0.01)
+    init = draw_numbers(rng, (2, m, 1 if is_one else n), 0.1)
+    start = np.broadcast_to(init, (2, m, n))
+    for count in (1, 2, 3, 5):
+        set_threads(count)
+        memory = draw_numbers(rng, (2, m, n + 7), 0)
+        out, beyond = memory[:, :, :n], memory[:, :, n:].copy()
+        strips.multiply_near(a, b, start, out)
+        assert np.array_equal(bits(out), bits(fold_each(a, b, start)))
+        assert np.array_equal(memory[:, :, n:], beyond)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="asks the C library of Linux for guard pages")

@@ -4,11 +4,14 @@ import numpy as np
 import pytest
 import torch
 
+from offchain.backends.cpu.calls import share_out
 from offchain.backends.cpu.plans import plan_node
 from offchain.backends.cpu.turns import find_turned
 from offchain.execution.executor import Executor
 from offchain.frontend.capture import capture
 from offchain.frontend.recipe import InferenceRecipe
+from offchain.native.buffers import get_address
+from offchain.native.sequences import DONE, NativeSequence
 from offchain.native.threads import get_threads, set_threads
 from offchain.programs.graph import Kind
 from tests.quick import share
@@ -52,6 +55,11 @@ def test_squares_copy_what_numpy_copies(kind: type, threads: int) -> None:
             bytes_before = base.tobytes()
             kept = out.copy()
             turned.run(out, source)
+            assert out.tobytes() == source.tobytes()
+            out[...] = kept
+            assert base.tobytes() == bytes_before
+            one = turned.make_call(get_address(out), get_address(source))
+            assert NativeSequence([share_out(one, turned.grain)], 0, 0).perform([None]) == DONE
             assert out.tobytes() == source.tobytes()
             out[...] = kept
             assert base.tobytes() == bytes_before

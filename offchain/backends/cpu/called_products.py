@@ -10,7 +10,7 @@ from offchain.backends.cpu.calls import (
     reserve_scratch,
     share_out,
 )
-from offchain.backends.cpu.kernels.contraction import thin
+from offchain.backends.cpu.kernels.contraction import strips, thin
 from offchain.backends.cpu.kernels.contraction.gemm import divide, is_better_turned, is_thin
 from offchain.backends.cpu.kernels.contraction.tile import FLOAT_BYTES
 from offchain.native.rooms import Memory
@@ -28,13 +28,35 @@ def list_products(a: Layout, b: Layout, init: Layout, out: Layout, memory: Memor
         shared = share_out(elements, thin.get_elements_grain(b.shape[1]))
         return [*list_copies(init, out, memory), shared]
     if is_better_turned(m, n, b.strides):
-        shape = (out.shape[0], n, m)
-        turned = lay_out_whole(memory.reserve(prod(shape) * FLOAT_BYTES), FLOAT_BYTES, shape)
-        calls = list_products(b.swap(1, 2), a.swap(1, 2), init.swap(1, 2), turned, memory)
-        return [*calls, *list_copies(turned.swap(1, 2), out, memory)]
+        return _list_turned_products(b.swap(1, 2), a.swap(1, 2), init.swap(1, 2), out, memory)
+    if strips.is_suitable(m, b.shape, b.strides):
+        return _list_near_products(a, b, init, out, memory)
     if is_thin(m, b.strides):
         return _list_thin_products(a, b, init, out, memory)
     return [_multiply(a, b, init, out, memory)]
+
+
+def _list_turned_products(
+    a: Layout, b: Layout, init: Layout, out: Layout, memory: Memory
+) -> list[Call]:
+    """Return the calls that multiply the turned operands and turn the result."""
+    shape = init.shape
+    if out.strides[1] == FLOAT_BYTES:
+        return list_products(a, b, init, out.swap(1, 2), memory)
+    turned = lay_out_whole(memory.reserve(prod(shape) * FLOAT_BYTES), FLOAT_BYTES, shape)
+    calls = list_products(a, b, init, turned, memory)
+    return [*calls, *list_copies(turned.swap(1, 2), out, memory)]
+
+
+def _list_near_products(
+    a: Layout, b: Layout, init: Layout, out: Layout, memory: Memory
+) -> list[Call]:
+    calls = []
+    if not strips.has_readable_columns(init.strides):
+        calls, init = list_copies(init, out, memory), out
+    width, blocks, grain = strips.divide(b.shape, get_threads())
+    product = call(strips.multiply_strips, (a, b, init, out, width, 0, blocks), memory)
+    return [*calls, share_out(product, grain)]
 
 
 def _list_thin_products(

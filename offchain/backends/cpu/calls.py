@@ -6,6 +6,7 @@ from math import prod
 from typing import NamedTuple, Protocol
 
 from offchain.backends.cpu.kernels.copies import AXES, COPIES
+from offchain.backends.cpu.turns import find_turned
 from offchain.native.compiled import Kernel
 from offchain.native.rooms import Memory
 from offchain.native.sequences import Block, Call, Expected, NativeSequence, Place, Word
@@ -155,6 +156,9 @@ class SharedSequences:
 def list_copies(source: Layout, target: Layout, memory: Memory) -> list[Call]:
     """Return the calls that copy elements to an array of the same shape."""
     shape, layouts = coalesce(target.shape, [source.strides, target.strides])
+    turned = find_turned(shape, target.width, _count_elements(layouts[::-1], target.width))
+    if turned is not None:
+        return [share_out(turned.make_call(target.start, source.start), turned.grain)]
     lead, missing = max(0, len(shape) - AXES), max(0, AXES - len(shape))
     sizes = (1,) * missing + shape[lead:]
     calls = []
@@ -166,6 +170,14 @@ def list_copies(source: Layout, target: Layout, memory: Memory) -> list[Call]:
             arrays.append(Layout(at, target.width, sizes, own))
         calls.append(call(COPIES[target.width], arrays, memory))
     return calls
+
+
+def _count_elements(
+    layouts: Sequence[Sequence[int]], width: int
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Return the strides in elements of two arrays, which are given in bytes."""
+    first, second = (tuple(stride // width for stride in strides) for strides in layouts)
+    return first, second
 
 
 def count_copies(shape: Sizes, layouts: Sequence[Sequence[int]]) -> int:

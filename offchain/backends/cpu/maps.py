@@ -6,11 +6,14 @@ from math import prod
 import numpy as np
 
 from offchain.arithmetic.functions import Function
+from offchain.backends.cpu.calls import lay_out, lay_out_whole, list_copies
 from offchain.backends.cpu.scalars import Apply, get_function
 from offchain.backends.cpu.turns import find_turned
-from offchain.backends.cpu.views import Reader, view
+from offchain.backends.cpu.views import SHORT_ELEMENTS, Reader, view
 from offchain.commitments.tensors import NUMPY_TYPES, Array
 from offchain.native import buffers
+from offchain.native.rooms import Memory
+from offchain.native.sequences import Call, Place
 from offchain.native.threads import share
 from offchain.planning.accesses import Sizes, Strided, coalesce, row_major
 from offchain.planning.readings import is_whole
@@ -46,7 +49,8 @@ class Map:
         is_power = node.function is Function.POW and apply is None
         self._blocks = _Blocks(self._nested, _BLOCK_POWERS if is_power else _BLOCK_ELEMENTS)
         self._turned = None
-        if node.function is Function.COPY and apply is None:
+        self._is_copy = node.function is Function.COPY and apply is None
+        if self._is_copy:
             layout = row_major(self._nested), strides[0]
             self._turned = find_turned(self._nested, self._dtype.itemsize, layout)
 
@@ -70,6 +74,22 @@ class Map:
         grain = max(1, _GRAIN_ELEMENTS // self._blocks.elements)
         share(lambda *blocks: self._compute(wholes, range(*blocks)), self._blocks.count, grain)
         return output
+
+    @property
+    def is_called(self) -> bool:
+        """Whether it is a copy, and a few calls of machine code make it as fast as any."""
+        is_short = self._turned is not None or prod(self._shape) <= SHORT_ELEMENTS
+        return self._is_copy and is_short and self._readers[0].is_short
+
+    def list_calls(
+        self, sources: Sequence[Place | None], targets: Sequence[Place], memory: Memory
+    ) -> list[Call]:
+        """Return the calls that compute the output."""
+        (reader,), (target,), width = self._readers, targets, self._dtype.itemsize
+        start, copies = reader.list_calls(sources[0], memory)
+        source = lay_out(start, width, self._shape, reader.strided)
+        out = lay_out_whole(target, width, self._shape)
+        return [*copies, *list_copies(source, out, memory)]
 
     @np.errstate(all="ignore")
     def _compute(self, wholes: Sequence[Array], blocks: range) -> None:

@@ -10,7 +10,7 @@ from math import prod
 
 import numpy as np
 
-from offchain.backends.cpu.calls import reserve_scratch, share_out
+from offchain.backends.cpu.calls import reserve_scratch, share_out, skip
 from offchain.backends.cpu.kernels.fused.generate import Kernel, WideKernel, compile_region
 from offchain.backends.cpu.views import Reader
 from offchain.commitments.tensors import NUMPY_TYPES, Array
@@ -20,7 +20,7 @@ from offchain.native.sequences import Block, Call, Place
 from offchain.native.threads import get_threads, share_call
 from offchain.native.vectors import LANES, fill_lines
 from offchain.planning.assembly import Assembly
-from offchain.planning.region import Lead, Load, Plan, Region
+from offchain.planning.region import Gathered, Lead, Load, Plan, Region, Value
 from offchain.planning.roles import Group
 
 _BLOCK_BYTES = 12 << 10
@@ -128,8 +128,18 @@ class FusedRegion:
         )
 
     @cached_property
+    def _begun(self) -> tuple[Region, Sequence[int]]:
+        return _begin_buffers(self.region, len(self._readers))
+
+    @cached_property
+    def _moved(self) -> Sequence[tuple[int, int]]:
+        """The buffers that begin later than their tensors, and how many bytes."""
+        return [(number, size) for number, size in enumerate(self._begun[1]) if size]
+
+    @cached_property
     def _kernel(self) -> Kernel | WideKernel:
-        return compile_region(replace(self.region, is_streamed=self._is_streamed))
+        region, _ = self._begun
+        return compile_region(replace(region, is_streamed=self._is_streamed))
 
     @property
     def is_called(self) -> bool:
@@ -142,7 +152,8 @@ class FusedRegion:
         """Return the calls that compute the wanted outputs."""
         kernel = self._kernel
         found = [r.list_calls(s, memory) for r, s in zip(self._readers, sources, strict=True)]
-        pointers = Block((*(place for place, _ in found), *targets))
+        places = (skip(place, n) for (place, _), n in zip(found, self._begun[1], strict=True))
+        pointers = Block((*places, *targets))
         if isinstance(kernel, WideKernel):
             scratch = memory.reserve(kernel.scratch_bytes)
             passes = product(range(self._rows), kernel.passes)
@@ -164,6 +175,8 @@ class FusedRegion:
         inputs = [*map(Reader.buffer, self._readers, flats)]
         outputs = [buffers.empty(shape, dtype) for shape, dtype in self._outputs]
         addresses = self._pointers(*map(buffers.get_address, inputs + outputs))
+        for number, size in self._moved:
+            addresses[number] += size
         pointers, kernel = ctypes.addressof(addresses), self._kernel
         if isinstance(kernel, WideKernel):
             self._run_wide(kernel, pointers)
@@ -198,6 +211,33 @@ class FusedRegion:
     def _get_grain(self, parts: int) -> int:
         """Return how many of a row's parts are worth another thread."""
         return max(-(-_GRAIN_BYTES * parts // self._row_work), _GRAIN_PARTS)
+
+
+def _begin_buffers(region: Region, count: int) -> tuple[Region, Sequence[int]]:
+    """Return a region whose buffers begin where it reads them first, and how many bytes later.
+
+    Regions that read other parts of the same tensors, as those of each step of a recurrence do,
+    share a kernel then.
+
+    Args:
+        region: a region.
+        count: how many of its buffers it reads.
+    """
+    read = [v.source if isinstance(v, Gathered) else v for v in region.values]
+    loads = [value for value in read if isinstance(value, Load)]
+    least = [min(load.offset for load in loads if load.buffer == n) for n in range(count)]
+    widths = {load.buffer: load.dtype.width for load in loads}
+
+    def move(value: Value) -> Value:
+        if isinstance(value, Gathered):
+            source = replace(value.source, offset=value.source.offset - least[value.source.buffer])
+            return replace(value, source=source)
+        if isinstance(value, Load):
+            return replace(value, offset=value.offset - least[value.buffer])
+        return value
+
+    moved = replace(region, values=tuple(map(move, region.values)))
+    return moved, [least[number] * widths[number] for number in range(count)]
 
 
 def _choose_block(row_bytes: int) -> int:

@@ -8,6 +8,7 @@ import numpy as np
 from offchain.backends.cpu.kernels.turns import LEAST_SIDE, MOST_LANES, get_turn
 from offchain.commitments.tensors import Array
 from offchain.native.buffers import get_address
+from offchain.native.sequences import Block, Call, Word
 from offchain.native.threads import share
 from offchain.planning.accesses import Sizes
 
@@ -36,6 +37,9 @@ class Turned:
         strides: those of the output and of the source, in elements.
         row: the axis along which the output has neighbours.
         column: the axis along which the source has them.
+
+    Attributes:
+        grain: how many blocks of rows are worth another thread.
     """
 
     def __init__(
@@ -60,7 +64,7 @@ class Turned:
         parts = -(-_PARTS // matrices)
         self._height = min(_HEIGHT, -(-rows // (parts * MOST_LANES)) * MOST_LANES)
         self._blocks = matrices * -(-rows // self._height)
-        self._grain = -(-_GRAIN_BYTES * self._blocks // (prod(sizes) * width))
+        self.grain = -(-_GRAIN_BYTES * self._blocks // (prod(sizes) * width))
         self._turn = get_turn(width, *self._sizes)
 
     def run(self, out: Array, source: Array) -> None:
@@ -71,7 +75,13 @@ class Turned:
             part = first, stop
             self._turn.run(to, read, starts, self._sizes, self._steps, self._height, part)
 
-        share(work, self._blocks, self._grain)
+        share(work, self._blocks, self.grain)
+
+    def make_call(self, out: Word, source: Word) -> Call:
+        """Return the call that does so, given where the first elements will be."""
+        starts = Block(tuple(self._starts.reshape(-1).tolist()))
+        places = out, source, starts, *self._sizes, *self._steps, self._height
+        return Call(self._turn.address, (*places, 0, self._blocks))
 
 
 def find_turned(

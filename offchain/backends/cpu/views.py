@@ -20,7 +20,7 @@ from offchain.planning.accesses import Box, Sizes, Strided, find_boxes, row_majo
 from offchain.planning.readings import Reading
 from offchain.programs.graph import Operand, Origin
 
-_SHORT_ELEMENTS = 1 << 16
+SHORT_ELEMENTS = 1 << 16
 """Elements that are copied too fast for another way of copying them to matter."""
 
 _MOST_COPIES = 16
@@ -128,7 +128,7 @@ class Filler:
         if self.boxes is None:
             return False
         elements, copies = prod(self._sizes), 1 + sum(map(_count_copies, self.boxes))
-        return elements <= _SHORT_ELEMENTS and copies <= _MOST_COPIES
+        return elements <= SHORT_ELEMENTS and copies <= _MOST_COPIES
 
     def list_calls(self, source: Place, out: Layout, memory: Memory) -> list[Call]:
         """Return the calls that do what `fill` does, given where the tensors will be."""

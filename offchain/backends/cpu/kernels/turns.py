@@ -27,10 +27,14 @@ class Turn:
     Args:
         width: the bytes of an element.
         side: the rows of a square, a power of two.
+
+    Attributes:
+        address: address of the function behind `run`, which takes its arguments one by one.
     """
 
     def __init__(self, width: int, side: int) -> None:
         self._run = native.load(_write(width, side), _NAME, *[ctypes.c_int64] * 10)
+        self.address = native.get_entry_address(self._run)
 
     def run(
         self,

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from llvmlite import ir
 from numba.core import types
 
-from offchain.backends.cpu.kernels.contraction import thin, wide
+from offchain.backends.cpu.kernels.contraction import strips, thin, wide
 from offchain.backends.cpu.kernels.contraction.blocks import SPARE_BYTES, multiply_blocks
 from offchain.backends.cpu.kernels.contraction.tile import (
     A_STEP_BYTES,
@@ -96,18 +96,10 @@ def gemm(a: Floats, b: Floats, init: Floats, out: Floats | None = None) -> Float
         return out
     if out.strides[2] != FLOAT_BYTES and n > 1:
         raise ValueError("the rows of the result have to be contiguous")
-    if not a.shape[2]:
-        out[...] = np.where(np.isnan(init), NAN, init)
-    elif m * n <= thin.MOST_ELEMENTS:
-        out[...] = init
-        thin.multiply_elements(a, b, out)
-    elif is_better_turned(m, n, b.strides):
-        turned = gemm(b.swapaxes(1, 2), a.swapaxes(1, 2), init.swapaxes(1, 2))
-        out[...] = turned.swapaxes(1, 2)
-    elif is_thin(m, b.strides):
-        _multiply_few_rows(a, b, init, out)
+    if a.shape[2]:
+        _choose(a, b, init, out)
     else:
-        _multiply(a, b, init, out)
+        out[...] = np.where(np.isnan(init), NAN, init)
     return out
 
 
@@ -151,6 +143,31 @@ def _count(items: int, size: int) -> int:
 def _divide(items: int, most: int, unit: int) -> int:
     """The size of equal parts of at most about `most` items, a multiple of `unit`."""
     return _count(_count(items, _count(items, most)), unit) * unit
+
+
+def _choose(a: Floats, b: Floats, init: Floats, out: Floats) -> None:
+    """Multiply in the way that is the fastest for these shapes and strides."""
+    _, m, n = out.shape
+    if m * n <= thin.MOST_ELEMENTS:
+        out[...] = init
+        thin.multiply_elements(a, b, out)
+    elif is_better_turned(m, n, b.strides):
+        _multiply_turned(b.swapaxes(1, 2), a.swapaxes(1, 2), init.swapaxes(1, 2), out)
+    elif strips.is_suitable(m, b.shape, b.strides):
+        strips.multiply_near(a, b, init, out)
+    elif is_thin(m, b.strides):
+        _multiply_few_rows(a, b, init, out)
+    else:
+        _multiply(a, b, init, out)
+
+
+def _multiply_turned(a: Floats, b: Floats, init: Floats, out: Floats) -> None:
+    """Multiply the turned operands, and turn the result, if it is not the same in memory."""
+    turned = out.swapaxes(1, 2)
+    if turned.strides[2] == FLOAT_BYTES:
+        gemm(a, b, init, turned)
+    else:
+        turned[...] = gemm(a, b, init)
 
 
 def _multiply_few_rows(a: Floats, b: Floats, init: Floats, out: Floats) -> None:
