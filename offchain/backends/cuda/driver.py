@@ -3,15 +3,14 @@
 PTX is handed to the driver, which makes it the device's code. All launches are on one stream, one
 after the other, and copies wait for it as it waits for them. So memory that is given back can be
 given out again at once, to what is launched later: the driver, which would wait for the device, is
-asked for new memory only. Of memory that nobody has, what is wanted is given out, or else the
-first, so that runs that are alike have the same addresses before long, and a graph of their
-launches can be launched again.
+asked for new memory only. Of memory that nobody has, the first is given out, so that runs that are
+alike have the same addresses before long, and a graph of their launches can be launched again.
 """
 
 import ctypes
-from bisect import bisect_left, insort
 from collections.abc import Sequence
 from functools import cache
+from heapq import heappop, heappush
 from typing import Any
 
 from offchain.backends.cuda.kernel import Kernel
@@ -123,8 +122,8 @@ class Driver:
             return f"error {status}"
         return text.value.decode()
 
-    def allocate(self, size: int, wanted: Sequence[int] = ()) -> int:
-        """Return the address of so many bytes: one that is wanted, if it is free.
+    def allocate(self, size: int) -> int:
+        """Return the address of so many bytes.
 
         Raises:
             NotEnoughMemory: the device has not so many.
@@ -132,10 +131,7 @@ class Driver:
         size = -(-size // _GRAIN_BYTES) * _GRAIN_BYTES
         spare = self._spare.get(size)
         if spare:
-            places = (bisect_left(spare, address) for address in wanted)
-            pairs = zip(wanted, places, strict=True)
-            found = (place for address, place in pairs if spare[place : place + 1] == [address])
-            return spare.pop(next(found, 0))
+            return heappop(spare)
         address = _Address()
         arguments = ctypes.byref(address), ctypes.c_size_t(size)
         status = self._call("cuMemAlloc_v2", *arguments)
@@ -150,7 +146,7 @@ class Driver:
 
     def release(self, address: int) -> None:
         """Take memory back, for whoever asks for as much next."""
-        insort(self._spare.setdefault(self._sizes[address], []), address)
+        heappush(self._spare.setdefault(self._sizes[address], []), address)
 
     def _give_back(self) -> None:
         """Give the driver all memory that nobody needs."""

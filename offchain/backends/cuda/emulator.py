@@ -46,7 +46,7 @@ class Emulator:
         self._memory: dict[int, np.ndarray[tuple[int], np.dtype[np.uint8]]] = {}
         self._grids: dict[Kernel, Grid] = {}
 
-    def allocate(self, size: int, wanted: Sequence[int] = ()) -> int:  # noqa: ARG002 - none is kept
+    def allocate(self, size: int) -> int:
         """Return the address of so many bytes, soiled."""
         memory = np.full(size, _SOIL, np.uint8)
         self._memory[memory.ctypes.data] = memory

@@ -38,11 +38,8 @@ class Machine(Protocol):
     multiprocessors: int
     place: tuple[int, int]
 
-    def allocate(self, size: int, wanted: Sequence[int] = ()) -> int:
+    def allocate(self, size: int) -> int:
         """Return the address of so many bytes of any content, aligned to 16.
-
-        It is the first of those that are wanted, if any of these is free and a machine keeps what
-        was given back to it.
 
         Raises:
             NotEnoughMemory: there are not so many.
@@ -83,16 +80,13 @@ class Tensor:
         machine: whose memory.
         shape: the dimensions.
         dtype: the elements' type as numpy has it.
-        wanted: addresses of tensors as large as this that it should have, if one is free.
     """
 
-    def __init__(
-        self, machine: Machine, shape: tuple[int, ...], dtype: Any, wanted: Sequence[int] = ()
-    ) -> None:
+    def __init__(self, machine: Machine, shape: tuple[int, ...], dtype: Any) -> None:
         self.shape, self.dtype = shape, np.dtype(dtype)
         self.size = prod(shape) * self.dtype.itemsize
         self.machine = machine
-        self.address = machine.allocate(max(self.size, _LEAST_BYTES), wanted)
+        self.address = machine.allocate(max(self.size, _LEAST_BYTES))
 
     def __del__(self) -> None:
         if hasattr(self, "address"):

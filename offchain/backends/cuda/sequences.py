@@ -2,9 +2,8 @@
 
 What no one sees but the tasks themselves lies in memory of the sequence's own
 (`backends/layout.py`). Launches name addresses, so that a graph serves runs whose tensors are where
-those of the run were that it was made for. So a tensor that is kept goes where it was before, if
-nobody is there: a state alternates between two places. A graph is made when addresses come for a
-second time; until then, launches are made one by one.
+those of the run were that it was made for. It is made when addresses come for a second time; until
+then, launches are made one by one.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,9 +21,6 @@ from offchain.native.rooms import Memory
 
 _MOST_GRAPHS = 4
 """Graphs of a sequence that are kept, each for other addresses."""
-
-_PLACES = 4
-"""Addresses of each tensor that are remembered, the last ones."""
 
 _REMEMBERED = 16
 """Addresses of runs that are remembered, in case that they come again."""
@@ -53,7 +49,6 @@ class LaunchedSequence:
         self._own: Tensor | None = None
         self._graphs: dict[_Addresses, Any] = {}
         self._seen: dict[_Addresses, None] = {}
-        self._before = {place: list[int]() for place in self._layout.made}
 
     @property
     def needed_bytes(self) -> int:
@@ -65,11 +60,8 @@ class LaunchedSequence:
         tensors = dict(zip(self._reads, flats, strict=True))
         layout = self._layout
         for place in layout.made:
-            node, before = layout.nodes[place], self._before[place]
-            made = Tensor(self._machine, node.shape, NUMPY_TYPES[node.dtype], before)
-            others = (address for address in before if address != made.address)
-            self._before[place] = [made.address, *others][:_PLACES]
-            tensors[place] = made
+            node = layout.nodes[place]
+            tensors[place] = Tensor(self._machine, node.shape, NUMPY_TYPES[node.dtype])
         self._compute({place: tensor.address for place, tensor in tensors.items()})
         found = [tensors[layout.find_root(place)] for place in self._kept]
         return [
