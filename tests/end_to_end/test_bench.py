@@ -117,12 +117,12 @@ def test_disputes_cost_steps() -> None:
 @pytest.mark.parametrize(
     "arguments",
     [
-        ("ops", "--only", "other"),
+        ("hash",),
+        pytest.param(("ops", "--only", "other"), marks=pytest.mark.slow),
         pytest.param(("ops", "--only", "pointwise"), marks=pytest.mark.slow),
         pytest.param(("ops", "--only", "indices"), marks=pytest.mark.slow),
         pytest.param(("ops", "--only", "layers"), marks=pytest.mark.slow),
         pytest.param(("ops", "--only", "generation"), marks=pytest.mark.slow),
-        pytest.param(("hash",), marks=pytest.mark.slow),
         pytest.param(("dispute", "--program", "resnet", "--steps", "1"), marks=pytest.mark.slow),
     ],
 )

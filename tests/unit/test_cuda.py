@@ -81,7 +81,7 @@ def test_a_device_computes_drawn_programs_as_they_are_defined(part: int) -> None
         assert encode(run("cuda", case)) == encode(define(case)), number
 
 
-@pytest.mark.parametrize("name", only(["mlp", "gpt2"], ["mlp", "gpt2", "resnet"]))
+@pytest.mark.parametrize("name", only(["mlp"], ["mlp", "gpt2", "resnet"]))
 @pytest.mark.parametrize("backend", ["cuda-emulator", pytest.param("cuda", marks=NEEDS_DEVICE)])
 def test_captured_programs_have_the_same_states(name: str, backend: str) -> None:
     """Training has the processor's states, step by step."""
