@@ -238,7 +238,7 @@ def test_c9_censorship_within_the_clock_does_not_defeat(referee: Twin, delays: l
     assert play_late(court, delays) == (court.members[1], Ending.SCALAR)
 
 
-@pytest.mark.parametrize("name", every(2, ["leaf", "start_match", "settle", "collect"]))
+@pytest.mark.parametrize("name", every(4, ["leaf", "start_match", "settle", "collect"]))
 def test_c9_censored_closing_calls_are_late_and_no_more(referee: Twin, name: str) -> None:
     """Calls that nobody in particular has to make lose nothing by being kept out for long.
 

@@ -350,7 +350,7 @@ def test_s11_state_is_entered_behind_the_last_operator_only(referee: Twin) -> No
 @pytest.mark.parametrize(
     ("lie", "size", "trees"),
     every(
-        2,
+        4,
         [
             (LIE, SMALL, [Phase.INTERVAL, Phase.TRACE, Phase.TENSOR]),
             (STATE_LIE, SMALL, [Phase.INTERVAL, Phase.TRACE, Phase.STATE]),

@@ -90,7 +90,7 @@ def assert_illegal(program: Program) -> None:
         check_program(program)
 
 
-@pytest.mark.parametrize("name", every(2, OPERATORS))
+@pytest.mark.parametrize("name", every(4, OPERATORS))
 def test_g2_operator_that_is_not_legal_voids_the_job(referee: Twin, name: str) -> None:
     """Anybody proves it, at any time; everybody gets back what it has brought, the hidden too."""
     program, index = OPERATORS[name]
@@ -128,7 +128,7 @@ def test_g2_operator_that_is_too_long_voids_the_job(referee: Twin) -> None:
         collect_all(referee, job_id, ())
 
 
-@pytest.mark.parametrize("name", every(2, OPERANDS))
+@pytest.mark.parametrize("name", every(4, OPERANDS))
 def test_g2_operand_that_nobody_can_show_voids_the_job(referee: Twin, name: str) -> None:
     """What reads another type or size, or what there is not, is shown beside what it reads."""
     program, index, place = OPERANDS[name]
@@ -190,7 +190,7 @@ def test_g2_data_of_any_step_can_be_shown_and_no_others(referee: Twin) -> None:
 
 @pytest.mark.parametrize(
     "program",
-    every(3, [every_kind(), LEGAL, LONGEST, TWO_TERMS]),
+    every(6, [every_kind(), LEGAL, LONGEST, TWO_TERMS]),
     ids=["every kind", "small", "of the longest operator", "of two terms in a row"],
 )
 def test_g3_legal_program_is_never_void(referee: Twin, program: Program) -> None:

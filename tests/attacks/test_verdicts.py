@@ -53,7 +53,7 @@ class CutTensor(EvenTensor):
 
 @pytest.mark.parametrize("liar", [0, 1])
 @pytest.mark.parametrize(
-    ("place", "size"), every(2, [(0, 0), (0, 4), (0, 255), (1, 4), (1, 140), (1, 256)])
+    ("place", "size"), every(4, [(0, 0), (0, 4), (0, 255), (1, 4), (1, 140), (1, 256)])
 )
 def test_h1_leaf_of_a_tensor_is_a_whole_chunk(
     referee: Twin, liar: int, place: int, size: int
@@ -162,7 +162,7 @@ class FirstRun(LateRun):
         return EvenTree(Tag.INTERVAL_NODE, self.task.checkpoint_every, {0: self.after})
 
 
-@pytest.mark.parametrize(("steps", "every"), every(3, [(1, 1), (3, 3), (2, 1), (5, 2), (9, 1)]))
+@pytest.mark.parametrize(("steps", "every"), every(6, [(1, 1), (3, 3), (2, 1), (5, 2), (9, 1)]))
 def test_s4_state_before_the_first_step_is_the_jobs_start(
     referee: Twin, steps: int, every: int
 ) -> None:

@@ -154,7 +154,7 @@ def test_function_is_the_specified_one(contract: Contract, function: Function, c
 
 
 @pytest.mark.parametrize(
-    "function", every(3, [Function.ADD, Function.MUL, Function.DIV, Function.MAX, Function.LT])
+    "function", every(6, [Function.ADD, Function.MUL, Function.DIV, Function.MAX, Function.LT])
 )
 def test_edges_of_two_floats(contract: Contract, function: Function) -> None:
     """Every pair of zeros, subnormals, powers of two, neighbours, infinities and NaN agrees."""

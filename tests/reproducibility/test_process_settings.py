@@ -133,7 +133,7 @@ def test_settings_between_runs_do_not_matter(setting: Setting) -> None:
         assert run() == usual()
 
 
-@pytest.mark.parametrize("setting", every(4, STRANGE))
+@pytest.mark.parametrize("setting", every(8, STRANGE))
 def test_threads_do_not_keep_what_they_inherit(setting: Setting) -> None:
     """Helpers that hashing starts under a setting compute as always when the setting is gone."""
     with changed(setting):
@@ -142,7 +142,7 @@ def test_threads_do_not_keep_what_they_inherit(setting: Setting) -> None:
         assert run() == usual()
 
 
-@pytest.mark.parametrize("setting", every(4, STRANGE))
+@pytest.mark.parametrize("setting", every(8, STRANGE))
 def test_helpers_do_not_keep_what_they_are_told(setting: Setting) -> None:
     """A setting made inside a helper is refused, and is gone when the next work comes."""
     start_helpers()
@@ -166,7 +166,7 @@ def test_every_part_of_shared_work_begins_in_the_default_environment() -> None:
     assert list(seen.values()) == [UPWARD_AND_FLUSHING]
 
 
-@pytest.mark.parametrize("setting", every(4, STRANGE))
+@pytest.mark.parametrize("setting", every(8, STRANGE))
 def test_a_thread_that_calls_may_have_any_setting(setting: Setting) -> None:
     """A run in a thread that was started under a setting comes to the same root."""
     found = []

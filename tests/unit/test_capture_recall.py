@@ -126,7 +126,7 @@ def test_an_example_is_traced_once(traces: Traces) -> None:
 @pytest.mark.parametrize(
     ("recipe", "options"),
     every(
-        2,
+        4,
         [
             (make_recipe(Model(factor=3.0)), {}),
             (make_recipe(Model(seed=1)), {}),
@@ -242,7 +242,7 @@ FILES: dict[str, Callable[[Path], object]] = {
 }
 
 
-@pytest.mark.parametrize("name", every(3, FILES))
+@pytest.mark.parametrize("name", every(6, FILES))
 def test_another_file_has_it_traced(name: str, folder: Path, traces: Traces) -> None:
     """A file of a module that was loaded, and what stands beside it, has to be what it was."""
     traces.capture()

@@ -65,7 +65,7 @@ def run(backend: str, case: Case) -> list[Array]:
     return [found[index] for index in range(len(case.program.nodes))]
 
 
-@pytest.mark.parametrize("part", every(2, range(PARTS)))
+@pytest.mark.parametrize("part", every(4, range(PARTS)))
 def test_drawn_programs_are_computed_as_they_are_defined(part: int) -> None:
     """All kinds and types of operators, on accesses of all kinds, have the definition's bits."""
     for number in range(part * PART, (part + 1) * PART):
@@ -148,7 +148,7 @@ def by_one_thread(node: Node) -> bytes:
 
 @pytest.mark.parametrize(
     "tiling",
-    every(4, [replace(FEW, threads=(3, 5), depth=1), FEW, Tiling((4, 8), (4, 1), 5), FOURS]),
+    every(8, [replace(FEW, threads=(3, 5), depth=1), FEW, Tiling((4, 8), (4, 1), 5), FOURS]),
 )
 def test_tiles_are_what_single_threads_compute(tiling: Tiling) -> None:
     """Products, convolutions and odd accesses, in tiles at whose edges things lie beyond."""

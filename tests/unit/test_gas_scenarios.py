@@ -57,7 +57,7 @@ def get_winners(measured: Measured) -> set[str]:
     return {played.player for played in measured.played if played.call == "collect"}
 
 
-@pytest.mark.parametrize("name", every(2, FAST))
+@pytest.mark.parametrize("name", every(4, FAST))
 def test_calls_cost_what_the_snapshot_says(name: str) -> None:
     """No call of a scenario costs one unit more or less; `moot gas report --write` accepts it."""
     changes = compare(select(read(SNAPSHOT), [name]), make_lines(play(name)))

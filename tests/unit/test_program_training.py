@@ -192,7 +192,7 @@ SCHEDULES: dict[str, Schedule] = {
 }
 
 
-@pytest.mark.parametrize("name", every(2, SCHEDULES))
+@pytest.mark.parametrize("name", every(4, SCHEDULES))
 def test_schedules(name: str) -> None:
     """Rates are those of the schedulers that people use, with the counter in the state."""
     recipe = make_recipe(optimizer=AdamW(SCHEDULES[name]))

@@ -43,7 +43,7 @@ def list_watched(mix: str, trick: str) -> list[JobResult]:
     ]
 
 
-@pytest.mark.parametrize("trick", every(2, sorted(set(TRICKS) - {"split"})))
+@pytest.mark.parametrize("trick", every(4, sorted(set(TRICKS) - {"split"})))
 def test_honest_payouts_are_not_reduced(trick: str) -> None:
     """Every honest provider gets at least what it gets if the other one is honest, too.
 
@@ -90,7 +90,7 @@ def test_shares_go_by_accounts() -> None:
         assert get_profit(result, "split") == 3 * share_wei
 
 
-@pytest.mark.parametrize("trick", every(2, [name for name, it in TRICKS.items() if it.scheme]))
+@pytest.mark.parametrize("trick", every(4, [name for name, it in TRICKS.items() if it.scheme]))
 def test_tricks_are_really_tried(trick: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Schemes make calls of their own, and are refused what they should be, and nothing else."""
     made: Counter[str] = Counter()

@@ -119,7 +119,7 @@ def make_program(case: Case) -> tuple[Program, list[Array]]:
     return wrap(node, inputs), inputs
 
 
-@pytest.mark.parametrize("name", every(4, cases("operators.json")))
+@pytest.mark.parametrize("name", every(8, cases("operators.json")))
 def test_operators(name: str) -> None:
     """An operator has its encoding, and both executors give its output and the output's root."""
     case = cases("operators.json")[name]
