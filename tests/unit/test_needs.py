@@ -41,6 +41,7 @@ def test_a_file_that_is_cut_short_is_unknown() -> None:
     assert needs.recall_need("a") == 0
 
 
+@pytest.mark.slow
 def test_the_second_dispute_touches_what_the_first_has_needed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

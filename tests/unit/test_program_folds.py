@@ -9,6 +9,7 @@ from torch.nn import functional
 
 from offchain.programs.graph import Kind
 from tests.program_helpers import capture_function, check_function, check_gradients
+from tests.quick import only
 
 GENERATOR = torch.Generator().manual_seed(3)
 
@@ -143,7 +144,7 @@ CONVOLUTIONS = {
 }
 
 
-@pytest.mark.parametrize("name", CONVOLUTIONS)
+@pytest.mark.parametrize("name", only({"stride and padding", "groups"}, CONVOLUTIONS))
 def test_convolutions(name: str) -> None:
     """A convolution and the gradients of its input, weight and bias are torch's."""
     x_shape, w_shape, options = CONVOLUTIONS[name]
