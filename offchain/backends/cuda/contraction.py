@@ -14,9 +14,10 @@ from math import gcd, prod
 from llvmlite import ir
 
 from offchain.backends.cuda.elements import Variable, read, read_at, unravel, write
-from offchain.backends.cuda.kernel import Context, Kernel, Loop, Phase, word
+from offchain.backends.cuda.kernel import WARP, Context, Kernel, Loop, Phase, word
 from offchain.backends.cuda.tiling import (
     VECTOR,
+    WARP_SIDES,
     Split,
     Tiling,
     count_sides,
@@ -142,11 +143,11 @@ class _Writer:
         if across is None:
             columns = word(self._tiling.threads[1])
             return builder.udiv(context.thread, columns), builder.urem(context.thread, columns)
-        warp, lane = (f(context.thread, word(32)) for f in (builder.udiv, builder.urem))
+        warp, lane = (f(context.thread, word(WARP)) for f in (builder.udiv, builder.urem))
         places = []
-        for split, size, turn in ((builder.udiv, 4, warp), (builder.urem, 8, warp)):
-            first = builder.mul(split(turn, word(across)), word(size))
-            places.append(builder.add(first, split(lane, word(8))))
+        for split, size in zip((builder.udiv, builder.urem), WARP_SIDES, strict=True):
+            first = builder.mul(split(warp, word(across)), word(size))
+            places.append(builder.add(first, split(lane, word(WARP_SIDES[1]))))
         row, column = places
         return row, column
 

@@ -10,7 +10,7 @@ from offchain.programs.graph import Node
 VECTOR = 4
 """Elements that a thread reads from shared memory at once."""
 
-_WARP_SIDES = 4, 8
+WARP_SIDES = 4, 8
 """Threads of a warp along rows and columns of a tile."""
 
 
@@ -46,8 +46,8 @@ class Tiling:
     @property
     def warps_across(self) -> int | None:
         """Warps side by side, where a warp is 4 by 8 threads; None where it is in no such form."""
-        is_whole = all(n % side == 0 for n, side in zip(self.threads, _WARP_SIDES, strict=True))
-        return self.threads[1] // _WARP_SIDES[1] if is_whole else None
+        is_whole = all(n % side == 0 for n, side in zip(self.threads, WARP_SIDES, strict=True))
+        return self.threads[1] // WARP_SIDES[1] if is_whole else None
 
 
 STEP_CYCLES: Mapping[Tiling, float] = {
@@ -62,7 +62,7 @@ STEP_CYCLES: Mapping[Tiling, float] = {
 }
 """Cycles that a multiprocessor takes for a step of a block's tile, as an H200 did.
 
-The last two are estimates.
+It was measured with 16 steps in shared memory at a time. The last two are estimates.
 """
 
 _WAIT_CYCLES, _REST_CYCLES = 1000, 320
