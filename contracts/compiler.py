@@ -17,7 +17,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from offchain.errors import CompileError, UsageError
-from offchain.files import replacing
+from offchain.files import making_alone, replacing
 
 SOURCE_DIR = Path(__file__).parent / "source"
 EVM_VERSION = "prague"
@@ -71,8 +71,11 @@ def compile_contract(
     entry = cache_dir() / "contracts" / f"{name}-{digest}.json"
     artifact = _read_entry(entry, name, digest)
     if artifact is None:
-        artifact = _compile(name, sources, digest)
-        _write_entry(entry, artifact)
+        with making_alone(entry):
+            artifact = _read_entry(entry, name, digest)
+            if artifact is None:
+                artifact = _compile(name, sources, digest)
+                _write_entry(entry, artifact)
     return artifact
 
 

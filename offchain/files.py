@@ -1,9 +1,10 @@
 """Files that appear whole or not at all, whoever is killed and whenever."""
 
+import fcntl
 import os
 import secrets
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 
@@ -27,6 +28,23 @@ def replacing(path: Path, aside: Path | None = None, *, is_durable: bool = False
         draft.replace(path)
     finally:
         draft.unlink(missing_ok=True)
+
+
+@contextmanager
+def making_alone(path: Path) -> Iterator[None]:
+    """Wait until no other process or thread makes the same file: the first makes it for all.
+
+    The lock only saves work. Where there can be none, nobody waits.
+    """
+    lock = path.parent / f".{path.name}.lock"
+    with ExitStack() as stack:
+        with suppress(OSError):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            descriptor = os.open(lock, os.O_CREAT | os.O_RDONLY | os.O_CLOEXEC, 0o600)
+            stack.callback(os.close, descriptor)
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            stack.callback(lock.unlink, missing_ok=True)
+        yield
 
 
 def flush_file(path: Path) -> None:

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -99,6 +100,15 @@ def test_second_time_is_recalled(sources: Path, cache: Path, compilations: list[
     """The second compilation is a recollection, equal to the first, and leaves nothing aside."""
     first = compile_contract("counter", sources)
     assert compile_contract("counter", sources) == first
+    assert compilations == ["counter.vy"]
+    assert list(cache.rglob("*")) == [cache / "contracts", get_entry(cache)]
+
+
+def test_one_compiles_for_all(sources: Path, cache: Path, compilations: list[str]) -> None:
+    """Who wants a contract that another compiles waits for it, and compiles it no second time."""
+    with ThreadPoolExecutor(4) as pool:
+        artifacts = list(pool.map(lambda _: compile_contract("counter", sources), range(4)))
+    assert artifacts == artifacts[:1] * 4
     assert compilations == ["counter.vy"]
     assert list(cache.rglob("*")) == [cache / "contracts", get_entry(cache)]
 
