@@ -5,7 +5,7 @@ import pytest
 from tests.corpus.models import Verdict, judge, list_kinds
 from tests.corpus.models_kinds import Kind
 
-QUICK = ("mixtral",)
+QUICK = ("gpt_neo",)
 """Kinds that every run of the tests tries; the others are slow."""
 
 

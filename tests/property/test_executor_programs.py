@@ -20,7 +20,7 @@ from offchain.frontend.load import load_recipe
 from offchain.planning import assembly, grouping
 from offchain.programs.graph import Kind, Node, Operand, Origin, Program, Row, Slot, immediate
 from offchain.programs.semantics import compute_element
-from tests.quick import share
+from tests.quick import only, share
 
 FLOAT32 = DType.FLOAT32
 SHAPE = (3, 5)
@@ -217,7 +217,7 @@ def test_operators_equal_definition(name: str) -> None:
             assert encode([flat[element : element + 1]]) == encode([expected])
 
 
-@pytest.mark.parametrize("name", ["resnet", pytest.param("gpt2", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("name", only({"cnn"}, ["cnn", "gpt2", "resnet"]))
 def test_threads_and_observers_change_nothing(name: str) -> None:
     """A step's result is the same bits on one thread and two, seen or not."""
     example = captured_example(name)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.quick import only
 from tests.reproducibility.history import History, capture_named, compute_history
 
 LONG = {"gpt2": 1000, "resnet": 300}
@@ -72,7 +73,8 @@ def test_the_number_of_steps_matters() -> None:
 
 
 @pytest.mark.parametrize(
-    "circumstance", [pytest.param("128-bit vectors", marks=pytest.mark.slow), "all of these"]
+    "circumstance",
+    only({"5 threads", "another hash seed"}, CIRCUMSTANCES),
 )
 def test_the_process_does_not_matter(circumstance: str) -> None:
     """Processes with other vectors, blocks, threads and hash seeds come to this one's history."""

@@ -36,7 +36,7 @@ from offchain.native.vectors import FLOAT
 from offchain.programs.graph import Kind, Node, Operand, Origin, Row, immediate
 from tests.fuzz.compare import define
 from tests.fuzz.draws import Case, draw_case
-from tests.quick import every, only
+from tests.quick import every, only, share
 
 F32 = DType.FLOAT32
 PARTS, PART = 4, 40
@@ -151,7 +151,7 @@ def by_one_thread(node: Node) -> bytes:
 )
 def test_tiles_are_what_single_threads_compute(tiling: Tiling) -> None:
     """Products, convolutions and odd accesses, in tiles at whose edges things lie beyond."""
-    for node in [*list_contractions(25), TALL]:
+    for node in [*list_contractions(share(25)), TALL]:
         assert compute(contraction.make_kernel(node, tiling), node, tiling) == by_one_thread(node)
 
 
