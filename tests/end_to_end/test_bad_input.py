@@ -96,6 +96,7 @@ def test_a_cheat_that_changes_nothing_is_refused() -> None:
     assert "this cheat computes the honest answer" in line
 
 
+@pytest.mark.slow  # no kernel can be kept: all are compiled
 def test_a_full_disk_is_named() -> None:
     """When a checkpoint cannot be written, the store says so and the run ends."""
 

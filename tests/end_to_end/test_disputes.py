@@ -263,7 +263,7 @@ def draw_wrong_output(program: str, draw: int) -> Run:
 
 
 @pytest.mark.parametrize(("draw", "court"), DRAWS)
-@pytest.mark.parametrize("program", programs())
+@pytest.mark.parametrize("program", programs(quick=frozenset({"mlp"})))
 def test_random_cheats_are_found(program: str, draw: int, court: str) -> None:
     """Whatever bit of whatever element of whatever operator is flipped, the referee finds it.
 
