@@ -10,6 +10,8 @@ PIP := $(BIN)/pip install -qq --disable-pip-version-check --no-compile --constra
 RARE := /(tests?|testing|diffusers|mypyc?|networkx|pip|pygments|ray|setuptools)/|/models/|/graph_objs/
 COMPILE := $(BIN)/python -m compileall -qq -x '$(RARE)' $(VENV)/lib
 READY := $(VENV)/.ready
+# Of which the referee consists; they are kept with what else is in the cache of Moot.
+CONTRACTS := transcendental leaf legality referee
 FILES := bench contracts offchain sim tests docs examples
 
 # Tests start many processes: what these import is compiled once.
@@ -20,7 +22,7 @@ unexport PYTHONDONTWRITEBYTECODE
 demo: $(READY)
 	@$(BIN)/moot demo
 
-# Types are checked on one core, and need it for a minute: side by side with the tests.
+# Types are checked on one core, and need it for half a minute: side by side with the tests.
 test: $(READY) style
 	@$(MAKE) --no-print-directory --jobs 2 types quick
 
@@ -40,13 +42,14 @@ types: $(READY)
 	@$(BIN)/mypy --no-error-summary
 
 # A pip of this year needs half the time of the one that Python brings. torch first and pinned: an
-# unpinned torch would bring gigabytes of CUDA with it. It is compiled while the others are fetched.
+# unpinned torch would bring gigabytes of CUDA with it. What there is then is compiled while the
+# others are fetched.
 $(READY): pyproject.toml constraints.txt
 	@echo "setting up $(VENV), 2 GB of it (once, a few minutes)"
 	@$(PYTHON) -m venv $(VENV)
 	@$(PIP) pip
-	@$(PIP) torch
-	@$(COMPILE) & $(PIP) --editable ".[examples,test]" && wait
+	@$(PIP) torch vyper
+	@{ $(BIN)/python -m contracts.compiler $(CONTRACTS); $(COMPILE); } & $(PIP) --editable ".[examples,test]" && wait
 	@$(COMPILE) -j 0 || true
 	@touch $@
 

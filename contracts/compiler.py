@@ -9,6 +9,7 @@ import hashlib
 import json
 import os
 import re
+import sys
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -218,3 +219,8 @@ def _write_entry(entry: Path, artifact: Artifact) -> None:
         entry.parent.mkdir(parents=True, exist_ok=True)
         with replacing(entry) as draft:
             draft.write_bytes(_canonical({"artifact": content, "sha256": checksum}))
+
+
+if __name__ == "__main__":
+    for each in sys.argv[1:]:
+        compile_contract(each)

@@ -42,7 +42,7 @@ def test_the_record_is_of_all_operands_and_of_this_code(name: str) -> None:
 
 
 @pytest.mark.parametrize("count", only({1 << 18}, [1 << 18, 1 << 20]))
-@pytest.mark.parametrize("name", every(4, SWEPT))
+@pytest.mark.parametrize("name", every(8, SWEPT))
 def test_a_part_of_the_sweep(name: str, count: int) -> None:
     """The hardest operands known, and many others, come out right."""
     hard = [operand for _, operand in load()[name].findings.hard]
@@ -135,7 +135,7 @@ def test_the_coefficients_are_what_they_are_said_to_be() -> None:
     assert {n: getattr(constants, n) for n in computed} == computed
 
 
-@pytest.mark.parametrize("function", every(4, sorted(FUNCTIONS)))
+@pytest.mark.parametrize("function", every(8, sorted(FUNCTIONS)))
 def test_the_width_of_vectors_changes_nothing(function: Function) -> None:
     """Vectors of 16, 8 and 4 lanes, which LLVM splits as it likes, give the same bits."""
     operands = np.random.default_rng(1).integers(0, ALL, 4096, np.uint32)
