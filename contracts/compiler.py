@@ -215,10 +215,8 @@ def _write_entry(entry: Path, artifact: Artifact) -> None:
         "runtime_size": artifact.runtime_size,
     }
     checksum = hashlib.sha256(_canonical(content)).hexdigest()
-    with contextlib.suppress(OSError):
-        entry.parent.mkdir(parents=True, exist_ok=True)
-        with replacing(entry) as draft:
-            draft.write_bytes(_canonical({"artifact": content, "sha256": checksum}))
+    with contextlib.suppress(OSError), replacing(entry) as draft:
+        draft.write_bytes(_canonical({"artifact": content, "sha256": checksum}))
 
 
 if __name__ == "__main__":

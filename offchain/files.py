@@ -34,7 +34,7 @@ def replacing(path: Path, aside: Path | None = None, *, is_durable: bool = False
 def making_alone(path: Path) -> Iterator[None]:
     """Wait until no other process or thread makes the same file: the first makes it for all.
 
-    The lock only saves work. Where there can be none, nobody waits.
+    The file's folder is made, too. The lock only saves work: where there can be none, nobody waits.
     """
     lock = path.parent / f".{path.name}.lock"
     with ExitStack() as stack:

@@ -166,7 +166,7 @@ def test_a_worker_computes_what_depends_on_its_batches() -> None:
 def test_a_liar_among_the_workers_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A worker that flips a bit spoils the claim; a dispute finds its operator, and so it."""
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
-    captured, shares = get_accumulated("mlp"), (2, 2)
+    captured, shares = get_accumulated("mlp"), (2, 1, 1)
     division = partition_batches(captured.program, make_cuts(shares, BATCHES, "batches"))
     task = Task(captured.program, captured.initial_state, captured.batch, STEPS, 1)
     case = Case(task, run(task, Behaviour(), "honest"))

@@ -72,10 +72,7 @@ def test_the_number_of_steps_matters() -> None:
     assert one.history != two.history
 
 
-@pytest.mark.parametrize(
-    "circumstance",
-    only({"another hash seed"}, CIRCUMSTANCES),
-)
+@pytest.mark.parametrize("circumstance", only({"another hash seed"}, CIRCUMSTANCES))
 def test_the_process_does_not_matter(circumstance: str) -> None:
     """Processes with other vectors, blocks, threads and hash seeds come to this one's history."""
     here = compute_history(capture_named("mlp"), SHORT["mlp"], 1)
