@@ -164,24 +164,25 @@ def time_hashes(backend: str, repeats: int, *, is_tiny: bool) -> dict[str, Any]:
 def time_steps(
     backend: str, programs: Sequence[str], size: str, repeats: int
 ) -> Iterator[dict[str, Any]]:
-    """Yield the seconds and launches of a step in each way, and eager torch's seconds if there."""
+    """Yield the seconds and launches of a step in each way, and eager torch's seconds if there.
+
+    A way is timed in turns with torch and leaves its memory before the next one begins.
+    """
     for name in programs:
         recipe = build(name, size)
         captured = capture(recipe, trust=True)
-        devices = [make_device(backend, captured.program, way) for way in WAYS]
-        runs = [make_run(captured, device) for device in devices]
-        for run in runs:
+        stock = list[Callable[[], object]]()
+        if has_stock(backend) and isinstance(recipe, TrainingRecipe):
+            stock.append(partial(make_stock_step(recipe, device="cuda"), 0))
+        for way in WAYS:
+            device = make_device(backend, captured.program, way)
+            run = make_run(captured, device)
             for _ in range(WARM_STEPS):
                 run()
-        launches = [count_launches(device, run) for device, run in zip(devices, runs, strict=True)]
-        sides = list(runs)
-        if has_stock(backend) and isinstance(recipe, TrainingRecipe):
-            sides.append(partial(make_stock_step(recipe, device="cuda"), 0))
-        seconds = time_sides(sides, partial(wait, devices[0]), repeats)
-        stock = seconds[len(WAYS) :]
-        for way, ours, count in zip(WAYS, seconds, launches, strict=False):
-            row = {"program": name, "size": size, "way": way, "launches": count, "ours_s": ours}
-            yield row | compare([ours, *stock])
+            count = count_launches(device, run)
+            seconds = time_sides([run, *stock], partial(wait, device), repeats)
+            row = {"program": name, "size": size, "way": way, "launches": count}
+            yield row | {"ours_s": seconds[0]} | compare(seconds)
 
 
 def make_device(backend: str, program: Program, way: str) -> Any:
