@@ -179,6 +179,27 @@ def test_memory_is_used_again_without_asking(use: Use) -> None:
     assert "cuMemFree_v2" not in library.calls
 
 
+def test_memory_is_kept_for_its_holder_until_the_device_is_full(use: Use) -> None:
+    """A holder has the same again, first what nobody keeps; and all goes to anyone in the end."""
+    library = use(Library(size=4 * 512))
+    device = Driver()
+    free = device.allocate(512)
+    device.release(free)
+    assert device.allocate(512, 1) == free
+    other = device.allocate(512, 2)
+    assert other != free
+    for address in (free, other):
+        device.release(address)
+    assert device.get_free_bytes() == 4 * 512
+    assert [device.allocate(500, holder) for holder in (2, 1)] == [other, free]
+    device.release(other)
+    rest = [device.allocate(512) for _ in range(3)]  # the last of which takes what was kept
+    device.release(free)
+    device.release(rest[0])
+    assert {device.allocate(512, 3), device.allocate(512)} == {free, rest[0]}
+    assert library.calls.count("cuMemFree_v2") == 1
+
+
 def test_a_full_device_gives_up_what_nobody_needs_first(use: Use) -> None:
     """Spare memory counts as free, and is given back before a run is refused."""
     library = use(Library(size=10_240))

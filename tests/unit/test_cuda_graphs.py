@@ -5,6 +5,7 @@ meanwhile; a graph that is launched runs all of them.
 """
 
 import ctypes
+from collections import deque
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -14,12 +15,15 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from offchain.backends.cuda import driver
+from offchain.arithmetic.exact import EXACT
+from offchain.backends.cuda import backend, driver
 from offchain.backends.cuda.backend import Cuda
 from offchain.backends.cuda.driver import Driver
 from offchain.backends.cuda.emulator import Grid
+from offchain.backends.cuda.exact import plans
 from offchain.backends.cuda.kernel import Kernel
 from offchain.backends.cuda.sequences import LaunchedSequence
+from offchain.backends.layout import SequenceLayout
 from offchain.commitments.tensors import Array
 from offchain.errors import DeviceError, DeviceLost
 from offchain.execution.executor import Executor
@@ -199,6 +203,59 @@ def test_training_becomes_graphs_and_has_the_same_states(use: Use) -> None:
     assert "cuLaunchKernel" not in last
     assert 1 <= len(library.graphs) <= 2 * after.count("cuGraphLaunch")
     assert library.alive <= set(range(1, len(library.graphs) + 1))
+
+
+def test_what_tasks_reserve_is_apart(use: Use, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Residues and sums of products in `exact` have memory of their own in a sequence."""
+    for name in ("_LEAST_SIDE", "_LEAST_STEPS"):
+        monkeypatch.setattr(plans, name, 1)
+    library = use(Running())
+    recipe = build_mlp(VisionSize(4, (8,)), 0, inference=False)
+    captured = capture(recipe, trust=True, arithmetic=EXACT)
+    state, batches = list(captured.initial_state), [captured.batch(i) for i in range(COLD + 2)]
+    assert advance("cuda", captured.program, state, batches) == advance(
+        "cpu", captured.program, state, batches
+    )
+    assert library.graphs
+
+
+def test_a_step_in_parts_becomes_graphs_too(use: Use, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many tensors of a size, which parts of a step give back in between, have two places each."""
+    monkeypatch.setattr(backend, "_MOST_SEQUENCE_BYTES", 4000)
+    library = use(Running())
+    captured = capture(build_mlp(VisionSize(4, (8,) * 4), 0, inference=False), trust=True)
+    executors = [Executor(captured.program, backend=name) for name in ("cuda", "cpu")]
+    states = [list(captured.initial_state) for _ in executors]
+    for step in range(COLD + 6):
+        library.calls.clear()
+        for executor, state in zip(executors, states, strict=True):
+            executor.advance(state, captured.batch(step), step)
+        if step >= COLD + 2:
+            assert library.calls.count("cuGraphLaunch") > 1
+            assert "cuLaunchKernel" not in library.calls
+        assert encode(fetch_all(states[0])) == encode(states[1])
+
+
+def test_states_that_are_held_stay_as_they_are(use: Use, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who holds more states than graphs are kept has launches one by one, laid out once."""
+    laid, lay_out = list[SequenceLayout](), SequenceLayout.lay_out
+
+    def count(self: SequenceLayout, *arguments: Any) -> Any:
+        laid.append(self)
+        return lay_out(self, *arguments)
+
+    library, captured = use(Running()), make_program()
+    executors = [Executor(captured.program, backend=name) for name in ("cuda", "cpu")]
+    states = [list(captured.initial_state) for _ in executors]
+    held = deque[tuple[list[Any], list[bytes]]](maxlen=5)
+    monkeypatch.setattr(SequenceLayout, "lay_out", count)
+    for step in range(COLD + 16):
+        for executor, state in zip(executors, states, strict=True):
+            executor.advance(state, captured.batch(step), step)
+        held.append((list(states[0]), encode(states[1])))
+        assert all(encode(fetch_all(state)) == expected for state, expected in held)
+    assert len(set(laid)) == len(laid) > 0
+    assert not library.graphs
 
 
 @pytest.mark.parametrize("number", every(12, range(24)))

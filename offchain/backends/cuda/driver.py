@@ -3,11 +3,14 @@
 PTX is handed to the driver, which makes it the device's code. All launches are on one stream, one
 after the other, and copies wait for it as it waits for them. So memory that is given back can be
 given out again at once, to what is launched later: the driver, which would wait for the device, is
-asked for new memory only. Of memory that nobody has, the first is given out, so that runs that are
-alike have the same addresses before long, and a graph of their launches can be launched again.
+asked for new memory only. What a holder gives back is kept for that holder, and otherwise the first
+address that nobody has is given out, so that runs that are alike have the same addresses before
+long, and a graph of their launches can be launched again. A device that was full once keeps nothing
+for anyone.
 """
 
 import ctypes
+from collections import defaultdict
 from collections.abc import Sequence
 from functools import cache
 from heapq import heappop, heappush
@@ -83,8 +86,9 @@ class Driver:
         self.multiprocessors = self._ask(_MULTIPROCESSORS, device)
         self.place = DEVICE, number
         self._context, self._device = ctypes.c_void_p(), device
-        self._sizes: dict[int, int] = {}
-        self._spare: dict[int, list[int]] = {}
+        self._memory: dict[int, tuple[int, int]] = {}
+        self._spare: dict[tuple[int, int], list[int]] = defaultdict(list)
+        self._was_full = False
         self._known: dict[Kernel, tuple[ctypes.c_void_p, int]] = {}
         self._require(
             "open the device", "cuDevicePrimaryCtxRetain", ctypes.byref(self._context), device
@@ -122,16 +126,24 @@ class Driver:
             return f"error {status}"
         return text.value.decode()
 
-    def allocate(self, size: int) -> int:
-        """Return the address of so many bytes.
+    def allocate(self, size: int, holder: int = 0) -> int:
+        """Return the address of so many bytes: what the holder had before, or nobody keeps.
 
         Raises:
             NotEnoughMemory: the device has not so many.
         """
         size = -(-size // _GRAIN_BYTES) * _GRAIN_BYTES
-        spare = self._spare.get(size)
-        if spare:
-            return heappop(spare)
+        spare = self._find_spare(size, holder) or self._find_spare(size, 0)
+        found = heappop(spare) if spare else self._get_new(size)
+        self._memory[found] = size, holder
+        return found
+
+    def _find_spare(self, size: int, holder: int) -> list[int]:
+        """Return the memory of this size that is kept for a holder; 0 for whoever asks."""
+        return self._spare[size, 0 if self._was_full else holder]
+
+    def _get_new(self, size: int) -> int:
+        """Return the address of memory that the driver gives."""
         address = _Address()
         arguments = ctypes.byref(address), ctypes.c_size_t(size)
         status = self._call("cuMemAlloc_v2", *arguments)
@@ -141,19 +153,19 @@ class Driver:
         if status == _OUT_OF_MEMORY:
             raise NotEnoughMemory(size, self.get_free_bytes() or 0)
         self._check("give memory", status)
-        self._sizes[address.value] = size
         return address.value
 
     def release(self, address: int) -> None:
-        """Take memory back, for whoever asks for as much next."""
-        heappush(self._spare.setdefault(self._sizes[address], []), address)
+        """Take memory back, for its holder or whoever asks for as much next."""
+        heappush(self._find_spare(*self._memory[address]), address)
 
     def _give_back(self) -> None:
         """Give the driver all memory that nobody needs."""
         for address in (a for addresses in self._spare.values() for a in addresses):
             self._require("take memory back", "cuMemFree_v2", _Address(address))
-            del self._sizes[address]
+            del self._memory[address]
         self._spare.clear()
+        self._was_full = True
 
     def upload(self, address: int, content: bytes) -> None:
         """Copy bytes to the device."""
@@ -238,7 +250,7 @@ class Driver:
         self._require(
             "count its memory", "cuMemGetInfo_v2", ctypes.byref(free), ctypes.byref(whole)
         )
-        spare = sum(size * len(addresses) for size, addresses in self._spare.items())
+        spare = sum(size * len(addresses) for (size, _), addresses in self._spare.items())
         return free.value + spare
 
 

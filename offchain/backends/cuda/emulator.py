@@ -46,7 +46,7 @@ class Emulator:
         self._memory: dict[int, np.ndarray[tuple[int], np.dtype[np.uint8]]] = {}
         self._grids: dict[Kernel, Grid] = {}
 
-    def allocate(self, size: int) -> int:
+    def allocate(self, size: int, holder: int = 0) -> int:  # noqa: ARG002 - all is new
         """Return the address of so many bytes, soiled."""
         memory = np.full(size, _SOIL, np.uint8)
         self._memory[memory.ctypes.data] = memory

@@ -38,8 +38,13 @@ class Machine(Protocol):
     multiprocessors: int
     place: tuple[int, int]
 
-    def allocate(self, size: int) -> int:
+    def allocate(self, size: int, holder: int = 0) -> int:
         """Return the address of so many bytes of any content, aligned to 16.
+
+        Args:
+            size: how many.
+            holder: the number of who asks for them again and again, and would rather have the same
+                ones; 0 for whom it is all one. Those who have the same number share.
 
         Raises:
             NotEnoughMemory: there are not so many.
@@ -80,13 +85,16 @@ class Tensor:
         machine: whose memory.
         shape: the dimensions.
         dtype: the elements' type as numpy has it.
+        holder: of the memory, as the machine has it.
     """
 
-    def __init__(self, machine: Machine, shape: tuple[int, ...], dtype: Any) -> None:
+    def __init__(
+        self, machine: Machine, shape: tuple[int, ...], dtype: Any, holder: int = 0
+    ) -> None:
         self.shape, self.dtype = shape, np.dtype(dtype)
         self.size = prod(shape) * self.dtype.itemsize
         self.machine = machine
-        self.address = machine.allocate(max(self.size, _LEAST_BYTES))
+        self.address = machine.allocate(max(self.size, _LEAST_BYTES), holder)
 
     def __del__(self) -> None:
         if hasattr(self, "address"):

@@ -3,32 +3,53 @@
 What no one sees but the tasks themselves lies in memory of the sequence's own
 (`backends/layout.py`). Launches name addresses, so that a graph serves runs whose tensors are where
 those of the run were that it was made for. It is made when addresses come for a second time; until
-then, launches are made one by one.
+then, launches are made one by one. So that addresses come again, each place of a tensor that is
+kept is a holder of memory.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from functools import cached_property
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
 from offchain.backends.cuda.machine import Launch, Machine, Tensor
 from offchain.backends.cuda.plans import Alias, View
-from offchain.backends.cuda.single import LaunchedPlan
+from offchain.backends.cuda.single import LaunchedPlan, Reserve
 from offchain.backends.layout import SequenceLayout
 from offchain.backends.port import Step
 from offchain.commitments.tensors import NUMPY_TYPES
 from offchain.native.rooms import Memory
 
-_MOST_GRAPHS = 4
-"""Graphs of a sequence that are kept, each for other addresses."""
-
-_REMEMBERED = 16
-"""Addresses of runs that are remembered, in case that they come again."""
+_MOST = 4
+"""Graphs of a sequence that are kept, each for other addresses, and addresses without a graph that
+are remembered, in case that they come again. Of more that come by turns, graphs would be made that
+are forgotten before they are launched again."""
 
 _GRAIN_BYTES = 512
 """At multiples of so many bytes begin all tensors, as those do that the driver gives out."""
 
 _Addresses = tuple[int, ...]
+
+
+class _Task(NamedTuple):
+    """A task: its plan, where its operands and outputs are, and what it reserves.
+
+    `reserved` are offsets in the sequence's own memory.
+    """
+
+    plan: LaunchedPlan
+    reads: Sequence[int]
+    writes: Sequence[int]
+    reserved: Sequence[int]
+
+
+class _Laid(NamedTuple):
+    """The tasks of a sequence, the offsets of places in its own memory, and the bytes of that."""
+
+    tasks: Sequence[_Task]
+    offsets: Mapping[int, int]
+    own_bytes: int
 
 
 class LaunchedSequence:
@@ -53,7 +74,7 @@ class LaunchedSequence:
     @property
     def needed_bytes(self) -> int:
         """The memory of its own, and that of what is kept."""
-        return self._measure() + sum(self._layout.sizes[place] for place in self._layout.made)
+        return self._laid.own_bytes + sum(self._layout.sizes[place] for place in self._layout.made)
 
     def run(self, flats: Sequence[Tensor]) -> list[Tensor]:
         """Return the tensors that are kept."""
@@ -61,7 +82,7 @@ class LaunchedSequence:
         layout = self._layout
         for place in layout.made:
             node = layout.nodes[place]
-            tensors[place] = Tensor(self._machine, node.shape, NUMPY_TYPES[node.dtype])
+            tensors[place] = Tensor(self._machine, node.shape, NUMPY_TYPES[node.dtype], place)
         self._compute({place: tensor.address for place, tensor in tensors.items()})
         found = [tensors[layout.find_root(place)] for place in self._kept]
         return [
@@ -74,43 +95,58 @@ class LaunchedSequence:
         machine, addresses = self._machine, tuple(places.values())
         if addresses not in self._graphs:
             if self._own is None:
-                self._own = Tensor(machine, (self._measure(),), np.uint8)
-            launches = self._list_launches(places, self._own.address)[0]
+                self._own = Tensor(machine, (self._laid.own_bytes,), np.uint8)
+            launches = self._list_launches(places, self._own.address)
             if addresses not in self._seen:
-                _remember(self._seen, addresses, None, _REMEMBERED)
+                _remember(self._seen, addresses, None)
                 for launch in launches:
                     machine.launch(*launch)
                 return
-            _remember(self._graphs, addresses, machine.record(launches), _MOST_GRAPHS)
+            _remember(self._graphs, addresses, machine.record(launches))
         machine.replay(self._graphs[addresses])
 
-    def _measure(self) -> int:
-        """Return the bytes of the sequence's own memory."""
-        return self._list_launches(dict.fromkeys([*self._reads, *self._layout.made], 0), 0)[1]
+    @cached_property
+    def _laid(self) -> _Laid:
+        """What is the same in all runs, wherever their tensors are."""
+        memory, layout = Memory(_GRAIN_BYTES), self._layout
+        tasks, offsets = list[_Task](), dict[int, int]()
+        for step, new in layout.lay_out([*self._reads, *layout.made], memory):
+            offsets.update((place, taken.offset) for place, taken in new.items())
+            plan, reserved = cast("LaunchedPlan", step.plan), list[int]()
 
-    def _list_launches(self, given: Mapping[int, int], own: int) -> tuple[list[Launch], int]:
-        """Return all launches, and how far they reach in the sequence's own memory.
+            def reserve(size: int, reserved: list[int] = reserved) -> int:
+                reserved.append(memory.reserve(size).offset)
+                return 0
+
+            plan.list_launches([0] * len(step.reads), [0] * len(step.writes), reserve)
+            reads = [layout.find_root(place) for place in step.reads]
+            tasks.append(_Task(plan, reads, step.writes, reserved))
+        return _Laid(tasks, offsets, memory.most_bytes)
+
+    def _list_launches(self, given: Mapping[int, int], own: int) -> list[Launch]:
+        """Return all launches.
 
         Args:
             given: the addresses of the tensors that are given or kept, by their places.
             own: the address of the sequence's own memory.
         """
-        memory, at = Memory(_GRAIN_BYTES), {0: 0, **given}
-        find_root, launches = self._layout.find_root, list[Launch]()
-
-        def reserve(size: int) -> int:
-            return own + memory.reserve(size).offset
-
-        for step, new in self._layout.lay_out(given, memory):
-            at.update((place, own + taken.offset) for place, taken in new.items())
-            sources = [at[find_root(place)] for place in step.reads]
-            targets = [at[place] for place in step.writes]
-            launches += cast("LaunchedPlan", step.plan).list_launches(sources, targets, reserve)
-        return launches, memory.most_bytes
+        at = {0: 0, **given}
+        at.update((place, own + offset) for place, offset in self._laid.offsets.items())
+        launches = list[Launch]()
+        for plan, reads, writes, reserved in self._laid.tasks:
+            sources, targets = [at[place] for place in reads], [at[place] for place in writes]
+            launches += plan.list_launches(sources, targets, _hand_out(own, reserved))
+        return launches
 
 
-def _remember(known: dict[_Addresses, Any], addresses: _Addresses, what: Any, most: int) -> None:
+def _hand_out(own: int, offsets: Sequence[int]) -> Reserve:
+    """Return what gives addresses at offsets, one after the other."""
+    left = iter(offsets)
+    return lambda _size: own + next(left)
+
+
+def _remember(known: dict[_Addresses, Any], addresses: _Addresses, what: Any) -> None:
     """Add to what is known, and forget the first where that is too much."""
     known[addresses] = what
-    if len(known) > most:
+    if len(known) > _MOST:
         del known[next(iter(known))]
