@@ -10,8 +10,8 @@ PIP := $(BIN)/pip install -qq --disable-pip-version-check --no-compile --constra
 RARE := /(tests?|testing|diffusers|mypyc?|networkx|pip|pygments|ray|setuptools)/|/models/|/graph_objs/
 COMPILE := $(BIN)/python -m compileall -qq -x '$(RARE)' $(VENV)/lib
 READY := $(VENV)/.ready
-# Of which the referee consists; they are kept with what else is in the cache of Moot.
-CONTRACTS := transcendental leaf legality referee
+# What tests deploy most; it is kept with what else is in the cache of Moot.
+CONTRACTS := transcendental leaf legality referee availability delivery
 FILES := bench contracts offchain sim tests docs examples
 
 # Tests start many processes: what these import is compiled once.

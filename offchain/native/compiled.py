@@ -15,6 +15,7 @@ import numba
 from llvmlite import binding, ir
 from numba.core import cgutils, config, types
 from numba.core.caching import FunctionCache
+from numba.core.registry import CPUDispatcher
 from numba.extending import intrinsic
 
 from offchain.errors import UsageError
@@ -22,6 +23,9 @@ from offchain.native.machine import VECTOR_BITS, get_features, require_fma
 from offchain.native.native import load_address
 
 _F = TypeVar("_F", bound=Callable[..., Any])
+
+_OPTIONS: Any = {"error_model": "numpy", "no_cfunc_wrapper": True}
+"""Numba's options for all that it compiles; nothing in C calls that by its wrapper."""
 
 
 class Kernel:
@@ -59,7 +63,7 @@ class Kernel:
             raise UsageError("NUMBA_DISABLE_JIT is set; unset it, kernels run as machine code only")
         for link in _links:
             link()
-        dispatcher: Any = numba.njit(nogil=True, error_model="numpy")(self._function)
+        dispatcher: Any = numba.njit(nogil=True, **_OPTIONS)(self._function)
         with suppress(RuntimeError):  # there is no directory that numba may write to
             dispatcher._cache = _Cache(self._function)  # noqa: SLF001 - as enable_caching() does
         dispatcher.compile(self._signature)
@@ -125,9 +129,23 @@ def kernel(*parameters: Any) -> Callable[[Callable[..., Any]], Kernel]:
 
 
 def subroutine(function: _F) -> _F:
-    """Let kernels call the decorated function, compiled as a part of each."""
-    compiled: Any = numba.njit(error_model="numpy", forceinline=True)(function)
+    """Let kernels call the decorated function, compiled as a part of each.
+
+    Python calls the function itself: it has no machine code that Python could call, which takes
+    numba as long as the rest.
+    """
+    options = {**_OPTIONS, "no_cpython_wrapper": True}
+    compiled: Any = numba.njit(forceinline=True, **options)(function)
+    compiled.__class__ = _Subroutine
     return compiled  # type: ignore[no-any-return]  # to its callers it is the function
+
+
+class _Subroutine(CPUDispatcher):
+    """What numba calls from machine code, and Python as the function that it was made of."""
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Call the function in Python."""
+        return self.py_func(*arguments)
 
 
 def emitted(result: Any, *parameters: Any) -> Callable[[Callable[..., Any]], Any]:
@@ -156,32 +174,36 @@ def emitted(result: Any, *parameters: Any) -> Callable[[Callable[..., Any]], Any
     return decorate
 
 
-def linked(*parameters: Any) -> Callable[[Callable[..., Any]], Any]:
+def linked(*parameters: Any, result: Any = types.void) -> Callable[[Callable[..., Any]], Any]:
     """Let kernels call LLVM IR as `emitted` does, but compiled once and by itself, as a function.
 
     Numba takes seconds for code that is large, as it optimizes it anew with whatever is around it.
-    The decorated function returns nothing; `parameters` are words.
+    `parameters` are words, as is `result` unless it is `types.void`; the decorated function ends
+    its last block, or returns nothing.
     """
 
     def decorate(emit: Callable[..., Any]) -> Any:
         symbol = f"moot_{emit.__module__}_{emit.__name__}".replace(".", "_")
-        signature = ir.FunctionType(ir.VoidType(), [ir.IntType(64)] * len(parameters))
+        kind = ir.VoidType() if result == types.void else ir.IntType(64)
+        signature = ir.FunctionType(kind, [ir.IntType(64)] * len(parameters))
 
         def link() -> None:
             module = ir.Module(symbol)
             function = ir.Function(module, signature, symbol)
             builder = ir.IRBuilder(function.append_basic_block())
             emit(builder, *function.args)
-            builder.ret_void()
+            if not builder.block.is_terminated:
+                builder.ret_void()
             binding.add_symbol(symbol, load_address(module, symbol))
 
-        def call(builder: ir.IRBuilder, *arguments: ir.Value) -> None:
+        def call(builder: ir.IRBuilder, *arguments: ir.Value) -> ir.Value | None:
             function = cgutils.get_or_insert_function(builder.module, signature, symbol)
-            builder.call(function, arguments)
+            found = builder.call(function, arguments)
+            return None if result == types.void else found
 
         _links.append(cache(link))
         call.__name__ = emit.__name__
-        return emitted(types.void, *parameters)(call)
+        return emitted(result, *parameters)(call)
 
     return decorate
 

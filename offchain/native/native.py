@@ -20,7 +20,9 @@ from offchain.native.machine import get_features
 Entry = Callable[..., None]
 """A function in machine code; calling it releases the interpreter lock."""
 
-_OPTIMIZATION = 3
+_QUICK, _THOROUGH = 0, 3
+"""Levels of LLVM's optimizer."""
+
 _objects = Cache("kernels", b"moot object 1\n")
 
 _turn = Lock()
@@ -28,29 +30,32 @@ _loaded: list[binding.ResourceTracker] = []
 """The owners of the machine code, which lives as long as the process."""
 
 
-def load(module: ir.Module, name: str, *parameters: type) -> Entry:
+def load(module: ir.Module, name: str, *parameters: type, is_brief: bool = False) -> Entry:
     """Return a function of a module as machine code for this processor.
 
     Args:
         module: the module, which refers to no variable outside.
         name: the function's name; it returns nothing.
         parameters: the ctypes of its parameters.
+        is_brief: whether it runs for less time than it takes to optimize it.
     """
-    return ctypes.CFUNCTYPE(None, *parameters)(load_address(module, name))
+    address = load_address(module, name, is_brief=is_brief)
+    return ctypes.CFUNCTYPE(None, *parameters)(address)
 
 
-def load_address(module: ir.Module, name: str) -> int:
+def load_address(module: ir.Module, name: str, *, is_brief: bool = False) -> int:
     """Return the address of a function of a module, as machine code for this processor."""
-    (address,) = load_addresses(str(module), name)
+    (address,) = load_addresses(str(module), name, is_brief=is_brief)
     return address
 
 
-def load_addresses(text: str, *names: str) -> list[int]:
+def load_addresses(text: str, *names: str, is_brief: bool = False) -> list[int]:
     """Return the addresses of functions of a module, given as text in LLVM's language."""
-    origin = _hash_origin(text)
+    level = _QUICK if is_brief else _THOROUGH
+    origin = _hash_origin(text, level)
     code = _objects.read(origin)
     if code is None:
-        code = _compile(text)
+        code = _compile(text, level)
         _objects.write(origin, code)
     library = binding.JITLibraryBuilder().add_object_img(code).add_current_process()
     for name in names:
@@ -68,7 +73,7 @@ def _get_linker() -> binding.LLJIT:
     Code reaches 2 GB. LLVM's older loaders map the two by themselves, and end the process where the
     system has put them further apart.
     """
-    return binding.create_lljit_compiler(_make_target(), use_jit_link=True)
+    return binding.create_lljit_compiler(_make_target(_THOROUGH), use_jit_link=True)
 
 
 def get_entry_address(entry: Entry) -> int:
@@ -76,34 +81,35 @@ def get_entry_address(entry: Entry) -> int:
     return ctypes.cast(entry, ctypes.c_void_p).value or 0  # type: ignore[arg-type]  # it is a pointer
 
 
-def _make_target() -> binding.TargetMachine:
+def _make_target(level: int) -> binding.TargetMachine:
     binding.initialize_native_target()
     binding.initialize_native_asmprinter()
     return binding.Target.from_default_triple().create_target_machine(
         cpu=binding.get_host_cpu_name(),
         features=get_features(),
-        opt=_OPTIMIZATION,
+        opt=level,
         reloc="pic",
         codemodel="small",
         jit=True,
     )
 
 
-def _compile(text: str) -> bytes:
-    target = _make_target()
+def _compile(text: str, level: int) -> bytes:
+    target = _make_target(level)
     module = binding.parse_assembly(text)
     module.triple = target.triple
     module.data_layout = str(target.target_data)
     module.verify()
-    options = binding.create_pipeline_tuning_options(speed_level=_OPTIMIZATION)
-    options.loop_vectorization = options.slp_vectorization = options.loop_unrolling = False
-    builder = binding.create_pass_builder(target, options)
-    builder.getModulePassManager().run(module, builder)
+    if level == _THOROUGH:
+        options = binding.create_pipeline_tuning_options(speed_level=level)
+        options.loop_vectorization = options.slp_vectorization = options.loop_unrolling = False
+        builder = binding.create_pass_builder(target, options)
+        builder.getModulePassManager().run(module, builder)
     code: bytes = target.emit_object(module)
     return code
 
 
-def _hash_origin(text: str) -> str:
+def _hash_origin(text: str, level: int) -> str:
     version = ".".join(map(str, binding.llvm_version_info))
-    origin = f"{version}\n{binding.get_host_cpu_name()}\n{get_features()}\n{text}"
+    origin = f"{version} {level}\n{binding.get_host_cpu_name()}\n{get_features()}\n{text}"
     return hashlib.sha256(origin.encode()).hexdigest()

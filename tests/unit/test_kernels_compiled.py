@@ -139,6 +139,14 @@ def test_kernels_of_one_closure_are_told_apart(source: Path) -> None:
     assert run(module) == ([0, 2, 4], 1)
 
 
+def test_python_calls_a_subroutine_as_a_function(source: Path) -> None:
+    """What a kernel has compiled has nothing that Python could call: Python calls the function."""
+    module = load(source)
+    module.apply_other(np.ones(1, np.float32), np.empty(1, np.float32))
+    assert module.negate.overloads
+    assert module.negate(np.float32(1.5)) == -1.5
+
+
 @pytest.mark.parametrize("pattern", ["*.nbi", "*.nbc"])
 @pytest.mark.parametrize("content", [b"", b"no cache", pickle.dumps("0.1"), None])
 def test_a_damaged_cache_is_replaced(source: Path, pattern: str, content: bytes | None) -> None:

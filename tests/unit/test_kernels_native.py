@@ -23,10 +23,10 @@ def make_module(number: int) -> ir.Module:
     return module
 
 
-def run(number: int) -> int:
+def run(number: int, *, is_brief: bool = False) -> int:
     """Return what the function stores."""
-    place = ctypes.c_int64(0)
-    native.load(make_module(number), "write", ctypes.c_int64)(ctypes.addressof(place))
+    place, module = ctypes.c_int64(0), make_module(number)
+    native.load(module, "write", ctypes.c_int64, is_brief=is_brief)(ctypes.addressof(place))
     return place.value
 
 
@@ -37,7 +37,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "moot" / "kernels"
 
 
-def refuse(_: str) -> bytes:
+def refuse(_: str, __: int) -> bytes:
     """Stand in for the compiler where nothing is to be compiled."""
     raise AssertionError
 
@@ -52,6 +52,12 @@ def test_what_was_compiled_is_loaded(cache: Path, monkeypatch: pytest.MonkeyPatc
         with pytest.raises(AssertionError):
             run(8)
     assert run(8) == 8
+    assert len(list(cache.iterdir())) == 2
+
+
+def test_code_that_is_not_optimized_is_kept_by_itself(cache: Path) -> None:
+    """A module that was compiled in a hurry is not what one finds who wants it fast."""
+    assert run(7, is_brief=True) == run(7) == run(7, is_brief=True) == 7
     assert len(list(cache.iterdir())) == 2
 
 

@@ -212,12 +212,14 @@ class BackToBackProducts:
         size = self._block * self._pitch
         blocks = _memory.reserve(size if self._is_in_place else 2 * size)
         rows = blocks.reshape(-1, self._pitch)[:, : self._width]
-        scores, middle = rows[: self._block], rows[-self._block :]
+        scores = rows[: self._block]
+        middle = rows[-self._block :] if work.middle is None else work.middle
         kernel = self._region.kernel
         compute_blocks(
             *views,
             scores,
-            middle if work.middle is None else work.middle,
+            middle,
+            middle,
             get_scratch("panels", self._scratch_floats),
             np.empty_like(work.addresses),
             work.addresses,

@@ -108,7 +108,7 @@ class Grid:
         return [
             phase
             if isinstance(phase, Products)
-            else native.load(_write(kernel, phase), "phase", *kinds)
+            else native.load(_write(kernel, phase), "phase", *kinds, is_brief=True)
             for phase in kernel.phases
         ]
 

@@ -1,6 +1,7 @@
 """Blocks of rows that go through a product, a fused kernel, and perhaps another product."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +29,9 @@ from offchain.native.vectors import WORD
 
 Floats = npt.NDArray[np.float32]
 Integers = npt.NDArray[np.int64]
+
+_widen: Any = np.int64
+"""Makes a number one of 64 bits, so that numba compiles its users for one type only."""
 
 SCORES, MIDDLE = 1, 2
 """Buffers of the fused kernel whose rows are those of a block."""
@@ -120,7 +124,7 @@ def _multiply_rows(
                 steps[:, column : column + width],
                 here,
                 panel,
-                0,
+                _widen(0),
                 start + column * column_step,
                 step,
                 column_step,
@@ -137,8 +141,10 @@ def _find_columns(ends: Integers, columns: int, unit: int, least: int) -> int:
     """How many columns of some rows have to be computed."""
     if not ends.size:
         return columns
-    found: int = min(columns, -(-(ends.max() + least) // unit) * unit)
-    return found
+    furthest = 0
+    for end in ends:  # numba takes most of a second to compile `ends.max()`
+        furthest = max(furthest, end)
+    return min(columns, -(-(furthest + least) // unit) * unit)
 
 
 @subroutine
@@ -209,6 +215,7 @@ def _add_across(
     writes(types.float32, 3, "A"),
     *[*[reads(types.float32, 3, "A")] * 3, writes(types.float32, 3, "A")] * 2,
     *[writes(types.float32, 2, "A")] * 2,
+    reads(types.float32, 2, "A"),
     writes(types.float32, 1),
     writes(types.int64, 1),
     *[reads(types.int64, 1)] * 3,
@@ -231,6 +238,7 @@ def compute_blocks(
     out_beside: Floats,
     scores: Floats,
     middle: Floats,
+    folds: Floats,
     scratch: Floats,
     pointers: Integers,
     addresses: Integers,
@@ -271,6 +279,7 @@ def compute_blocks(
         out_beside: likewise.
         scores: (block, N) room for the first product's result, with contiguous rows.
         middle: (block, N) room for what the last product folds, or (R, N) that of all rows.
+        folds: the same memory, to be read, so that numba compiles products of one type of factors.
         scratch: room for packed panels, `count_scratch_floats`.
         pointers: room for the addresses of the fused kernel's buffers.
         addresses: those addresses, where all rows are there.
@@ -291,9 +300,9 @@ def compute_blocks(
         stop: the first not to.
     """
     m, n = a.shape[1], b.shape[2]
-    down, held, touched = -(-m // block), -1, 0
+    down, held, touched = -(-m // block), _widen(-1), 0
     panel, next_panel = panel_bytes(b.shape[1], B_STEP_BYTES), panel_bytes(n, B_STEP_BYTES)
-    panels = scratch.ctypes.data
+    panels = _widen(scratch.ctypes.data)
     next_panels = panels + -(-n // COLUMNS) * panel
     used = -(-n // COLUMNS) * panel + -(-out.shape[2] // COLUMNS) * next_panel
     room = scratch[used // FLOAT_BYTES :]
@@ -312,7 +321,7 @@ def compute_blocks(
         begin, end = top + z * m + i, top + z * m + end_i
         columns = max(_find_columns(ends[begin:end], n, unit, least), touched)
         last, start = out[z, i:end_i], next_init[z, i:end_i]
-        folded = middle[begin:end] if is_whole else middle[: end_i - i]
+        folded = folds[begin:end] if is_whole else folds[: end_i - i]
         _find_buffers(pointers, addresses, parts, scores, middle, begin)
         while True:
             here, starts = scores[: end_i - i, :columns], init[z, i:end_i, :columns]
@@ -327,7 +336,7 @@ def compute_blocks(
                 break
             columns = n
         if columns < n and is_whole:
-            _fill(folded, columns)
+            _fill(middle[begin:end], columns)
         touched = columns if is_across else 0
         for beside in range(_ACROSS):
             left = a_beside[z] if beside else a_across[z]

@@ -45,7 +45,7 @@ from offchain.backends.cpu.kernels.contraction.tile import (
     emit_canonical,
 )
 from offchain.native import vectors
-from offchain.native.compiled import emitted, kernel, reads, subroutine
+from offchain.native.compiled import kernel, linked, reads, subroutine
 from offchain.native.machine import REGISTER_BITS, VECTOR_BITS
 from offchain.native.vectors import FLOAT, LANES, VECTOR_BYTES, WORD
 from offchain.native.words import load_word, store_word
@@ -296,22 +296,8 @@ def _multiply_panel(
         store_tile(tile, height, width, out, row_places, column_places)
 
 
-@emitted(types.void, *[types.intp] * 12)
-def _multiply_tile(builder: ir.IRBuilder, *words: ir.Value) -> None:
-    """Call `_emit_sizes` as a function of its own, in which the loop has all registers."""
-    function = builder.module.globals.get(_emit_sizes.__name__)
-    if function is None:
-        kind = ir.FunctionType(ir.VoidType(), [WORD] * len(words))
-        function = ir.Function(builder.module, kind, _emit_sizes.__name__)
-        function.linkage = "internal"
-        function.attributes.add("noinline")
-        inner = ir.IRBuilder(function.append_basic_block("entry"))
-        _emit_sizes(inner, *function.args)
-        inner.ret_void()
-    builder.call(function, words)
-
-
-def _emit_sizes(
+@linked(*[types.intp] * 12)
+def _multiply_tile(
     builder: ir.IRBuilder, rows: ir.Value, columns: ir.Value, *operands: ir.Value
 ) -> None:
     """Add products to a tile; an odd number of rows is rounded up.

@@ -22,7 +22,7 @@ from offchain.backends.cpu.kernels.contraction.convolution_packing import (
 from offchain.backends.cpu.kernels.contraction.convolution_storing import find_suspects
 from offchain.backends.cpu.kernels.contraction.tile import FLOAT_BYTES, emit_canonical
 from offchain.native import vectors
-from offchain.native.compiled import emitted, kernel, reads, subroutine
+from offchain.native.compiled import emitted, kernel, linked, reads, subroutine
 from offchain.native.machine import VECTOR_REGISTERS
 from offchain.native.vectors import FLOAT, LANES, VECTOR_BYTES, WORD
 from offchain.native.words import store_word
@@ -265,20 +265,8 @@ def _store_every_other(
         vectors.store_masked(builder, spread, place, mask)
 
 
-@emitted(types.int64, *[types.intp] * 12)
-def _multiply_tile(builder: ir.IRBuilder, *words: ir.Value) -> ir.Value:
-    """Call `_emit_sizes` as a function of its own, in which the loop has all registers."""
-    function = builder.module.globals.get(_emit_sizes.__name__)
-    if function is None:
-        kind = ir.FunctionType(WORD, [WORD] * len(words))
-        function = ir.Function(builder.module, kind, _emit_sizes.__name__)
-        function.linkage = "internal"
-        function.attributes.add("noinline")
-        _emit_sizes(ir.IRBuilder(function.append_basic_block("entry")), *function.args)
-    return builder.call(function, words)
-
-
-def _emit_sizes(
+@linked(*[types.intp] * 12, result=types.int64)
+def _multiply_tile(
     builder: ir.IRBuilder,
     columns: ir.Value,
     stride: ir.Value,

@@ -12,7 +12,7 @@ from llvmlite import ir
 from numba.core import types
 
 from offchain.native import vectors
-from offchain.native.compiled import emitted, subroutine
+from offchain.native.compiled import linked, subroutine
 from offchain.native.vectors import FLOAT, LANES, WORD
 
 Floats = npt.NDArray[np.float32]
@@ -44,6 +44,21 @@ def pack(source: Floats, rows: int, step_bytes: int, target: int) -> None:
     """
     m, depth = source.shape
     step, k_step = source.strides
+    _pack(source.ctypes.data, m, depth, step, k_step, rows, step_bytes, target)
+
+
+@subroutine
+def _pack(
+    source: int,
+    m: int,
+    depth: int,
+    step: int,
+    k_step: int,
+    rows: int,
+    step_bytes: int,
+    target: int,
+) -> None:
+    """Do what `pack` does, with a matrix at an address: numba compiles it once for all arrays."""
     squares = -(-depth // LANES)
     size = squares * LANES * step_bytes
     is_pair = 2 * rows == LANES
@@ -59,14 +74,14 @@ def pack(source: Floats, rows: int, step_bytes: int, target: int) -> None:
         height = min(height_of_panels, m - first)
         packed = target + panel * panels_size + k * step_bytes
         for row in range(0, height, LANES):
-            place = source.ctypes.data + (first + row) * step + k * k_step
+            place = source + (first + row) * step + k * k_step
             ends = min(LANES, height - row), min(LANES, depth - k)
             there = packed + row * _FLOAT_BYTES
             half = size if is_pair else 0
             _pack_square(place, step, k_step, later, *ends, there, step_bytes, half)
 
 
-@emitted(types.void, *[types.intp] * 9)
+@linked(*[types.intp] * 9)
 def _pack_square(
     builder: ir.IRBuilder,
     source: ir.Value,
