@@ -136,7 +136,8 @@ def subroutine(function: _F) -> _F:
     """
     options = {**_OPTIONS, "no_cpython_wrapper": True}
     compiled: Any = numba.njit(forceinline=True, **options)(function)
-    compiled.__class__ = _Subroutine
+    if isinstance(compiled, CPUDispatcher):  # it is the function where numba is switched off
+        compiled.__class__ = _Subroutine
     return compiled  # type: ignore[no-any-return]  # to its callers it is the function
 
 
