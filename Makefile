@@ -26,8 +26,8 @@ demo: $(READY)
 test: $(READY) style
 	@$(MAKE) --no-print-directory --jobs 2 types quick
 
-# Assertions are as Python has them, which saves half a minute of both cores; what fails runs once
-# more with pytest's, which say what the values were.
+# Assertions are as Python has them, since each worker would rewrite them for twelve seconds; what
+# fails runs once more with pytest's, which say what the values were.
 quick: $(READY)
 	@$(BIN)/pytest -m "not slow" -n 2 --dist loadfile --assert=plain \
 	  || { [ $$? != 1 ] || $(BIN)/pytest --last-failed --maxfail 4; false; }

@@ -166,7 +166,7 @@ def time_steps(
 ) -> Iterator[dict[str, Any]]:
     """Yield the seconds and launches of a step in each way, and eager torch's seconds if there.
 
-    A way is timed in turns with torch and leaves its memory before the next one begins.
+    Each way is timed in turns with torch, on a driver of its own, whose memory no other way has.
     """
     for name in programs:
         recipe = build(name, size)

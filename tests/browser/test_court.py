@@ -26,6 +26,8 @@ CHEAT = ("--cheat", "wrong-output", "--seed", "3")
 expect.set_options(timeout=60_000)  # a machine may have much else to do
 HOSTILE = "</script><script>hacked=1</script><img src=x onerror=hacked=1>\u202e"
 LATE = (SCALAR, SINK, SILENT)
+HASTEN = "() => { const set = setTimeout; window.setTimeout = (call, ms) => set(call, ms / 50) }"
+"""Makes a page ask its server fifty times as often: each turn of a game waits for that."""
 
 
 @pytest.fixture(scope="module")
@@ -67,10 +69,6 @@ def check_quiet(seen: Seen, url: str) -> None:
     assert seen.console == []
     assert seen.requests
     assert all(request.startswith(url) for request in seen.requests)
-
-
-HASTEN = "() => { const set = setTimeout; window.setTimeout = (call, ms) => set(call, ms / 50) }"
-"""Makes a page ask its server fifty times as often: each turn of a game waits for that."""
 
 
 def test_a_dispute_is_played_under_the_page(browser: Browser, node: LoopbackNode) -> None:
