@@ -21,7 +21,6 @@ Side = Callable[[], object]
 
 PAUSE_S = 0.03
 _TURN_S = 0.02
-_MAX_CALLS = 100
 
 _WARM_CALLS = 4
 """Calls before a side is warm, unless one is long: ours plans once more what runs for a fourth
@@ -55,13 +54,21 @@ def measure(sides: Sequence[Side], repeats: int) -> list[float]:
 
 
 def _choose_calls(side: Side) -> int:
-    """Return how often a side runs in a turn, once it is warm."""
+    """Return how often a side runs in a turn, once it is warm.
+
+    A single call comes after a pause, and so takes several times as long as the next ones.
+    """
     once = math.inf
     for _ in range(_WARM_CALLS):
         once = min(once, _take_turn(side, 1))
         if once > _LONG_S:
-            break
-    return max(1, min(_MAX_CALLS, int(_TURN_S / max(once, 1e-9))))
+            return 1
+    return _count_calls(_take_turn(side, _count_calls(once)))
+
+
+def _count_calls(seconds: float) -> int:
+    """Return how many calls of so many seconds a turn has."""
+    return max(1, int(_TURN_S / max(seconds, 1e-9)))
 
 
 def _take_turn(side: Side, calls: int) -> float:

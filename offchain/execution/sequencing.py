@@ -113,11 +113,11 @@ class Whole:
     """
 
     def __init__(self, plan: SequencePlan, slots: tuple[int, int]) -> None:
-        self._run = plan.run
-        self._slots = slots
+        self._run = cast("Callable[[Sequence[Array]], list[Array] | None]", plan.run)
+        self._states, self._batches = slots
 
     def run(self, state: Sequence[Array], batch: Sequence[Array]) -> list[Array] | None:
         """Return the next state; None, and nothing is computed, if something does not fit."""
-        if (len(state), len(batch)) != self._slots:
+        if len(state) != self._states or len(batch) != self._batches:
             return None
-        return cast("list[Array] | None", self._run([*state, *batch]))
+        return self._run([*state, *batch])

@@ -16,7 +16,7 @@ from offchain.backends.port import Step
 from offchain.commitments.tensors import NUMPY_TYPES, Array
 from offchain.native import buffers
 from offchain.native.rooms import Memory
-from offchain.native.sequences import UNFIT, UNSUITABLE, Call, Expected, Place
+from offchain.native.sequences import DONE, UNSUITABLE, Call, Expected, Place
 from offchain.programs.graph import Slot
 
 
@@ -61,9 +61,9 @@ class CalledSequence:
         """Return the tensors that are kept; None if an array does not fit its slot."""
         tensors: list[Any] = [None, *flats, *map(call, self._makers)]
         result = self._sequences.find(self._list_calls).perform(tensors)
-        if result == UNSUITABLE:
-            raise report_change()
-        if result == UNFIT:
+        if result != DONE:
+            if result == UNSUITABLE:
+                raise report_change()
             return None
         if self._plain:
             return tensors[self._plain]

@@ -245,8 +245,9 @@ def fold_elements(a: Floats, b: Floats, out: Floats, first: int, stop: int) -> N
     """Compute the elements from `first` to `stop`, of which the last may be computed repeatedly."""
     _, m, n = out.shape
     places = np.empty((_CHAINS, 3), np.int64)
+    chains = 1 if stop - first == 1 else _CHAINS
     for start in range(first, stop, _CHAINS):
-        for chain in range(_CHAINS):
+        for chain in range(chains):
             element = min(start + chain, stop - 1)
             z, i, j = element // (m * n), element // n % m, element % n
             places[chain, 0] = a.ctypes.data + z * a.strides[0] + i * a.strides[1]
@@ -254,17 +255,36 @@ def fold_elements(a: Floats, b: Floats, out: Floats, first: int, stop: int) -> N
             places[chain, 2] = (
                 out.ctypes.data + z * out.strides[0] + i * out.strides[1] + j * out.strides[2]
             )
-        _fold_chains(places.ctypes.data, a.shape[2], a.strides[2], b.strides[1])
+        if chains == 1:
+            _fold_chain(places.ctypes.data, a.shape[2], a.strides[2], b.strides[1])
+        else:
+            _fold_chains(places.ctypes.data, a.shape[2], a.strides[2], b.strides[1])
 
 
 @emitted(types.void, *[types.intp] * 4)
-def _fold_chains(
-    builder: ir.IRBuilder, places: ir.Value, count: ir.Value, a_step: ir.Value, b_step: ir.Value
+def _fold_chain(builder: ir.IRBuilder, *operands: ir.Value) -> None:
+    """Fold the products of one pair of vectors: its loads would wait behind those of copies."""
+    _emit_chains(builder, 1, *operands)
+
+
+@emitted(types.void, *[types.intp] * 4)
+def _fold_chains(builder: ir.IRBuilder, *operands: ir.Value) -> None:
+    """Fold the products of `_CHAINS` pairs."""
+    _emit_chains(builder, _CHAINS, *operands)
+
+
+def _emit_chains(
+    builder: ir.IRBuilder,
+    number: int,
+    places: ir.Value,
+    count: ir.Value,
+    a_step: ir.Value,
+    b_step: ir.Value,
 ) -> None:
     """Fold the products of some pairs of vectors into elements; all three by their addresses."""
     chains = [
         [vectors.load(builder, WORD, places, 8 * (3 * chain + i)) for i in range(3)]
-        for chain in range(_CHAINS)
+        for chain in range(number)
     ]
 
     def fold_step(k: ir.Value, before: list[ir.Value]) -> list[ir.Value]:
