@@ -42,7 +42,7 @@ _GRAIN_BYTES = 1 << 20
 
 _GRAIN_PARTS = 64
 """Vectors of lanes that a thread folds at least: a page of a long row at each step of the lanes,
-since processors fetch ahead within a page only."""
+since processors fetch ahead within a page only. Where a row has no two of these, it is halved."""
 
 _TRANSCENDENTAL_BYTES = 20
 """The cost of a transcendental function of one element, in the same unit."""
@@ -210,7 +210,8 @@ class FusedRegion:
 
     def _get_grain(self, parts: int) -> int:
         """Return how many of a row's parts are worth another thread."""
-        return max(-(-_GRAIN_BYTES * parts // self._row_work), _GRAIN_PARTS)
+        least = min(_GRAIN_PARTS, -(-parts // 2))
+        return max(-(-_GRAIN_BYTES * parts // self._row_work), least)
 
 
 def _begin_buffers(region: Region, count: int) -> tuple[Region, Sequence[int]]:
