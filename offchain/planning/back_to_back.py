@@ -176,7 +176,7 @@ class _Joining(Generic[_UnitT]):
     def _find_early(self, place: int, others: Iterable[int]) -> set[int] | None:
         """Return the places of what else has to run before a place; None if it can't."""
         found: set[int] = set()
-        waiting = [self._places[index] for index in others]
+        waiting = self._list_places(others)
         while waiting:
             later = waiting.pop()
             if later in self._delayed:
@@ -188,8 +188,12 @@ class _Joining(Generic[_UnitT]):
                 return None
             found.add(later)
             for index in self._list_indices(self._order[later]):
-                waiting += [self._places[i] for i in self._program.nodes[index].inputs]
+                waiting += self._list_places(self._program.nodes[index].inputs)
         return found
+
+    def _list_places(self, indices: Iterable[int]) -> list[int]:
+        """Return where operators run, but for those whose outputs are there before the run."""
+        return [self._places[index] for index in indices if index in self._places]
 
 
 def _find_first(

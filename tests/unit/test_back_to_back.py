@@ -1,6 +1,7 @@
 """Back-to-back products: blocks of rows, with and without tails, and what must not be joined."""
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import product
 
 import numpy as np
 import pytest
@@ -256,6 +257,29 @@ def test_columns_are_folded_with_rows(
     for operands in list_cases(rng):
         check(captured, prepared, operands)
     assert not [*list_joined(prepared.shown)]
+
+
+@pytest.mark.parametrize(
+    "attend",
+    only([feed], [feed, add, interleave, differentiate, differentiate_square, differentiate_group]),
+)
+def test_what_is_known_is_there_before_all(attend: Attention) -> None:
+    """Outputs have all bits if others are known, whatever a block has to wait for."""
+    rng = np.random.default_rng(13)
+    captured = make(attend, draw_operands(rng))
+    prepared, state = Preparation(captured.program), captured.initial_state
+    batch = captured.batch(0)
+    every: dict[int, Array] = {}
+    executor = Executor(prepared)
+    executor.run(state, batch, 0, observe=every.__setitem__)
+    for wanted, index in product(every, every):
+        prepared.prepare([wanted], known=[index])
+    for count in (1, 2, 3, 3, 3, 3):
+        known = {int(i): every[int(i)] for i in rng.choice(len(every), count, replace=False)}
+        found = executor.outputs(state, batch, 0, prepared.sinks, known=known)
+        assert {i: x.tobytes() for i, x in found.items()} == {
+            i: every[i].tobytes() for i in prepared.sinks
+        }
 
 
 def test_joined_products_equal_definition() -> None:
