@@ -169,8 +169,10 @@ def _check_runs(case: Case, defined: Sequence[Array], mode: Mode, rng: Random) -
     if mode.is_fused:
         _check_sequences(case, expected, mode)
     if rng.random() < 0.25:
-        wanted = rng.sample(range(len(program.nodes)), min(2, len(program.nodes)))
-        outputs = executor.outputs(state, batch, step, wanted)
+        every = range(len(program.nodes))
+        wanted = rng.sample(every, min(2, len(every)))
+        known = {i: defined[i] for i in rng.sample(every, rng.randint(0, min(3, len(every))))}
+        outputs = executor.outputs(state, batch, step, wanted, known=known)
         _compare("outputs", outputs, {i: defined[i] for i in wanted})
 
 
