@@ -2,12 +2,15 @@
 
 from typing import NamedTuple
 
+import numpy as np
 import pytest
 
+from offchain.execution.preparation import Preparation
 from offchain.frontend.capture import capture
 from offchain.frontend.examples import build
 from offchain.frontend.optimizers import SGD, AdamW
 from offchain.frontend.recipe import TrainingRecipe
+from offchain.programs.graph import Program
 
 pytestmark = pytest.mark.slow
 
@@ -34,15 +37,25 @@ MODELS = {
 
 @pytest.mark.parametrize("name", MODELS)
 def test_full_models_are_captured(name: str) -> None:
-    """A full model has its parameters and batches, and both its programs are captured."""
+    """A full model has its parameters and batches; both its programs are captured and planned."""
     recipe = build(name, "full")
     assert isinstance(recipe, TrainingRecipe)
     assert sum(p.numel() for p in recipe.model.parameters()) == MODELS[name].parameters
     captured = capture(recipe, trust=True)  # steps of this size take minutes
     assert tuple(slot.shape for slot in captured.program.batch) == MODELS[name].batch
     assert captured.program.state[-1].name == "output.loss"
+    plan_answers(captured.program)
     asked = capture(build(name, "full", inference=True), trust=True)
     assert asked.program.state[-1].name == "output.0"
+    plan_answers(asked.program)
+
+
+def plan_answers(program: Program) -> None:
+    """Plan answers about drawn operators: what is joined in one of this size is in no tiny one."""
+    rng, prepared, every = np.random.default_rng(3), Preparation(program), len(program.nodes)
+    for count in rng.integers(every // 4, size=100).tolist():
+        known = rng.choice(every, count, replace=False).tolist()
+        prepared.prepare(rng.choice(every, 2).tolist(), known=known)
 
 
 def test_full_models_learn_as_the_benchmarks_do() -> None:
