@@ -1,0 +1,86 @@
+"""Liars: accounts that claim something wrong together, and play as late, or as little, as they like."""
+
+from collections.abc import Iterator
+from random import Random
+
+from contracts.reasons import Standing, Status
+from offchain.disputes.actors import Client, Player
+from offchain.disputes.party import Party
+from offchain.disputes.referee import Call
+from sim.paper import Lie
+from tests.arena.adversary import Adversary
+from tests.arena.jobs import get_run
+from tests.arena.records import name_account
+from tests.arena.story import Params, Terms
+from tests.arena.world_names import HONEST
+
+TIMINGS = ("at once", "late", "silent", "mixed")
+CROWDS = (1, 1, 1, 2, 3, 7)
+
+
+class Liars(Adversary):
+    """Accounts behind one wrong claim in the main job."""
+
+    @classmethod
+    def draw(cls, random: Random, terms: Terms) -> Params:
+        """See Adversary."""
+        return {
+            "count": random.choice(CROWDS),
+            "step": random.randrange(terms.checkpoints),
+            "operator": random.randrange(2, 9),
+            "term": random.randrange(4),
+            "timing": random.choice(TIMINGS),
+            "opens": random.choice(("block", "spread", "never")),
+            "slack": random.randrange(3),
+        }
+
+    def prepare(self) -> None:
+        """Give the accounts money, and let them say the same."""
+        it = self.params
+        lie = Lie(it["step"], it["operator"], 0, it["term"])
+        run = get_run(self.world.size, lie)
+        names = [name_account(f"liar {n} {lie}") for n in range(it["count"])]
+        for address in names:
+            self.world.fund(address)
+        self._players = [Player("liar", address, run, b"\7" * 32) for address in names]
+        opener = Client("liar", names[0], (self._players[0],))
+        self._party = Party(self._players, [opener], joins_at_once=True)
+        self._key = f"liars {lie} {it['count']}"
+
+    def act(self) -> None:
+        """Send what is due."""
+        world = self.world
+        if 0 not in dict(world.list_jobs()):
+            return
+        if world.court.job(0).terms != world.main:
+            return
+        for call in self._choose(world.court.plan(self._key, self._party, 0)):
+            world.chain.submit(call)
+
+    def _choose(self, calls: Iterator[Call]) -> Iterator[Call]:
+        job, number = self.world.court.job(0), self.world.chain.head.number + 1
+        if job.status is Status.OPEN and number <= job.commit_deadline:
+            if self.world.standing(0) is Standing.NONE and number < job.commit_deadline - 1:
+                return
+        opened = 0
+        for call in calls:
+            if call.name == "start_match":
+                opened += 1
+                if self.params["opens"] == "never" or HONEST not in call.args[1:3]:
+                    continue
+                if self.params["opens"] == "spread" and opened > 1:
+                    continue
+            if self._is_due(call, number):
+                yield call
+
+    def _is_due(self, call: Call, number: int) -> bool:
+        """Whether a move is made now: some make it in the last block, some never."""
+        timing = self.params["timing"]
+        position = call.args[1] if len(call.args) > 1 else None
+        deadline = getattr(position, "deadline", None)
+        if deadline is None or call.name == "timeout" or timing == "at once":
+            return True
+        if timing == "silent":
+            return False
+        is_early = timing == "mixed" and int(call.sender, 16) % 2
+        return bool(is_early) or number >= deadline - self.params["slack"]

@@ -1,0 +1,115 @@
+"""A codec whose bytes stand for the model's own values: what the ABI says is tested elsewhere."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import Any
+from unittest.mock import patch
+
+from contracts.model.abi import get_key
+from contracts.model.answers import Subject, hash_subject
+from contracts.model.types import Event as ModelEvent
+from contracts.model.types import Pair
+from contracts.model.words import hash_pair
+from offchain.chain.receipts import Event, Log
+from offchain.commitments.keccak import keccak256
+from offchain.errors import BadCall
+
+Question = tuple[str, tuple[Any, ...]]
+
+
+class Codec:
+    """A codec that keeps what its bytes stand for, of one game."""
+
+    def __init__(self) -> None:
+        self.calls: dict[bytes, Question] = {}
+        self._values: dict[bytes, Any] = {}
+
+    def keep(self, value: Any) -> bytes:
+        """Return bytes that stand for a value."""
+        handle = len(self._values).to_bytes(32, "big")
+        self._values[handle] = value
+        return handle
+
+    def encode_call(self, name: str, args: Sequence[Any]) -> bytes:
+        """Return the calldata of a call; the same for the same call."""
+        data = f"{name}{args!r}".encode()
+        self.calls[data] = name, tuple(args)
+        return data
+
+    def decode_call(self, data: bytes) -> Question | None:
+        """Return the call of calldata."""
+        return self.calls.get(data)
+
+    def decode_result(self, name: str, args: Sequence[Any], data: bytes) -> Any:
+        """Return what a call returned, or raise BadCall as the real one does."""
+        del args
+        if data not in self._values:
+            raise BadCall(name, "it returned what its ABI does not allow")
+        return self._values[data]
+
+    def decode_log(self, log: Log) -> Event:
+        """Return the event of a log, or raise BadCall if there is none such."""
+        found = self._values.get(log.data)
+        if not isinstance(found, ModelEvent) or not log.topics or log.topics[0] != get_topic(found):
+            raise BadCall("an event", "the ABI does not know it; is this the right contract?")
+        return Event(found.name, _name_args(found))
+
+
+class Reader:
+    """Reads events that are the model's already."""
+
+    def note(self, pair: Pair) -> None:
+        """Remember nothing."""
+
+    def read(self, name: str, args: Sequence[Any]) -> ModelEvent:
+        """Return the event."""
+        return ModelEvent(name, tuple(args))
+
+
+def get_topic(event: ModelEvent) -> bytes:
+    """Return the topic of an event's kind."""
+    return event.name.encode().ljust(32, b"\0")
+
+
+def get_event_key(event: ModelEvent) -> bytes:
+    """Return an event's first indexed argument, as a word."""
+    first = event.args[0]
+    if event.name in {"Found", "Moved", "MatchEnded"}:
+        return hash_pair(Pair(*event.args[:3]))  # type: ignore[arg-type] # the members
+    return first if isinstance(first, bytes) else int(str(first)).to_bytes(32, "big")
+
+
+def _name_args(event: ModelEvent) -> dict[str, Any]:
+    """Return an event's arguments by name; those of the referee's are only counted."""
+    if event.name in {"Demanded", "Shown"}:
+        names = ("promise", "sender", "part", "index", "chunk", "deadline")
+        return dict(zip(names, event.args, strict=False))
+    return {str(place): arg for place, arg in enumerate(event.args)}
+
+
+def hash_place(subject: Subject, place: Sequence[int]) -> bytes:
+    """Return the number of a demand."""
+    words = b"".join(int(it).to_bytes(32, "big") for it in place)
+    return keccak256(hash_subject(subject) + words)
+
+
+def _keep(*args: Any) -> Any:
+    """Return the arguments of a call as they are."""
+    return args[1] if isinstance(args[0], str) else args[0]
+
+
+@contextmanager
+def plain_words() -> Iterator[None]:
+    """Let chain access pass the model's values, instead of the contract's words."""
+    chain_referee, sight = "offchain.disputes.chain_referee", "offchain.parties.sight"
+    answers = "offchain.parties.answers"
+    names = [f"{chain_referee}.pack_call", f"{answers}.pack_args"]
+    names += [f"{it}.{name}" for it in (chain_referee, sight) for name in ("unpack_job", "unpack_member")]
+    names += [f"{answers}.unpack_{name}" for name in ("demand", "promise")]
+    with ExitStack() as stack:
+        for name in names:
+            stack.enter_context(patch(name, _keep))
+        yield
+
+
+__all__ = ["Codec", "Reader", "get_event_key", "get_key", "get_topic", "hash_place", "plain_words"]

@@ -1,0 +1,116 @@
+"""What holds in every game whose assumptions held: a sentence and a function each.
+
+A function returns what is wrong, or nothing.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from contracts.reasons import Standing, Status
+from offchain.datastore.objects import HISTORIES, STATES, name_object
+from offchain.parties.settings import to_wei
+from tests.arena.jobs import get_run
+from tests.arena.world_names import HONEST
+
+if TYPE_CHECKING:
+    from tests.arena.world import World
+
+Judge = Callable[["World", str], str]
+CHECK_S = 600.0
+"""Checking a job may take so long, whatever it pays."""
+SECONDS_PER_ETHER = 10**6
+"""A job may be computed for so long for its reward."""
+AGREED_BLOCKS = 50_400
+"""A bond is locked for a week at most, unless the settings say otherwise."""
+
+
+def keep_bonds(world: "World", ended: str) -> str:
+    """An honest party whose check passed never loses a bond."""
+    del ended
+    for job_id, job in world.list_jobs():
+        standing = world.standing(job_id)
+        is_hidden = standing is Standing.COMMITTED and world.chain.head.number > job.reveal_deadline
+        if standing is Standing.DEFEATED or (is_hidden and job.status is not Status.VOID):
+            return f"its bond in job {job_id} is lost ({standing.name.lower()})"
+    return ""
+
+
+def keep_balance(world: "World", ended: str) -> str:
+    """An honest party's worth never falls below its start less the gas that it may spend."""
+    del ended
+    worth, jobs = world.chain.ledger.balances[HONEST], 0
+    for job_id, job in world.list_jobs():
+        standing = world.standing(job_id)
+        jobs += standing is not Standing.NONE
+        if job.status is not Status.OPEN:
+            worth += world.court.debt(job_id, HONEST)
+        elif standing is not Standing.NONE:
+            worth += job.terms.bond_wei
+    bonds = sum(
+        job.terms.bond_wei
+        for job_id, job in world.list_jobs()
+        if world.standing(job_id) is Standing.DEFEATED
+        or (world.standing(job_id) is Standing.COMMITTED and job.status is not Status.OPEN)
+    )
+    floor = world.start_wei - jobs * to_wei(world.settings.gas_budget) - bonds
+    return f"it has lost {(world.start_wei - worth) / 1e18:.4g} ether" if worth < floor else ""
+
+
+def keep_results(world: "World", ended: str) -> str:
+    """Nobody can read a history before claims are shown, or a state before the job is won."""
+    del world, ended
+    return ""
+
+
+def bound_work(world: "World", ended: str) -> str:
+    """The work that is done for a job is bounded by its reward."""
+    del ended
+    for job_id, job in world.list_jobs():
+        seconds = world.shop.count_seconds(job_id)
+        most = CHECK_S + job.reward_wei / 10**18 * SECONDS_PER_ETHER
+        if seconds > most:
+            return f"job {job_id} with {job.reward_wei / 1e18:.3g} ether is computed for {seconds:,.0f} s"
+    return ""
+
+
+def bound_locks(world: "World", ended: str) -> str:
+    """No bond is locked for longer than was agreed."""
+    del ended
+    for job_id, job in world.list_jobs():
+        terms = job.terms
+        blocks = terms.commit_blocks + terms.reveal_blocks + terms.window_blocks
+        if world.standing(job_id) is not Standing.NONE and blocks > AGREED_BLOCKS:
+            return f"the bond of job {job_id} is locked for {blocks:,} blocks"
+    return ""
+
+
+def live_on(world: "World", ended: str) -> str:
+    """A party never ends but by a signal."""
+    del world
+    return ended
+
+
+INVARIANTS: dict[str, Judge] = {
+    "bond": keep_bonds,
+    "balance": keep_balance,
+    "results": keep_results,
+    "work": bound_work,
+    "locks": bound_locks,
+    "life": live_on,
+}
+
+
+def watch_block(world: "World") -> None:
+    """Judge what can be judged of a block only while it is the latest."""
+    for folder in world.served:
+        for job_id, job in world.list_jobs():
+            if world.standing(job_id) is Standing.NONE and world.chain.head.number > job.commit_deadline + 1:
+                continue
+            run = get_run(world.find_work(job.terms).size, None)
+            is_hidden = world.chain.head.number <= job.reveal_deadline
+            if is_hidden and (folder / name_object(HISTORIES, run.history.top)).exists():
+                world.broken["results"] = f"the history of job {job_id} is served before claims are shown"
+            last = run.history.node(0, run.history.count - 1)
+            is_won = job.status is Status.WON
+            if not is_won and (folder / name_object(STATES, last)).exists():
+                world.broken["results"] = f"the result of job {job_id} is served before it is won"

@@ -1,0 +1,148 @@
+"""The seat of a shipped provider: its own code at a desk of the simulated chain."""
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, Self
+from unittest.mock import patch
+
+from contracts.model.types import Address, Job
+from offchain.arithmetic.ordered import ORDERED
+from offchain.chain.accounts import FeePolicy, open_chain
+from offchain.chain.accounts.opening import OwnChain
+from offchain.chain.connection import Contract
+from offchain.parties import keeper
+from offchain.parties.live import Desk
+from offchain.parties.provider import Provider
+from offchain.parties.settings import Settings
+from offchain.parties.sight import Sight
+from offchain.providers.store import Store
+from tests.arena.codec import Codec, Reader
+from tests.arena.ledger import CHAIN_ID, REFEREE
+from tests.arena.node import Node
+from tests.arena.records import GWEI
+from tests.arena.signing import Signer
+
+Tell = Callable[..., None]
+
+
+class Server:
+    """What a provider serves, for whoever reads; stands for the store's HTTP server.
+
+    Attributes:
+        served: the folders that are served in this process.
+    """
+
+    served: list[Path] = []  # noqa: RUF012 - of the process
+
+    def __init__(self, path: Path, *_: object, **__: object) -> None:
+        self.served.append(path)
+        self.url = "http://here"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End."""
+
+    def serve_forever(self) -> None:
+        """Do nothing: whoever reads finds the files."""
+
+    def shutdown(self) -> None:
+        """Do nothing."""
+
+
+class NoThread:
+    """A thread that is not needed."""
+
+    def __init__(self, **_: object) -> None:
+        """Take what it would do."""
+
+    def start(self) -> None:
+        """Do nothing."""
+
+
+@contextmanager
+def seated() -> Iterator[None]:
+    """Let providers serve to whoever reads files, and contracts be found without a compiler."""
+    stub = SimpleNamespace(abi=())
+    with ExitStack() as stack:
+        stack.enter_context(patch.object(keeper, "Server", Server))
+        threads = SimpleNamespace(Thread=NoThread, **{"Lock": threading.Lock})
+        stack.enter_context(patch.object(keeper, "threading", threads))
+        for module in ("offchain.disputes.chain_referee", "offchain.parties.answers"):
+            stack.enter_context(patch(f"{module}.compile_contract", lambda *_, **__: stub))
+        yield
+
+
+class Seat:
+    """A provider at the arena: what it needs of its surroundings, and where it keeps its files.
+
+    Args:
+        address: its account.
+        settings: what it is told.
+        codec: what stands for values on the chain.
+        nodes: its nodes by their addresses, in the order of preference.
+        folder: where its files and its journal are.
+        tell: takes its events.
+    """
+
+    def __init__(
+        self,
+        address: Address,
+        settings: Settings,
+        codec: Codec,
+        nodes: dict[str, Node],
+        folder: Path,
+        tell: Tell,
+    ) -> None:
+        self.address, self.settings, self._codec = address, settings, codec
+        self._nodes, self._folder, self._tell = nodes, folder, tell
+        self.provider: Provider | None = None
+
+    def run(self) -> None:
+        """Be the provider until something ends it."""
+        with self._opened_chain([Signer(self.address)]) as chain:
+            desk = self._make_desk(chain, self.address)
+            self.provider = Provider(desk)
+            self.provider.run()
+
+    def open_other_desk(self) -> Desk:
+        """Return a desk that only looks, as the process that computes has one."""
+        with self._opened_chain([]) as chain:
+            return self._make_desk(chain, "0x" + "00" * 20)
+
+    def open_results(self) -> Store:
+        """Return the store that is served."""
+        return Store(Path(self.settings.folder) / "results", is_durable=False)
+
+    def was_computed(self, job: Job, job_id: int) -> bool:
+        """Whether the provider has taken a job, and computed it."""
+        del job
+        return self.provider is not None and job_id in self.provider.works
+
+    @contextmanager
+    def _opened_chain(self, signers: list[Signer]) -> Iterator[OwnChain]:
+        policy = FeePolicy(
+            max_fee_wei=int(self.settings.max_fee_gwei * GWEI),
+            confirmations=self.settings.confirmations,
+        )
+        urls: Any = list(self._nodes)
+        if len(urls) == 1:
+            urls = self._nodes[urls[0]]
+        folder = self._folder / "state"
+        with (
+            patch("offchain.chain.endpoints.open_transport", self._nodes.__getitem__),
+            patch("offchain.chain.codec.Codec", lambda _: self._codec),
+            open_chain(urls, signers, policy, chain_id=CHAIN_ID, folder=folder) as chain,
+        ):
+            yield chain
+
+    def _make_desk(self, chain: OwnChain, address: Address) -> Desk:
+        contract = Contract(chain, REFEREE, self._codec, None)  # type: ignore[arg-type] # alike
+        sight = Sight(chain, contract, ORDERED, address)
+        sight._reader = Reader()  # type: ignore[assignment] # alike
+        sight.look()
+        return Desk(self.settings, chain, sight, address, self._tell)

@@ -1,0 +1,207 @@
+"""The process that computes a provider's jobs, simulated: the shipped checks at a simulated cost."""
+
+import json
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import patch
+
+from contracts.model.types import Terms
+from offchain.disputes.job_check import Finding
+from offchain.errors import MootError
+from offchain.parties import computing, workshop
+from offchain.parties.computing import IncompleteJob, UnwantedJob
+from offchain.parties.folder import Folder
+from offchain.parties.live import Desk
+from offchain.parties.policy import Policy
+from offchain.parties.workshop import DONE, Checks
+from tests.arena.clock import Clock
+from tests.arena.jobs import Work, WorkingRun, cut_task, get_task
+
+FindWork = Callable[[Terms], Work]
+
+
+class Process:
+    """A process that computes one job after another; stands for `subprocess.Popen`.
+
+    Args:
+        shop: where it works.
+    """
+
+    def __init__(self, shop: "Shop") -> None:
+        self._shop, self._is_told = shop, False
+        self.stdin = self.stdout = self
+        self.returncode: int | None = None
+        self.listen: Callable[[dict[str, Any]], None] = lambda _: None
+
+    def write(self, line: str) -> None:
+        """Take a line of what is asked for; the first are the settings."""
+        if self._is_told:
+            job_id, checks = json.loads(line)
+            self._shop.begin(self, job_id, Checks(checks))
+        self._is_told = True
+
+    def flush(self) -> None:
+        """Do nothing."""
+
+    def close(self) -> None:
+        """End."""
+        self.returncode = 0
+
+    def kill(self) -> None:
+        """End."""
+        self.returncode = -9
+
+    terminate = kill
+
+    def poll(self) -> int | None:
+        """Return the status if it has ended."""
+        return self.returncode
+
+    def wait(self, timeout: float | None = None) -> int | None:
+        """Return the status."""
+        del timeout
+        return self.returncode
+
+
+class Shop:
+    """A workshop's processes, on a simulated clock.
+
+    Args:
+        clock: the clock.
+        find_work: returns what a job's program costs, by its terms.
+        open_desk: returns a desk of the process's own.
+
+    Attributes:
+        spent_s: seconds that each job has been computed for.
+        missing: parts that its store does not have, by job.
+    """
+
+    def __init__(self, clock: Clock, find_work: FindWork, open_desk: Callable[[], Desk]) -> None:
+        self._clock, self._find_work, self._open_desk = clock, find_work, open_desk
+        self._running: tuple[Process | None, int, float] = None, -1, 0.0
+        self.spent_s: dict[int, float] = {}
+        self.missing: dict[int, list[Any]] = {}
+
+    def begin(self, process: Process, job_id: int, checks: Checks) -> None:
+        """Find out what a job comes to, and let that be known once its time has passed."""
+        desk = self._open_desk()
+        before = self._clock.work
+        with tempfile.TemporaryDirectory(dir=desk.folder) as scratch:
+            answer = self._try(desk, Path(scratch), job_id, checks)
+        seconds = self._clock.work - before
+        self._clock.work = before
+        started = self._clock.now
+        self.spent_s.setdefault(job_id, 0.0)
+
+        def end() -> None:
+            if process.returncode is not None:
+                return
+            self._running = None, -1, 0.0
+            self.spent_s[job_id] += self._clock.now - started
+            if not answer["problem"]:
+                with self._pieces(desk, job_id):
+                    before = self._clock.work
+                    self._compute(desk, desk.folder, job_id, Checks.NONE)
+                    self._clock.work = before
+            process.listen({"event": DONE, "line": "", "job": job_id, **answer})
+
+        self._running = process, job_id, started
+        self._clock.schedule(seconds, end)
+
+    def count_seconds(self, job_id: int) -> float:
+        """Return for how long a job has been computed so far."""
+        process, running, started = self._running
+        is_on = process is not None and process.returncode is None and running == job_id
+        return self.spent_s.get(job_id, 0.0) + (self._clock.now - started if is_on else 0.0)
+
+    def _try(self, desk: Desk, folder: Path, job_id: int, checks: Checks) -> dict[str, Any]:
+        """Check and compute a job in a folder that nobody keeps."""
+        problem, is_final, missing = "", False, []
+        try:
+            with self._pieces(desk, job_id):
+                self._compute(desk, folder, job_id, checks)
+        except MootError as error:
+            problem, is_final = str(error), isinstance(error, UnwantedJob)
+            if isinstance(error, IncompleteJob):
+                missing = error.missing
+        return {"problem": problem, "is_final": is_final, "missing": missing}
+
+    def _compute(self, desk: Desk, path: Path, job_id: int, checks: Checks) -> None:
+        folder = Folder(path, desk.chain, desk.referee.address)
+        computing.compute(desk, Policy(), job_id, folder, checks)
+
+    @contextmanager
+    def _pieces(self, desk: Desk, job_id: int) -> Iterator[None]:
+        """Let the shipped checks and the run be of a synthetic job."""
+        work = self._find_work(desk.referee.job(job_id).terms)
+        task = get_task(work.size)
+
+        def spend(seconds: float) -> None:
+            self._clock.work += seconds
+
+        def get(*_: object) -> Any:
+            if self.missing.get(job_id):
+                raise IncompleteJob("it may be demanded", self.missing[job_id])
+            return task
+
+        def cut(_program: object, _agreed: object, steps: int) -> Any:
+            return cut_task(work.size, steps)
+
+        def run(trial: Any, *_: object) -> WorkingRun:
+            return WorkingRun(work, spend, trial.steps)
+
+        checks: Mapping[str, Any] = {
+            "compare_codes": lambda *_: [],
+            "encode_program": lambda _: b"",
+            "decode_program": lambda _: task.program,
+            "_check_slots": lambda *_: [],
+            "_check_leaves": lambda _: Finding("leaves", None),
+            "_make_task": cut,
+            "Run": run,
+            "Store": lambda *_, **__: None,
+        }
+        with ExitStack() as stack:
+            for name, piece in checks.items():
+                stack.enter_context(patch(f"offchain.disputes.job_check.{name}", piece))
+            stack.enter_context(patch.object(computing, "_get_task", get))
+            made = patch.object(computing, "make_run", lambda *_: _computed(work, spend))
+            stack.enter_context(made)
+            yield
+
+
+def _computed(work: Work, spend: Callable[[float], None]) -> WorkingRun:
+    run = WorkingRun(work, spend)
+    run.compute()
+    return run
+
+
+@contextmanager
+def simulated(shop: Shop) -> Iterator[None]:
+    """Let workshops start simulated processes, and listen to them without threads."""
+
+    def start(*_: object, **__: object) -> Process:
+        return Process(shop)
+
+    class Thread:
+        """A thread that listens to a process; stands for `threading.Thread`."""
+
+        def __init__(self, target: Any, args: Any, **_: object) -> None:
+            (process,) = args
+            process.listen = target.__self__._take
+
+        def start(self) -> None:
+            """Do nothing."""
+
+    names = SimpleNamespace(Popen=start, PIPE=-1, TimeoutExpired=TimeoutError)
+    with (
+        patch.object(workshop, "subprocess", names),
+        patch.object(workshop, "threading", SimpleNamespace(Thread=Thread)),
+    ):
+        yield
+
+
+__all__ = ["Process", "Shop", "simulated"]

@@ -1,0 +1,184 @@
+"""The world of a game: the chain, the honest provider's seat, the client, and the adversaries."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from contracts.model.types import Address, Job
+from contracts.model.types import Terms as JobTerms
+from contracts.reasons import Standing, Status
+from offchain.disputes.actors import Client
+from offchain.disputes.party import Party
+from offchain.disputes.referee import Call
+from offchain.disputes.terms import Stakes, make_terms
+from offchain.parties.settings import Settings
+from sim.paper import Size
+from tests.arena.adversaries.table import FAMILIES
+from tests.arena.chain import Chain
+from tests.arena.clock import Clock
+from tests.arena.codec import Codec
+from tests.arena.court import Court
+from tests.arena.funding import calculate_least
+from tests.arena.jobs import Work, WorkingRun, get_task
+from tests.arena.ledger import PROMISES, REFEREE
+from tests.arena.node import Node
+from tests.arena.party import Seat, Server
+from tests.arena.records import BLOCK_S, GWEI, Fill, Sent
+from tests.arena.story import Story
+from tests.arena.workshop import Shop
+from tests.arena.world_names import CLIENT, HONEST
+
+MOST_BLOCKS = 600
+RICH_WEI = 10**24
+OPERATORS, ROWS, COLUMNS, TERMS = 8, 2, 2, 4
+
+
+
+class GameOver(BaseException):  # noqa: N818 - the signal that ends the provider
+    """The game has ended: this is the signal that ends a party."""
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """An event that the provider has told."""
+
+    block: int
+    event: str
+    line: str
+
+
+class World:
+    """A game's world.
+
+    Args:
+        story: what was drawn.
+        folder: where files go.
+    """
+
+    def __init__(self, story: Story, folder: Path) -> None:
+        self.story, self.clock, self.codec = story, Clock(), Codec()
+        self.chain = Chain(self._get_level, self._fill, self._drops)
+        self.court = Court(self.chain)
+        self.works: dict[bytes, Work] = {}
+        self.told: list[Told] = []
+        self.broken: dict[str, str] = {}
+        self.size = Size(story.terms.checkpoints, 1, OPERATORS, ROWS, COLUMNS, TERMS)
+        self.settings = Settings(
+            referee=REFEREE,
+            store="none",
+            folder=str(folder / "provider"),
+            **(dict(story.settings)),
+        )
+        urls = ["sim://one", "sim://two"] if any(it.family == "nodes" for it in story.moves) else ["sim://one"]
+        self.nodes = {url: Node(self.chain, self.codec, url, self._twist) for url in urls}
+        self.seat = Seat(HONEST, self.settings, self.codec, self.nodes, folder, self._tell)
+        self.shop = Shop(self.clock, self.find_work, self.seat.open_other_desk)
+        self.served = Server.served
+        self.served.clear()
+        self.watchers: list[Any] = []
+        self.adversaries = [FAMILIES[it.family](self, it.params) for it in story.moves]
+        self.main = self._make_terms()
+        self.start_wei = self._fund()
+        self._client = Party((), [Client("client", CLIENT, ())])
+        self.is_client_active = True
+
+    def begin(self) -> None:
+        """Open the main job, and let blocks come."""
+        for adversary in self.adversaries:
+            adversary.prepare()
+        self.chain.build()
+        self.open_job(CLIENT, self.main, self.story.terms.reward_wei, Work(self.size, self.story.terms.step_s))
+        self.clock.schedule(BLOCK_S, self._step)
+
+    def open_job(self, client: Address, terms: JobTerms, reward_wei: int, work: Work) -> None:
+        """Send the call that opens a job, whose program costs this."""
+        self.works[terms.start_root + terms.layout + terms.steps.to_bytes(8, "big")] = work
+        self.fund(client)
+        self.chain.submit(Call("open_job", client, (terms,), reward_wei))
+
+    def find_work(self, terms: JobTerms) -> Work:
+        """Return what a job's program costs."""
+        return self.works[terms.start_root + terms.layout + terms.steps.to_bytes(8, "big")]
+
+    def recall(self, job: Job, *_: object) -> WorkingRun:
+        """Return the honest run of a job, whose answers take the time of the provider itself."""
+        return WorkingRun(self.find_work(job.terms), self.clock.sleep)
+
+    def fund(self, address: Address) -> None:
+        """Give somebody more than enough."""
+        self.chain.ledger.balances[address] = max(RICH_WEI, self.chain.ledger.balances[address])
+
+    def list_jobs(self) -> list[tuple[int, Job]]:
+        """Return all jobs."""
+        return [*self.chain.ledger.store.jobs.items()]
+
+    def standing(self, job_id: int, address: Address = HONEST) -> Standing:
+        """Return where somebody stands."""
+        return self.court.member(job_id, address).standing
+
+    def _make_terms(self) -> JobTerms:
+        drawn = self.story.terms
+        names = ("bond_wei", "reward_wei", "commit_blocks", "reveal_blocks", "window_blocks", "clock_blocks", "increment_blocks")
+        return make_terms(get_task(self.size), Stakes(**{it: getattr(drawn, it) for it in names}))
+
+    def _fund(self) -> int:
+        """Give the provider what its check asks for, and return it."""
+        spare = self.story.spare_wei
+        least = calculate_least(self.settings, self.main, self.story.terms.reward_wei)
+        self.chain.ledger.balances[HONEST] = 100 * 10**18 if spare is None else least + spare
+        self.fund(CLIENT)
+        return self.chain.ledger.balances[HONEST]
+
+    def _step(self) -> None:
+        """Let a block come, and what is done about it."""
+        for job_id, job in self.list_jobs():
+            if job.client == CLIENT and self.is_client_active:
+                for call in self.court.plan("client", self._client, job_id):
+                    self.chain.submit(call)
+        for adversary in self.adversaries:
+            adversary.act()
+        self.chain.build()
+        for adversary in self.adversaries:
+            adversary.watch()
+        for watch in self.watchers:
+            watch(self)
+        if self._is_over():
+            raise GameOver
+        self.clock.schedule(BLOCK_S, self._step)
+
+    def _is_over(self) -> bool:
+        number = self.chain.head.number
+        if number >= MOST_BLOCKS:
+            return True
+        jobs = self.list_jobs()
+        return bool(jobs) and all(self._is_settled(*it) for it in jobs)
+
+    def _is_settled(self, job_id: int, job: Job) -> bool:
+        standing = self.standing(job_id)
+        if standing is Standing.NONE:
+            return self.chain.head.number > job.commit_deadline + 2
+        if job.status is Status.OPEN:
+            return False
+        return not self.court.debt(job_id, HONEST)
+
+    def _get_level(self, number: int) -> int:
+        levels = [gwei for block, gwei in self.story.levels if block <= number]
+        return int(levels[-1] * GWEI)
+
+    def _fill(self, number: int, base_fee_wei: int) -> Iterable[Fill]:
+        return [it for each in self.adversaries for it in each.fill(number, base_fee_wei)]
+
+    def _drops(self, number: int, sent: Sent) -> bool:
+        return any(each.drops(number, sent) for each in self.adversaries)
+
+    def _twist(self, url: str, questions: Sequence[Any], answers: list[Any]) -> list[Any]:
+        for adversary in self.adversaries:
+            answers = adversary.twist(url, questions, answers)
+        return answers
+
+    def _tell(self, event: str, line: str, **_: object) -> None:
+        self.told.append(Told(self.chain.head.number, event, line))
+
+
+__all__ = ["CLIENT", "HONEST", "PROMISES", "GameOver", "World", "replace"]
