@@ -15,6 +15,8 @@ from tests.arena.world_names import HONEST
 if TYPE_CHECKING:
     from tests.arena.world import World
 
+MOST_QUESTIONS = 160
+"""Views that a party may ask for in the time of a block: as it starts, it looks at 50 jobs."""
 Judge = Callable[["World", str], str]
 CHECK_S = 600.0
 """Checking a job may take so long, whatever it pays."""
@@ -56,9 +58,19 @@ def keep_balance(world: "World", ended: str) -> str:
     return f"it has lost {(world.start_wei - worth) / 1e18:.4g} ether" if worth < floor else ""
 
 
-def keep_results(world: "World", ended: str) -> str:
-    """Nobody can read a history before claims are shown, or a state before the job is won."""
-    del world, ended
+def bound_demands(world: "World", ended: str) -> str:
+    """What is paid for demands of a job's parts is at most its reward."""
+    del ended
+    paid: dict[int, int] = {}
+    for block in world.chain.blocks:
+        for receipt in block.receipts:
+            call = receipt.sent.call
+            if call.name == "demand" and call.sender == HONEST and not receipt.reason:
+                job_id = call.args[0].job_id
+                paid[job_id] = paid.get(job_id, 0) + call.value_wei
+    for job_id, job in world.list_jobs():
+        if paid.get(job_id, 0) > job.reward_wei:
+            return f"{paid[job_id] / 1e18:g} ether are put up for parts of job {job_id}"
     return ""
 
 
@@ -93,7 +105,7 @@ def live_on(world: "World", ended: str) -> str:
 INVARIANTS: dict[str, Judge] = {
     "bond": keep_bonds,
     "balance": keep_balance,
-    "results": keep_results,
+    "demands": bound_demands,
     "work": bound_work,
     "locks": bound_locks,
     "life": live_on,
@@ -102,6 +114,7 @@ INVARIANTS: dict[str, Judge] = {
 
 def watch_block(world: "World") -> None:
     """Judge what can be judged of a block only while it is the latest."""
+    _watch_questions(world)
     for folder in world.served:
         for job_id, job in world.list_jobs():
             if world.standing(job_id) is Standing.NONE and world.chain.head.number > job.commit_deadline + 1:
@@ -109,8 +122,17 @@ def watch_block(world: "World") -> None:
             run = get_run(world.find_work(job.terms).size, None)
             is_hidden = world.chain.head.number <= job.reveal_deadline
             if is_hidden and (folder / name_object(HISTORIES, run.history.top)).exists():
-                world.broken["results"] = f"the history of job {job_id} is served before claims are shown"
+                line = f"the history of job {job_id} is served before claims are shown"
+                world.broken.setdefault("history", line)
             last = run.history.node(0, run.history.count - 1)
             is_won = job.status is Status.WON
             if not is_won and (folder / name_object(STATES, last)).exists():
-                world.broken["results"] = f"the result of job {job_id} is served before it is won"
+                line = f"the result of job {job_id} is served before it is won"
+                world.broken.setdefault("result", line)
+
+
+def _watch_questions(world: "World") -> None:
+    """A block makes a party ask a bounded number of questions, whatever others have done."""
+    asked = sum(node.asked.pop("eth_call", 0) for node in world.nodes.values())
+    if asked > MOST_QUESTIONS:
+        world.broken.setdefault("questions", f"{asked} views are asked for in one block")

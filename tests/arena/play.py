@@ -14,7 +14,7 @@ from tests.arena.clock import ruled_by
 from tests.arena.codec import plain_words
 from tests.arena.invariants import INVARIANTS, watch_block
 from tests.arena.story import Story
-from tests.arena.world import GameOver, World
+from tests.arena.world import GameOver, Killed, World
 
 SHM = Path("/dev/shm")  # noqa: S108 - files in memory, in a folder of a drawn name
 
@@ -76,8 +76,11 @@ def _run(world: World) -> str:
     try:
         world.begin()
         while True:
-            world.seat.run()
-            return "the provider has returned"
+            try:
+                world.seat.run()
+            except Killed:
+                continue
+            return "it has returned"
     except GameOver:
         return ""
     except BaseException as error:  # noqa: BLE001 - whatever ends a party is what is looked for

@@ -36,6 +36,7 @@ class Process:
         self.stdin = self.stdout = self
         self.returncode: int | None = None
         self.listen: Callable[[dict[str, Any]], None] = lambda _: None
+        self.die: Callable[[], None] = lambda: None
 
     def write(self, line: str) -> None:
         """Take a line of what is asked for; the first are the settings."""
@@ -102,6 +103,10 @@ class Shop:
                 return
             self._running = None, -1, 0.0
             self.spent_s[job_id] += self._clock.now - started
+            if answer is None:
+                process.returncode = 1
+                process.die()
+                return
             if not answer["problem"]:
                 with self._pieces(desk, job_id):
                     before = self._clock.work
@@ -118,8 +123,8 @@ class Shop:
         is_on = process is not None and process.returncode is None and running == job_id
         return self.spent_s.get(job_id, 0.0) + (self._clock.now - started if is_on else 0.0)
 
-    def _try(self, desk: Desk, folder: Path, job_id: int, checks: Checks) -> dict[str, Any]:
-        """Check and compute a job in a folder that nobody keeps."""
+    def _try(self, desk: Desk, folder: Path, job_id: int, checks: Checks) -> dict[str, Any] | None:
+        """Check and compute a job in a folder that nobody keeps; None if that ends the process."""
         problem, is_final, missing = "", False, []
         try:
             with self._pieces(desk, job_id):
@@ -128,6 +133,8 @@ class Shop:
             problem, is_final = str(error), isinstance(error, UnwantedJob)
             if isinstance(error, IncompleteJob):
                 missing = error.missing
+        except Exception:  # noqa: BLE001 - whatever it is, it ends the process alone
+            return None
         return {"problem": problem, "is_final": is_final, "missing": missing}
 
     def _compute(self, desk: Desk, path: Path, job_id: int, checks: Checks) -> None:
@@ -191,7 +198,8 @@ def simulated(shop: Shop) -> Iterator[None]:
 
         def __init__(self, target: Any, args: Any, **_: object) -> None:
             (process,) = args
-            process.listen = target.__self__._take
+            shop = target.__self__
+            process.listen, process.die = shop._take, lambda: shop._results.put(None)
 
         def start(self) -> None:
             """Do nothing."""

@@ -1,7 +1,7 @@
 """The world of a game: the chain, the honest provider's seat, the client, and the adversaries."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +39,10 @@ class GameOver(BaseException):  # noqa: N818 - the signal that ends the provider
     """The game has ended: this is the signal that ends a party."""
 
 
+class Killed(BaseException):  # noqa: N818 - likewise
+    """The provider is killed, and will be started again."""
+
+
 @dataclass(frozen=True, slots=True)
 class Told:
     """An event that the provider has told."""
@@ -68,15 +72,19 @@ class World:
             referee=REFEREE,
             store="none",
             folder=str(folder / "provider"),
-            **(dict(story.settings)),
+            availability=PROMISES if "demand_budget" in story.settings else "",
+            **story.settings,
         )
-        urls = ["sim://one", "sim://two"] if any(it.family == "nodes" for it in story.moves) else ["sim://one"]
+        urls = ["sim://one"]
+        if any(it.family == "nodes" for it in story.moves):
+            urls.append("sim://two")
         self.nodes = {url: Node(self.chain, self.codec, url, self._twist) for url in urls}
         self.seat = Seat(HONEST, self.settings, self.codec, self.nodes, folder, self._tell)
         self.shop = Shop(self.clock, self.find_work, self.seat.open_other_desk)
         self.served = Server.served
         self.served.clear()
         self.watchers: list[Any] = []
+        self.work = Work(self.size, story.terms.step_s)
         self.adversaries = [FAMILIES[it.family](self, it.params) for it in story.moves]
         self.main = self._make_terms()
         self.start_wei = self._fund()
@@ -88,14 +96,32 @@ class World:
         for adversary in self.adversaries:
             adversary.prepare()
         self.chain.build()
-        self.open_job(CLIENT, self.main, self.story.terms.reward_wei, Work(self.size, self.story.terms.step_s))
+        self.open_job(CLIENT, self.main, self.story.terms.reward_wei, self.work)
         self.clock.schedule(BLOCK_S, self._step)
 
     def open_job(self, client: Address, terms: JobTerms, reward_wei: int, work: Work) -> None:
         """Send the call that opens a job, whose program costs this."""
-        self.works[terms.start_root + terms.layout + terms.steps.to_bytes(8, "big")] = work
+        self.note_work(terms, work)
         self.fund(client)
         self.chain.submit(Call("open_job", client, (terms,), reward_wei))
+
+    def note_work(self, terms: JobTerms, work: Work) -> None:
+        """Note what the program of jobs with some terms costs."""
+        self.works[terms.start_root + terms.layout + terms.steps.to_bytes(8, "big")] = work
+
+    def submit_once(self, call: Call) -> None:
+        """Send a call unless it waits already."""
+        waiting = self.chain.pool.get(call.sender, {}).values()
+        if all(it.call != call for it in waiting):
+            self.chain.submit(call)
+
+    def hide(self, job_id: int, sender: Address, top: bytes, salt: bytes) -> bytes:
+        """Return the digest with which an account commits to a claim."""
+        return self.court.commitment(job_id, sender, top, salt)
+
+    def kill(self) -> None:
+        """End the provider's process."""
+        raise Killed
 
     def find_work(self, terms: JobTerms) -> Work:
         """Return what a job's program costs."""
@@ -181,4 +207,3 @@ class World:
         self.told.append(Told(self.chain.head.number, event, line))
 
 
-__all__ = ["CLIENT", "HONEST", "PROMISES", "GameOver", "World", "replace"]

@@ -1,0 +1,63 @@
+"""Copiers: accounts that run nothing, and claim whatever history somebody serves in time."""
+
+from random import Random
+
+from contracts.reasons import Standing, Status
+from offchain.datastore.objects import HISTORIES
+from offchain.disputes.referee import Call
+from tests.arena.adversary import Adversary
+from tests.arena.records import name_account
+from tests.arena.story import Params, Terms
+from tests.arena.world_names import HONEST
+
+SALT = b"\3" * 32
+
+
+class Copiers(Adversary):
+    """Accounts that read what the provider serves."""
+
+    @classmethod
+    def draw(cls, random: Random, terms: Terms) -> Params:
+        """See Adversary."""
+        del terms
+        return {"count": random.choice((1, 3))}
+
+    def prepare(self) -> None:
+        """Give the accounts money."""
+        self._accounts = [name_account(f"copier {n}") for n in range(self.params["count"])]
+        self._tops: dict[str, bytes] = {}
+        for address in self._accounts:
+            self.world.fund(address)
+
+    def act(self) -> None:
+        """Commit to what is served, and show it."""
+        world = self.world
+        jobs = dict(world.list_jobs())
+        if 0 not in jobs or jobs[0].status is not Status.OPEN:
+            return
+        job, number = jobs[0], world.chain.head.number + 1
+        for address in self._accounts:
+            standing = world.standing(0, address)
+            if standing is Standing.NONE and number <= job.commit_deadline:
+                if (top := self._read()) is not None:
+                    self._tops[address] = top
+                    digest = world.hide(0, address, top, SALT)
+                    world.submit_once(Call("commit", address, (0, digest), job.terms.bond_wei))
+            elif standing is Standing.COMMITTED and number > job.commit_deadline:
+                world.submit_once(Call("reveal", address, (0, self._tops[address], SALT)))
+
+    def watch(self) -> None:
+        """Note that somebody shares a claim which it has only read."""
+        own = self.world.court.member(0, HONEST).key
+        for address in self._tops:
+            member = self.world.court.member(0, address)
+            if member.standing is Standing.REVEALED and member.key == own:
+                self.world.broken.setdefault("copies", "a claim that was read shares the reward")
+
+    def _read(self) -> bytes | None:
+        """Return the top of a history that is served, if one is."""
+        for folder in self.world.served:
+            found = sorted((folder / HISTORIES).iterdir()) if (folder / HISTORIES).is_dir() else []
+            if found:
+                return bytes.fromhex(found[0].name)
+        return None

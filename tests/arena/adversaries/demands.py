@@ -1,0 +1,73 @@
+"""Demands: a client whose store lacks parts that it is paid for, and askers who ask for nothing."""
+
+from random import Random
+
+from contracts.model.answers import MIN_DEPOSIT_WEI, Subject, make_subject
+from contracts.reasons import DemandStatus, Part, PromiseStatus, Status
+from offchain.commitments.tags import Tag
+from offchain.commitments.tree import Tree
+from offchain.disputes.availability import show_tensor
+from offchain.disputes.referee import Call
+from tests.arena.adversary import Adversary
+from tests.arena.jobs import get_run, get_task
+from tests.arena.ledger import REFEREE
+from tests.arena.records import name_account
+from tests.arena.story import Params, Terms
+from tests.arena.world_names import CLIENT, HONEST
+
+ASKER = name_account("asker")
+PROMISE_WEI = 10**18
+AT_ONCE = 16
+
+
+class Demands(Adversary):
+    """The main job's client withholds chunks; somebody demands many that do not exist."""
+
+    @classmethod
+    def draw(cls, random: Random, terms: Terms) -> Params:
+        """See Adversary."""
+        del terms
+        return {"wrong": random.choice((1, 4, 20)), "asked": random.choice((0, 0, 100, 400))}
+
+    def prepare(self) -> None:
+        """Have shown nothing yet."""
+        self._shown = 0
+        self.world.fund(ASKER)
+        self._places = [(int(Part.START), 0, chunk) for chunk in range(self.params["wrong"])]
+        self.world.shop.missing[0] = self._places[:AT_ONCE]
+
+    def act(self) -> None:
+        """Promise, answer what the provider demands, and demand what there is not."""
+        world = self.world
+        jobs = dict(world.list_jobs())
+        if 0 not in jobs or jobs[0].terms != world.main:
+            return
+        subject, vault = make_subject(world.main, REFEREE, 0), world.chain.ledger.vault
+        promise = vault.promises.get(subject)
+        if promise is None:
+            if jobs[0].status is Status.OPEN:
+                last = jobs[0].reveal_deadline + world.main.window_blocks
+                args = (subject, MIN_DEPOSIT_WEI, world.main.commit_blocks // 2, last)
+                world.submit_once(Call("promise", CLIENT, args, PROMISE_WEI))
+            return
+        if self.params["asked"] and promise.status is PromiseStatus.KEPT:
+            for chunk in range(self.params["asked"]):
+                args = (subject, int(Part.START), 1, 10**6 + chunk)
+                world.submit_once(Call("demand", ASKER, args, promise.deposit_wei))
+        self._answer(subject)
+
+    def _answer(self, subject: Subject) -> None:
+        """Show what the provider has demanded; the next parts are wrong, too."""
+        world = self.world
+        task = get_task(world.size)
+        state = Tree(Tag.STATE_NODE, [*(it.root for it in task.factors), get_run(world.size, None)._get_state(0).root])
+        for place, demand in world.chain.ledger.vault.demands.items():
+            if place[0] != subject or demand.asker != HONEST:
+                continue
+            part = place[1:]
+            if demand.status is DemandStatus.OPEN:
+                move = show_tensor(task.factors[0].array, state, part)
+                world.submit_once(Call(move.call, CLIENT, (subject, *move.args)))
+            elif part in self._places:
+                self._places.remove(part)
+        world.shop.missing[0] = self._places[:AT_ONCE]

@@ -1,0 +1,47 @@
+"""The drawing of stories: which adversaries meet, how much gas costs, what the provider holds."""
+
+from random import Random
+
+from tests.arena.adversaries.table import FAMILIES
+from tests.arena.story import Move, Story, Terms
+
+BONDS_WEI = (2 * 10**17, 5 * 10**17, 10**18)
+CEILING_GWEI = 50.0
+HIGHEST_GWEI = 48.0
+"""Base fees end here, so that a tip of one fits under the ceiling."""
+WEIGHTS = {"liars": 6, "censor": 3, "reorganiser": 2, "nodes": 2, "demands": 1}
+"""How often a family is drawn; 1 for the others."""
+
+
+def draw_story(seed: int, families: tuple[str, ...] = ()) -> Story:
+    """Return the story of a seed, of some families or of all."""
+    random = Random(f"arena {seed}")
+    terms = Terms(
+        bond_wei=random.choice(BONDS_WEI),
+        reward_wei=random.choice((10**16, 10**17, 10**18)),
+        window_blocks=random.choice((16, 30)),
+        checkpoints=random.choice((2, 4, 9)),
+    )
+    names = families or tuple(FAMILIES)
+    weights = [WEIGHTS.get(name, 1) for name in names]
+    chosen = random.choices(names, weights, k=random.choice((1, 2, 2, 3)))
+    moves = [Move(name, FAMILIES[name].draw(random, terms)) for name in dict.fromkeys(chosen)]
+    settings = {"max_fee_gwei": CEILING_GWEI}
+    if "demands" in chosen:
+        settings |= {"demand_budget": random.choice((0.1, 0.5))}
+    return Story(
+        seed=seed,
+        levels=_draw_levels(random),
+        spare_wei=None if random.random() < 0.3 else 0,
+        settings=settings,
+        terms=terms,
+        moves=tuple(moves),
+    )
+
+
+def _draw_levels(random: Random) -> tuple[tuple[int, float], ...]:
+    """Return where base fees go: they stay, or rise and fall at drawn blocks."""
+    levels = [(0, random.choice((1.0, 5.0, 20.0, 40.0)))]
+    for _ in range(random.choice((0, 0, 1, 3))):
+        levels.append((random.randrange(1, 80), random.choice((1.0, 20.0, HIGHEST_GWEI))))
+    return tuple(sorted(dict(levels).items()))
