@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import cache
 from typing import Any
 from unittest.mock import patch
 
@@ -87,7 +88,8 @@ def _name_args(event: ModelEvent) -> dict[str, Any]:
     return {str(place): arg for place, arg in enumerate(event.args)}
 
 
-def hash_place(subject: Subject, place: Sequence[int]) -> bytes:
+@cache
+def hash_place(subject: Subject, place: tuple[int, ...]) -> bytes:
     """Return the number of a demand."""
     words = b"".join(int(it).to_bytes(32, "big") for it in place)
     return keccak256(hash_subject(subject) + words)

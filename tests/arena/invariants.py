@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from contracts.reasons import Standing, Status
+from offchain.commitments.tensors import compute_history_root
 from offchain.datastore.objects import HISTORIES, STATES, name_object
 from offchain.parties.settings import to_wei
 from tests.arena.jobs import get_run
@@ -15,8 +16,9 @@ from tests.arena.world_names import HONEST
 if TYPE_CHECKING:
     from tests.arena.world import World
 
-MOST_QUESTIONS = 160
-"""Views that a party may ask for in the time of a block: as it starts, it looks at 50 jobs."""
+MOST_QUESTIONS = 260
+"""Views that a party may ask for in the time of a block: as it starts, it looks
+at 50 jobs twice."""
 Judge = Callable[["World", str], str]
 CHECK_S = 600.0
 """Checking a job may take so long, whatever it pays."""
@@ -120,8 +122,9 @@ def watch_block(world: "World") -> None:
             if world.standing(job_id) is Standing.NONE and world.chain.head.number > job.commit_deadline + 1:
                 continue
             run = get_run(world.find_work(job.terms).size, None)
+            root = compute_history_root([run.history.node(0, it) for it in range(run.history.count)])
             is_hidden = world.chain.head.number <= job.reveal_deadline
-            if is_hidden and (folder / name_object(HISTORIES, run.history.top)).exists():
+            if is_hidden and (folder / name_object(HISTORIES, root)).exists():
                 line = f"the history of job {job_id} is served before claims are shown"
                 world.broken.setdefault("history", line)
             last = run.history.node(0, run.history.count - 1)

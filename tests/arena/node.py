@@ -138,11 +138,11 @@ class Node:
                 is_open = job.status is Status.OPEN
                 return 0 if is_open else calculate_debt(store, job_id, job, address)
             case "promises", (number,):
-                found = (it for it in vault.promises.items() if hash_subject(it[0]) == number)
-                return next((promise for _, promise in found), None)
+                promises = vault.promises.items()
+                return next((it for subject, it in promises if hash_subject(subject) == number), None)
             case "demands", (number,):
-                places = (it for it in vault.demands.items() if hash_place(it[0][0], it[0][1:]) == number)
-                return next((demand for _, demand in places), None)
+                demands = vault.demands.items()
+                return next((it for place, it in demands if hash_place(place[0], place[1:]) == number), None)
             case _ if name in TRUSTED:
                 return TRUSTED[name]
         raise Refused(f"execution reverted: no view {name}")

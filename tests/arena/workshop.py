@@ -117,10 +117,16 @@ class Shop:
         self._running = process, job_id, started
         self._clock.schedule(seconds, end)
 
+    @property
+    def is_running(self) -> bool:
+        """Whether a process computes a job."""
+        process = self._running[0]
+        return process is not None and process.returncode is None
+
     def count_seconds(self, job_id: int) -> float:
         """Return for how long a job has been computed so far."""
-        process, running, started = self._running
-        is_on = process is not None and process.returncode is None and running == job_id
+        _, running, started = self._running
+        is_on = self.is_running and running == job_id
         return self.spent_s.get(job_id, 0.0) + (self._clock.now - started if is_on else 0.0)
 
     def _try(self, desk: Desk, folder: Path, job_id: int, checks: Checks) -> dict[str, Any] | None:

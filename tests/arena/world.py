@@ -95,6 +95,7 @@ class World:
         """Open the main job, and let blocks come."""
         for adversary in self.adversaries:
             adversary.prepare()
+        self.chain.head.state = self.chain.ledger.save()
         self.chain.build()
         self.open_job(CLIENT, self.main, self.story.terms.reward_wei, self.work)
         self.clock.schedule(BLOCK_S, self._step)
@@ -178,7 +179,8 @@ class World:
         if number >= MOST_BLOCKS:
             return True
         jobs = self.list_jobs()
-        return bool(jobs) and all(self._is_settled(*it) for it in jobs)
+        is_idle = not self.shop.is_running
+        return bool(jobs) and is_idle and all(self._is_settled(*it) for it in jobs)
 
     def _is_settled(self, job_id: int, job: Job) -> bool:
         standing = self.standing(job_id)

@@ -3,6 +3,8 @@
 from random import Random
 
 from contracts.reasons import Standing, Status
+from offchain.commitments.tags import Tag
+from offchain.commitments.tree import Tree
 from offchain.datastore.objects import HISTORIES
 from offchain.disputes.referee import Call
 from tests.arena.adversary import Adversary
@@ -59,5 +61,7 @@ class Copiers(Adversary):
         for folder in self.world.served:
             found = sorted((folder / HISTORIES).iterdir()) if (folder / HISTORIES).is_dir() else []
             if found:
-                return bytes.fromhex(found[0].name)
+                data = found[0].read_bytes()
+                roots = [data[at : at + 32] for at in range(0, len(data), 32)]
+                return Tree(Tag.HISTORY_NODE, roots).top
         return None

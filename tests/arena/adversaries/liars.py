@@ -15,7 +15,7 @@ from tests.arena.story import Params, Terms
 from tests.arena.world_names import HONEST
 
 TIMINGS = ("at once", "late", "silent", "mixed")
-CROWDS = (1, 1, 1, 2, 3, 7)
+CROWDS = (*[1] * 12, *[2] * 8, *[3] * 6, *[7] * 8, 12, 12, 18, 32)
 
 
 class Liars(Adversary):

@@ -14,7 +14,7 @@ class Slow(Adversary):
     def draw(cls, random: Random, terms: Terms) -> Params:
         """See Adversary."""
         del terms
-        return {"times": random.choice((24, 91)), "step_s": random.choice((0.5, 2.0, 5.0))}
+        return {"times": random.choice((24, 91)), "step_s": random.choice((0.5, 5.0, 10.0))}
 
     def prepare(self) -> None:
         """Make the main job's program so."""

@@ -1,0 +1,108 @@
+"""The faults that the arena has found: what each was, who finds it, and by which invariant."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tests.arena.draw import draw_story
+from tests.arena.play import Verdict, play_in_world
+from tests.arena.story import Story
+
+if TYPE_CHECKING:
+    from tests.arena.world import World
+
+Sign = Callable[["World"], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """A fault of the honest side.
+
+    Attributes:
+        says: what it is.
+        families: the adversaries that find it.
+        invariants: what it breaks, any of these.
+        sign: what else is to be seen, so that it is not taken for another one.
+    """
+
+    says: str
+    families: tuple[str, ...]
+    invariants: frozenset[str]
+    sign: Sign = lambda _: True
+
+
+def _has_told(words: str) -> Sign:
+    return lambda world: any(words in it.line for it in world.told)
+
+
+def _is_partly_filled(world: "World") -> bool:
+    shares = [it.params["percent"] for it in world.story.moves if it.family == "censor"]
+    is_rich = not _has_told("fund it")(world) and not _has_told("given up")(world)
+    return bool(shares) and max(shares) < 100 and is_rich
+
+
+BOND = frozenset({"bond"})
+FAULTS = {
+    "crowd": Fault(
+        "a provider gives up all matches where their gas costs more than a bond",
+        ("liars",),
+        BOND,
+        _has_told("given up"),
+    ),
+    "reservations": Fault(
+        "a provider that holds what its check asks for can't send its last move",
+        ("liars",),
+        BOND,
+        _has_told("fund it"),
+    ),
+    "room": Fault(
+        "a call asks for so much more room than it takes that half a block keeps it out",
+        ("liars", "censor"),
+        BOND,
+        _is_partly_filled,
+    ),
+    "history": Fault(
+        "a history is served before claims are shown, and copied",
+        ("copiers",),
+        frozenset({"history", "copies"}),
+    ),
+    "result": Fault(
+        "a result is served before it is paid for", ("copiers",), frozenset({"result"})
+    ),
+    "number": Fault(
+        "a commit binds a job's number, which a reorganisation gives to another job",
+        ("reorganiser",),
+        BOND,
+    ),
+    "work": Fault(
+        "a job that pays nothing keeps the workshop for ever", ("dust",), frozenset({"work"})
+    ),
+    "locks": Fault(
+        "a job that pays nothing locks a bond for a year", ("dust",), frozenset({"locks"})
+    ),
+    "pump": Fault(
+        "a client is paid more for the parts that it withholds than the job pays",
+        ("demands",),
+        frozenset({"demands"}),
+    ),
+    "questions": Fault(
+        "each demand that anybody ever made is a question in every block",
+        ("demands",),
+        frozenset({"questions"}),
+    ),
+    "nodes": Fault("one odd word of a node ends the party", ("nodes",), frozenset({"life"})),
+}
+
+
+def is_found(fault: Fault, verdict: Verdict, world: "World") -> bool:
+    """Whether a game shows a fault."""
+    return not fault.invariants.isdisjoint(verdict.broken) and fault.sign(world)
+
+
+def search(fault: Fault, games: int, seed: int = 0) -> tuple[int, Story] | None:
+    """Return the first game that shows a fault: how many were played, and its story."""
+    for number in range(games):
+        story = draw_story(seed + number, fault.families)
+        if is_found(fault, *play_in_world(story)):
+            return number + 1, story
+    return None
