@@ -6,7 +6,6 @@ from functools import cache
 from typing import Any
 from unittest.mock import patch
 
-from contracts.model.abi import get_key
 from contracts.model.answers import Subject, hash_subject
 from contracts.model.types import Event as ModelEvent
 from contracts.model.types import Pair
@@ -106,12 +105,9 @@ def plain_words() -> Iterator[None]:
     chain_referee, sight = "offchain.disputes.chain_referee", "offchain.parties.sight"
     answers = "offchain.parties.answers"
     names = [f"{chain_referee}.pack_call", f"{answers}.pack_args"]
-    names += [f"{it}.{name}" for it in (chain_referee, sight) for name in ("unpack_job", "unpack_member")]
+    names += [f"{it}.unpack_{name}" for it in (chain_referee, sight) for name in ("job", "member")]
     names += [f"{answers}.unpack_{name}" for name in ("demand", "promise")]
     with ExitStack() as stack:
         for name in names:
             stack.enter_context(patch(name, _keep))
         yield
-
-
-__all__ = ["Codec", "Reader", "get_event_key", "get_key", "get_topic", "hash_place", "plain_words"]

@@ -42,6 +42,6 @@ def draw_story(seed: int, families: tuple[str, ...] = ()) -> Story:
 def _draw_levels(random: Random) -> tuple[tuple[int, float], ...]:
     """Return where base fees go: they stay, or rise and fall at drawn blocks."""
     levels = [(0, random.choice((1.0, 5.0, 20.0, 40.0)))]
-    for _ in range(random.choice((0, 0, 1, 3))):
-        levels.append((random.randrange(1, 80), random.choice((1.0, 20.0, HIGHEST_GWEI))))
+    changes = range(random.choice((0, 0, 1, 3)))
+    levels += [(random.randrange(1, 80), random.choice((1.0, 20.0, HIGHEST_GWEI))) for _ in changes]
     return tuple(sorted(dict(levels).items()))

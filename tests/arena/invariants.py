@@ -4,14 +4,16 @@ A function returns what is wrong, or nothing.
 """
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from contracts.model.types import Job
 from contracts.reasons import Standing, Status
 from offchain.commitments.tensors import compute_history_root
 from offchain.datastore.objects import HISTORIES, STATES, name_object
 from offchain.parties.settings import to_wei
 from tests.arena.jobs import get_run
-from tests.arena.world_names import HONEST
+from tests.arena.names import HONEST
 
 if TYPE_CHECKING:
     from tests.arena.world import World
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
 MOST_QUESTIONS = 260
 """Views that a party may ask for in the time of a block: as it starts, it looks
 at 50 jobs twice."""
+MOST_CHECKPOINTS = 64
+"""Whoever has more has not been computed in a game."""
 Judge = Callable[["World", str], str]
 CHECK_S = 600.0
 """Checking a job may take so long, whatever it pays."""
@@ -83,7 +87,8 @@ def bound_work(world: "World", ended: str) -> str:
         seconds = world.shop.count_seconds(job_id)
         most = CHECK_S + job.reward_wei / 10**18 * SECONDS_PER_ETHER
         if seconds > most:
-            return f"job {job_id} with {job.reward_wei / 1e18:.3g} ether is computed for {seconds:,.0f} s"
+            reward = f"{job.reward_wei / 1e18:.3g} ether"
+            return f"job {job_id} with {reward} is computed for {seconds:,.0f} s"
     return ""
 
 
@@ -117,21 +122,26 @@ INVARIANTS: dict[str, Judge] = {
 def watch_block(world: "World") -> None:
     """Judge what can be judged of a block only while it is the latest."""
     _watch_questions(world)
-    for folder in world.served:
-        for job_id, job in world.list_jobs():
-            if world.standing(job_id) is Standing.NONE and world.chain.head.number > job.commit_deadline + 1:
-                continue
-            run = get_run(world.find_work(job.terms).size, None)
-            root = compute_history_root([run.history.node(0, it) for it in range(run.history.count)])
-            is_hidden = world.chain.head.number <= job.reveal_deadline
-            if is_hidden and (folder / name_object(HISTORIES, root)).exists():
-                line = f"the history of job {job_id} is served before claims are shown"
-                world.broken.setdefault("history", line)
-            last = run.history.node(0, run.history.count - 1)
-            is_won = job.status is Status.WON
-            if not is_won and (folder / name_object(STATES, last)).exists():
-                line = f"the result of job {job_id} is served before it is won"
-                world.broken.setdefault("result", line)
+    for job_id, job in world.list_jobs():
+        for folder in world.served:
+            _watch_results(world, folder, job_id, job)
+
+
+def _watch_results(world: "World", folder: Path, job_id: int, job: Job) -> None:
+    """A history can be read once claims are shown, and a state once the job is won."""
+    run = get_run(world.find_work(job.terms).size, None)
+    if run.history.count > MOST_CHECKPOINTS:
+        return
+    roots = [run.history.node(0, place) for place in range(run.history.count)]
+    is_hidden = world.chain.head.number <= job.reveal_deadline
+    history = folder / name_object(HISTORIES, compute_history_root(roots))
+    if is_hidden and history.exists():
+        line = f"the history of job {job_id} is served before claims are shown"
+        world.broken.setdefault("history", line)
+    state = folder / name_object(STATES, roots[-1])
+    if job.status is not Status.WON and state.exists():
+        line = f"the result of job {job_id} is served before it is won"
+        world.broken.setdefault("result", line)
 
 
 def _watch_questions(world: "World") -> None:

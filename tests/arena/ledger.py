@@ -1,4 +1,4 @@
-"""The contracts of the simulated chain: the models of the referee and of promises, with accounts."""
+"""The contracts of the simulated chain, which are the models, and the accounts that call them."""
 
 from collections import defaultdict
 from functools import cache

@@ -10,7 +10,7 @@ from contracts.model.types import NOBODY, ZERO, Address, Job, Terms
 from contracts.reasons import LeafMode, Status
 from offchain.chain.accounts.signers import hash_raw
 from offchain.disputes.referee import Call
-from tests.arena.codec import Codec, get_event_key, get_key, get_topic, hash_place
+from tests.arena.codec import Codec, get_event_key, get_topic, hash_place
 from tests.arena.ledger import CHAIN_ID, PROMISES, REFEREE, TRUSTED
 from tests.arena.records import BLOCK_GAS, Block, Receipt, Sent
 from tests.arena.signing import read_order
@@ -73,7 +73,8 @@ class Node:
         if place is None:
             return None
         block, index = place
-        logs = [it for it in self._list_logs(block.number, block.number) if it["transactionHash"] == digest]
+        all_logs = self._list_logs(block.number, block.number)
+        logs = [it for it in all_logs if it["transactionHash"] == digest]
         return _show_receipt(block, block.receipts[index], logs)
 
     def _get_transaction(self, digest: str) -> dict[str, Any] | None:
@@ -139,10 +140,10 @@ class Node:
                 return 0 if is_open else calculate_debt(store, job_id, job, address)
             case "promises", (number,):
                 promises = vault.promises.items()
-                return next((it for subject, it in promises if hash_subject(subject) == number), None)
+                return next((it for about, it in promises if hash_subject(about) == number), None)
             case "demands", (number,):
                 demands = vault.demands.items()
-                return next((it for place, it in demands if hash_place(place[0], place[1:]) == number), None)
+                return next((it for at, it in demands if hash_place(at[0], at[1:]) == number), None)
             case _ if name in TRUSTED:
                 return TRUSTED[name]
         raise Refused(f"execution reverted: no view {name}")

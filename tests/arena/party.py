@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any, Self
 from unittest.mock import patch
 
-from contracts.model.types import Address, Job
+from contracts.model.types import NOBODY, Address
 from offchain.arithmetic.ordered import ORDERED
 from offchain.chain.accounts import FeePolicy, open_chain
 from offchain.chain.accounts.opening import OwnChain
@@ -18,7 +18,6 @@ from offchain.parties.live import Desk
 from offchain.parties.provider import Provider
 from offchain.parties.settings import Settings
 from offchain.parties.sight import Sight
-from offchain.providers.store import Store
 from tests.arena.codec import Codec, Reader
 from tests.arena.ledger import CHAIN_ID, REFEREE
 from tests.arena.node import Node
@@ -70,7 +69,7 @@ def seated() -> Iterator[None]:
     stub = SimpleNamespace(abi=())
     with ExitStack() as stack:
         stack.enter_context(patch.object(keeper, "Server", Server))
-        threads = SimpleNamespace(Thread=NoThread, **{"Lock": threading.Lock})
+        threads = SimpleNamespace(Thread=NoThread, Lock=threading.Lock)
         stack.enter_context(patch.object(keeper, "threading", threads))
         for module in ("offchain.disputes.chain_referee", "offchain.parties.answers"):
             stack.enter_context(patch(f"{module}.compile_contract", lambda *_, **__: stub))
@@ -100,28 +99,26 @@ class Seat:
     ) -> None:
         self.address, self.settings, self._codec = address, settings, codec
         self._nodes, self._folder, self._tell = nodes, folder, tell
-        self.provider: Provider | None = None
 
     def run(self) -> None:
         """Be the provider until something ends it."""
-        with self._opened_chain([Signer(self.address)]) as chain:
-            desk = self._make_desk(chain, self.address)
-            self.provider = Provider(desk)
-            self.provider.run()
+        with (
+            patch.object(keeper, "open_signers", lambda *_, **__: [Signer(self.address)]),
+            patch.object(keeper, "connected_desk", self._connect),
+            keeper.opened_keeper(Provider, self.settings, self._tell) as provider,
+        ):
+            provider.run()
 
     def open_other_desk(self) -> Desk:
         """Return a desk that only looks, as the process that computes has one."""
         with self._opened_chain([]) as chain:
-            return self._make_desk(chain, "0x" + "00" * 20)
+            return self._make_desk(chain, NOBODY)
 
-    def open_results(self) -> Store:
-        """Return the store that is served."""
-        return Store(Path(self.settings.folder) / "results", is_durable=False)
-
-    def was_computed(self, job: Job, job_id: int) -> bool:
-        """Whether the provider has taken a job, and computed it."""
-        del job
-        return self.provider is not None and job_id in self.provider.works
+    @contextmanager
+    def _connect(self, _settings: Settings, _tell: Tell, signers: list[Signer]) -> Iterator[Desk]:
+        """Open a desk; see connected_desk."""
+        with self._opened_chain(signers) as chain:
+            yield self._make_desk(chain, self.address)
 
     @contextmanager
     def _opened_chain(self, signers: list[Signer]) -> Iterator[OwnChain]:

@@ -1,4 +1,4 @@
-"""The process that computes a provider's jobs, simulated: the shipped checks at a simulated cost."""
+"""The process that computes a provider's jobs, simulated: the shipped checks, at a drawn cost."""
 
 import json
 import tempfile
@@ -50,13 +50,16 @@ class Process:
 
     def close(self) -> None:
         """End."""
-        self.returncode = 0
+        self._end(0)
 
     def kill(self) -> None:
         """End."""
-        self.returncode = -9
+        self._end(-9)
 
-    terminate = kill
+    def _end(self, status: int) -> None:
+        if self.returncode is None:
+            self.returncode = status
+            self._shop.stop(self)
 
     def poll(self) -> int | None:
         """Return the status if it has ended."""
@@ -87,6 +90,13 @@ class Shop:
         self.spent_s: dict[int, float] = {}
         self.missing: dict[int, list[Any]] = {}
 
+    def stop(self, process: Process) -> None:
+        """Count what a process has worked that has ended or is done with a job."""
+        if self._running[0] is process:
+            _, job_id, started = self._running
+            self.spent_s[job_id] += self._clock.now - started
+            self._running = None, -1, 0.0
+
     def begin(self, process: Process, job_id: int, checks: Checks) -> None:
         """Find out what a job comes to, and let that be known once its time has passed."""
         desk = self._open_desk()
@@ -101,8 +111,7 @@ class Shop:
         def end() -> None:
             if process.returncode is not None:
                 return
-            self._running = None, -1, 0.0
-            self.spent_s[job_id] += self._clock.now - started
+            self.stop(process)
             if answer is None:
                 process.returncode = 1
                 process.die()
@@ -120,8 +129,7 @@ class Shop:
     @property
     def is_running(self) -> bool:
         """Whether a process computes a job."""
-        process = self._running[0]
-        return process is not None and process.returncode is None
+        return self._running[0] is not None
 
     def count_seconds(self, job_id: int) -> float:
         """Return for how long a job has been computed so far."""

@@ -22,24 +22,23 @@ from tests.arena.court import Court
 from tests.arena.funding import calculate_least
 from tests.arena.jobs import Work, WorkingRun, get_task
 from tests.arena.ledger import PROMISES, REFEREE
+from tests.arena.names import CLIENT, HONEST, NODES
 from tests.arena.node import Node
 from tests.arena.party import Seat, Server
 from tests.arena.records import BLOCK_S, GWEI, Fill, Sent
 from tests.arena.story import Story
 from tests.arena.workshop import Shop
-from tests.arena.world_names import CLIENT, HONEST
 
 MOST_BLOCKS = 600
 RICH_WEI = 10**24
 OPERATORS, ROWS, COLUMNS, TERMS = 8, 2, 2, 4
 
 
-
-class GameOver(BaseException):  # noqa: N818 - the signal that ends the provider
+class GameOver(BaseException):
     """The game has ended: this is the signal that ends a party."""
 
 
-class Killed(BaseException):  # noqa: N818 - likewise
+class Killed(BaseException):
     """The provider is killed, and will be started again."""
 
 
@@ -75,9 +74,8 @@ class World:
             availability=PROMISES if "demand_budget" in story.settings else "",
             **story.settings,
         )
-        urls = ["sim://one"]
-        if any(it.family == "nodes" for it in story.moves):
-            urls.append("sim://two")
+        has_two = any(it.family == "nodes" for it in story.moves)
+        urls = NODES if has_two else NODES[:1]
         self.nodes = {url: Node(self.chain, self.codec, url, self._twist) for url in urls}
         self.seat = Seat(HONEST, self.settings, self.codec, self.nodes, folder, self._tell)
         self.shop = Shop(self.clock, self.find_work, self.seat.open_other_desk)
@@ -146,7 +144,7 @@ class World:
 
     def _make_terms(self) -> JobTerms:
         drawn = self.story.terms
-        names = ("bond_wei", "reward_wei", "commit_blocks", "reveal_blocks", "window_blocks", "clock_blocks", "increment_blocks")
+        names = [it for it in Stakes.__slots__ if it in type(drawn).__slots__]
         return make_terms(get_task(self.size), Stakes(**{it: getattr(drawn, it) for it in names}))
 
     def _fund(self) -> int:
@@ -207,5 +205,3 @@ class World:
 
     def _tell(self, event: str, line: str, **_: object) -> None:
         self.told.append(Told(self.chain.head.number, event, line))
-
-

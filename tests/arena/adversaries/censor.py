@@ -4,9 +4,9 @@ from collections.abc import Iterable
 from random import Random
 
 from tests.arena.adversary import Adversary
+from tests.arena.names import HONEST
 from tests.arena.records import BLOCK_GAS, GWEI, Fill, Sent
 from tests.arena.story import Params, Terms
-from tests.arena.world_names import HONEST
 
 ALL = "all"
 CALLS = ("leaf", "leaf", ALL, "commit", "reveal", "descend", "pick_segment", "timeout")

@@ -8,9 +8,9 @@ from offchain.commitments.tree import Tree
 from offchain.datastore.objects import HISTORIES
 from offchain.disputes.referee import Call
 from tests.arena.adversary import Adversary
+from tests.arena.names import HONEST
 from tests.arena.records import name_account
 from tests.arena.story import Params, Terms
-from tests.arena.world_names import HONEST
 
 SALT = b"\3" * 32
 

@@ -11,9 +11,9 @@ from offchain.disputes.referee import Call
 from tests.arena.adversary import Adversary
 from tests.arena.jobs import get_run, get_task
 from tests.arena.ledger import REFEREE
+from tests.arena.names import CLIENT, HONEST
 from tests.arena.records import name_account
 from tests.arena.story import Params, Terms
-from tests.arena.world_names import CLIENT, HONEST
 
 ASKER = name_account("asker")
 PROMISE_WEI = 10**18
@@ -60,7 +60,8 @@ class Demands(Adversary):
         """Show what the provider has demanded; the next parts are wrong, too."""
         world = self.world
         task = get_task(world.size)
-        state = Tree(Tag.STATE_NODE, [*(it.root for it in task.factors), get_run(world.size, None)._get_state(0).root])
+        start = (*task.factors, get_run(world.size, None)._get_state(0))
+        state = Tree(Tag.STATE_NODE, [it.root for it in start])
         for place, demand in world.chain.ledger.vault.demands.items():
             if place[0] != subject or demand.asker != HONEST:
                 continue

@@ -37,7 +37,8 @@ class Dust(Adversary):
             return
         for number in range(it["count"]):
             every = it["steps"] // it["checkpoints"]
-            size = replace(world.size, checkpoints=it["checkpoints"], checkpoint_every=every, rows=3 + number)
+            lengths = {"checkpoints": it["checkpoints"], "checkpoint_every": every}
+            size = replace(world.size, rows=3 + number, **lengths)
             chosen = {it["long"]: it["blocks"]} if it["long"] else {}
             stakes = Stakes(**{"commit_blocks": 40, **chosen})
             terms = make_terms(get_task(size), stakes)

@@ -1,4 +1,7 @@
-"""Liars: accounts that claim something wrong together, and play as late, or as little, as they like."""
+"""Liars: accounts with one wrong claim, that play as late, or as little, as they like.
+
+They commit once the provider has, since without it there is nothing to win.
+"""
 
 from collections.abc import Iterator
 from random import Random
@@ -10,9 +13,9 @@ from offchain.disputes.referee import Call
 from sim.paper import Lie
 from tests.arena.adversary import Adversary
 from tests.arena.jobs import get_run
+from tests.arena.names import HONEST
 from tests.arena.records import name_account
 from tests.arena.story import Params, Terms
-from tests.arena.world_names import HONEST
 
 TIMINGS = ("at once", "late", "silent", "mixed")
 CROWDS = (*[1] * 12, *[2] * 8, *[3] * 6, *[7] * 8, 12, 12, 18, 32)
@@ -59,9 +62,9 @@ class Liars(Adversary):
 
     def _choose(self, calls: Iterator[Call]) -> Iterator[Call]:
         job, number = self.world.court.job(0), self.world.chain.head.number + 1
-        if job.status is Status.OPEN and number <= job.commit_deadline:
-            if self.world.standing(0) is Standing.NONE and number < job.commit_deadline - 1:
-                return
+        is_early = job.status is Status.OPEN and number < job.commit_deadline - 1
+        if is_early and self.world.standing(0) is Standing.NONE:
+            return
         opened = 0
         for call in calls:
             if call.name == "start_match":

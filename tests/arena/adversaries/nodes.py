@@ -6,9 +6,9 @@ from typing import Any
 
 from offchain.errors import ChainUnavailable
 from tests.arena.adversary import Adversary
+from tests.arena.names import NODES
 from tests.arena.story import Params, Terms
 
-LIAR = "sim://one"
 KINDS = (
     "unknown topic",
     "logs twice",
@@ -24,7 +24,7 @@ Answers = list[Any]
 
 
 class Nodes(Adversary):
-    """The node that the provider prefers lies from a block on."""
+    """One of the provider's two nodes lies from a block on."""
 
     @classmethod
     def draw(cls, random: Random, terms: Terms) -> Params:
@@ -34,6 +34,7 @@ class Nodes(Adversary):
             "kind": random.choice(KINDS),
             "from": random.randrange(60),
             "blocks": random.choice((1, 5, 200)),
+            "node": random.randrange(2),
         }
 
     def prepare(self) -> None:
@@ -45,7 +46,7 @@ class Nodes(Adversary):
     ) -> Answers:
         """See Adversary."""
         since = self.world.chain.head.number - self.params["from"]
-        if url != LIAR or not 0 <= since < self.params["blocks"]:
+        if url != NODES[self.params["node"]] or not 0 <= since < self.params["blocks"]:
             return answers
         if self.params["kind"] == "silence":
             raise ChainUnavailable(url, "no answer in 5 s")

@@ -3,21 +3,21 @@
 from dataclasses import replace
 from random import Random
 
-from contracts.reasons import Standing
+from contracts.model.types import Terms as JobTerms
 from offchain.disputes.referee import Call
 from offchain.disputes.terms import make_terms
 from sim.paper import Size
 from tests.arena.adversary import Adversary
 from tests.arena.jobs import Work, get_task
+from tests.arena.names import CLIENT, HONEST
 from tests.arena.records import Sent
 from tests.arena.story import Params, Terms
-from tests.arena.world_names import CLIENT, HONEST
 
 KINDS = ("number", "number", "drop", "again")
 
 
 class Reorganiser(Adversary):
-    """Replaces blocks once something of the provider's is in them, no more than its confirmations."""
+    """Replaces blocks once something is in them, fewer than the provider's confirmations."""
 
     @classmethod
     def draw(cls, random: Random, terms: Terms) -> Params:
@@ -68,12 +68,9 @@ class Reorganiser(Adversary):
         return jobs[0].opened_block if 0 in jobs else None
 
 
-def make_other_terms(terms: object, size: Size) -> object:
+def make_other_terms(terms: JobTerms, size: Size) -> JobTerms:
     """Return the same terms about a job of another size."""
     other = make_terms(get_task(size))
     names = ("bond_wei", "commit_blocks", "reveal_blocks", "window_blocks", "clock_blocks")
     kept = {name: getattr(terms, name) for name in names}
     return replace(other, **kept)
-
-
-__all__ = ["Reorganiser", "Standing"]
