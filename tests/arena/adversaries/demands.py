@@ -27,11 +27,11 @@ class Demands(Adversary):
     def draw(cls, random: Random, terms: Terms) -> Params:
         """See Adversary."""
         del terms
-        return {"wrong": random.choice((1, 4, 20)), "asked": random.choice((0, 0, 100, 400))}
+        return {"wrong": random.choice((1, 4, 20)), "asked": random.choice((0, 0, 0, 150))}
 
     def prepare(self) -> None:
-        """Have shown nothing yet."""
-        self._shown = 0
+        """Have asked nothing yet."""
+        self._has_asked = False
         self.world.fund(ASKER)
         self._places = [(int(Part.START), 0, chunk) for chunk in range(self.params["wrong"])]
         self.world.shop.missing[0] = self._places[:AT_ONCE]
@@ -50,10 +50,11 @@ class Demands(Adversary):
                 args = (subject, MIN_DEPOSIT_WEI, world.main.commit_blocks // 2, last)
                 world.submit_once(Call("promise", CLIENT, args, PROMISE_WEI))
             return
-        if self.params["asked"] and promise.status is PromiseStatus.KEPT:
+        if not self._has_asked and promise.status is PromiseStatus.KEPT:
+            self._has_asked = True
             for chunk in range(self.params["asked"]):
                 args = (subject, int(Part.START), 1, 10**6 + chunk)
-                world.submit_once(Call("demand", ASKER, args, promise.deposit_wei))
+                world.chain.submit(Call("demand", ASKER, args, promise.deposit_wei))
         self._answer(subject)
 
     def _answer(self, subject: Subject) -> None:

@@ -1,0 +1,50 @@
+"""The whole-system adversary: the shipped provider against all that was drawn."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.arena.adversaries.table import FAMILIES
+from tests.arena.draw import draw_story
+from tests.arena.faults import FAULTS, search
+from tests.arena.play import play
+from tests.arena.story import read_story
+from tests.arena.unmend import unmended
+
+FOUND = sorted(Path(__file__).with_name("found").glob("*.json"))
+GAMES = 60
+MOST_GAMES = 200
+
+
+def test_drawn_games_break_no_invariant() -> None:
+    """Whatever is drawn, what an honest provider relies on holds."""
+    verdicts = [play(draw_story(seed)) for seed in range(GAMES)]
+    assert {it.story.seed: it.broken for it in verdicts if it.broken} == {}
+
+
+@pytest.mark.parametrize("path", FOUND, ids=lambda path: path.stem)
+def test_what_was_found_stays_mended(path: Path) -> None:
+    """A game that an adversary has won once is lost now."""
+    assert play(read_story(path.read_text(encoding="utf-8"))).broken == {}
+
+
+@pytest.mark.parametrize("seed", [0, 7, 14])
+def test_a_story_comes_to_the_same_end(seed: int) -> None:
+    """A game is its story: played again from its text it is the same, block by block."""
+    story = draw_story(seed)
+    assert read_story(story.to_json()) == story
+    assert play(story) == play(read_story(story.to_json()))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", FAULTS)
+def test_each_fault_is_found_without_its_mend(name: str) -> None:
+    """Of each mend that is taken out the drawn adversaries find the fault."""
+    with unmended(name):
+        assert search(FAULTS[name], MOST_GAMES) is not None
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_each_family_alone_is_played(name: str) -> None:
+    """No family needs another, and none of them wins alone."""
+    assert play(draw_story(1, (name,))).broken == {}
