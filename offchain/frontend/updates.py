@@ -7,6 +7,7 @@ give back the very tensors that came.
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 
@@ -19,10 +20,17 @@ from offchain.frontend.optimizers.base import (
     everything,
     find_group,
 )
-from offchain.frontend.optimizers.translation import translate
+from offchain.frontend.optimizers.translation import require_new, translate
 from offchain.frontend.recipe import TrainingRecipe
 
 Update = Callable[[Optimizer, torch.Tensor, torch.Tensor, Tensors, Numbers], Updated]
+
+
+def check_optimizer(recipe: TrainingRecipe) -> None:
+    """Refuse an optimizer (`UsageError`) whose steps a program can't have, or that isn't new."""
+    _get_groups(recipe)
+    for optimizer in list_optimizers_of_torch(recipe):
+        require_new(optimizer)
 
 
 def make_optimizer_state(recipe: TrainingRecipe) -> dict[str, torch.Tensor]:
@@ -84,6 +92,14 @@ def optimize(
     return new
 
 
+def advance_counters(recipe: TrainingRecipe, state: Tensors) -> dict[str, torch.Tensor]:
+    """Return the counters of all groups after one more step, by their names in the state."""
+    groups, new = _get_groups(recipe), dict[str, torch.Tensor]()
+    for index in range(len(groups)):
+        _advance(groups, index, state, new)
+    return new
+
+
 def _advance(
     groups: Sequence[Group], index: int, state: Tensors, new: dict[str, torch.Tensor]
 ) -> Numbers:
@@ -105,9 +121,29 @@ def _find_moments(state: Tensors, counters: Tensors) -> dict[str, dict[str, torc
     return found
 
 
+def list_optimizers_of_torch(recipe: TrainingRecipe) -> list[torch.optim.Optimizer]:
+    """Return a recipe's optimizers, in order, where they are objects of torch; [] if they are ours.
+
+    Raises:
+        UsageError: the recipe's optimizer is neither.
+    """
+    given: Any = recipe.optimizer
+    parts = list(given) if isinstance(given, (list, tuple)) else [given]
+    if parts and all(isinstance(part, torch.optim.Optimizer) for part in parts):
+        return parts
+    is_ours = isinstance(given, (list, tuple)) and all(isinstance(part, Group) for part in parts)
+    if (is_ours and parts) or (hasattr(given, "update") and not isinstance(given, (type, dict))):
+        return []
+    shown = f"the class {given.__name__}" if isinstance(given, type) else f"{given!r:.60}"
+    raise UsageError(
+        f"the optimizer is {shown}; give an object, such as torch.optim.SGD(model.parameters(), "
+        "lr=0.1) or moot's AdamW(1e-3), a list of torch's objects, or a list of groups"
+    )
+
+
 def _get_groups(recipe: TrainingRecipe) -> Sequence[Group]:
-    if isinstance(recipe.optimizer, torch.optim.Optimizer):
-        return translate(recipe.optimizer, recipe.model)
+    if of_torch := list_optimizers_of_torch(recipe):
+        return translate(of_torch, recipe.model)
     if isinstance(recipe.optimizer, Sequence):
         return recipe.optimizer
     return (Group(everything, recipe.optimizer),)

@@ -13,6 +13,7 @@ import torch
 
 _GENERATORS = (random.Random, np.random.Generator, np.random.RandomState, torch.Generator)
 _VALUES = (bool, int, float, str, bytes, type(None))
+_MOST_LETTERS = 40
 _LEAVES = (ModuleType, type, BuiltinFunctionType, np.ndarray, torch.Tensor, *_GENERATORS)
 
 
@@ -64,7 +65,26 @@ def _name_entry(path: str, key: Any) -> str:
     base, _, last = path.rpartition(".")
     if last in ("__dict__", "_modules", "_parameters", "_buffers"):
         return f"{base}.{key}"
-    return f"{path}[{key!r}]"
+    return f"{path}[{show(key)}]"
+
+
+def show(value: Any) -> str:
+    """Return a value as a line shows it: short, and never by its address in memory."""
+    text = " ".join(repr(value).split())
+    if isinstance(value, torch.Tensor) or " at 0x" in text:
+        return f"a {type(value).__name__}"
+    return text if len(text) <= _MOST_LETTERS else f"{text[:_MOST_LETTERS]}..."
+
+
+def is_equal_data(a: Any, b: Any) -> bool:
+    """Return whether two values are plain data of equal types and content."""
+    if type(a) is not type(b):
+        return False
+    if isinstance(a, (list, tuple)):
+        return len(a) == len(b) and all(map(is_equal_data, a, b))
+    if isinstance(a, dict):
+        return a.keys() == b.keys() and all(is_equal_data(a[key], b[key]) for key in a)
+    return isinstance(a, _VALUES) and bool(a == b or (a != a and b != b))  # noqa: PLR0124 - NaN
 
 
 def _list_variables(path: str, function: Any) -> Iterator[tuple[str, Any]]:

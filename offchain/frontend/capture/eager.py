@@ -8,6 +8,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from offchain.errors import CaptureError
+from offchain.frontend.capture.stepping import Step
 from offchain.frontend.draws import Draws, get_generator_state, is_random
 from offchain.frontend.recipe import (
     InferenceRecipe,
@@ -85,10 +86,11 @@ class EagerRun:
     Args:
         recipe: the recipe, whose model changes.
         state: the state's tensors by name; those of the optimizer are kept here.
+        step: makes the updates; as the program does, if it is not given.
     """
 
-    def __init__(self, recipe: Recipe, state: Tensors) -> None:
-        self._recipe = recipe
+    def __init__(self, recipe: Recipe, state: Tensors, step: Step = optimize) -> None:
+        self._recipe, self._step = recipe, step
         self._optimizer = {k: v for k, v in state.items() if k.startswith("optimizer.")}
 
     def get_state(self) -> dict[str, torch.Tensor]:
@@ -159,7 +161,7 @@ class EagerRun:
         }
         with torch.no_grad():
             state = name_tensors(recipe.model) | self._optimizer
-            new = optimize(recipe, state, gradients)
+            new = self._step(recipe, state, gradients)
         named = {f"gradient.{name}": tensor for name, tensor in gradients.items()}
         return new, {"output.loss": torch.stack(losses).mean(), **named}
 

@@ -10,16 +10,19 @@ from typing import Any
 import numpy as np
 import torch
 
-from offchain.frontend.capture.contents import list_changes, list_parts, read_content, write_content
+from offchain.frontend.capture.contents import (
+    is_equal_data,
+    list_changes,
+    list_parts,
+    read_content,
+    write_content,
+)
 from offchain.frontend.recipe import InferenceRecipe, Recipe
 from offchain.frontend.routes import get_memory
 from offchain.frontend.tracing import name_tensors
 
 MAX_OBJECTS = 100_000
 """Objects beyond which no further ones are looked at."""
-
-
-_VALUES = (bool, int, float, str, bytes)
 
 
 @dataclass(frozen=True)
@@ -83,7 +86,7 @@ class Memory:
             Change(part, before, after)
             for path, found, content in self._contents
             for part, before, after in list_changes(path, found, content)
-            if not (isinstance(before, _VALUES) and before == after)
+            if not is_equal_data(before, after)
         ]
         tensors = [
             Change(tensor.path, "one content", "another")
