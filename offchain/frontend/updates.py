@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from offchain.errors import UsageError
 from offchain.frontend.optimizers.base import (
     Group,
     Numbers,
@@ -20,17 +21,34 @@ from offchain.frontend.optimizers.base import (
     everything,
     find_group,
 )
-from offchain.frontend.optimizers.translation import require_new, translate
-from offchain.frontend.recipe import TrainingRecipe
+from offchain.frontend.optimizers.observed import Observed, observe
+from offchain.frontend.optimizers.translation import (
+    check_objects,
+    is_recognised,
+    require_new,
+    translate,
+)
+from offchain.frontend.recipe import Recipe, TrainingRecipe
 
 Update = Callable[[Optimizer, torch.Tensor, torch.Tensor, Tensors, Numbers], Updated]
 
 
 def check_optimizer(recipe: TrainingRecipe) -> None:
     """Refuse an optimizer (`UsageError`) whose steps a program can't have, or that isn't new."""
-    _get_groups(recipe)
-    for optimizer in list_optimizers_of_torch(recipe):
+    of_torch = list_optimizers_of_torch(recipe)
+    for optimizer in of_torch:
         require_new(optimizer)
+    check_objects(of_torch, recipe.model)
+    _get_groups(recipe)
+    find_observed(recipe)
+
+
+def find_observed(recipe: Recipe) -> Observed | None:
+    """Return what those of a recipe's optimizers keep that are traced as they are, if any are."""
+    if not isinstance(recipe, TrainingRecipe):
+        return None
+    others = [it for it in list_optimizers_of_torch(recipe) if not is_recognised(it)]
+    return observe(others, recipe.model) if others else None
 
 
 def make_optimizer_state(recipe: TrainingRecipe) -> dict[str, torch.Tensor]:
@@ -50,7 +68,9 @@ def make_optimizer_state(recipe: TrainingRecipe) -> dict[str, torch.Tensor]:
     for index, group in enumerate(groups):
         for counter, tensor in group.optimizer.make_counters().items():
             state[_name_counter(groups, index, counter)] = tensor
-    return state
+    observed = find_observed(recipe)
+    kept = observed.start.items() if observed else ()
+    return state | {name: tensor.clone() for name, tensor in kept}
 
 
 def apply(
@@ -67,16 +87,14 @@ def apply(
 def optimize(
     recipe: TrainingRecipe, state: Tensors, gradients: Tensors, update: Update = apply
 ) -> dict[str, torch.Tensor]:
-    """Return the tensors of the state that a step's updates change.
+    """Return the tensors of the state that a step's updates by our optimizers change.
 
     Args:
         recipe: the recipe.
         state: the state before the updates.
-        gradients: the gradients, by the names of their parameters.
+        gradients: the gradients as the optimizers see them, by the names of their parameters.
         update: what `apply` does.
     """
-    if recipe.clip and gradients:
-        gradients = recipe.clip(gradients)
     groups = _get_groups(recipe)
     new: dict[str, torch.Tensor] = {}
     numbers = [_advance(groups, index, state, new) for index in range(len(groups))]
@@ -90,6 +108,11 @@ def optimize(
         new[f"parameter.{name}"] = parameter
         new.update({f"optimizer.{name}.{moment}": tensor for moment, tensor in moments.items()})
     return new
+
+
+def limit(recipe: TrainingRecipe, gradients: Tensors) -> Tensors:
+    """Return gradients as the optimizers see them: clipped, if the recipe says so."""
+    return recipe.clip(gradients) if recipe.clip and gradients else gradients
 
 
 def advance_counters(recipe: TrainingRecipe, state: Tensors) -> dict[str, torch.Tensor]:
@@ -143,10 +166,9 @@ def list_optimizers_of_torch(recipe: TrainingRecipe) -> list[torch.optim.Optimiz
 
 def _get_groups(recipe: TrainingRecipe) -> Sequence[Group]:
     if of_torch := list_optimizers_of_torch(recipe):
-        return translate(of_torch, recipe.model)
-    if isinstance(recipe.optimizer, Sequence):
-        return recipe.optimizer
-    return (Group(everything, recipe.optimizer),)
+        return translate([it for it in of_torch if is_recognised(it)], recipe.model)
+    ours: Any = recipe.optimizer
+    return ours if isinstance(ours, Sequence) else (Group(everything, ours),)
 
 
 def _name_counter(groups: Sequence[Group], index: int, counter: str) -> str:

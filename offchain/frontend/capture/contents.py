@@ -2,7 +2,8 @@
 
 import random
 import sys
-from collections.abc import Iterator, MutableMapping, MutableSequence
+from collections import deque
+from collections.abc import Iterable, Iterator, MutableMapping, MutableSequence
 from dataclasses import dataclass
 from functools import partial
 from types import BuiltinFunctionType, CellType, FunctionType, MethodType, ModuleType
@@ -13,6 +14,9 @@ import torch
 
 _GENERATORS = (random.Random, np.random.Generator, np.random.RandomState, torch.Generator)
 _VALUES = (bool, int, float, str, bytes, type(None))
+MAX_OBJECTS = 100_000
+"""Objects beyond which no further ones are looked at."""
+
 _MOST_LETTERS = 40
 _LEAVES = (ModuleType, type, BuiltinFunctionType, np.ndarray, torch.Tensor, *_GENERATORS)
 
@@ -44,6 +48,18 @@ def list_parts(path: str, found: Any) -> Iterator[tuple[str, Any]]:
         yield f"{path}.__dict__", found.__dict__
     if isinstance(found, torch.nn.Module):
         yield path, type(found).forward
+
+
+def walk(roots: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
+    """Yield all objects that some consist of, each once, with their paths; MAX_OBJECTS at most."""
+    seen: dict[int, Any] = {}
+    pending = deque(roots)
+    while pending and len(seen) < MAX_OBJECTS:
+        path, found = pending.popleft()
+        if id(found) not in seen:
+            seen[id(found)] = found
+            yield path, found
+            pending += list_parts(path, found)
 
 
 def _is_of_library(found: Any) -> bool:

@@ -1,7 +1,6 @@
 """The record of a model before capture, which restores every attribute, tensor and generator."""
 
 import random
-from collections import deque
 from collections.abc import Callable, Iterator, MutableMapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,16 +12,13 @@ import torch
 from offchain.frontend.capture.contents import (
     is_equal_data,
     list_changes,
-    list_parts,
     read_content,
+    walk,
     write_content,
 )
 from offchain.frontend.recipe import InferenceRecipe, Recipe
 from offchain.frontend.routes import get_memory
 from offchain.frontend.tracing import name_tensors
-
-MAX_OBJECTS = 100_000
-"""Objects beyond which no further ones are looked at."""
 
 
 @dataclass(frozen=True)
@@ -59,13 +55,9 @@ class Memory:
         self._contents: list[tuple[str, Any, Any]] = []
         self._tensors: list[_KeptTensor] = []
         self._known = {id(tensor) for tensor in name_tensors(recipe.model).values()}
-        pending = deque(_list_roots(recipe))
-        while pending and len(self._seen) < MAX_OBJECTS:
-            path, found = pending.popleft()
-            if id(found) not in self._seen:
-                self._seen[id(found)] = found
-                self._remember(path, found)
-                pending += list_parts(path, found)
+        for path, found in walk(_list_roots(recipe)):
+            self._seen[id(found)] = found
+            self._remember(path, found)
 
     @property
     def copies(self) -> dict[int, torch.Tensor]:

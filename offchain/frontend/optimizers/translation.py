@@ -5,7 +5,7 @@ of one of torch's classes is another class.
 """
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from typing import Any
 import torch
 import typing_extensions
 from torch import Tensor, nn, optim
-from torch.optim import optimizer as optimizer_module
+from torch.optim import optimizer as of_all
 
 from offchain.errors import UsageError
 from offchain.frontend.optimizers.adafactor import Adafactor
@@ -221,21 +221,18 @@ _OF_TORCH = str(Path(torch.__file__).parent)
 
 def is_recognised(optimizer: torch.optim.Optimizer) -> bool:
     """Return whether an object is of one of torch's classes, and steps as torch wrote it."""
-    kind = type(optimizer)
-    return kind in TRANSLATIONS and not _find_replaced(optimizer)
+    if type(optimizer) not in TRANSLATIONS or _has_hooks(optimizer):
+        return False
+    own = any(callable(value) for value in vars(optimizer).values())
+    methods = (value for kind in type(optimizer).__mro__[:-1] for value in vars(kind).values())
+    return not own and all(_is_of_torch(it) for it in methods if inspect.isfunction(it))
 
 
-def _find_replaced(optimizer: torch.optim.Optimizer) -> str:
-    """Return the name of a method that is not torch's any more; nothing if all are."""
-    own = (name for name, value in vars(optimizer).items() if callable(value))
-    classes = [kind for kind in type(optimizer).__mro__ if kind is not object]
-    others = (
-        name
-        for kind in classes
-        for name, value in vars(kind).items()
-        if inspect.isfunction(value) and not _is_of_torch(value)
-    )
-    return next(own, "") or next(others, "")
+def _has_hooks(optimizer: torch.optim.Optimizer) -> bool:
+    """Return whether anything else runs with an optimizer's steps."""
+    own = (optimizer._optimizer_step_pre_hooks, optimizer._optimizer_step_post_hooks)  # noqa: SLF001 - not public
+    shared = (of_all._global_optimizer_pre_hooks, of_all._global_optimizer_post_hooks)  # noqa: SLF001 - likewise
+    return any((*own, *shared))
 
 
 def _is_of_torch(function: Any) -> bool:
@@ -248,83 +245,59 @@ def _is_of_torch(function: Any) -> bool:
     return True
 
 
-def translate(
-    optimizers: torch.optim.Optimizer | Sequence[torch.optim.Optimizer], model: nn.Module
-) -> Sequence[Group]:
-    """Return groups that update a model's parameters as optimizers of torch would.
+def check_objects(given: Sequence[torch.optim.Optimizer], model: nn.Module) -> None:
+    """Refuse optimizers of torch that a scheduler drives, or that have the wrong parameters.
+
+    Raises:
+        UsageError: one has a scheduler or a parameter that is not the model's, or two have one.
+    """
+    names = {id(parameter): key for key, parameter in model.named_parameters()}
+    seen: set[int] = set()
+    for optimizer in given:
+        name = type(optimizer).__name__
+        for options in optimizer.param_groups:
+            if SCHEDULED in options:
+                raise UsageError(
+                    f"{name}: a scheduler of torch changes its rate outside of the step; give the "
+                    "recipe one of ours with a schedule, such as "
+                    "AdamW(CosineDecay(peak=1e-3, total=1000))"
+                )
+            for parameter in options["params"]:
+                if id(parameter) not in names:
+                    shape = tuple(parameter.shape)
+                    raise UsageError(f"{name}: a parameter of shape {shape} is none of the model's")
+                if id(parameter) in seen:
+                    twice = names[id(parameter)]
+                    raise UsageError(f"two optimizers have the parameter {twice}; give it to one")
+                seen.add(id(parameter))
+
+
+def translate(given: Sequence[torch.optim.Optimizer], model: nn.Module) -> Sequence[Group]:
+    """Return groups that update a model's parameters as recognised optimizers of torch would.
 
     Parameters that no optimizer was given stay as they are.
 
     Raises:
-        UsageError: a class or an option has no translation, an optimizer has hooks or a scheduler,
-            two have one parameter, or a parameter is not the model's.
+        UsageError: an option has no translation.
     """
-    given = [optimizers] if isinstance(optimizers, torch.optim.Optimizer) else optimizers
     names = {id(parameter): key for key, parameter in model.named_parameters()}
     learned = {id(p) for p in model.parameters() if p.requires_grad}
     groups: list[Group] = []
     for optimizer in given:
-        _check_object(optimizer)
-        groups += _translate_groups(optimizer, names)
-    members = [id(p) for it in given for options in it.param_groups for p in options["params"]]
-    twice = next((key for key in members if members.count(key) > 1), None)
-    if twice is not None:
-        raise UsageError(f"two optimizers have the parameter {names[twice]}; give it to one")
-    return (*groups, Group(everything, Rest())) if learned - {*members} else tuple(groups)
-
-
-def _check_object(optimizer: torch.optim.Optimizer) -> None:
-    """Refuse an object whose steps are not those of its class, from the first one on."""
-    name = type(optimizer).__name__
-    is_scheduled = any(SCHEDULED in options for options in optimizer.param_groups)
-    if is_scheduled:
-        raise UsageError(
-            f"{name}: a scheduler of torch changes its rate outside of the step; give the recipe "
-            f"one of ours with a schedule, such as AdamW(CosineDecay(peak=1e-3, total=1000))"
-        )
-    if type(optimizer) not in TRANSLATIONS:
-        known = ", ".join(kind.__name__ for kind in TRANSLATIONS)
-        kind = f"{type(optimizer).__module__}.{type(optimizer).__qualname__}"
-        raise UsageError(
-            f"{kind}: no translation of this optimizer; choose {known} of torch.optim, or write "
-            "its update as an optimizer of Moot's (docs/training.md)"
-        )
-    if replaced := _find_replaced(optimizer):
-        raise UsageError(
-            f"{name}: its `{replaced}` was replaced, so that it is not torch's {name} any more; "
-            "write its update as an optimizer of Moot's (docs/training.md)"
-        )
-    if list_hooks(optimizer):
-        raise UsageError(f"{name}: hooks of an optimizer's steps are not captured; remove them")
+        kind = type(optimizer)
+        for options in optimizer.param_groups:
+            members = frozenset(names[id(p)] for p in options["params"])
+            learned -= {id(p) for p in options["params"]}
+            groups.append(Group(members.__contains__, _translate_group(kind, options)))
+    return (*groups, Group(everything, Rest())) if learned else tuple(groups)
 
 
 def require_new(optimizer: torch.optim.Optimizer) -> None:
-    """Refuse an optimizer (`UsageError`) that has made steps, of which a start would know nothing."""
+    """Refuse an optimizer (`UsageError`) that has made steps, which no start would know."""
     # Some classes keep zeros from the beginning, a count of steps among them.
     if any(float(kept.get("step", 1)) for kept in optimizer.state.values()):
         name = type(optimizer).__name__
         raise UsageError(f"{name}: the optimizer has made steps already; give a new one")
-
-
-def list_hooks(optimizer: torch.optim.Optimizer) -> list[object]:
-    """Return the hooks that run with an optimizer's steps, its own and those of all."""
-    own = (optimizer._optimizer_step_pre_hooks, optimizer._optimizer_step_post_hooks)  # noqa: SLF001 - not public
-    shared = (optimizer_module._global_optimizer_pre_hooks, optimizer_module._global_optimizer_post_hooks)  # noqa: SLF001 - likewise
-    return [hook for hooks in (*own, *shared) for hook in hooks.values()]
-
-
-def _translate_groups(
-    optimizer: torch.optim.Optimizer, names: Mapping[int, str]
-) -> Iterator[Group]:
-    """Yield the groups of one optimizer, given the names of the model's parameters by `id`."""
-    kind = type(optimizer)
-    for options in optimizer.param_groups:
-        strangers = [p for p in options["params"] if id(p) not in names]
-        if strangers:
-            shape = tuple(strangers[0].shape)
-            raise UsageError(f"{kind.__name__}: a parameter of shape {shape} is none of the model's")
-        members = frozenset(names[id(p)] for p in options["params"])
-        yield Group(members.__contains__, _translate_group(kind, options))
 
 
 def _translate_group(kind: type[torch.optim.Optimizer], options: Options) -> Optimizer:
