@@ -5,10 +5,11 @@ actor is a subclass that overrides what it does otherwise.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from contracts.model.types import ZERO, Address, Job
+from contracts.model.words import hash_job
 from contracts.reasons import Outcome, Phase, Standing
 from offchain.commitments.tree import Digest
 from offchain.disputes.board import Board
@@ -43,6 +44,15 @@ class View(Protocol):
 
     def hide(self, sender: Address, top: Digest, salt: Digest) -> Digest:
         """Return the digest with which an account commits to a claim."""
+
+
+def name_terms(view: View) -> int:
+    """Return the digest of the terms of which a run was made, by which it joins a job.
+
+    The chain may have another job under its number by now, or by the time when the call is made:
+    that one refuses the call.
+    """
+    return hash_job(replace(view.job, terms=view.tournament.terms))
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +126,8 @@ class Player(Actor):
         if view.get_standing(self.address) is Standing.NONE:
             digest = view.hide(self.address, self.claim, self.salt)
             known = view.tournament
-            yield self.call("commit", known.job_id, digest, value_wei=known.terms.bond_wei)
+            args = (known.job_id, digest, name_terms(view))
+            yield self.call("commit", *args, value_wei=known.terms.bond_wei)
 
     def reveal(self, view: View) -> Iterator[Call]:
         """Show the claim."""
@@ -126,7 +137,8 @@ class Player(Actor):
     def join(self, view: View, top: Digest) -> Call:
         """Return the call that joins late with a claim."""
         known = view.tournament
-        return self.call("join", known.job_id, top, value_wei=known.terms.bond_wei)
+        args = (known.job_id, top, name_terms(view))
+        return self.call("join", *args, value_wei=known.terms.bond_wei)
 
     def move(self, view: View, board: Board) -> Call | None:
         """Make the move that its side has, or say that the other side's time is over."""

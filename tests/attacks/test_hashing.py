@@ -227,7 +227,7 @@ def test_h3_commitments_on_one_chain_show_nothing_on_another(referee: Twin) -> N
     fork = Store(referee.store.chain_id + 1, referee.store.address)
     digest = hash_commitment(fork, court.job_id, member, top, SALT)
     bond = court.terms.bond_wei
-    referee.call("commit", member, court.job_id, digest, value_wei=bond)
+    referee.call("commit", member, court.job_id, digest, court.named, value_wei=bond)
     referee.mine_to(court.job.commit_deadline + 1)
     assert referee.refused("reveal", member, court.job_id, top, SALT) == Reason.NOT_COMMITTED
 
@@ -239,7 +239,7 @@ def test_h3_commitment_of_one_job_shows_nothing_in_another(referee: Twin) -> Non
     digest = referee.commitment(courts[0].job_id, member, top, SALT)
     for court in courts:
         bond = court.terms.bond_wei
-        referee.call("commit", member, court.job_id, digest, value_wei=bond)
+        referee.call("commit", member, court.job_id, digest, court.named, value_wei=bond)
     referee.mine_to(courts[1].job.commit_deadline + 1)
     courts[0].reveal(0)
     refused = referee.refused("reveal", member, courts[1].job_id, top, SALT)

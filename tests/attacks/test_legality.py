@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from contracts.model.types import ZERO
+from contracts.model.words import hash_job
 from contracts.reasons import Phase, Reason, Status
 from offchain.arithmetic.functions import DType, Function
 from offchain.commitments.tensors import NUMPY_TYPES, Array
@@ -65,11 +66,13 @@ class Members:
         bond_wei = job.terms.bond_wei
         for account in (hidden, shown):
             digest = referee.commitment(self.job_id, account, self.tops[0], SALT)
-            referee.call("commit", account, self.job_id, digest, value_wei=bond_wei)
+            args = (self.job_id, digest, hash_job(job))
+            referee.call("commit", account, *args, value_wei=bond_wei)
         referee.mine_to(job.commit_deadline + 1)
         referee.call("reveal", shown, self.job_id, self.tops[0], SALT)
         referee.mine_to(job.reveal_deadline + 1)
-        referee.call("join", late, self.job_id, self.tops[1], value_wei=bond_wei)
+        args = (self.job_id, self.tops[1], hash_job(job))
+        referee.call("join", late, *args, value_wei=bond_wei)
 
 
 def collect_all(referee: Twin, job_id: int, accounts: Sequence[str]) -> None:
@@ -290,7 +293,8 @@ def test_v5_members_of_a_void_job_decide_nothing_any_more(referee: Twin) -> None
     assert referee.refused("timeout", court.client, pair, at) == Reason.CLOSED
     assert referee.refused("settle", court.client, job_id, top) == Reason.CLOSED
     bond_wei = court.terms.bond_wei
-    late = referee.refused("join", referee.accounts[8], job_id, top, value_wei=bond_wei)
+    args = (job_id, top, court.named)
+    late = referee.refused("join", referee.accounts[8], *args, value_wei=bond_wei)
     assert late == Reason.CLOSED
 
 
