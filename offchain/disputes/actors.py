@@ -5,11 +5,10 @@ actor is a subclass that overrides what it does otherwise.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Protocol
 
 from contracts.model.types import ZERO, Address, Job
-from contracts.model.words import hash_job
 from contracts.reasons import Outcome, Phase, Standing
 from offchain.commitments.tree import Digest
 from offchain.disputes.board import Board
@@ -29,6 +28,13 @@ class View(Protocol):
         """The job."""
 
     @property
+    def named(self) -> int:
+        """What the job's terms were when the actor took it: calls that join it say so.
+
+        A job that has come to its number since, or will before the call is made, refuses the call.
+        """
+
+    @property
     def block(self) -> int:
         """The first block in which a call can be."""
 
@@ -44,15 +50,6 @@ class View(Protocol):
 
     def hide(self, sender: Address, top: Digest, salt: Digest) -> Digest:
         """Return the digest with which an account commits to a claim."""
-
-
-def name_terms(view: View) -> int:
-    """Return the digest of the terms of which a run was made, by which it joins a job.
-
-    The chain may have another job under its number by now, or by the time when the call is made:
-    that one refuses the call.
-    """
-    return hash_job(replace(view.job, terms=view.tournament.terms))
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +123,7 @@ class Player(Actor):
         if view.get_standing(self.address) is Standing.NONE:
             digest = view.hide(self.address, self.claim, self.salt)
             known = view.tournament
-            args = (known.job_id, digest, name_terms(view))
+            args = (known.job_id, digest, view.named)
             yield self.call("commit", *args, value_wei=known.terms.bond_wei)
 
     def reveal(self, view: View) -> Iterator[Call]:
@@ -137,7 +134,7 @@ class Player(Actor):
     def join(self, view: View, top: Digest) -> Call:
         """Return the call that joins late with a claim."""
         known = view.tournament
-        args = (known.job_id, top, name_terms(view))
+        args = (known.job_id, top, view.named)
         return self.call("join", *args, value_wei=known.terms.bond_wei)
 
     def move(self, view: View, board: Board) -> Call | None:
