@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from contracts.model.types import Dive
 from contracts.reasons import Phase
+from offchain.arithmetic.ordered import ORDERED
 from offchain.commitments.tags import Tag
 from offchain.commitments.tree import Tree, hash_root
 from offchain.disputes.dives import make_dive, open_top
@@ -98,7 +99,7 @@ class _LongChunk(EvenTensor):
 
 def _show_a_long_chunk(place: int) -> list[Call]:
     """Who has committed to a chunk that is too long can't show it."""
-    node = next(iter(operators.list_cases())).node
+    node = next(iter(operators.list_cases(ORDERED))).node
     task, kinds = operators.make_task(node, 2, 1), [EvenTensor, EvenTensor]
     kinds[place] = _LongChunk
     runs = [
