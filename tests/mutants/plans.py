@@ -8,6 +8,7 @@ from contracts.model.checks import name_job, name_match
 from contracts.model.types import (
     MAX_BLOCKS,
     MAX_BOND_WEI,
+    MAX_REWARD_WEI,
     MIN_BOND_WEI,
     ZERO,
     Pair,
@@ -74,12 +75,15 @@ def _tell_terms() -> list[Call]:
             tape.call("open_job", CLIENT, replace(usual, **changed), value_wei=value % 7)
     for mode in (LeafMode.SCALAR, LeafMode.OPERATOR, 2, 3):
         tape.call("open_job", CLIENT, replace(terms, leaf_mode=mode))  # type: ignore[arg-type] # some are absurd
+    for value_wei in (MAX_REWARD_WEI, MAX_REWARD_WEI + 1):
+        tape.call("open_job", CLIENT, terms, value_wei=value_wei)
     for length in (1, MAX_BLOCKS):
         fast = replace(terms, clock_blocks=length, increment_blocks=length)
         tape.call("open_job", VERIFIER, fast)
     for job_id, job in tape.store.jobs.items():
-        args = (job_id, SALT, hash_job(job))
-        tape.call("commit", MEMBERS[job_id % 5], *args, value_wei=job.terms.bond_wei)
+        for named in (0, hash_job(job) ^ 1, hash_job(job)):
+            args = (job_id, SALT, named)
+            tape.call("commit", MEMBERS[job_id % 5], *args, value_wei=job.terms.bond_wei)
     return tape.calls
 
 
@@ -155,6 +159,8 @@ class _Timetable:
             self._try_join(late, self.tops[3], short_wei=short_wei)
         self._try_join(self.seats[0], self.tops[0])
         self._try_join(late, self.tops[3], job_id=7)
+        for named in (0, name_job(tape.store, 0) ^ 1):
+            tape.call("join", late, 0, self.tops[3], named, value_wei=self.terms.bond_wei)
         self._try_join(late, self.tops[3])
         tape.block = tape.store.jobs[0].reveal_deadline + self.terms.window_blocks
         self._try_join(MEMBERS[5], self.tops[2])
