@@ -137,7 +137,7 @@ def pack_call(name: str, args: Sequence[Any], referee: str) -> tuple[Any, ...]:
 
 def unpack_job(words: Sequence[Any]) -> Job:
     """Return the job of what `jobs` gives: the contract's own words (ledger.vy)."""
-    head, scope, tally, client, verifier, reward_wei, *roots = words
+    head, scope, tally, client, verifier, offer, *roots = words
     layout, program_top, start_root, data_top = roots
     opened, commit, reveal, window, clock, increment = unpack(head, 40, 24, 24, 24, 24, 24)
     operators, state_slots, batch_slots, steps, every, mode = unpack(scope, 32, 32, 32, 64, 64, 8)
@@ -166,7 +166,7 @@ def unpack_job(words: Sequence[Any]) -> Job:
     return Job(
         client=client,
         terms=terms,
-        reward_wei=reward_wei,
+        reward_wei=unpack(offer, 96)[0],
         opened_block=opened,
         window_end=window_end,
         claims=claims,

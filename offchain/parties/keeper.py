@@ -11,6 +11,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 
 from contracts.model.types import Job
+from contracts.model.words import hash_job
 from contracts.reasons import Standing, Status
 from offchain.chain.accounts.fees import GWEI
 from offchain.chain.head import Head
@@ -155,7 +156,7 @@ class Keeper:
 
     def sit(self, work: Work, party: Party) -> None:
         """Take a seat at the table of a job."""
-        work.seat = Seat(self.desk.view(work.job_id), party)
+        work.seat = Seat(self.desk.view(work.job_id, work.job), party)
 
     def compute(self, work: Work, checks: Checks) -> None:
         """Let the workshop compute a job, if it passes some checks."""
@@ -271,7 +272,7 @@ class Keeper:
         """Do what there is to do about a job before the party has a seat."""
         desk, job_id = self.desk, work.job_id
         job = desk.referee.job(job_id)
-        if (job.client, job.terms) != (work.job.client, work.job.terms):
+        if hash_job(job) != hash_job(work.job):
             desk.tell("replaced", f"job {job_id} is another one by now", job=job_id)
             self.leave(work)
             self._try_begin(job_id)

@@ -12,6 +12,7 @@ from eth_utils.address import is_address
 
 from contracts.deployment import bind_referee
 from contracts.model.types import NOBODY, Job
+from contracts.model.words import hash_job
 from contracts.reasons import Standing
 from offchain.arithmetic.table import find_arithmetic
 from offchain.chain.accounts import FeePolicy, KeyAccount, open_chain, read_password
@@ -63,12 +64,15 @@ class Desk:
             raise UsageError(f"the referee has no job {job_id}; check the number and the referee")
         return job
 
-    def view(self, job_id: int) -> ChainView:
-        """Return what the chain shows of a job as of now."""
-        terms = self.find_job(job_id).terms
+    def view(self, job_id: int, meant: Job | None = None) -> ChainView:
+        """Return what the chain shows of a job as of now, or of another that was looked at before.
+
+        A reorganisation may have given the number of the job that is meant to another one.
+        """
+        job = self.find_job(job_id) if meant is None else meant
         self.referee.look()
-        known = Tournament(job_id, terms, self.referee.arithmetic)
-        return ChainView(self.referee, known).look()
+        known = Tournament(job_id, job.terms, self.referee.arithmetic)
+        return ChainView(self.referee, known, named=hash_job(job)).look()
 
 
 @contextmanager

@@ -65,6 +65,8 @@ class Provider(Keeper):
             self.leave(work, "it is too late to commit")
         elif is_joined and work.store.get_json(MEMBER) is None:
             self.leave(work, f"{work.store.path} does not have the salt of its claim any more")
+        elif run is not None and not is_joined and block < self._find_commit_block(work.job):
+            work.next_block = self._find_commit_block(work.job) - 1
         elif run is not None:
             self._sit_down(work, run)
         elif is_joined:
@@ -178,6 +180,15 @@ class Provider(Keeper):
             return f"its client has not promised that it can be had; {least_wei} wei are wanted"
         opened = work.job.opened_block
         return explain_weakness(found.promise, work.job.terms, opened, least_wei)
+
+    def _find_commit_block(self, job: Job) -> int:
+        """Return the first block for a commit: where time allows, after the job's confirmations.
+
+        As many blocks are left then to get the commit into one. A commit that a reorganisation
+        brings to another job is refused, but costs its gas.
+        """
+        wait_blocks = self.desk.settings.confirmations
+        return job.opened_block + (wait_blocks if 2 * wait_blocks <= job.terms.commit_blocks else 0)
 
     def _sit_down(self, work: Work, run: Recalled) -> None:
         """Play a job that was computed."""

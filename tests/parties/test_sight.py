@@ -8,6 +8,7 @@ import pytest
 
 from contracts.deployment import bind_referee, deploy_referee
 from contracts.model.types import NOBODY
+from contracts.model.words import hash_job
 from offchain.arithmetic.ordered import ORDERED
 from offchain.chain import Chain
 from offchain.chain.accounts import FeePolicy, open_chain
@@ -62,7 +63,7 @@ class Court:
     def commit(self, job_id: int) -> None:
         """Let the member join."""
         bond_wei = TERMS.bond_wei
-        args = (job_id, b"\1" * 32)
+        args = (job_id, b"\1" * 32, hash_job(self.referee.job(job_id)))
         self.referee.transact("commit", *args, sender=self.member, value_wei=bond_wei)
 
 
