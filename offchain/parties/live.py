@@ -11,9 +11,11 @@ from pathlib import Path
 from eth_utils.address import is_address
 
 from contracts.deployment import bind_referee
+from contracts.model.abi import unpack_job
 from contracts.model.types import NOBODY, Job
 from contracts.reasons import Standing
 from offchain.arithmetic.table import find_arithmetic
+from offchain.chain import Contract
 from offchain.chain.accounts import FeePolicy, KeyAccount, open_chain, read_password
 from offchain.chain.accounts.fees import GWEI
 from offchain.chain.accounts.opening import OwnChain
@@ -31,6 +33,9 @@ from offchain.errors import (
 from offchain.parties.events import Tell, make_say
 from offchain.parties.settings import Settings
 from offchain.parties.sight import Sight
+
+TRIES = 3
+"""How often it is asked whether the referee is one before a user is told that it is not."""
 
 
 @dataclass
@@ -68,7 +73,10 @@ class Desk:
         terms = self.find_job(job_id).terms
         self.referee.look()
         known = Tournament(job_id, terms, self.referee.arithmetic)
-        return ChainView(self.referee, known).look()
+        try:
+            return ChainView(self.referee, known).look()
+        except ValueError as error:
+            raise self.referee.distrust(f"what it tells of job {job_id} cannot be") from error
 
 
 @contextmanager
@@ -107,20 +115,27 @@ def connected_desk(settings: Settings, tell: Tell, signers: Sequence[KeyAccount]
     with open_chain(urls, signers, policy, say=make_say(tell)) as chain:
         contract = bind_referee(chain, settings.referee, arithmetic)
         address = signers[0].address if signers else NOBODY
+        _require_referee(chain, contract)
         referee = Sight(chain, contract, arithmetic, address)
-        _require_referee(referee)
         referee.look()
         yield Desk(settings, chain, referee, address, tell)
 
 
-def _require_referee(referee: Sight) -> None:
-    """Refuse an address at which another contract stands, or a referee of another version."""
-    try:
-        referee.job(0)
-    except (BadCall, Reverted, IndexError, TypeError, ValueError):
-        raise UsageError(
-            f"the contract at {referee.address} is no referee of this version; check the address"
-        ) from None
+def _require_referee(chain: OwnChain, contract: Contract) -> None:
+    """Refuse an address at which another contract stands, or a referee of another version.
+
+    A node that errs is not to make it look so: it is asked again, or another one is.
+    """
+    for _ in range(TRIES):
+        try:
+            unpack_job(contract.call("jobs", 0))
+        except (BadCall, Reverted, LookupError, TypeError, ValueError):
+            chain.node.distrust("it has no referee of this version")
+        else:
+            return
+    raise UsageError(
+        f"the contract at {contract.address} is no referee of this version; check the address"
+    )
 
 
 @dataclass
