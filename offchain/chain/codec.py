@@ -96,9 +96,12 @@ class Codec:
         if not log.topics or log.topics[0] not in self._events:
             raise BadCall("an event", "the ABI does not know it; is this the right contract?")
         layout = self._events[log.topics[0]]
+        indexed = sum(field.indexed for field in layout.fields)
+        if len(log.topics) != 1 + indexed:
+            raise BadCall(layout.name, f"it has {len(log.topics)} topics, not {1 + indexed}")
         try:
             return Event(layout.name, _decode_fields(layout, log))
-        except (DecodingError, OverflowError, StopIteration) as error:
+        except (DecodingError, OverflowError) as error:
             raise BadCall(layout.name, "the event is not as its ABI says") from error
 
     def _get_function(self, name: str, args: Sequence[Any]) -> _Function:

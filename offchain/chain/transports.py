@@ -17,13 +17,12 @@ import requests
 import websockets
 import websockets.sync.client
 
+from offchain.bounded_json import decode
 from offchain.errors import ChainUnavailable, UsageError
 
 ANSWER_TIMEOUT_S = 30.0
 MOST_ANSWER_BYTES = 64 * 2**20
 """More than any page of logs has."""
-MOST_VALUES = 2**21
-"""Values of JSON in one answer: what comes is counted before memory is given to it."""
 MOST_REFUSAL_BYTES = 2**16
 MOST_UNASKED = 16
 """Messages that nobody has asked for, until one over a WebSocket is an answer."""
@@ -156,7 +155,7 @@ class HttpTransport:
             raise _no_answer_in_time(self._url, self._timeout_s) from error
         except requests.ConnectionError as error:
             raise ChainUnavailable(self._url, "nothing answers there") from error
-        except (requests.RequestException, ValueError, RecursionError) as error:
+        except (requests.RequestException, ValueError) as error:
             raise _not_json_rpc(self._url) from error
 
     def _read(self, question: Any) -> bytes:
@@ -187,7 +186,7 @@ class HttpTransport:
             raise ChainUnavailable(self._url, problem)
         try:
             decoded = decode(content)
-        except (ValueError, RecursionError):
+        except ValueError:
             decoded = None
         raise _Refused(status, decoded)
 
@@ -213,7 +212,7 @@ class WebSocketTransport:
         except (OSError, websockets.WebSocketException) as error:
             self.close()
             raise ChainUnavailable(self._url, "nothing answers there") from error
-        except (ValueError, RecursionError) as error:
+        except ValueError as error:
             self.close()  # what it says next may be of this question, too
             raise _not_json_rpc(self._url) from error
 
@@ -248,16 +247,6 @@ class WebSocketTransport:
         raise ValueError("messages that nobody has asked for")
 
 
-def decode(content: bytes) -> Any:
-    """Return what JSON says, or raise ValueError or RecursionError; no more values than are sane.
-
-    Neither NaN nor infinities are JSON.
-    """
-    if sum(map(content.count, (b",", b"[", b"{"))) > MOST_VALUES:
-        raise ValueError(f"it has more than {MOST_VALUES:,} values")
-    return json.loads(content.decode(), parse_constant=_refuse_constant)
-
-
 def read_retry_after(value: str, now_s: float) -> float:
     """Return for how many seconds a node wants to be left alone: their number, or a date."""
     if value.isascii() and value.strip().isdigit():
@@ -272,10 +261,6 @@ def read_retry_after(value: str, now_s: float) -> float:
 def _make_request(number: int, question: Question) -> dict[str, Any]:
     method, params = question
     return {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
-
-
-def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no number of JSON")
 
 
 def _is_answer(answer: dict[str, Any], number: int) -> bool:

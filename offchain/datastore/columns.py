@@ -3,9 +3,8 @@
 A file is never mapped: a disk that fails is then an error, and not the end of the process.
 """
 
-import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
@@ -16,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offchain.arithmetic.functions import DType
+from offchain.bounded_json import decode
 from offchain.commitments.tensors import (
     NUMPY_TYPES,
     SUBTREE_BYTES,
@@ -227,18 +227,34 @@ def open_safetensors(path: Path) -> dict[str, Column]:
         raise UsageError(f"{path} cannot be read: {error.strerror}") from error
     first = _LENGTH_BYTES + length
     try:
-        entries = json.loads(text, object_pairs_hook=_make_mapping)
+        entries = decode(text, _make_mapping)
         entries.pop("__metadata__", None)
-        return {
+        found = {
             name: _read_entry(path, name, entries[name], first, size) for name in sorted(entries)
         }
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        _check_layout(found.values(), first, size)
+        return dict(found)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise UsageError(f"{path} is no safetensors file: {error}") from error
+
+
+def _check_layout(columns: Iterable[FileColumn], first: int, size: int) -> None:
+    """Refuse tensors that share bytes, and bytes that are no tensor's."""
+    at = first
+    for column in sorted(columns, key=lambda it: (it.offset, it.shape.size_bytes)):
+        if column.offset != at:
+            problem = "share bytes" if column.offset < at else "leave bytes between them"
+            raise ValueError(f"two of its tensors {problem}, at byte {min(at, column.offset):,}")
+        at += column.shape.size_bytes
+    if at != size:
+        raise ValueError(f"{size - at:,} bytes come after its tensors")
 
 
 def _read_entry(
     path: Path, name: str, entry: Mapping[str, Any], first: int, size: int
 ) -> FileColumn:
+    if entry.keys() != {"dtype", "shape", "data_offsets"}:
+        raise ValueError(f"{name} has more or less than a type, a shape and offsets")
     dtype, dimensions = entry["dtype"], tuple(entry["shape"])
     if dtype not in _TYPES:
         known = ", ".join(_TYPES)

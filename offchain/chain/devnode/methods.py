@@ -70,6 +70,8 @@ class Methods:
         if not isinstance(request, dict) or not isinstance(request.get("method"), str):
             return _refuse(None, INVALID_REQUEST, "a request names its method")
         number, name = request.get("id"), request["method"]
+        if not isinstance(number, int | str | None):
+            return _refuse(None, INVALID_REQUEST, "the number of a request is a number or a text")
         method, params = self._methods.get(name), request.get("params", [])
         if method is None or not isinstance(params, list):
             return _refuse(number, NO_METHOD, f"the method {name[:40]} does not exist")
