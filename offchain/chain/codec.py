@@ -85,7 +85,7 @@ class Codec:
         """Return what a call with these arguments returned, or raise BadCall."""
         types = self._get_function(name, args).outputs
         try:
-            values = decode(types, data)
+            values = _decode(types, data)
         except (DecodingError, OverflowError) as error:
             problem = "it returned what its ABI does not allow; is this the right contract?"
             raise BadCall(name, problem) from error
@@ -122,16 +122,24 @@ def _encode(call: str, types: tuple[str, ...], args: Sequence[Any]) -> bytes:
         raise BadCall(call, f"it takes ({', '.join(types)}), and {error}") from error
 
 
+def _decode(types: Sequence[str], data: bytes) -> tuple[Any, ...]:
+    """Return values as contracts encode them, in one way only; DecodingError if it is another."""
+    values = decode(types, data)
+    if encode(types, values) != data:
+        raise DecodingError("there is more than the values")
+    return values
+
+
 def _decode_fields(layout: _EventLayout, log: Log) -> dict[str, Any]:
     plain = [field.type for field in layout.fields if not field.indexed]
-    values = iter(decode(plain, log.data))
+    values = iter(_decode(plain, log.data))
     topics = iter(log.topics[1:])
     args = {}
     for field in layout.fields:
         if not field.indexed:
             args[field.name] = next(values)
         elif _is_one_word(field.type):
-            (args[field.name],) = decode([field.type], next(topics))
+            (args[field.name],) = _decode([field.type], next(topics))
         else:
             args[field.name] = next(topics)
     return args

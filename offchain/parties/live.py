@@ -14,6 +14,7 @@ from contracts.deployment import bind_referee
 from contracts.model.abi import unpack_job
 from contracts.model.types import NOBODY, Job
 from contracts.reasons import Standing
+from offchain.arithmetic.base import Arithmetic
 from offchain.arithmetic.table import find_arithmetic
 from offchain.chain import Contract
 from offchain.chain.accounts import FeePolicy, KeyAccount, open_chain, read_password
@@ -113,29 +114,33 @@ def connected_desk(settings: Settings, tell: Tell, signers: Sequence[KeyAccount]
     arithmetic = find_arithmetic(settings.arithmetic)
     urls = [url.strip() for url in settings.chain.split(",")]
     with open_chain(urls, signers, policy, say=make_say(tell)) as chain:
-        contract = bind_referee(chain, settings.referee, arithmetic)
+        contract = _bind(chain, settings.referee, arithmetic)
         address = signers[0].address if signers else NOBODY
-        _require_referee(chain, contract)
         referee = Sight(chain, contract, arithmetic, address)
         referee.look()
         yield Desk(settings, chain, referee, address, tell)
 
 
-def _require_referee(chain: OwnChain, contract: Contract) -> None:
-    """Refuse an address at which another contract stands, or a referee of another version.
+def _bind(chain: OwnChain, address: str, arithmetic: Arithmetic) -> Contract:
+    """Return the referee at an address; refuse another contract, or one of another version.
 
     A node that errs is not to make it look so: it is asked again, or another one is.
     """
+    problem = UsageError(
+        f"the contract at {address} is no referee of this version; check the address"
+    )
     for _ in range(TRIES):
         try:
+            contract = bind_referee(chain, address, arithmetic)
             unpack_job(contract.call("jobs", 0))
+        except UsageError as error:  # there is no contract
+            problem = error
         except (BadCall, Reverted, LookupError, TypeError, ValueError):
-            chain.node.distrust("it has no referee of this version")
+            pass
         else:
-            return
-    raise UsageError(
-        f"the contract at {contract.address} is no referee of this version; check the address"
-    )
+            return contract
+        chain.node.distrust("it has no referee of this version")
+    raise problem
 
 
 @dataclass

@@ -47,6 +47,11 @@ EXERCISES = ("read", "follow", "look", "send")
 Place = tuple[str | int, ...]
 
 
+def encode(answer: Any) -> bytes:
+    """Return an answer as JSON, however deep."""
+    return json.dumps(answer).encode().replace(f'"{DEEP}"'.encode(), _DEEP_BYTES)
+
+
 class Wire(HttpTransport):
     """A way to a node in this process, over the very bytes of JSON; `change` changes an answer."""
 
@@ -64,7 +69,7 @@ class Wire(HttpTransport):
         answer = json.loads(self._node.answer(json.dumps(question).encode()))
         if self.change is not None:
             answer = self.change(self._count, answer)
-        return json.dumps(answer).encode().replace(f'"{DEEP}"'.encode(), _DEEP_BYTES)
+        return encode(answer)
 
 
 class World:
@@ -101,6 +106,7 @@ class World:
     def read(self, wire: Wire) -> object:
         """Ask the node one thing after another."""
         node = JsonRpc("here", 0.05, wire)
+        contract = bind_referee(Chain(node, None), self.contract)
         receipt, last = self.receipt, self.receipt.block + 2
         request = "0x" + bytes.fromhex("00" * 32).hex()
         return (
@@ -108,11 +114,11 @@ class World:
             node.get_accounts(),
             node.get_block_number(),
             node.get_balance(self.member),
-            node.get_code(self.contract),
+            bool(node.get_code(self.contract)),
             node.get_block_hash(2),
             node.get_block_hash(1_000),
-            node.get_logs(self.contract, 0, last),
-            node.get_logs(self.contract, 0, last, [bytes(32)]),
+            contract.trace(0, last),
+            contract.trace(0, last, [bytes(32)]),
             node.get_past(receipt.transaction_hash, receipt.block),
             node.get_past(request, 3),
         )
