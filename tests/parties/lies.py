@@ -11,7 +11,7 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -108,7 +108,8 @@ class World:
         node = JsonRpc("here", 0.05, wire)
         contract = bind_referee(Chain(node, None), self.contract)
         receipt, last = self.receipt, self.receipt.block + 2
-        request = "0x" + bytes.fromhex("00" * 32).hex()
+        past = node.get_past(receipt.transaction_hash, receipt.block)
+        request = "0x" + "00" * 32
         return (
             node.get_chain_id(),
             node.get_accounts(),
@@ -119,7 +120,7 @@ class World:
             node.get_block_hash(1_000),
             contract.trace(0, last),
             contract.trace(0, last, [bytes(32)]),
-            node.get_past(receipt.transaction_hash, receipt.block),
+            past and replace(past, data=b""),  # of which only the hash is checked
             node.get_past(request, 3),
         )
 
