@@ -1,6 +1,6 @@
 """Between the model's dataclasses and the contract's ABI, in which structs are tuples of words."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from typing import Any
 
@@ -268,6 +268,15 @@ class EventReader:
     def note(self, pair: Pair) -> None:
         """Remember the members of a match that did not begin under this reader's eyes."""
         self._pairs[hash_pair(pair)] = pair
+
+    def is_strange(self, name: str, args: Mapping[str, Any]) -> bool:
+        """Whether an event is of a match of which neither the beginning nor the members are known.
+
+        Args:
+            name: the event's name.
+            args: its arguments as the contract gives them, by their names.
+        """
+        return name in _OF_MATCH and bytes(next(iter(args.values()))) not in self._pairs
 
     def read(self, name: str, args: Sequence[Any]) -> Event:
         """Return the model's event of a contract's."""

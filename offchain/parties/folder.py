@@ -19,8 +19,9 @@ from typing import Any
 
 from contracts.model.types import NOBODY, Address, Job
 from offchain.chain import Chain
+from offchain.chain.connection import find_genesis
 from offchain.datastore.disk import reporting
-from offchain.errors import ChainUnavailable, StoreError, UsageError
+from offchain.errors import StoreError, UsageError
 from offchain.files import replacing
 from offchain.providers.store import Store
 
@@ -39,9 +40,7 @@ class Folder:
     """
 
     def __init__(self, path: Path, chain: Chain, referee: Address) -> None:
-        genesis = chain.block_hash(0)
-        if genesis is None:
-            raise ChainUnavailable("the node", "it has no first block")
+        genesis = find_genesis(chain.node)
         self.path = path
         self.court = f"{chain.chain_id}-{genesis.hex()[:ID_LETTERS]}-{referee[2:].lower()}"
 

@@ -20,7 +20,7 @@ from offchain.disputes.actors import Actor
 from offchain.disputes.arena import Made
 from offchain.disputes.party import Party
 from offchain.disputes.referee import Outcome
-from offchain.errors import ChainUnavailable, StoreError, TransactionRefused
+from offchain.errors import AccountBusy, ChainError, StoreError, TransactionRefused, UsageError
 from offchain.parties.computing import CLAIM, recall_run
 from offchain.parties.events import Tell
 from offchain.parties.folder import Folder
@@ -34,6 +34,7 @@ from offchain.parties.turns import (
     Seat,
     await_block,
     note_refusal,
+    see,
     take_turns,
     tell_made,
 )
@@ -112,7 +113,7 @@ class Keeper:
                     head = head or Head(self)
                     await_block(self.desk, head, is_eager=self._is_eager)
                     outages.end()
-                except (ChainUnavailable, StoreError) as error:
+                except (ChainError, StoreError) as error:
                     outages.wait(error)
 
     def block_number(self) -> int:
@@ -136,9 +137,9 @@ class Keeper:
         for work in list(self.works.values()):
             with self._sparing(work):
                 self._advance(work)
-        seats = {work.job_id: work.seat for work in self.works.values() if work.seat}
+        sitting = {work.job_id: work.seat for work in self.works.values() if work.seat}
+        seats = {job_id: seat for job_id, seat in sitting.items() if see(desk, seat)}
         for job_id, seat in seats.items():
-            seat.view.look()
             with self._sparing(self.works[job_id]):
                 self.observe(self.works[job_id], seat)
         payable = [seat for seat in seats.values() if self._may_pay(seat)]
@@ -156,7 +157,10 @@ class Keeper:
 
     def sit(self, work: Work, party: Party) -> None:
         """Take a seat at the table of a job."""
-        work.seat = Seat(self.desk.view(work.job_id, work.job), party)
+        try:
+            work.seat = Seat(self.desk.view(work.job_id, work.job), party)
+        except UsageError as error:  # a reorganisation, or a node, has taken the job away
+            self.wait(work, str(error))
 
     def compute(self, work: Work, checks: Checks) -> None:
         """Let the workshop compute a job, if it passes some checks."""
@@ -287,7 +291,8 @@ class Keeper:
             return
         if job.status is not Status.OPEN:
             if work.standing in {Standing.NONE, Standing.PAID}:
-                self.leave(work)
+                if self._is_closed(work):
+                    self.leave(work)
             else:
                 self.sit(work, Party((), [Actor("member", desk.address)]))
         elif desk.referee.block_number() >= work.next_block:
@@ -360,8 +365,13 @@ class Keeper:
             fate = ", by another claim: this bond is lost" if is_defeated else ""
             line = f"job {job_id} is over: {status}{fate}"
             desk.tell("ended", line, job=job_id, status=status, is_defeated=is_defeated)
-        if block >= work.ended_block + desk.settings.confirmations:
+        is_final = block >= work.ended_block + desk.settings.confirmations
+        if is_final and self._is_closed(work):
             self.leave(work)
+
+    def _is_closed(self, work: Work) -> bool:
+        """Ask once more whether a job is closed before it is forgotten: it may be a node's slip."""
+        return self.desk.referee.follow(work.job_id).status is not Status.OPEN
 
     def _pass_by(self, work: Work, problem: str) -> None:
         line = f"job {work.job_id} is not taken: {problem}"
@@ -399,7 +409,9 @@ def opened_keeper(
             try:
                 desk = stack.enter_context(connected_desk(settings, tell, signers))
                 keeper = make(desk)
-            except ChainUnavailable as error:
+            except AccountBusy:
+                raise
+            except ChainError as error:
                 stack.close()
                 outages.wait(error)
             else:
