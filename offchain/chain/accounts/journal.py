@@ -1,7 +1,8 @@
 """The journal: what an account has signed on a chain, on disk before it is sent.
 
     <folder>/<chain id>-<address>.lock            held by the one process that sends
-    <folder>/<chain id>-<genesis>-<address>.log   a line of JSON for everything that happened
+    <folder>/<chain id>-<genesis>-<address>.log   a line of JSON for everything that happened,
+                                                  which ends with a digest of the line
 
 A line of a signed transaction is on the disk before the first node sees the transaction. A process
 that is killed leaves at most its last line incomplete, and that one was never sent.
@@ -12,7 +13,7 @@ import fcntl
 import json
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
@@ -22,12 +23,13 @@ from offchain.chain.accounts.fees import Fees
 from offchain.chain.accounts.signers import hash_raw
 from offchain.chain.receipts import Address, Transaction
 from offchain.errors import AccountBusy, ChainError, StoreError
-from offchain.files import replacing
+from offchain.files import flush_file, make_folder, replacing
 
 COMPACTED_BYTES = 2**20
 """A journal that is longer is written anew, without what is long final, when it is opened."""
 MOST_BYTES = 2**30
 FOLDER_VARIABLE = "MOOT_STATE"
+CHECK, CHECK_LETTERS = "check", 16
 KEPT_BLOCKS = 512
 """So many blocks long what is final is kept, to be sent again after a reorganisation that deep."""
 
@@ -126,12 +128,13 @@ class Journal:
         self.next_nonce: int | None = None
         self._file: Any = None
         with _reporting(self.path):
-            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            make_folder(folder, 0o700)
             self._lock = _take_lock(folder / f"{chain_id}-{address}.lock", address, chain_id)
         try:
             with _reporting(self.path):
                 self._load(chain_id, address)
                 self._file = self.path.open("ab", buffering=0)
+                flush_file(folder)
         except BaseException:
             self.close()
             raise
@@ -186,7 +189,7 @@ class Journal:
             del self.past[nonce]
 
     def _append(self, record: dict[str, Any], *, is_urgent: bool = False) -> None:
-        line = json.dumps(record).encode() + b"\n"
+        line = _encode(record)
         with _reporting(self.path):
             end = os.fstat(self._file.fileno()).st_size
             try:
@@ -204,12 +207,12 @@ class Journal:
         if self.path.stat().st_size > MOST_BYTES:
             raise StoreError(f"the journal {self.path} is too long to be one; move it away")
         content = self.path.read_bytes()
-        whole = content[: content.rfind(b"\n") + 1]
-        if len(whole) < len(content):
-            os.truncate(self.path, len(whole))
-        for number, line in enumerate(whole.splitlines(), 1):
+        whole, last = content[: content.rfind(b"\n") + 1], content[content.rfind(b"\n") + 1 :]
+        if last:
+            whole = self._mend_end(whole, last)
+        for number, line in enumerate(whole.splitlines(keepends=True), 1):
             try:
-                self._apply(json.loads(line), address, chain_id)
+                self._apply(_decode(line), address, chain_id)
             except (AttributeError, KeyError, TypeError, ValueError) as error:
                 raise StoreError(
                     f"line {number} of the journal {self.path} is damaged; "
@@ -217,6 +220,18 @@ class Journal:
                 ) from error
         if len(whole) > COMPACTED_BYTES:
             self._compact()
+
+    def _mend_end(self, whole: bytes, last: bytes) -> bytes:
+        """Keep a last line that lacks its end alone, and drop what is no line; return the rest."""
+        for cut in (last, last[:-1]):
+            with suppress(KeyError, TypeError, ValueError):
+                _decode(cut + b"\n")
+                with replacing(self.path, is_durable=True) as draft:
+                    draft.touch(mode=0o600)
+                    draft.write_bytes(whole + cut + b"\n")
+                return whole + cut + b"\n"
+        os.truncate(self.path, len(whole))
+        return whole
 
     def _apply(self, record: dict[str, Any], sender: Address, chain_id: int) -> None:
         """Change the entries as a record says."""
@@ -278,6 +293,21 @@ class Journal:
         nonce = int(json.loads(line)["nonce"])
         is_kept = nonce in self.live or nonce in self.past or nonce in self.given_up
         return is_kept or nonce + 1 == self.next_nonce
+
+
+def _encode(record: dict[str, Any]) -> bytes:
+    """Return the line of a record, which ends with a digest of the rest."""
+    check = sha256(json.dumps(record).encode()).hexdigest()[:CHECK_LETTERS]
+    return json.dumps(record | {CHECK: check}).encode() + b"\n"
+
+
+def _decode(line: bytes) -> dict[str, Any]:
+    """Return the record of a line; an error of Python's if it is not what was written."""
+    record: dict[str, Any] = json.loads(line)
+    del record[CHECK]
+    if _encode(record) != line:
+        raise ValueError(line)
+    return record
 
 
 def _is_kept(entry: Entry, head: int) -> bool:
