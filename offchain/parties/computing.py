@@ -15,6 +15,7 @@ from offchain.parties.policy import Policy
 from offchain.parties.promises import Promises
 from offchain.parties.settings import Settings, to_wei
 from offchain.parties.workshop import Checks
+from offchain.providers.batches import StoredBatches
 from offchain.providers.behaviour import Behaviour
 from offchain.providers.publication import get_task
 from offchain.providers.run import Run
@@ -97,10 +98,16 @@ def recall_run(job: Job, store: Store, settings: Settings) -> Run:
 
     What is damaged there of the job comes from where it was published once more.
     """
+
+    def reopen() -> DataStore:
+        return open_copying(settings.store, store.disk)
+
     try:
         task = get_task(open_store(str(store.path)), job.terms)
     except (DamagedFile, NotInStore):
-        task = get_task(open_copying(settings.store, store.disk), job.terms)
+        task = get_task(reopen(), job.terms)
+    if isinstance(task.batch, StoredBatches):
+        task.batch.reopen = reopen
     return make_run(task, store, settings.cheat)
 
 

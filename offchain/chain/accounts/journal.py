@@ -12,7 +12,7 @@ import errno
 import fcntl
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -189,7 +189,7 @@ class Journal:
             del self.past[nonce]
 
     def _append(self, record: dict[str, Any], *, is_urgent: bool = False) -> None:
-        line = _encode(record)
+        line = _encode(record) + b"\n"
         with _reporting(self.path):
             end = os.fstat(self._file.fileno()).st_size
             try:
@@ -206,32 +206,20 @@ class Journal:
             return
         if self.path.stat().st_size > MOST_BYTES:
             raise StoreError(f"the journal {self.path} is too long to be one; move it away")
-        content = self.path.read_bytes()
-        whole, last = content[: content.rfind(b"\n") + 1], content[content.rfind(b"\n") + 1 :]
-        if last:
-            whole = self._mend_end(whole, last)
-        for number, line in enumerate(whole.splitlines(keepends=True), 1):
+        *lines, last = self.path.read_bytes().split(b"\n")
+        whole = lines + [end for end in (last, last[:-1]) if _is_line(end)][:1]
+        for number, line in enumerate(whole, 1):
             try:
                 self._apply(_decode(line), address, chain_id)
-            except (AttributeError, KeyError, TypeError, ValueError) as error:
+            except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
                 raise StoreError(
                     f"line {number} of the journal {self.path} is damaged; "
                     "move it away once no transaction of the account is waiting"
                 ) from error
-        if len(whole) > COMPACTED_BYTES:
+        if last:
+            self._rewrite(whole)
+        if self.path.stat().st_size > COMPACTED_BYTES:
             self._compact()
-
-    def _mend_end(self, whole: bytes, last: bytes) -> bytes:
-        """Keep a last line that lacks its end alone, and drop what is no line; return the rest."""
-        for cut in (last, last[:-1]):
-            with suppress(KeyError, TypeError, ValueError):
-                _decode(cut + b"\n")
-                with replacing(self.path, is_durable=True) as draft:
-                    draft.touch(mode=0o600)
-                    draft.write_bytes(whole + cut + b"\n")
-                return whole + cut + b"\n"
-        os.truncate(self.path, len(whole))
-        return whole
 
     def _apply(self, record: dict[str, Any], sender: Address, chain_id: int) -> None:
         """Change the entries as a record says."""
@@ -285,6 +273,10 @@ class Journal:
         blocks = [it.block for it in (self.live | self.past).values() if it.block is not None]
         self.drop_past(max(blocks, default=0))
         lines = [line for line in self.path.read_bytes().splitlines() if self._is_live(line)]
+        self._rewrite(lines)
+
+    def _rewrite(self, lines: Sequence[bytes]) -> None:
+        """Write the journal anew, of these lines."""
         with replacing(self.path, is_durable=True) as draft:
             draft.touch(mode=0o600)
             draft.write_bytes(b"".join(line + b"\n" for line in lines))
@@ -296,9 +288,9 @@ class Journal:
 
 
 def _encode(record: dict[str, Any]) -> bytes:
-    """Return the line of a record, which ends with a digest of the rest."""
+    """Return the line of a record, without its end; a digest of the rest is the last in it."""
     check = sha256(json.dumps(record).encode()).hexdigest()[:CHECK_LETTERS]
-    return json.dumps(record | {CHECK: check}).encode() + b"\n"
+    return json.dumps(record | {CHECK: check}).encode()
 
 
 def _decode(line: bytes) -> dict[str, Any]:
@@ -308,6 +300,13 @@ def _decode(line: bytes) -> dict[str, Any]:
     if _encode(record) != line:
         raise ValueError(line)
     return record
+
+
+def _is_line(line: bytes) -> bool:
+    """Whether a line was written whole; its end may be missing, or be damaged."""
+    with suppress(KeyError, RecursionError, TypeError, ValueError):
+        return bool(_decode(line))
+    return False
 
 
 def _is_kept(entry: Entry, head: int) -> bool:
