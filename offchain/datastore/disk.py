@@ -101,18 +101,26 @@ class Disk:
                 flush(file.fileno())
 
     def share(self, other: "Disk", names: Iterable[str]) -> None:
-        """Have objects of another folder here, too, by a further name or else by a copy."""
-        for name in names:
-            if (size := self.get_size(name)) is not None and size == other.get_size(name):
-                continue
+        """Have objects of another folder here, too, by a further name or else by a copy.
+
+        They are on the disk there; when this is over, they are here.
+        """
+        missing = [
+            name
+            for name in names
+            if (size := self.get_size(name)) is None or size != other.get_size(name)
+        ]
+        for name in missing:
             with reporting(self.path / name):
                 try:
-                    with replacing(self.path / name, self.aside, is_durable=True) as draft:
+                    with replacing(self.path / name, self.aside) as draft:
                         draft.hardlink_to(other.path / name)
                 except OSError as error:
                     if error.errno not in _UNLINKED:
                         raise
                     self.put(name, _list_pieces(other.open(name)))
+        for kind in sorted({name.partition("/")[0] for name in missing}):
+            self.settle(kind)
 
     def get_size(self, name: str) -> int | None:
         """Return an object's size in bytes, None when there is none."""

@@ -142,8 +142,8 @@ class Keeper:
         for job_id, seat in seats.items():
             seat.view.look()
             with self._sparing(self.works[job_id]):
-                self._show(self.works[job_id])
                 self.observe(self.works[job_id], seat)
+                self._show(self.works[job_id])
         payable = [seat for seat in seats.values() if self._may_pay(seat)]
         turn = take_turns(desk, payable)
         for seat, made in turn:
@@ -424,7 +424,7 @@ def opened_keeper(
         signs: whether it has a key.
     """
     settings.require("store", "folder")
-    signers, outages = open_signers(settings, signs=signs), Outages(tell)
+    signers, outages = open_signers(settings, tell, signs=signs), Outages(tell)
     with ExitStack() as stack:
         while True:
             try:
