@@ -200,8 +200,7 @@ def list_names(court: Court, provider: Provider) -> list[str]:
     """
     folder = provider.desk.folder
     paths = [it.relative_to(folder) for it in folder.rglob("*") if it.is_file()]
-    names = {str(path) for path in paths} | {f"../{path}" for path in paths}
-    names |= {"/".join(path.parts[-2:]) for path in paths} | {path.name for path in paths}
+    names = {str(path) for path in paths} | {"/".join(path.parts[-2:]) for path in paths}
     run = Run(court.task, Behaviour(), Store(court.folder / "attacker"))
     run.compute()
     names.add(name_object(HISTORIES, run.history_root))

@@ -17,7 +17,7 @@ from tests.parties.durability import KINDS
 from tests.quick import every
 
 SEEDS = 8
-STRIDE = 9
+STRIDE = 16
 
 
 @pytest.fixture
@@ -51,8 +51,8 @@ def test_a_salt_survives_damage_at_every_byte(tmp_path: Path) -> None:
     salt = get_salt(store)
     paths = [store.path / "notes" / f"{name}.json" for name in COPIES]
     content = paths[0].read_bytes()
-    for path in paths:
-        for place in range(len(content) - 1):
+    for path, step in zip(paths, (1, SEEDS), strict=True):
+        for place in range(0, len(content) - 1, step):
             for damaged in (content[:place], content[:place] + b"\0" + content[place + 1 :]):
                 path.write_bytes(damaged)
                 assert find_salt(store) == salt

@@ -91,7 +91,7 @@ def test_nothing_is_answered_before_its_stage(court: Court) -> None:
         job, names = court.referee.job(0), name_all(honest)
         expect(court, honest, Stage.HIDDEN, names)
         shown = job.reveal_deadline + CONFIRMATIONS
-        for block in (job.commit_deadline, job.commit_deadline + 1, job.reveal_deadline, shown):
+        for block in (job.commit_deadline, job.reveal_deadline, shown):
             court.mine_to(block)
             act(honest)
             expect(court, honest, Stage.HIDDEN, names)
