@@ -4,6 +4,7 @@
     partial/        objects that are being fetched: what has come of them, verified or not
     aside/          objects that are being written here
     lock            held shared by everybody who has the folder open
+    private         there if the folder is nobody else's: no server of ours serves it
 
 Several processes may use one folder. An object is written aside and gets its name when it is whole;
 two who write the same one write the same bytes, and either may be the last. Of two who fetch the
@@ -25,7 +26,7 @@ from offchain.datastore.places import FileStream, Part, Stream
 from offchain.errors import NotInStore, StoreError
 from offchain.files import flush_file, make_folder, replacing
 
-ASIDE, PARTIAL = "aside", "partial"
+ASIDE, PARTIAL, PRIVATE = "aside", "partial", "private"
 _PIECE_BYTES = 1 << 20
 _UNLINKED = frozenset({errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP})
 """Why a file can't have a further name: the disk has no such names, or another one begins here."""
@@ -66,6 +67,11 @@ class Disk:
 
     def _has(self, folder: str) -> bool:
         return (self.path / folder).is_dir()
+
+    def make_private(self) -> None:
+        """See to it that no server of ours serves the folder."""
+        with reporting(self.path):
+            (self.path / PRIVATE).touch()
 
     @property
     def aside(self) -> Path:

@@ -18,6 +18,7 @@ from pathlib import Path
 from threading import BoundedSemaphore, Lock
 from typing import Any, BinaryIO
 
+from offchain.datastore.disk import PRIVATE
 from offchain.datastore.objects import KINDS, OBJECT_NAME
 from offchain.errors import StoreError
 
@@ -50,6 +51,9 @@ class Server(ThreadingHTTPServer):
             self.folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         except OSError as error:
             raise StoreError(f"cannot serve {path}: {error.strerror}; name a folder") from error
+        if (path / PRIVATE).exists():
+            os.close(self.folder)
+            raise StoreError(f"{path} holds a job before its claim is shown; serve `results` alone")
         self._room = BoundedSemaphore(MAX_CONNECTIONS)
         self._resting: dict[socket.socket, None] = {}
         self._lock = Lock()

@@ -94,7 +94,9 @@ class Folder:
 
     def open_job(self, job_id: int, job: Job) -> Store:
         """Return the store of a job."""
-        return Store(self._name_job(job_id, job))
+        store = Store(self._name_job(job_id, job))
+        store.disk.make_private()
+        return store
 
     def find_job(self, job_id: int, job: Job) -> Store | None:
         """Return the store of a job if there is one."""

@@ -12,9 +12,11 @@ from offchain.commitments.tags import Tag
 from offchain.commitments.tensors import compute_history_root
 from offchain.commitments.tree import Digest, Tree
 from offchain.datastore.objects import EVIDENCE, HISTORIES, STATES, TENSORS, name_object
+from offchain.datastore.server import Server
 from offchain.datastore.store import open_store
 from offchain.disputes.board import Board
 from offchain.disputes.handover import decode_evidence
+from offchain.errors import StoreError
 from offchain.parties.provider import Provider
 from offchain.parties.serving import Stage
 from tests.parties.stages import (
@@ -90,6 +92,8 @@ def test_nothing_is_answered_before_its_stage(court: Court) -> None:
         act(honest, turns=2)
         job, names = court.referee.job(0), name_all(honest)
         expect(court, honest, Stage.HIDDEN, names)
+        with pytest.raises(StoreError, match="serve `results` alone"):
+            Server(honest.works[0].store.path)
         shown = job.reveal_deadline + CONFIRMATIONS
         for block in (job.commit_deadline, job.reveal_deadline, shown):
             court.mine_to(block)
