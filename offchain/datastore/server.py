@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from offchain.bounded_http import BoundedHandler, BoundedServer, Bounds
+from offchain.datastore.disk import PRIVATE
 from offchain.datastore.objects import KINDS, OBJECT_NAME
 from offchain.errors import StoreError
 
@@ -42,6 +43,9 @@ class Server(BoundedServer):
             self.folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         except OSError as error:
             raise StoreError(f"cannot serve {path}: {error.strerror}; name a folder") from error
+        if (path / PRIVATE).exists():
+            os.close(self.folder)
+            raise StoreError(f"{path} holds a job before its claim is shown; serve `results` alone")
         try:
             super().__init__((host, port), _Handler, bounds)
         except (OSError, OverflowError) as error:

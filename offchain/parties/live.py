@@ -20,6 +20,7 @@ from offchain.arithmetic.table import find_arithmetic
 from offchain.chain import Contract
 from offchain.chain.accounts import FeePolicy, KeyAccount, open_chain, read_password
 from offchain.chain.accounts.fees import GWEI
+from offchain.chain.accounts.keystore import find_exposure
 from offchain.chain.accounts.opening import OwnChain
 from offchain.disputes.actors import Client, View
 from offchain.disputes.arena import ChainView
@@ -87,12 +88,14 @@ class Desk:
 @contextmanager
 def opened_desk(settings: Settings, tell: Tell, *, signs: bool = True) -> Iterator[Desk]:
     """Open the chain and the referee for a party; one that only looks needs no key."""
-    with connected_desk(settings, tell, open_signers(settings, signs=signs)) as desk:
+    with connected_desk(settings, tell, open_signers(settings, tell, signs=signs)) as desk:
         yield desk
 
 
-def open_signers(settings: Settings, *, signs: bool) -> Sequence[KeyAccount]:
+def open_signers(settings: Settings, tell: Tell, *, signs: bool) -> Sequence[KeyAccount]:
     """Refuse settings of which no desk can be made, and return the accounts that sign.
+
+    It is told if a key is open to others.
 
     Raises:
         UsageError: a setting is missing or wrong.
@@ -106,6 +109,8 @@ def open_signers(settings: Settings, *, signs: bool) -> Sequence[KeyAccount]:
     if not signs:
         return ()
     password = read_password(settings.password_from or None)
+    if line := find_exposure(Path(settings.key)):
+        tell("exposed", line, key=settings.key)
     return [KeyAccount.open(Path(settings.key), password)]
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from contracts.deployment import deploy_referee
 from offchain.chain import Chain
+from offchain.chain.accounts import create_keystore
 from offchain.chain.devnode.server import DevNode, Local
 from offchain.chain.jsonrpc import JsonRpc
 from offchain.errors import (
@@ -21,6 +22,7 @@ from offchain.errors import (
 )
 from offchain.parties import turns
 from offchain.parties.keeper import Keeper, opened_keeper
+from offchain.parties.live import open_signers
 from offchain.parties.settings import Settings
 from tests.sending.proxy import open_proxy
 
@@ -129,3 +131,23 @@ def test_wrong_settings_are_not_waited_for(told: Told, wrong: dict[str, Any], pr
     ):
         pass
     assert told.events == []
+
+
+def test_a_key_that_others_may_read_is_told(tmp_path: Path, told: Told) -> None:
+    """A party says so in one line, and goes on."""
+    key, password = tmp_path / "key.json", tmp_path / "password"
+    create_keystore(key, "open", scrypt_n=2)
+    password.write_text("open\n")
+    settings = Settings(
+        chain="http://127.0.0.1:1",
+        referee="0x" + "ab" * 20,
+        key=str(key),
+        password_from=f"file:{password}",
+    )
+    open_signers(settings, told, signs=True)
+    assert told.events == []
+    key.chmod(0o644)
+    open_signers(settings, told, signs=True)
+    ((event, line),) = told.events
+    assert event == "exposed"
+    assert f"chmod 600 {key}" in line
