@@ -27,6 +27,7 @@ class Reason(StrEnum):
     NOT_CONTENDER = "referee: not a contender"
     NOT_YOURS = "referee: not yours to move"
     NOTHING_OWED = "referee: nothing owed"
+    OTHER_TERMS = "referee: job has other terms"
     OUT_OF_RANGE = "referee: index out of range"
     SAME_NODE = "referee: both sides agree there"
     STALE = "referee: position has changed"

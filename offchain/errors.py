@@ -7,6 +7,7 @@
     ├── ProgramError                a program is malformed or breaks a rule
     ├── CommitmentError             a proof or an archive does not fit its root
     ├── StoreError                  a store of data cannot be read or written
+    │   ├── DamagedFile             a file of one's own is not what was written
     │   └── ObjectError             something is wrong about one object of a store
     │       ├── NotInStore          a store has no object of this root
     │       ├── StoreUnavailable    a store does not answer, stops in the middle, or is too slow
@@ -47,6 +48,7 @@ act on is in typed fields beside it. Anything else that is raised is a bug.
 
 import difflib
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any, Self
 
 MANY = 24
@@ -147,6 +149,17 @@ class CommitmentError(MootError):
 
 class StoreError(MootError):
     """A store of data, on disk or elsewhere, cannot be read or written."""
+
+
+class DamagedFile(StoreError):
+    """A file of one's own store is not what was written there; `path` is that file."""
+
+    def __init__(self, path: Path, problem: str) -> None:
+        super().__init__(
+            f"{path} is damaged ({problem}); delete it and resume, so that it is made again"
+        )
+        self.path = path
+        self.problem = problem
 
 
 class ObjectError(StoreError):

@@ -18,7 +18,8 @@ def replacing(path: Path, aside: Path | None = None, *, is_durable: bool = False
     Args:
         path: the file.
         aside: the folder of the draft, on the same disk; the file's own if it is not given.
-        is_durable: whether the draft is on the disk before it gets its name.
+        is_durable: whether the draft is on the disk before it gets its name, and the name is when
+            the block has ended.
     """
     draft = (aside or path.parent) / f".{path.name}.{secrets.token_hex(8)}"
     try:
@@ -26,6 +27,8 @@ def replacing(path: Path, aside: Path | None = None, *, is_durable: bool = False
         if is_durable:
             flush_file(draft)
         draft.replace(path)
+        if is_durable:
+            flush_file(path.parent)
     finally:
         draft.unlink(missing_ok=True)
 
@@ -45,6 +48,14 @@ def making_alone(path: Path) -> Iterator[None]:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
             stack.callback(lock.unlink, missing_ok=True)
         yield
+
+
+def make_folder(path: Path, mode: int = 0o777) -> None:
+    """Make a folder, and those above it; their names are on the disk when it is done."""
+    missing = [it for it in (path, *path.parents) if not it.exists()]
+    path.mkdir(mode=mode, parents=True, exist_ok=True)
+    for made in missing:
+        flush_file(made.parent)
 
 
 def flush_file(path: Path) -> None:

@@ -126,7 +126,8 @@ class LoopbackNode:
                 answer["error"] = {"code": 3, "message": message}
             except (ValidationError, RefusedByTester) as error:
                 answer["error"] = {"code": -32000, "message": str(error)}
-        return json.dumps(_as_json(answer) | {"id": request["id"]}).encode()
+        kept = {name: answer[name] for name in ("id", "error") if name in answer}
+        return json.dumps(_as_json(answer) | kept).encode()
 
 
 def _as_json(value: Any) -> Any:

@@ -18,7 +18,8 @@ from offchain.chain.codec import Codec
 from offchain.chain.receipts import Address, Log
 from offchain.chain.reverts import decode_revert
 
-BALANCE_WEI = 10**27
+BALANCE_WEI = 10**30
+"""More than any amount that a call may bring."""
 _GAS = 1 << 24
 _DEPLOYER = b"\xdd" * 20
 _BALANCE = -1

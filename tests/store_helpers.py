@@ -6,6 +6,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Thread
 
+from offchain.bounded_http import Bounds
 from offchain.datastore.server import Server
 
 Answer = Callable[[socket.socket, str, int], None]
@@ -13,9 +14,9 @@ Answer = Callable[[socket.socket, str, int], None]
 
 
 @contextmanager
-def serving(folder: Path) -> Iterator[Server]:
+def serving(folder: Path, bounds: Bounds | None = None) -> Iterator[Server]:
     """Serve a folder in a thread."""
-    with Server(folder) as server:
+    with Server(folder, bounds=bounds) as server:
         thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
         try:

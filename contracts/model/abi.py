@@ -1,6 +1,6 @@
 """Between the model's dataclasses and the contract's ABI, in which structs are tuples of words."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from typing import Any
 
@@ -137,7 +137,7 @@ def pack_call(name: str, args: Sequence[Any], referee: str) -> tuple[Any, ...]:
 
 def unpack_job(words: Sequence[Any]) -> Job:
     """Return the job of what `jobs` gives: the contract's own words (ledger.vy)."""
-    head, scope, tally, client, verifier, reward_wei, *roots = words
+    head, scope, tally, client, verifier, offer, *roots = words
     layout, program_top, start_root, data_top = roots
     opened, commit, reveal, window, clock, increment = unpack(head, 40, 24, 24, 24, 24, 24)
     operators, state_slots, batch_slots, steps, every, mode = unpack(scope, 32, 32, 32, 64, 64, 8)
@@ -166,7 +166,7 @@ def unpack_job(words: Sequence[Any]) -> Job:
     return Job(
         client=client,
         terms=terms,
-        reward_wei=reward_wei,
+        reward_wei=unpack(offer, 96)[0],
         opened_block=opened,
         window_end=window_end,
         claims=claims,
@@ -268,6 +268,15 @@ class EventReader:
     def note(self, pair: Pair) -> None:
         """Remember the members of a match that did not begin under this reader's eyes."""
         self._pairs[hash_pair(pair)] = pair
+
+    def is_strange(self, name: str, args: Mapping[str, Any]) -> bool:
+        """Whether an event is of a match of which neither the beginning nor the members are known.
+
+        Args:
+            name: the event's name.
+            args: its arguments as the contract gives them, by their names.
+        """
+        return name in _OF_MATCH and bytes(next(iter(args.values()))) not in self._pairs
 
     def read(self, name: str, args: Sequence[Any]) -> Event:
         """Return the model's event of a contract's."""

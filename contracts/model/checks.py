@@ -1,7 +1,7 @@
 """Checks and readings that several calls share."""
 
 from contracts.model.types import ZERO, Address, Claim, Job, MatchArgs, Member, Pair, Store
-from contracts.model.words import hash_top
+from contracts.model.words import hash_job, hash_top
 from contracts.reasons import Reason, Revert, Status
 from offchain.commitments.tree import Digest
 
@@ -47,6 +47,11 @@ def get_claim(store: Store, job_id: int, member: Member) -> Claim:
 def find_claim(store: Store, job_id: int, top: bytes) -> Claim | None:
     """Return the claim with this top, if anybody has shown it."""
     return store.claims.get((job_id, hash_top(top)))
+
+
+def name_job(store: Store, job_id: int) -> int:
+    """Return what calls that join a job name it by besides its number; 0 if there is no job."""
+    return hash_job(store.jobs[job_id]) if job_id in store.jobs else 0
 
 
 def name_match(store: Store, pair: Pair) -> MatchArgs:

@@ -11,6 +11,7 @@ from contracts.model.checks import require
 from contracts.model.types import (
     MAX_BLOCKS,
     MAX_BOND_WEI,
+    MAX_REWARD_WEI,
     MIN_BOND_WEI,
     Event,
     Job,
@@ -46,7 +47,8 @@ def call(store: Store, name: str, message: Message, *args: object) -> tuple[Even
 def on_open_job(store: Store, message: Message, terms: Terms) -> None:
     """Open a job; the value is the reward, shared by the members of the winning claim."""
     require(terms.bond_wei >= MIN_BOND_WEI, Reason.BOND_TOO_SMALL)
-    require(are_terms_sound(terms), Reason.ABSURD_TERMS)
+    is_sound = are_terms_sound(terms) and message.value_wei <= MAX_REWARD_WEI
+    require(is_sound, Reason.ABSURD_TERMS)
     windows = terms.commit_blocks + terms.reveal_blocks + terms.window_blocks
     job_id = len(store.jobs)
     job = Job(message.sender, terms, message.value_wei, message.block, message.block + windows)

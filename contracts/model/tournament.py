@@ -32,24 +32,27 @@ from contracts.model.types import (
     Pair,
     Store,
 )
-from contracts.model.words import hash_commitment, hash_top
+from contracts.model.words import hash_commitment, hash_job, hash_top
 from contracts.reasons import Reason, Revert, Standing, Status
 from offchain.commitments.tree import Digest
 
 
-def on_commit(store: Store, message: Message, job_id: int, digest: Digest) -> None:
-    """Join a job with a bond and a hidden claim."""
+def on_commit(
+    store: Store, message: Message, job_id: int, digest: Digest, terms_digest: int
+) -> None:
+    """Join a job that has these terms, with a bond and a hidden claim."""
     job = get_open_job(store, job_id)
     require(message.block <= job.commit_deadline, Reason.TOO_LATE)
-    _require_new(store, message, job_id, job)
+    _require_new(store, message, job_id, job, terms_digest)
     member = Member(Standing.COMMITTED, digest[:KEY_BYTES])
     store.put(store.members, (job_id, message.sender), member)
     store.put(store.jobs, job_id, replace(job, hidden=job.hidden + 1))
     store.events.append(Event("Committed", (job_id, message.sender)))
 
 
-def _require_new(store: Store, message: Message, job_id: int, job: Job) -> None:
-    """Refuse whoever has joined already, or does not bring the bond."""
+def _require_new(store: Store, message: Message, job_id: int, job: Job, terms_digest: int) -> None:
+    """Refuse whoever means another job, has joined already, or does not bring the bond."""
+    require(hash_job(job) == terms_digest, Reason.OTHER_TERMS)
     require(message.value_wei == job.terms.bond_wei, Reason.WRONG_BOND)
     member = get_member(store, job_id, message.sender)
     require(member.standing is Standing.NONE, Reason.ALREADY_JOINED)
@@ -82,8 +85,8 @@ def _show(store: Store, job_id: int, sender: Address, top: Digest, standing: Sta
     store.events.append(Event("Claimed", (job_id, sender, top)))
 
 
-def on_join(store: Store, message: Message, job_id: int, top: Digest) -> None:
-    """Join late: with a claim of one's own, or behind one that is disputed.
+def on_join(store: Store, message: Message, job_id: int, top: Digest, terms_digest: int) -> None:
+    """Join a job that has these terms late, with a claim of one's own or behind a disputed one.
 
     Whoever joins late gets prizes, but no share of the reward, so that nobody gains by copying the
     call.
@@ -94,7 +97,7 @@ def on_join(store: Store, message: Message, job_id: int, top: Digest) -> None:
     is_meeting = claim is not None and claim.meeting != 0
     end = claim.window_end if claim and is_meeting else get_challenge_deadline(job)
     require(message.block <= end, Reason.TOO_LATE)
-    _require_new(store, message, job_id, job)
+    _require_new(store, message, job_id, job, terms_digest)
     revived = claim is None or claim.contenders == 0
     put_claim(store, job_id, _count_in(claim or Claim(top), shares=False))
     store.put(store.jobs, job_id, replace(job, claims=job.claims + revived))

@@ -22,6 +22,7 @@ ZERO = bytes(32)
 MIN_BOND_WEI = 2 * 2_000_000 * 50 * 10**9
 """The prize of a match, half a bond, pays 2,000,000 gas at 50 gwei."""
 MAX_BOND_WEI = (1 << 80) - 1
+MAX_REWARD_WEI = (1 << 96) - 1
 MAX_BLOCKS = 1 << 20
 """Longest window or clock, in blocks."""
 FOLD_ARITY = 64
@@ -33,6 +34,8 @@ PRIZE_DIVISOR = 2
 
 KEY_BYTES = 28
 """How much of a commitment, or of the hash of a top, a member's word keeps."""
+TERMS_BYTES = 20
+"""How much of the hash of its terms, client and reward a job keeps."""
 
 _Key = TypeVar("_Key", bound=Hashable)
 _Value = TypeVar("_Value")

@@ -3,7 +3,17 @@
 from collections.abc import Iterable
 from itertools import chain
 
-from contracts.model.types import KEY_BYTES, Claim, Facts, Job, Member, Pair, Position, Store
+from contracts.model.types import (
+    KEY_BYTES,
+    TERMS_BYTES,
+    Claim,
+    Facts,
+    Job,
+    Member,
+    Pair,
+    Position,
+    Store,
+)
 from offchain.commitments.keccak import keccak256
 from offchain.commitments.tags import Tag
 from offchain.commitments.tree import Digest
@@ -134,6 +144,21 @@ def hash_top(top: Digest) -> bytes:
     is that of another's in fewer than 2^224 hashes.
     """
     return keccak256(top)[:KEY_BYTES]
+
+
+def hash_job(job: Job) -> int:
+    """Return the digest of a job's terms, client and reward, by which calls that join it name it.
+
+    Its number alone may be another job's after a reorganisation.
+    """
+    it = job.terms
+    counts = (it.operators, it.state_slots, it.batch_slots)
+    roots = (it.layout, it.program_top, it.start_root, it.data_top)
+    run = (it.steps, it.checkpoint_every, it.leaf_mode, int(it.verifier, 16), it.bond_wei)
+    windows = (it.commit_blocks, it.reveal_blocks, it.window_blocks)
+    clocks = (it.clock_blocks, it.increment_blocks)
+    words = (*counts, *roots, *run, *windows, *clocks, int(job.client, 16), job.reward_wei)
+    return int.from_bytes(hash_words(words)[:TERMS_BYTES], "big")
 
 
 def hash_commitment(store: Store, job_id: int, sender: str, top: Digest, salt: Digest) -> Digest:

@@ -45,6 +45,10 @@ CLIENT_OWED: constant(uint256) = 1 << 170
 IS_UNDECIDED: constant(uint256) = 1 << 171
 BOND_AT: constant(uint256) = 172
 
+# `Job.offer`: reward_wei u96 | terms_digest u160. The digest is the upper bytes of keccak-256 of the
+# terms, the client and the reward.
+TERMS_DIGEST_AT: constant(uint256) = 96
+
 # A member: standing u8 | prizes u24 | key u224. The key is the upper bytes of its commitment, and
 # once that is revealed, of the hash of its history's top: nobody can make another top with that key.
 PRIZES_AT: constant(uint256) = 8
@@ -61,6 +65,7 @@ U24: constant(uint256) = 2**24 - 1
 U32: constant(uint256) = 2**32 - 1
 U40: constant(uint256) = 2**40 - 1
 U64: constant(uint256) = 2**64 - 1
+U96: constant(uint256) = 2**96 - 1
 
 
 struct Job:
@@ -69,7 +74,7 @@ struct Job:
     tally: uint256
     client: address
     verifier: address
-    reward_wei: uint256
+    offer: uint256
     layout: bytes32
     program_top: bytes32
     start_root: bytes32
@@ -263,7 +268,7 @@ def close(job_id: uint256, status: uint256, sharers: uint256, top: bytes32):
     if sharers == 0:
         tally |= CLIENT_OWED
     else:
-        lost_wei = unsafe_add(lost_wei, self.jobs[job_id].reward_wei % sharers)
+        lost_wei = unsafe_add(lost_wei, self._get_reward(job_id) % sharers)
     self.jobs[job_id].tally = tally
     log Settled(job_id=job_id, status=status, top=top)
     if lost_wei != 0 and status != phases.VOID:
@@ -293,8 +298,14 @@ def calculate_debt(job_id: uint256, account: address) -> uint256:
             claim: uint256 = self.claims[job_id][member >> KEY_AT]
             sharers: uint256 = (claim >> SHARERS_AT) & U24
             # This member is a sharer.
-            share_wei: uint256 = unsafe_div(self.jobs[job_id].reward_wei, sharers)
+            share_wei: uint256 = unsafe_div(self._get_reward(job_id), sharers)
             owed_wei = unsafe_add(owed_wei, share_wei)
     if tally & CLIENT_OWED != 0 and account == self.jobs[job_id].client:
-        owed_wei = unsafe_add(owed_wei, self.jobs[job_id].reward_wei)
+        owed_wei = unsafe_add(owed_wei, self._get_reward(job_id))
     return owed_wei
+
+
+@internal
+@view
+def _get_reward(job_id: uint256) -> uint256:
+    return self.jobs[job_id].offer & U96

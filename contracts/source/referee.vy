@@ -87,7 +87,7 @@ def open_job(terms: types.Terms):
     @param terms What the client asks for.
     """
     require.big_bond(terms.bond_wei >= MIN_BOND_WEI)
-    require.sound_terms(self._are_terms_sound(terms))
+    require.sound_terms(self._are_terms_sound(terms) and msg.value <= ledger.U96)
     job_id: uint256 = ledger.job_count
     ledger.job_count = job_id + 1
     head: uint256 = block.number | terms.commit_blocks << ledger.COMMIT_BLOCKS_AT
@@ -98,6 +98,7 @@ def open_job(terms: types.Terms):
     scope: uint256 = terms.operators | terms.state_slots << ledger.STATE_SLOTS_AT
     scope |= terms.batch_slots << ledger.BATCH_SLOTS_AT | terms.steps << ledger.STEPS_AT
     scope |= terms.checkpoint_every << ledger.CHECKPOINT_EVERY_AT
+    digest: uint256 = convert(keccak256(abi_encode(terms, msg.sender, msg.value)), uint256)
     # Block numbers are below 2^39, windows at most 2^20.
     window_end: uint256 = unsafe_add(block.number, terms.commit_blocks)
     window_end = unsafe_add(unsafe_add(window_end, terms.reveal_blocks), terms.window_blocks)
@@ -107,7 +108,7 @@ def open_job(terms: types.Terms):
         tally=window_end << ledger.JOB_WINDOW_END_AT | terms.bond_wei << ledger.BOND_AT,
         client=msg.sender,
         verifier=terms.verifier,
-        reward_wei=msg.value,
+        offer=digest & ~ledger.U96 | msg.value,
         layout=terms.layout,
         program_top=terms.program_top,
         start_root=terms.start_root,

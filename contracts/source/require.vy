@@ -295,6 +295,17 @@ def same_position(condition: bool):
 
 @internal
 @pure
+def same_terms(condition: bool):
+    """
+    @notice Refuse unless the job is the one that the call is about.
+    @param condition Whether it is so.
+    """
+    if not condition:
+        self._refuse("referee: job has other terms")
+
+
+@internal
+@pure
 def sound_terms(condition: bool):
     """
     @notice Refuse unless the job's counts, windows and clocks are within bounds.

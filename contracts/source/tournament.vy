@@ -49,16 +49,18 @@ def __init__(legality: address):
 
 @external
 @payable
-def commit(job_id: uint256, digest: bytes32):
+def commit(job_id: uint256, digest: bytes32, terms_digest: uint256):
     """
     @notice Join a job with a bond, which is the value, and a hidden claim.
     @param job_id The job.
     @param digest keccak-256 of the words CLAIM, chain id, this contract, job, sender, the top of
            the history, and 32 bytes of salt.
+    @param terms_digest What the job says, as ledger.vy keeps it: a job that has come to the number
+           in a reorganisation is refused.
     """
     head: uint256 = ledger.get_open_head(job_id)
     require.not_late(block.number <= self._get_commit_deadline(head))
-    self._require_new(job_id)
+    self._require_new(job_id, terms_digest)
     key: uint256 = convert(digest, uint256) >> ledger.KEY_AT
     ledger.members[job_id][msg.sender] = key << ledger.KEY_AT | phases.COMMITTED
     # No counter overflows: ledger.vy says why.
@@ -97,13 +99,14 @@ def reveal(job_id: uint256, top: bytes32, salt: bytes32):
 
 @external
 @payable
-def join(job_id: uint256, top: bytes32):
+def join(job_id: uint256, top: bytes32, terms_digest: uint256):
     """
     @notice Join late, with the bond as the value: with a claim of one's own, or behind one that is
             disputed. It brings prizes, but no share of the reward, so that nobody gains by copying
             the call.
     @param job_id The job.
     @param top The top of the claim.
+    @param terms_digest What the job says, as in `commit`.
     """
     head: uint256 = ledger.get_open_head(job_id)
     require.not_early(block.number > self._get_reveal_deadline(head))
@@ -115,7 +118,7 @@ def join(job_id: uint256, top: bytes32):
         window: uint256 = (head >> ledger.WINDOW_BLOCKS_AT) & ledger.U24
         last = unsafe_add(self._get_reveal_deadline(head), window)
     require.not_late(block.number <= last)
-    self._require_new(job_id)
+    self._require_new(job_id, terms_digest)
     if claim & ledger.U24 == 0:
         ledger.jobs[job_id].tally = unsafe_add(ledger.jobs[job_id].tally, 1)
     self._show(job_id, top, key, claim, phases.LATE)
@@ -219,8 +222,10 @@ def get_debt(job_id: uint256, account: address) -> uint256:
 
 @internal
 @payable
-def _require_new(job_id: uint256):
-    # Refuse whoever does not bring the bond, or has joined already.
+def _require_new(job_id: uint256, terms_digest: uint256):
+    # Refuse whoever means another job, does not bring the bond, or has joined already.
+    offer: uint256 = ledger.jobs[job_id].offer
+    require.same_terms(offer >> ledger.TERMS_DIGEST_AT == terms_digest)
     require.bond(msg.value == ledger.jobs[job_id].tally >> ledger.BOND_AT)
     require.first_time(ledger.members[job_id][msg.sender] == 0)
 

@@ -85,7 +85,7 @@ class Codec:
         """Return what a call with these arguments returned, or raise BadCall."""
         types = self._get_function(name, args).outputs
         try:
-            values = decode(types, data)
+            values = _decode(types, data)
         except (DecodingError, OverflowError) as error:
             problem = "it returned what its ABI does not allow; is this the right contract?"
             raise BadCall(name, problem) from error
@@ -96,9 +96,12 @@ class Codec:
         if not log.topics or log.topics[0] not in self._events:
             raise BadCall("an event", "the ABI does not know it; is this the right contract?")
         layout = self._events[log.topics[0]]
+        indexed = sum(field.indexed for field in layout.fields)
+        if len(log.topics) != 1 + indexed:
+            raise BadCall(layout.name, f"it has {len(log.topics)} topics, not {1 + indexed}")
         try:
             return Event(layout.name, _decode_fields(layout, log))
-        except (DecodingError, OverflowError, StopIteration) as error:
+        except (DecodingError, OverflowError) as error:
             raise BadCall(layout.name, "the event is not as its ABI says") from error
 
     def _get_function(self, name: str, args: Sequence[Any]) -> _Function:
@@ -119,16 +122,24 @@ def _encode(call: str, types: tuple[str, ...], args: Sequence[Any]) -> bytes:
         raise BadCall(call, f"it takes ({', '.join(types)}), and {error}") from error
 
 
+def _decode(types: Sequence[str], data: bytes) -> tuple[Any, ...]:
+    """Return values as contracts encode them, in one way only; DecodingError if it is another."""
+    values = decode(types, data)
+    if encode(types, values) != data:
+        raise DecodingError("there is more than the values")
+    return values
+
+
 def _decode_fields(layout: _EventLayout, log: Log) -> dict[str, Any]:
     plain = [field.type for field in layout.fields if not field.indexed]
-    values = iter(decode(plain, log.data))
+    values = iter(_decode(plain, log.data))
     topics = iter(log.topics[1:])
     args = {}
     for field in layout.fields:
         if not field.indexed:
             args[field.name] = next(values)
         elif _is_one_word(field.type):
-            (args[field.name],) = decode([field.type], next(topics))
+            (args[field.name],) = _decode([field.type], next(topics))
         else:
             args[field.name] = next(topics)
     return args

@@ -53,6 +53,20 @@ def connect(
     return Chain(JsonRpc(str(url), patience_seconds), chain_id)
 
 
+def find_genesis(node: Node) -> bytes:
+    """Return the hash of a chain's first block, by which what is kept on a disk is named.
+
+    It is asked for twice: an error here would hide all that was signed before.
+
+    Raises:
+        ChainUnavailable: there is none, or another one the second time.
+    """
+    found = node.get_block_hash(0)
+    if found is None or found != node.get_block_hash(0):
+        raise node.distrust("it has no first block, or two")
+    return found
+
+
 class Chain:
     """A chain, under one chain id for as long as it is open; a context manager that closes it."""
 

@@ -1,11 +1,16 @@
-"""Several nodes of one chain, of which one is used: the first that answers, and is not behind."""
+"""Several nodes of one chain, of which one is used: the first that answers, and is not behind.
 
+A node that was left is not asked for a while, which doubles each time.
+"""
+
+import re
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
-from offchain.chain.transports import HttpTransport, Question, Transport, open_transport
+from offchain.chain.answers import CheckedTransport
+from offchain.chain.transports import REFUSED, HttpTransport, Question, open_transport
 from offchain.errors import ChainError, ChainIdChanged, ChainUnavailable
 
 ENDPOINT_TIMEOUT_S = 5.0
@@ -15,9 +20,16 @@ STALLED_S = 60.0
 MOST_BEHIND = 2
 """Blocks that a node may be behind the highest that was seen."""
 
+FIRST_REST_S, LONGEST_REST_S = 1.0, 64.0
+"""How long a node is left alone that has failed, at first and at most, where there are others."""
+
 _UNREPEATABLE = frozenset({"eth_sendTransaction"})
-_NODE_FAULTS = frozenset({-32603, -32005, -32002, -32601})
+_NODE_FAULTS = frozenset({-32603, REFUSED, -32002, -32601, 429})
 """Errors of a node itself: internal, too many requests, not ready, method unknown."""
+_RANGE = re.compile(
+    r"more than|block range|range|too many (logs|results|blocks)|limit|exceed|large"
+)
+_RATE = re.compile(r"rate|per (second|minute|day)|requests|quota|credits|capacity")
 
 Say = Callable[[str], None]
 
@@ -30,8 +42,9 @@ def say_nothing(line: str) -> None:
 class Endpoints:
     """A transport over several nodes in the order of preference; see Transport.
 
-    A node that hangs, breaks off, talks nonsense, has another chain id, is behind, or answers with
-    an error of its own is left for the next, and `say` gets a line that says which one is used.
+    All answers are checked (`answers.py`). A node that hangs, breaks off, talks nonsense, has
+    another chain id, is behind, or answers with an error of its own is left for the next, and `say`
+    gets a line that says which one is used.
 
     Args:
         urls: http(s) or ws(s) addresses.
@@ -55,8 +68,9 @@ class Endpoints:
         self.chain_id = chain_id
         self._say = say
         self._stalled_s = stalled_s
-        self._opened: dict[str, Transport] = {}
-        self._height = 0
+        self._opened: dict[str, CheckedTransport] = {}
+        self._heights: dict[str, int] = {}
+        self._rests: dict[str, tuple[float, float]] = {}
         self._grown = time.monotonic()
         self.url = ""
         self._choose(self.urls)
@@ -79,7 +93,8 @@ class Endpoints:
                 problem = error.problem
             else:
                 self._note_height(questions, answers)
-                if not any(map(_is_fault, answers)):
+                if not any(map(_is_fault, questions, answers)):
+                    self._rests.pop(self.url, None)
                     return answers
                 faulty, problem = faulty or answers, "it answers with an error of its own"
             if not is_repeatable or len(self.urls) == 1 or not self._leave(problem):
@@ -94,8 +109,14 @@ class Endpoints:
         for transport in self._opened.values():
             transport.close()
 
+    def distrust(self, problem: str) -> None:
+        """Leave the node in use, whose answers contradict each other or what is known."""
+        if len(self.urls) > 1:
+            self._leave(problem)
+
     def _leave(self, problem: str) -> bool:
         """Go on with the node after the one in use; False if no other is fit."""
+        self._let_rest(self.url)
         place = self.urls.index(self.url)
         others = self.urls[place + 1 :] + self.urls[:place]
         left = self.url
@@ -104,18 +125,36 @@ class Endpoints:
             return True
         return False
 
+    def _let_rest(self, url: str) -> None:
+        """Leave a node alone for a while, and believe nothing of what it said of its height."""
+        self._heights.pop(url, None)
+        _, rest_s = self._rests.get(url, (0.0, FIRST_REST_S))
+        self._rests[url] = time.monotonic() + rest_s, min(2 * rest_s, LONGEST_REST_S)
+
+    def _order(self, candidates: Sequence[str]) -> list[str]:
+        """Put those last that are left alone for now, the one first whose rest is over soonest."""
+        now = time.monotonic()
+        ends = {url: max(now, self._rests.get(url, (now, 0.0))[0]) for url in candidates}
+        return sorted(candidates, key=ends.__getitem__)
+
+    @property
+    def _height(self) -> int:
+        """The highest block that was seen, by nodes that are believed."""
+        return max(self._heights.values(), default=0)
+
     def _choose(self, candidates: Sequence[str], why: str = "") -> None:
         """Use the first of these nodes that is fit, and say so."""
         failure: ChainError | None = None
-        for url in candidates:
+        for url in self._order(candidates):
             try:
                 height = self._check(url)
             except ChainError as error:
                 failure = failure or error
                 if len(self.urls) > 1:
+                    self._let_rest(url)
                     self._say(f"not using {url}: {error}")
                 continue
-            self._height = max(self._height, height)
+            self._heights[url] = max(self._heights.get(url, 0), height)
             self.url = url
             if len(self.urls) > 1:
                 self._say(f"using {url} at block {height}{why}")
@@ -126,10 +165,10 @@ class Endpoints:
         """Return the height of a node that is of our chain and not behind."""
         questions: list[Question] = [("eth_chainId", ()), ("eth_blockNumber", ())]
         answers = self._ask_one(url, questions)
-        try:
-            found, height = (int(answer["result"], 16) for answer in answers)
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
-            raise ChainUnavailable(url, "what answers there does not speak JSON-RPC") from error
+        for answer in answers:
+            if "error" in answer:
+                raise ChainUnavailable(url, f"it answers with {answer['error']['message']!r}")
+        found, height = (int(answer["result"], 16) for answer in answers)
         if self.chain_id is None:
             self.chain_id = found
         if found != self.chain_id:
@@ -141,19 +180,17 @@ class Endpoints:
     def _ask_one(self, url: str, questions: Sequence[Question]) -> list[Any]:
         if url not in self._opened:
             is_http = url.startswith("http") and len(self.urls) > 1
-            self._opened[url] = (
-                HttpTransport(url, ENDPOINT_TIMEOUT_S) if is_http else open_transport(url)
-            )
+            way = HttpTransport(url, ENDPOINT_TIMEOUT_S) if is_http else open_transport(url)
+            self._opened[url] = CheckedTransport(url, way)
         return self._opened[url].ask_many(questions)
 
     def _note_height(self, questions: Sequence[Question], answers: Sequence[Any]) -> None:
         for (method, _), answer in zip(questions, answers, strict=True):
-            if method != "eth_blockNumber":
+            if method != "eth_blockNumber" or "error" in answer:
                 continue
-            with suppress(AttributeError, KeyError, TypeError, ValueError):
-                height = int(answer["result"], 16)
-                if height > self._height:
-                    self._height, self._grown = height, time.monotonic()
+            height = int(answer["result"], 16)
+            if height > self._height:
+                self._heights[self.url], self._grown = height, time.monotonic()
 
     def _look_around(self) -> None:
         """Where no block has come for long, use another node that has more."""
@@ -170,9 +207,16 @@ class Endpoints:
                     return
 
 
-def _is_fault(answer: Any) -> bool:
+def _is_fault(question: Question, answer: dict[str, Any]) -> bool:
     """Tell an error of the node from one that is the question's, such as a call that reverts."""
-    error = answer.get("error") if isinstance(answer, dict) else None
-    if not isinstance(error, dict) or error.get("data"):
+    error = answer.get("error")
+    if error is None or error["data"] or "revert" in error["message"]:
         return False
-    return error.get("code") in _NODE_FAULTS and "revert" not in str(error.get("message"))
+    return error["code"] in _NODE_FAULTS and not _is_too_long(question, error["message"])
+
+
+def _is_too_long(question: Question, message: str) -> bool:
+    """Whether logs are refused because they are too many, so that fewer may be asked for."""
+    words = message.lower()
+    is_range = bool(_RANGE.search(words)) or "HTTP status" in message
+    return question[0] == "eth_getLogs" and is_range and not _RATE.search(words)

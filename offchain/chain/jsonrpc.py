@@ -4,10 +4,12 @@ import re
 import time
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
+from offchain.chain.answers import CheckedTransport, clean, parse_address, parse_data, parse_log
+from offchain.chain.endpoints import Endpoints
 from offchain.chain.receipts import Address, Log, Mined, Past, Transaction
 from offchain.chain.reverts import (
     NO_REASON,
@@ -58,7 +60,10 @@ class JsonRpc:
     ) -> None:
         self._url = url
         self._patience_s = patience_seconds
-        self._transport = open_transport(url) if transport is None else transport
+        if not isinstance(transport, Endpoints):  # which checks what each node says
+            way = open_transport(url) if transport is None else transport
+            transport = CheckedTransport(url, way)
+        self._transport: CheckedTransport | Endpoints = transport
         self._block_gas = self.get_block_gas()
         self._page_blocks = PAGE_BLOCKS
 
@@ -73,9 +78,7 @@ class JsonRpc:
 
     def get_accounts(self) -> tuple[Address, ...]:
         """See Node."""
-        accounts = self._ask("eth_accounts")
-        with self._understanding("eth_accounts"):
-            return tuple(_parse_address(account) for account in accounts)
+        return tuple(map(Address, self._ask("eth_accounts")))
 
     def get_block_number(self) -> int:
         """See Node."""
@@ -92,8 +95,7 @@ class JsonRpc:
     def get_block_hash(self, number: int) -> bytes | None:
         """See Node."""
         block = self._ask("eth_getBlockByNumber", hex(number), False)
-        with self._understanding("eth_getBlockByNumber"):
-            return None if block is None else _parse_data(block["hash"])
+        return None if block is None else parse_data(block["hash"])
 
     def get_logs(
         self, address: Address, first: int, last: int, keys: Sequence[bytes] = ()
@@ -105,13 +107,15 @@ class JsonRpc:
             end = min(last, first + self._page_blocks - 1)
             try:
                 page = self._ask_logs(address, first, end, keys)
-            except NodeError:
+            except NodeError as refusal:
                 if end == first:
-                    raise
+                    raise ChainUnavailable(self._url, str(refusal)) from refusal
                 page = None
             if end > first and (page is None or len(page) >= MANY_LOGS):
                 self._page_blocks = (end - first + 1) // 2
                 continue
+            # What a node has refused once it may take some blocks later.
+            self._page_blocks = min(2 * self._page_blocks, PAGE_BLOCKS)
             logs += page or ()
             first = end + 1
         return tuple(logs)
@@ -122,9 +126,7 @@ class JsonRpc:
         wanted: dict[str, Any] = {"address": address, "fromBlock": hex(first), "toBlock": hex(last)}
         if keys:
             wanted["topics"] = [None, [_show(key) for key in keys]]
-        logs = self._ask("eth_getLogs", wanted)
-        with self._understanding("eth_getLogs"):
-            return tuple(map(parse_log, logs))
+        return tuple(map(parse_log, self._ask("eth_getLogs", wanted)))
 
     def get_past(self, transaction_hash: str, block: int) -> Past | None:
         """See Node."""
@@ -132,17 +134,16 @@ class JsonRpc:
         receipt = self._ask("eth_getTransactionReceipt", transaction_hash)
         if sent is None or receipt is None:
             return None
-        with self._understanding("eth_getTransactionReceipt"):
-            if _parse_quantity(receipt["blockNumber"]) != block:
-                return None
-            return Past(
-                transaction_hash=transaction_hash,
-                sender=_parse_address(sent["from"]),
-                to=_parse_address(sent["to"]) if sent["to"] else None,
-                data=_parse_data(sent["input"]),
-                gas_used=_parse_quantity(receipt["gasUsed"]),
-                gas_price_wei=_parse_quantity(receipt["effectiveGasPrice"]),
-            )
+        if int(receipt["blockNumber"], 16) != block:
+            return None
+        return Past(
+            transaction_hash=transaction_hash,
+            sender=parse_address(sent["from"]),
+            to=None if sent.get("to") is None else parse_address(sent["to"]),
+            data=parse_data(sent["input"]),
+            gas_used=int(receipt["gasUsed"], 16),
+            gas_price_wei=int(receipt["effectiveGasPrice"], 16),
+        )
 
     def view(self, call: str, to: Address, data: bytes) -> bytes:
         """See Node."""
@@ -155,9 +156,13 @@ class JsonRpc:
 
     def get_block_gas(self) -> int:
         """See Node."""
-        latest = self._ask("eth_getBlockByNumber", "latest", False)
-        with self._understanding("eth_getBlockByNumber"):
-            return _parse_quantity(latest["gasLimit"])
+        return int(self._ask("eth_getBlockByNumber", "latest", False)["gasLimit"], 16)
+
+    def distrust(self, problem: str) -> ChainUnavailable:
+        """See Node."""
+        if isinstance(self._transport, Endpoints):
+            self._transport.distrust(problem)
+        return ChainUnavailable(self._url, problem)
 
     def send(self, transactions: Sequence[Transaction]) -> list[Mined | ChainError]:
         """See Node."""
@@ -246,12 +251,10 @@ class JsonRpc:
         return None
 
     def _read_receipt(self, sent: _Sent, receipt: Mapping[str, Any]) -> Mined | ChainError:
-        with self._understanding("eth_getTransactionReceipt"):
-            gas_used = _parse_quantity(receipt["gasUsed"])
-            block = _parse_quantity(receipt["blockNumber"])
-            if _parse_quantity(receipt["status"]) == 1:
-                return _parse_receipt(receipt)
-            price_wei = _parse_quantity(receipt["effectiveGasPrice"])
+        gas_used, block = int(receipt["gasUsed"], 16), int(receipt["blockNumber"], 16)
+        if int(receipt["status"], 16) == 1:
+            return _parse_receipt(receipt)
+        price_wei = int(receipt["effectiveGasPrice"], 16)
         is_out_of_gas = gas_used == int(sent.request["gas"], 16)
         reason = OUT_OF_GAS if is_out_of_gas else self._find_reason(sent.request, block)
         call = sent.transaction.call
@@ -274,8 +277,7 @@ class JsonRpc:
             known = self._ask("eth_getTransactionByHash", sent.hashes[-1])
             if known and not is_first:
                 return
-            with self._understanding("eth_getTransactionByHash"):
-                fees = {it: _parse_quantity(known[it]) for it in _FEES if known and known.get(it)}
+            fees = {it: int(known[it], 16) for it in _FEES if known and known.get(it)}
             if "maxFeePerGas" in fees:
                 fees.pop("gasPrice", None)
             more, than = _FEE_RAISE
@@ -320,38 +322,26 @@ class JsonRpc:
         answers = self._transport.ask_many(questions)
         for (method, _), answer in zip(questions, answers, strict=True):
             try:
-                results.append(self._read_answer(method, answer))
+                results.append(_read_answer(method, answer))
             except NodeError as refusal:
                 results.append(refusal)
         return results
 
     def _ask(self, method: str, *params: Any) -> Any:
-        return self._read_answer(method, self._transport.ask(method, params))
-
-    def _read_answer(self, method: str, answer: Any) -> Any:
-        with self._understanding(method):
-            if answer.get("error") is None:
-                return answer["result"]
-            problem = answer["error"]
-            message = " ".join(str(problem["message"]).split())
-        raise NodeError(method, message, problem.get("data"))
+        return _read_answer(method, self._transport.ask(method, params))
 
     def _ask_quantity(self, method: str, *params: Any) -> int:
-        answer = self._ask(method, *params)
-        with self._understanding(method):
-            return _parse_quantity(answer)
+        return int(self._ask(method, *params), 16)
 
     def _ask_data(self, method: str, *params: Any) -> bytes:
-        answer = self._ask(method, *params)
-        with self._understanding(method):
-            return _parse_data(answer)
+        return parse_data(self._ask(method, *params))
 
-    @contextmanager
-    def _understanding(self, method: str) -> Iterator[None]:
-        try:
-            yield
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
-            raise ChainUnavailable(self._url, f"its answer to {method} makes no sense") from error
+
+def _read_answer(method: str, answer: Mapping[str, Any]) -> Any:
+    """Return the result in an answer that was checked, or raise NodeError."""
+    if "error" in answer:
+        raise NodeError(method, answer["error"]["message"], answer["error"]["data"])
+    return answer["result"]
 
 
 def poll(patience_s: float) -> Iterator[None]:
@@ -380,7 +370,7 @@ def _is_revert(error: NodeError) -> bool:
 
 def _explain(error: NodeError) -> str:
     data = _find_revert_data(error)
-    return decode_revert(data) if data else parse_failure(error.problem)
+    return clean(decode_revert(data) if data else parse_failure(error.problem))
 
 
 def _find_revert_data(error: NodeError) -> bytes:
@@ -393,35 +383,13 @@ def _find_revert_data(error: NodeError) -> bytes:
 def _parse_receipt(receipt: Mapping[str, Any]) -> Mined:
     deployed = receipt.get("contractAddress")
     return Mined(
-        transaction_hash=receipt["transactionHash"].lower(),
-        block=_parse_quantity(receipt["blockNumber"]),
-        gas_used=_parse_quantity(receipt["gasUsed"]),
-        effective_gas_price=_parse_quantity(receipt["effectiveGasPrice"]),
-        contract=_parse_address(deployed) if deployed else None,
+        transaction_hash=receipt["transactionHash"],
+        block=int(receipt["blockNumber"], 16),
+        gas_used=int(receipt["gasUsed"], 16),
+        effective_gas_price=int(receipt["effectiveGasPrice"], 16),
+        contract=None if deployed is None else parse_address(deployed),
         logs=tuple(map(parse_log, receipt["logs"])),
     )
-
-
-def parse_log(log: Mapping[str, Any]) -> Log:
-    """Return a log of a node's answer."""
-    topics = tuple(_parse_data(topic) for topic in log["topics"])
-    place = _parse_quantity(log["blockNumber"]), _parse_quantity(log["logIndex"])
-    address, data = _parse_address(log["address"]), _parse_data(log["data"])
-    return Log(address, place, topics, data, log["transactionHash"].lower())
-
-
-def _parse_quantity(value: str) -> int:
-    return int(value, 16)
-
-
-def _parse_data(value: str) -> bytes:
-    return bytes.fromhex(value.removeprefix("0x"))
-
-
-def _parse_address(value: str) -> Address:
-    if len(_parse_data(value)) != 20:
-        raise ValueError(f"{value!r} is not an address")
-    return Address(value.lower())
 
 
 def _show(data: bytes) -> str:

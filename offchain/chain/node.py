@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from offchain.chain.receipts import Address, Log, Mined, Past, Transaction
-from offchain.errors import ChainError
+from offchain.errors import ChainError, ChainUnavailable
 
 CALL_GAS_LIMIT = 30_000_000
 """The gas that a view may use, for which nobody pays."""
@@ -71,6 +71,9 @@ class Node(Protocol):
 
     def revert(self, mark: Any) -> None:
         """Put the chain back to a mark, which may be used once."""
+
+    def distrust(self, problem: str) -> ChainUnavailable:
+        """Leave the node for another one, if there is one; return the error that says why."""
 
     def close(self) -> None:
         """Give up the connection."""

@@ -22,7 +22,7 @@ from eth_utils.exceptions import ValidationError
 from offchain.chain.node import CALL_GAS_LIMIT
 from offchain.chain.receipts import Address, Log, Mined, Past, Transaction
 from offchain.chain.reverts import INVALID_INSTRUCTION, OUT_OF_GAS, decode_revert
-from offchain.errors import ChainError, Reverted, TransactionRefused
+from offchain.errors import ChainError, ChainUnavailable, Reverted, TransactionRefused
 
 GENESIS_TIME_S = 1_700_000_000
 BLOCK_TIME_S = 12
@@ -217,6 +217,10 @@ class Tester:
         """See Node."""
         self._backend.revert_to_snapshot(mark)
         self._set_time()
+
+    def distrust(self, problem: str) -> ChainUnavailable:
+        """See Node."""
+        return ChainUnavailable("tester", problem)
 
     def close(self) -> None:
         """See Node."""

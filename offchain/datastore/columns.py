@@ -3,9 +3,8 @@
 A file is never mapped: a disk that fails is then an error, and not the end of the process.
 """
 
-import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
@@ -16,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from offchain.arithmetic.functions import DType
+from offchain.bounded_json import decode
 from offchain.commitments.tensors import (
     NUMPY_TYPES,
     SUBTREE_BYTES,
@@ -227,32 +227,55 @@ def open_safetensors(path: Path) -> dict[str, Column]:
         raise UsageError(f"{path} cannot be read: {error.strerror}") from error
     first = _LENGTH_BYTES + length
     try:
-        entries = json.loads(text, object_pairs_hook=_make_mapping)
-        entries.pop("__metadata__", None)
-        return {
+        entries = decode(text, _make_mapping)
+        _check_notes(entries.pop("__metadata__", {}))
+        found = {
             name: _read_entry(path, name, entries[name], first, size) for name in sorted(entries)
         }
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise UsageError(f"{path} is no safetensors file: {error}") from error
+        _check_layout(found.values(), first, size)
+        return dict(found)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        problem = " ".join(f"{error}".split())[:300]
+        raise UsageError(f"{path} is no safetensors file: {problem}") from error
+
+
+def _check_notes(notes: Mapping[str, Any]) -> None:
+    if not all(isinstance(it, str) for it in notes.values()):
+        raise ValueError("its metadata are no texts")
+
+
+def _check_layout(columns: Iterable[FileColumn], first: int, size: int) -> None:
+    """Refuse tensors that share bytes, and bytes that are no tensor's."""
+    at = first
+    for column in sorted(columns, key=lambda it: (it.offset, it.shape.size_bytes)):
+        if column.offset != at:
+            problem = "share bytes" if column.offset < at else "leave bytes between them"
+            raise ValueError(f"two of its tensors {problem}, at byte {min(at, column.offset):,}")
+        at += column.shape.size_bytes
+    if at != size:
+        raise ValueError(f"{size - at:,} bytes come after its tensors")
 
 
 def _read_entry(
     path: Path, name: str, entry: Mapping[str, Any], first: int, size: int
 ) -> FileColumn:
+    if entry.keys() != {"dtype", "shape", "data_offsets"}:
+        raise ValueError(f"{name!r:.99} has more or less than a type, a shape and offsets")
     dtype, dimensions = entry["dtype"], tuple(entry["shape"])
     if dtype not in _TYPES:
         known = ", ".join(_TYPES)
-        raise UsageError(f"{name} in {path} is of type {dtype}; convert it to one of {known}")
+        problem = f"{name!r:.99} in {path} is of type {dtype!r:.40}"
+        raise UsageError(f"{problem}; convert it to one of {known}")
     begin, end = _read_numbers(entry["data_offsets"])
     shape = TensorShape(_TYPES[dtype], _read_numbers(dimensions))
     if len(shape.shape) > MAX_RANK or end - begin != shape.size_bytes or first + end > size:
-        raise ValueError(f"{name} does not have the bytes of its shape {shape.shape}")
+        raise ValueError(f"{name!r:.99} does not have the bytes of its shape")
     return FileColumn(path, shape, first + begin)
 
 
 def _read_numbers(values: Sequence[Any]) -> tuple[int, ...]:
     if any(type(it) is not int or it < 0 for it in values):
-        raise ValueError(f"{values} are no sizes")
+        raise ValueError(f"{values!r:.99} are no sizes")
     return tuple(values)
 
 

@@ -4,6 +4,7 @@
     partial/        objects that are being fetched: what has come of them, verified or not
     aside/          objects that are being written here
     lock            held shared by everybody who has the folder open
+    private         there if the folder is nobody else's: no server of ours serves it
 
 Several processes may use one folder. An object is written aside and gets its name when it is whole;
 two who write the same one write the same bytes, and either may be the last. Of two who fetch the
@@ -23,9 +24,12 @@ from offchain.datastore.direct import Pace, write_all, write_directly
 from offchain.datastore.objects import KINDS, OBJECT_NAME
 from offchain.datastore.places import FileStream, Part, Stream
 from offchain.errors import NotInStore, StoreError
-from offchain.files import flush_file, replacing
+from offchain.files import flush_file, make_folder, replacing
 
-ASIDE, PARTIAL = "aside", "partial"
+ASIDE, PARTIAL, PRIVATE = "aside", "partial", "private"
+_PIECE_BYTES = 1 << 20
+_UNLINKED = frozenset({errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP})
+"""Why a file can't have a further name: the disk has no such names, or another one begins here."""
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 
@@ -53,9 +57,21 @@ class Disk:
         self.is_durable = is_durable
         self._pace = Pace()
         with reporting(self.path):
-            for folder in (*KINDS, PARTIAL, ASIDE, *others):
-                (self.path / folder).mkdir(parents=True, exist_ok=True)
+            make_folder(self.path)
+            missing = [it for it in (*KINDS, PARTIAL, ASIDE, *others) if not self._has(it)]
+            for folder in missing:
+                (self.path / folder).mkdir(exist_ok=True)
+            if missing and is_durable:
+                flush_file(self.path)
             self._hold()
+
+    def _has(self, folder: str) -> bool:
+        return (self.path / folder).is_dir()
+
+    def make_private(self) -> None:
+        """See to it that no server of ours serves the folder."""
+        with reporting(self.path):
+            (self.path / PRIVATE).touch()
 
     @property
     def aside(self) -> Path:
@@ -89,6 +105,28 @@ class Disk:
                     write_all(file.fileno(), part)
             if self.is_durable:
                 flush(file.fileno())
+
+    def share(self, other: "Disk", names: Iterable[str]) -> None:
+        """Have objects of another folder here, too, by a further name or else by a copy.
+
+        They are on the disk there; when this is over, they are here.
+        """
+        missing = [
+            name
+            for name in names
+            if (size := self.get_size(name)) is None or size != other.get_size(name)
+        ]
+        for name in missing:
+            with reporting(self.path / name):
+                try:
+                    with replacing(self.path / name, self.aside) as draft:
+                        draft.hardlink_to(other.path / name)
+                except OSError as error:
+                    if error.errno not in _UNLINKED:
+                        raise
+                    self.put(name, _list_pieces(other.open(name)))
+        for kind in sorted({name.partition("/")[0] for name in missing}):
+            self.settle(kind)
 
     def get_size(self, name: str) -> int | None:
         """Return an object's size in bytes, None when there is none."""
@@ -207,6 +245,16 @@ class Partial:
     def drop(self) -> None:
         """Remove the file: nothing in it is of use."""
         self._path.unlink(missing_ok=True)
+
+
+def _list_pieces(stream: Stream) -> Iterator[bytes]:
+    """Yield all that a stream has."""
+    buffer = memoryview(bytearray(_PIECE_BYTES))
+    try:
+        while count := stream.read_into(buffer):
+            yield bytes(buffer[:count])
+    finally:
+        stream.close()
 
 
 def _lock(path: Path, target: Path) -> Partial | None:

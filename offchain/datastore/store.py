@@ -41,6 +41,7 @@ from offchain.datastore.places import Elsewhere, Part, Place, is_local
 from offchain.datastore.web import PATIENCE_S, Web, never
 from offchain.errors import (
     CommitmentError,
+    DamagedFile,
     NotInStore,
     ProgramError,
     StoreError,
@@ -388,11 +389,8 @@ class DataStore:
             raise CommitmentError("it has another root")
         return array
 
-    def _damaged(self, name: str, problem: str) -> StoreError:
-        path = self.disk.path / name
-        return StoreError(
-            f"{path} is damaged ({problem}); delete it and resume, so that it is made again"
-        )
+    def _damaged(self, name: str, problem: str) -> DamagedFile:
+        return DamagedFile(self.disk.path / name, problem)
 
     def _settle(self, kind: str) -> None:
         if self._source is None:

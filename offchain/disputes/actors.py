@@ -28,6 +28,13 @@ class View(Protocol):
         """The job."""
 
     @property
+    def named(self) -> int:
+        """What the job's terms were when the actor took it: calls that join it say so.
+
+        A job that has come to its number since, or will before the call is made, refuses the call.
+        """
+
+    @property
     def block(self) -> int:
         """The first block in which a call can be."""
 
@@ -116,7 +123,8 @@ class Player(Actor):
         if view.get_standing(self.address) is Standing.NONE:
             digest = view.hide(self.address, self.claim, self.salt)
             known = view.tournament
-            yield self.call("commit", known.job_id, digest, value_wei=known.terms.bond_wei)
+            args = (known.job_id, digest, view.named)
+            yield self.call("commit", *args, value_wei=known.terms.bond_wei)
 
     def reveal(self, view: View) -> Iterator[Call]:
         """Show the claim."""
@@ -126,7 +134,8 @@ class Player(Actor):
     def join(self, view: View, top: Digest) -> Call:
         """Return the call that joins late with a claim."""
         known = view.tournament
-        return self.call("join", known.job_id, top, value_wei=known.terms.bond_wei)
+        args = (known.job_id, top, view.named)
+        return self.call("join", *args, value_wei=known.terms.bond_wei)
 
     def move(self, view: View, board: Board) -> Call | None:
         """Make the move that its side has, or say that the other side's time is over."""

@@ -12,6 +12,7 @@ from itertools import islice
 from typing import Self
 
 from contracts.model.types import Address, Job
+from contracts.model.words import hash_job
 from contracts.reasons import Standing, Status
 from offchain.commitments.tree import Digest
 from offchain.disputes.crowds import count_calls
@@ -37,17 +38,20 @@ class ChainView:
         tournament: claims and matches, from the job's events.
         job: the job.
         block: the first block in which a call can be.
+        named: the digest of the job that is meant, `hash_job`; 0 for the job of the first look.
     """
 
     referee: Referee
     tournament: Tournament
     job: Job = field(init=False)
     block: int = field(init=False)
+    named: int = 0
 
     def look(self) -> Self:
         """Read what has happened since the last look, and return the view."""
         job_id = self.tournament.job_id
         self.job, self.block = self.referee.job(job_id), self.referee.block_number() + 1
+        self.named = self.named or hash_job(self.job)
         self.tournament.read(self.referee.events(job_id))
         return self
 

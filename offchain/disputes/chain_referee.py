@@ -27,7 +27,7 @@ from offchain.chain.receipts import GAS_LIMIT, Transaction
 from offchain.commitments.tree import Digest
 from offchain.disputes.job_log import JobLog
 from offchain.disputes.referee import Answer, Call, Outcome, open_store
-from offchain.errors import ChainError
+from offchain.errors import BadCall, ChainError, ChainUnavailable
 
 CALL_GAS = 2**21
 """Gas offered with a call: above what any move but a leaf can use, far below a block's."""
@@ -95,12 +95,33 @@ class ChainReferee:
             self._trusted[name] = self.chain.at(artifact, address)
         return self._trusted[name]
 
+    def distrust(self, problem: str) -> ChainUnavailable:
+        """Leave the node, which contradicts itself or the contract; return the error for it."""
+        return self.chain.node.distrust(problem)
+
+    @contextmanager
+    def _decoding(self, what: str) -> Iterator[None]:
+        """Make an answer that is none of the referee's code, which is known, the node's fault."""
+        try:
+            yield
+        except (BadCall, LookupError, TypeError, ValueError, OverflowError) as error:
+            problem = f"what it tells of {what} is not of the referee's code"
+            raise self.distrust(problem) from error
+
     def _read(self, event: ChainEvent) -> Event:
         return self._reader.read(event.name, tuple(event.args.values()))
 
     def _view(self, name: str, *args: Any) -> Any:
-        with self._clock():
+        with self._clock(), self._decoding(name):
             return self._contract.call(name, *args)
+
+    def _unpack_job(self, words: Sequence[Any]) -> Job:
+        with self._decoding("a job"):
+            return unpack_job(words)
+
+    def _unpack_member(self, word: int) -> Member:
+        with self._decoding("a member"):
+            return unpack_member(word)
 
     def transact(self, name: str, *args: Any, sender: Address, value_wei: int = 0) -> Outcome:
         """Make a call in a transaction of its own block."""
@@ -112,7 +133,9 @@ class ChainReferee:
     def transact_all(self, calls: Sequence[Call]) -> list[Answer]:
         """Make calls, each in a transaction, all of which are sent before any is waited for."""
         with self._clock():
-            receipts = self._contract.send([self._prepare(call) for call in calls])
+            prepared = [self._prepare(call) for call in calls]
+            with self._decoding("receipts"):
+                receipts = self._contract.send(prepared)
         answers: list[Answer] = []
         for call, receipt in zip(calls, receipts, strict=True):
             if isinstance(receipt, ChainError):
@@ -120,7 +143,8 @@ class ChainReferee:
                 continue
             if call.args and isinstance(call.args[0], Pair):
                 self._reader.note(call.args[0])
-            answers.append(Outcome(tuple(map(self._read, receipt.events)), receipt))
+            with self._decoding("receipts"):
+                answers.append(Outcome(tuple(map(self._read, receipt.events)), receipt))
         return answers
 
     def _prepare(self, call: Call) -> Transaction:
@@ -143,11 +167,11 @@ class ChainReferee:
 
     def job(self, job_id: int) -> Job:
         """Return a job as it stands."""
-        return unpack_job(self._view("jobs", job_id))
+        return self._unpack_job(self._view("jobs", job_id))
 
     def member(self, job_id: int, address: Address) -> Member:
         """Return a member as it stands."""
-        return unpack_member(self._view("members", job_id, address))
+        return self._unpack_member(self._view("members", job_id, address))
 
     def claim(self, job_id: int, top: Digest) -> Claim | None:
         """Return the claim with this top, if anybody has shown it."""

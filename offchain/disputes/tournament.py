@@ -69,13 +69,29 @@ class Tournament:
     _seen: list[Event] = field(default_factory=list)
 
     def read(self, log: Sequence[Event]) -> None:
-        """Read on, to the end of the job's log; anew, if it does not begin as it did before."""
+        """Read on, to the end of the job's log; anew, if it does not begin as it did before.
+
+        A log that contradicts itself leaves nothing behind.
+
+        Raises:
+            ValueError: it contradicts itself, as no log of the contract does.
+        """
         if log[: len(self._seen)] != self._seen:
-            for known in (self.contenders, self.meetings, self.boards, self.ended, self._seen):
-                known.clear()
-        for event in log[len(self._seen) :]:
-            self._apply(event)
+            self._clear()
+        try:
+            for event in log[len(self._seen) :]:
+                self._apply(event)
+        except (AssertionError, ArithmeticError, AttributeError, LookupError, TypeError) as error:
+            self._clear()
+            raise ValueError(f"the log of job {self.job_id} contradicts itself") from error
+        except ValueError:
+            self._clear()
+            raise
         self._seen = list(log)
+
+    def _clear(self) -> None:
+        for known in (self.contenders, self.meetings, self.boards, self.ended, self._seen):
+            known.clear()
 
     def _apply(self, event: Event) -> None:
         match event.name, event.args[1:]:

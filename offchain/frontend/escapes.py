@@ -1,8 +1,13 @@
-"""The refusal of models that take elements out of torch's tensors while a step is traced."""
+"""What becomes of elements that a model takes out of torch's tensors while a step is traced.
+
+Whatever computes with them is refused; whatever only shows them, such as `print(f"{loss:.4f}")`,
+shows a word in their place.
+"""
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
+from unittest import mock
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
@@ -13,6 +18,9 @@ from offchain.frontend.lowering.graph import DATA_DEPENDENT, refusal
 from offchain.frontend.routes import Routes
 
 _ESCAPES = ("numpy", "tolist")
+
+UNKNOWN = "(traced)"
+"""What a text has in the place of a number that nobody knows yet."""
 
 
 @contextmanager
@@ -25,7 +33,14 @@ def refuse_escapes(tracker: LineTracker, routes: Routes) -> Iterator[None]:
     with ExitStack() as patches:
         for name in _ESCAPES:
             patches.enter_context(_refuse(name, tracker, routes))
+        for kind in (FakeTensor, torch.SymFloat, torch.SymInt, torch.SymBool):
+            patches.enter_context(mock.patch.object(kind, "__format__", _format, create=True))
         yield
+
+
+def _format(value: object, spec: str) -> str:
+    del value, spec
+    return UNKNOWN
 
 
 @contextmanager

@@ -32,7 +32,10 @@ _MODES = {
 """Files of torch that stand between a call and the modes that see it."""
 
 _MACHINERY = str(Path(__file__).with_name("tracing.py"))
-_BETWEEN = {str(Path(__file__).with_name("escapes.py"))}
+_BETWEEN = {
+    str(Path(__file__).parent / name)
+    for name in ("escapes.py", "own_steps.py", "optimizers/observed.py")
+}
 
 
 @cache

@@ -26,7 +26,8 @@ class TrainingRecipe:
             that require no gradient are frozen.
         loss: called with the model and the batch's tensors; returns one float32 number.
         optimizer: how gradients change parameters; groups give parameters optimizers of their own.
-            One of `torch.optim`, new and given the model's parameters, is translated.
+            Objects of torch's, new and given the model's parameters, one or a list of them: those
+            of `torch.optim` are translated, others are traced as they are.
         batch: returns the batch of a step.
         seed: key of dropout's random numbers, 64 bits.
         clip: limits the gradients before the optimizer sees them.
@@ -38,7 +39,7 @@ class TrainingRecipe:
 
     model: torch.nn.Module
     loss: Callable[..., torch.Tensor]
-    optimizer: Optimizer | Sequence[Group] | torch.optim.Optimizer
+    optimizer: Optimizer | Sequence[Group] | torch.optim.Optimizer | Sequence[torch.optim.Optimizer]
     batch: Batch
     seed: int = 0
     clip: Clip | None = None

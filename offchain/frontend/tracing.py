@@ -33,10 +33,11 @@ from offchain.frontend.guards import spoil
 from offchain.frontend.lines import LineTracker
 from offchain.frontend.lowering.graph import DATA_DEPENDENT, refusal
 from offchain.frontend.lowering.table import get_decompositions
+from offchain.frontend.own_steps import trace_own_steps
 from offchain.frontend.recipe import InferenceRecipe, Recipe, TrainingRecipe
 from offchain.frontend.repeats import Repeats
 from offchain.frontend.routes import Routes
-from offchain.frontend.updates import make_optimizer_state, optimize
+from offchain.frontend.updates import find_observed, limit, make_optimizer_state, optimize
 
 Tensors = Mapping[str, torch.Tensor]
 
@@ -276,8 +277,11 @@ class _Step:
         self._recipe, self._state, self._tracker = recipe, state, tracker
         self._tracer = tracer
         self._tensors = name_tensors(recipe.model)
-        self._traced = {name: state[name].clone() for name in self._tensors}
-        self.routes = Routes(self._tensors, self._traced, stale, tracker)
+        self._observed = find_observed(recipe)
+        kept = self._observed.tensors if self._observed else {}
+        own = self._observed.start if self._observed else {}
+        self._traced = {name: state[name].clone() for name in (*self._tensors, *own)}
+        self.routes = Routes({**self._tensors, **kept}, self._traced, stale, tracker)
 
     def run(self, batch: Sequence[torch.Tensor]) -> tuple[list[torch.Tensor], tuple[str, ...]]:
         """Return the new state, the outputs and the gradients, and the gradients' names."""
@@ -288,9 +292,19 @@ class _Step:
         gradients, loss = self._learn(self._recipe, copies)
         with torch.no_grad():
             state = self._get_state()
-            repeats = Repeats(self._tracer)
-            new = state | optimize(self._recipe, state, gradients, repeats.update)
+            new = state | self._optimize(self._recipe, state, gradients)
         return [*new.values(), loss, *gradients.values()], tuple(gradients)
+
+    def _optimize(
+        self, recipe: TrainingRecipe, state: Tensors, gradients: Tensors
+    ) -> dict[str, torch.Tensor]:
+        """Return the tensors of the state that the updates change."""
+        limited = limit(recipe, gradients)
+        new = optimize(recipe, state, limited, Repeats(self._tracer).update)
+        if self._observed is None:
+            return new
+        model, follow = recipe.model, self.routes.follow
+        return new | trace_own_steps(self._observed, model, self._traced, limited, follow)
 
     def _get_state(self) -> dict[str, torch.Tensor]:
         """Return the state as the model has left it."""

@@ -7,9 +7,11 @@ give back the very tensors that came.
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 
+from offchain.errors import UsageError
 from offchain.frontend.optimizers.base import (
     Group,
     Numbers,
@@ -19,10 +21,34 @@ from offchain.frontend.optimizers.base import (
     everything,
     find_group,
 )
-from offchain.frontend.optimizers.translation import translate
-from offchain.frontend.recipe import TrainingRecipe
+from offchain.frontend.optimizers.observed import Observed, observe
+from offchain.frontend.optimizers.translation import (
+    check_objects,
+    is_recognised,
+    require_new,
+    translate,
+)
+from offchain.frontend.recipe import Recipe, TrainingRecipe
 
 Update = Callable[[Optimizer, torch.Tensor, torch.Tensor, Tensors, Numbers], Updated]
+
+
+def check_optimizer(recipe: TrainingRecipe) -> None:
+    """Refuse an optimizer (`UsageError`) whose steps a program can't have, or that isn't new."""
+    of_torch = list_optimizers_of_torch(recipe)
+    for optimizer in of_torch:
+        require_new(optimizer)
+    check_objects(of_torch, recipe.model)
+    _get_groups(recipe)
+    find_observed(recipe)
+
+
+def find_observed(recipe: Recipe) -> Observed | None:
+    """Return what those of a recipe's optimizers keep that are traced as they are, if any are."""
+    if not isinstance(recipe, TrainingRecipe):
+        return None
+    others = [it for it in list_optimizers_of_torch(recipe) if not is_recognised(it)]
+    return observe(others, recipe.model) if others else None
 
 
 def make_optimizer_state(recipe: TrainingRecipe) -> dict[str, torch.Tensor]:
@@ -42,7 +68,9 @@ def make_optimizer_state(recipe: TrainingRecipe) -> dict[str, torch.Tensor]:
     for index, group in enumerate(groups):
         for counter, tensor in group.optimizer.make_counters().items():
             state[_name_counter(groups, index, counter)] = tensor
-    return state
+    observed = find_observed(recipe)
+    kept = observed.start.items() if observed else ()
+    return state | {name: tensor.clone() for name, tensor in kept}
 
 
 def apply(
@@ -59,16 +87,14 @@ def apply(
 def optimize(
     recipe: TrainingRecipe, state: Tensors, gradients: Tensors, update: Update = apply
 ) -> dict[str, torch.Tensor]:
-    """Return the tensors of the state that a step's updates change.
+    """Return the tensors of the state that a step's updates by our optimizers change.
 
     Args:
         recipe: the recipe.
         state: the state before the updates.
-        gradients: the gradients, by the names of their parameters.
+        gradients: the gradients as the optimizers see them, by the names of their parameters.
         update: what `apply` does.
     """
-    if recipe.clip and gradients:
-        gradients = recipe.clip(gradients)
     groups = _get_groups(recipe)
     new: dict[str, torch.Tensor] = {}
     numbers = [_advance(groups, index, state, new) for index in range(len(groups))]
@@ -81,6 +107,19 @@ def optimize(
         )
         new[f"parameter.{name}"] = parameter
         new.update({f"optimizer.{name}.{moment}": tensor for moment, tensor in moments.items()})
+    return new
+
+
+def limit(recipe: TrainingRecipe, gradients: Tensors) -> Tensors:
+    """Return gradients as the optimizers see them: clipped, if the recipe says so."""
+    return recipe.clip(gradients) if recipe.clip and gradients else gradients
+
+
+def advance_counters(recipe: TrainingRecipe, state: Tensors) -> dict[str, torch.Tensor]:
+    """Return the counters of all groups after one more step, by their names in the state."""
+    groups, new = _get_groups(recipe), dict[str, torch.Tensor]()
+    for index in range(len(groups)):
+        _advance(groups, index, state, new)
     return new
 
 
@@ -105,12 +144,31 @@ def _find_moments(state: Tensors, counters: Tensors) -> dict[str, dict[str, torc
     return found
 
 
+def list_optimizers_of_torch(recipe: TrainingRecipe) -> list[torch.optim.Optimizer]:
+    """Return a recipe's optimizers, in order, where they are objects of torch; [] if they are ours.
+
+    Raises:
+        UsageError: the recipe's optimizer is neither.
+    """
+    given: Any = recipe.optimizer
+    parts = list(given) if isinstance(given, (list, tuple)) else [given]
+    if parts and all(isinstance(part, torch.optim.Optimizer) for part in parts):
+        return parts
+    is_ours = isinstance(given, (list, tuple)) and all(isinstance(part, Group) for part in parts)
+    if (is_ours and parts) or (hasattr(given, "update") and not isinstance(given, (type, dict))):
+        return []
+    shown = f"the class {given.__name__}" if isinstance(given, type) else f"{given!r:.60}"
+    raise UsageError(
+        f"the optimizer is {shown}; give an object, such as torch.optim.SGD(model.parameters(), "
+        "lr=0.1) or moot's AdamW(1e-3), a list of torch's objects, or a list of groups"
+    )
+
+
 def _get_groups(recipe: TrainingRecipe) -> Sequence[Group]:
-    if isinstance(recipe.optimizer, torch.optim.Optimizer):
-        return translate(recipe.optimizer, recipe.model)
-    if isinstance(recipe.optimizer, Sequence):
-        return recipe.optimizer
-    return (Group(everything, recipe.optimizer),)
+    if of_torch := list_optimizers_of_torch(recipe):
+        return translate([it for it in of_torch if is_recognised(it)], recipe.model)
+    ours: Any = recipe.optimizer
+    return ours if isinstance(ours, Sequence) else (Group(everything, ours),)
 
 
 def _name_counter(groups: Sequence[Group], index: int, counter: str) -> str:

@@ -15,7 +15,7 @@ from offchain.datastore.store import open_store
 from offchain.disputes.availability import Asker, Place, Promised
 from offchain.disputes.delivery import Buyer, Delivery
 from offchain.disputes.referee import Call
-from offchain.errors import ChainUnavailable, StoreError
+from offchain.errors import ChainError, StoreError
 from offchain.parties.deliveries import Deliveries, describe
 from offchain.parties.live import Desk
 from offchain.parties.settings import to_wei
@@ -91,7 +91,7 @@ def demand_result(desk: Desk, job_id: int, job: Job, folder: Path, slots: Sequen
                 raise StoreError(f"the result of job {job_id} cannot be demanded: {problem}")
             await_block(desk, head, is_eager=False)
             outages.end()
-        except ChainUnavailable as error:
+        except ChainError as error:
             outages.wait(error)
 
 

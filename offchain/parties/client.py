@@ -5,6 +5,7 @@ from pathlib import Path
 
 from contracts.model.types import NOBODY, Job, Terms
 from contracts.reasons import LeafMode, Status
+from offchain.chain.head import Head
 from offchain.commitments.keccak_lanes import DIGEST_BYTES
 from offchain.commitments.tags import Tag
 from offchain.commitments.tree import Digest, hash_root
@@ -17,13 +18,13 @@ from offchain.disputes.availability import Answerer
 from offchain.disputes.party import Party
 from offchain.disputes.referee import Call, Outcome
 from offchain.disputes.terms import Stakes, make_terms
-from offchain.errors import CommitmentError, StoreError, UsageError
+from offchain.errors import CommitmentError, NotInStore, StoreError, UsageError
 from offchain.parties.buying import demand_result, look_after
 from offchain.parties.deliveries import Deliveries
 from offchain.parties.live import Closer, Desk
 from offchain.parties.promises import Promises
 from offchain.parties.settings import to_wei
-from offchain.parties.turns import Seat, is_passing, play, take_turns, tell_made
+from offchain.parties.turns import PATIENCE_S, Seat, is_passing, play, take_turns, tell_made
 from offchain.programs.graph import Slot
 from offchain.programs.limits import MAX_OPERATORS, MAX_SLOTS
 from offchain.providers.publication import get_program, get_task, load_batches, put_task
@@ -195,8 +196,9 @@ def get_claim(desk: Desk, job_id: int) -> Digest:
 def fetch(desk: Desk, job_id: int, folder: Path, urls: Sequence[str]) -> Digest:
     """Fetch the final state of a job into a folder, which is a store; return the state's root.
 
-    What comes is verified against the claim that has won. What nobody serves is demanded on the
-    chain, if the settings have money for that.
+    What comes is verified against the claim that has won. Winners serve it some blocks after the
+    job was won, and for so long it is waited for. What nobody serves is demanded on the chain, if
+    the settings have money for that.
 
     Args:
         desk: where the client works.
@@ -211,17 +213,13 @@ def fetch(desk: Desk, job_id: int, folder: Path, urls: Sequence[str]) -> Digest:
     job, claim = desk.find_job(job_id), get_claim(desk, job_id)
     terms = job.terms
     slots = _find_slots(desk, terms, folder)
-    problems = []
-    for url in urls:
-        try:
-            root = _fetch_from(url, folder, terms, claim, slots)
-        except (StoreError, CommitmentError) as error:
-            problems.append(str(error))
-            desk.tell("refused", f"{url} is of no use: {error}", url=url)
-        else:
-            line = f"job {job_id}: state {root.hex()} is in {folder}, as the winning claim has it"
-            desk.tell("fetched", line, job=job_id, state=root.hex(), url=url)
-            return root
+    fetch_once = lambda url: _fetch_from(url, folder, terms, claim, slots)  # noqa: E731 - one line
+    found, problems = _try_places(desk, urls, fetch_once)
+    if found is not None:
+        root, url = found
+        line = f"job {job_id}: state {root.hex()} is in {folder}, as the winning claim has it"
+        desk.tell("fetched", line, job=job_id, state=root.hex(), url=url)
+        return root
     if desk.settings.demand_budget:
         desk.settings.require("store", "delivery")
         assert slots is not None, "there is a store"
@@ -230,6 +228,31 @@ def fetch(desk: Desk, job_id: int, folder: Path, urls: Sequence[str]) -> Digest:
         desk.tell("fetched", line, job=job_id, state=root.hex(), url="")
         return root
     raise StoreError(f"nobody serves the result of job {job_id}: {'; '.join(problems) or 'no url'}")
+
+
+def _try_places(
+    desk: Desk, urls: Sequence[str], fetch_from: Callable[[str], Digest]
+) -> tuple[tuple[Digest, str] | None, list[str]]:
+    """Return a result and where it was had, or nothing; and why others were of no use.
+
+    A place that has nothing yet is asked again, once a block, until winners have served it.
+    """
+    patience_blocks = desk.settings.confirmations + desk.settings.stand_in_blocks
+    head, problems = Head(desk.chain), dict[str, str]()
+    end = head.number + patience_blocks
+    while True:
+        is_awaited = False
+        for url in urls:
+            try:
+                return (fetch_from(url), url), []
+            except (StoreError, CommitmentError) as error:
+                problems[url] = str(error)
+                is_awaited |= isinstance(error, NotInStore)
+        if not is_awaited or head.number >= end or head.follow(PATIENCE_S) is None:
+            break
+    for url, problem in problems.items():
+        desk.tell("refused", f"{url} is of no use: {problem}", url=url)
+    return None, [*problems.values()]
 
 
 def _find_slots(desk: Desk, terms: Terms, folder: Path) -> Sequence[Slot] | None:

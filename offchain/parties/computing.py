@@ -2,19 +2,20 @@
 
 from contracts.model.types import NOBODY, Job
 from contracts.reasons import LeafMode
-from offchain.datastore.objects import HISTORIES
+from offchain.commitments.tree import Digest
 from offchain.datastore.store import DataStore, open_copying, open_store
 from offchain.disputes.availability import Place
 from offchain.disputes.job_check import agree_on, check_job
 from offchain.disputes.mending import mend_job
 from offchain.disputes.session import Computer, Setting
-from offchain.errors import MootError, NotInStore, WrongContent
+from offchain.errors import DamagedFile, MootError, NotInStore, WrongContent
 from offchain.parties.folder import Folder
 from offchain.parties.live import Desk
 from offchain.parties.policy import Policy
 from offchain.parties.promises import Promises
-from offchain.parties.settings import to_wei
+from offchain.parties.settings import Settings, to_wei
 from offchain.parties.workshop import Checks
+from offchain.providers.batches import StoredBatches
 from offchain.providers.behaviour import Behaviour
 from offchain.providers.publication import get_task
 from offchain.providers.run import Run
@@ -38,7 +39,7 @@ class IncompleteJob(MootError):  # noqa: N818 - it may become whole
 
 
 def compute(desk: Desk, policy: Policy, job_id: int, folder: Folder, checks: Checks) -> None:
-    """Fetch a job, check it, run it, keep its history and final state, and note its claim.
+    """Fetch a job, check it, run it, and note its claim; nothing of that is served yet.
 
     Args:
         desk: where the party works.
@@ -53,18 +54,17 @@ def compute(desk: Desk, policy: Policy, job_id: int, folder: Folder, checks: Che
         StoreError, LogError, CommitmentError: it can't be fetched, or is not what it should be.
     """
     settings, job = desk.settings, desk.find_job(job_id)
-    store, results = folder.open_job(job_id, job), folder.open_results()
+    store = folder.open_job(job_id, job)
     task = _get_task(desk, job_id, job, open_copying(settings.store, store.disk))
     if checks:
         _check(desk, policy, job, task, checks)
     desk.tell("running", f"job {job_id}: running {task.steps} steps", job=job_id)
     run = make_run(task, store, settings.cheat)
     roots = [*run.roots]
-    results.put_roots(HISTORIES, roots)
-    results.put_state(run.state(run.task.steps))
+    if not store.has_state(roots[-1]):  # of a cheat, whose run has a store of its own
+        store.put_state(run.state(run.task.steps))
     store.put_json(CLAIM, [root.hex() for root in roots])
-    claim = run.history.top.hex()
-    desk.tell("computed", f"job {job_id}: computed {claim}", job=job_id, claim=claim)
+    desk.tell("computed", f"job {job_id}: computed, and hidden until claims are shown", job=job_id)
 
 
 def _get_task(desk: Desk, job_id: int, job: Job, store: DataStore) -> Task:
@@ -93,9 +93,31 @@ def make_run(task: Task, store: Store, cheat: str) -> Run:
     return run
 
 
-def recall_run(job: Job, store: Store, cheat: str) -> Run:
-    """Return the run of a job that was computed before, from the disk alone."""
-    return make_run(get_task(open_store(str(store.path)), job.terms), store, cheat)
+def recall_run(job: Job, store: Store, settings: Settings) -> Run:
+    """Return the run of a job that was computed before, from the disk alone.
+
+    What is damaged there of the job comes from where it was published once more.
+    """
+
+    def reopen() -> DataStore:
+        return open_copying(settings.store, store.disk)
+
+    try:
+        task = get_task(open_store(str(store.path)), job.terms)
+    except (DamagedFile, NotInStore):
+        task = get_task(reopen(), job.terms)
+    if isinstance(task.batch, StoredBatches):
+        task.batch.reopen = reopen
+    return make_run(task, store, settings.cheat)
+
+
+def read_claim(store: Store) -> list[Digest] | None:
+    """Return the roots that were noted as a job's claim; None if they have to be computed."""
+    try:
+        noted = store.get_json(CLAIM)
+    except DamagedFile:
+        return None
+    return None if noted is None else [bytes.fromhex(root) for root in noted]
 
 
 def _check(desk: Desk, policy: Policy, job: Job, task: Task, checks: Checks) -> None:

@@ -2,7 +2,7 @@
 
     in-use                       locked by the one process that works in it
     owner.json                   the account that it belongs to
-    results/                     histories and final states, a store that anybody may read
+    results/                     what is served by now (`serving.py`), a store that anybody may read
     <court>/job-<number>-<id>/   a job's program, data, checkpoints and notes
 
 A court is a referee on a chain: a chain that began anew is another one. A job's id is made from its
@@ -19,14 +19,17 @@ from typing import Any
 
 from contracts.model.types import NOBODY, Address, Job
 from offchain.chain import Chain
+from offchain.chain.connection import find_genesis
 from offchain.datastore.disk import reporting
-from offchain.errors import ChainUnavailable, StoreError, UsageError
-from offchain.files import replacing
+from offchain.errors import StoreError, UsageError
+from offchain.files import make_folder, replacing
 from offchain.providers.store import Store
 
 OWNER = "owner.json"
 ID_LETTERS = 8
 _MOST_BYTES = 4096
+_PRIVATE = 0o700
+"""A new folder is its user's alone: who could read it could copy a claim before it is shown."""
 
 
 class Folder:
@@ -39,9 +42,7 @@ class Folder:
     """
 
     def __init__(self, path: Path, chain: Chain, referee: Address) -> None:
-        genesis = chain.block_hash(0)
-        if genesis is None:
-            raise ChainUnavailable("the node", "it has no first block")
+        genesis = find_genesis(chain.node)
         self.path = path
         self.court = f"{chain.chain_id}-{genesis.hex()[:ID_LETTERS]}-{referee[2:].lower()}"
 
@@ -54,7 +55,7 @@ class Folder:
             StoreError: it cannot be written.
         """
         with reporting(self.path):
-            self.path.mkdir(parents=True, exist_ok=True)
+            make_folder(self.path, _PRIVATE)
             file = (self.path / "in-use").open("ab")
         with file:
             try:
@@ -92,7 +93,17 @@ class Folder:
 
     def open_job(self, job_id: int, job: Job) -> Store:
         """Return the store of a job."""
-        return Store(self.path / self.court / f"job-{job_id}-{_identify(job)}")
+        store = Store(self._name_job(job_id, job))
+        store.disk.make_private()
+        return store
+
+    def find_job(self, job_id: int, job: Job) -> Store | None:
+        """Return the store of a job if there is one."""
+        path = self._name_job(job_id, job)
+        return Store(path) if path.is_dir() else None
+
+    def _name_job(self, job_id: int, job: Job) -> Path:
+        return self.path / self.court / f"job-{job_id}-{_identify(job)}"
 
 
 def _identify(job: Job) -> str:

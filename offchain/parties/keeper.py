@@ -5,34 +5,42 @@ Whoever is killed goes on from the folder and the chain alone. A kind of party i
 says what it does about a job (`consider`) before it sits down at its table.
 """
 
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 
 from contracts.model.types import Job
+from contracts.model.words import hash_job
 from contracts.reasons import Standing, Status
 from offchain.chain.accounts.fees import GWEI
 from offchain.chain.head import Head
-from offchain.datastore.server import Server
 from offchain.disputes.actors import Actor
 from offchain.disputes.arena import Made
 from offchain.disputes.party import Party
 from offchain.disputes.referee import Outcome
-from offchain.errors import ChainUnavailable, StoreError, TransactionRefused
-from offchain.parties.computing import CLAIM, recall_run
+from offchain.errors import (
+    AccountBusy,
+    ChainError,
+    DamagedFile,
+    StoreError,
+    TransactionRefused,
+    UsageError,
+)
+from offchain.parties.computing import read_claim, recall_run
 from offchain.parties.events import Tell
 from offchain.parties.folder import Folder
 from offchain.parties.handing import Giver
 from offchain.parties.live import Desk, connected_desk, open_signers
 from offchain.parties.means import Means
 from offchain.parties.recall import Recalled
+from offchain.parties.serving import Stage, has_won, is_published, is_shown, publish, serving
 from offchain.parties.settings import Settings
 from offchain.parties.turns import (
     Outages,
     Seat,
     await_block,
     note_refusal,
+    see,
     take_turns,
     tell_made,
 )
@@ -59,7 +67,9 @@ class Work:
         joins_by: the last block in which the party may still join, if it sits there to join.
         problem: why it is not taken for now, as it was told last.
         tries: how often that was found, and `next_block` the block to look again.
-        ended_block: when it was found closed, with nothing left to do.
+        ended_block: when it was found closed, with nothing left to do, on the chain that is still
+            the same: `returns` says how often it had been replaced by then.
+        stage: up to which stage it is served.
     """
 
     job_id: int
@@ -74,6 +84,8 @@ class Work:
     tries: int = 0
     next_block: int = 0
     ended_block: int | None = None
+    returns: int = 0
+    stage: Stage = Stage.HIDDEN
 
 
 class Keeper:
@@ -111,7 +123,7 @@ class Keeper:
                     head = head or Head(self)
                     await_block(self.desk, head, is_eager=self._is_eager)
                     outages.end()
-                except (ChainUnavailable, StoreError) as error:
+                except (ChainError, StoreError) as error:
                     outages.wait(error)
 
     def block_number(self) -> int:
@@ -135,11 +147,12 @@ class Keeper:
         for work in list(self.works.values()):
             with self._sparing(work):
                 self._advance(work)
-        seats = {work.job_id: work.seat for work in self.works.values() if work.seat}
+        sitting = {work.job_id: work.seat for work in self.works.values() if work.seat}
+        seats = {job_id: seat for job_id, seat in sitting.items() if see(desk, seat)}
         for job_id, seat in seats.items():
-            seat.view.look()
             with self._sparing(self.works[job_id]):
                 self.observe(self.works[job_id], seat)
+                self._show(self.works[job_id])
         payable = [seat for seat in seats.values() if self._may_pay(seat)]
         turn = take_turns(desk, payable)
         for seat, made in turn:
@@ -155,7 +168,10 @@ class Keeper:
 
     def sit(self, work: Work, party: Party) -> None:
         """Take a seat at the table of a job."""
-        work.seat = Seat(self.desk.view(work.job_id), party)
+        try:
+            work.seat = Seat(self.desk.view(work.job_id, work.job), party)
+        except UsageError as error:  # a reorganisation, or a node, has taken the job away
+            self.wait(work, str(error))
 
     def compute(self, work: Work, checks: Checks) -> None:
         """Let the workshop compute a job, if it passes some checks."""
@@ -187,11 +203,9 @@ class Keeper:
 
     def recall(self, work: Work) -> Recalled | None:
         """Return what was computed of a job, None if nothing was."""
-        noted = work.store.get_json(CLAIM)
-        if work.run is None and noted is not None:
-            job, store, cheat = work.job, work.store, self.desk.settings.cheat
-            roots = [bytes.fromhex(root) for root in noted]
-            work.run = Recalled(roots, lambda: recall_run(job, store, cheat))
+        if work.run is None and (roots := read_claim(work.store)) is not None:
+            job, store, settings = work.job, work.store, self.desk.settings
+            work.run = Recalled(roots, lambda: recall_run(job, store, settings))
         return work.run
 
     def find_obstacle(self, work: Work) -> str | None:
@@ -202,14 +216,18 @@ class Keeper:
     def set_aside(self, work: Work) -> None:
         """Set money aside for what a job may still cost."""
         bond_wei = work.job.terms.bond_wei if work.standing is Standing.NONE else 0
-        self.means.take(work.job_id, int(work.store.get_json(SPENT) or 0), bond_wei)
+        spent_wei = 0
+        with suppress(DamagedFile):
+            spent_wei = int(work.store.get_json(SPENT) or 0)
+        self.means.take(work.job_id, spent_wei, bond_wei)
 
     def _resume(self) -> None:
         """Take up all jobs that may concern the party, those first whose clocks run."""
         desk = self.desk
         for job_id, job, member in list(desk.referee.find_jobs()):
             is_open = job.status is Status.OPEN
-            if is_open or member.standing not in {Standing.NONE, Standing.PAID}:
+            is_owed = member.standing not in {Standing.NONE, Standing.PAID}
+            if is_open or is_owed or self._has_more(job_id, job, member.standing):
                 self._try_begin(job_id)
         desk.referee.look()
 
@@ -271,7 +289,7 @@ class Keeper:
         """Do what there is to do about a job before the party has a seat."""
         desk, job_id = self.desk, work.job_id
         job = desk.referee.job(job_id)
-        if (job.client, job.terms) != (work.job.client, work.job.terms):
+        if hash_job(job) != hash_job(work.job):
             desk.tell("replaced", f"job {job_id} is another one by now", job=job_id)
             self.leave(work)
             self._try_begin(job_id)
@@ -285,8 +303,10 @@ class Keeper:
         if work.seat is not None or work.is_computing:
             return
         if job.status is not Status.OPEN:
-            if work.standing in {Standing.NONE, Standing.PAID}:
-                self.leave(work)
+            is_over = work.standing in {Standing.NONE, Standing.PAID}
+            if is_over and not self._has_more(job_id, job, work.standing):
+                if self._is_closed(work):
+                    self.leave(work)
             else:
                 self.sit(work, Party((), [Actor("member", desk.address)]))
         elif desk.referee.block_number() >= work.next_block:
@@ -296,7 +316,8 @@ class Keeper:
         """Hand over what the ruling about one match needs, after all moves: it may take a while."""
         for seat in sorted(seats, key=Seat.get_deadline):
             work = self.works[seat.job_id]
-            if work.run is None or self.desk.referee.block_number() < work.next_block:
+            block = self.desk.referee.block_number()
+            if work.run is None or block < work.next_block or not is_shown(work.job, block):
                 continue
             if self._giver.has_more(seat):
                 with self._sparing(work):
@@ -353,30 +374,59 @@ class Keeper:
             return
         block = desk.referee.block_number()
         if work.ended_block is None:
-            work.ended_block = block
             status = work.job.status.name.lower()
             is_defeated = work.seat.view.get_standing(desk.address) is Standing.DEFEATED
             fate = ", by another claim: this bond is lost" if is_defeated else ""
             line = f"job {job_id} is over: {status}{fate}"
             desk.tell("ended", line, job=job_id, status=status, is_defeated=is_defeated)
-        if block >= work.ended_block + desk.settings.confirmations:
-            self.leave(work)
+        if work.ended_block is None or work.returns != desk.referee.returns:
+            work.ended_block, work.returns = block, desk.referee.returns
+        is_final = block >= work.ended_block + desk.settings.confirmations
+        if is_final and self._is_closed(work):
+            with self._sparing(work):
+                self._publish(work)
+                self.leave(work)
+
+    def _show(self, work: Work) -> None:
+        """Serve the history of a job once no claim can be committed to or shown any more."""
+        block, confirmations = self.desk.referee.block_number(), self.desk.settings.confirmations
+        if work.stage is not Stage.HIDDEN or not is_shown(work.job, block, confirmations):
+            return
+        if run := self.recall(work):
+            publish(self.folder.open_results(), work.store, run.history, Stage.SHOWN)
+            work.stage = Stage.SHOWN
+
+    def _publish(self, work: Work) -> None:
+        """Serve the final state of a job that is won for good by the party's own claim."""
+        run = self.recall(work)
+        if run is None or work.seat is None:
+            return
+        claims = work.seat.view.tournament.get_claims()
+        if has_won(work.job, work.standing, run.history.top, claims):
+            publish(self.folder.open_results(), work.store, run.history, Stage.PAID)
+            line = f"job {work.job_id}: its result is served"
+            self.desk.tell("published", line, job=work.job_id)
+
+    def _has_more(self, job_id: int, job: Job, standing: Standing) -> bool:
+        """Whether a job that was paid has a result here that is not served yet."""
+        if standing is not Standing.PAID or job.status is not Status.WON:
+            return False
+        store = self.folder.find_job(job_id, job)
+        roots = None if store is None else read_claim(store)
+        return roots is not None and not is_published(self.folder.open_results(), roots[-1])
+
+    @contextmanager
+    def _serving(self) -> Iterator[None]:
+        with serving(self.desk, self.folder.open_results()):
+            yield
+
+    def _is_closed(self, work: Work) -> bool:
+        """Ask once more whether a job is closed before it is forgotten: it may be a node's slip."""
+        return self.desk.referee.follow(work.job_id).status is not Status.OPEN
 
     def _pass_by(self, work: Work, problem: str) -> None:
         line = f"job {work.job_id} is not taken: {problem}"
         self.desk.tell("passed", line, job=work.job_id, problem=problem)
-
-    @contextmanager
-    def _serving(self) -> Iterator[None]:
-        """Serve the results meanwhile."""
-        settings, results = self.desk.settings, self.folder.open_results()
-        with Server(results.path, settings.host, settings.port) as server:
-            threading.Thread(target=server.serve_forever, daemon=True).start()
-            self.desk.tell("serving", f"serving results at {server.url}", url=server.url)
-            try:
-                yield
-            finally:
-                server.shutdown()
 
 
 @contextmanager
@@ -392,13 +442,15 @@ def opened_keeper(
         signs: whether it has a key.
     """
     settings.require("store", "folder")
-    signers, outages = open_signers(settings, signs=signs), Outages(tell)
+    signers, outages = open_signers(settings, tell, signs=signs), Outages(tell)
     with ExitStack() as stack:
         while True:
             try:
                 desk = stack.enter_context(connected_desk(settings, tell, signers))
                 keeper = make(desk)
-            except ChainUnavailable as error:
+            except AccountBusy:
+                raise
+            except ChainError as error:
                 stack.close()
                 outages.wait(error)
             else:

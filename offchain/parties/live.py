@@ -11,11 +11,16 @@ from pathlib import Path
 from eth_utils.address import is_address
 
 from contracts.deployment import bind_referee
+from contracts.model.abi import unpack_job
 from contracts.model.types import NOBODY, Job
+from contracts.model.words import hash_job
 from contracts.reasons import Standing
+from offchain.arithmetic.base import Arithmetic
 from offchain.arithmetic.table import find_arithmetic
+from offchain.chain import Contract
 from offchain.chain.accounts import FeePolicy, KeyAccount, open_chain, read_password
 from offchain.chain.accounts.fees import GWEI
+from offchain.chain.accounts.keystore import find_exposure
 from offchain.chain.accounts.opening import OwnChain
 from offchain.disputes.actors import Client, View
 from offchain.disputes.arena import ChainView
@@ -31,6 +36,9 @@ from offchain.errors import (
 from offchain.parties.events import Tell, make_say
 from offchain.parties.settings import Settings
 from offchain.parties.sight import Sight
+
+TRIES = 3
+"""How often it is asked whether the referee is one before a user is told that it is not."""
 
 
 @dataclass
@@ -63,23 +71,31 @@ class Desk:
             raise UsageError(f"the referee has no job {job_id}; check the number and the referee")
         return job
 
-    def view(self, job_id: int) -> ChainView:
-        """Return what the chain shows of a job as of now."""
-        terms = self.find_job(job_id).terms
+    def view(self, job_id: int, meant: Job | None = None) -> ChainView:
+        """Return what the chain shows of a job as of now, or of another that was looked at before.
+
+        A reorganisation may have given the number of the job that is meant to another one.
+        """
+        job = self.find_job(job_id) if meant is None else meant
         self.referee.look()
-        known = Tournament(job_id, terms, self.referee.arithmetic)
-        return ChainView(self.referee, known).look()
+        known = Tournament(job_id, job.terms, self.referee.arithmetic)
+        try:
+            return ChainView(self.referee, known, named=hash_job(job)).look()
+        except ValueError as error:
+            raise self.referee.distrust(f"what it tells of job {job_id} cannot be") from error
 
 
 @contextmanager
 def opened_desk(settings: Settings, tell: Tell, *, signs: bool = True) -> Iterator[Desk]:
     """Open the chain and the referee for a party; one that only looks needs no key."""
-    with connected_desk(settings, tell, open_signers(settings, signs=signs)) as desk:
+    with connected_desk(settings, tell, open_signers(settings, tell, signs=signs)) as desk:
         yield desk
 
 
-def open_signers(settings: Settings, *, signs: bool) -> Sequence[KeyAccount]:
+def open_signers(settings: Settings, tell: Tell, *, signs: bool) -> Sequence[KeyAccount]:
     """Refuse settings of which no desk can be made, and return the accounts that sign.
+
+    It is told if a key is open to others.
 
     Raises:
         UsageError: a setting is missing or wrong.
@@ -93,6 +109,8 @@ def open_signers(settings: Settings, *, signs: bool) -> Sequence[KeyAccount]:
     if not signs:
         return ()
     password = read_password(settings.password_from or None)
+    if line := find_exposure(Path(settings.key)):
+        tell("exposed", line, key=settings.key)
     return [KeyAccount.open(Path(settings.key), password)]
 
 
@@ -105,22 +123,33 @@ def connected_desk(settings: Settings, tell: Tell, signers: Sequence[KeyAccount]
     arithmetic = find_arithmetic(settings.arithmetic)
     urls = [url.strip() for url in settings.chain.split(",")]
     with open_chain(urls, signers, policy, say=make_say(tell)) as chain:
-        contract = bind_referee(chain, settings.referee, arithmetic)
+        contract = _bind(chain, settings.referee, arithmetic)
         address = signers[0].address if signers else NOBODY
         referee = Sight(chain, contract, arithmetic, address)
-        _require_referee(referee)
         referee.look()
         yield Desk(settings, chain, referee, address, tell)
 
 
-def _require_referee(referee: Sight) -> None:
-    """Refuse an address at which another contract stands, or a referee of another version."""
-    try:
-        referee.job(0)
-    except (BadCall, Reverted, IndexError, TypeError, ValueError):
-        raise UsageError(
-            f"the contract at {referee.address} is no referee of this version; check the address"
-        ) from None
+def _bind(chain: OwnChain, address: str, arithmetic: Arithmetic) -> Contract:
+    """Return the referee at an address; refuse another contract, or one of another version.
+
+    A node that errs is not to make it look so: it is asked again, or another one is.
+    """
+    problem = UsageError(
+        f"the contract at {address} is no referee of this version; check the address"
+    )
+    for _ in range(TRIES):
+        try:
+            contract = bind_referee(chain, address, arithmetic)
+            unpack_job(contract.call("jobs", 0))
+        except UsageError as error:  # there is no contract
+            problem = error
+        except (BadCall, Reverted, LookupError, TypeError, ValueError):
+            pass
+        else:
+            return contract
+        chain.node.distrust("it has no referee of this version")
+    raise problem
 
 
 @dataclass

@@ -1,6 +1,5 @@
 """A provider: it takes jobs, computes them, and defends its claims in all matches at once."""
 
-import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -20,12 +19,10 @@ from offchain.parties.live import Deputy, Desk, StandIn
 from offchain.parties.policy import load_policy
 from offchain.parties.promises import Promises
 from offchain.parties.recall import Recalled
+from offchain.parties.salts import find_salt, get_salt
 from offchain.parties.settings import to_wei
 from offchain.parties.turns import Seat
 from offchain.parties.workshop import Checks, Result
-from offchain.providers.store import Store
-
-MEMBER, SALT_BYTES = "member", 32
 
 
 @dataclass
@@ -63,8 +60,10 @@ class Provider(Keeper):
         is_joined = work.standing is not Standing.NONE
         if not is_joined and block > work.job.commit_deadline:
             self.leave(work, "it is too late to commit")
-        elif is_joined and work.store.get_json(MEMBER) is None:
+        elif is_joined and find_salt(work.store) is None:
             self.leave(work, f"{work.store.path} does not have the salt of its claim any more")
+        elif run is not None and not is_joined and block < self._find_commit_block(work.job):
+            work.next_block = self._find_commit_block(work.job) - 1
         elif run is not None:
             self._sit_down(work, run)
         elif is_joined:
@@ -137,11 +136,11 @@ class Provider(Keeper):
         owed.next_block = view.find_next_look()
         if view.promised is None:
             return
-        subject, results = view.promised.subject, self.folder.open_results()
+        subject, store = view.promised.subject, self.folder.open_job(job_id, owed.job)
 
         def find(place: Place) -> Move:
-            roots = results.get_roots(STATES, subject.start_root, subject.state_slots)
-            return find_result(roots, lambda index: results.get_tensor(roots[index]), place)
+            roots = store.get_roots(STATES, subject.start_root, subject.state_slots)
+            return find_result(roots, lambda index: store.get_tensor(roots[index]), place)
 
         try:
             self._deliveries.send(Sharer(self.desk.address, find).act(view))
@@ -179,20 +178,20 @@ class Provider(Keeper):
         opened = work.job.opened_block
         return explain_weakness(found.promise, work.job.terms, opened, least_wei)
 
+    def _find_commit_block(self, job: Job) -> int:
+        """Return the first block for a commit: where time allows, after the job's confirmations.
+
+        As many blocks are left then to get the commit into one. A commit that a reorganisation
+        brings to another job is refused, but costs its gas.
+        """
+        wait_blocks = self.desk.settings.confirmations
+        return job.opened_block + (wait_blocks if 2 * wait_blocks <= job.terms.commit_blocks else 0)
+
     def _sit_down(self, work: Work, run: Recalled) -> None:
         """Play a job that was computed."""
         self.set_aside(work)
         work.joins_by = work.job.commit_deadline
-        member = Player("provider", self.desk.address, run, _get_salt(work.store))
+        member = Player("provider", self.desk.address, run, get_salt(work.store))
         deputy = Deputy("provider", self.desk.address, (member,))
         patience = self.desk.settings.stand_in_blocks
         self.sit(work, StandIn([member], [deputy], patience_blocks=patience))
-
-
-def _get_salt(store: Store) -> bytes:
-    """Return the salt of a claim, which is on the disk before it is sent."""
-    member = store.get_json(MEMBER)
-    if member is None:
-        member = {"salt": secrets.token_bytes(SALT_BYTES).hex()}
-        store.put_json(MEMBER, member)
-    return bytes.fromhex(member["salt"])

@@ -48,7 +48,8 @@ class Settings:
         premium_window: for so many blocks the result can be demanded.
         stand_in_blocks: for so long a provider leaves it to the client to begin and to settle.
         verifier: the account whose rulings are accepted in jobs whose leaf is an operator.
-        policy: which jobs to take: path/to/file.py:Class.
+        policy: which jobs to take: path/to/file.py:Class, whose code runs on this machine, with all
+            that you may do.
         cheat: what to do otherwise than agreed, to try the court.
     """
 

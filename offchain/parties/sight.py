@@ -5,16 +5,15 @@ referee's log since then. Jobs are asked for only where their log says more than
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from contracts.model.abi import unpack_job, unpack_member
 from contracts.model.types import NOBODY, Address, Event, Job, Member
 from offchain.arithmetic.base import Arithmetic
 from offchain.chain import Contract
 from offchain.chain.accounts.opening import OwnChain
-from offchain.chain.jsonrpc import MANY_LOGS, PAGE_BLOCKS, parse_log
+from offchain.chain.answers import parse_data, parse_log
+from offchain.chain.jsonrpc import MANY_LOGS, PAGE_BLOCKS
 from offchain.chain.receipts import Log
 from offchain.chain.transports import Question
 from offchain.disputes.chain_referee import ChainReferee
@@ -67,6 +66,7 @@ class Sight(ChainReferee):
         self._jobs: dict[int, Job] = {}
         self._members: dict[int, Member] = {}
         self._debts: dict[tuple[int, Address], int] = {}
+        self._is_doubtful = False
         self.news: list[int] = []
         self.returns = 0
 
@@ -101,6 +101,8 @@ class Sight(ChainReferee):
         Raises:
             ChainUnavailable: the node does not answer, or makes no sense.
         """
+        if self._is_doubtful:
+            self._begin_anew()
         if not self._marks:
             latest = self._read_block(self._ask([("eth_getBlockByNumber", ["latest", False])])[0])
             self._marks = [latest]
@@ -108,6 +110,11 @@ class Sight(ChainReferee):
             if self._look_once():
                 return self.head
         raise ChainUnavailable(self._node.url, "its latest block changes too often to be read")
+
+    def distrust(self, problem: str) -> ChainUnavailable:
+        """Leave the node, and read all anew with the next look; return the error that says why."""
+        self._is_doubtful = True
+        return super().distrust(problem)
 
     def block_number(self) -> int:
         """Return the number of the block of the latest look."""
@@ -172,7 +179,7 @@ class Sight(ChainReferee):
         if self._read_block(after).digest != head.digest:
             return False
         found = self._read_logs(logs, mark, head)
-        if found is None:
+        if found is None or any(log.place[0] > head.number for log in found):
             return False
         changed = self._take(log for log in found if log.place[0] > mark.number)
         if head.number > mark.number:
@@ -186,8 +193,7 @@ class Sight(ChainReferee):
         """Return the logs since a block; page by page where they are too many for one answer."""
         is_long = head.number - mark.number > PAGE_BLOCKS
         if not is_long and not isinstance(raw, NodeError) and len(raw) < MANY_LOGS:
-            with self._understanding():
-                return [*map(parse_log, raw)]
+            return [*map(parse_log, raw)]
         found = self._node.get_logs(self._contract.address, mark.number + 1, head.number)
         (again,) = self._ask([("eth_getBlockByNumber", [hex(head.number), False])])
         is_same = again is not None and self._read_block(again).digest == head.digest
@@ -196,13 +202,10 @@ class Sight(ChainReferee):
     def _take(self, logs: Iterable[Log]) -> set[int]:
         """Keep the events of jobs that are followed; return which jobs may be others by now."""
         changed = set()
-        for log in logs:
-            found = self._contract.read_log(log)
-            try:
-                event = self._read(found)
-            except KeyError:  # of a match that began before anything was followed
+        for log, event in [(log, self._read_log(log)) for log in logs]:
+            if event is None:
                 continue
-            job_id = int(str(event.args[0]))
+            job_id = int(event.args[0])
             if event.name == "JobOpened" and job_id not in self._followed:
                 self._followed[job_id] = []
                 self.news.append(job_id)
@@ -210,6 +213,16 @@ class Sight(ChainReferee):
                 self._followed[job_id].append((log.place[0], event))
                 changed |= {job_id} if event.name not in MOVES else set()
         return changed
+
+    def _read_log(self, log: Log) -> Event | None:
+        """Return the event of a log; None if it is of a match that nobody here follows.
+
+        The referee's code is known, and it has no other events: a log that is none of them is the
+        node's fault, and may stand in the place of a move.
+        """
+        with self._decoding("its log"):
+            found = self._contract.read_log(log)
+            return None if self._reader.is_strange(found.name, found.args) else self._read(found)
 
     def _go_back(self) -> None:
         """Forget what was read of blocks that the chain does not have any more."""
@@ -223,15 +236,21 @@ class Sight(ChainReferee):
             for mark, raw in zip(self._marks, answers, strict=True)
         ]
         if not any(is_kept):
-            first = max(0, self._marks[0].number - 1)
-            (raw,) = self._ask([("eth_getBlockByNumber", [hex(first), False])])
-            self._restart(self._read_block(raw))
+            self._begin_anew()
         else:
             count = len(is_kept) - is_kept[::-1].index(True)
             self._marks = self._marks[:count]
             for log in self._followed.values():
                 log[:] = [it for it in log if it[0] <= self._marks[-1].number]
         self._refresh(self._followed)
+
+    def _begin_anew(self) -> None:
+        """Forget all that was read, and look at all jobs anew."""
+        first = min((mark.number for mark in self._marks), default=0)
+        (raw,) = self._ask([("eth_getBlockByNumber", [hex(max(0, first - 1)), False])])
+        self._restart(self._read_block(raw))
+        self._refresh(self._followed)
+        self._is_doubtful = False
 
     def _refresh(self, ids: Iterable[int]) -> None:
         """Look at jobs anew."""
@@ -246,13 +265,12 @@ class Sight(ChainReferee):
         contract = self._contract
         calls = [call for it in ids for call in (("jobs", (it,)), ("members", (it, self._own)))]
         answers = self._ask([contract.ask_for(name, *args) for name, args in calls])
-        with self._understanding():
-            values = [
-                contract.read_result(name, args, bytes.fromhex(raw.removeprefix("0x")))
-                for (name, args), raw in zip(calls, answers, strict=True)
-            ]
+        values = []
+        for (name, args), raw in zip(calls, answers, strict=True):
+            with self._decoding(name):
+                values.append(contract.read_result(name, args, parse_data(raw)))
         found = zip(ids, values[::2], values[1::2], strict=True)
-        return [(it, unpack_job(job), unpack_member(member)) for it, job, member in found]
+        return [(it, self._unpack_job(job), self._unpack_member(own)) for it, job, own in found]
 
     def _ask(self, questions: Sequence[Question]) -> list[Any]:
         """Ask together; what is refused is an error, but for logs, of which there may be many."""
@@ -263,19 +281,12 @@ class Sight(ChainReferee):
                 raise ChainUnavailable(self._node.url, str(answer)) from answer
         return answers
 
-    def _read_block(self, raw: Mapping[str, Any]) -> Block:
-        with self._understanding():
-            return Block(
-                number=int(raw["number"], 16),
-                digest=str(raw["hash"]),
-                gas=int(raw["gasLimit"], 16),
-                base_fee_wei=int(raw.get("baseFeePerGas") or "0x0", 16),
-            )
-
-    @contextmanager
-    def _understanding(self) -> Iterator[None]:
-        """Make nonsense of a node's answer an error of the chain."""
-        try:
-            yield
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
-            raise ChainUnavailable(self._node.url, "its answers make no sense") from error
+    def _read_block(self, raw: Mapping[str, Any] | None) -> Block:
+        if raw is None:
+            raise ChainUnavailable(self._node.url, "it lacks a block that it had a moment ago")
+        return Block(
+            number=int(raw["number"], 16),
+            digest=raw["hash"],
+            gas=int(raw["gasLimit"], 16),
+            base_fee_wei=int(raw["baseFeePerGas"], 16),
+        )

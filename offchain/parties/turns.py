@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 
 from contracts.reasons import Reason, Status
+from offchain.chain.answers import clean
 from offchain.chain.head import Head
 from offchain.disputes.arena import ChainView, Made
 from offchain.disputes.crowds import count_calls
@@ -23,6 +24,11 @@ PATIENCE_S = 60.0
 RETRY_S = 1.0
 FAR_BLOCKS = 1 << 32
 """Where nothing of one's own ends, anything else is more urgent."""
+
+CONTRADICTIONS = (
+    *(ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError),
+)
+"""What comes of a plan about a job of which a node has told what cannot be."""
 
 PREMATURE = frozenset({Reason.TOO_EARLY, Reason.CLOCK_RUNNING})
 """Why a call is refused that is due later: its block came, after all, before what it waits for."""
@@ -92,6 +98,34 @@ class Outages:
         self._told = ""
 
 
+def see(desk: Desk, seat: Seat) -> bool:
+    """Read what has happened at a table; False where what the node tells contradicts itself.
+
+    All is then read anew with the next look, of another node if there is one.
+    """
+    try:
+        seat.view.look()
+    except CONTRADICTIONS as error:
+        _doubt(desk, seat, error)
+        return False
+    return True
+
+
+def _doubt(desk: Desk, seat: Seat, error: Exception) -> None:
+    """Believe nothing of what the node has told of a job."""
+    cause = error.__cause__ or error
+    what = f"{type(cause).__name__} {cause}".strip()
+    problem = f"what it tells of job {seat.job_id} cannot be ({clean(what)})"
+    tell_failure(desk, seat, desk.referee.distrust(problem))
+
+
+def tell_failure(desk: Desk, seat: Seat, error: MootError) -> None:
+    """Say why there is nothing to do in a job for now, unless that was said last."""
+    if str(error) != seat.problem:
+        desk.tell("failed", f"job {seat.job_id}: {error}", job=seat.job_id)
+    seat.problem = str(error)
+
+
 def take_turns(desk: Desk, seats: Sequence[Seat]) -> list[tuple[Seat, Made]]:
     """Let parties do at once what there is to do in all jobs, the most urgent first.
 
@@ -126,9 +160,9 @@ def _list_calls(desk: Desk, seat: Seat) -> Iterator[Call]:
     except ChainError:
         raise
     except MootError as error:
-        if str(error) != seat.problem:
-            desk.tell("failed", f"job {seat.job_id}: {error}", job=seat.job_id)
-        seat.problem = str(error)
+        tell_failure(desk, seat, error)
+    except CONTRADICTIONS as error:
+        _doubt(desk, seat, error)
 
 
 def note_refusal(seat: Seat, made: Made) -> None:
@@ -168,22 +202,26 @@ def play(
     """
     seat, head, outages = Seat(view, party), Head(desk.chain), Outages(desk.tell)
     while True:
+        turn: list[tuple[Seat, Made]] = []
         try:
             desk.referee.look()
-            view.look()
-            turn = take_turns(desk, [seat])
-            for _, made in turn:
-                tell_made(desk, seat, made)
-                if not isinstance(made.answer, Outcome) and not is_passing(made.answer):
-                    raise made.answer
-            if each_block is not None:
-                each_block()
-            if not turn and view.job.status is not Status.OPEN:
-                return
+            if see(desk, seat):
+                turn = take_turns(desk, [seat])
+                if each_block is not None:
+                    each_block()
+                if not turn and view.job.status is not Status.OPEN:
+                    return
             desk.chain.tend()
-            await_block(desk, head, is_eager=bool(view.tournament.boards))
             outages.end()
-        except ChainUnavailable as error:
+        except ChainError as error:
+            outages.wait(error)
+        for _, made in turn:
+            tell_made(desk, seat, made)
+            if not isinstance(made.answer, Outcome) and not is_passing(made.answer):
+                raise made.answer
+        try:
+            await_block(desk, head, is_eager=bool(view.tournament.boards))
+        except ChainError as error:
             outages.wait(error)
 
 

@@ -1,6 +1,6 @@
 """The batches of a job: as a store has them, or made of a dataset by a rule, one at a time."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -16,7 +16,7 @@ from offchain.datastore.columns import ArrayColumn, Column
 from offchain.datastore.orders import Order
 from offchain.datastore.rules import Rule, Take, Way
 from offchain.datastore.store import DataStore
-from offchain.errors import CommitmentError, StoreError, UsageError
+from offchain.errors import CommitmentError, DamagedFile, StoreError, UsageError
 from offchain.programs.graph import Slot
 
 AT_STEP = "step"
@@ -30,16 +30,25 @@ class StoredBatches:
         store: the store.
         slots: the slots of the batch.
         roots: the roots of all batches' tensors.
+
+    Attributes:
+        reopen: opens the folder with a place from which what is damaged comes once more, if any.
     """
 
     def __init__(self, store: DataStore, slots: Sequence[Slot], roots: Sequence[Digest]) -> None:
         self._store, self._slots, self.roots = store, slots, roots
+        self.reopen: Callable[[], DataStore] | None = None
 
     def __call__(self, step: int) -> list[Array]:
         """Return the batch of a step."""
         first = step * len(self._slots)
         roots = self.roots[first : first + len(self._slots)]
-        return [*map(self._store.get_tensor, roots, self._slots)]
+        try:
+            return [*map(self._store.get_tensor, roots, self._slots)]
+        except DamagedFile:
+            if self.reopen is None:
+                raise
+        return [*map(self.reopen().get_tensor, roots, self._slots)]
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ disputes. A state is written while the next steps run.
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cached_property, lru_cache
+from typing import Any
 
 from offchain.backends.cpu.engines import get_engine
 from offchain.backends.cpu.logged.journals import Reading
@@ -22,7 +23,7 @@ from offchain.commitments.tensors import (
     compute_state_root,
 )
 from offchain.commitments.tree import Digest, Tree
-from offchain.errors import DeviceLost, StoreError
+from offchain.errors import DamagedFile, DeviceLost, NotInStore, StoreError
 from offchain.execution.executor import Executor
 from offchain.execution.residents import fetch_all
 from offchain.programs.graph import Origin
@@ -119,19 +120,21 @@ class Run:
     def _compute(self, progress: Progress | None) -> None:
         """Run what is left of the steps."""
         self.settle()
-        notes = self._store.get_json(NOTES) or {"run": self._identity, "roots": []}
+        notes = self._read_notes()
         if notes["run"] != self._identity:
             raise StoreError(
                 f"{self._store.path} holds another run ({notes['run']}); "
                 "choose another directory, or empty this one"
             )
         self._roots = [bytes.fromhex(root) for root in notes["roots"]]
-        done = max(self._kept)
+        self._recent = None  # so that its tensors may die
+        done, kept = self._find_kept(self.task.steps)
+        state = list(kept)
+        del kept
+        self._roots = self._roots[: sum(checkpoint <= done for checkpoint in self.task.checkpoints)]
         if done:
             self._tensor_roots.forget()
         self._require_room(sum(checkpoint > done for checkpoint in self.task.checkpoints))
-        self._recent = None  # so that its tensors may die
-        state = list(self._get_kept(done))
         writer = ThreadPoolExecutor(1)
         try:
             for step in range(done, self.task.steps):
@@ -247,12 +250,35 @@ class Run:
         """Return the state before a step (after the last one, for the number of steps)."""
         if self._recent is not None and self._recent[0] == step:
             return self._recent[1]
-        start = max(before for before in self._kept if before <= step)
-        state = list(self._get_kept(start))
+        start, kept = self._find_kept(step)
+        state = list(kept)
+        del kept  # so that its tensors may die
         for before in range(start, step):
             self._replace(before, state)
         self._recent = step, fetch_all(state)
         return self._recent[1]
+
+    def _read_notes(self) -> dict[str, Any]:
+        """Return what was noted of the run; nothing of what is damaged, so that it is run again."""
+        nothing = {"run": self._identity, "roots": []}
+        try:
+            return self._store.get_json(NOTES) or nothing
+        except DamagedFile:
+            return nothing
+
+    def _find_kept(self, step: int) -> tuple[int, Sequence[Array]]:
+        """Return the latest state before a step that is whole, and how many steps it is after.
+
+        What is damaged is removed, so that whoever makes it again keeps it again.
+        """
+        for start in sorted((it for it in self._kept if it <= step), reverse=True):
+            try:
+                return start, self._get_kept(start)
+            except DamagedFile as error:
+                error.path.unlink(missing_ok=True)
+            except NotInStore:
+                continue
+        raise AssertionError("the start is not kept, but given")
 
     def _get_kept(self, step: int) -> Sequence[Array]:
         """Return the state of a checkpoint, or the start."""

@@ -3,18 +3,21 @@
     <kind>/<root>       objects, which anybody may have (`offchain/datastore/objects.py`)
     notes/<name>.json   what a provider wants to know after it was killed; nobody else sees them
 
+A note stands beside its digest: one that was changed by a single bit is known to be damaged.
+
 A state appears only after its tensors, so that whoever finds a state finds a whole one.
 """
 
 import json
 import os
 import re
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 from offchain.datastore.disk import Disk, reporting, unreadable
 from offchain.datastore.store import DataStore
-from offchain.errors import StoreError
+from offchain.errors import DamagedFile, StoreError
 from offchain.files import replacing
 
 _NOTES = "notes"
@@ -53,26 +56,38 @@ class Store(DataStore):
             value: anything that JSON can express; no NaN and no infinity.
         """
         path = self._note_path(name)
-        text = json.dumps(value, allow_nan=False, indent=1) + "\n"
+        text = json.dumps({"digest": _digest(value), "note": value}, allow_nan=False, indent=1)
         is_durable = self.disk.is_durable
         with reporting(path), replacing(path, self.disk.aside, is_durable=is_durable) as draft:
-            draft.write_text(text, encoding="utf-8")
-        self.disk.settle(_NOTES)
+            draft.write_text(text + "\n", encoding="utf-8")
 
     def get_json(self, name: str) -> Any:
-        """Return the note of this name, or None when there is none."""
+        """Return the note of this name, or None when there is none.
+
+        Raises:
+            DamagedFile: it is not what was put.
+        """
         path = self._note_path(name)
         try:
-            return json.loads(path.read_bytes())
+            found = json.loads(path.read_bytes())
+            note = found["note"]
+            if found["digest"] == _digest(note):
+                return note
+            problem = "its digest is another one's"
         except FileNotFoundError:
             return None
-        except ValueError as error:
-            problem = f"{path} is damaged; delete it and resume, so that it is made again"
-            raise StoreError(problem) from error
+        except (KeyError, RecursionError, TypeError, ValueError):
+            problem = "it is no note"
         except OSError as error:
             raise unreadable(path, error) from error
+        raise DamagedFile(path, problem)
 
     def _note_path(self, name: str) -> Path:
         if not _NOTE_NAME.fullmatch(name):
             raise StoreError(f"{name!r} cannot name a note; use letters, digits and . - _")
         return self.path / _NOTES / f"{name}.json"
+
+
+def _digest(value: Any) -> str:
+    """Return the digest of a note."""
+    return sha256(json.dumps(value, allow_nan=False).encode()).hexdigest()

@@ -2,8 +2,10 @@
 
 The kernel of the operating system enforces memory, time and the size of files. On Linux it also
 gives the process an empty network of its own, where unprivileged user namespaces are allowed. In
-any case an audit hook refuses sockets and new programs to everything that runs in Python. What is
-not closed: the process can read what its user can read. macOS ignores the limit on memory.
+any case an audit hook refuses sockets, new programs and signals to others to everything that runs
+in Python. What is not closed: the process can read and write what its user can. It runs no code of
+a stranger's, only operators, which are data. Memory that is shared with other processes is not
+counted, and macOS ignores the limit on memory.
 """
 
 import ctypes
@@ -19,7 +21,10 @@ _PR_SET_NO_NEW_PRIVS = 38
 _FILE_BYTES = 1 << 26
 """The largest file that the worker may write: its answer is small, numba's caches are not."""
 
-_REFUSED = ("socket.", "subprocess.", "os.exec", "os.fork", "os.posix_spawn", "os.system", "pty.")
+_REFUSED = (
+    *("socket.", "subprocess.", "os.exec", "os.fork", "os.posix_spawn", "os.system", "pty."),
+    *("os.kill", "os.startfile", "signal.pthread_kill"),
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,6 +61,9 @@ def check_strategy(
     Finds out whether it answers what it is asked, in time, and pays for what it chooses; whether
     the money adds up; whether the same seed gives the same market; and whether its agents share
     memory that each should have for itself. Exits with 1 if one of these is not so.
+
+    A strategy is code that runs on this machine, with all that you may do: take none of a stranger
+    that you have not read.
     """
     from sim.economy import conformance  # noqa: PLC0415 - imports torch
 

@@ -62,10 +62,13 @@ def address(
     """Show the address of the keystore FILE."""
     from offchain.chain.accounts.keystore import (  # noqa: PLC0415 - imports the chain
         KeyAccount,
+        find_exposure,
         read_address,
         read_password,
     )
 
+    if line := find_exposure(file):
+        click.echo(f"moot: {line}", err=True)
     if check or password_from is not None:
         found = KeyAccount.open(file, read_password(password_from)).address
     else:
@@ -80,7 +83,10 @@ def address(
 @options.as_json
 def list_(folder: Path, as_json: bool) -> None:  # noqa: FBT001 - click passes it
     """List the keystore files in FOLDER, with their addresses."""
-    from offchain.chain.accounts.keystore import read_address  # noqa: PLC0415 - imports the chain
+    from offchain.chain.accounts.keystore import (  # noqa: PLC0415 - imports the chain
+        find_exposure,
+        read_address,
+    )
     from offchain.errors import KeystoreError  # noqa: PLC0415 - likewise
 
     found: dict[str, str] = {}
@@ -89,6 +95,8 @@ def list_(folder: Path, as_json: bool) -> None:  # noqa: FBT001 - click passes i
             found[path.name] = read_address(path)
         except KeystoreError:
             continue
+        if line := find_exposure(path):
+            click.echo(f"moot: {line}", err=True)
     if as_json:
         click.echo(json.dumps({"keystores": found}, indent=2))
         return

@@ -104,7 +104,8 @@ def market(
     With CONFIG.toml, or the name of a preset, it is a simulated economy: clients, providers and
     watchers with money and strategies, and prices of gas. Only --set, --jobs, --seed, -o and
     --json go with it; docs/market.md has every key, `moot sweep` runs it for many settings, and
-    `moot answers` asks what pays. Without CONFIG the other options say what is played:
+    `moot answers` asks what pays. A path/to/file.py:Class in it is code that runs on this machine,
+    with all that you may do. Without CONFIG the other options say what is played:
 
     Some of the dishonest ones cheat in what they compute, others play tricks: with how and when
     they call, and with several accounts if it helps.

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 MAX_SEED = 2**64 - 1
 
-PROGRAM_HELP = f"{', '.join(NAMES)}, or path/to/file.py:function."
+RUNS_HERE = "whose code runs on this machine, with all that you may do"
+PROGRAM_HELP = f"{', '.join(NAMES)}, or path/to/file.py:function, {RUNS_HERE}."
 SIZE_HELP = f"{', '.join(SIZES)}: of an example."
 
 PLAIN_WIDTH = 110

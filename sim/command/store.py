@@ -48,7 +48,8 @@ def serve(
 ) -> None:
     """Serve FOLDER over HTTP, to be read only, until this is interrupted or terminated.
 
-    Prints the address. Of the folder only what has a root is served: no notes, no links.
+    Prints the address. Of the folder only what has a root is served: no notes, no links. The folder
+    of a provider's job is refused.
     """
     from offchain.datastore.server import Server  # noqa: PLC0415 - imports numpy
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from offchain.errors import MootError, UsageError
+from sim.command import options
 from sim.command.groups import Group
 from sim.command.parties import json_lines, party
 
@@ -40,8 +41,8 @@ def testnet() -> None:
 @click.option(
     "--job",
     metavar="PROGRAM",
-    help="What the client has run; the net ends with this job.  [default: mlp, if there are "
-    "providers, and the net stays]",
+    help=f"What the client has run: {options.PROGRAM_HELP} The net ends with this job.  [default: "
+    "mlp, if there are providers, and the net stays]",
 )
 @click.option("--watcher", is_flag=True, help="Start a watcher, too, which may bond a claim.")
 @click.option(

@@ -6,20 +6,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import msgspec
 
+from offchain.bounded_http import BoundedHandler, BoundedServer, Bounds
 from offchain.court.record import Record
 from offchain.errors import UsageError
 from sim.court.follower import Follower
 from sim.court.page import make_live_page, make_page, show
 
 LOOPBACK = "127.0.0.1"
-TIMEOUT_S = 30
-"""Seconds in which a request has to come."""
 
 _HEADERS = {
     "Cache-Control": "no-store",
@@ -61,24 +58,13 @@ def _read_number(asked: dict[str, list[str]], name: str) -> int:
     return int(text) if text.isascii() and text.isdigit() and len(text) < 16 else 0
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(BoundedHandler):
     """Answers GET and HEAD; a page of another name than the server's own is told nothing."""
 
-    protocol_version = "HTTP/1.1"
-    server_version, sys_version = "moot", ""
-    timeout = TIMEOUT_S
-    disable_nagle_algorithm = True
     server: "_Server"
 
-    def do_GET(self) -> None:
-        """Answer."""
-        self._answer()
-
-    def do_HEAD(self) -> None:
-        """Answer with headers only."""
-        self._answer()
-
-    def _answer(self) -> None:
+    def respond(self) -> None:
+        """See BoundedHandler."""
         # A name that somebody makes point to loopback would let his page read this one.
         hosts = self.server.hosts
         if hosts and self.headers.get("Host") not in hosts:
@@ -93,49 +79,37 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(HTTPStatus.OK, *found)
 
     def _send(self, status: HTTPStatus, kind: str, content: bytes) -> None:
-        self.send_response(status)
-        for name, value in _HEADERS.items():
-            self.send_header(name, value)
-        self.send_header("Content-Type", kind)
-        self.send_header("Content-Length", str(len(content)))
-        self.end_headers()
-        if self.command != "HEAD":
-            self.wfile.write(content)
-
-    def log_message(self, *_: Any) -> None:
-        """Say nothing: every page asks once a second."""
+        self.answer(status, content, _HEADERS | {"Content-Type": kind})
 
 
-class _Server(ThreadingHTTPServer):
+class _Server(BoundedServer):
     """A server of a site; on loopback it answers to the names of that only."""
 
-    daemon_threads = True
-
-    def __init__(self, host: str, port: int, site: Site) -> None:
-        super().__init__((host, port), _Handler)
+    def __init__(self, host: str, port: int, site: Site, bounds: Bounds | None) -> None:
+        super().__init__((host, port), _Handler, bounds)
         self.site = site
         names = (LOOPBACK, "localhost") if host in {LOOPBACK, "localhost"} else ()
         self.hosts = frozenset(f"{name}:{self.server_port}" for name in names)
 
-    def handle_error(self, *_: Any) -> None:
-        """Say nothing of a reader who has gone away."""
-
 
 @contextmanager
-def serve(source: Record | Follower, host: str = LOOPBACK, port: int = 0) -> Iterator[str]:
+def serve(
+    source: Record | Follower, host: str = LOOPBACK, port: int = 0, bounds: Bounds | None = None
+) -> Iterator[str]:
     """Serve a page for as long as the context lasts; give its address.
 
     Args:
         source: what it shows; a follower is started, and stopped at the end.
         host: the address to listen at.
         port: likewise; 0 for any that is free.
+        bounds: what readers may do.
 
     Raises:
         UsageError: there is somebody else already.
         ChainError: the chain cannot be read.
     """
     try:
-        server = _Server(host, port, Site(source))
+        server = _Server(host, port, Site(source), bounds)
     except OSError as error:
         problem = f"cannot listen at {host}:{port}: {error.strerror or error}"
         raise UsageError(f"{problem}; choose another --port") from error

@@ -9,11 +9,11 @@ from dataclasses import replace
 from typing import Any
 
 from contracts.deployment import deploy_delivery, deploy_referee
-from contracts.model.abi import pack_args
+from contracts.model.abi import pack_args, unpack_job
 from contracts.model.answers import MIN_DEPOSIT_WEI, make_subject
 from contracts.model.delivery import make_result
 from contracts.model.types import ZERO, Store
-from contracts.model.words import hash_commitment
+from contracts.model.words import hash_commitment, hash_job
 from contracts.reasons import Part
 from offchain.chain import Address, Chain, Contract
 from offchain.commitments.tags import Tag
@@ -74,10 +74,11 @@ class _Case:
         referee, top = self._referee, self._compute_top()
         referee.transact("open_job", *pack_args([self._terms]), sender=self.client, value=0)
         store = Store(self.chain.chain_id, referee.address)
+        named = hash_job(unpack_job(referee.call("jobs", self._job_id)))
         for sharer in self.sharers:
             digest = hash_commitment(store, self._job_id, sharer, top, ZERO)
-            bond_wei = self._terms.bond_wei
-            referee.transact("commit", self._job_id, digest, sender=sharer, value=bond_wei)
+            args, bond_wei = (self._job_id, digest, named), self._terms.bond_wei
+            referee.transact("commit", *args, sender=sharer, value=bond_wei)
         sizes = (MIN_DEPOSIT_WEI, ANSWER_BLOCKS, WINDOW_BLOCKS)
         offer = self.send("offer", self.client, self.subject, *sizes, value=BOND_WEI)
         self.chain.mine(WAITING_BLOCKS - len(self.sharers) - 1)

@@ -47,7 +47,7 @@ class Grabber(Scheme):
     def _repeat(self, view: View, member: Player) -> Iterator[Call]:
         """Yield calls that a member may make once only, or not yet."""
         job_id, bond_wei, top = view.tournament.job_id, view.job.terms.bond_wei, member.claim
-        yield member.call("commit", job_id, top, value_wei=bond_wei)
+        yield member.call("commit", job_id, top, view.named, value_wei=bond_wei)
         yield member.call("reveal", job_id, top, member.salt)
         yield member.join(view, top)
         yield member.call("settle", job_id, top)

@@ -7,6 +7,7 @@ from typing import Any
 
 from contracts.model.checks import name_match
 from contracts.model.types import Address, Event, Job, Pair, Position, Terms
+from contracts.model.words import hash_job
 from contracts.reasons import Ending, Outcome, Phase
 from offchain.commitments.tags import Tag
 from offchain.commitments.tree import Digest, Tree
@@ -77,6 +78,11 @@ class Court:
         assert isinstance(self.task, PaperTask)
         return self.task
 
+    @property
+    def named(self) -> int:
+        """What calls that join the job name it by besides its number."""
+        return hash_job(self.job)
+
     def get_top(self, seat: int) -> Digest:
         """Return the claim of a member."""
         return self.runs[seat].history.top
@@ -85,7 +91,7 @@ class Court:
         """Let a member join."""
         member, bond = self.members[seat], self.terms.bond_wei
         digest = self.referee.commitment(self.job_id, member, self.get_top(seat), SALT)
-        self.referee.call("commit", member, self.job_id, digest, value_wei=bond)
+        self.referee.call("commit", member, self.job_id, digest, self.named, value_wei=bond)
 
     def reveal(self, seat: int) -> None:
         """Let a member show its claim."""
@@ -94,7 +100,8 @@ class Court:
     def join(self, seat: int) -> None:
         """Let a member join late."""
         top, bond = self.get_top(seat), self.terms.bond_wei
-        self.referee.call("join", self.members[seat], self.job_id, top, value_wei=bond)
+        args = (self.job_id, top, self.named)
+        self.referee.call("join", self.members[seat], *args, value_wei=bond)
 
     def assemble(self, seats: Sequence[int] | None = None) -> "Court":
         """Let members join and reveal, all unless some are named, and wait until revealing ends."""

@@ -23,9 +23,9 @@ VERIFIER = 7
 def list_job_calls(court: Court, job_id: int) -> Iterator[tuple[str, tuple[Any, ...], int]]:
     """Yield every call about a job as a whole, with its value."""
     first, second = court.get_pair().first, court.get_pair().second
-    yield "commit", (job_id, SALT), court.terms.bond_wei
+    yield "commit", (job_id, SALT, court.named), court.terms.bond_wei
     yield "reveal", (job_id, court.get_top(0), SALT), 0
-    yield "join", (job_id, court.get_top(0)), court.terms.bond_wei
+    yield "join", (job_id, court.get_top(0), court.named), court.terms.bond_wei
     yield "start_match", (job_id, first, second, NOTHING, NOTHING), 0
     yield "settle", (job_id, court.get_top(0)), 0
     yield "collect", (job_id,), 0
@@ -265,11 +265,11 @@ def test_bonds_that_are_not_the_bond(referee: Twin) -> None:
     """A bond of nothing, a wei less or more, or two bonds, is not taken, early or late."""
     court = open_court(referee, HONEST)
     bond = court.terms.bond_wei
-    commit = ("commit", court.members[0], court.job_id, SALT)
+    commit = ("commit", court.members[0], court.job_id, SALT, court.named)
     for value in (0, bond - 1, bond + 1, 2 * bond):
         assert referee.refused(*commit, value_wei=value) == Reason.WRONG_BOND
     referee.mine_to(court.job.reveal_deadline + 1)
-    join = ("join", court.members[0], court.job_id, court.get_top(0))
+    join = ("join", court.members[0], court.job_id, court.get_top(0), court.named)
     for value in (0, bond - 1, bond + 1, 2 * bond):
         assert referee.refused(*join, value_wei=value) == Reason.WRONG_BOND
 

@@ -190,7 +190,7 @@ def test_s6_nobody_joins_twice_or_comes_back(referee: Twin) -> None:
     court = open_court(referee, LIE, HONEST)
     court.commit(0)
     bond = court.terms.bond_wei
-    again = ("commit", court.members[0], court.job_id, SALT)
+    again = ("commit", court.members[0], court.job_id, SALT, court.named)
     assert referee.refused(*again, value_wei=bond) == Reason.ALREADY_JOINED
     court.commit(1)
     referee.mine_to(court.job.commit_deadline + 1)
@@ -200,7 +200,7 @@ def test_s6_nobody_joins_twice_or_comes_back(referee: Twin) -> None:
         reveal = ("reveal", court.members[0], court.job_id, top, SALT)
         assert referee.refused(*reveal) == Reason.NOT_COMMITTED
     referee.mine_to(court.job.reveal_deadline + 1)
-    join = ("join", court.members[0], court.job_id, court.get_top(0))
+    join = ("join", court.members[0], court.job_id, court.get_top(0), court.named)
     assert referee.refused(*join, value_wei=bond) == Reason.ALREADY_JOINED
     court.finish(court.start())
     assert referee.refused(*join, value_wei=bond) == Reason.ALREADY_JOINED
@@ -247,7 +247,7 @@ def test_s6_eliminated_claim_does_not_come_back(referee: Twin) -> None:
         court.join(2)
         assert court.job.claims == 2
     court.wait()
-    join = ("join", court.members[2], court.job_id, court.get_top(2))
+    join = ("join", court.members[2], court.job_id, court.get_top(2), court.named)
     assert referee.refused(*join, value_wei=court.terms.bond_wei) == Reason.TOO_LATE
     court.settle(1)
 
@@ -259,7 +259,7 @@ def test_s6_near_duplicate_does_not_keep_a_claim_out(referee: Twin) -> None:
     near = top[:KEY_BYTES] + bytes(32 - KEY_BYTES)
     thief, bond = court.members[1], court.terms.bond_wei
     digest = referee.commitment(court.job_id, thief, near, SALT)
-    referee.call("commit", thief, court.job_id, digest, value_wei=bond)
+    referee.call("commit", thief, court.job_id, digest, court.named, value_wei=bond)
     court.commit(0)
     referee.mine_to(court.job.commit_deadline + 1)
     referee.call("reveal", thief, court.job_id, near, SALT)
@@ -275,7 +275,7 @@ def test_s7_zero_as_a_claim_is_a_claim(referee: Twin) -> None:
     court = open_court(referee, HONEST, HONEST)
     zero, bond = court.members[1], court.terms.bond_wei
     digest = referee.commitment(court.job_id, zero, ZERO, ZERO)
-    referee.call("commit", zero, court.job_id, digest, value_wei=bond)
+    referee.call("commit", zero, court.job_id, digest, court.named, value_wei=bond)
     court.commit(0)
     referee.mine_to(court.job.commit_deadline + 1)
     referee.call("reveal", zero, court.job_id, ZERO, ZERO)
@@ -306,7 +306,7 @@ def test_s7_zero_as_a_commitment_is_a_seat(referee: Twin) -> None:
     """A member may commit to zero; it has a seat, and a bond to lose."""
     court = open_court(referee, HONEST)
     member, bond = court.members[0], court.terms.bond_wei
-    commit = ("commit", member, court.job_id, ZERO)
+    commit = ("commit", member, court.job_id, ZERO, court.named)
     referee.call(*commit, value_wei=bond)
     assert referee.refused(*commit, value_wei=bond) == Reason.ALREADY_JOINED
     referee.mine_to(court.job.commit_deadline + 1)

@@ -192,13 +192,13 @@ def test_c8_windows_close_after_their_last_block(referee: Twin) -> None:
         court.commit(0)
     top = court.get_top(0)
     digest = referee.commitment(court.job_id, court.members[0], top, bytes(32))
-    commit = ("commit", court.members[0], court.job_id, digest)
+    commit = ("commit", court.members[0], court.job_id, digest, court.named)
     reveal = ("reveal", court.members[0], court.job_id, top, bytes(32))
     bond = court.terms.bond_wei
     assert referee.refused(*reveal) == Reason.TOO_EARLY
     assert referee.refused(*commit, value_wei=bond) == Reason.TOO_LATE
     referee.mine_to(court.job.reveal_deadline)
-    join = ("join", court.members[1], court.job_id, court.get_top(1))
+    join = ("join", court.members[1], court.job_id, court.get_top(1), court.named)
     assert referee.refused(*join, value_wei=bond) == Reason.TOO_EARLY
     assert referee.refused(*reveal) == Reason.TOO_LATE
     referee.mine_to(court.job.window_end)

@@ -1,11 +1,13 @@
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
+
+import pytest
 
 from contracts.deployment import deploy_referee
 from contracts.model.descent import BOTH
-from contracts.model.types import Dive, Position, Store
-from contracts.model.words import hash_commitment, hash_position
+from contracts.model.types import Dive, Position, Store, Terms
+from contracts.model.words import hash_commitment, hash_job, hash_position
 from contracts.reasons import Phase, Reason
 from offchain.arithmetic.functions import Function
 from offchain.commitments.tags import Tag
@@ -14,7 +16,7 @@ from offchain.commitments.tree import Digest, Tree, hash_node
 from offchain.programs.encoding import encode_node
 from offchain.programs.graph import Kind, Node, Operand, Origin
 from sim.paper import Lie
-from tests.attacks.court import HONEST, LIE, SALT, Court, FalseFlag, open_court
+from tests.attacks.court import HONEST, LIE, REWARD_WEI, SALT, Court, FalseFlag, open_court
 from tests.attacks.elements import F32, ROWS, make_runs, make_task
 from tests.attacks.twin import Twin
 
@@ -227,7 +229,7 @@ def test_h3_commitments_on_one_chain_show_nothing_on_another(referee: Twin) -> N
     fork = Store(referee.store.chain_id + 1, referee.store.address)
     digest = hash_commitment(fork, court.job_id, member, top, SALT)
     bond = court.terms.bond_wei
-    referee.call("commit", member, court.job_id, digest, value_wei=bond)
+    referee.call("commit", member, court.job_id, digest, court.named, value_wei=bond)
     referee.mine_to(court.job.commit_deadline + 1)
     assert referee.refused("reveal", member, court.job_id, top, SALT) == Reason.NOT_COMMITTED
 
@@ -239,7 +241,7 @@ def test_h3_commitment_of_one_job_shows_nothing_in_another(referee: Twin) -> Non
     digest = referee.commitment(courts[0].job_id, member, top, SALT)
     for court in courts:
         bond = court.terms.bond_wei
-        referee.call("commit", member, court.job_id, digest, value_wei=bond)
+        referee.call("commit", member, court.job_id, digest, court.named, value_wei=bond)
     referee.mine_to(courts[1].job.commit_deadline + 1)
     courts[0].reveal(0)
     refused = referee.refused("reveal", member, courts[1].job_id, top, SALT)
@@ -295,6 +297,40 @@ def test_g5_reorganised_chain_cannot_retarget_a_move(referee: Twin) -> None:
     other = court.find(pair)
     assert other.args[1:3] != answer.args[1:3]
     court.make(other)
+
+
+def list_other_jobs(terms: Terms) -> Iterator[Terms]:
+    """Yield legal terms, each with one field that is not as in these."""
+    for one in fields(terms):
+        value: Any = getattr(terms, one.name)
+        if isinstance(value, bytes):
+            value = hash_node(Tag.CLAIM, value, value)
+        elif isinstance(value, str):
+            value = f"0x{int(value, 16) ^ 1:040x}"
+        else:
+            value = type(value)(value ^ 1 if one.name == "leaf_mode" else value + 1)
+        other: dict[str, Any] = {one.name: value}
+        yield replace(terms, **other)
+
+
+@pytest.mark.parametrize("late", [False, True], ids=["commit", "join"])
+def test_g5_reorganised_chain_cannot_retarget_a_bond(referee: Twin, *, late: bool) -> None:
+    """Who joins a job joins no other of its number, whichever term, client or reward differs."""
+    court = open_court(referee, HONEST)
+    member, client, job_id = court.members[0], court.client, court.job_id + 1
+    others = [(client, REWARD_WEI, terms) for terms in list_other_jobs(court.terms)]
+    others += [(client, REWARD_WEI + 1, court.terms), (client, 0, court.terms)]
+    others += [(referee.accounts[8], REWARD_WEI, court.terms)]
+    for other, reward_wei, terms in others:
+        with referee.branch():
+            referee.call("open_job", other, terms, value_wei=reward_wei)
+            job = referee.store.jobs[job_id]
+            referee.mine_to((job.reveal_deadline if late else job.opened_block) + 1)
+            join = ("join" if late else "commit", member, job_id, court.get_top(0))
+            for named in (court.named, 0, hash_job(job) ^ 1, hash_job(job) >> 1):
+                refused = referee.refused(*join, named, value_wei=terms.bond_wei)
+                assert refused == Reason.OTHER_TERMS
+            referee.call(*join, hash_job(job), value_wei=terms.bond_wei)
 
 
 def test_v3_leaf_is_computed_by_the_operator_that_was_entered(referee: Twin) -> None:

@@ -6,8 +6,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from eth_abi import encode
 
+from contracts.compiler import Artifact, compile_contract
+from contracts.model.abi import pack_args, unpack_job
 from contracts.model.types import ZERO
+from contracts.model.words import hash_job
 from contracts.reasons import Phase, Reason, Status
 from offchain.arithmetic.functions import DType, Function
 from offchain.commitments.tensors import NUMPY_TYPES, Array
@@ -65,11 +69,13 @@ class Members:
         bond_wei = job.terms.bond_wei
         for account in (hidden, shown):
             digest = referee.commitment(self.job_id, account, self.tops[0], SALT)
-            referee.call("commit", account, self.job_id, digest, value_wei=bond_wei)
+            args = (self.job_id, digest, hash_job(job))
+            referee.call("commit", account, *args, value_wei=bond_wei)
         referee.mine_to(job.commit_deadline + 1)
         referee.call("reveal", shown, self.job_id, self.tops[0], SALT)
         referee.mine_to(job.reveal_deadline + 1)
-        referee.call("join", late, self.job_id, self.tops[1], value_wei=bond_wei)
+        args = (self.job_id, self.tops[1], hash_job(job))
+        referee.call("join", late, *args, value_wei=bond_wei)
 
 
 def collect_all(referee: Twin, job_id: int, accounts: Sequence[str]) -> None:
@@ -172,6 +178,16 @@ def test_g2_start_of_another_shape_voids_the_job(referee: Twin) -> None:
         collect_all(referee, job_id, ())
 
 
+def test_g2_start_of_another_job_proves_nothing(referee: Twin) -> None:
+    """What is shown as the start has the job's own root, or it shows nothing of the job."""
+    legal = make_job(LEGAL)
+    job_id = open_job(referee, legal)
+    for tensor in STARTS:
+        args = replace(legal, start=[tensor]).show_operand(job_id, 0, 0, is_start=True)
+        refused = referee.refused("prove_operand", referee.accounts[8], *args)
+        assert refused == Reason.UNPROVEN
+
+
 def test_g2_data_of_any_step_can_be_shown_and_no_others(referee: Twin) -> None:
     """The data of the first and of the last step are proven in their places, those of none not."""
     program, index, place = OPERANDS["data of rank 9"]
@@ -228,6 +244,55 @@ def test_g3_decoder_without_enough_gas_is_no_proof(
             seen.append(puppet.squeeze(gas, "prove_operator", *other.show_operator(jobs[1], 2)))
     assert seen == sorted(seen)
     assert set(seen) == {False, True}
+
+
+REFUSAL = bytes.fromhex("08c379a0") + encode(["string"], [str(Reason.BAD_OPERATOR)])
+FAILURES = {
+    "without a word": b"",
+    "with less": REFUSAL[:-1],
+    "with another reason": REFUSAL[:4] + encode(["string"], [str(Reason.BAD_OPERAND)]),
+    "with another selector": bytes(4) + REFUSAL[4:],
+    "with a panic": bytes.fromhex("4e487b71") + (0x32).to_bytes(32, "big"),
+}
+
+
+def make_code(end: str, data: bytes) -> bytes:
+    """Return code that ends with an instruction over constant data: f3 returns, fd reverts."""
+    size = f"61{len(data):04x}"
+    return bytes.fromhex(f"{size}600e600039{size}6000{end}") + data
+
+
+def judge_by(referee: Twin, leaf_code: bytes) -> tuple[str, Status]:
+    """Prove that a legal operator is not, before a decoder of this code; return what came of it."""
+    chain, stranger = referee.chain, referee.accounts[8]
+    code = make_code("f3", leaf_code)
+    leaf = chain.deploy(Artifact("leaf", (), code, len(leaf_code), ""), sender=stranger)
+    legality = chain.deploy(compile_contract("legality"), leaf.address, sender=stranger)
+    trusted = (leaf.address, legality.address)
+    court = chain.deploy(compile_contract("referee"), *trusted, sender=stranger)
+    legal = make_job(LEGAL)
+    terms = legal.get_terms(open_court(referee, HONEST).terms)
+    court.transact("open_job", *pack_args([terms]), sender=stranger)
+    said = ""
+    try:
+        args = (court.address, *legal.show_operator(0, 2))
+        legality.transact("prove_operator", *args, sender=stranger)
+    except Reverted as refusal:
+        said = str(refusal.reason)
+    return said, unpack_job(court.call("jobs", 0)).status
+
+
+@pytest.mark.parametrize("failure", FAILURES)
+def test_g3_decoder_that_fails_otherwise_is_no_proof(referee: Twin, failure: str) -> None:
+    """Only the words with which a decoder refuses void a job; no other failure does."""
+    code = make_code("fd", FAILURES[failure])
+    assert judge_by(referee, code) == (Reason.LEGAL, Status.OPEN)
+
+
+def test_g3_decoder_that_takes_all_gas_is_no_proof(referee: Twin) -> None:
+    """A decoder that ends without gas proves nothing; one that refuses in its words does."""
+    assert judge_by(referee, b"\xfe") == (Reason.LEGAL, Status.OPEN)
+    assert judge_by(referee, make_code("fd", REFUSAL)) == ("", Status.VOID)
 
 
 def test_m11_nobody_but_the_proofs_contract_voids_a_job(referee: Twin, tmp_path: Path) -> None:
@@ -290,7 +355,8 @@ def test_v5_members_of_a_void_job_decide_nothing_any_more(referee: Twin) -> None
     assert referee.refused("timeout", court.client, pair, at) == Reason.CLOSED
     assert referee.refused("settle", court.client, job_id, top) == Reason.CLOSED
     bond_wei = court.terms.bond_wei
-    late = referee.refused("join", referee.accounts[8], job_id, top, value_wei=bond_wei)
+    args = (job_id, top, court.named)
+    late = referee.refused("join", referee.accounts[8], *args, value_wei=bond_wei)
     assert late == Reason.CLOSED
 
 

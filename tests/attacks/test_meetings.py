@@ -90,7 +90,7 @@ def test_s6_claim_does_not_go_on_before_its_window_is_over(referee: Twin) -> Non
     """In the last block in which anybody may join its rival a claim may not meet another."""
     court = win_a_meeting(referee)
     assert refuse(court, court.get_pair(1, 3)) == Reason.CLAIM_MEETING
-    join = ("join", court.members[2], court.job_id, court.get_top(2))
+    join = ("join", court.members[2], court.job_id, court.get_top(2), court.named)
     assert referee.refused(*join, value_wei=court.terms.bond_wei) == Reason.TOO_LATE
     court.start(1, 3)
 

@@ -97,7 +97,7 @@ def test_m4_copied_commitment_is_worth_nothing(referee: Twin) -> None:
     top, bond = court.get_top(0), court.terms.bond_wei
     digest = referee.commitment(court.job_id, owner, top, SALT)
     for account in (thief, owner):
-        referee.call("commit", account, court.job_id, digest, value_wei=bond)
+        referee.call("commit", account, court.job_id, digest, court.named, value_wei=bond)
     referee.mine_to(court.job.commit_deadline + 1)
     assert referee.refused("reveal", thief, court.job_id, top, SALT) == Reason.NOT_COMMITTED
     court.reveal(0)
@@ -144,7 +144,7 @@ def assemble_with(court: Court, puppet: Puppet) -> None:
         court.commit(other)
     top, bond = court.get_top(seat), court.terms.bond_wei
     digest = court.referee.commitment(court.job_id, puppet.address, top, SALT)
-    puppet.call("commit", court.job_id, digest, value_wei=bond)
+    puppet.call("commit", court.job_id, digest, court.named, value_wei=bond)
     court.referee.mine_to(court.job.commit_deadline + 1)
     for other in range(seat):
         court.reveal(other)
@@ -395,7 +395,7 @@ def test_m14_bonds_that_do_not_fit_their_word_are_absurd(referee: Twin, bond_wei
 def test_m14_bonds_that_nobody_has_overflow_nothing(referee: Twin, bond_wei: int) -> None:
     """A job with a bond above all the money there is stays empty, and can be closed and paid."""
     court = open_court(referee, HONEST, bond_wei=bond_wei)
-    commit = ("commit", court.members[0], court.job_id, SALT)
+    commit = ("commit", court.members[0], court.job_id, SALT, court.named)
     for value in (0, 1, bond_wei % 10**20):
         assert referee.refused(*commit, value_wei=value) == Reason.WRONG_BOND
     court.settle(0)

@@ -2,9 +2,7 @@
 
 from collections.abc import Callable
 from typing import Any
-from unittest import mock
 
-import torch
 from torch import nn, optim
 
 from tests.corpus.rows import Row, layer, ramp
@@ -34,17 +32,8 @@ def _grouped(parameters: Any) -> optim.Optimizer:
     )
 
 
-class Muon(optim.Muon):
-    """torch's Muon, with products in float32 as in Moot instead of bfloat16."""
-
-    def step(self, closure: Any = None) -> Any:
-        """Update the parameters."""
-        with mock.patch.object(torch.Tensor, "bfloat16", torch.Tensor.clone):
-            return super().step(closure)
-
-
 def _muon(parameters: Any) -> optim.Optimizer:
-    return Muon([p for p in parameters if p.ndim == 2])
+    return optim.Muon([p for p in parameters if p.ndim == 2])
 
 
 ROWS: tuple[Row, ...] = (

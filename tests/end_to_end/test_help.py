@@ -104,3 +104,16 @@ def test_disputes_say_everything_that_their_help_promises() -> None:
         assert re.search(rf"{name} +│ +{re.escape(f'{wei / 10**18:+.6f}')}", plain.stdout)
     again = json.loads(moot(*DISPUTE, "--cheat", cheat, "--json").stdout)
     assert again["roots"] == told["roots"]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        *(("dispute",), ("program", "show"), ("program", "publish"), ("client", "post")),
+        *(("provider", "run"), ("check-strategy",), ("market",), ("testnet", "up")),
+    ],
+)
+def test_code_that_runs_here_is_said_to(words: tuple[str, ...]) -> None:
+    """Where a path to a file of code is accepted, the help says that the code runs here."""
+    text = " ".join(moot(*words, "--help").stdout.split())
+    assert "on this machine, with all that you may do" in re.sub(r"- ", "-", text)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from contracts.model.words import hash_job
 from contracts.reasons import Ending, Phase, Standing
 from offchain.commitments.tags import Tag
 from offchain.commitments.tree import Digest, Tree, hash_root
@@ -32,7 +33,8 @@ def play_until(game: Game, call: str) -> None:
 def join(game: Game, player: Player) -> Game:
     """Let a player join late, and return the game with it."""
     top, bond = player.run.history.top, game.stakes.bond_wei
-    game.referee.transact("join", game.job_id, top, sender=player.address, value_wei=bond)
+    args = (game.job_id, top, hash_job(game.referee.job(game.job_id)))
+    game.referee.transact("join", *args, sender=player.address, value_wei=bond)
     game.players = [*game.players, player]
     return game
 

@@ -11,7 +11,7 @@ from offchain.arithmetic.ordered import ORDERED
 from offchain.errors import CompileError
 from tests.mutants.apart import run_apart
 from tests.mutants.build import Map, build, load
-from tests.mutants.corpus import make_corpus, tell_wide
+from tests.mutants.corpus import tell_all
 from tests.mutants.generate import Mutant
 from tests.mutants.replay import Contract, Probe, Recorder
 from tests.mutants.tape import ACCOUNTS
@@ -106,7 +106,7 @@ def _record(arithmetic: Arithmetic) -> tuple[dict[str, Artifact], list[Probe]]:
     recorder = Recorder(ACCOUNTS, artifacts, maps, arithmetic)
     seen: Counter[tuple[str, int]] = Counter()
     probes = []
-    for story in make_corpus() if arithmetic == ORDERED else tell_wide(arithmetic):
+    for story in tell_all(arithmetic):
         for probe in recorder.record(story.calls):
             way = (probe.made.name, probe.jumps)
             seen[way] += 1

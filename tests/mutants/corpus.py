@@ -1,17 +1,23 @@
-"""The corpus: all stories of calls, and all questions, that mutants have to answer."""
+"""The corpus: all stories of calls, and all questions, that mutants have to answer.
 
-from collections.abc import Iterator
-from functools import cache
+`tests/mutants/test_corpus.py` puts it to model and contract, so that whatever kills a mutant turns
+a test red.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache, partial
+from itertools import islice
 
 import numpy as np
 
 from offchain.arithmetic.base import Arithmetic
+from offchain.arithmetic.ordered import ORDERED
 from sim.paper import Lie, PaperRun, Size, make_task
 from tests.mutants.illegal import tell_illegal
 from tests.mutants.operators import Table, tell_operators
 from tests.mutants.places import tell_verdicts
 from tests.mutants.plans import tell_plans
-from tests.mutants.replay import Story
+from tests.mutants.replay import Call, Story
 from tests.mutants.strange import tell_strange
 from tests.mutants.tape import Tape
 from tests.mutants.teller import Teller
@@ -21,38 +27,63 @@ from tests.mutants.walks import take_walk
 DRAWN = 60
 WALKS = 40
 
+Tell = Callable[[int], Iterator[Story]]
+"""Yields the stories of a group, or one in so many of them."""
+
 
 @cache
 def make_corpus() -> tuple[Story, ...]:
-    """Return all stories."""
-    return tuple(_tell())
+    """Return all stories of the referee of `ordered`."""
+    return tuple(tell_all(ORDERED))
 
 
-def tell_wide(arithmetic: Arithmetic) -> Iterator[Story]:
-    """Yield stories of a referee of another arithmetic: about what is different there."""
+def tell_all(arithmetic: Arithmetic) -> Iterator[Story]:
+    """Yield all stories of the referee of an arithmetic."""
+    for tell in list_groups(arithmetic).values():
+        yield from tell(1)
+
+
+def list_groups(arithmetic: Arithmetic) -> Mapping[str, Tell]:
+    """Return the groups of stories by their names; of another than `ordered` what differs there."""
+    drawn: dict[str, Tell] = {
+        "operators": lambda step: _take(tell_operators(arithmetic), step),
+        "leaves": lambda _: _take([ask_leaves(arithmetic)]),
+        "walks": lambda step: _take(take_walk(seed, arithmetic) for seed in range(0, WALKS, step)),
+        "drawn": lambda step: _take(map(partial(_draw, arithmetic), range(0, DRAWN, step))),
+    }
+    if arithmetic != ORDERED:
+        planned: dict[str, Tell] = {
+            "folds": lambda step: _take(_tell_folds(arithmetic), step, is_planned=True),
+            "encodings": lambda _: _take([ask_encodings()], is_planned=True),
+            "sums": lambda _: _take([ask_sums(arithmetic)], is_planned=True),
+        }
+        return planned | drawn
+    planned = {
+        "plans": lambda step: _take(tell_plans(), step, is_planned=True),
+        "illegal": lambda step: _take(tell_illegal(), step, is_planned=True),
+        "verdicts": lambda step: _take(tell_verdicts(), step, is_planned=True),
+        "strange": lambda step: _take(tell_strange(), step, is_planned=True),
+        "encodings": lambda _: _take([ask_encodings()], is_planned=True),
+        "chosen": lambda _: _take([ask_chosen()], is_planned=True),
+    }
+    return planned | drawn
+
+
+def _take(
+    told: Iterable[list[Call]], step: int = 1, *, is_planned: bool = False
+) -> Iterator[Story]:
+    return (Story(calls, is_planned) for calls in islice(told, 0, None, step))
+
+
+def _draw(arithmetic: Arithmetic, number: int) -> list[Call]:
+    stream = np.random.SeedSequence(7).spawn(DRAWN)[number]
+    return Teller(np.random.default_rng(stream), Tape(arithmetic)).tell()
+
+
+def _tell_folds(arithmetic: Arithmetic) -> Iterator[list[Call]]:
     for operator, term in ((2, 0), (2, 39), (3, 17), (9, 0)):
         task = make_task(Size(5, 1, 9, 8, 9, 40), arithmetic)
         table = Table(task, [PaperRun(task), PaperRun(task, Lie(2, operator, 41, term))])
         table.begin()
         table.play()
-        yield Story(table.tape.calls, is_planned=True)
-    for calls in (ask_encodings(), ask_sums(arithmetic)):
-        yield Story(calls, is_planned=True)
-    for calls in (*tell_operators(arithmetic), ask_leaves(arithmetic)):
-        yield Story(calls)
-    for seed in range(WALKS):
-        yield Story(take_walk(seed, arithmetic))
-    for stream in np.random.SeedSequence(7).spawn(DRAWN):
-        yield Story(Teller(np.random.default_rng(stream), Tape(arithmetic)).tell())
-
-
-def _tell() -> Iterator[Story]:
-    planned = (*tell_plans(), *tell_illegal(), *tell_verdicts(), *tell_strange())
-    for calls in (*planned, ask_encodings(), ask_chosen()):
-        yield Story(calls, is_planned=True)
-    for calls in (*tell_operators(), ask_leaves()):
-        yield Story(calls)
-    for seed in range(WALKS):
-        yield Story(take_walk(seed))
-    for stream in np.random.SeedSequence(7).spawn(DRAWN):
-        yield Story(Teller(np.random.default_rng(stream)).tell())
+        yield table.tape.calls

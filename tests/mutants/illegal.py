@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
+from contracts.model.checks import name_job
 from contracts.model.types import ZERO
 from contracts.model.words import hash_commitment
 from offchain.programs.graph import Program
@@ -73,13 +74,13 @@ def _tell(shown: Shown, name: str, args: tuple[Any, ...], number: int) -> list[C
     bond_wei, top = job.terms.bond_wei, bytes([number % 250 + 1]) * 32
     for member in MEMBERS[:3]:
         digest = hash_commitment(tape.store, 0, member, top, SALT)
-        tape.call("commit", member, 0, digest, value_wei=bond_wei)
+        tape.call("commit", member, 0, digest, name_job(tape.store, 0), value_wei=bond_wei)
     tape.block = job.commit_deadline + 1
     for member in MEMBERS[:2]:
         tape.call("reveal", member, 0, top, SALT)
     tape.block = job.reveal_deadline + 1
     late = MEMBERS[3]
-    tape.call("join", late, 0, ZERO, value_wei=bond_wei)
+    tape.call("join", late, 0, ZERO, name_job(tape.store, 0), value_wei=bond_wei)
     first, second = sorted((MEMBERS[0], late), key=lambda account: int(account, 16))
     tops = (top, ZERO) if first == MEMBERS[0] else (ZERO, top)
     tape.call("start_match", CLIENT, 0, first, second, tops, (ZERO, ZERO))

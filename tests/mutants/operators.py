@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, cast
 
-from contracts.model.checks import name_match
+from contracts.model.checks import name_job, name_match
 from contracts.model.invariants import copy_store
 from contracts.model.referee import call
 from contracts.model.types import (
@@ -223,7 +223,8 @@ class Table:
         tape.call("open_job", CLIENT, terms, value_wei=1001)
         for member, run in self.seats.items():
             digest = hash_commitment(tape.store, 0, member, run.history.top, SALT)
-            tape.call("commit", member, 0, digest, value_wei=terms.bond_wei)
+            args = (0, digest, name_job(tape.store, 0))
+            tape.call("commit", member, *args, value_wei=terms.bond_wei)
         tape.block = tape.store.jobs[0].commit_deadline + 1
         for member, run in self.seats.items():
             tape.call("reveal", member, 0, run.history.top, SALT)

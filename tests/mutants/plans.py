@@ -4,16 +4,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from contracts.model.checks import name_match
+from contracts.model.checks import name_job, name_match
 from contracts.model.types import (
     MAX_BLOCKS,
     MAX_BOND_WEI,
+    MAX_REWARD_WEI,
     MIN_BOND_WEI,
     ZERO,
     Pair,
     Terms,
 )
-from contracts.model.words import hash_commitment
+from contracts.model.words import hash_commitment, hash_job
 from contracts.reasons import LeafMode, Phase
 from offchain.programs.limits import MAX_OPERATORS, MAX_SLOTS, MAX_STEPS
 from sim.paper import Lie, PaperRun, Size, make_task
@@ -74,11 +75,15 @@ def _tell_terms() -> list[Call]:
             tape.call("open_job", CLIENT, replace(usual, **changed), value_wei=value % 7)
     for mode in (LeafMode.SCALAR, LeafMode.OPERATOR, 2, 3):
         tape.call("open_job", CLIENT, replace(terms, leaf_mode=mode))  # type: ignore[arg-type] # some are absurd
+    for value_wei in (MAX_REWARD_WEI, MAX_REWARD_WEI + 1):
+        tape.call("open_job", CLIENT, terms, value_wei=value_wei)
     for length in (1, MAX_BLOCKS):
         fast = replace(terms, clock_blocks=length, increment_blocks=length)
         tape.call("open_job", VERIFIER, fast)
     for job_id, job in tape.store.jobs.items():
-        tape.call("commit", MEMBERS[job_id % 5], job_id, SALT, value_wei=job.terms.bond_wei)
+        for named in (0, hash_job(job) ^ 1, hash_job(job)):
+            args = (job_id, SALT, named)
+            tape.call("commit", MEMBERS[job_id % 5], *args, value_wei=job.terms.bond_wei)
     return tape.calls
 
 
@@ -101,7 +106,7 @@ class _Timetable:
         """Make all calls."""
         tape, bond = self.tape, self.terms.bond_wei
         tape.block = 100
-        tape.call("commit", self.seats[0], 0, SALT, value_wei=bond)
+        tape.call("commit", self.seats[0], 0, SALT, 0, value_wei=bond)
         tape.call("open_job", CLIENT, self.terms, value_wei=1001)
         self._commit()
         self._reveal()
@@ -114,14 +119,15 @@ class _Timetable:
         tape, top, member = self.tape, self.tops[seat], self.seats[seat]
         value_wei = self.terms.bond_wei if value_wei is None else value_wei
         digest = hash_commitment(tape.store, 0, member, top, SALT)
-        tape.call("commit", member, 0, digest, value_wei=value_wei)
+        tape.call("commit", member, 0, digest, name_job(tape.store, 0), value_wei=value_wei)
         for claim, salt in ((top, ZERO), (top, SALT), (self.tops[0], SALT)):
             tape.call("reveal", member, 0, claim, salt)
         tape.call("start_match", CLIENT, 0, *self.seats[:2], tuple(self.tops[:2]), NO_TOPS)
 
     def _try_join(self, account: str, top: bytes, *, job_id: int = 0, short_wei: int = 0) -> None:
         value_wei = self.terms.bond_wei - short_wei
-        self.tape.call("join", account, job_id, top, value_wei=value_wei)
+        args = (job_id, top, name_job(self.tape.store, job_id))
+        self.tape.call("join", account, *args, value_wei=value_wei)
 
     def _commit(self) -> None:
         tape, bond = self.tape, self.terms.bond_wei
@@ -153,6 +159,8 @@ class _Timetable:
             self._try_join(late, self.tops[3], short_wei=short_wei)
         self._try_join(self.seats[0], self.tops[0])
         self._try_join(late, self.tops[3], job_id=7)
+        for named in (0, name_job(tape.store, 0) ^ 1):
+            tape.call("join", late, 0, self.tops[3], named, value_wei=self.terms.bond_wei)
         self._try_join(late, self.tops[3])
         tape.block = tape.store.jobs[0].reveal_deadline + self.terms.window_blocks
         self._try_join(MEMBERS[5], self.tops[2])
@@ -180,7 +188,7 @@ def _tell_settling(revealed: int) -> list[Call]:
     tape.call("open_job", CLIENT, terms, value_wei=1001)
     for member in table.seats:
         digest = hash_commitment(tape.store, 0, member, top, SALT)
-        tape.call("commit", member, 0, digest, value_wei=terms.bond_wei)
+        tape.call("commit", member, 0, digest, name_job(tape.store, 0), value_wei=terms.bond_wei)
     job = tape.store.jobs[0]
     tape.block = job.commit_deadline + 1
     for member in list(table.seats)[:revealed]:
@@ -198,8 +206,9 @@ def _tell_settling(revealed: int) -> list[Call]:
 def _pay_all(table: Table) -> None:
     """Ask what everybody is owed, and collect it, twice."""
     tape = table.tape
-    tape.call("commit", MEMBERS[7], 0, SALT, value_wei=table.terms.bond_wei)
-    tape.call("join", MEMBERS[7], 0, SALT, value_wei=table.terms.bond_wei)
+    args = (0, SALT, name_job(tape.store, 0))
+    tape.call("commit", MEMBERS[7], *args, value_wei=table.terms.bond_wei)
+    tape.call("join", MEMBERS[7], *args, value_wei=table.terms.bond_wei)
     late = [account for _, account in tape.store.members if account not in table.seats]
     for account in (*table.seats, *late, CLIENT, VERIFIER):
         tape.note("get_debt", CLIENT, 0, account)
@@ -359,7 +368,7 @@ def _come_late(table: Table) -> None:
         return
     end = max(c.window_end for c in tape.store.claims.values() if c.top == gone[-1])
     tape.block = max(tape.block, end + len(tape.calls) % 3 // 2)
-    tape.call("join", newcomers[0], 0, gone[-1], value_wei=bond)
+    tape.call("join", newcomers[0], 0, gone[-1], name_job(tape.store, 0), value_wei=bond)
 
 
 def _tell_dead_match(lies: Sequence[int], *, is_first: bool) -> list[Call]:
@@ -430,7 +439,8 @@ def _tell_revival(outcome: int) -> list[Call]:
     table.begin()
     _rule(table, one, other, outcome)
     gone = 0 if outcome == 1 else 1
-    tape.call("join", newcomer, 0, tops[gone], value_wei=table.terms.bond_wei)
+    args = (0, tops[gone], name_job(tape.store, 0))
+    tape.call("join", newcomer, *args, value_wei=table.terms.bond_wei)
     tape.block = tape.store.jobs[0].window_end + 1
     left = (one, other)[1 - gone]
     for first, second in ((left, third), (third, newcomer), (left, newcomer)):

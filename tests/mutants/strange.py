@@ -3,8 +3,9 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
-from contracts.model.types import Dive
+from contracts.model.types import ZERO, Dive
 from contracts.reasons import Phase
+from offchain.arithmetic.ordered import ORDERED
 from offchain.commitments.tags import Tag
 from offchain.commitments.tree import Tree, hash_root
 from offchain.disputes.dives import make_dive, open_top
@@ -16,6 +17,8 @@ from tests.mutants.plans import SIZE, make_table
 from tests.mutants.replay import Call
 from tests.mutants.tape import CLIENT, SALT
 
+MAX_SIBLINGS = 8
+
 
 def tell_strange() -> Iterator[list[Call]]:
     """Yield the stories."""
@@ -25,6 +28,7 @@ def tell_strange() -> Iterator[list[Call]]:
     for number in (0, 1):
         yield _enter_from_an_operator(number)
         yield _show_a_long_chunk(number)
+    yield _give_most_siblings()
     yield _come_too_early()
     yield _decide_alone()
 
@@ -98,7 +102,7 @@ class _LongChunk(EvenTensor):
 
 def _show_a_long_chunk(place: int) -> list[Call]:
     """Who has committed to a chunk that is too long can't show it."""
-    node = next(iter(operators.list_cases())).node
+    node = next(iter(operators.list_cases(ORDERED))).node
     task, kinds = operators.make_task(node, 2, 1), [EvenTensor, EvenTensor]
     kinds[place] = _LongChunk
     runs = [
@@ -114,6 +118,23 @@ def _show_a_long_chunk(place: int) -> list[Call]:
             table.try_in_vain(name, sender, *args)
             break
         assert table.call(name, sender, *args) is None
+    return table.tape.calls
+
+
+def _give_most_siblings() -> list[Call]:
+    """As many siblings as a call has room for tie nothing, where fewer are needed."""
+    table = _play_to(Phase.HISTORY, None, Lie(2))
+    while table.boards:
+        (pair, board), *_ = table.boards.items()
+        name, sender, args = table.find(pair, board)
+        if name in {"descend", "reach_chunk"} and board.position.span:
+            place = 2 if name == "descend" else 3
+            dive = args[place]
+            padded = (*dive.siblings, *[ZERO] * MAX_SIBLINGS)[:MAX_SIBLINGS]
+            bent = replace(dive, siblings=padded)
+            table.try_in_vain(name, sender, *args[:place], bent, *args[place + 1 :])
+        assert table.call(name, sender, *args) is None
+        table.tape.block += 1
     return table.tape.calls
 
 

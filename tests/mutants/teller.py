@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from contracts.model.checks import name_match
+from contracts.model.checks import name_job, name_match
 from contracts.model.types import MIN_BOND_WEI, ZERO, Dive, Terms
 from contracts.model.words import hash_commitment
 from contracts.reasons import LeafMode, Phase, Status
@@ -103,9 +103,10 @@ class Teller:
         for member in early:
             top = self.runs[member].history.top
             digest = hash_commitment(self.tape.store, 0, member, top, SALT)
-            self._send(member, "commit", 0, digest, value_wei=bond)
+            named = name_job(self.tape.store, 0)
+            self._send(member, "commit", 0, digest, named, value_wei=bond)
             if self._chance(0.2):
-                self._send(member, "commit", 0, digest, value_wei=bond)
+                self._send(member, "commit", 0, digest, named, value_wei=bond)
         self.tape.block = max(self.tape.block, 2 + terms.commit_blocks)
         for member in early:
             if self._chance(0.95):
@@ -150,7 +151,7 @@ class Teller:
         if free:
             value = terms.bond_wei - (0 if self._chance(0.8) else 1)
             known = {run.history.top: run for run in self.runs.values()}
-            if self._send(free[0], "join", 0, top, value_wei=value):
+            if self._send(free[0], "join", 0, top, name_job(self.tape.store, 0), value_wei=value):
                 self.runs[free[0]] = known[top]
 
     def _move(self, board: Board, terms: Terms) -> None:

@@ -13,7 +13,15 @@ from random import Random
 from typing import Any
 
 from offchain.chain.accounts.fees import GWEI
+from tests.parties.faults_lies import (
+    Liar,
+    lie_about_heights,
+    lie_in_content,
+    lie_in_form,
+    lie_in_order,
+)
 from tests.parties.faults_stage import SAFE_BLOCKS, Case
+from tests.parties.lies import encode
 from tests.parties.store_way import StoreWay, open_store_way
 from tests.sending.proxy import Proxy, open_proxy
 
@@ -110,10 +118,10 @@ class DeepReorganisations(Reorganisations):
 
 
 class Forward:
-    """A way to a node that can be shut, and that lies about heights at times."""
+    """A way to a node that can be shut, and that lies at times."""
 
-    def __init__(self, url: str, random: Random, rate: float) -> None:
-        self.url, self.random, self.rate = url, random, rate
+    def __init__(self, url: str, random: Random, rate: float, lie: Liar) -> None:
+        self.url, self.random, self.rate, self.lie = url, random, rate, lie
         self.shut_until = 0.0
         self.lies = 0
 
@@ -129,17 +137,13 @@ class Forward:
         return self._lie(body, answer) if self.random.random() < self.rate else answer
 
     def _lie(self, body: bytes, answer: bytes) -> bytes:
-        """Tell another height than the node's, where one is told."""
+        """Tell something else than the node."""
         asked, told = json.loads(body), json.loads(answer)
         pairs: list[tuple[Any, Any]] = (
             list(zip(asked, told, strict=True)) if isinstance(asked, list) else [(asked, told)]
         )
-        for question, it in pairs:
-            if question["method"] == "eth_blockNumber" and "result" in it:
-                height = int(it["result"], 16) + self.random.choice((-20, -3, -1, 1, 3, 1000))
-                it["result"] = hex(max(0, height))
-                self.lies += 1
-        return json.dumps(told).encode()
+        self.lies += self.lie(pairs, self.random)
+        return encode(told)
 
 
 class BadWay(Calm):
@@ -149,17 +153,22 @@ class BadWay(Calm):
         *("drop-request", "drop-answer", "delay", "repeat", "truncate", "stale"),
         *("status", "endless", "garble-answer", "overtaken"),
     )
-    lie_rate, is_alone, outage_s = 0.0, True, 0.0
+    lie_rate, is_alone = 0.0, True
+    lie: Liar = staticmethod(lie_about_heights)
 
     def begin(self, case: Case) -> None:
         """See Fault."""
         self.stack = ExitStack()
-        self.way = Forward(case.stage.url, self.random, self.lie_rate)
+        self.way = Forward(case.stage.url, self.random, self.lie_rate, self.lie)
         self.proxy: Proxy = self.stack.enter_context(
             open_proxy(self.way, self.random, PROXY_RATE, self.faults)
         )
         urls = (self.proxy.url,) if self.is_alone else (self.proxy.url, case.stage.url)
         case.chain_urls = ",".join(urls)
+
+    def act(self, case: Case) -> None:
+        """See that nothing that a node says ends a party."""
+        assert case.is_up("honest"), f"the honest provider has ended: {case.explain()}"
 
     def end(self, _: Case) -> None:
         """See Fault."""
@@ -181,6 +190,32 @@ class LyingWay(BadWay):
 
     faults = ("delay",)
     lie_rate = 0.2
+
+
+class OddForms(BadWay):
+    """A way whose answers are of a wrong form at times."""
+
+    faults = ("delay",)
+    lie_rate = 0.1
+    lie = staticmethod(lie_in_form)
+
+
+class OddOrder(OddForms):
+    """A way that gives logs twice or out of order, and answers to other questions."""
+
+    lie = staticmethod(lie_in_order)
+
+
+class OddContent(OddForms):
+    """A way that tells of what was not asked for, and of what cannot be."""
+
+    lie = staticmethod(lie_in_content)
+
+
+class TwoOddWays(OddContent):
+    """The same with a good node as the second."""
+
+    is_alone = False
 
 
 class BadStore(Calm):
@@ -332,6 +367,10 @@ KINDS = {
     "bad-way": BadWay,
     "two-ways": TwoWays,
     "lying-way": LyingWay,
+    "odd-forms": OddForms,
+    "odd-order": OddOrder,
+    "odd-content": OddContent,
+    "two-odd-ways": TwoOddWays,
     "restarting-node": RestartingNode,
     "bad-store": BadStore,
     "copies": Copies,

@@ -28,9 +28,7 @@ def test_a_job_is_defended_without_the_store_that_it_came_from(
     task, origin, own = make_task(), tmp_path / "origin", Store(tmp_path / "own")
     job: Any = SimpleNamespace(terms=make_terms(task))
     put_task(open_store(str(origin)), task)
-    folder: Any = SimpleNamespace(
-        open_job=lambda *_: own, open_results=lambda: Store(tmp_path / "results")
-    )
+    folder: Any = SimpleNamespace(open_job=lambda *_: own)
     with ExitStack() as stack:
         store = stack.enter_context(serving(origin)).url if is_served else str(origin)
         desk: Any = SimpleNamespace(
@@ -38,7 +36,7 @@ def test_a_job_is_defended_without_the_store_that_it_came_from(
         )
         compute(desk, Policy(), 0, folder, Checks.NONE)
     shutil.rmtree(origin)
-    run = recall_run(job, own, "")
+    run = recall_run(job, own, Settings(store=str(tmp_path / "nowhere")))
     assert [root.hex() for root in run.roots] == own.get_json(CLAIM)
     batches = [[it.tobytes() for it in run.task.batch(step)] for step in range(task.steps)]
     assert batches == [[it.tobytes() for it in task.batch(step)] for step in range(task.steps)]

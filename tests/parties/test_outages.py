@@ -8,11 +8,21 @@ import pytest
 
 from contracts.deployment import deploy_referee
 from offchain.chain import Chain
+from offchain.chain.accounts import create_keystore
 from offchain.chain.devnode.server import DevNode, Local
 from offchain.chain.jsonrpc import JsonRpc
-from offchain.errors import StoreError, UsageError
+from offchain.errors import (
+    BadCall,
+    ChainIdChanged,
+    ChainUnavailable,
+    NodeError,
+    Reverted,
+    StoreError,
+    UsageError,
+)
 from offchain.parties import turns
 from offchain.parties.keeper import Keeper, opened_keeper
+from offchain.parties.live import open_signers
 from offchain.parties.settings import Settings
 from tests.sending.proxy import open_proxy
 
@@ -49,17 +59,28 @@ class Stopped(Exception):  # noqa: N818 - no error
     """The party is to end."""
 
 
+FAILURES = (
+    StoreError("there is no room"),
+    StoreError("there is no room"),
+    NodeError("eth_call", "header not found"),
+    BadCall("jobs", "it returned what its ABI does not allow"),
+    Reverted("no reason given", "jobs"),
+    ChainIdChanged(1, 2),
+    ChainUnavailable("here", "nothing answers there"),
+)
+
+
 class Stumbling(Keeper):
-    """A party whose disk is full for some turns, and which then ends."""
+    """A party whose disk is full for some turns, whose node then errs, and which then ends."""
 
     turns = 0
 
     def take_turn(self) -> None:
-        """Fail as often as requests were lost."""
+        """Fail in one way after another."""
         self.turns += 1
-        if self.turns > MISSED:
+        if self.turns > len(FAILURES):
             raise Stopped
-        raise StoreError("there is no room")
+        raise FAILURES[self.turns - 1]
 
 
 @pytest.fixture
@@ -69,9 +90,8 @@ def told(monkeypatch: pytest.MonkeyPatch) -> Told:
     return Told()
 
 
-@pytest.mark.slow
 def test_a_party_waits_for_its_node_and_its_disk(tmp_path: Path, told: Told) -> None:
-    """A node that is not up yet, and a disk that is full, are told once each; then all goes on."""
+    """Whatever fails of a node or a disk is told once, and ends no party; then all goes on."""
     node = DevNode()
     chain = Chain(JsonRpc("here", 10.0, Local(node)), None)
     contract = deploy_referee(chain, chain.accounts[0])
@@ -89,7 +109,8 @@ def test_a_party_waits_for_its_node_and_its_disk(tmp_path: Path, told: Told) -> 
     ):
         keeper.run()
     assert late.asked > MISSED
-    assert [event for event, _ in told.events] == ["unavailable", "serving", "failed"]
+    events = [event for event, _ in told.events]
+    assert events == ["unavailable", "serving", *["failed"] * 5, "unavailable"]
 
 
 @pytest.mark.parametrize(
@@ -110,3 +131,23 @@ def test_wrong_settings_are_not_waited_for(told: Told, wrong: dict[str, Any], pr
     ):
         pass
     assert told.events == []
+
+
+def test_a_key_that_others_may_read_is_told(tmp_path: Path, told: Told) -> None:
+    """A party says so in one line, and goes on."""
+    key, password = tmp_path / "key.json", tmp_path / "password"
+    create_keystore(key, "open", scrypt_n=2)
+    password.write_text("open\n")
+    settings = Settings(
+        chain="http://127.0.0.1:1",
+        referee="0x" + "ab" * 20,
+        key=str(key),
+        password_from=f"file:{password}",
+    )
+    open_signers(settings, told, signs=True)
+    assert told.events == []
+    key.chmod(0o644)
+    open_signers(settings, told, signs=True)
+    ((event, line),) = told.events
+    assert event == "exposed"
+    assert f"chmod 600 {key}" in line

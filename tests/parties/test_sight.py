@@ -1,13 +1,17 @@
 """The looks of a party: how much they ask, and what they know of a chain that is replaced."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from contracts.deployment import bind_referee, deploy_referee
-from contracts.model.types import NOBODY
+from contracts.model.types import NOBODY, Event
+from contracts.model.words import hash_job
+from contracts.reasons import Ending, Outcome
 from offchain.arithmetic.ordered import ORDERED
 from offchain.chain import Chain
 from offchain.chain.accounts import FeePolicy, open_chain
@@ -15,10 +19,15 @@ from offchain.chain.accounts.opening import OwnChain
 from offchain.chain.devnode.server import DevNode, Local
 from offchain.chain.jsonrpc import JsonRpc
 from offchain.chain.transports import Question
+from offchain.disputes.arena import ChainView
 from offchain.disputes.chain_referee import ChainReferee
+from offchain.disputes.party import Party
 from offchain.disputes.terms import Stakes, make_terms
+from offchain.disputes.tournament import Tournament
 from offchain.errors import ChainUnavailable
+from offchain.parties.settings import Settings
 from offchain.parties.sight import Sight
+from offchain.parties.turns import Seat, see
 from sim.paper import Size, make_task
 
 TERMS = make_terms(make_task(Size()), Stakes(commit_blocks=4, reveal_blocks=4))
@@ -62,7 +71,7 @@ class Court:
     def commit(self, job_id: int) -> None:
         """Let the member join."""
         bond_wei = TERMS.bond_wei
-        args = (job_id, b"\1" * 32)
+        args = (job_id, b"\1" * 32, hash_job(self.referee.job(job_id)))
         self.referee.transact("commit", *args, sender=self.member, value_wei=bond_wei)
 
 
@@ -168,3 +177,93 @@ def test_nonsense_is_the_nodes_failure(court: Court) -> None:
         court.transport.change = lambda _, answers, wrong=wrong: [wrong] * len(answers)
         with pytest.raises(ChainUnavailable):
             court.sight.look()
+
+
+def _add_unknown(log: dict[str, Any]) -> list[Any]:
+    return [log, log | {"topics": ["0x" + "56" * 32], "logIndex": "0x7"}]
+
+
+LOGS: dict[str, Callable[[dict[str, Any]], list[Any]]] = {
+    "a topic that the contract does not have": lambda log: [
+        log | {"topics": ["0x" + "56" * 32, *log["topics"][1:]]}
+    ],
+    "one more of such a topic": _add_unknown,
+    "no topic": lambda log: [log | {"topics": []}],
+    "a topic more": lambda log: [log | {"topics": [*log["topics"], "0x" + "00" * 32]}],
+    "twice": lambda log: [log, log],
+    "backwards": lambda log: [log | {"logIndex": "0x9"}, log],
+    "of another contract": lambda log: [log | {"address": NOBODY}],
+    "of an earlier block": lambda log: [log | {"blockNumber": "0x0"}],
+    "of a block to come": lambda log: [log | {"blockNumber": "0xffff"}],
+    "of a block before the first": lambda log: [log | {"blockNumber": "-0x1"}],
+    "removed": lambda log: [log | {"removed": True}],
+    "with less data": lambda log: [log | {"data": log["data"][:-64]}],
+    "with more data": lambda log: [log | {"data": log["data"] + "00" * 32}],
+}
+
+
+def test_a_log_that_cannot_be_is_the_nodes_failure(court: Court) -> None:
+    """Form, order and content of logs: nothing of them is kept, and the next look is right."""
+    court.sight.look()
+    for case, change in LOGS.items():
+        job_id = court.open_job()
+        court.transport.change = partial(_change_last_log, change)
+        with pytest.raises(ChainUnavailable):
+            court.sight.look()
+        court.transport.change = None
+        court.sight.look()
+        assert court.sight.events(job_id) == court.referee.events(job_id), case
+    assert court.sight.news == [*range(len(LOGS))]
+
+
+def _change_last_log(
+    change: Callable[[dict[str, Any]], list[Any]], questions: Sequence[Question], answers: list[Any]
+) -> list[Any]:
+    for (method, _), answer in zip(questions, answers, strict=True):
+        if method == "eth_getLogs":
+            answer["result"][-1:] = change(answer["result"][-1])
+    return answers
+
+
+def test_a_number_that_cannot_be_is_no_block(court: Court) -> None:
+    """A latest block before the first, of no canonical number, or far ahead is not believed."""
+    before = court.sight.look()
+
+    def lie(number: object, questions: Sequence[Question], answers: list[Any]) -> list[Any]:
+        for (method, params), answer in zip(questions, answers, strict=True):
+            if method == "eth_getBlockByNumber" and params[0] == "latest":
+                answer["result"]["number"] = number
+        return answers
+
+    for number in ("-0x5", "0x05", hex(2**40), hex(2**39), "5", None, 5, 5.0):
+        court.transport.change = partial(lie, number)
+        with pytest.raises(ChainUnavailable):
+            court.sight.look()
+    court.transport.change = None
+    assert court.sight.look() == before
+
+
+def test_events_that_contradict_each_other_end_nobody(court: Court) -> None:
+    """What a node tells of a job may make no sense together: it is told, and all is read anew."""
+    first, second = court.open_job(), court.open_job()
+    told: list[str] = []
+    seats = {}
+    court.sight.look()
+    for job_id in (first, second):
+        terms = court.sight.follow(job_id).terms
+        court.sight.look()
+        view = ChainView(court.sight, Tournament(job_id, terms)).look()
+        seats[job_id] = Seat(view, Party((), ()))
+    desk: Any = SimpleNamespace(
+        referee=court.sight, tell=lambda _, line, **__: told.append(line), settings=Settings()
+    )
+    pair = (first, court.member, court.client)
+    ended = Event("MatchEnded", (*pair, Outcome.FIRST, Ending.CLOCK, 0))
+    court.sight._followed[first].append((court.sight.head.number, ended))
+    assert not see(desk, seats[first])
+    assert see(desk, seats[second])
+    assert len(told) == 1
+    assert "cannot be" in told[0]
+    court.sight.look()
+    assert see(desk, seats[first])
+    assert court.sight.events(first) == court.referee.events(first)

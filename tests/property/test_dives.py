@@ -7,6 +7,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from contracts.model.checks import name_job
 from contracts.model.referee import call
 from contracts.model.types import (
     MIN_BOND_WEI,
@@ -61,7 +62,8 @@ def start_match(trees: Sequence[Tree]) -> tuple[Store, Pair, Position]:
     salt = bytes(32)
     for member, tree in zip((FIRST, SECOND), trees, strict=True):
         digest = hash_commitment(store, 0, member, tree.top, salt)
-        call(store, "commit", Message(member, MIN_BOND_WEI, 2), 0, digest)
+        args = (0, digest, name_job(store, 0))
+        call(store, "commit", Message(member, MIN_BOND_WEI, 2), *args)
     for member, tree in zip((FIRST, SECOND), trees, strict=True):
         call(store, "reveal", Message(member, 0, 3), 0, tree.top, salt)
     tops = (trees[0].top, trees[1].top)

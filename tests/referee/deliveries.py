@@ -8,6 +8,7 @@ import numpy as np
 from contracts.deployment import deploy_delivery
 from contracts.model.abi import unpack_premium
 from contracts.model.answers import MIN_DEPOSIT_WEI, Subject, hash_subject
+from contracts.model.checks import name_job
 from contracts.model.delivery import Deliveries as Vault
 from contracts.model.delivery import call, make_result
 from contracts.model.types import ZERO, Address
@@ -69,12 +70,14 @@ class Deliveries(Vaults[Vault]):
         twins, top = self.twins, history.top
         for member in (*SHARERS, LIAR):
             digest = hash_commitment(twins.store, 0, member, top, ZERO)
-            assert twins.call("commit", member, 0, digest, value_wei=self.terms.bond_wei) is None
+            args = (0, digest, name_job(twins.store, 0))
+            assert twins.call("commit", member, *args, value_wei=self.terms.bond_wei) is None
         twins.block += self.terms.commit_blocks + 1
         for member in SHARERS:
             assert twins.call("reveal", member, 0, top, ZERO) is None
         twins.block += self.terms.reveal_blocks + 1
-        assert twins.call("join", LATE, 0, top, value_wei=self.terms.bond_wei) is None
+        args = (0, top, name_job(twins.store, 0))
+        assert twins.call("join", LATE, *args, value_wei=self.terms.bond_wei) is None
         self.settle(top)
 
     def settle(self, top: bytes = ZERO) -> None:

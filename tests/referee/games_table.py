@@ -8,7 +8,7 @@ from math import ceil, log2
 from random import Random
 from typing import Any
 
-from contracts.model.checks import find_claim, get_member, name_match
+from contracts.model.checks import find_claim, get_member, name_job, name_match
 from contracts.model.invariants import get_match_bound
 from contracts.model.types import (
     ZERO,
@@ -119,7 +119,9 @@ class Table:
         punctual = [m for m, seat in self.seats.items() if seat.join_block is None]
         for member in punctual:
             digest = hash_commitment(self.store, 0, member, self._get_top(member), SALT)
-            self.call("commit", member, 0, digest, value_wei=terms.bond_wei)
+            self.call(
+                "commit", member, 0, digest, name_job(self.store, 0), value_wei=terms.bond_wei
+            )
             self.books.hidden.add(member)
         self.block += terms.commit_blocks + 1
         for member in punctual:
@@ -215,9 +217,9 @@ class Table:
         if own and own.meeting:
             end = own.window_end
         if self.block > end:
-            self.refuse(Reason.TOO_LATE, "join", member, 0, top)
+            self.refuse(Reason.TOO_LATE, "join", member, 0, top, name_job(self.store, 0))
             return
-        self.call("join", member, 0, top, value_wei=STAKES.bond_wei)
+        self.call("join", member, 0, top, name_job(self.store, 0), value_wei=STAKES.bond_wei)
         self.books.show(member, shares=False)
         self.tally.late += 1
         self.is_news = True

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from itertools import combinations, product
 from typing import Any
 
-from contracts.model.checks import is_rival, name_match
+from contracts.model.checks import is_rival, name_job, name_match
 from contracts.model.descent import BOTH
 from contracts.model.invariants import Step, check_step, copy_store, is_unchanged
 from contracts.model.ledger import calculate_debt
@@ -156,7 +156,8 @@ class Search:
         tops |= {villain.address: villain.top for villain in self.villains if not villain.is_late}
         for address, top in tops.items():
             digest = hash_commitment(store, JOB, address, top, SALT)
-            call(store, "commit", Message(address, self.terms.bond_wei, 0), JOB, digest)
+            args = (JOB, digest, name_job(store, JOB))
+            call(store, "commit", Message(address, self.terms.bond_wei, 0), *args)
         block = store.jobs[JOB].commit_deadline + 1
         return self._plan(World(store, {}, block))
 
@@ -303,7 +304,8 @@ class Search:
                 yield Call("reveal", villain.address, (JOB, villain.top, SALT))
             return
         if (JOB, villain.address) not in world.store.members:
-            yield Call("join", villain.address, (JOB, villain.top), self.terms.bond_wei)
+            args = (JOB, villain.top, name_job(world.store, JOB))
+            yield Call("join", villain.address, args, self.terms.bond_wei)
 
     def _attack(self, board: Board) -> Iterator[Call]:
         """Yield what any account of the adversary can do in a match, for either side."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, fields, is_dataclass, replace
 from functools import cache
 from typing import Any
 
-from contracts.model.checks import name_match
+from contracts.model.checks import name_job, name_match
 from contracts.model.types import (
     MAX_BOND_WEI,
     MIN_BOND_WEI,
@@ -181,7 +181,8 @@ class Stage:
         if self.twins.block <= job.reveal_deadline:
             self.commit(cast, account, run, value_wei)
             return
-        if self.make(cast, Call("join", account, (cast.job_id, run.history.top), value_wei)):
+        args = (cast.job_id, run.history.top, self._name_job(cast.job_id))
+        if self.make(cast, Call("join", account, args, value_wei)):
             cast.runs[account] = run
 
     def commit(
@@ -191,8 +192,14 @@ class Stage:
         store, job_id = self.twins.store, cast.job_id
         digest = hash_commitment(store, job_id, account, run.history.top, SALT)
         bond_wei = self.get_terms(cast).bond_wei if value_wei is None else value_wei
-        if self.make(cast, Call("commit", account, (job_id, digest), bond_wei)):
+        args = (job_id, digest, self._name_job(job_id))
+        if self.make(cast, Call("commit", account, args, bond_wei)):
             cast.runs[account] = run
+
+    def _name_job(self, job_id: int) -> int:
+        """Return what a call that joins names the job by, now and then that of another."""
+        others = [name_job(self.twins.store, job) for job in self.twins.store.jobs]
+        return self.pick([name_job(self.twins.store, job_id)] * 9 + others)
 
     def _pick_top(self, cast: Cast) -> bytes:
         return bytes(self.pick([run.history.top for run in cast.runs.values()] or [ZERO]))
@@ -239,11 +246,12 @@ class Stage:
         """Make any of these calls at the wrong time, or for a job that does not exist."""
         job_id = self.pick((cast.job_id, len(self.twins.store.jobs)))
         account, top = self.pick(ACCOUNTS), self._pick_top(cast)
+        named = self._name_job(job_id)
         bond_wei = self.get_terms(cast).bond_wei
         calls = (
-            Call("commit", account, (job_id, top), bond_wei),
+            Call("commit", account, (job_id, top, named), bond_wei),
             Call("reveal", account, (job_id, top, SALT)),
-            Call("join", account, (job_id, top), bond_wei),
+            Call("join", account, (job_id, top, named), bond_wei),
             Call("settle", account, (job_id, top)),
             Call("settle", account, (job_id, top), 1),
             Call("collect", account, (job_id,)),

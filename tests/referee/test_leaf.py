@@ -10,13 +10,15 @@ import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
-from contracts.model.leaf import compute_leaf, read_node
+from contracts.model.leaf import Context, compute_leaf, read_node
+from contracts.model.types import ZERO
 from contracts.reasons import Reason, Revert
 from offchain.arithmetic.base import Arithmetic
+from offchain.arithmetic.functions import DType, Function
 from offchain.arithmetic.ordered import ORDERED
 from offchain.arithmetic.table import ARITHMETICS
 from offchain.programs.encoding import encode_node
-from offchain.programs.graph import Node
+from offchain.programs.graph import Kind, Node, immediate
 from offchain.programs.limits import MAX_EVIDENCE_BYTES, MAX_NODE_BYTES
 from offchain.programs.semantics import count_links
 from tests.quick import share
@@ -70,6 +72,28 @@ def test_chosen_leaves_are_computed_alike() -> None:
         assert isinstance(assert_computed_alike(leaf, leaf.evidence), int)
     for leaf in list_forged():
         assert assert_computed_alike(leaf, leaf.evidence) == Reason.BAD_OPERAND
+
+
+EQUALS = {
+    DType.FLOAT32: (0, 0x3F800000, 0xBF800000, 0x7F800000, 0xFF800000, 0x7FC00000),
+    DType.INT64: (0, 1, (1 << 64) - 1, 1 << 63, (1 << 63) - 1),
+}
+"""Values of which two are the same: none, of either sign, the greatest, the least, no number."""
+
+
+@pytest.mark.parametrize("function", [Function.ARGMAX, Function.ARGMIN])
+def test_a_search_keeps_the_first_of_equals(function: Function) -> None:
+    """Whatever all elements are: the best one so far stays where it was, in every position."""
+    nothing = dict.fromkeys(("operators", "state_slots", "batch_slots", "step", "element"), 0)
+    roots: dict[str, Any] = {"trace_top": ZERO, "before": None, "data_top": ZERO}
+    for dtype, values in EQUALS.items():
+        for value in values:
+            operands = (immediate(DType.INT64, 0), immediate(dtype, value))
+            node = Node(Kind.REDUCE, function, DType.INT64, (1,), operands, (9,))
+            for best, position in ((0, 1), (3, 4), (0, 8)):
+                places = {"steps": 1, "position": position + 1, "accumulator": best}
+                leaf = Leaf(Context(**roots, **nothing, **places), node, ())
+                assert assert_computed_alike(leaf, b"") == best
 
 
 def list_wrong(leaf: Leaf) -> Iterator[bytes]:

@@ -5,6 +5,7 @@ from itertools import count
 
 import pytest
 
+from contracts.model.checks import name_job
 from contracts.model.types import Terms
 from contracts.model.words import hash_commitment
 from contracts.reasons import LeafMode, Reason, Standing, Status
@@ -46,14 +47,14 @@ def tell(twins: Twins, rng: random.Random) -> None:
     bond_wei, members = TERMS.bond_wei, rng.sample(PROVIDERS, 4)
     for member, top in zip(members, TOPS, strict=False):
         digest = hash_commitment(twins.store, 0, member, top, bytes(32))
-        twins.call("commit", member, 0, digest, value_wei=bond_wei)
+        twins.call("commit", member, 0, digest, name_job(twins.store, 0), value_wei=bond_wei)
     twins.block = 7
     for member, top in zip(members, TOPS, strict=False):
         if rng.random() < 0.8:
             twins.call("reveal", member, 0, top, bytes(32))
     twins.block = 13
     if rng.random() < 0.5:
-        twins.call("join", members[3], 0, TOPS[0], value_wei=bond_wei)
+        twins.call("join", members[3], 0, TOPS[0], name_job(twins.store, 0), value_wei=bond_wei)
     for other in (1, 2):
         first, second = sorted((members[0], members[other]), key=lambda a: int(a, 16))
         tops = (TOPS[0], TOPS[other]) if first == members[0] else (TOPS[other], TOPS[0])

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from offchain.chain.accounts import FeePolicy, Fees, GasBudget, KeyAccount, create_keystore
 from offchain.chain.accounts.fees import calculate_fees, raise_fees
 from offchain.chain.accounts.journal import Journal
-from offchain.chain.accounts.keystore import read_address, read_password
+from offchain.chain.accounts.keystore import find_exposure, read_address, read_password
 from offchain.errors import KeystoreError, StoreError, UsageError
 
 PASSWORD = "correct horse"  # noqa: S105 - of keystores in tests
@@ -127,3 +127,15 @@ def test_damaged_journal(keystore: Path, tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="line 1 of the journal"):
         Journal(tmp_path, account.address, 1, b"\x01" * 32)
     assert os.access(path, os.R_OK)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="the modes of files are POSIX's")
+def test_keystores_open_to_others_are_named(tmp_path: Path) -> None:
+    """A key is made for its owner alone; whatever more others may do, one line says so."""
+    path = tmp_path / "alice.json"
+    create_keystore(path, PASSWORD, scrypt_n=2)
+    assert find_exposure(path) == find_exposure(tmp_path / "missing") == ""
+    for mode in (0o640, 0o604, 0o620, 0o666):
+        path.chmod(mode)
+        assert f"mode {mode:03o}" in find_exposure(path)
+        assert "\n" not in find_exposure(path)

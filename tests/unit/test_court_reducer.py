@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from contracts.model.checks import name_match
+from contracts.model.checks import name_job, name_match
 from contracts.model.types import Pair, Position, Store
 from contracts.reasons import LeafMode
 from offchain.arithmetic.base import Arithmetic
@@ -79,7 +79,8 @@ def test_late_members_are_counted_as_the_model_counts_them() -> None:
     for played in game.play():
         if played.call == "start_match" and (0, late) not in recorder.store.members:
             top = game.players[1].claim  # type: ignore[attr-defined]
-            recorder.transact("join", 0, top, sender=late, value_wei=STAKES.bond_wei)
+            args = (0, top, name_job(recorder.store, 0))
+            recorder.transact("join", *args, sender=late, value_wei=STAKES.bond_wei)
         frames = reducer.reduce(recorder.entries[done:])
         done += len(frames)
         assert get_state(reducer.books.store) == get_state(recorder.store)

@@ -9,7 +9,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -23,7 +22,6 @@ from offchain.commitments.tensors import SUBTREE_BYTES, Array, commit_tensor
 from offchain.datastore import fetch
 from offchain.datastore.disk import Disk
 from offchain.datastore.objects import TENSORS, encode_prefix, name_object
-from offchain.datastore.server import Server
 from offchain.datastore.store import DataStore, open_store
 from offchain.datastore.web import Web
 from offchain.disputes.session import Setting, make_task
@@ -572,46 +570,6 @@ def test_an_address_that_is_none_is_refused(url: str, tmp_path: Path) -> None:
     with pytest.raises(UsageError) as caught:
         open_store(url, tmp_path)
     assert "\n" not in str(caught.value)
-
-
-@pytest.mark.parametrize("is_busy", [False, True])
-def test_connections_are_counted(
-    origin: DataStore, monkeypatch: pytest.MonkeyPatch, *, is_busy: bool
-) -> None:
-    """One too many takes the place of the one that rests longest; where none rests it is ended."""
-    monkeypatch.setattr("offchain.datastore.server.MAX_CONNECTIONS", 2)
-    question, end = f"HEAD /{NAME} HTTP/1.1\r\n".encode(), b"\r\n"
-    held: list[socket.socket] = []
-    with serving(origin.disk.path) as server, ExitStack() as kept:
-
-        def connect() -> socket.socket:
-            address = ("127.0.0.1", int(server.server_address[1]))
-            return kept.enter_context(socket.create_connection(address, 10.0))
-
-        def ask(connection: socket.socket, words: bytes) -> bytes:
-            connection.sendall(words)
-            return connection.recv(1000)[:12]
-
-        for count in (1, 2):
-            held.append(connect())
-            assert ask(held[-1], question + end) == b"HTTP/1.1 200"
-            await_resting(server, count)
-        if is_busy:
-            for it in held:
-                it.sendall(question)
-            await_resting(server, 0)
-            assert connect().recv(1) == b""
-            assert [ask(it, end) for it in held] == [b"HTTP/1.1 200"] * 2
-        else:
-            assert ask(connect(), question + end) == b"HTTP/1.1 200"
-            assert held[0].recv(1) == b""
-            assert ask(held[1], question + end) == b"HTTP/1.1 200"
-
-
-def await_resting(server: Server, count: int) -> None:
-    """Wait until so many connections of a server rest."""
-    while len(server._resting) != count:
-        time.sleep(0.01)
 
 
 def test_the_command_serves_until_it_is_terminated(origin: DataStore, tmp_path: Path) -> None:

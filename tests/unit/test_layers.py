@@ -14,6 +14,8 @@ ROOT = Path(__file__).parents[2]
 LAYERS = (
     "offchain.errors",
     "offchain.files",
+    "offchain.bounded_json",
+    "offchain.bounded_http",
     "offchain.cache",
     "offchain.arithmetic",
     "offchain.native",

@@ -27,7 +27,9 @@ from offchain.frontend.optimizers import (
     find_group,
 )
 from offchain.frontend.optimizers.translation import Ascent, translate
+from offchain.frontend.recipe import TrainingRecipe
 from offchain.frontend.schedules import LinearDecay
+from offchain.frontend.updates import check_optimizer
 from tests.quick import only
 
 STEPS = 120
@@ -145,7 +147,7 @@ def test_objects_are_translated(name: str) -> None:
     """An optimizer object of torch means the one of ours that follows it, option by option."""
     expected, make = PAIRS[name]
     model = torch.nn.Linear(2, 3)
-    (group,) = translate(make(model.parameters()), model)
+    (group,) = translate([make(model.parameters())], model)
     assert group.optimizer == expected
     assert all(group.matches(name) for name, _ in model.named_parameters())
 
@@ -154,26 +156,11 @@ def test_groups_are_translated() -> None:
     """Each group has its options, and what the optimizer was not given stays as it is."""
     model = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.Linear(3, 1))
     options = [{"params": [model[0].weight], "lr": 0.5}, {"params": [model[0].bias]}]
-    groups = translate(torch.optim.SGD(options, 0.1, maximize=True), model)
+    groups = translate([torch.optim.SGD(options, 0.1, maximize=True)], model)
     first, second, rest = (groups[find_group(groups, n)] for n in ("0.weight", "0.bias", "1.bias"))
     assert (first.optimizer, second.optimizer) == (Ascent(SGD(0.5)), Ascent(SGD(0.1)))
     x = torch.ones(2)
     assert rest.optimizer.update(x, x, {}, rest.optimizer.advance({})) == (x, {})
-
-
-class Unknown(torch.optim.SGD):
-    """A class without a translation."""
-
-
-class Lookahead(torch.optim.SGD):
-    """Another class, under the name of one with a translation."""
-
-    def __init__(self, params: Any) -> None:
-        super().__init__(params, 0.1)
-        self.param_groups[0]["slow_steps"] = 5
-
-
-Lookahead.__name__ = "SGD"
 
 
 def _step(optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer:
@@ -188,17 +175,9 @@ def _schedule(optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer:
     return optimizer
 
 
-def _hook(optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer:
-    optimizer.register_step_pre_hook(print)
-    return optimizer
-
-
 REFUSED: dict[str, tuple[Callable[[Any], torch.optim.Optimizer], str]] = {
-    "class": (lambda p: Unknown(p, 0.1), "Unknown: no translation of this optimizer; choose SGD"),
-    "option": (Lookahead, "the option slow_steps has no translation; leave it out"),
     "steps": (lambda p: _step(torch.optim.Adam(p)), "has made steps already; give a new one"),
     "scheduler": (lambda p: _schedule(torch.optim.AdamW(p)), "a scheduler of torch"),
-    "hooks": (lambda p: _hook(torch.optim.SGD(p)), "hooks"),
     "strangers": (lambda _: torch.optim.SGD([torch.ones(4)], 0.1), "shape (4,) is none of"),
 }
 
@@ -208,8 +187,9 @@ def test_what_has_no_translation(name: str) -> None:
     """What an object could not mean as part of a step is refused by its name."""
     make, message = REFUSED[name]
     model = torch.nn.Linear(2, 3)
+    recipe = TrainingRecipe(model, torch.nn.functional.mse_loss, make(model.parameters()), ())
     with pytest.raises(UsageError, match=re.escape(message)):
-        translate(make(model.parameters()), model)
+        check_optimizer(recipe)
 
 
 TINY = [("adam", 1e-20), ("adamw", 1e-20), ("adafactor", 1e-20), ("adafactor decay", 1e-7)]

@@ -1,7 +1,8 @@
 """The journal: what an account has signed on a chain, on disk before it is sent.
 
     <folder>/<chain id>-<address>.lock            held by the one process that sends
-    <folder>/<chain id>-<genesis>-<address>.log   a line of JSON for everything that happened
+    <folder>/<chain id>-<genesis>-<address>.log   a line of JSON for everything that happened,
+                                                  which ends with a digest of the line
 
 A line of a signed transaction is on the disk before the first node sees the transaction. A process
 that is killed leaves at most its last line incomplete, and that one was never sent.
@@ -11,8 +12,8 @@ import errno
 import fcntl
 import json
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
@@ -22,12 +23,13 @@ from offchain.chain.accounts.fees import Fees
 from offchain.chain.accounts.signers import hash_raw
 from offchain.chain.receipts import Address, Transaction
 from offchain.errors import AccountBusy, ChainError, StoreError
-from offchain.files import replacing
+from offchain.files import flush_file, make_folder, replacing
 
 COMPACTED_BYTES = 2**20
 """A journal that is longer is written anew, without what is long final, when it is opened."""
 MOST_BYTES = 2**30
 FOLDER_VARIABLE = "MOOT_STATE"
+CHECK, CHECK_LETTERS = "check", 16
 KEPT_BLOCKS = 512
 """So many blocks long what is final is kept, to be sent again after a reorganisation that deep."""
 
@@ -126,12 +128,13 @@ class Journal:
         self.next_nonce: int | None = None
         self._file: Any = None
         with _reporting(self.path):
-            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            make_folder(folder, 0o700)
             self._lock = _take_lock(folder / f"{chain_id}-{address}.lock", address, chain_id)
         try:
             with _reporting(self.path):
                 self._load(chain_id, address)
                 self._file = self.path.open("ab", buffering=0)
+                flush_file(folder)
         except BaseException:
             self.close()
             raise
@@ -186,7 +189,7 @@ class Journal:
             del self.past[nonce]
 
     def _append(self, record: dict[str, Any], *, is_urgent: bool = False) -> None:
-        line = json.dumps(record).encode() + b"\n"
+        line = _encode(record) + b"\n"
         with _reporting(self.path):
             end = os.fstat(self._file.fileno()).st_size
             try:
@@ -203,19 +206,19 @@ class Journal:
             return
         if self.path.stat().st_size > MOST_BYTES:
             raise StoreError(f"the journal {self.path} is too long to be one; move it away")
-        content = self.path.read_bytes()
-        whole = content[: content.rfind(b"\n") + 1]
-        if len(whole) < len(content):
-            os.truncate(self.path, len(whole))
-        for number, line in enumerate(whole.splitlines(), 1):
+        *lines, last = self.path.read_bytes().split(b"\n")
+        whole = lines + [end for end in (last, last[:-1]) if _is_line(end)][:1]
+        for number, line in enumerate(whole, 1):
             try:
-                self._apply(json.loads(line), address, chain_id)
-            except (AttributeError, KeyError, TypeError, ValueError) as error:
+                self._apply(_decode(line), address, chain_id)
+            except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
                 raise StoreError(
                     f"line {number} of the journal {self.path} is damaged; "
                     "move it away once no transaction of the account is waiting"
                 ) from error
-        if len(whole) > COMPACTED_BYTES:
+        if last:
+            self._rewrite(whole)
+        if self.path.stat().st_size > COMPACTED_BYTES:
             self._compact()
 
     def _apply(self, record: dict[str, Any], sender: Address, chain_id: int) -> None:
@@ -270,6 +273,10 @@ class Journal:
         blocks = [it.block for it in (self.live | self.past).values() if it.block is not None]
         self.drop_past(max(blocks, default=0))
         lines = [line for line in self.path.read_bytes().splitlines() if self._is_live(line)]
+        self._rewrite(lines)
+
+    def _rewrite(self, lines: Sequence[bytes]) -> None:
+        """Write the journal anew, of these lines."""
         with replacing(self.path, is_durable=True) as draft:
             draft.touch(mode=0o600)
             draft.write_bytes(b"".join(line + b"\n" for line in lines))
@@ -278,6 +285,28 @@ class Journal:
         nonce = int(json.loads(line)["nonce"])
         is_kept = nonce in self.live or nonce in self.past or nonce in self.given_up
         return is_kept or nonce + 1 == self.next_nonce
+
+
+def _encode(record: dict[str, Any]) -> bytes:
+    """Return the line of a record, without its end; a digest of the rest is the last in it."""
+    check = sha256(json.dumps(record).encode()).hexdigest()[:CHECK_LETTERS]
+    return json.dumps(record | {CHECK: check}).encode()
+
+
+def _decode(line: bytes) -> dict[str, Any]:
+    """Return the record of a line; an error of Python's if it is not what was written."""
+    record: dict[str, Any] = json.loads(line)
+    del record[CHECK]
+    if _encode(record) != line:
+        raise ValueError(line)
+    return record
+
+
+def _is_line(line: bytes) -> bool:
+    """Whether a line was written whole; its end may be missing, or be damaged."""
+    with suppress(KeyError, RecursionError, TypeError, ValueError):
+        return bool(_decode(line))
+    return False
 
 
 def _is_kept(entry: Entry, head: int) -> bool:

@@ -104,6 +104,20 @@ def read_address(path: Path) -> Address:
     raise KeystoreError(path, "it names no address; open it with its password")
 
 
+def find_exposure(path: Path) -> str:
+    """Return a line if others than its owner may read or change a keystore file; or nothing."""
+    try:
+        mode = path.stat().st_mode & 0o777
+    except OSError:
+        return ""
+    if os.name != "posix" or not mode & 0o077:
+        return ""
+    return (
+        f"the keystore {path} is open to others than its owner (mode {mode:03o}): who reads it may "
+        f"try passwords; chmod {PRIVATE:o} {path}"
+    )
+
+
 def read_password(source: str | None, ask: Callable[[str], str] = getpass.getpass) -> str:
     """Return a password from `file:PATH` (its first line), `env:NAME`, or, for None, a prompt.
 

@@ -8,7 +8,7 @@ from offchain.chain.accounts.fees import FeePolicy
 from offchain.chain.accounts.journal import Entry, Journal, find_folder
 from offchain.chain.accounts.sender import Sender
 from offchain.chain.accounts.signers import Signer
-from offchain.chain.connection import DEFAULT_PATIENCE_S, Chain
+from offchain.chain.connection import DEFAULT_PATIENCE_S, Chain, find_genesis
 from offchain.chain.endpoints import Endpoints, Say, say_nothing
 from offchain.chain.jsonrpc import JsonRpc, poll
 from offchain.chain.receipts import Address, Mined, Transaction
@@ -28,9 +28,7 @@ class OwnNode(JsonRpc):
         self, signer: Signer, policy: FeePolicy, folder: Path, chain_id: int, say: Say
     ) -> None:
         """Let an account send, and nobody else on this machine send with it."""
-        genesis = self.get_block_hash(0)
-        if genesis is None:
-            raise ChainUnavailable(self.url, "it has no first block")
+        genesis = find_genesis(self)
         journal = Journal(folder, signer.address, chain_id, genesis)
         self._kept.callback(journal.close)
         self._senders[signer.address] = Sender(self, signer, journal, policy, say)

@@ -1,7 +1,6 @@
 """What the chain shows of an account and its transactions."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -66,7 +65,7 @@ def look(
         last: the last look, if its entries were those of these that had been sent by then.
 
     Raises:
-        ChainUnavailable: the node does not answer, or not as a node does.
+        ChainUnavailable: the node does not answer, or not as a node does (`answers.py`).
     """
     state: list[Question] = [
         ("eth_getBlockByNumber", ["latest", False]),
@@ -75,16 +74,15 @@ def look(
     ]
     # The account is looked at before the receipts: what got in between is merely not seen yet.
     block, count, balance = _ask(port, state)
-    with _understanding(port):
-        sight = Sight(
-            head=int(block["number"], 16),
-            head_hash=str(block["hash"]),
-            base_fee_wei=int(block.get("baseFeePerGas") or "0x0", 16),
-            block_gas=int(block["gasLimit"], 16),
-            count=int(count, 16),
-            balance_wei=int(balance, 16),
-            receipts={},
-        )
+    sight = Sight(
+        head=int(block["number"], 16),
+        head_hash=block["hash"],
+        base_fee_wei=int(block["baseFeePerGas"], 16),
+        block_gas=int(block["gasLimit"], 16),
+        count=int(count, 16),
+        balance_wei=int(balance, 16),
+        receipts={},
+    )
     if last is not None and (last.head_hash, last.count) == (sight.head_hash, sight.count):
         return replace(sight, receipts=last.receipts)
     counted = [entry for entry in entries if entry.nonce < sight.count]
@@ -102,9 +100,8 @@ def _find_standing(port: Port, entries: Sequence[Entry]) -> dict[int, Found]:
     ]
     blocks = sorted({found.block for _, found in known})
     wanted: list[Question] = [("eth_getBlockByNumber", [hex(it), False]) for it in blocks]
-    with _understanding(port):
-        answers = zip(blocks, _ask(port, wanted), strict=True)
-        hashes = {it: str(raw["hash"]) for it, raw in answers if raw is not None}
+    answers = zip(blocks, _ask(port, wanted), strict=True)
+    hashes = {it: raw["hash"] for it, raw in answers if raw is not None}
     return {nonce: it for nonce, it in known if hashes.get(it.block) == it.block_hash}
 
 
@@ -112,21 +109,11 @@ def _find_receipts(port: Port, entries: Sequence[Entry]) -> dict[int, Found]:
     """Return the receipts of entries by nonce, of those that are in a block."""
     hashes = [(entry.nonce, version.hash) for entry in entries for version in entry.versions]
     wanted: list[Question] = [("eth_getTransactionReceipt", [it]) for _, it in hashes]
-    with _understanding(port):
-        return {
-            nonce: _read(receipt, transaction_hash)
-            for (nonce, transaction_hash), receipt in zip(hashes, _ask(port, wanted), strict=True)
-            if receipt is not None
-        }
-
-
-@contextmanager
-def _understanding(port: Port) -> Iterator[None]:
-    """Make nonsense of a node's answers an error of the chain."""
-    try:
-        yield
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise ChainUnavailable(port.url, "its answers make no sense") from error
+    return {
+        nonce: Found(int(receipt["blockNumber"], 16), receipt["blockHash"], receipt)
+        for (nonce, _), receipt in zip(hashes, _ask(port, wanted), strict=True)
+        if receipt is not None
+    }
 
 
 def _ask(port: Port, questions: Sequence[Question]) -> list[Any]:
@@ -137,9 +124,3 @@ def _ask(port: Port, questions: Sequence[Question]) -> list[Any]:
         if isinstance(answer, NodeError):
             raise ChainUnavailable(port.url, str(answer)) from answer
     return answers
-
-
-def _read(receipt: Any, transaction_hash: str) -> Found:
-    if receipt["transactionHash"].lower() != transaction_hash:
-        raise ValueError(receipt["transactionHash"])
-    return Found(int(receipt["blockNumber"], 16), str(receipt["blockHash"]), receipt)

@@ -6,6 +6,7 @@ from typing import Any
 from eth.abc import BlockHeaderAPI
 from eth_typing import Address as RawAddress
 
+from offchain.chain.answers import clean
 from offchain.chain.devnode.blocks import Blocks, Place
 from offchain.chain.receipts import GAS_LIMIT, Address, Transaction
 from offchain.errors import MootError, NodeError, Reverted
@@ -16,6 +17,7 @@ PARSE_ERROR, INVALID_REQUEST, NO_METHOD, BAD_PARAMS, REFUSED, REVERTED = (
 )
 MOST_LOG_BLOCKS = 10_000
 MOST_MINED = 10_000
+MOST_BASE_FEE_WEI = 10**18
 TIP_WEI = 10**9
 MOST_HISTORY = 1_024
 MOST_PATHS = 1_024
@@ -70,6 +72,8 @@ class Methods:
         if not isinstance(request, dict) or not isinstance(request.get("method"), str):
             return _refuse(None, INVALID_REQUEST, "a request names its method")
         number, name = request.get("id"), request["method"]
+        if not isinstance(number, int | str | None):
+            return _refuse(None, INVALID_REQUEST, "the number of a request is a number or a text")
         method, params = self._methods.get(name), request.get("params", [])
         if method is None or not isinstance(params, list):
             return _refuse(number, NO_METHOD, f"the method {name[:40]} does not exist")
@@ -82,7 +86,7 @@ class Methods:
                 REFUSED,
                 refusal.problem if isinstance(refusal, NodeError) else str(refusal),
             )
-        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
+        except Exception:  # noqa: BLE001 - py-evm has errors of its own for each kind of nonsense
             code, words = BAD_PARAMS, f"invalid parameters of {name}"
         return _refuse(number, code, words)
 
@@ -246,6 +250,8 @@ class Methods:
         self.is_automatic = bool(wanted)
 
     def _set_least_base_fee(self, wei: str) -> None:
+        if not 0 <= int(wei, 16) <= MOST_BASE_FEE_WEI:
+            raise NodeError("fee", f"0 to {MOST_BASE_FEE_WEI} wei a unit of gas")
         self.blocks.least_base_fee = int(wei, 16)
 
     def _reorganise(self, depth: str, is_kept: bool) -> None:  # noqa: FBT001 - of the method
@@ -286,8 +292,7 @@ def _show_header(header: BlockHeaderAPI) -> dict[str, Any]:
 
 
 def _refuse(number: Any, code: int, words: str) -> dict[str, Any]:
-    message = " ".join(words.split())[:500]
-    return {"jsonrpc": "2.0", "id": number, "error": {"code": code, "message": message}}
+    return {"jsonrpc": "2.0", "id": number, "error": {"code": code, "message": clean(words)}}
 
 
 def _show(data: bytes) -> str:

@@ -1,13 +1,14 @@
 """The server of the node for development: JSON-RPC over HTTP, on loopback only."""
 
 import json
-import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http import HTTPStatus
 from typing import Any
 
+from offchain.bounded_http import BoundedHandler, BoundedServer, Bounds
+from offchain.bounded_json import decode
 from offchain.chain.devnode.blocks import Blocks
 from offchain.chain.devnode.methods import INVALID_REQUEST, PARSE_ERROR, Methods
 from offchain.chain.transports import Question
@@ -15,7 +16,8 @@ from offchain.chain.transports import Question
 MOST_BYTES = 4 * 2**20
 MOST_TOGETHER = 1_000
 """Requests in one batch."""
-IDLE_S = 60.0
+BOUNDS = Bounds(connections=512, of_one_address=512, rest_s=60.0)
+"""All that play on a machine come from one address."""
 LOOPBACK = "127.0.0.1"
 
 
@@ -39,8 +41,8 @@ class DevNode:
         All paths mean the same; what came and went is counted for each of them.
         """
         try:
-            request = json.loads(body)
-        except (ValueError, RecursionError):
+            request = decode(body)
+        except ValueError:
             return _refuse(PARSE_ERROR, "what came is not JSON")
         answer = self._answer_all(request)
         with self.lock:
@@ -88,20 +90,10 @@ class Local:
         """See Transport."""
 
 
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-    request_queue_size = 128
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """Say what went wrong, unless it is only that a client has gone."""
-        if not isinstance(sys.exception(), ConnectionError):
-            super().handle_error(request, client_address)
-
-
 @contextmanager
-def serve(node: DevNode, port: int = 0) -> Iterator[str]:
+def serve(node: DevNode, port: int = 0, bounds: Bounds = BOUNDS) -> Iterator[str]:
     """Serve a node on a port of loopback, a free one for 0, and give its URL."""
-    server = _Server((LOOPBACK, port), _make_handler(node))
+    server = BoundedServer((LOOPBACK, port), _make_handler(node), bounds)
     threads = [threading.Thread(target=server.serve_forever, args=(0.05,))]
     if node.block_seconds is not None:
         threads.append(threading.Thread(target=node.make_blocks))
@@ -117,28 +109,17 @@ def serve(node: DevNode, port: int = 0) -> Iterator[str]:
         server.server_close()
 
 
-def _make_handler(node: DevNode) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-        disable_nagle_algorithm = True
-        timeout = IDLE_S
-
-        def do_POST(self) -> None:
-            length = self.headers.get("Content-Length", "")
-            if not (length.isascii() and length.isdigit() and int(length) <= MOST_BYTES):
+def _make_handler(node: DevNode) -> type[BoundedHandler]:
+    class Handler(BoundedHandler):
+        def take(self) -> None:
+            """Answer a question, or a batch of them."""
+            body = self.read_body(MOST_BYTES)
+            if body is None:
                 self.close_connection = True
-                self.send_error(413)
+                self.answer(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, b"")
                 return
-            body = self.rfile.read(int(length))
-            answer = node.answer(body, self.path)
-            self.send_response(200)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(answer)))
-            self.end_headers()
-            self.wfile.write(answer)
-
-        def log_message(self, *_: object) -> None:
-            pass
+            content = node.answer(body, self.path)
+            self.answer(HTTPStatus.OK, content, {"Content-Type": "application/json"})
 
     return Handler
 

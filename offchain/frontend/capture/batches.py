@@ -1,16 +1,22 @@
 """Batches: functions of a step's number alone, of shapes that never change."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 
 import numpy as np
 import torch
 
 from offchain.commitments.tensors import NUMPY_TYPES, Array, compute_tensor_root
 from offchain.errors import CaptureError
+from offchain.frontend.capture.contents import show, walk
+from offchain.frontend.capture.keeping import Memory
 from offchain.frontend.environment import standard_torch
 from offchain.frontend.exchange import to_array, to_tensor
 from offchain.frontend.recipe import Recipe, count_batches, join_batches
 from offchain.programs.graph import Slot
+
+FAR = (999, 64, 5)
+"""Steps whose batches are asked for beforehand, out of order."""
 
 
 def bind_batch(recipe: Recipe, slots: Sequence[Slot]) -> Callable[[int], list[Array]]:
@@ -49,6 +55,34 @@ def check_repeatable(batch: Callable[[int], list[Array]], slots: Sequence[Slot],
                 f"batch {slot.name}: asked twice for step {step}, the batch function gives two "
                 "different tensors; make it a function of the step's number alone, "
                 "with a generator that is seeded by it"
+            )
+
+
+def check_batches(recipe: Recipe, memory: Memory) -> None:
+    """Refuse a batch function that depends on who has asked before, or changes what a step reads.
+
+    Args:
+        recipe: the recipe.
+        memory: its model, functions and optimizers before these batches are asked for.
+
+    Raises:
+        CaptureError: it does.
+    """
+    for path, found in walk([("batch", recipe.batch)]):
+        if isinstance(found, Iterator):
+            raise CaptureError(
+                f"{path}: the batch function reads an iterator ({type(found).__name__}), so that a "
+                "batch depends on which were asked for before; make it of the step's number alone"
+            )
+    for step in FAR:
+        with suppress(Exception):  # data may end before
+            join_batches(recipe.batch, count_batches(recipe), step)
+        if changes := memory.list_changes():
+            change = changes[0]
+            raise CaptureError(
+                f"{change.path}: asking for the batch of step {step} changes it from "
+                f"{show(change.before)} to {show(change.after)}, which no provider sees; give what "
+                "a step needs with its batch"
             )
 
 

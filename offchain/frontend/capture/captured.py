@@ -11,7 +11,12 @@ from offchain.arithmetic.base import Arithmetic
 from offchain.arithmetic.ordered import ORDERED
 from offchain.commitments.tensors import Array
 from offchain.errors import CaptureError
-from offchain.frontend.capture.batches import as_tensors, bind_batch, check_repeatable
+from offchain.frontend.capture.batches import (
+    as_tensors,
+    bind_batch,
+    check_batches,
+    check_repeatable,
+)
 from offchain.frontend.capture.draft import (
     Draft,
     check_batch,
@@ -20,6 +25,7 @@ from offchain.frontend.capture.draft import (
     make_start,
 )
 from offchain.frontend.capture.eager import warm_up
+from offchain.frontend.capture.faults import reported
 from offchain.frontend.capture.keeping import Memory, kept
 from offchain.frontend.capture.known import Known, make_program
 from offchain.frontend.capture.recall import check_kept, find_origin, keep, recall
@@ -29,6 +35,8 @@ from offchain.frontend.environment import standard_torch
 from offchain.frontend.recipe import Recipe, get_batch
 from offchain.frontend.tracing import get_initial_state, record
 from offchain.programs.graph import Program, Slot
+
+TRACING = "tracing the step"
 
 Batches = Callable[[int], list[Array]]
 """Returns the batch of a step, in the order of a program's slots."""
@@ -88,7 +96,8 @@ def capture(
         UsageError: the recipe makes no sense: its seed, its batch, its groups.
     """
     check_recipe(recipe)
-    first = get_batch(recipe, 0)
+    with reported("batch(0)"):
+        first = get_batch(recipe, 0)
     inputs = check_batch(recipe, first)
     batch = bind_batch(recipe, inputs)
     origin = None if example is None else find_origin(recipe, first, arithmetic, example)
@@ -111,7 +120,8 @@ def _trace(
     recipe: Recipe, first: Sequence[torch.Tensor], batch: Batches, arithmetic: Arithmetic
 ) -> Known:
     """Return the program of one step of a recipe, which is not compared with torch."""
-    with kept(recipe) as memory:
+    with kept(recipe) as memory, reported(TRACING):
+        check_batches(recipe, memory)
         start = make_start(recipe, first, memory.copies)
         known = make_program(recipe, start, arithmetic)
         _check_repeatable(batch, start.inputs)
@@ -126,14 +136,19 @@ def _trace_and_rehearse(
 ) -> Draft:
     """Return the draft of one step of a recipe, which was compared with torch."""
     with kept(recipe) as memory:
-        warm_up(recipe, first)
+        with reported("asking for batches"):
+            check_batches(recipe, memory)
+        with reported("a step in eager torch"):
+            warm_up(recipe, first)
         memory.restore()
-        start = make_start(recipe, first, memory.copies)
-        draft = make_draft(recipe, start, arithmetic)
-        _check_repeatable(batch, start.inputs)
-        changes = find_hidden_state(recipe, start, memory, as_tensors(batch(1)))
+        with reported(TRACING):
+            start = make_start(recipe, first, memory.copies)
+            draft = make_draft(recipe, start, arithmetic)
+            _check_repeatable(batch, start.inputs)
+            changes = find_hidden_state(recipe, start, memory, as_tensors(batch(1)))
         memory.restore()
-        _rehearse(recipe, draft, batch, memory, is_steady=changes is None)
+        with reported("the rehearsal"):
+            _rehearse(recipe, draft, batch, memory, is_steady=changes is None)
     return draft
 
 
@@ -157,7 +172,9 @@ def _rehearse(
     try:
         rehearse(recipe, draft, batch)
     except CaptureError as error:
-        if changes := memory.list_changes():
+        # What an optimizer keeps is its own, and was compared.
+        changes = [it for it in memory.list_changes() if not it.path.startswith("optimizer")]
+        if changes:
             raise explain(changes, error) from error
         raise
     if is_steady:

@@ -2,7 +2,8 @@
 
 import random
 import sys
-from collections.abc import Iterator, MutableMapping, MutableSequence
+from collections import deque
+from collections.abc import Iterable, Iterator, MutableMapping, MutableSequence
 from dataclasses import dataclass
 from functools import partial
 from types import BuiltinFunctionType, CellType, FunctionType, MethodType, ModuleType
@@ -13,6 +14,10 @@ import torch
 
 _GENERATORS = (random.Random, np.random.Generator, np.random.RandomState, torch.Generator)
 _VALUES = (bool, int, float, str, bytes, type(None))
+MAX_OBJECTS = 100_000
+"""Objects beyond which no further ones are looked at."""
+
+_MOST_LETTERS = 40
 _LEAVES = (ModuleType, type, BuiltinFunctionType, np.ndarray, torch.Tensor, *_GENERATORS)
 
 
@@ -45,6 +50,18 @@ def list_parts(path: str, found: Any) -> Iterator[tuple[str, Any]]:
         yield path, type(found).forward
 
 
+def walk(roots: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
+    """Yield all objects that some consist of, each once, with their paths; MAX_OBJECTS at most."""
+    seen: dict[int, Any] = {}
+    pending = deque(roots)
+    while pending and len(seen) < MAX_OBJECTS:
+        path, found = pending.popleft()
+        if id(found) not in seen:
+            seen[id(found)] = found
+            yield path, found
+            pending += list_parts(path, found)
+
+
 def _is_of_library(found: Any) -> bool:
     """Return whether an object is of a class of Python's own library: a thread, a logger."""
     return type(found).__module__.partition(".")[0] in sys.stdlib_module_names
@@ -64,7 +81,26 @@ def _name_entry(path: str, key: Any) -> str:
     base, _, last = path.rpartition(".")
     if last in ("__dict__", "_modules", "_parameters", "_buffers"):
         return f"{base}.{key}"
-    return f"{path}[{key!r}]"
+    return f"{path}[{show(key)}]"
+
+
+def show(value: Any) -> str:
+    """Return a value as a line shows it: short, and never by its address in memory."""
+    text = " ".join(repr(value).split())
+    if isinstance(value, torch.Tensor) or " at 0x" in text:
+        return f"a {type(value).__name__}"
+    return text if len(text) <= _MOST_LETTERS else f"{text[:_MOST_LETTERS]}..."
+
+
+def is_equal_data(a: Any, b: Any) -> bool:
+    """Return whether two values are plain data of equal types and content."""
+    if type(a) is not type(b):
+        return False
+    if isinstance(a, (list, tuple)):
+        return len(a) == len(b) and all(map(is_equal_data, a, b))
+    if isinstance(a, dict):
+        return a.keys() == b.keys() and all(is_equal_data(a[key], b[key]) for key in a)
+    return isinstance(a, _VALUES) and bool(a == b or (a != a and b != b))  # noqa: PLR0124 - NaN
 
 
 def _list_variables(path: str, function: Any) -> Iterator[tuple[str, Any]]:

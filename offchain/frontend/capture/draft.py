@@ -21,6 +21,7 @@ from offchain.frontend.lowering.views import View
 from offchain.frontend.recipe import Recipe, TrainingRecipe, check_model, name_batch
 from offchain.frontend.routes import check_memory
 from offchain.frontend.tracing import Record, flatten, get_initial_state, name_tensors, record
+from offchain.frontend.updates import check_optimizer
 from offchain.programs.graph import Kind, Node, Origin, Program, Slot
 from offchain.programs.legality import check_program
 from offchain.programs.limits import MAX_RANK
@@ -107,11 +108,13 @@ def check_recipe(recipe: Recipe) -> None:
 
     Raises:
         CaptureError: a tensor of the model is of no type, size or place that a program can express.
-        UsageError: the seed makes no sense.
+        UsageError: the seed makes no sense, or the optimizer has steps that a program can't have.
     """
     if not 0 <= recipe.seed < 1 << 64:
         raise UsageError(f"the seed is {recipe.seed}; choose one of at most 64 bits, not negative")
     check_model(recipe.model)
+    if isinstance(recipe, TrainingRecipe):
+        check_optimizer(recipe)
     tensors = name_tensors(recipe.model)
     make_slots(tensors)
     check_memory(tensors)

@@ -8,6 +8,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from offchain.errors import CaptureError
+from offchain.frontend.capture.stepping import Step, step_as_program
 from offchain.frontend.draws import Draws, get_generator_state, is_random
 from offchain.frontend.recipe import (
     InferenceRecipe,
@@ -17,7 +18,6 @@ from offchain.frontend.recipe import (
     get_function,
 )
 from offchain.frontend.tracing import name_tensors
-from offchain.frontend.updates import optimize
 
 Tensors = Mapping[str, torch.Tensor]
 
@@ -25,16 +25,27 @@ Drawn = Mapping[int, torch.Tensor]
 """The results of a random operator, by their number."""
 
 
+RESEEDED = (
+    "the step sets the state of torch's generator, so that torch draws the same numbers in every "
+    "step, and the program others; draw them once, into a buffer"
+)
+
+
 class Prompter(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's is untyped
     """Gives random operators the results that a program has for them.
 
     Args:
         drawn: the results, by the number of the draw.
+        seen: states of torch's generator before the draws of earlier steps; those of this step
+            are added.
+
+    Raises:
+        CaptureError: a draw repeats one of an earlier step, as the program's draws never do.
     """
 
-    def __init__(self, drawn: Mapping[int, Drawn]) -> None:
+    def __init__(self, drawn: Mapping[int, Drawn], seen: set[bytes]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # likewise
-        self._drawn = drawn
+        self._drawn, self._earlier, self._seen = drawn, frozenset(seen), seen
         self._draws = Draws()
 
     def __torch_dispatch__(
@@ -50,6 +61,9 @@ class Prompter(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's i
         result = func(*args, **(kwargs or {}))
         if before == get_generator_state():
             return result  # attention without dropout, for one
+        if before in self._earlier:
+            raise CaptureError(f"{func}: {RESEEDED}", operator=str(func))
+        self._seen.add(before)
         drawn = self._drawn.get(self._draws.find(before))
         return prompt(func, args, result, drawn) if drawn else result
 
@@ -85,10 +99,12 @@ class EagerRun:
     Args:
         recipe: the recipe, whose model changes.
         state: the state's tensors by name; those of the optimizer are kept here.
+        step: makes the updates; as the program does, if it is not given.
     """
 
-    def __init__(self, recipe: Recipe, state: Tensors) -> None:
-        self._recipe = recipe
+    def __init__(self, recipe: Recipe, state: Tensors, step: Step = step_as_program) -> None:
+        self._recipe, self._step = recipe, step
+        self._seen: set[bytes] = set()
         self._optimizer = {k: v for k, v in state.items() if k.startswith("optimizer.")}
 
     def get_state(self) -> dict[str, torch.Tensor]:
@@ -119,7 +135,7 @@ class EagerRun:
         Of the run's own state only the buffers change, as the model has them do.
         """
         copies = [tensor.clone() for tensor in batch]  # which the model may write to
-        with Prompter(drawn):
+        with Prompter(drawn, self._seen):
             if isinstance(self._recipe, InferenceRecipe):
                 return {}, self._infer(self._recipe, copies)
             return self._learn(self._recipe, copies)
@@ -159,7 +175,7 @@ class EagerRun:
         }
         with torch.no_grad():
             state = name_tensors(recipe.model) | self._optimizer
-            new = optimize(recipe, state, gradients)
+            new = self._step(recipe, state, gradients)
         named = {f"gradient.{name}": tensor for name, tensor in gradients.items()}
         return new, {"output.loss": torch.stack(losses).mean(), **named}
 

@@ -1,7 +1,6 @@
 """The record of a model before capture, which restores every attribute, tensor and generator."""
 
 import random
-from collections import deque
 from collections.abc import Callable, Iterator, MutableMapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -10,16 +9,16 @@ from typing import Any
 import numpy as np
 import torch
 
-from offchain.frontend.capture.contents import list_changes, list_parts, read_content, write_content
+from offchain.frontend.capture.contents import (
+    is_equal_data,
+    list_changes,
+    read_content,
+    walk,
+    write_content,
+)
 from offchain.frontend.recipe import InferenceRecipe, Recipe
 from offchain.frontend.routes import get_memory
 from offchain.frontend.tracing import name_tensors
-
-MAX_OBJECTS = 100_000
-"""Objects beyond which no further ones are looked at."""
-
-
-_VALUES = (bool, int, float, str, bytes)
 
 
 @dataclass(frozen=True)
@@ -56,13 +55,9 @@ class Memory:
         self._contents: list[tuple[str, Any, Any]] = []
         self._tensors: list[_KeptTensor] = []
         self._known = {id(tensor) for tensor in name_tensors(recipe.model).values()}
-        pending = deque(_list_roots(recipe))
-        while pending and len(self._seen) < MAX_OBJECTS:
-            path, found = pending.popleft()
-            if id(found) not in self._seen:
-                self._seen[id(found)] = found
-                self._remember(path, found)
-                pending += list_parts(path, found)
+        for path, found in walk(_list_roots(recipe)):
+            self._seen[id(found)] = found
+            self._remember(path, found)
 
     @property
     def copies(self) -> dict[int, torch.Tensor]:
@@ -83,7 +78,7 @@ class Memory:
             Change(part, before, after)
             for path, found, content in self._contents
             for part, before, after in list_changes(path, found, content)
-            if not (isinstance(before, _VALUES) and before == after)
+            if not is_equal_data(before, after)
         ]
         tensors = [
             Change(tensor.path, "one content", "another")

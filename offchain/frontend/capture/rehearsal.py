@@ -25,6 +25,7 @@ from offchain.frontend.capture.batches import as_tensors
 from offchain.frontend.capture.draft import Draft
 from offchain.frontend.capture.eager import Drawn, EagerRun, move_weights
 from offchain.frontend.capture.noise import run_noisily
+from offchain.frontend.capture.stepping import step_as_user
 from offchain.frontend.exchange import to_array, to_tensor
 from offchain.frontend.lowering.graph import refusal
 from offchain.frontend.lowering.views import View
@@ -66,7 +67,7 @@ def rehearse(recipe: Recipe, draft: Draft, batches: Callable[[int], list[Array]]
 
 def _rehearse(recipe: Recipe, draft: Draft, batches: Callable[[int], list[Array]]) -> None:
     executor = Executor(draft.program)
-    run = EagerRun(recipe, get_initial_state(recipe))
+    run = EagerRun(recipe, get_initial_state(recipe), step_as_user)
     generator = torch.Generator().manual_seed(0)
     for step in range(STEPS):
         if step:

@@ -7,6 +7,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
 from offchain.errors import CaptureError
+from offchain.frontend.capture.contents import show
 from offchain.frontend.capture.draft import Start
 from offchain.frontend.capture.keeping import Change, Memory
 from offchain.frontend.lowering.graph import refusal
@@ -77,6 +78,8 @@ def explain(changes: Sequence[Change], error: CaptureError | None = None) -> Cap
         message = "two steps are two different programs; a step may depend on its state and batch"
         return error or refusal(message, "step", "")
     change = next((c for c in changes if isinstance(c.after, (int, float))), changes[0])
-    values = f" from {change.before!r:.40} to {change.after!r:.40}".replace("\n", " ")
+    values = f" from {show(change.before)} to {show(change.after)}"
     message = f"a step changes it{values}, and the next step depends on it; register it as a buffer"
+    if error is not None:
+        message += f" (what differs then is {error})"
     return refusal(message, change.path, "")

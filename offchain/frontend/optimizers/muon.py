@@ -23,8 +23,8 @@ ADJUSTMENTS = ("original", "match_rms_adamw")
 class Muon(Scheduled):
     """Muon (Jordan et al., 2024) for matrices, as `torch.optim.Muon` defines it.
 
-    One difference: the products of Newton and Schulz's iteration are float32's, where torch rounds
-    them to bfloat16; a step differs by about a hundredth of its size.
+    The matrices of Newton and Schulz's iteration are bfloat16; each is computed in float32 and
+    rounded once.
 
     Attributes:
         learning_rate: the size of a step, before the adjustment.
@@ -78,9 +78,16 @@ class Muon(Scheduled):
         """Return a matrix whose singular values were moved towards 1."""
         a, b, c = self.coefficients
         is_tall = matrix.shape[0] > matrix.shape[1]
-        x = matrix.T if is_tall else matrix
-        x = x / (x * x).sum().sqrt().clamp(min=self.epsilon)
+        x = _narrow(matrix.T if is_tall else matrix)
+        norm = _narrow((x * x).sum().sqrt()).clamp(min=self.epsilon)
+        x = _narrow(x / norm)
         for _ in range(self.iterations):
-            gram = x @ x.T
-            x = x * a + (gram * b + gram @ gram * c) @ x
+            gram = _narrow(x @ x.T)
+            update = _narrow(gram * b + gram @ gram * c)
+            x = _narrow(x * a + update @ x)
         return x.T if is_tall else x
+
+
+def _narrow(x: Tensor) -> Tensor:
+    """Return float32 numbers rounded to bfloat16."""
+    return x.bfloat16().float()

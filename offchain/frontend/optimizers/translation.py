@@ -1,11 +1,19 @@
-"""The translation of torch's optimizer objects to Moot's optimizers, by class and by group."""
+"""The translation of torch's optimizer objects to Moot's optimizers, by class and by group.
 
+A class is recognised by its identity, with the methods that torch has given it; what has the name
+of one of torch's classes is another class.
+"""
+
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+import typing_extensions
+from torch import Tensor, nn, optim
+from torch.optim import optimizer as of_all
 
 from offchain.errors import UsageError
 from offchain.frontend.optimizers.adafactor import Adafactor
@@ -19,7 +27,6 @@ from offchain.frontend.optimizers.base import (
     everything,
 )
 from offchain.frontend.optimizers.descent import SGD
-from offchain.frontend.optimizers.lion import Lion
 from offchain.frontend.optimizers.muon import Muon
 from offchain.frontend.optimizers.resilient import ASGD, Rprop
 from offchain.frontend.optimizers.squares import Adadelta, Adagrad, RMSprop
@@ -156,11 +163,6 @@ def _asgd(get: _Reader) -> Optimizer:
     return ASGD(*(get(name) for name in ("lr", "lambd", "alpha", "t0", "weight_decay")))
 
 
-def _lion(get: _Reader) -> Optimizer:
-    beta1, beta2 = get("betas")
-    return Lion(get("lr"), beta1, beta2, get("weight_decay", 0.0))
-
-
 def _muon(get: _Reader) -> Optimizer:
     return Muon(
         get("lr"),
@@ -174,68 +176,144 @@ def _muon(get: _Reader) -> Optimizer:
     )
 
 
-TRANSLATIONS: Mapping[str, Callable[[_Reader], Optimizer]] = {
-    "SGD": _sgd,
-    "Adam": _adam,
-    "AdamW": lambda get: _adam(get, is_decoupled=True),
-    "NAdam": _nadam,
-    "RAdam": _radam,
-    "Adamax": _adamax,
-    "RMSprop": _rmsprop,
-    "Adagrad": _adagrad,
-    "Adadelta": _adadelta,
-    "Adafactor": _adafactor,
-    "Rprop": _rprop,
-    "ASGD": _asgd,
-    "Lion": _lion,
-    "Muon": _muon,
+@dataclass(frozen=True, slots=True)
+class Translation:
+    """The translation of a class of torch.
+
+    Attributes:
+        make: makes our optimizer of a group's options.
+        moments: name of a moment of ours -> the key of what torch keeps for a parameter.
+    """
+
+    make: Callable[[_Reader], Optimizer]
+    moments: Mapping[str, str]
+
+
+_ADAM = {
+    "first_moment": "exp_avg",
+    "second_moment": "exp_avg_sq",
+    "largest_moment": "max_exp_avg_sq",
 }
-"""Name of a class -> what makes our optimizer of a group's options."""
+
+TRANSLATIONS: Mapping[type[torch.optim.Optimizer], Translation] = {
+    optim.SGD: Translation(_sgd, {"momentum": "momentum_buffer"}),
+    optim.Adam: Translation(_adam, _ADAM),
+    optim.AdamW: Translation(lambda get: _adam(get, is_decoupled=True), _ADAM),
+    optim.NAdam: Translation(_nadam, _ADAM),
+    optim.RAdam: Translation(_radam, _ADAM),
+    optim.Adamax: Translation(_adamax, {"first_moment": "exp_avg", "largest": "exp_inf"}),
+    optim.RMSprop: Translation(
+        _rmsprop, {"square": "square_avg", "mean": "grad_avg", "momentum": "momentum_buffer"}
+    ),
+    optim.Adagrad: Translation(_adagrad, {"sum": "sum"}),
+    optim.Adadelta: Translation(_adadelta, {"square": "square_avg", "step_square": "acc_delta"}),
+    optim.Adafactor: Translation(
+        _adafactor, {"rows": "row_var", "columns": "col_var", "second_moment": "variance"}
+    ),
+    optim.Rprop: Translation(_rprop, {"before": "prev", "step": "step_size"}),
+    optim.ASGD: Translation(_asgd, {"average": "ax"}),
+    optim.Muon: Translation(_muon, {"momentum": "momentum_buffer"}),
+}
+"""Class of torch -> its translation."""
+
+_OF_TORCH = str(Path(torch.__file__).parent)
 
 
-def translate(optimizer: torch.optim.Optimizer, model: nn.Module) -> Sequence[Group]:
-    """Return groups that update a model's parameters as an optimizer of torch would.
+def is_recognised(optimizer: torch.optim.Optimizer) -> bool:
+    """Return whether an object is of one of torch's classes, and steps as torch wrote it."""
+    if type(optimizer) not in TRANSLATIONS or _has_hooks(optimizer):
+        return False
+    own = any(callable(value) for value in vars(optimizer).values())
+    methods = (value for kind in type(optimizer).__mro__[:-1] for value in vars(kind).values())
+    return not own and all(_is_of_torch(it) for it in methods if inspect.isfunction(it))
 
-    Parameters that the optimizer was not given stay as they are.
+
+def _has_hooks(optimizer: torch.optim.Optimizer) -> bool:
+    """Return whether anything else runs with an optimizer's steps."""
+    own = (optimizer._optimizer_step_pre_hooks, optimizer._optimizer_step_post_hooks)  # noqa: SLF001 - not public
+    shared = (of_all._global_optimizer_pre_hooks, of_all._global_optimizer_post_hooks)  # noqa: SLF001 - likewise
+    return any((*own, *shared))
+
+
+def _is_of_torch(function: Any) -> bool:
+    """Return whether torch has written a function, and all that it is wrapped in."""
+    while inspect.isfunction(function):
+        path = function.__code__.co_filename
+        if not path.startswith(_OF_TORCH) and path != typing_extensions.__file__:
+            return False
+        function = getattr(function, "__wrapped__", None)
+    return True
+
+
+def check_objects(given: Sequence[torch.optim.Optimizer], model: nn.Module) -> None:
+    """Refuse optimizers of torch that a scheduler drives, or that have the wrong parameters.
 
     Raises:
-        UsageError: the class or an option has no translation, the optimizer has made steps or has
-            hooks or a scheduler, or its parameters are not the model's.
+        UsageError: one has a scheduler or a parameter that is not the model's, or two have one.
     """
-    name = type(optimizer).__name__
-    if name not in TRANSLATIONS:
-        known = ", ".join(TRANSLATIONS)
-        raise UsageError(f"{name}: no translation of this optimizer; choose {known}")
-    if any(state.get("step", 0) for state in optimizer.state.values()):
-        raise UsageError(f"{name}: the optimizer has made steps already; give a new one")
-    if optimizer._optimizer_step_pre_hooks or optimizer._optimizer_step_post_hooks:  # noqa: SLF001 - not public
-        raise UsageError(f"{name}: hooks of an optimizer's steps are not captured; remove them")
+    names = {id(parameter): key for key, parameter in model.named_parameters()}
+    seen: set[int] = set()
+    for optimizer in given:
+        name = type(optimizer).__name__
+        for options in optimizer.param_groups:
+            if SCHEDULED in options:
+                raise UsageError(
+                    f"{name}: a scheduler of torch changes its rate outside of the step; give the "
+                    "recipe one of ours with a schedule, such as "
+                    "AdamW(CosineDecay(peak=1e-3, total=1000))"
+                )
+            for parameter in options["params"]:
+                if id(parameter) not in names:
+                    shape = tuple(parameter.shape)
+                    raise UsageError(f"{name}: a parameter of shape {shape} is none of the model's")
+                if id(parameter) in seen:
+                    twice = names[id(parameter)]
+                    raise UsageError(f"two optimizers have the parameter {twice}; give it to one")
+                seen.add(id(parameter))
+
+
+def translate(given: Sequence[torch.optim.Optimizer], model: nn.Module) -> Sequence[Group]:
+    """Return groups that update a model's parameters as recognised optimizers of torch would.
+
+    Parameters that no optimizer was given stay as they are.
+
+    Raises:
+        UsageError: an option has no translation.
+    """
     names = {id(parameter): key for key, parameter in model.named_parameters()}
     learned = {id(p) for p in model.parameters() if p.requires_grad}
-    groups = []
-    for options in optimizer.param_groups:
-        strangers = [p for p in options["params"] if id(p) not in names]
-        if strangers:
-            shape = tuple(strangers[0].shape)
-            raise UsageError(f"{name}: a parameter of shape {shape} is none of the model's")
-        members = frozenset(names[id(p)] for p in options["params"])
-        learned -= {id(p) for p in options["params"]}
-        groups.append(Group(members.__contains__, _translate_group(name, options)))
+    groups: list[Group] = []
+    for optimizer in given:
+        kind = type(optimizer)
+        for options in optimizer.param_groups:
+            members = frozenset(names[id(p)] for p in options["params"])
+            learned -= {id(p) for p in options["params"]}
+            groups.append(Group(members.__contains__, _translate_group(kind, options)))
     return (*groups, Group(everything, Rest())) if learned else tuple(groups)
 
 
-def _translate_group(name: str, options: Options) -> Optimizer:
-    if SCHEDULED in options:
-        raise UsageError(
-            f"{name}: a scheduler of torch changes its rate outside of the step; give the recipe "
-            f"one of ours with a schedule, such as AdamW(CosineDecay(peak=1e-3, total=1000))"
-        )
-    reader = _Reader(options)
+def require_new(optimizer: torch.optim.Optimizer) -> None:
+    """Refuse an optimizer (`UsageError`) that has made steps, which no start would know."""
+    # Some classes keep zeros from the beginning, a count of steps among them.
+    if any(float(kept.get("step", 1)) for kept in optimizer.state.values()):
+        name = type(optimizer).__name__
+        raise UsageError(f"{name}: the optimizer has made steps already; give a new one")
+
+
+def _translate_group(kind: type[torch.optim.Optimizer], options: Options) -> Optimizer:
+    name, reader = kind.__name__, _Reader(options)
     try:
-        optimizer = TRANSLATIONS[name](reader)
+        optimizer = TRANSLATIONS[kind].make(reader)
     except (TypeError, KeyError) as error:
         raise UsageError(f"{name}: its options are not those of torch's {name}: {error}") from error
     unknown = [key for key in options if key not in reader.read and options[key]]
     if unknown:
         raise UsageError(f"{name}: the option {unknown[0]} has no translation; leave it out")
     return Ascent(optimizer) if options.get("maximize") else optimizer
+
+
+def read_moments(optimizer: torch.optim.Optimizer, parameter: Tensor) -> dict[str, Tensor]:
+    """Return what an optimizer of torch keeps for a parameter, under the names of our moments."""
+    kept = optimizer.state.get(parameter, {})
+    keys = TRANSLATIONS[type(optimizer)].moments
+    return {name: kept[key] for name, key in keys.items() if isinstance(kept.get(key), Tensor)}

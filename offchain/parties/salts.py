@@ -1,0 +1,60 @@
+"""The salt of a claim, without which nobody can reveal it: kept twice, and before it is sent."""
+
+import secrets
+from collections.abc import Container
+from contextlib import suppress
+
+from offchain.errors import DamagedFile, StoreError
+from offchain.providers.store import Store
+
+SALT_BYTES = 32
+COPIES = ("member", "member-copy")
+"""The notes that hold a salt; each counts by itself."""
+
+
+def find_salt(store: Store) -> bytes | None:
+    """Return the salt of a job's claim, None if there was never one.
+
+    A copy that is lost or damaged is written again, as far as the disk has room.
+
+    Raises:
+        DamagedFile: no copy is whole.
+        StoreError: the disk fails.
+    """
+    found: dict[str, str] = {}
+    damage: DamagedFile | None = None
+    for name in COPIES:
+        try:
+            note = store.get_json(name)
+        except DamagedFile as error:
+            damage = error
+        else:
+            if note is not None:
+                found[name] = note["salt"]
+    if not found:
+        if damage is not None:
+            raise damage
+        return None
+    salt = next(iter(found.values()))
+    with suppress(StoreError):
+        _put_missing(store, salt, found)
+    return bytes.fromhex(salt)
+
+
+def get_salt(store: Store) -> bytes:
+    """Return the salt of a job's claim; one that is drawn now is on the disk, twice.
+
+    Raises:
+        StoreError: as `find_salt`, or the disk has no room for it.
+    """
+    salt = find_salt(store)
+    if salt is None:
+        salt = secrets.token_bytes(SALT_BYTES)
+        _put_missing(store, salt.hex(), ())
+    return salt
+
+
+def _put_missing(store: Store, salt: str, found: Container[str]) -> None:
+    for name in COPIES:
+        if name not in found:
+            store.put_json(name, {"salt": salt})

@@ -1,0 +1,174 @@
+"""Inputs of a step that a program can't have: hidden in generators, batches and the model."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from offchain.errors import CaptureError
+from offchain.frontend.capture import capture
+from offchain.frontend.recipe import Recipe, TrainingRecipe
+
+
+def make_batch(step: int) -> tuple[torch.Tensor, ...]:
+    """Return a batch."""
+    x = torch.randn(8, 4, generator=torch.Generator().manual_seed(step))
+    return x, x[:, :2].sin()
+
+
+def make_recipe(
+    loss: Callable[..., torch.Tensor], batch: Any = make_batch, model: nn.Module | None = None
+) -> Recipe:
+    """Return a recipe."""
+    torch.manual_seed(0)
+    model = nn.Linear(4, 2) if model is None else model
+    return TrainingRecipe(model, loss, torch.optim.SGD(model.parameters(), 0.1), batch)
+
+
+def compute_loss(model: nn.Module, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    """Return a loss."""
+    return nn.functional.mse_loss(model(x), y)
+
+
+def seed_every_step(model: nn.Module, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    """Return a loss with noise that is the same in every step."""
+    with torch.random.fork_rng():
+        torch.manual_seed(42)
+        noise = torch.randn(2)
+    return compute_loss(model, x, y + noise)
+
+
+STATE = torch.Generator().manual_seed(7).get_state()
+
+
+def set_state_every_step(model: nn.Module, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    """Return a loss with noise that is the same in every step, by a state that was kept."""
+    torch.set_rng_state(STATE)
+    return compute_loss(model, x, y + torch.randn(2))
+
+
+@pytest.mark.parametrize("loss", [seed_every_step, set_state_every_step])
+def test_noise_that_repeats_is_refused(loss: Callable[..., torch.Tensor]) -> None:
+    """What torch draws alike in every step, and a program would draw anew, is refused."""
+    with pytest.raises(CaptureError, match="sets the state of torch's generator"):
+        capture(make_recipe(loss))
+
+
+def test_noise_of_every_step_is_captured() -> None:
+    """Noise that torch draws anew in every step is the program's, too."""
+    capture(make_recipe(lambda m, x, y: compute_loss(m, x, y + torch.randn(2))))
+
+
+def _make_schedule(first: int) -> Recipe:
+    model = nn.Linear(4, 2)
+    model.beta = 0.0  # type: ignore[assignment]  # as users do
+
+    def batch(step: int) -> tuple[torch.Tensor, ...]:
+        model.beta = max(0.0, 0.5 * (step - first))  # type: ignore[assignment]  # likewise
+        return make_batch(step)
+
+    return make_recipe(
+        lambda m, x, y: compute_loss(m, x, y) + m.beta * m.weight.square().sum(), batch, model
+    )
+
+
+def _make_memory() -> Recipe:
+    data = torch.utils.data.TensorDataset(*make_batch(0))
+    loader = iter(torch.utils.data.DataLoader(data, 2))
+    kept: dict[int, Any] = {}
+
+    def batch(step: int) -> tuple[torch.Tensor, ...]:
+        if step not in kept:
+            kept[step] = tuple(next(loader))
+        return kept[step]
+
+    return make_recipe(compute_loss, batch)
+
+
+@pytest.mark.parametrize("first", [3, 30, 300])
+def test_a_schedule_that_batches_set_is_refused(first: int) -> None:
+    """A batch function that changes what a step reads is refused, however late it begins."""
+    with pytest.raises(CaptureError, match=r"^model.beta: asking for the batch of step 999"):
+        capture(_make_schedule(first))
+
+
+def test_batches_with_a_memory_are_refused() -> None:
+    """A batch that depends on which were asked for before is refused by the iterator's name."""
+    with pytest.raises(CaptureError, match=r"^batch.loader: the batch function reads an iterator"):
+        capture(_make_memory())
+
+
+def test_batches_that_end_are_captured() -> None:
+    """Data that end before some far step are no fault of the recipe."""
+    batches = [make_batch(step) for step in range(4)]
+    capture(make_recipe(compute_loss, batches.__getitem__))
+
+
+def test_a_mismatch_names_what_differs() -> None:
+    """A step that keeps something elsewhere is refused by its name, with both numbers behind it."""
+
+    class Fourth(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.linear, self.calls = nn.Linear(4, 2), 0
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            self.calls += 1
+            return self.linear(x) * self.calls
+
+    with pytest.raises(CaptureError, match=r"^model.calls: a step changes it from 0 to ") as caught:
+        capture(make_recipe(compute_loss, model=Fourth()))
+    assert "in torch" in str(caught.value)
+    assert "in the program" in str(caught.value)
+
+
+def fail(model: nn.Module, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    """Raise what has nothing to do with torch."""
+    return compute_loss(model, x, y) / {}["scale"]
+
+
+def branch(model: nn.Module, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    """Return a loss by torch's own control flow."""
+    return torch.cond(x.sum() > 0, torch.sin, torch.cos, (compute_loss(model, x, y),))
+
+
+SPARSE = torch.eye(8).to_sparse()
+
+
+def multiply(model: nn.Module, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    """Return a loss by a sparse product."""
+    return torch.sparse.mm(SPARSE, model(x) - y).sum()
+
+
+FAULTS: dict[str, tuple[Callable[..., torch.Tensor], str]] = {
+    "the user's": (fail, "stops with KeyError: 'scale'"),
+    "control flow": (branch, "stops with NotImplementedError"),
+    "sparse": (multiply, "stops with"),
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_fault_is_one_line_with_the_users_line(name: str) -> None:
+    """Whatever the user's code or torch raises is one line, with the user's line and no address."""
+    loss, message = FAULTS[name]
+    with pytest.raises(CaptureError) as caught:
+        capture(make_recipe(loss))
+    said = str(caught.value)
+    assert message in said
+    assert "test_capture_inputs.py" in said
+    assert "\n" not in said
+    assert " at 0x" not in said
+
+
+def test_a_loss_that_is_shown_is_captured(capsys: pytest.CaptureFixture[str]) -> None:
+    """A step may print its loss, of which nobody knows the number while it is traced."""
+
+    def loss(model: nn.Module, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        value = compute_loss(model, x, y)
+        print(f"{value:.4f} {value.item():.4f}")  # noqa: T201 - what is tried
+        return value
+
+    capture(make_recipe(loss))
+    assert "(traced) (traced)" in capsys.readouterr().out

@@ -1,0 +1,292 @@
+"""Optimizers of users: what trains a model in torch trains it in the program, or is refused."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+from unittest import mock
+
+import pytest
+import torch
+from torch import nn
+
+from offchain.errors import CaptureError, UsageError
+from offchain.execution.executor import Executor
+from offchain.frontend.capture import capture
+from offchain.frontend.optimizers.translation import TRANSLATIONS, Translation
+from offchain.frontend.recipe import TrainingRecipe
+
+STEPS = 6
+
+Make = Callable[[nn.Module], Any]
+
+
+def make_batch(step: int) -> tuple[torch.Tensor, ...]:
+    """Return a batch."""
+    x = torch.randn(8, 4, generator=torch.Generator().manual_seed(step))
+    return x, x[:, :2].sin()
+
+
+def make_recipe(make: Make) -> TrainingRecipe:
+    """Return a recipe of a small model with an optimizer."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(4, 6), nn.Tanh(), nn.Linear(6, 2))
+    return TrainingRecipe(
+        model, lambda m, x, y: nn.functional.mse_loss(m(x), y), make(model), make_batch
+    )
+
+
+class Stranger(torch.optim.Optimizer):
+    """The base of optimizers that are a rule for one parameter."""
+
+    def __init__(self, params: Any, lr: float = 0.1) -> None:
+        super().__init__(params, {"lr": lr})
+
+    @torch.no_grad()
+    def step(self, closure: Any = None) -> Any:
+        """Update all parameters."""
+        assert closure is None
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                if parameter.grad is not None:
+                    self.update(parameter, self.state[parameter], group["lr"])
+
+    def update(self, p: Any, kept: dict[str, Any], rate: float) -> None:
+        """Update one parameter."""
+
+
+class SGD(torch.optim.SGD):
+    """A class with a familiar name, which clamps gradients in place."""
+
+    def step(self, closure: Any = None) -> Any:
+        """Update all parameters."""
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                parameter.grad.clamp_(-0.01, 0.01)
+        return super().step(closure)
+
+
+class Lion(Stranger):
+    """Lion as its authors wrote it."""
+
+    def update(self, p: Any, kept: dict[str, Any], rate: float) -> None:
+        """Update one parameter."""
+        if not kept:
+            kept["exp_avg"] = torch.zeros_like(p)
+        mean = kept["exp_avg"]
+        p.mul_(1 - rate * 0.1).add_((mean * 0.9 + p.grad * 0.1).sign_(), alpha=-rate / 50)
+        mean.mul_(0.99).add_(p.grad, alpha=0.01)
+
+
+class Lookahead(Stranger):
+    """A first step that differs from the others, and slow copies of the weights."""
+
+    def update(self, p: Any, kept: dict[str, Any], rate: float) -> None:
+        """Update one parameter."""
+        if "mean" not in kept:
+            kept["mean"], kept["slow"] = p.grad.clone(), p.clone()
+        else:
+            kept["mean"].mul_(0.9).add_(p.grad)
+        p.sub_(kept["mean"] * rate)
+        kept["slow"].lerp_(p, 0.5)
+        p.copy_(kept["slow"])
+
+
+class Counting(Stranger):
+    """A rate that falls with a count, which is a tensor."""
+
+    def update(self, p: Any, kept: dict[str, Any], rate: float) -> None:
+        """Update one parameter."""
+        kept.setdefault("step", torch.zeros(())).add_(1)
+        p.sub_(p.grad * rate / kept["step"])
+
+
+class Muon(Stranger):
+    """Muon in its author's form."""
+
+    def update(self, p: Any, kept: dict[str, Any], rate: float) -> None:
+        """Update one parameter."""
+        mean = kept.setdefault("momentum_buffer", torch.zeros_like(p))
+        mean.lerp_(p.grad, 0.05)
+        x = p.grad.lerp_(mean, 0.95).bfloat16()
+        x = x.mT if p.size(-2) > p.size(-1) else x
+        x = x / (x.norm(dim=(-2, -1), keepdim=True) + 1e-7)
+        for _ in range(5):
+            gram = x @ x.mT
+            x = 3.4445 * x + (-4.7750 * gram + 2.0315 * gram @ gram) @ x
+        x = x.mT if p.size(-2) > p.size(-1) else x
+        p.add_(x.reshape(p.shape), alpha=-rate / 5 * max(1, p.size(-2) / p.size(-1)) ** 0.5)
+
+
+class Adam(torch.optim.Adam):
+    """A subclass that changes nothing."""
+
+
+def _replace_step(model: nn.Module) -> torch.optim.Optimizer:
+    optimizer = torch.optim.SGD(model.parameters(), 0.3)
+    step = optimizer.step
+
+    def clip_first(closure: Any = None) -> Any:
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 0.01)
+        return step(closure)
+
+    optimizer.step = clip_first  # type: ignore[method-assign]  # as users do
+    return optimizer
+
+
+def _hook(model: nn.Module) -> torch.optim.Optimizer:
+    optimizer = torch.optim.SGD(model.parameters(), 0.1, momentum=0.9)
+
+    def halve(*_: Any) -> None:
+        for parameter in model.parameters():
+            parameter.grad.mul_(0.5)
+
+    optimizer.register_step_pre_hook(halve)
+    return optimizer
+
+
+def _split(model: nn.Module, of_matrices: Callable[[Any], Any]) -> list[torch.optim.Optimizer]:
+    parameters = list(model.parameters())
+    others = torch.optim.AdamW([p for p in parameters if p.ndim != 2], 1e-2)
+    return [of_matrices([p for p in parameters if p.ndim == 2]), others]
+
+
+RIGHT: dict[str, Make] = {
+    "familiar name": lambda m: SGD(m.parameters(), 0.3),
+    "replaced step": _replace_step,
+    "hook": _hook,
+    "subclass": lambda m: Adam(m.parameters(), 1e-2),
+    "lion": lambda m: Lion(m.parameters()),
+    "first step": lambda m: Lookahead(m.parameters()),
+    "count": lambda m: Counting(m.parameters()),
+    "muon's author": lambda m: _split(m, Muon),
+    "muon of torch": lambda m: _split(m, lambda p: torch.optim.Muon(p, 1e-2)),
+    "some parameters": lambda m: Lion(list(m.parameters())[:2]),
+}
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_a_program_trains_as_the_users_own_object(name: str) -> None:
+    """After some steps the program's parameters are those that the object itself comes to."""
+    recipe = make_recipe(RIGHT[name])
+    captured = capture(recipe)
+    state, executor = list(captured.initial_state), Executor(captured.program)
+    given: Any = recipe.optimizer
+    for step in range(STEPS):
+        executor.advance(state, captured.batch(step), step)
+        x, y = make_batch(step)
+        recipe.model.zero_grad()
+        recipe.loss(recipe.model, x, y).backward()  # type: ignore[no-untyped-call]  # torch's
+        for optimizer in given if isinstance(given, list) else [given]:
+            optimizer.step()
+    tensors = dict(zip((slot.name for slot in captured.program.state), state, strict=True))
+    for key, parameter in recipe.model.named_parameters():
+        found = torch.from_numpy(tensors[f"parameter.{key}"])
+        torch.testing.assert_close(found, parameter.detach(), rtol=2e-3, atol=2e-3)
+
+
+@pytest.mark.parametrize("name", ["lion", "hook", "muon of torch"])
+def test_an_optimizer_is_left_as_it_was(name: str) -> None:
+    """After capture an optimizer has made no step, and no parameter has moved or has a gradient."""
+    recipe = make_recipe(RIGHT[name])
+    before = [parameter.detach().clone() for parameter in recipe.model.parameters()]
+    capture(recipe)
+    given: Any = recipe.optimizer
+    assert not any(it.state for it in (given if isinstance(given, list) else [given]))
+    for parameter, content in zip(recipe.model.parameters(), before, strict=True):
+        assert torch.equal(parameter, content)
+        assert parameter.grad is None
+
+
+class PythonCount(Stranger):
+    """A count that is a number of Python's."""
+
+    def update(self, p: Any, kept: dict[str, Any], rate: float) -> None:
+        """Update one parameter."""
+        kept["step"] = kept.get("step", 0) + 1
+        p.sub_(p.grad * rate / kept["step"])
+
+
+class Peeking(Stranger):
+    """A decision by the elements of a gradient."""
+
+    def update(self, p: Any, kept: dict[str, Any], rate: float) -> None:
+        """Update one parameter."""
+        del kept
+        if p.grad.norm() > 1:
+            p.sub_(p.grad * rate)
+
+
+def _give_twice(model: nn.Module) -> list[torch.optim.Optimizer]:
+    parameters = list(model.parameters())
+    return [torch.optim.SGD(parameters, 0.1), torch.optim.AdamW(parameters[:1])]
+
+
+REFUSED: dict[str, tuple[Make, str]] = {
+    "count": (
+        lambda m: PythonCount(m.parameters()),
+        "0.weight.step: a step changes it from 1 to 2",
+    ),
+    "decision": (lambda m: Peeking(m.parameters()), "the program would depend on data"),
+    "closure": (lambda m: torch.optim.LBFGS(m.parameters()), "called without a closure"),
+    "sparse": (lambda m: torch.optim.SparseAdam(list(m.parameters())), "dense gradients"),
+    "twice": (_give_twice, "two optimizers have the parameter 0.weight"),
+    "class": (lambda _: torch.optim.SGD, "the optimizer is the class SGD; give an object"),
+    "none": (lambda _: None, "the optimizer is None; give an object"),
+    "text": (lambda _: "adam", "the optimizer is 'adam'; give an object"),
+    "nothing": (lambda _: [], "the optimizer is []; give an object"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_no_program_can_step_is_refused(name: str) -> None:
+    """An optimizer whose steps are no program is refused in one line."""
+    make, message = REFUSED[name]
+    with pytest.raises((CaptureError, UsageError)) as caught:
+        capture(make_recipe(make))
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def _list_mutants() -> Iterator[Any]:
+    for kind in TRANSLATIONS:
+        for word in ("parameter", "moment"):
+            yield pytest.param(kind, word, id=f"{kind.__name__}-{word}")
+
+
+def _mutate(translation: Translation, word: str, amount: float) -> Translation:
+    """Return a translation whose updates, or what they keep, are off by so much."""
+
+    def make(get: Any) -> Any:
+        inner = translation.make(get)
+
+        def update(p: Any, gradient: Any, moments: Any, numbers: Any) -> Any:
+            new, kept = inner.update(p, gradient, moments, numbers)
+            if word == "parameter":
+                return p + (new - p) * (1 + amount), kept
+            return new, {name: tensor * (1 + amount) for name, tensor in kept.items()}
+
+        wrong = mock.Mock(wraps=inner)
+        wrong.update = update
+        return wrong
+
+    return Translation(make, translation.moments)
+
+
+@pytest.mark.parametrize(("kind", "word"), list(_list_mutants()))
+def test_a_wrong_translation_is_seen(kind: type[torch.optim.Optimizer], word: str) -> None:
+    """The rehearsal, which steps with torch's own object, finds a translation that is off."""
+    options = {"momentum": 0.9} if kind is torch.optim.SGD else {}
+    options |= {"maximize": True} if kind is torch.optim.Adam else {}
+    rate = 1.0 if kind is torch.optim.Adadelta else 0.05
+    # The products of Muon are rounded to bfloat16, which hides what is less.
+    amount = 1.0 if kind is torch.optim.Muon else 0.01
+
+    def make(model: nn.Module) -> torch.optim.Optimizer:
+        return kind([p for p in model.parameters() if p.ndim == 2], lr=rate, **options)
+
+    recipe = make_recipe(make)
+    changed = {kind: _mutate(TRANSLATIONS[kind], word, amount)}
+    with (
+        mock.patch.dict(TRANSLATIONS, changed),  # type: ignore[arg-type]  # a dict at run time
+        pytest.raises(CaptureError, match="which rounding does not explain"),
+    ):
+        capture(recipe)
