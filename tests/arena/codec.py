@@ -1,6 +1,6 @@
 """A codec whose bytes stand for the model's own values: what the ABI says is tested elsewhere."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import cache
 from typing import Any
@@ -14,6 +14,7 @@ from offchain.chain.receipts import Event, Log
 from offchain.commitments.keccak import keccak256
 from offchain.errors import BadCall
 
+OF_MATCH = frozenset({"Found", "Moved", "MatchEnded"})
 Question = tuple[str, tuple[Any, ...]]
 
 
@@ -56,13 +57,23 @@ class Codec:
 
 
 class Reader:
-    """Reads events that are the model's already."""
+    """Reads events that are the model's already; see EventReader."""
+
+    def __init__(self) -> None:
+        self._pairs: set[Pair] = set()
 
     def note(self, pair: Pair) -> None:
-        """Remember nothing."""
+        """Remember the members of a match."""
+        self._pairs.add(pair)
+
+    def is_strange(self, name: str, args: Mapping[str, Any]) -> bool:
+        """Whether an event is of a match of which nothing is known."""
+        return name in OF_MATCH and Pair(*list(args.values())[:3]) not in self._pairs
 
     def read(self, name: str, args: Sequence[Any]) -> ModelEvent:
         """Return the event."""
+        if name == "MatchStarted":
+            self.note(Pair(*args[:3]))
         return ModelEvent(name, tuple(args))
 
 
@@ -74,7 +85,7 @@ def get_topic(event: ModelEvent) -> bytes:
 def get_event_key(event: ModelEvent) -> bytes:
     """Return an event's first indexed argument, as a word."""
     first = event.args[0]
-    if event.name in {"Found", "Moved", "MatchEnded"}:
+    if event.name in OF_MATCH:
         return hash_pair(Pair(*event.args[:3]))  # type: ignore[arg-type] # the members
     return first if isinstance(first, bytes) else int(str(first)).to_bytes(32, "big")
 
@@ -102,10 +113,9 @@ def _keep(*args: Any) -> Any:
 @contextmanager
 def plain_words() -> Iterator[None]:
     """Let chain access pass the model's values, instead of the contract's words."""
-    chain_referee, sight = "offchain.disputes.chain_referee", "offchain.parties.sight"
-    answers = "offchain.parties.answers"
+    chain_referee, answers = "offchain.disputes.chain_referee", "offchain.parties.answers"
     names = [f"{chain_referee}.pack_call", f"{answers}.pack_args"]
-    names += [f"{it}.unpack_{name}" for it in (chain_referee, sight) for name in ("job", "member")]
+    names += [f"{chain_referee}.unpack_{name}" for name in ("job", "member")]
     names += [f"{answers}.unpack_{name}" for name in ("demand", "promise")]
     with ExitStack() as stack:
         for name in names:

@@ -83,7 +83,7 @@ class Node:
             return None
         sent = place[0].receipts[place[1]].sent
         data = self.codec.encode_call(sent.call.name, sent.call.args)
-        return {"from": sent.sender, "to": REFEREE, "input": "0x" + data.hex()}
+        return {"hash": digest, "from": sent.sender, "to": REFEREE, "input": "0x" + data.hex()}
 
     def _get_logs(self, wanted: dict[str, Any]) -> list[dict[str, Any]]:
         last = wanted["toBlock"]

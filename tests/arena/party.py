@@ -13,7 +13,7 @@ from offchain.arithmetic.ordered import ORDERED
 from offchain.chain.accounts import FeePolicy, open_chain
 from offchain.chain.accounts.opening import OwnChain
 from offchain.chain.connection import Contract
-from offchain.parties import keeper
+from offchain.parties import keeper, serving
 from offchain.parties.live import Desk
 from offchain.parties.provider import Provider
 from offchain.parties.settings import Settings
@@ -68,9 +68,9 @@ def seated() -> Iterator[None]:
     """Let providers serve to whoever reads files, and contracts be found without a compiler."""
     stub = SimpleNamespace(abi=())
     with ExitStack() as stack:
-        stack.enter_context(patch.object(keeper, "Server", Server))
+        stack.enter_context(patch.object(serving, "Server", Server))
         threads = SimpleNamespace(Thread=NoThread, Lock=threading.Lock)
-        stack.enter_context(patch.object(keeper, "threading", threads))
+        stack.enter_context(patch.object(serving, "threading", threads))
         for module in ("offchain.disputes.chain_referee", "offchain.parties.answers"):
             stack.enter_context(patch(f"{module}.compile_contract", lambda *_, **__: stub))
         yield

@@ -2,6 +2,7 @@
 
 from random import Random
 
+from contracts.model.words import hash_job
 from contracts.reasons import Standing, Status
 from offchain.commitments.tags import Tag
 from offchain.commitments.tree import Tree
@@ -44,7 +45,7 @@ class Copiers(Adversary):
                 if (top := self._read()) is not None:
                     self._tops[address] = top
                     digest = world.hide(0, address, top, SALT)
-                    world.submit_once(Call("commit", address, (0, digest), job.terms.bond_wei))
+                    world.submit_once(Call("commit", address, (0, digest, hash_job(job)), job.terms.bond_wei))
             elif standing is Standing.COMMITTED and number > job.commit_deadline:
                 world.submit_once(Call("reveal", address, (0, self._tops[address], SALT)))
 
