@@ -7,17 +7,19 @@ from bisect import bisect_left
 from dataclasses import dataclass
 
 from contracts.model.types import MAX_BLOCKS
+from offchain.disputes.gas import MOST_SIDE_MOVES, MOVE_GAS
 
 BLOCK_GAS_SHARE = 2
 """Whoever sends counts on one part in so many of a block's gas: the other side moves, too."""
-MOVE_GAS = 150_000
-"""What a move costs on a chain: as the dearest of the reference dispute, which is its leaf."""
 SIDE_MOVES = 22
-"""Of the 43 moves that a match can have, one side makes no more than so many."""
+"""Of the 43 moves that a match can have in `ordered`, one side makes no more than so many."""
 
 
 def count_calls(block_gas: int) -> int:
-    """Return in how many calls a block one sender can count on, given the gas of a block."""
+    """Return in how many calls a block one sender can count on, given the gas of a block.
+
+    A block has room for a call where it has room for all that the call is offered.
+    """
     return max(1, block_gas // BLOCK_GAS_SHARE // MOVE_GAS)
 
 
@@ -57,11 +59,11 @@ def _count_for_ever(clock_blocks: int, increment_blocks: int, pace: Pace) -> int
 
 def _count_in_all(clock_blocks: int, increment_blocks: int, pace: Pace) -> int:
     """Return the number that is bounded by all moves that there can be in all matches."""
-    credit = clock_blocks + (SIDE_MOVES - 1) * min(increment_blocks, pace.delay_blocks)
-    idle_blocks = credit - SIDE_MOVES * pace.delay_blocks
+    credit = clock_blocks + (MOST_SIDE_MOVES - 1) * min(increment_blocks, pace.delay_blocks)
+    idle_blocks = credit - MOST_SIDE_MOVES * pace.delay_blocks
     if idle_blocks < 0:
         return 0
-    return 1 + (pace.calls * (idle_blocks + 1) - 1) // SIDE_MOVES
+    return 1 + (pace.calls * (idle_blocks + 1) - 1) // MOST_SIDE_MOVES
 
 
 def calculate_least_clock(crowd: int, increment_blocks: int, pace: Pace) -> int:
