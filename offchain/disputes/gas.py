@@ -47,8 +47,8 @@ MARGIN = (11, 8)
 MEASURED_BYTES = 2_048
 BYTE_GAS = 40
 """What a byte of calldata beyond those measured costs at most, with what is done about it."""
-WORD_GAS, TOKENS, BASE_GAS = 10, 4, 21_000
-"""The floor of EIP-7623: gas of a token, tokens of a byte that is not zero, and of a transaction."""
+TOKEN_GAS, TOKENS, BASE_GAS = 10, 4, 21_000
+"""EIP-7623's floor: gas of a token, tokens of a byte that is not zero, gas of a transaction."""
 
 MOST_SIDE_MOVES = 24
 """Of the 48 moves that a match has at most, in `exact`, one side makes no more than so many."""
@@ -88,12 +88,10 @@ def offer_gas(transaction: Transaction) -> Transaction:
 def calculate_floor(data: bytes) -> int:
     """Return what a transaction with such calldata costs at least."""
     zeros = data.count(0)
-    return BASE_GAS + WORD_GAS * (zeros + TOKENS * (len(data) - zeros))
+    return BASE_GAS + TOKEN_GAS * (zeros + TOKENS * (len(data) - zeros))
 
 
-MATCH_GAS = sum_gas(
-    ("start_match", *_ONCE, *["pick_segment"] * (MOST_SIDE_MOVES - len(_ONCE)))
-)
+MATCH_GAS = sum_gas(("start_match", *_ONCE, *["pick_segment"] * (MOST_SIDE_MOVES - len(_ONCE))))
 """The most gas that one side of a match pays: it begins it, and makes every move that it can."""
 MOVE_GAS = add_margin(max(MOST_GAS[call] for call in (*_ONCE, "start_match", "pick_segment")))
 """What is offered for the dearest move, of a leaf whose evidence is as long as was measured."""

@@ -1,8 +1,8 @@
 """The resources of a party: its money for the gas of its jobs, and what is worth spending it on.
 
-Joining, sending and going on ask the same sums: what calls are offered (`offchain/disputes/gas.py`),
-and what an account has to hold for that (`offchain/chain/accounts/budget.py`). The rule, and why it
-is so, is in `docs/parties.md`.
+Joining, sending and going on ask the same sums: what calls are offered
+(`offchain/disputes/gas.py`), and what an account has to hold for that
+(`offchain/chain/accounts/budget.py`). The rule, and why it is so, is in `docs/parties.md`.
 """
 
 from collections.abc import Collection

@@ -7,6 +7,8 @@ and to go on (`Resources`), what a call is offered and what it reserves. Each of
 the most gas that is known of its name, at the highest fee.
 """
 
+# ruff: noqa: T201 - a script that prints
+
 import argparse
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -25,7 +27,7 @@ from offchain.disputes.board import Board
 from offchain.disputes.crowds import Pace, calculate_least_clock, count_calls
 from offchain.disputes.gas import MOST_GAS, calculate_gas_limit
 from offchain.disputes.party import Party
-from offchain.disputes.referee import Answer, Call, ModelReferee, Outcome
+from offchain.disputes.referee import Answer, Call, ModelReferee
 from offchain.disputes.terms import Stakes, make_terms
 from offchain.disputes.tournament import Tournament
 from offchain.errors import TransactionRefused
@@ -158,7 +160,7 @@ def play(case: Case, *, missing_wei: int = 0) -> Result | str:
     problem = resources.find_obstacle(asked_wei, terms)
     if problem:
         return problem
-    rng = Random(case.liars)  # noqa: S311 - not a secret
+    rng = Random(case.liars)
     honest, client, *accounts = (
         f"0x{number:040x}" for number in rng.sample(range(1, 1 << 30), case.liars + 2)
     )
@@ -240,9 +242,10 @@ def _show(case: Case) -> None:
     found = play(case)
     assert isinstance(found, Result)
     spent = found.gas * case.gwei * GWEI
+    matches = "at once" if case.is_at_once else "spread"
     ending = "yes" if found.has_won and not found.shortages else "no"
     print(
-        f"| {case.liars} | {case.roots} | {case.gwei} | {'at once' if case.is_at_once else 'spread'}"
+        f"| {case.liars} | {case.roots} | {case.gwei} | {matches}"
         f" | {found.asked_wei / 10**18:.2f} | {spent / 10**18:.2f} | {found.gas / 10**6:.1f}"
         f" | {found.blocks} | {ending} |",
         flush=True,

@@ -65,7 +65,9 @@ def test_whoever_may_join_can_send_to_the_end(crowd: int, gwei: int, data: st.Da
     resources = Resources(Settings(crowd=crowd, max_fee_gwei=float(gwei)))
     ceiling_wei = gwei * GWEI
     base_wei = data.draw(st.integers(0, ceiling_wei))
-    fees = calculate_fees(base_wei, FeePolicy(max_fee_wei=ceiling_wei, tip_wei=min(GWEI, ceiling_wei)))
+    fees = calculate_fees(
+        base_wei, FeePolicy(max_fee_wei=ceiling_wei, tip_wei=min(GWEI, ceiling_wei))
+    )
     balance_wei = find_need(resources)
     dear = ["enter_claimed"] * 2 + ["enter_tensor"] * 2 + ["pick_element", "leaf"]
     moves = ["start_match", *["pick_segment"] * 18, *dear]
