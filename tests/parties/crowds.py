@@ -143,14 +143,16 @@ class Result:
     blocks: int
 
 
-def make_settings(case: Case) -> Settings:
-    """Return the settings of a provider that fears this crowd at this fee."""
-    return Settings(crowd=case.liars, max_fee_gwei=float(case.gwei))
+def play(case: Case, *, missing_wei: int = 0, feared: int = 0) -> Result | str:
+    """Play a crowd to its end, or return why the provider did not join.
 
-
-def play(case: Case, *, missing_wei: int = 0) -> Result | str:
-    """Play a crowd to its end, or return why the provider did not join."""
-    resources = Resources(make_settings(case))
+    Args:
+        case: the crowd.
+        missing_wei: what the account has less than the check asks for.
+        feared: the crowd of its settings, if that is another.
+    """
+    crowd = feared or case.liars
+    resources = Resources(Settings(crowd=crowd, max_fee_gwei=float(case.gwei)))
     pace = Pace(count_calls(BLOCK_GAS))
     clock = calculate_least_clock(case.liars, INCREMENT_BLOCKS, pace)
     stakes = Stakes(bond_wei=MIN_BOND_WEI, reward_wei=0, clock_blocks=clock, window_blocks=20)

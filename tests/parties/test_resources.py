@@ -167,20 +167,34 @@ def test_a_budget_below_what_the_crowd_may_cost_is_refused() -> None:
     assert f"{calculate_crowd_gas(100) * 200 * GWEI:,}" in told
 
 
-@pytest.mark.parametrize("is_at_once", [True, False])
-@pytest.mark.parametrize("gwei", [5, 40, 200])
-def test_a_crowd_is_beaten_with_what_the_check_asks_for(*, gwei: int, is_at_once: bool) -> None:
-    """Eighteen liars at once, or one after another, leave nothing unsent and cost no bond.
+@pytest.mark.parametrize(
+    "case",
+    [
+        *(Case(18, gwei, is_at_once) for gwei in (5, 40, 200) for is_at_once in (True, False)),
+        Case(32, 200, is_at_once=True),
+        Case(32, 40, is_at_once=False, roots=2),
+    ],
+    ids=str,
+)
+def test_a_crowd_is_beaten_with_what_the_check_asks_for(case: Case) -> None:
+    """Liars at once, or one after another, leave nothing unsent and cost no bond.
 
     With a wei less the provider does not join.
     """
-    case = Case(18, gwei, is_at_once)
     found = play(case)
     assert isinstance(found, Result)
     assert found.has_won
     assert not found.shortages
-    assert found.gas <= calculate_crowd_gas(18)
+    assert found.gas <= calculate_crowd_gas(case.liars)
     assert "fund it" in str(play(case, missing_wei=1))
+
+
+def test_a_crowd_beyond_the_one_stated_is_beaten_where_its_prizes_pay() -> None:
+    """Whoever fears two and meets eighteen at once goes on, with money for them."""
+    case = Case(18, 5, is_at_once=True)
+    found = play(case, feared=2, missing_wei=-(10**19))
+    assert isinstance(found, Result)
+    assert found.has_won
 
 
 @pytest.mark.slow
