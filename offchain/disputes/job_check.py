@@ -18,7 +18,12 @@ from contracts.reasons import LeafMode, Revert, Status
 from offchain.arithmetic.logged import LOGGED
 from offchain.chain import Chain
 from offchain.commitments.tensors import Array, encode_elements
-from offchain.disputes.crowds import Pace, calculate_least_clock, count_calls
+from offchain.disputes.crowds import (
+    Pace,
+    calculate_least_clock,
+    count_calls,
+    count_censored,
+)
 from offchain.disputes.openings import make_leaf
 from offchain.disputes.referee_code import compare_codes
 from offchain.errors import LogError, MootError, ProgramError
@@ -295,13 +300,18 @@ def _try_leaf(run: Run, operator: int, element: int) -> bool:
 
 
 def _check_clock(block_gas: int, job: Job, agreed: Agreement, answer_s: float) -> Finding:
-    """Compare the clock with the shortest that withstands the crowd, answering as fast as here."""
+    """Compare the clock with the shortest that withstands the crowd, answering as fast as here.
+
+    Before that it has to outlast as many blocks as what there is to gain would pay a censor for.
+    """
     delay = LOOK_BLOCKS + math.floor(answer_s / agreed.block_seconds)
     pace = Pace(count_calls(block_gas), delay)
     terms = job.terms
-    least = calculate_least_clock(agreed.crowd, terms.increment_blocks, pace)
+    censored = count_censored(job.reward_wei + terms.prize_wei, block_gas=block_gas)
+    least = censored + calculate_least_clock(agreed.crowd, terms.increment_blocks, pace)
     problem = (
         f"the clock has {terms.clock_blocks} blocks, and {agreed.crowd} members of a claim, "
-        f"answered {delay} blocks after they move, take {least}"
+        f"answered {delay} blocks after they move, take {least}, with the {censored} for which "
+        "reward and prize would pay whoever keeps calls out"
     )
     return _check(terms.clock_blocks >= least, "clock_blocks", problem)

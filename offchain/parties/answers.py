@@ -12,7 +12,7 @@ from offchain.chain import Address
 from offchain.commitments.keccak import keccak256
 from offchain.commitments.tree import Digest
 from offchain.disputes.availability import Place, Promised
-from offchain.disputes.chain_referee import CALL_GAS
+from offchain.disputes.gas import offer_gas
 from offchain.disputes.referee import Call
 from offchain.disputes.shown import Shown, read_shown
 from offchain.errors import ChainError
@@ -75,12 +75,13 @@ class Answers:
         """Make calls, tell of them, and return why some were refused."""
         made = [*calls]
         transactions = [
-            self._contract.prepare(
-                call.name,
-                *pack_args(call.args),
-                sender=Address(call.sender),
-                value=call.value_wei,
-                gas_limit=CALL_GAS,
+            offer_gas(
+                self._contract.prepare(
+                    call.name,
+                    *pack_args(call.args),
+                    sender=Address(call.sender),
+                    value=call.value_wei,
+                )
             )
             for call in made
         ]

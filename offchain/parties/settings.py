@@ -34,10 +34,10 @@ class Settings:
         port: the port of that address; 0 for any that is free.
         max_fee_gwei: the most that a unit of gas may cost, in gwei.
         confirmations: blocks after which a transaction is final.
-        gas_budget: what the gas of one job may cost, in ETH.
+        gas_budget: what the gas of one job may cost, in ETH; 0 for as much as its crowd may take.
         most_bond: the highest bond, in ETH.
         least_reward: the lowest reward, in ETH.
-        crowd: members of one claim that the clocks have to withstand.
+        crowd: liars that the clocks and the money have to suffice for.
         block_seconds: the time between blocks, in seconds.
         availability: the contract of promises, if promises are made or wanted.
         promise_bond: what a client bonds on the promise that its job can be had; 0 for no promise.
@@ -65,7 +65,7 @@ class Settings:
     port: int = 0
     max_fee_gwei: float = 50.0
     confirmations: int = 8
-    gas_budget: float = 0.5
+    gas_budget: float = 0.0
     most_bond: float = 1.0
     least_reward: float = 0.0
     crowd: int = 100

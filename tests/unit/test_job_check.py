@@ -50,7 +50,7 @@ def get_agreement(arithmetic: Arithmetic = ORDERED) -> Agreement:
     task = get_task(arithmetic)
     published = (encode_program(task.program), list(task.initial_state), task.batch)
     length = (task.steps, task.checkpoint_every)
-    return Agreement(*published, *length, crowd=250, block_seconds=10**6)
+    return Agreement(*published, *length, crowd=150, block_seconds=10**6)
 
 
 @dataclass(frozen=True)
