@@ -21,10 +21,11 @@ from offchain.errors import (
     VerifierError,
     WrongOperand,
 )
+from offchain.programs.cost import Cost, compute_operator_cost
 from offchain.programs.encoding import encode_node
 from offchain.programs.graph import Kind, Node, Operand, Origin, Row, immediate
 from offchain.verifier import verifier
-from offchain.verifier.bounds import DEFAULT, Bound, Cost, compute_operator_cost
+from offchain.verifier.bounds import DEFAULT, Bound
 from offchain.verifier.exchange import Refusal, read_answer, read_question, write_question
 from offchain.verifier.questions import Question
 from offchain.verifier.recompute import work
