@@ -33,13 +33,13 @@ class StoredBatches:
     """
 
     def __init__(self, store: DataStore, slots: Sequence[Slot], roots: Sequence[Digest]) -> None:
-        self._store, self._slots, self.roots = store, slots, roots
+        self._store, self.slots, self.roots = store, slots, roots
 
     def __call__(self, step: int) -> list[Array]:
         """Return the batch of a step."""
-        first = step * len(self._slots)
-        roots = self.roots[first : first + len(self._slots)]
-        return [*map(self._store.get_tensor, roots, self._slots)]
+        first = step * len(self.slots)
+        roots = self.roots[first : first + len(self.slots)]
+        return [*map(self._store.get_tensor, roots, self.slots)]
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,8 @@
 """Rates: how long a program's steps take on one core, as they usually do and at the worst.
 
 Whoever takes a job bounds its time before anything of it is run, from shapes alone: what a first
-interval takes says nothing of values that its client has chosen for a later one. Rates are measured by
-`python -m bench.rates`, which draws values and accesses on which kernels are slowest.
+interval takes says nothing of values that its client has chosen for a later one. `python -m
+bench.rates` measures the rates, on values and accesses on which kernels are slowest.
 """
 
 from collections.abc import Mapping
@@ -73,7 +73,7 @@ ACCUMULATOR_NS = 4_000.0
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class Timing:
     """How long a program takes, in seconds on one core.
 
     Attributes:
@@ -102,7 +102,7 @@ class Pace:
         return interval_s + self.worst_step_s + self.trace_s + self.accumulators_s
 
 
-def estimate_pace(program: Program) -> Pace:
+def estimate_timing(program: Program) -> Timing:
     """Return how long a program takes, from its shapes."""
     nodes, arithmetic = program.nodes, program.arithmetic
     usual_s = worst_s = OPERATOR_S * len(nodes)
@@ -112,7 +112,7 @@ def estimate_pace(program: Program) -> Pace:
         usual_s += operations * rate.usual_ns * 1e-9
         worst_s += operations * rate.worst_ns * 1e-9
     folds = max((node.fold_length for node in nodes if node.kind.folds), default=0)
-    return Pace(
+    return Timing(
         prepared_s=PREPARED_S * len(nodes),
         step_s=usual_s,
         worst_step_s=worst_s,

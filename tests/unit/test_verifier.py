@@ -219,7 +219,7 @@ def test_cost_above_the_bound_is_refused(bound: Bound, resource: str, needed: in
 
 def test_cost_at_the_bound_is_allowed() -> None:
     """The bound itself may be used up."""
-    Cost(6, 72).check(Bound(operations=6, bytes=72))
+    Bound(operations=6, bytes=72).require(Cost(6, 72))
 
 
 @pytest.mark.usefixtures("idle")

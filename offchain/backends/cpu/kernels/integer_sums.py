@@ -1,7 +1,7 @@
 """Sums of binary32 numbers and of their products as integers, as the definition of `exact` has it.
 
-A sum is an integer in units of 2^-298, in limbs of 32 bits each, which may be above that or negative
-until carries are passed on. The terms are finite binary64 numbers that such a product can be.
+A sum is an integer in units of 2^-298, in limbs of 32 bits each, which may be above that or below
+zero until carries are passed on. The terms are finite binary64 numbers that such a product can be.
 """
 
 from typing import Any
@@ -12,7 +12,7 @@ from llvmlite import ir
 from numba.core import types
 
 from offchain.native.compiled import emitted, subroutine
-from offchain.native.vectors import FLOAT, INDEX, WORD
+from offchain.native.vectors import FLOAT, WORD
 
 Limbs = npt.NDArray[np.int64]
 
