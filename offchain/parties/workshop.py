@@ -207,7 +207,7 @@ class Workshop:
         self._write(self._process, (self._current.job_id, self._current.checks))
 
     def _start(self) -> "subprocess.Popen[str]":
-        process = subprocess.Popen(
+        process = subprocess.Popen(  # noqa: S603 - our own
             [sys.executable, "-m", WORKER],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
