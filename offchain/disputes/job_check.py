@@ -46,6 +46,7 @@ from offchain.providers.rates import estimate_timing
 from offchain.providers.run import Run
 from offchain.providers.store import Store
 from offchain.providers.task import Task
+from offchain.text import clean
 
 LOOK_BLOCKS = 2
 """An answer is in the block after the next at the latest, if making it takes no time."""
@@ -198,7 +199,8 @@ def _find_misfit(slots: Sequence[Slot], arrays: Sequence[Array]) -> str | None:
     for slot, array in zip(slots, arrays, strict=True):
         if (str(array.dtype), array.shape) != (slot.dtype.name.lower(), slot.shape):
             found = f"{array.dtype} of shape {array.shape}"
-            return f"{slot.name} is {found}, and has to be {slot.dtype.name.lower()} {slot.shape}"
+            wanted = f"{slot.dtype.name.lower()} {slot.shape}"
+            return f"{clean(slot.name)} is {found}, and has to be {wanted}"
     return None
 
 
@@ -233,7 +235,8 @@ def _check_leaves(run: Run) -> Finding:
         else:
             reason = "the model computes something else than the executor"
         if not is_right:
-            return Finding("leaves", f"operator {operator}, {program.names[operator]}: {reason}")
+            name = clean(program.names[operator])
+            return Finding("leaves", f"operator {operator}, {name}: {clean(reason)}")
     return Finding("leaves", None)
 
 
