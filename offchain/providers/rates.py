@@ -45,20 +45,20 @@ class Rate:
 
 
 _COMMON: Mapping[Work, Rate] = {
-    Work.FOLD: Rate(2.0, 40.0),
-    Work.FUNCTION: Rate(2.0, 8.0),
-    Work.POWER: Rate(4.0, 200_000.0),
-    Work.MAP: Rate(1.0, 10.0),
-    Work.COPY: Rate(1.0, 10.0),
+    Work.FOLD: Rate(6.0, 15.0),
+    Work.FUNCTION: Rate(1.5, 8.0),
+    Work.POWER: Rate(5.0, 50_000.0),
+    Work.MAP: Rate(2.0, 25.0),
+    Work.COPY: Rate(1.0, 4.0),
 }
 _RATES: Mapping[str, Mapping[Work, Rate]] = {
-    "ordered": {**_COMMON, Work.PRODUCT: Rate(0.02, 10.0), Work.SUM: Rate(1.0, 20.0)},
-    "exact": {**_COMMON, Work.PRODUCT: Rate(0.1, 25.0), Work.SUM: Rate(1.0, 30.0)},
+    "ordered": {**_COMMON, Work.PRODUCT: Rate(0.05, 0.2), Work.SUM: Rate(2.0, 5.0)},
+    "exact": {**_COMMON, Work.PRODUCT: Rate(0.2, 10.0), Work.SUM: Rate(4.0, 20.0)},
     "logged": {
         **_COMMON,
-        Work.PRODUCT: Rate(0.1, 40.0),
-        Work.SUM: Rate(1.0, 40.0),
-        Work.FUNCTION: Rate(10.0, 400.0),
+        Work.PRODUCT: Rate(0.3, 40.0),
+        Work.SUM: Rate(10.0, 40.0),
+        Work.FUNCTION: Rate(64.0, 350.0),
     },
 }
 """Arithmetic -> work -> rate; an arithmetic of somebody else's is as slow as the slowest."""
@@ -93,13 +93,14 @@ class Timing:
     accumulators_s: float
 
     def bound_answer(self, checkpoint_every: int) -> float:
-        """Return the most that an answer in a match takes, which makes again what it opens.
+        """Return the most that an answer in a match takes, if nothing of it is known any more.
 
-        That is an interval of steps from a checkpoint, each with its state's root, and then the
-        trace of a step, or an operator's output with the accumulators of an element.
+        That is an interval of steps from a checkpoint, each with its state's root; the same steps
+        once more up to the disputed one; its trace; and outputs and operands of an operator, with
+        the accumulators of an element.
         """
         interval_s = checkpoint_every * (self.worst_step_s + self.state_s)
-        return interval_s + self.worst_step_s + self.trace_s + self.accumulators_s
+        return 2 * interval_s + 3 * self.worst_step_s + 2 * self.trace_s + self.accumulators_s
 
 
 def estimate_timing(program: Program) -> Timing:
@@ -108,7 +109,7 @@ def estimate_timing(program: Program) -> Timing:
     usual_s = worst_s = OPERATOR_S * len(nodes)
     for node in nodes:
         operations = max(compute_operator_cost(node).operations, node.elements)
-        rate = find_rate(arithmetic, node)
+        rate = find_rate(arithmetic, find_work(node))
         usual_s += operations * rate.usual_ns * 1e-9
         worst_s += operations * rate.worst_ns * 1e-9
     folds = max((node.fold_length for node in nodes if node.kind.folds), default=0)
@@ -122,9 +123,8 @@ def estimate_timing(program: Program) -> Timing:
     )
 
 
-def find_rate(arithmetic: Arithmetic, node: Node) -> Rate:
-    """Return the rate of an operator."""
-    work = find_work(node)
+def find_rate(arithmetic: Arithmetic, work: Work) -> Rate:
+    """Return the rate of a kind of work."""
     known = _RATES.get(arithmetic.name)
     if known is not None:
         return known[work]

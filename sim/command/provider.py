@@ -36,7 +36,7 @@ def check(
     chain: str,
     referee: str,
     leaf: str,
-    steps: int | None,
+    steps: int,
     checkpoint_every: int | None,
     config: Path | None,
     as_json: bool,  # noqa: FBT001 - click passes it
