@@ -23,7 +23,9 @@ from offchain.backends.cpu.exact import fold_rows, scatter_rows
 from offchain.backends.cpu.exact_products import multiply
 from offchain.backends.cpu.kernels import bounded_sums
 from offchain.backends.cpu.kernels.norms import measure_columns, measure_rows
+from offchain.backends.cpu.logged.plans import plan_logged
 from offchain.native.threads import get_threads, set_threads
+from offchain.programs.graph import Kind, Node, Operand, Origin, Row, immediate
 from tests.oracle import to_bits, to_float
 
 Floats = npt.NDArray[np.float32]
@@ -385,3 +387,9 @@ def test_no_sum_is_added_up_in_python(monkeypatch: pytest.MonkeyPatch) -> None:
     multiply(a[None], b.T[None], np.zeros_like(out), out)
     fold_rows(a * b, init)
     scatter_rows(init[:, None].copy(), np.zeros(len(init), np.int64), init[:, None])
+    shape, terms = (len(init), len(init)), a.shape[1]
+    rows = [Row(size, terms=((variable, 1),)) for variable, size in enumerate((*shape, terms))]
+    operands = [Operand(Origin.NODE, F32, place, rows=(rows[place], rows[2])) for place in range(2)]
+    zero = immediate(F32, 0)
+    node = Node(Kind.CONTRACT, Function.FMA, F32, shape, (zero, *operands), (terms,))
+    plan_logged(node).run([None, a, b], 0)

@@ -16,16 +16,18 @@ from contracts.reasons import LeafMode
 from offchain.arithmetic.base import Arithmetic
 from offchain.arithmetic.exact import EXACT
 from offchain.arithmetic.ordered import ORDERED
+from offchain.arithmetic.table import ARITHMETICS
 from offchain.chain import Chain, Contract, connect
 from offchain.datastore.store import open_store
 from offchain.disputes import job_check, referee_code
 from offchain.disputes.chain_referee import ChainReferee
-from offchain.disputes.job_check import Agreement, check_job
+from offchain.disputes.job_check import Agreement, bound_answer, check_job
 from offchain.disputes.session import Setting, make_task
 from offchain.disputes.terms import make_terms
 from offchain.programs.decoding import decode_program
 from offchain.programs.encoding import encode_program
 from offchain.providers.publication import put_task
+from offchain.providers.rates import estimate_timing
 from offchain.providers.task import Task
 from tests.chain_helpers import LoopbackNode, open_node
 from tests.end_to_end.command import moot
@@ -265,3 +267,26 @@ def test_the_command_reads_what_was_published(node: LoopbackNode, tmp_path: Path
     found = [json.loads(it.stdout) for it in done]
     assert [it["may_be_joined"] for it in found] == [True, False]
     assert {item for item, problem in found[1]["items"].items() if problem} == {"steps", "bond_wei"}
+
+
+def test_a_clock_is_bounded_by_shapes_and_not_by_first_steps(
+    office: Office, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Blocks that are short beside the slowest values ask for a longer clock; nothing is run."""
+    monkeypatch.setattr(job_check, "Run", None)
+    agreed = replace(get_agreement(), most_locked_blocks=10**8, crowd=4, block_seconds=0.01)
+    job = office.open(commit_blocks=10**6)
+    assert set(office.find_problems(job, agreed)) == {"clock_blocks"}
+    assert bound_answer(get_task().program, agreed) > 0.01
+
+
+@pytest.mark.parametrize("arithmetic", ["ordered", "exact", "logged"])
+def test_an_answer_is_bounded_by_the_slowest_values(arithmetic: str) -> None:
+    """The bound has room for every operator at the worst, and grows with the interval."""
+    program = replace(get_task().program, arithmetic=ARITHMETICS[arithmetic])
+    timing = estimate_timing(program)
+    assert timing.worst_step_s > timing.step_s > 0
+    bounds = [timing.bound_answer(every) for every in (1, 2, 100)]
+    assert bounds[0] > 2 * timing.worst_step_s
+    assert bounds == sorted(bounds)
+    assert bounds[2] > 50 * bounds[0] / 3
