@@ -5,9 +5,11 @@ Whoever is killed goes on from the folder and the chain alone. A kind of party i
 says what it does about a job (`consider`) before it sits down at its table.
 """
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from math import inf
 
 from contracts.model.types import Job
 from contracts.model.words import hash_job
@@ -16,6 +18,7 @@ from offchain.chain.accounts.fees import GWEI
 from offchain.chain.head import Head
 from offchain.disputes.actors import Actor
 from offchain.disputes.arena import Made
+from offchain.disputes.conditions import HOUR_S, count_left
 from offchain.disputes.party import Party
 from offchain.disputes.referee import Outcome
 from offchain.errors import (
@@ -44,7 +47,7 @@ from offchain.parties.turns import (
     take_turns,
     tell_made,
 )
-from offchain.parties.workshop import Checks, Result, Workshop
+from offchain.parties.workshop import Checks, Errand, Result, Workshop
 from offchain.providers.store import Store
 
 SPENT = "spent"
@@ -176,7 +179,18 @@ class Keeper:
     def compute(self, work: Work, checks: Checks) -> None:
         """Let the workshop compute a job, if it passes some checks."""
         work.is_computing = True
-        self.workshop.submit(work.job_id, checks)
+        self.workshop.submit(self._make_errand(work, checks))
+
+    def _make_errand(self, work: Work, checks: Checks) -> Errand:
+        """Return what the workshop is to do: no job that may be left is computed without an end."""
+        if checks is Checks.NONE:
+            return Errand(work.job_id, checks)
+        settings, job = self.desk.settings, work.job
+        block = self.desk.referee.block_number()
+        left_s = settings.block_seconds * count_left(job, block, joins_late=checks < Checks.ALL)
+        until = time.monotonic() + left_s if checks is not Checks.COST else inf
+        worth = job.reward_wei / (job.terms.steps * max(1, job.terms.operators))
+        return Errand(work.job_id, checks, worth, settings.most_hours * HOUR_S, until)
 
     def observe(self, work: Work, seat: Seat) -> None:
         """See what has happened at a table, before it is played there."""
@@ -193,11 +207,16 @@ class Keeper:
         """Note that a job could not be computed for now, most likely because it can't be had."""
         self.wait(work, result.problem)
 
+    def refuse(self, work: Work, problem: str) -> None:
+        """Have no job computed for which there is no use in trying again."""
+        self.leave(work, problem)
+
     def leave(self, work: Work, problem: str = "") -> None:
         """Have no more to do with a job."""
         if problem:
             self._pass_by(work, problem)
         self.resources.release(work.job_id)
+        self.workshop.cancel(work.job_id)
         self.desk.referee.drop(work.job_id)
         self.works.pop(work.job_id, None)
 
@@ -281,7 +300,7 @@ class Keeper:
         if result.problem and work.standing is Standing.NONE:
             self.resources.release(work.job_id)
         if result.problem and result.is_final:
-            self.leave(work, result.problem)
+            self.refuse(work, result.problem)
         elif result.problem:
             self.note_failure(work, result)
 

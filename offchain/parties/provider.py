@@ -9,10 +9,12 @@ from offchain.chain.accounts.fees import GWEI
 from offchain.datastore.objects import STATES
 from offchain.disputes.actors import Player
 from offchain.disputes.availability import Place, explain_weakness
+from offchain.disputes.conditions import check_size, check_terms, describe_problems
 from offchain.disputes.delivery import Sharer, find_result, register
 from offchain.disputes.delivery import explain_weakness as explain_weak_premium
 from offchain.disputes.players import Move
 from offchain.errors import StoreError
+from offchain.parties.computing import make_conditions
 from offchain.parties.deliveries import Deliveries
 from offchain.parties.keeper import Keeper, Work
 from offchain.parties.live import Deputy, Desk, StandIn
@@ -69,7 +71,7 @@ class Provider(Keeper):
         elif is_joined:
             self.set_aside(work)
             self.compute(work, Checks.NONE)
-        elif problem := self._policy.refuse_job(work.job):
+        elif problem := self._policy.refuse_job(work.job) or self._find_unmet(work):
             self.leave(work, problem)
         elif problem := self.find_obstacle(work) or self._find_weakness(work):
             self.wait(work, problem)
@@ -166,6 +168,13 @@ class Provider(Keeper):
             self._waiting.add(job_id)
         elif was_waiting and work is not None:
             work.next_block = work.tries = 0
+
+    def _find_unmet(self, work: Work) -> str:
+        """Return which of a job's terms do not meet the settings, before anything is fetched."""
+        terms = work.job.terms
+        conditions = make_conditions(self.desk.settings, terms, Checks.ALL)
+        findings = [*check_size(terms, conditions), *check_terms(work.job, conditions)]
+        return describe_problems(findings)
 
     def _find_weakness(self, work: Work) -> str:
         """Return why the client's promise is not enough; nothing if it is, or none is wanted."""

@@ -7,7 +7,7 @@ disputes. A state is written while the next steps run.
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any
 
 from offchain.backends.cpu.engines import get_engine
@@ -28,6 +28,7 @@ from offchain.execution.executor import Executor
 from offchain.execution.residents import fetch_all
 from offchain.programs.graph import Origin
 from offchain.providers.behaviour import Behaviour
+from offchain.providers.recent import Recent
 from offchain.providers.roots import OutputRoots, TensorRoots
 from offchain.providers.store import Store
 from offchain.providers.task import Task
@@ -36,6 +37,15 @@ Progress = Callable[[int], None]
 """Called with the number of steps that are done."""
 
 NOTES = "run"
+
+TREE_BYTES = 1 << 28
+"""What remembered trees of a kind take: those of thousands of steps of a usual program."""
+
+TENSOR_BYTES = 1 << 30
+"""What the tensors that are remembered take, with their trees."""
+
+LEAF_BYTES = 64
+"""What a leaf takes with the nodes above it."""
 
 REMEMBERED = 64
 """The number of states whose tensors' roots are remembered."""
@@ -74,10 +84,10 @@ class Run:
         self._latest: tuple[int, dict[int, Array]] | None = None
         self._traced: tuple[int, dict[int, Array]] | None = None
         self._state_roots: dict[int, Sequence[Digest]] = {0: task.start_roots}
-        self._tensors = lru_cache(maxsize=8)(self._make_tensor)
-        self._traces = lru_cache(maxsize=8)(self._make_trace)
-        self._states = lru_cache(maxsize=8)(self._make_state_tree)
-        self._intervals = lru_cache(maxsize=8)(self._make_interval)
+        self._tensors = Recent(TENSOR_BYTES, _measure_tensor)
+        self._traces, self._states, self._intervals = (
+            Recent(TREE_BYTES, _measure_tree) for _ in range(3)
+        )
 
     def _make_executor(self) -> Executor:
         is_shared = self._program is self.task.program and self._backend == DEFAULT
@@ -288,7 +298,7 @@ class Run:
 
     def interval(self, first: int) -> Tree:
         """Return the tree over the states after the steps of the interval from `first` on."""
-        return self._intervals(first)
+        return self._intervals.get(first, lambda: self._make_interval(first))
 
     def _make_interval(self, first: int) -> Tree:
         state = list(self.state(first))
@@ -303,7 +313,7 @@ class Run:
 
     def trace(self, step: int) -> Tree:
         """Return the tree over the outputs of all operators of a step, and the state after it."""
-        return self._traces(step)
+        return self._traces.get(step, lambda: self._make_trace(step))
 
     def _make_trace(self, step: int) -> Tree:
         before = self.state(step)
@@ -323,7 +333,7 @@ class Run:
 
     def state_tree(self, step: int) -> Tree:
         """Return the tree over the tensors of the state before a step."""
-        return self._states(step)
+        return self._states.get(step, lambda: self._make_state_tree(step))
 
     def _make_state_tree(self, step: int) -> Tree:
         return Tree(Tag.STATE_NODE, self._hash_state(step))
@@ -355,7 +365,8 @@ class Run:
 
     def tensor(self, step: int, origin: Origin, reference: int) -> TensorTree:
         """Return an operator's output, or a slot of the state or batch, with its tree."""
-        return self._tensors(step, origin, reference)
+        key = (step, origin, reference)
+        return self._tensors.get(key, lambda: self._make_tensor(step, origin, reference))
 
     def _make_tensor(self, step: int, origin: Origin, reference: int) -> TensorTree:
         if origin is Origin.STATE:
@@ -385,3 +396,11 @@ class Run:
         operands = self.operands(step, operator)
         claimed = list_partials(program.nodes[operator], element, operands)
         return self.behaviour.alter_partials(step, operator, element, claimed)
+
+
+def _measure_tree(tree: Tree) -> int:
+    return LEAF_BYTES * tree.count
+
+
+def _measure_tensor(tensor: TensorTree) -> int:
+    return tensor.size + (_measure_tree(tensor.tree) if tensor.tree else 0)
