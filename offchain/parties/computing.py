@@ -8,13 +8,14 @@ from offchain.disputes.availability import Place
 from offchain.disputes.job_check import agree_on, check_job
 from offchain.disputes.mending import mend_job
 from offchain.disputes.session import Computer, Setting
-from offchain.errors import MootError, NotInStore, WrongContent
+from offchain.errors import MootError, NotInStore, WrongComputation, WrongContent
 from offchain.parties.folder import Folder
 from offchain.parties.live import Desk
 from offchain.parties.policy import Policy
 from offchain.parties.promises import Promises
 from offchain.parties.settings import to_wei
 from offchain.parties.workshop import Checks
+from offchain.providers.audit import Audit
 from offchain.providers.behaviour import Behaviour
 from offchain.providers.publication import get_task
 from offchain.providers.run import Run
@@ -23,6 +24,10 @@ from offchain.providers.task import Task
 
 CLAIM = "claim"
 """The note of the roots that a party would claim, which is there once all is computed."""
+
+
+DIFFERS = "differs"
+"""The note of what the audit of a run has found, after which the job is never claimed."""
 
 
 class UnwantedJob(MootError):  # noqa: N818 - a decision, no fault
@@ -48,7 +53,7 @@ def compute(desk: Desk, policy: Policy, job_id: int, folder: Folder, checks: Che
         checks: what it has to pass before it is run.
 
     Raises:
-        UnwantedJob: the policy or a check is against it.
+        UnwantedJob: the policy or a check is against it, or the run differs from its definition.
         IncompleteJob: parts of it are nowhere, and its client has promised that they can be had.
         StoreError, LogError, CommitmentError: it can't be fetched, or is not what it should be.
     """
@@ -58,7 +63,7 @@ def compute(desk: Desk, policy: Policy, job_id: int, folder: Folder, checks: Che
     if checks:
         _check(desk, policy, job, task, checks)
     desk.tell("running", f"job {job_id}: running {task.steps} steps", job=job_id)
-    run = make_run(task, store, settings.cheat)
+    run = _run(desk, job_id, task, store)
     roots = [*run.roots]
     results.put_roots(HISTORIES, roots)
     results.put_state(run.state(run.task.steps))
@@ -83,13 +88,29 @@ def _get_task(desk: Desk, job_id: int, job: Job, store: DataStore) -> Task:
     return get_task(store, job.terms)
 
 
+def _run(desk: Desk, job_id: int, task: Task, store: Store) -> Run:
+    """Return the run of a job, of which drawn elements are what they are defined to be.
+
+    Raises:
+        UnwantedJob: one is not; whoever claims what is defined would win against this run.
+    """
+    problem = store.get_json(DIFFERS)
+    if problem is None:
+        try:
+            return make_run(task, store, desk.settings.cheat)
+        except WrongComputation as error:
+            store.put_json(DIFFERS, problem := str(error))
+            desk.tell("differs", f"job {job_id}: {error}", job=job_id, problem=problem)
+    raise UnwantedJob(f"the run is not what is defined: {problem}")
+
+
 def make_run(task: Task, store: Store, cheat: str) -> Run:
     """Return the run of a task, of which what was computed before is read from the disk."""
     if cheat:
         computer = Computer(Setting(cheat=cheat), task, store.path / "cheat", _ignore)
         return computer.draw(cheat, computer("honest", Behaviour()))
     run = Run(task, Behaviour(), store)
-    run.compute()
+    run.compute(audit=Audit)
     return run
 
 
