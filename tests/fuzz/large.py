@@ -12,8 +12,8 @@ import numpy as np
 from offchain.commitments.tensors import Array, encode_elements
 from offchain.errors import WrongComputation
 from offchain.execution.executor import Executor
-from offchain.providers.audit import AuditedStep
 from offchain.programs.graph import Program
+from offchain.providers.audit import AuditedStep
 from tests.fuzz.compare import DifferenceError, Mode, compare, using
 from tests.fuzz.draws import Case
 

@@ -4,7 +4,8 @@
 
 Each is drawn from the seed and its number, run one by one, fused, advancing, in part and for
 several steps, on one to three threads, with vectors of 512, 256 and 128 bits, and compared with the
-definition, element by element. A failure is kept in a file, and a smaller case beside it; `--replay FILE` tries it again.
+definition, element by element. A failure is kept in a file, and a smaller case beside it;
+`--replay FILE` tries it again.
 """
 
 import argparse

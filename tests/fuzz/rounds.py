@@ -81,8 +81,7 @@ class _Rounds:
         for slot, place in copies:
             rows = tuple(Row(size, 0, ((axis, 1),)) for axis, size in enumerate(slot.shape))
             operand = Operand(Origin.STATE, slot.dtype, place, 0, rows)
-            kind, function = (Kind.MAP, Function.COPY)
-            self.add(Node(kind, function, slot.dtype, slot.shape, (operand,)))
+            self.add(Node(Kind.SOURCE, Function.COPY, slot.dtype, slot.shape, (operand,)))
         mask: int | None = None
         count = self.rng.choice((1, 2, 2, 3, 3, 4, 5, 6))
         for number in range(count):
