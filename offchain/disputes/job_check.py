@@ -21,12 +21,13 @@ from offchain.commitments.tensors import Array, encode_elements
 from offchain.disputes.crowds import Pace, calculate_least_clock, count_calls
 from offchain.disputes.openings import make_leaf
 from offchain.disputes.referee_code import compare_codes
-from offchain.errors import LogError, MootError, ProgramError
+from offchain.errors import LogError, MootError, ProgramError, WrongComputation
 from offchain.programs.decoding import decode_program
 from offchain.programs.encoding import encode_program
 from offchain.programs.graph import Program, Slot
 from offchain.programs.rounding.entries import encode_log
 from offchain.programs.semantics import finish
+from offchain.providers.audit import Audit
 from offchain.providers.behaviour import Behaviour
 from offchain.providers.logs import read_logs
 from offchain.providers.run import Run
@@ -35,6 +36,8 @@ from offchain.providers.task import Task
 
 LOOK_BLOCKS = 2
 """An answer is in the block after the next at the latest, if making it takes no time."""
+DRAWN_STEPS = 4
+"""Steps of the first interval of which elements are compared with their definition."""
 TOGETHER_BYTES = 1 << 28
 """Outputs of a step that are held at once while their leaves are tried."""
 
@@ -138,7 +141,9 @@ def check_job(chain: Chain, referee: Address, job: Job, agreed: Agreement) -> li
         steps = min(agreed.steps, agreed.checkpoint_every)
         trial = replace(_make_task(program, agreed, steps), logs=task.logs)
         run = Run(trial, Behaviour(), Store(Path(folder), is_durable=False))
-        run.compute()
+        findings.append(drawn := check_drawn_steps(run))
+        if drawn.problem:
+            return findings
         findings.append(_check_leaves(run))
         started = time.perf_counter()
         run.interval(0)
@@ -230,6 +235,19 @@ def _check_leaves(run: Run) -> Finding:
         if not is_right:
             return Finding("leaves", f"operator {operator}, {program.names[operator]}: {reason}")
     return Finding("leaves", None)
+
+
+def check_drawn_steps(run: Run) -> Finding:
+    """Run a task, and compare drawn elements of drawn steps with their definition."""
+
+    def make_audit(program: Program, steps: range) -> Audit:
+        return Audit(program, steps, DRAWN_STEPS)
+
+    try:
+        run.compute(audit=make_audit)
+    except WrongComputation as error:
+        return Finding("steps_drawn", str(error))
+    return Finding("steps_drawn", None)
 
 
 def _share_out(program: Program) -> dict[int, range]:
