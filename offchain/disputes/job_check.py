@@ -38,12 +38,13 @@ from offchain.disputes.crowds import (
 )
 from offchain.disputes.openings import make_leaf
 from offchain.disputes.referee_code import compare_codes
-from offchain.errors import LogError, MootError, ProgramError
+from offchain.errors import LogError, MootError, ProgramError, WrongComputation
 from offchain.programs.decoding import decode_program
 from offchain.programs.encoding import encode_program
 from offchain.programs.graph import Program, Slot
 from offchain.programs.rounding.entries import encode_log
 from offchain.programs.semantics import finish
+from offchain.providers.audit import Audit
 from offchain.providers.batches import RuledBatches, StoredBatches
 from offchain.providers.behaviour import Behaviour
 from offchain.providers.logs import read_logs
@@ -56,7 +57,10 @@ from offchain.text import clean
 LOOK_BLOCKS = 2
 """An answer is in the block after the next at the latest, if making it takes no time."""
 TRIAL_STEPS = 4
-"""Steps that are run before a job is joined: enough to try its operators and to see their speed."""
+"""Steps that are run before a job is joined: enough to try its operators and to see their speed.
+
+Elements of all of them are compared with their definition.
+"""
 TOGETHER_BYTES = 1 << 28
 """Outputs of a step that are held at once while their leaves are tried."""
 
@@ -160,9 +164,10 @@ def _try(chain: Chain, job: Job, agreed: Agreement, task: Task) -> Iterator[Find
         steps = min(agreed.steps, agreed.checkpoint_every, TRIAL_STEPS)
         trial = replace(_make_task(task.program, agreed, steps), logs=task.logs)
         run = Run(trial, Behaviour(), Store(Path(folder), is_durable=False))
-        run.compute()
-        leaves = _check_leaves(run)
-        yield leaves
+        yield (drawn := check_drawn_steps(run))
+        if drawn.problem:
+            return
+        yield (leaves := _check_leaves(run))
         if leaves.problem:
             return
         started = time.perf_counter()
@@ -243,6 +248,19 @@ def _check_leaves(run: Run) -> Finding:
             name = clean(program.names[operator])
             return Finding("leaves", f"operator {operator}, {name}: {clean(reason)}")
     return Finding("leaves", None)
+
+
+def check_drawn_steps(run: Run) -> Finding:
+    """Run a task, and compare drawn elements of drawn steps with their definition."""
+
+    def make_audit(program: Program, steps: range) -> Audit:
+        return Audit(program, steps, TRIAL_STEPS)
+
+    try:
+        run.compute(audit=make_audit)
+    except WrongComputation as error:
+        return Finding("steps_drawn", str(error))
+    return Finding("steps_drawn", None)
 
 
 def _share_out(program: Program) -> dict[int, range]:

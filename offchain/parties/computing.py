@@ -1,6 +1,7 @@
 """The computation of a job: all of it is fetched, checked, run, and its result is kept."""
 
 from collections.abc import Iterable
+from contextlib import suppress
 
 from contracts.model.types import NOBODY, Job, Terms
 from contracts.reasons import LeafMode
@@ -20,13 +21,14 @@ from offchain.disputes.conditions import (
 from offchain.disputes.job_check import agree_on, check_job
 from offchain.disputes.mending import mend_job
 from offchain.disputes.session import Computer, Setting
-from offchain.errors import DamagedFile, MootError, NotInStore, WrongContent
+from offchain.errors import DamagedFile, MootError, NotInStore, WrongComputation, WrongContent
 from offchain.parties.folder import Folder
 from offchain.parties.live import Desk
 from offchain.parties.policy import Policy
 from offchain.parties.promises import Promises
 from offchain.parties.settings import Settings, to_wei
 from offchain.parties.workshop import Checks
+from offchain.providers.audit import Audit
 from offchain.providers.batches import StoredBatches
 from offchain.providers.behaviour import Behaviour
 from offchain.providers.publication import get_program, get_task
@@ -37,6 +39,10 @@ from offchain.providers.task import Task
 GIGABYTE = 10**9
 CLAIM = "claim"
 """The note of the roots that a party would claim, which is there once all is computed."""
+
+
+DIFFERS = "differs"
+"""The note of what the audit of a run has found, after which the job is never claimed."""
 
 
 class UnwantedJob(MootError):  # noqa: N818 - a decision, no fault
@@ -62,7 +68,7 @@ def compute(desk: Desk, policy: Policy, job_id: int, folder: Folder, checks: Che
         checks: what it has to pass before it is run.
 
     Raises:
-        UnwantedJob: the policy or a check is against it.
+        UnwantedJob: the policy or a check is against it, or the run differs from its definition.
         IncompleteJob: parts of it are nowhere, and its client has promised that they can be had.
         StoreError, LogError, CommitmentError: it can't be fetched, or is not what it should be.
     """
@@ -76,7 +82,7 @@ def compute(desk: Desk, policy: Policy, job_id: int, folder: Folder, checks: Che
         agreed = agree_on(task, make_conditions(settings, job.terms, checks))
         _refuse(check_job(desk.chain, desk.referee.address, job, agreed))
     desk.tell("running", f"job {job_id}: running {task.steps} steps", job=job_id)
-    run = make_run(task, store, settings.cheat)
+    run = _run(desk, job_id, task, store)
     roots = [*run.roots]
     if not store.has_state(roots[-1]):  # of a cheat, whose run has a store of its own
         store.put_state(run.state(run.task.steps))
@@ -100,13 +106,31 @@ def _get_task(desk: Desk, job_id: int, job: Job, store: DataStore) -> Task:
     return get_task(store, job.terms)
 
 
+def _run(desk: Desk, job_id: int, task: Task, store: Store) -> Run:
+    """Return the run of a job, of which drawn elements are what they are defined to be.
+
+    Raises:
+        UnwantedJob: one is not; whoever claims what is defined would win against this run.
+    """
+    problem = None
+    with suppress(DamagedFile):
+        problem = store.get_json(DIFFERS)
+    if problem is None:
+        try:
+            return make_run(task, store, desk.settings.cheat)
+        except WrongComputation as error:
+            store.put_json(DIFFERS, problem := str(error))
+            desk.tell("differs", f"job {job_id}: {error}", job=job_id, problem=problem)
+    raise UnwantedJob(f"the run is not what is defined: {problem}")
+
+
 def make_run(task: Task, store: Store, cheat: str) -> Run:
     """Return the run of a task, of which what was computed before is read from the disk."""
     if cheat:
         computer = Computer(Setting(cheat=cheat), task, store.path / "cheat", _ignore)
         return computer.draw(cheat, computer("honest", Behaviour()))
     run = Run(task, Behaviour(), store)
-    run.compute()
+    run.compute(audit=Audit)
     return run
 
 

@@ -26,7 +26,8 @@ from offchain.commitments.tree import Digest, Tree
 from offchain.errors import DamagedFile, DeviceLost, NotInStore, StoreError
 from offchain.execution.executor import Executor
 from offchain.execution.residents import fetch_all
-from offchain.programs.graph import Origin
+from offchain.programs.graph import Origin, Program
+from offchain.providers.audit import Audit
 from offchain.providers.behaviour import Behaviour
 from offchain.providers.recent import Recent
 from offchain.providers.roots import OutputRoots, TensorRoots
@@ -35,6 +36,9 @@ from offchain.providers.task import Task
 
 Progress = Callable[[int], None]
 """Called with the number of steps that are done."""
+
+MakeAudit = Callable[[Program, range], Audit]
+"""(program, the steps that are to be run) -> their audit."""
 
 NOTES = "run"
 
@@ -94,7 +98,13 @@ class Run:
         program = self.task.preparation if is_shared else self._program
         return Executor(program, self._threads, self._backend)
 
-    def compute(self, progress: Progress | None = None, *, waits: bool = True) -> None:
+    def compute(
+        self,
+        progress: Progress | None = None,
+        *,
+        waits: bool = True,
+        audit: MakeAudit | None = None,
+    ) -> None:
         """Run every step, or what is left of them, keeping the state of every checkpoint.
 
         Where a device is lost, the run goes on from its last checkpoint on the device as it starts
@@ -103,14 +113,16 @@ class Run:
         Args:
             progress: called after every step.
             waits: whether the last state is written when this is over, or else after `settle`.
+            audit: makes the audit of the steps that are left; without one, nothing is audited.
 
         Raises:
+            WrongComputation: the audit has found an element that is not what it is defined to be.
             DeviceLost: the device was lost twice without a checkpoint between.
         """
         lost_after = None
         while True:
             try:
-                self._compute(progress)
+                self._compute(progress, audit)
             except DeviceLost:
                 if lost_after == len(self._roots):
                     raise
@@ -127,7 +139,7 @@ class Run:
         if written is not None:
             written.result()
 
-    def _compute(self, progress: Progress | None) -> None:
+    def _compute(self, progress: Progress | None, make_audit: MakeAudit | None) -> None:
         """Run what is left of the steps."""
         self.settle()
         notes = self._read_notes()
@@ -145,10 +157,14 @@ class Run:
         if done:
             self._tensor_roots.forget()
         self._require_room(sum(checkpoint > done for checkpoint in self.task.checkpoints))
+        audit = make_audit and make_audit(self._program, range(done, self.task.steps))
         writer = ThreadPoolExecutor(1)
         try:
             for step in range(done, self.task.steps):
-                self._replace(step, state)
+                if audit is not None and step in audit.drawn:
+                    self._audit(audit, step, state)
+                else:
+                    self._replace(step, state)
                 if step + 1 in self.task.checkpoints:
                     roots = self._remember(step + 1, self._tensor_roots.hash(state))
                     self._roots.append(compute_state_root(roots))
@@ -226,6 +242,17 @@ class Run:
         else:
             self._tensor_roots.forget()
             state[:] = self._advance(step, state)
+
+    def _audit(self, audit: Audit, step: int, state: list[Array]) -> None:
+        """Run a step with all outputs shown, for the audit, and then as ever."""
+        before, logs = fetch_all(state), self.task.logs
+        batch = self._batch(step)
+        audited = audit.begin(step, before, batch, None if logs is None else logs[step])
+        run, journal = self._executor.run, self._journal(step)
+        audited.keep(run(before, batch, step, audited.observe, journal=journal))
+        del before  # so that its tensors may die
+        self._replace(step, state)
+        audited.finish(fetch_all(state))
 
     def _is_plain(self, step: int, state: Sequence[Array]) -> bool:
         """Whether a step does to the state what the program says, and nothing else."""

@@ -97,7 +97,7 @@ def test_an_honest_job_has_no_problem(
     job = ChainReferee(office.chain, office.contract, 0).job(office.open())
     findings = check_job(office.chain, office.contract.address, job, get_agreement())
     assert [it for it in findings if it.problem] == []
-    assert len({it.item for it in findings}) == len(findings) == 38
+    assert len({it.item for it in findings}) == len(findings) == 39
 
 
 @pytest.mark.parametrize("program", [ORDERED, EXACT], ids=str)
