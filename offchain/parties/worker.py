@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from queue import SimpleQueue
 from typing import Any
 
-from offchain.disputes.availability import Place
+from offchain.disputes.availability import Lack
 from offchain.errors import MootError
 from offchain.parties.computing import IncompleteJob, UnwantedJob, compute
 from offchain.parties.events import Lines, Tell
@@ -38,14 +38,15 @@ def main() -> None:
     sys.stdout = sys.stderr  # what a policy prints is no event
     while True:
         job_id, checks = asked.get()
-        problem, is_final, missing = "", False, list[Place]()
+        problem, is_final, lack = "", False, Lack()
         try:
             _compute(settings, tell, job_id, checks)
         except MootError as error:
             problem, is_final = str(error), isinstance(error, UnwantedJob)
             if isinstance(error, IncompleteJob):
-                missing = error.missing
-        about = {"problem": problem, "is_final": is_final, "missing": missing}
+                lack = error.lack
+        about: dict[str, object] = {"problem": problem, "is_final": is_final}
+        about |= {"missing": lack.places, "least": lack.least}
         tell(DONE, problem, job=job_id, **about)
 
 

@@ -8,14 +8,13 @@ import subprocess
 import sys
 import threading
 from collections import deque
-from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from enum import IntEnum
 from queue import Empty, SimpleQueue
 from typing import IO, Any, Self
 
-from offchain.disputes.availability import Place
+from offchain.disputes.availability import Lack
 from offchain.parties.events import Tell
 from offchain.parties.settings import Settings
 
@@ -40,13 +39,13 @@ class Result:
         job_id: the job.
         problem: why it was not computed; empty if it was.
         is_final: whether there is no use in trying again.
-        missing: parts of the job that may be demanded, so that it can be computed.
+        lack: what may be demanded of the job, so that it can be computed.
     """
 
     job_id: int
     problem: str
     is_final: bool
-    missing: Sequence[Place] = ()
+    lack: Lack = field(default_factory=Lack)
 
 
 class Workshop:
@@ -137,8 +136,9 @@ class Workshop:
     def _take(self, about: dict[str, Any]) -> None:
         event, text = about.pop("event"), about.pop("line")
         if event == DONE:
-            missing = [(part, index, chunk) for part, index, chunk in about["missing"]]
-            self._results.put(Result(about["job"], about["problem"], about["is_final"], missing))
+            places = tuple((part, index, chunk) for part, index, chunk in about["missing"])
+            lack = Lack(places, about["least"])
+            self._results.put(Result(about["job"], about["problem"], about["is_final"], lack))
         else:
             self._tell(event, text, **about)
 
