@@ -11,7 +11,7 @@ from contracts.model.abi import pack_args
 from contracts.model.answers import ANSWERS_A_BLOCK, MIN_DEPOSIT_WEI, make_subject
 from contracts.model.delivery import make_result
 from contracts.model.types import NOBODY, ZERO
-from contracts.reasons import DemandStatus, PremiumStatus, PromiseStatus, Reason, Status
+from contracts.reasons import DemandStatus, Part, PremiumStatus, PromiseStatus, Reason, Status
 from offchain.commitments.tags import Tag
 from offchain.commitments.tensors import TensorTree, encode_header
 from offchain.commitments.tree import Tree

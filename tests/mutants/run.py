@@ -2,10 +2,10 @@
 
 Use it as `python -m tests.mutants.run contract` (or `model`; for promises and premiums `promises`
 or `promises_model`, whose corpus is the calls of their tests), with `--sample 200 --seed 1` for
-some of them, or `--file turns.vy` for those of one file. With `--semantic` it takes the ones that are
-written down in semantic.json instead. A mutant is killed by the first recorded call
-to which it says something else; one that does not compile, or compiles to the same code, does not
-count. Survivors are printed; those that tests/mutants/survivors.json gives a reason for are known.
+some of them, or `--file turns.vy` for those of one file. With `--semantic` it takes the ones that
+are written down in semantic.json instead. A mutant is killed by the first recorded call to which it
+says something else; one that does not compile, or compiles to the same code, does not count.
+Survivors are printed; those that tests/mutants/survivors.json gives a reason for are known.
 """
 
 import argparse
