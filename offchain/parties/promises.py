@@ -27,7 +27,7 @@ from offchain.parties.live import Desk
 from offchain.parties.purse import BUDGET_BLOCKS, Purse
 from offchain.parties.settings import to_wei
 
-ANSWER_SHARE = 2
+ANSWER_SHARE = 4
 """A client promises to answer within one part in so many of the time to commit."""
 MOST_CALLS = 16
 """So many calls about demands are made in one block, upon all promises."""
