@@ -134,7 +134,7 @@ def lack(count: int) -> Lack:
     return Lack(list_places(count)[:MOST_CALLS], count)
 
 
-def test_a_look_costs_the_same_however_many_demands_were_ever_made(market: Market) -> None:
+def test_a10_a_look_costs_the_same_however_many_demands_were_ever_made(market: Market) -> None:
     """With 400 demands of chunks that do not exist a block is one exchange of five questions."""
     job_id, subject = market.post()
     party = market.begin()
@@ -153,7 +153,7 @@ def test_a_look_costs_the_same_however_many_demands_were_ever_made(market: Marke
     assert len(view.list_open()) == 403
 
 
-def test_what_a_look_tells_is_what_the_contract_has(market: Market) -> None:
+def test_a10_what_a_look_tells_is_what_the_contract_has(market: Market) -> None:
     """Open, shown, unanswered and returned demands are told apart without a question for each."""
     job_id, subject = market.post()
     party = market.begin()
@@ -182,7 +182,7 @@ def find_shown(subject: Subject) -> tuple[Any, ...]:
     return (move.call, *pack_args((subject, *move.args)))
 
 
-def test_demands_of_a_job_cost_a_share_of_its_reward(market: Market) -> None:
+def test_a9_demands_of_a_job_cost_a_share_of_its_reward(market: Market) -> None:
     """What lacks more than the share covers is not demanded at all: not the first part of it."""
     job_id, _ = market.post()
     party = market.begin(demand_share=0.1)
@@ -203,7 +203,7 @@ def more(count: int) -> Lack:
     return Lack(places, count)
 
 
-def test_reward_is_shared_with_whoever_has_committed(market: Market) -> None:
+def test_a9_reward_is_shared_with_whoever_has_committed(market: Market) -> None:
     """A job that others have joined pays less, and so less is paid for it."""
     job_id, _ = market.post()
     job = market.begin()._desk.referee.follow(job_id)
@@ -211,7 +211,7 @@ def test_reward_is_shared_with_whoever_has_committed(market: Market) -> None:
     assert calculate_share(replace(job, hidden=4), 0.25) == REWARD_WEI // 20
 
 
-def test_all_jobs_have_one_budget_which_outlives_the_process(market: Market) -> None:
+def test_a9_all_jobs_have_one_budget_which_outlives_the_process(market: Market) -> None:
     """A client that opens many jobs with few gaps each gets no more than the budget, ever."""
     jobs = [market.post()[0] for _ in range(6)]
     before = market.spend()
@@ -222,7 +222,7 @@ def test_all_jobs_have_one_budget_which_outlives_the_process(market: Market) -> 
     assert 4 * MIN_DEPOSIT_WEI < before - market.spend() <= ETHER // 10
 
 
-def test_deposits_that_come_back_count_no_more(market: Market) -> None:
+def test_a9_deposits_that_come_back_count_no_more(market: Market) -> None:
     """A client that breaks its promise does not use the budget up."""
     job_id, _ = market.post()
     party = market.begin(demand_share=0.1, demand_budget=0.05)
@@ -236,7 +236,7 @@ def test_deposits_that_come_back_count_no_more(market: Market) -> None:
     assert not party.act(wanted, {other: lack(4)})[other].problem
 
 
-def test_nothing_is_demanded_that_comes_too_late(market: Market) -> None:
+def test_a9_nothing_is_demanded_that_comes_too_late(market: Market) -> None:
     """An answer after the last block to commit is of no use, however cheap it is."""
     job_id, _ = market.post()
     party = market.begin()
@@ -245,7 +245,7 @@ def test_nothing_is_demanded_that_comes_too_late(market: Market) -> None:
     assert "an answer may take" in party.act({job_id: job}, {job_id: lack(1)})[job_id].problem
 
 
-def test_calls_of_a_block_are_few_and_nobody_waits_for_a_fee(market: Market) -> None:
+def test_a10_calls_of_a_block_are_few_and_nobody_waits_for_a_fee(market: Market) -> None:
     """Demands of all jobs together fill no block, and none is sent that no block would take."""
     first, second = market.post()[0], market.post()[0]
     party = market.begin(demand_share=1.0)
@@ -262,7 +262,7 @@ def test_calls_of_a_block_are_few_and_nobody_waits_for_a_fee(market: Market) -> 
     assert sum(len(view.demands) for view in views) == MOST_CALLS
 
 
-def test_own_demands_are_found_without_a_look_at_every_job(market: Market) -> None:
+def test_a10_own_demands_are_found_without_a_look_at_every_job(market: Market) -> None:
     """A party that begins anew reads one log, whatever jobs and demands there were."""
     subjects = [market.post()[1] for _ in range(4)]
     party = market.begin()
@@ -285,14 +285,14 @@ def test_recorded_gas_of_demands_and_answers_is_the_most_of_the_snapshot() -> No
 
 
 @pytest.mark.parametrize("max_fee_gwei", [1.0, 50.0, 200.0])
-def test_the_deposit_pays_for_an_answer_at_the_highest_fee(max_fee_gwei: float) -> None:
+def test_a9_the_deposit_pays_for_an_answer_at_the_highest_fee(max_fee_gwei: float) -> None:
     """Whoever answers what it has promised never pays more gas than it is paid."""
     assert choose_deposit(max_fee_gwei) >= ANSWER_GAS * int(max_fee_gwei * GWEI)
     assert choose_deposit(max_fee_gwei) >= MIN_DEPOSIT_WEI
 
 
 @pytest.mark.parametrize("price_gwei", [1, 50, 400, 4_000])
-def test_a_sharer_pays_no_more_for_answers_than_its_part_of_the_premium(price_gwei: int) -> None:
+def test_d9_a_sharer_pays_no_more_for_answers_than_its_part_of_the_premium(price_gwei: int) -> None:
     """A client that overtakes each answer to its own demands, or makes it dear, ends by that."""
     both, sharer = win_with_premium(), SHARERS[0]
     assert both.make(register(sharer, both.view(), HISTORY)) is None
@@ -312,7 +312,7 @@ def test_a_sharer_pays_no_more_for_answers_than_its_part_of_the_premium(price_gw
     )
 
 
-def test_a_sharer_that_is_paid_for_its_answers_goes_on(market: Market) -> None:
+def test_d9_a_sharer_that_is_paid_for_its_answers_goes_on(market: Market) -> None:
     """Deposits that it has earned count against the gas that it has paid."""
     del market
     both, sharer = win_with_premium(), SHARERS[0]
