@@ -31,11 +31,14 @@ from offchain.disputes.availability import (
 from offchain.disputes.chain_referee import ChainReferee
 from offchain.disputes.delivery import Sharer, count_payable, register
 from offchain.disputes.terms import Stakes, make_terms
-from offchain.parties.answers import choose_deposit
+from offchain.parties import keeper
+from offchain.parties.answers import Answers, choose_deposit
 from offchain.parties.live import Desk
 from offchain.parties.promises import MOST_CALLS, Promises
+from offchain.parties.provider import Provider
 from offchain.parties.settings import Settings
 from offchain.parties.sight import Sight
+from offchain.parties.workshop import Result
 from tests.parties.test_means import read_snapshot
 from tests.referee.deliveries import HISTORY, PLACES, SHARERS, find, win_with_premium
 from tests.referee.promises import TASK
@@ -99,7 +102,11 @@ class Market:
         self.contract.send(calls)
 
     def begin(self, **settings: Any) -> Promises:
-        """Seat the party at a new desk, as a process that has just begun."""
+        """Return the promises as a process sees them that has just begun."""
+        return Promises(self.sit(**settings))
+
+    def sit(self, **settings: Any) -> Desk:
+        """Seat the party at a new desk."""
         for chain in self.opened:
             chain.close()
         signer = NodeAccount(self.own, self.transport)
@@ -108,7 +115,7 @@ class Market:
         told = Settings(availability=self.contract.address, **{"demand_budget": 10.0, **settings})
         sight = Sight(chain, bind_referee(chain, self.referee.address), ORDERED, self.own)
         sight.look()
-        return Promises(Desk(told, chain, sight, self.own, lambda *_, **__: None))
+        return Desk(told, chain, sight, self.own, lambda *_, **__: None)
 
     def spend(self) -> int:
         """Return the party's balance, in wei."""
@@ -151,6 +158,37 @@ def test_a10_a_look_costs_the_same_however_many_demands_were_ever_made(market: M
     view = party.look(job_id, jobs[job_id])
     assert view is not None
     assert len(view.list_open()) == 403
+
+
+def test_a10_demands_come_after_all_moves_of_a_turn(
+    market: Market, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What could not be had asks and sends nothing until moves are made, and a turn stays cheap."""
+    job_id, subject = market.post()
+    provider = Provider(market.sit(folder=str(market.folder / "own"), demand_share=1.0))
+    provider._resume()
+    provider.take_turn()
+    work = provider.works[job_id]
+    market.transport.exchanges.clear()
+    failed = Result(job_id, "it is not there", is_final=False, lack=lack(3))
+    provider.note_failure(work, failed)
+    assert market.transport.exchanges == []
+    made: list[str] = []
+    monkeypatch.setattr(keeper, "take_turns", lambda *_: made.append("moves") or [])
+    monkeypatch.setattr(Answers, "send", lambda _, calls: made.extend(it.name for it in calls))
+    provider.take_turn()
+    assert made == ["moves", *["demand"] * 3]
+    asked = []
+    for places in (list_places(3), list_places(40)[3:]):
+        provider._demands[job_id] = work.job
+        market.demand(subject, places)
+        provider.take_turn()
+        provider._demands[job_id] = work.job
+        market.chain.mine(1)
+        market.transport.exchanges.clear()
+        provider.take_turn()
+        asked.append(sum(market.transport.exchanges))
+    assert asked[0] == asked[1] <= 10
 
 
 def test_a10_what_a_look_tells_is_what_the_contract_has(market: Market) -> None:
