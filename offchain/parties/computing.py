@@ -7,7 +7,7 @@ from contracts.model.types import NOBODY, Job, Terms
 from contracts.reasons import LeafMode
 from offchain.commitments.tree import Digest
 from offchain.datastore.store import DataStore, open_copying, open_store
-from offchain.disputes.availability import Place
+from offchain.disputes.availability import Lack
 from offchain.disputes.conditions import (
     HOUR_S,
     Conditions,
@@ -50,11 +50,11 @@ class UnwantedJob(MootError):  # noqa: N818 - a decision, no fault
 
 
 class IncompleteJob(MootError):  # noqa: N818 - it may become whole
-    """A job can't be had for now; `missing` is what may be demanded of its client's promise."""
+    """A job can't be had for now; `lack` is what may be demanded of its client's promise."""
 
-    def __init__(self, message: str, missing: list[Place]) -> None:
+    def __init__(self, message: str, lack: Lack) -> None:
         super().__init__(message)
-        self.missing = missing
+        self.lack = lack
 
 
 def compute(desk: Desk, policy: Policy, job_id: int, folder: Folder, checks: Checks) -> None:
@@ -98,9 +98,9 @@ def _get_task(desk: Desk, job_id: int, job: Job, store: DataStore) -> Task:
         shown = Promises(desk).read_shown(job_id, job) if desk.settings.availability else None
         if shown is None:
             raise
-        missing = mend_job(store, job.terms, shown)
-        if missing:
-            raise IncompleteJob(f"{error}; it may be demanded", missing) from error
+        lack = mend_job(store, job.terms, shown)
+        if lack.least:
+            raise IncompleteJob(f"{error}; it may be demanded", lack) from error
         line = f"job {job_id} is put together, with {len(shown)} parts from the chain"
         desk.tell("mended", line, job=job_id, parts=len(shown))
     return get_task(store, job.terms)

@@ -56,7 +56,9 @@ class Settings:
         availability: the contract of promises, if promises are made or wanted.
         promise_bond: what a client bonds on the promise that its job can be had; 0 for no promise.
         least_promise: the bond of a promise below which a provider takes no job.
-        demand_budget: what a party puts up at most to demand what it lacks of a job or a result.
+        demand_budget: what demands may cost together: those of seven days upon all promises that
+            jobs can be had, or those of one result.
+        demand_share: what demands of a job may cost, as a share of what it may pay.
         delivery: the contract of premiums, if premiums are offered or earned.
         premium: what a client bonds for handing the result over, in ETH; 0 for no premium.
         premium_window: for so many blocks the result can be demanded.
@@ -96,6 +98,7 @@ class Settings:
     promise_bond: float = 0.0
     least_promise: float = 0.0
     demand_budget: float = 0.0
+    demand_share: float = 0.1
     delivery: str = ""
     premium: float = 0.0
     premium_window: int = 7200

@@ -18,7 +18,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
 
-from offchain.disputes.availability import Place
+from offchain.disputes.availability import Lack
 from offchain.disputes.conditions import get_memory
 from offchain.errors import MootError
 from offchain.parties.computing import GIGABYTE, IncompleteJob, UnwantedJob, compute
@@ -48,14 +48,15 @@ def main() -> None:
     sys.stdout = sys.stderr  # what a policy prints is no event
     while True:
         job_id, checks = asked.get()
-        problem, is_final, missing = "", False, list[Place]()
+        problem, is_final, lack = "", False, Lack()
         try:
             _compute(settings, tell, job_id, checks)
         except MootError as error:
             problem, is_final = str(error), isinstance(error, UnwantedJob)
             if isinstance(error, IncompleteJob):
-                missing = error.missing
-        about = {"problem": problem, "is_final": is_final, "missing": missing}
+                lack = error.lack
+        about: dict[str, object] = {"problem": problem, "is_final": is_final}
+        about |= {"missing": lack.places, "least": lack.least}
         tell(DONE, problem, job=job_id, **about)
 
 

@@ -9,15 +9,15 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from enum import IntEnum
 from math import inf
 from queue import Empty, SimpleQueue
 from typing import IO, Any, Self
 
-from offchain.disputes.availability import Place
+from offchain.disputes.availability import Lack
 from offchain.parties.events import Tell
 from offchain.parties.settings import Settings
 
@@ -51,13 +51,13 @@ class Result:
         job_id: the job.
         problem: why it was not computed; empty if it was.
         is_final: whether there is no use in trying again.
-        missing: parts of the job that may be demanded, so that it can be computed.
+        lack: what may be demanded of the job, so that it can be computed.
     """
 
     job_id: int
     problem: str
     is_final: bool
-    missing: Sequence[Place] = ()
+    lack: Lack = field(default_factory=Lack)
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,8 +237,9 @@ class Workshop:
     def _take(self, pid: int, about: dict[str, Any]) -> None:
         event, text = about.pop("event"), about.pop("line")
         if event == DONE:
-            missing = [(part, index, chunk) for part, index, chunk in about["missing"]]
-            found = Result(about["job"], about["problem"], about["is_final"], missing)
+            places = tuple((part, index, chunk) for part, index, chunk in about["missing"])
+            lack = Lack(places, about["least"])
+            found = Result(about["job"], about["problem"], about["is_final"], lack)
             self._results.put((pid, found))
         else:
             self._tell(event, text, **about)
