@@ -21,13 +21,13 @@ from offchain.disputes.terms import make_terms
 from offchain.errors import VerifierError
 from offchain.parties.hearing import Hearing, hear, judge_found
 from offchain.parties.verifier import rule
+from offchain.programs.cost import compute_operator_cost
 from offchain.programs.graph import Kind
 from offchain.providers.behaviour import Behaviour
 from offchain.providers.publication import get_task, put_task
 from offchain.providers.run import Run
 from offchain.providers.store import Store
 from offchain.providers.task import Task
-from offchain.verifier.bounds import compute_operator_cost
 
 PATIENCE_S = 600.0
 LIE = bytes(32)

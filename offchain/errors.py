@@ -5,6 +5,8 @@
     │   └── CannotWrite             a file that the user has named can't be written
     ├── CaptureError                the model does something a program cannot express
     ├── ProgramError                a program is malformed or breaks a rule
+    ├── BrokenPrecondition          a plan would ask more of a kernel than it computes
+    ├── WrongComputation            executor and definition differ on an element of a run
     ├── CommitmentError             a proof or an archive does not fit its root
     ├── StoreError                  a store of data cannot be read or written
     │   ├── DamagedFile             a file of one's own is not what was written
@@ -141,6 +143,20 @@ class CaptureError(MootError):
 
 class ProgramError(MootError):
     """A program is malformed or breaks a rule of the intermediate representation."""
+
+
+class BrokenPrecondition(MootError):
+    """A plan would ask more of a kernel than it computes."""
+
+    def __init__(self, form: str, precondition: str, sentence: str) -> None:
+        """Name the form, its precondition, and what would have to hold."""
+        super().__init__(f"no kernel computes this {form}: {sentence}")
+        self.form = form
+        self.precondition = precondition
+
+
+class WrongComputation(MootError):
+    """The executor has computed an element of a run otherwise than the definition says."""
 
 
 class CommitmentError(MootError):

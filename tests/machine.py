@@ -121,12 +121,14 @@ class Machine:
         """Return the contract that stands at an address already."""
         return Deployed(address, _raw(address), Codec(artifact.abi))
 
-    def call(self, to: bytes, data: bytes, *, sender: str, value_wei: int, block: int) -> Result:
-        """Send one message; a refused one changes nothing."""
+    def call(
+        self, to: bytes, data: bytes, *, sender: str, value_wei: int, block: int, gas: int = _GAS
+    ) -> Result:
+        """Send one message with so much gas; a refused one changes nothing."""
         self._state.execution_context._block_number = block
         origin = _raw(sender)
         code = self._state.get_code(to)
-        message = Message(_GAS, EthAddress(to), EthAddress(origin), value_wei, data, code)
+        message = Message(gas, EthAddress(to), EthAddress(origin), value_wei, data, code)
         kind = self._state.computation_class
         found = kind.apply_message(self._state, message, self._context(origin))
         if found.is_error:

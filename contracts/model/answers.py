@@ -29,8 +29,10 @@ from offchain.commitments.tree import Digest, climb, get_height, hash_root, is_m
 from offchain.errors import CommitmentError
 from offchain.programs.limits import MAX_RANK, MAX_TENSOR_BYTES
 
-MIN_DEPOSIT_WEI = 200_000 * 50 * 10**9
-"""The deposit of a demand pays 200,000 gas at 50 gwei, which the dearest answer costs at most."""
+DEPOSIT_GAS = 200_000
+"""The deposit of a demand pays so much gas, which the dearest answer costs at most."""
+MIN_DEPOSIT_WEI = DEPOSIT_GAS * 50 * 10**9
+"""That gas at 50 gwei."""
 MIN_BOND_DEPOSITS = 2
 """What is bonded on a promise is so many deposits at least."""
 ANSWERS_A_BLOCK = 32

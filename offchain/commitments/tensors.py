@@ -107,6 +107,11 @@ class TensorTree:
         self.tree = Tree(Tag.TENSOR_NODE, leaves) if len(leaves) else None
 
     @property
+    def size(self) -> int:
+        """The bytes that its elements take."""
+        return self._bytes.nbytes
+
+    @property
     def top(self) -> Digest:
         """The node over all chunks."""
         return self.tree.top if self.tree else EMPTY_TOP

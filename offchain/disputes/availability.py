@@ -6,10 +6,10 @@ promised of a result (`delivery.py`) is demanded and shown alike.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from contracts.model.answers import ANSWERS_A_BLOCK, Demand, Promise, Subject
-from contracts.model.types import Address, Terms
+from contracts.model.types import Address, Job, Terms
 from contracts.reasons import DemandStatus, Part, PromiseStatus
 from offchain.commitments.tags import CHUNK_BYTES, Tag
 from offchain.commitments.tensors import Array, TensorTree
@@ -18,18 +18,35 @@ from offchain.disputes.players import Move
 from offchain.disputes.referee import Call
 from offchain.providers.task import Task
 
+DEMAND_GAS = 57_713
+"""The most gas of a demand in any scenario of `gas-snapshot.txt`."""
+ANSWER_GAS = 175_220
+"""The most gas of an answer, likewise."""
+
 Place = tuple[int, int, int]
 """A part of a job, the operator or tensor in it, and the chunk."""
 
 
 @dataclass(frozen=True, slots=True)
 class Promised:
-    """What the chain shows of a promise: all demands upon it, too, and the next call's block."""
+    """What the chain shows of a promise: all demands upon it, too, and the next call's block.
+
+    `authors` are those who have shown what was demanded, by its place.
+    """
 
     subject: Subject
     promise: Promise
     demands: Mapping[Place, Demand]
     block: int
+    authors: Mapping[Place, Address] = field(default_factory=dict)
+
+    def list_owed(self, address: Address) -> list[Place]:
+        """Return the own demands whose deposit a broken promise has not given back yet."""
+        if self.promise.status is not PromiseStatus.BROKEN:
+            return []
+        due = {DemandStatus.OPEN, DemandStatus.UNANSWERED}
+        own = ((place, it) for place, it in self.demands.items() if it.asker == address)
+        return [place for place, demand in own if demand.status in due]
 
     def list_open(self) -> list[tuple[Place, Demand]]:
         """Return the demands that wait for an answer, the most urgent first."""
@@ -38,41 +55,93 @@ class Promised:
 
 
 @dataclass(frozen=True, slots=True)
+class Lack:
+    """What is lacking of a job or a result.
+
+    Attributes:
+        places: what to demand next, in this order.
+        least: so many parts have to be demanded at least until nothing is lacking.
+    """
+
+    places: Sequence[Place] = ()
+    least: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Asker:
-    """Whoever demands what its store lacks, as far as it wants to pay for answers.
+    """Whoever demands what its store lacks, if it wants to pay for all that is known to lack.
+
+    A part of what is lacking is of no use, so that nothing is demanded where the rest will not be.
 
     Attributes:
         address: the account that sends the calls.
-        missing: what is lacking, in the order in which it is demanded.
-        budget_wei: how much the deposits of its demands may be together.
+        lack: what is lacking.
+        budget_wei: what its demands upon this promise may cost together, deposits and gas.
+        price_wei: what a unit of gas costs.
+        needed_by: the first block in which an answer is too late to be of use, if there is any.
     """
 
     address: Address
-    missing: Sequence[Place]
+    lack: Lack
     budget_wei: int
+    price_wei: int = 0
+    needed_by: int | None = None
 
     def act(self, view: Promised) -> Iterator[Call]:
         """Yield demands; say that one was not answered in time; take back what is owed."""
         promise, own = view.promise, (view.subject,)
         if promise.status is PromiseStatus.KEPT:
-            late = [place for place, demand in view.list_open() if view.block > demand.deadline]
+            late = [place for place, demand in view.list_open() if self._can_break(view, demand)]
             if late:
                 yield Call("break_promise", self.address, (*own, *late[0]))
-            elif view.block <= promise.last_block:
-                for place in self._choose(view):
+            elif view.block <= promise.last_block and not self.explain_refusal(view):
+                for place in self._list_new(view):
                     args = (*own, *place)
                     yield Call("demand", self.address, args, promise.deposit_wei)
-        elif promise.status is PromiseStatus.BROKEN:
-            due = {DemandStatus.OPEN, DemandStatus.UNANSWERED}
-            for place, demand in view.demands.items():
-                if demand.asker == self.address and demand.status in due:
-                    yield Call("reclaim", self.address, (*own, *place))
+        else:
+            for place in view.list_owed(self.address):
+                yield Call("reclaim", self.address, (*own, *place))
 
-    def _choose(self, view: Promised) -> list[Place]:
-        """Return what is not demanded yet, as much as there is money for."""
-        spent = sum(demand.asker == self.address for demand in view.demands.values())
-        left = self.budget_wei // view.promise.deposit_wei - spent
-        return [place for place in self.missing if place not in view.demands][: max(left, 0)]
+    def explain_refusal(self, view: Promised) -> str:
+        """Return why nothing is demanded of what is lacking; nothing if it is."""
+        new = len(self._list_new(view))
+        if not new:
+            return ""
+        own = [place for place, it in view.demands.items() if it.asker == self.address]
+        again = sum(place in self.lack.places for place in own)
+        count = len(own) - again + max(new + again, self.lack.least)
+        need_wei = count * cost_demand(view.promise.deposit_wei, self.price_wei)
+        if need_wei > self.budget_wei:
+            return (
+                f"{count} demands at least, {need_wei} wei, would be needed for what it lacks; "
+                f"they may cost {self.budget_wei} wei"
+            )
+        wait_blocks = view.promise.answer_blocks + (len(view.list_open()) + new) // ANSWERS_A_BLOCK
+        if self.needed_by is not None and view.block + wait_blocks >= self.needed_by:
+            return f"an answer may take {wait_blocks} blocks, until block {self.needed_by} or later"
+        return ""
+
+    def _can_break(self, view: Promised, demand: Demand) -> bool:
+        """Whether a demand is late that breaks the promise in favour of this account."""
+        is_own = self.address in {demand.asker, view.promise.client}
+        return is_own and view.block > demand.deadline
+
+    def _list_new(self, view: Promised) -> list[Place]:
+        """Return what is not demanded yet."""
+        return [place for place in self.lack.places if place not in view.demands]
+
+
+def cost_demand(deposit_wei: int, price_wei: int) -> int:
+    """Return what a demand that is answered costs its asker, in wei."""
+    return deposit_wei + DEMAND_GAS * price_wei
+
+
+def calculate_share(job: Job, share: float) -> int:
+    """Return what the demands of an account in a job may cost: a share of what it may be paid.
+
+    Whoever has committed to the job already is paid alike.
+    """
+    return int(share * (job.reward_wei // (1 + job.hidden)))
 
 
 @dataclass(frozen=True, slots=True)

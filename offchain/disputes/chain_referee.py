@@ -23,14 +23,12 @@ from offchain.arithmetic.ordered import ORDERED
 from offchain.chain import Address as ChainAddress
 from offchain.chain import Chain, Contract, connect
 from offchain.chain import Event as ChainEvent
-from offchain.chain.receipts import GAS_LIMIT, Transaction
+from offchain.chain.receipts import Transaction
 from offchain.commitments.tree import Digest
+from offchain.disputes.gas import offer_gas
 from offchain.disputes.job_log import JobLog
 from offchain.disputes.referee import Answer, Call, Outcome, open_store
 from offchain.errors import BadCall, ChainError, ChainUnavailable
-
-CALL_GAS = 2**21
-"""Gas offered with a call: above what any move but a leaf can use, far below a block's."""
 
 
 def deploy(url: str, arithmetic: Arithmetic = ORDERED) -> "ChainReferee":
@@ -151,13 +149,14 @@ class ChainReferee:
         """Return the transaction of a call; other contracts make their own of the referee."""
         other = CALLED_THROUGH.get(call.name)
         through = None if other is None else self._find(other)
-        return self._contract.prepare(
-            call.name,
-            *pack_call(call.name, call.args, self.address),
-            sender=ChainAddress(call.sender),
-            value=call.value_wei,
-            through=through,
-            gas_limit=CALL_GAS if through is None else GAS_LIMIT,
+        return offer_gas(
+            self._contract.prepare(
+                call.name,
+                *pack_call(call.name, call.args, self.address),
+                sender=ChainAddress(call.sender),
+                value=call.value_wei,
+                through=through,
+            )
         )
 
     def block_gas(self) -> int:

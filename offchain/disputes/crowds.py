@@ -7,18 +7,56 @@ from bisect import bisect_left
 from dataclasses import dataclass
 
 from contracts.model.types import MAX_BLOCKS
+from offchain.chain.accounts.fees import GWEI
+from offchain.disputes.gas import MOST_SIDE_MOVES, MOVE_GAS
 
 BLOCK_GAS_SHARE = 2
 """Whoever sends counts on one part in so many of a block's gas: the other side moves, too."""
-MOVE_GAS = 150_000
-"""What a move costs on a chain: as the dearest of the reference dispute, which is its leaf."""
+ELASTICITY, SLOWNESS = 2, 8
+"""Of EIP-1559: parts of a block of which one is its target, and of the base fee a block changes."""
+TIP_WEI = GWEI
+"""The tip of an honest party, which a censor has to exceed."""
+CALM_FEE_WEI = GWEI
+"""The base fee at which a censor is thought to begin: the lower, the cheaper it is."""
 SIDE_MOVES = 22
-"""Of the 43 moves that a match can have, one side makes no more than so many."""
+"""Of the 43 moves that a match can have in `ordered`, one side makes no more than so many."""
 
 
 def count_calls(block_gas: int) -> int:
-    """Return in how many calls a block one sender can count on, given the gas of a block."""
+    """Return in how many calls a block one sender can count on, given the gas of a block.
+
+    A block has room for a call where it has room for all that the call is offered.
+    """
     return max(1, block_gas // BLOCK_GAS_SHARE // MOVE_GAS)
+
+
+def count_censored(
+    purse_wei: int,
+    *,
+    block_gas: int,
+    offered_gas: int = MOVE_GAS,
+    base_fee_wei: int = CALM_FEE_WEI,
+) -> int:
+    """Return for how many blocks so much money keeps a call out of the chain.
+
+    Each block is filled so far that it has no room for what the call is offered, at a tip above
+    its own. The base fee goes up and down with what a block has beyond its target (EIP-1559).
+
+    Args:
+        purse_wei: what the censor spends.
+        block_gas: the gas of a block.
+        offered_gas: what the call is offered.
+        base_fee_wei: the base fee of the first of these blocks.
+    """
+    filled, target, blocks = max(0, block_gas - offered_gas + 1), block_gas // ELASTICITY, 0
+    while blocks < MAX_BLOCKS:
+        purse_wei -= filled * (base_fee_wei + TIP_WEI + 1)
+        if purse_wei < 0:
+            break
+        blocks += 1
+        change = base_fee_wei * abs(filled - target) // target // SLOWNESS
+        base_fee_wei += max(1, change) if filled > target else -change
+    return blocks
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +95,11 @@ def _count_for_ever(clock_blocks: int, increment_blocks: int, pace: Pace) -> int
 
 def _count_in_all(clock_blocks: int, increment_blocks: int, pace: Pace) -> int:
     """Return the number that is bounded by all moves that there can be in all matches."""
-    credit = clock_blocks + (SIDE_MOVES - 1) * min(increment_blocks, pace.delay_blocks)
-    idle_blocks = credit - SIDE_MOVES * pace.delay_blocks
+    credit = clock_blocks + (MOST_SIDE_MOVES - 1) * min(increment_blocks, pace.delay_blocks)
+    idle_blocks = credit - MOST_SIDE_MOVES * pace.delay_blocks
     if idle_blocks < 0:
         return 0
-    return 1 + (pace.calls * (idle_blocks + 1) - 1) // SIDE_MOVES
+    return 1 + (pace.calls * (idle_blocks + 1) - 1) // MOST_SIDE_MOVES
 
 
 def calculate_least_clock(crowd: int, increment_blocks: int, pace: Pace) -> int:

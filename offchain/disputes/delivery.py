@@ -17,7 +17,13 @@ from contracts.reasons import PremiumStatus, PromiseStatus, Status
 from offchain.commitments.tags import Tag
 from offchain.commitments.tensors import Array
 from offchain.commitments.tree import Digest, Tree
-from offchain.disputes.availability import Place, Promised, list_answers, show_tensor
+from offchain.disputes.availability import (
+    ANSWER_GAS,
+    Place,
+    Promised,
+    list_answers,
+    show_tensor,
+)
 from offchain.disputes.players import Move
 from offchain.disputes.referee import Call
 
@@ -93,10 +99,12 @@ class Sharer:
     Attributes:
         address: the account that sends the calls.
         find: returns the call that shows a chunk of the final state.
+        most: so many answers are given at once at most, which the premium still pays for.
     """
 
     address: Address
     find: Callable[[Place], Move]
+    most: int | None = None
 
     def act(self, view: Delivery) -> Iterator[Call]:
         """Yield the answers whose turn it is, and the end."""
@@ -104,7 +112,7 @@ class Sharer:
             return
         assert view.promised is not None, "it is due"
         waiting, subject = view.promised.list_open(), view.promised.subject
-        own = self._choose(view, waiting)
+        own = self._choose(view, waiting)[: self.most]
         yield from list_answers(view.promised, self.address, own, self.find)
         if view.block > view.promised.promise.last_block and not waiting:
             yield Call("take", self.address, (subject,))
@@ -147,6 +155,26 @@ class Buyer:
             promise = promised.promise
             if promise.status is PromiseStatus.BROKEN and promise.bond_wei:
                 yield Call("take", self.address, (promised.subject,))
+
+
+def count_payable(view: Delivery, address: Address, spent_wei: int, price_wei: int) -> int:
+    """Return how many answers a sharer may still give, so that it never pays more than its part.
+
+    Each may be overtaken by another's, who then has the deposit.
+
+    Args:
+        view: what the chain shows.
+        address: the sharer.
+        spent_wei: what the gas of its calls about this result has cost.
+        price_wei: what a unit of gas costs now.
+    """
+    if view.promised is None:
+        return 0
+    promise = view.promised.promise
+    shown = sum(it == address for it in view.promised.authors.values())
+    part_wei = promise.bond_wei // max(1, promise.sharers)
+    left_wei = part_wei + shown * promise.deposit_wei - spent_wei
+    return max(0, left_wei // (ANSWER_GAS * max(1, price_wei)))
 
 
 def register(sender: Address, view: Delivery, history: Tree) -> Call:

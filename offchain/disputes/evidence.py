@@ -24,13 +24,14 @@ from offchain.datastore.objects import decode_header
 from offchain.disputes.board import Board, get_place
 from offchain.disputes.openings import prove_before, prove_root
 from offchain.errors import CommitmentError, ProgramError, UnprovenEvidence
+from offchain.programs.cost import get_elements
 from offchain.programs.decoding import decode_layout, decode_node
 from offchain.programs.encoding import encode_layout
 from offchain.programs.graph import Node, Operand, Origin
 from offchain.programs.roots import hash_layout
 from offchain.programs.rounding.roots import LogTree, climb_log, get_slot_operand
 from offchain.providers.testimony import Testimony
-from offchain.verifier.bounds import DEFAULT, Bound, get_elements
+from offchain.verifier.bounds import DEFAULT, Bound
 from offchain.verifier.questions import Question
 from offchain.verifier.verifier import rule
 

@@ -24,12 +24,13 @@ from offchain.datastore.objects import EVIDENCE, TensorShape, decode_header, nam
 from offchain.datastore.store import DataStore
 from offchain.disputes.evidence import Evidence, LogEvidence, Shown, check, collect
 from offchain.errors import CommitmentError, ProgramError, UnprovenEvidence
+from offchain.programs.cost import compute_operator_cost
 from offchain.programs.decoding import Reader
 from offchain.programs.graph import Node, Slot
 from offchain.programs.limits import MAX_NODE_BYTES, MAX_OPERANDS, MAX_RANK, MAX_TEXT_BYTES
 from offchain.providers.publication import MAX_LOG_BYTES
 from offchain.providers.testimony import Testimony
-from offchain.verifier.bounds import DEFAULT, Bound, compute_operator_cost
+from offchain.verifier.bounds import DEFAULT, Bound
 
 FIRST_LINE = b"moot evidence 1\n"
 
@@ -114,7 +115,7 @@ def fetch_evidence(
     name = name_evidence(place, side, claim)
     store.get_bytes(EVIDENCE, name, get_limit(terms), check_bytes)
     ((evidence, node),) = found
-    compute_operator_cost(node).check(bound)
+    bound.require(compute_operator_cost(node))
     shown = [it for it in evidence.shown if it is not None]
     store.fetch_tensors([it.root for it in shown], [_get_slot(it) for it in shown])
     return evidence

@@ -7,41 +7,67 @@ committed to is computed again from these; nothing that the client says is belie
 import math
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any
 
 from contracts.model.leaf import Context, compute_leaf, read_node
-from contracts.model.types import NOBODY, ZERO, Address, Facts, Job
-from contracts.reasons import LeafMode, Revert, Status
+from contracts.model.types import ZERO, Address, Facts, Job
+from contracts.reasons import LeafMode, Revert
 from offchain.arithmetic.logged import LOGGED
 from offchain.chain import Chain
 from offchain.commitments.tensors import Array, encode_elements
-from offchain.disputes.crowds import Pace, calculate_least_clock, count_calls
+from offchain.disputes.conditions import (
+    Conditions,
+    Finding,
+    check_cost,
+    check_length,
+    check_size,
+    check_terms,
+    check_time,
+    check_worth,
+    compare,
+    count_left,
+    has_problem,
+)
+from offchain.disputes.crowds import (
+    Pace,
+    calculate_least_clock,
+    count_calls,
+    count_censored,
+)
 from offchain.disputes.openings import make_leaf
 from offchain.disputes.referee_code import compare_codes
-from offchain.errors import LogError, MootError, ProgramError
+from offchain.errors import LogError, MootError, ProgramError, WrongComputation
 from offchain.programs.decoding import decode_program
 from offchain.programs.encoding import encode_program
 from offchain.programs.graph import Program, Slot
 from offchain.programs.rounding.entries import encode_log
 from offchain.programs.semantics import finish
+from offchain.providers.audit import Audit
+from offchain.providers.batches import RuledBatches, StoredBatches
 from offchain.providers.behaviour import Behaviour
 from offchain.providers.logs import read_logs
+from offchain.providers.rates import estimate_timing
 from offchain.providers.run import Run
 from offchain.providers.store import Store
 from offchain.providers.task import Task
+from offchain.text import clean
 
 LOOK_BLOCKS = 2
 """An answer is in the block after the next at the latest, if making it takes no time."""
+TRIAL_STEPS = 4
+"""Steps that are run before a job is joined: enough to try its operators and to see their speed.
+
+Elements of all of them are compared with their definition.
+"""
 TOGETHER_BYTES = 1 << 28
 """Outputs of a step that are held at once while their leaves are tried."""
 
 
 @dataclass(frozen=True)
-class Agreement:
-    """The terms of a job that a provider agrees to.
+class Agreement(Conditions):
+    """The terms of a job that a provider agrees to, on its conditions.
 
     Attributes:
         program: the program's file form, as the client has published it.
@@ -49,13 +75,6 @@ class Agreement:
         batch: the batch of a step, arrays in the order of the program's batch slots.
         steps: the number of steps.
         checkpoint_every: steps from one checkpoint to the next.
-        leaf_mode: who decides the leaves.
-        verifier: the account that posts rulings.
-        most_bond_wei: the highest bond.
-        least_reward_wei: the lowest reward.
-        least_window_blocks: the shortest time to reveal, and to join what has met.
-        crowd: how many members of one claim the clocks have to withstand.
-        block_seconds: the time between blocks.
         log: the published rounding log of a step, None without one.
     """
 
@@ -64,17 +83,10 @@ class Agreement:
     batch: Callable[[int], Sequence[Array]]
     steps: int
     checkpoint_every: int
-    leaf_mode: LeafMode = LeafMode.SCALAR
-    verifier: Address = NOBODY
-    most_bond_wei: int = 10**18
-    least_reward_wei: int = 0
-    least_window_blocks: int = 16
-    crowd: int = 100
-    block_seconds: float = 12.0
     log: Callable[[int], bytes | None] = lambda _: None
 
 
-def agree_on(task: Task, **conditions: Any) -> Agreement:
+def agree_on(task: Task, conditions: Conditions) -> Agreement:
     """Return the agreement to run a task, such as a store has it, on some conditions."""
     root, logs = task.commitment.header.root, task.logs
     return Agreement(
@@ -84,22 +96,14 @@ def agree_on(task: Task, **conditions: Any) -> Agreement:
         steps=task.steps,
         checkpoint_every=task.checkpoint_every,
         log=lambda step: None if logs is None else encode_log(logs[step], root, step),
-        **conditions,
+        **{it.name: getattr(conditions, it.name) for it in fields(Conditions)},
     )
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """The result of one item of the check: `problem` is one line, or None if the item holds."""
-
-    item: str
-    problem: str | None
 
 
 def check_job(chain: Chain, referee: Address, job: Job, agreed: Agreement) -> list[Finding]:
     """Check a job of a referee; it may be joined if no finding has a problem.
 
-    Items that need a program are left out where the published one is none.
+    What costs least is looked at first, and after a problem nothing that costs more.
 
     Args:
         chain: where the referee stands.
@@ -110,79 +114,93 @@ def check_job(chain: Chain, referee: Address, job: Job, agreed: Agreement) -> li
     Raises:
         ChainError: the chain fails.
     """
-    findings = list(_check_terms(job, agreed))
-    findings.append(_check(is_open := job.status is Status.OPEN, "status", "the job is closed"))
+    findings: list[Finding] = []
+    for stage in _list_stages(chain, referee, job, agreed):
+        findings += stage
+        if has_problem(findings):
+            break
+    return findings
+
+
+def _list_stages(
+    chain: Chain, referee: Address, job: Job, agreed: Agreement
+) -> Iterator[Iterable[Finding]]:
+    """Yield the stages of a check; each counts on those before it."""
+    length = check_length(job, agreed.steps, agreed.checkpoint_every)
+    yield [*length, *check_size(job.terms, agreed), *check_terms(job, agreed)]
     try:
         program = decode_program(agreed.program)
     except ProgramError as error:
-        return [*findings, Finding("program", str(error))]
-    findings.append(Finding("program", None))
-    codes = compare_codes(chain, referee, program.arithmetic)
-    findings += [Finding(name, problem) for name, problem in codes]
+        yield [Finding("program", str(error))]
+        return
+    yield [Finding("program", None)]
+    yield check_cost(job.terms, program, agreed)
+    yield check_worth(job, program, agreed, chain.block_number())
+    yield [_check_clock(chain.node.get_block_gas(), job, agreed, bound_answer(program, agreed))]
+    yield [Finding(*it) for it in compare_codes(chain, referee, program.arithmetic)]
     name, is_ruled = program.arithmetic.name, job.terms.leaf_mode is LeafMode.OPERATOR
     unknown = f"no contract computes a scalar operation of `{name}`; ask for the leaf operator"
-    findings.append(_check(program.arithmetic.ends_on_chain or is_ruled, "arithmetic", unknown))
-    fits = list(_check_slots(program, agreed))
-    findings += fits
-    if any(finding.problem for finding in fits):
-        return findings
+    yield [_check(program.arithmetic.ends_on_chain or is_ruled, "arithmetic", unknown)]
+    yield [Finding("start", _find_misfit(program.state, agreed.initial_state))]
+    yield [Finding("data", _find_wrong_batch(program, agreed))]
     task = _make_task(program, agreed, agreed.steps)
-    findings += _check_roots(job, task)
+    yield _check_program(job, task)
+    yield [compare("start_root", job.terms.start_root, task.start_root)]
+    data = task.data_tree
+    yield [compare("data_top", job.terms.data_top, data.top if data else ZERO)]
     if program.arithmetic == LOGGED:
         try:
             task = read_logs(task, [agreed.log(step) for step in range(task.steps)])
         except LogError as error:
-            return [*findings, Finding("logs", str(error))]
-        findings.append(Finding("logs", None))
+            yield [Finding("logs", str(error))]
+            return
+        yield [Finding("logs", None)]
+    yield _try(chain, job, agreed, task)
+
+
+def _try(chain: Chain, job: Job, agreed: Agreement, task: Task) -> Iterator[Finding]:
+    """Run the first steps, try leaves of them, and compare the time that they take."""
     with tempfile.TemporaryDirectory(prefix="moot-") as folder:
-        steps = min(agreed.steps, agreed.checkpoint_every)
-        trial = replace(_make_task(program, agreed, steps), logs=task.logs)
+        steps = min(agreed.steps, agreed.checkpoint_every, TRIAL_STEPS)
+        trial = replace(_make_task(task.program, agreed, steps), logs=task.logs)
         run = Run(trial, Behaviour(), Store(Path(folder), is_durable=False))
-        run.compute()
-        findings.append(_check_leaves(run))
+        yield (drawn := check_drawn_steps(run))
+        if drawn.problem:
+            return
+        yield (leaves := _check_leaves(run))
+        if leaves.problem:
+            return
         started = time.perf_counter()
         run.interval(0)
-        ran_s = time.perf_counter() - started
+        step_s = (time.perf_counter() - started) / steps
+        started = time.perf_counter()
         run.trace(trial.steps - 1)
-        answer_s = time.perf_counter() - started
-    blocks = math.ceil(ran_s / trial.steps * agreed.steps / agreed.block_seconds)
-    left = job.commit_deadline - chain.block_number() if is_open else 0
-    late = f"the run takes about {blocks} blocks, and {max(left, 0)} are left to commit"
-    findings.append(_check(blocks < left, "commit_blocks", late))
-    findings.append(_check_clock(chain.node.get_block_gas(), job, agreed, answer_s))
-    return findings
+        trace_s = time.perf_counter() - started
+    left = count_left(job, chain.block_number(), joins_late=agreed.joins_late)
+    yield check_time("speed", step_s * agreed.steps, agreed.block_seconds, left)
+    answer_s = step_s * agreed.checkpoint_every + trace_s
+    found = _check_clock(chain.node.get_block_gas(), job, agreed, answer_s)
+    yield replace(found, item="answers")
+
+
+def bound_answer(program: Program, agreed: Agreement) -> float:
+    """Return the most seconds that an answer in a match of a job takes, whatever its values are."""
+    return estimate_timing(program).bound_answer(agreed.checkpoint_every)
 
 
 def _check(is_met: bool, item: str, problem: str) -> Finding:  # noqa: FBT001 - reads as a sentence
     return Finding(item, None if is_met else problem)
 
 
-def _compare(item: str, found: object, wanted: object) -> Finding:
-    shown = (it.hex() if isinstance(it, bytes) else str(it) for it in (found, wanted))
-    return _check(found == wanted, item, "the job has {}, and {} is right".format(*shown))
-
-
-def _check_terms(job: Job, agreed: Agreement) -> Iterator[Finding]:
-    """Compare the terms that no program is needed for with those agreed to."""
-    terms = job.terms
-    yield _compare("steps", terms.steps, agreed.steps)
-    yield _compare("checkpoint_every", terms.checkpoint_every, agreed.checkpoint_every)
-    yield _compare("leaf_mode", terms.leaf_mode.name.lower(), agreed.leaf_mode.name.lower())
-    yield _compare("verifier", terms.verifier.lower(), agreed.verifier.lower())
-    most, least = agreed.most_bond_wei, agreed.least_reward_wei
-    bond, reward = terms.bond_wei, job.reward_wei
-    yield _check(bond <= most, "bond_wei", f"the bond is {bond}, above {most}")
-    yield _check(reward >= least, "reward_wei", f"the reward is {reward}, below {least}")
-    for name in ("reveal_blocks", "window_blocks"):
-        blocks, wanted = getattr(terms, name), agreed.least_window_blocks
-        yield _check(blocks >= wanted, name, f"they are {blocks}, fewer than {wanted}")
-
-
-def _check_slots(program: Program, agreed: Agreement) -> Iterator[Finding]:
-    """Compare types and shapes of the start and of every batch with the program's slots."""
-    yield Finding("start", _find_misfit(program.state, agreed.initial_state))
-    misfits = (_find_misfit(program.batch, agreed.batch(step)) for step in range(agreed.steps))
-    yield Finding("data", next((misfit for misfit in misfits if misfit), None))
+def _find_wrong_batch(program: Program, agreed: Agreement) -> str | None:
+    """Return which batch does not fit the program's slots; those of a store were made to."""
+    batch = agreed.batch
+    if isinstance(batch, StoredBatches | RuledBatches):
+        same = [(it.dtype, it.shape) for it in batch.slots]
+        wanted = [(it.dtype, it.shape) for it in program.batch]
+        return None if same == wanted else "they were made for another program"
+    misfits = (_find_misfit(program.batch, batch(step)) for step in range(agreed.steps))
+    return next((misfit for misfit in misfits if misfit), None)
 
 
 def _find_misfit(slots: Sequence[Slot], arrays: Sequence[Array]) -> str | None:
@@ -191,7 +209,8 @@ def _find_misfit(slots: Sequence[Slot], arrays: Sequence[Array]) -> str | None:
     for slot, array in zip(slots, arrays, strict=True):
         if (str(array.dtype), array.shape) != (slot.dtype.name.lower(), slot.shape):
             found = f"{array.dtype} of shape {array.shape}"
-            return f"{slot.name} is {found}, and has to be {slot.dtype.name.lower()} {slot.shape}"
+            wanted = f"{slot.dtype.name.lower()} {slot.shape}"
+            return f"{clean(slot.name)} is {found}, and has to be {wanted}"
     return None
 
 
@@ -200,16 +219,14 @@ def _make_task(program: Program, agreed: Agreement, steps: int) -> Task:
     return Task(program, agreed.initial_state, agreed.batch, steps, every)
 
 
-def _check_roots(job: Job, task: Task) -> Iterator[Finding]:
-    """Compare what the terms commit to with what is computed from what was published."""
-    terms, header, data = job.terms, task.commitment.header, task.data_tree
-    yield _compare("operators", terms.operators, header.operators)
-    yield _compare("state_slots", terms.state_slots, header.state_slots)
-    yield _compare("batch_slots", terms.batch_slots, header.batch_slots)
-    yield _compare("layout", terms.layout, header.layout)
-    yield _compare("program_top", terms.program_top, header.top)
-    yield _compare("start_root", terms.start_root, task.start_root)
-    yield _compare("data_top", terms.data_top, data.top if data else ZERO)
+def _check_program(job: Job, task: Task) -> Iterator[Finding]:
+    """Compare what the terms say of the program with the one that was published."""
+    terms, header = job.terms, task.commitment.header
+    yield compare("operators", terms.operators, header.operators)
+    yield compare("state_slots", terms.state_slots, header.state_slots)
+    yield compare("batch_slots", terms.batch_slots, header.batch_slots)
+    yield compare("layout", terms.layout, header.layout)
+    yield compare("program_top", terms.program_top, header.top)
 
 
 def _check_leaves(run: Run) -> Finding:
@@ -228,8 +245,22 @@ def _check_leaves(run: Run) -> Finding:
         else:
             reason = "the model computes something else than the executor"
         if not is_right:
-            return Finding("leaves", f"operator {operator}, {program.names[operator]}: {reason}")
+            name = clean(program.names[operator])
+            return Finding("leaves", f"operator {operator}, {name}: {clean(reason)}")
     return Finding("leaves", None)
+
+
+def check_drawn_steps(run: Run) -> Finding:
+    """Run a task, and compare drawn elements of drawn steps with their definition."""
+
+    def make_audit(program: Program, steps: range) -> Audit:
+        return Audit(program, steps, TRIAL_STEPS)
+
+    try:
+        run.compute(audit=make_audit)
+    except WrongComputation as error:
+        return Finding("steps_drawn", str(error))
+    return Finding("steps_drawn", None)
 
 
 def _share_out(program: Program) -> dict[int, range]:
@@ -295,13 +326,19 @@ def _try_leaf(run: Run, operator: int, element: int) -> bool:
 
 
 def _check_clock(block_gas: int, job: Job, agreed: Agreement, answer_s: float) -> Finding:
-    """Compare the clock with the shortest that withstands the crowd, answering as fast as here."""
-    delay = LOOK_BLOCKS + math.floor(answer_s / agreed.block_seconds)
+    """Compare the clock with the shortest that withstands the crowd, given the time of an answer.
+
+    Each member of a crowd may dispute another step, so that as many answers are made in a round.
+    Before that it has to outlast as many blocks as what there is to gain would pay a censor for.
+    """
+    terms, answers = job.terms, min(agreed.crowd, job.terms.steps)
+    delay = LOOK_BLOCKS + math.floor(answers * answer_s / agreed.block_seconds)
     pace = Pace(count_calls(block_gas), delay)
-    terms = job.terms
-    least = calculate_least_clock(agreed.crowd, terms.increment_blocks, pace)
+    censored = count_censored(job.reward_wei + terms.prize_wei, block_gas=block_gas)
+    least = censored + calculate_least_clock(agreed.crowd, terms.increment_blocks, pace)
     problem = (
         f"the clock has {terms.clock_blocks} blocks, and {agreed.crowd} members of a claim, "
-        f"answered {delay} blocks after they move, take {least}"
+        f"answered {delay} blocks after they move, take {least}, with the {censored} for which "
+        "reward and prize would pay whoever keeps calls out"
     )
     return _check(terms.clock_blocks >= least, "clock_blocks", problem)

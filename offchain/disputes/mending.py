@@ -28,22 +28,24 @@ from offchain.datastore.objects import (
     name_object,
 )
 from offchain.datastore.store import DataStore, bound_program
-from offchain.disputes.availability import Place
+from offchain.disputes.availability import Lack, Place
 from offchain.disputes.shown import Shown, ShownChunk, ShownEnd, ShownOperator
 from offchain.errors import CommitmentError, NotInStore, ProgramError, WrongContent
-from offchain.programs.decoding import Draft, decode_program, read_draft
+from offchain.programs.decoding import Draft, decode_layout, decode_program, read_draft
 from offchain.programs.encoding import join_program
-from offchain.programs.graph import Program, Slot
+from offchain.programs.graph import Slot
 from offchain.programs.roots import ProgramHeader, ProgramTree, hash_layout
-from offchain.providers.publication import get_batches, get_program, list_headers
+from offchain.providers.publication import get_program, list_headers, load_batches
 
+Layout = tuple[Sequence[Slot], Sequence[Slot]]
+"""The slots of a program's state, and of a batch."""
 MOST_PLACES = 16
 """So many parts of a job are demanded at once."""
 MOST_ROOTS = 1 << 22
 """Longer lists of roots are not put together: their roots alone would cost more than any bond."""
 
 
-def mend_job(store: DataStore, terms: Terms, shown: Iterable[Shown]) -> list[Place]:
+def mend_job(store: DataStore, terms: Terms, shown: Iterable[Shown]) -> Lack:
     """Have as much of a job in a store's folder as can be had.
 
     Args:
@@ -52,21 +54,22 @@ def mend_job(store: DataStore, terms: Terms, shown: Iterable[Shown]) -> list[Pla
         shown: what somebody has shown of it, right or wrong.
 
     Returns:
-        What to demand next, a few parts at most; none once all that the terms commit to and that
-        can be demanded is in the folder.
+        What to demand next, a few parts at most, and how many parts have to be demanded at least;
+        none once all that the terms commit to is in the folder. Each answer to what is demanded
+        brings the whole job nearer.
 
     Raises:
+        NotInStore: the store does not have the program's layout, which nobody can show.
         WrongContent: no store can have what is wanted: the program is not legal, or a tensor is not
             of its slot's type and shape.
         StoreUnavailable: the store stops in the middle; what has come is kept.
         StoreError: the disk fails, or a list is too long to be put together.
     """
     mend = _Mend(store, terms, [*shown])
-    program = mend.program()
-    if program is not None:
-        mend.start(program)
-        mend.data(program)
-    return mend.wanted[:MOST_PLACES]
+    state, batch = mend.program()
+    mend.start(state)
+    mend.data(batch)
+    return Lack(tuple(mend.wanted[:MOST_PLACES]), len(mend.wanted))
 
 
 @dataclass
@@ -78,50 +81,52 @@ class _Mend:
     shown: Sequence[Shown]
     wanted: list[Place] = field(default_factory=list)
 
-    def program(self) -> Program | None:
-        """Return the program, None if parts of it are wanted."""
+    def program(self) -> Layout:
+        """Have the program, as far as it can be had, and return its slots."""
         store, terms = self.store, self.terms
         try:
-            return get_program(store, terms)
-        except (NotInStore, WrongContent):
-            pass
+            program = get_program(store, terms)
+        except (NotInStore, WrongContent) as error:
+            problem = error
+        else:
+            return program.state, program.batch
         most_bytes = bound_program(terms.operators, terms.state_slots + terms.batch_slots)
         for header in list_headers(terms):
             data = store.peek(PROGRAMS, header.root, most_bytes)
             draft = read_draft(data, header.arithmetic, terms.operators)
             if draft and hash_layout(draft.layout, header.arithmetic) == terms.layout:
-                return self._mend_program(header, draft)
-        # Names of slots are in no proof: without them demands only show whether anybody answers.
-        places = range(min(terms.operators, MOST_PLACES))
-        self.wanted += [(Part.PROGRAM.value, place, 0) for place in places]
-        return None
+                self._mend_program(header, draft)
+                return decode_layout(draft.layout)
+        # Names of slots are in no proof: whatever is shown, the program can't be put together.
+        raise problem
 
-    def start(self, program: Program) -> None:
+    def start(self, slots: Sequence[Slot]) -> None:
         """Have the tensors of the start, as far as they can be had."""
         count, root = self.terms.state_slots, self.terms.start_root
         known = KnownNodes(
             Tag.STATE_NODE, count, lambda top: hash_root(Tag.STATE_ROOT, count, top) == root
         )
         roots = self._mend_list(STATES, Part.START, root, known)
-        self._mend_tensors(Part.START, roots, program.state)
+        self._mend_tensors(Part.START, roots, slots)
 
-    def data(self, program: Program) -> None:
+    def data(self, slots: Sequence[Slot]) -> None:
         """Have the batches, as far as they can be had."""
         terms = self.terms
+        count = terms.steps * len(slots)
+        root = compute_batches_root(count, terms.data_top)
         try:
-            get_batches(self.store, program, terms)
+            load_batches(self.store, slots, terms.steps, root)
         except (NotInStore, WrongContent):
             known = KnownNodes(
                 Tag.DATA_NODE,
-                terms.steps * len(program.batch),
+                count,
                 lambda top: top == terms.data_top,
             )
-            root = compute_batches_root(known.count, terms.data_top)
             roots = self._mend_list(BATCHES, Part.DATA, root, known)
-            self._mend_tensors(Part.DATA, roots, program.batch)
+            self._mend_tensors(Part.DATA, roots, slots)
 
-    def _mend_program(self, header: ProgramHeader, draft: Draft) -> Program | None:
-        """Return the program, put together of a draft and of operators, None if some are wanted."""
+    def _mend_program(self, header: ProgramHeader, draft: Draft) -> None:
+        """Put the program together of a draft and of operators, or want some of these."""
         terms, store = self.terms, self.store
         known = KnownNodes(Tag.PROGRAM_NODE, terms.operators, lambda top: top == header.top)
         operators = [*draft.operators]
@@ -133,7 +138,7 @@ class _Mend:
                     operators[part.index] = (part.encoding, *operators[part.index][1:])
         leaves = [keccak256(bytes([Tag.OPERATOR]) + encoding) for encoding, *_ in operators]
         if self._want_wrong(Part.PROGRAM, known, Tree(Tag.PROGRAM_NODE, leaves)):
-            return None
+            return
         data = join_program(header.arithmetic, draft.layout, [*_name_all(operators)])
         try:
             program = decode_program(data)
@@ -142,7 +147,6 @@ class _Mend:
             raise WrongContent(store.url, name, problem) from error
         assert ProgramTree(program).header.root == header.root, "its parts are those of the root"
         store.keep_bytes(PROGRAMS, header.root, data)
-        return program
 
     def _mend_list(
         self, kind: str, part: Part, root: Digest, known: KnownNodes

@@ -21,9 +21,11 @@ from offchain.backends.port import (
 )
 from offchain.backends.table import DEFAULT, get_backend
 from offchain.errors import ProgramError
+from offchain.execution.debugging import watch
 from offchain.execution.groups import GroupPlans
 from offchain.execution.residents import Resident
 from offchain.execution.sequencing import Job, Whole, join, make_steps
+from offchain.planning import preconditions
 from offchain.planning.grouping import Unit, group, group_alone
 from offchain.planning.keeping import choose_kept
 from offchain.planning.memory import estimate_peak, list_live_bytes
@@ -89,7 +91,8 @@ class Preparation:
         if isinstance(backend, str):
             backend = get_backend(backend, program.arithmetic)
         self.backend = backend
-        self._joins = isinstance(self.backend, SequencingBackend)  # asking takes microseconds
+        # Asking takes microseconds; what is looked at runs task by task.
+        self._joins = isinstance(self.backend, SequencingBackend) and not preconditions.IS_DEBUG
         slots = len(program.state), len(program.batch)
         self._starts = {Origin.STATE: 1, Origin.BATCH: 1 + slots[0], Origin.NODE: 1 + sum(slots)}
         known: dict[Node, Plan] = {}
@@ -358,6 +361,8 @@ class Preparation:
             plan = fused = self._groups.plan(task.unit, task)
             operands, run = tuple(fused.operands), partial(_run_fused, fused)
         reads = tuple(self._find_place(operand, places) for operand in operands)
+        if run is not None and preconditions.IS_DEBUG:
+            run = watch(run, operands, [self.program.nodes[index] for index in task.kept])
         return Job(task.members, task.kept, reads, writes, ends, run, plan)
 
 

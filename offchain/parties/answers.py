@@ -3,19 +3,31 @@
 `offchain/disputes/availability.py` and `delivery.py` say who does what; this looks, and sends.
 """
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from contracts.compiler import compile_contract
 from contracts.model.abi import pack_args, unpack_demand, unpack_promise
-from contracts.model.answers import Demand, Subject, hash_subject
+from contracts.model.answers import (
+    DEPOSIT_GAS,
+    MIN_DEPOSIT_WEI,
+    Demand,
+    Subject,
+    hash_subject,
+)
+from contracts.reasons import DemandStatus
 from offchain.chain import Address
+from offchain.chain.accounts.fees import GWEI
+from offchain.chain.receipts import Event, Receipt
 from offchain.commitments.keccak import keccak256
 from offchain.commitments.tree import Digest
 from offchain.disputes.availability import Place, Promised
-from offchain.disputes.chain_referee import CALL_GAS
+from offchain.disputes.gas import offer_gas
 from offchain.disputes.referee import Call
 from offchain.disputes.shown import Shown, read_shown
-from offchain.errors import ChainError
+from offchain.errors import ChainError, Reverted
+from offchain.parties.event_log import EventLog
 from offchain.parties.live import Desk
 
 
@@ -26,6 +38,9 @@ class Answers:
         desk: where the party works; its settings say where the contract is.
         name: the contract's name, and that of the setting.
 
+    Attributes:
+        spent_wei: by job what the gas of this party's calls has cost.
+
     Raises:
         UsageError: there is none.
     """
@@ -35,23 +50,39 @@ class Answers:
         address = Address(str(getattr(desk.settings, name)).lower())
         self._desk = desk
         self._contract = desk.chain.at(compile_contract(name), address)
+        self._log = EventLog(desk.chain, self._contract)
+        self.spent_wei: Counter[int] = Counter()
         self._shown: dict[tuple[str, Subject], list[Shown]] = {}
 
-    def look_at(self, subject: Subject, first_block: int) -> Promised | None:
-        """Return what the chain shows of a promise since a block; None if there is none."""
-        contract, name = self._contract, hash_subject(subject)
-        promise = unpack_promise(contract.call("promises", name))
-        if promise is None:
-            return None
-        head = self._desk.chain.block_number()
-        demands: dict[Place, Demand] = {}
-        for _, event in contract.events(first_block, head, [name]):
-            if event.name == "Demanded":
-                place: Place = tuple(event.args[it] for it in ("part", "index", "chunk"))
-                demand = unpack_demand(contract.call("demands", _hash_place(name, place)))
-                if demand is not None:
-                    demands[place] = demand
-        return Promised(subject, promise, demands, head + 1)
+    def look_at(self, firsts: Mapping[Subject, int]) -> dict[Subject, Promised]:
+        """Return what the chain shows of promises, each since a block, in one exchange.
+
+        Where a promise is broken, another exchange asks which own deposits were taken back.
+        """
+        names = {hash_subject(subject): subject for subject in firsts}
+        blocks = {name: firsts[subject] for name, subject in names.items()}
+        looked = self._log.look(blocks, [("promises", (name,)) for name in names])
+        found: dict[Subject, Promised] = {}
+        for (name, subject), words in zip(names.items(), looked.answers, strict=True):
+            promise = unpack_promise(words)
+            if promise is not None:
+                demands, authors = read_demands(looked.events[name])
+                view = Promised(subject, promise, demands, looked.block + 1, authors)
+                found[subject] = view
+        return self._note_returns(found)
+
+    def _note_returns(self, found: dict[Subject, Promised]) -> dict[Subject, Promised]:
+        """Return views in which own demands upon broken promises are as the contract has them."""
+        own = self._desk.address
+        due = [(view, place) for view in found.values() for place in view.list_owed(own)]
+        keys = [_hash_place(hash_subject(view.subject), place) for view, place in due]
+        words = self._log.ask([("demands", (key,)) for key in keys]) if keys else []
+        for (view, place), word in zip(due, words, strict=True):
+            demand = unpack_demand(word)
+            if demand is not None:
+                changed = {**found[view.subject].demands, place: demand}
+                found[view.subject] = replace(found[view.subject], demands=changed)
+        return found
 
     def read_shown_of(self, subject: Subject, first_block: int) -> list[Shown]:
         """Return what was shown of a promise's subject since a block, proven or not.
@@ -75,12 +106,13 @@ class Answers:
         """Make calls, tell of them, and return why some were refused."""
         made = [*calls]
         transactions = [
-            self._contract.prepare(
-                call.name,
-                *pack_args(call.args),
-                sender=Address(call.sender),
-                value=call.value_wei,
-                gas_limit=CALL_GAS,
+            offer_gas(
+                self._contract.prepare(
+                    call.name,
+                    *pack_args(call.args),
+                    sender=Address(call.sender),
+                    value=call.value_wei,
+                )
             )
             for call in made
         ]
@@ -90,11 +122,47 @@ class Answers:
             is_made = not isinstance(answer, ChainError)
             result = "made" if is_made else f"refused: {answer}"
             job_id = call.args[0].job_id
+            self.spent_wei[job_id] += _get_fee(answer)
             line = f"job {job_id}: {call.name} {result}"
             self._desk.tell("call", line, job=job_id, call=call.name, accepted=is_made)
             if isinstance(answer, ChainError):
                 refused.append(answer)
         return refused
+
+
+def read_demands(
+    events: Iterable[Event],
+) -> tuple[dict[Place, Demand], dict[Place, str]]:
+    """Return the demands that events of a promise tell of, and who has shown what.
+
+    They do not tell which deposits were taken back.
+    """
+    demands: dict[Place, Demand] = {}
+    authors: dict[Place, str] = {}
+    for event in events:
+        if event.name not in {"Demanded", "Shown", "Broken"}:
+            continue
+        place: Place = tuple(event.args[it] for it in ("part", "index", "chunk"))
+        if event.name == "Demanded":
+            demands[place] = Demand(str(event.args["asker"]), event.args["deadline"])
+        elif event.name == "Shown":
+            demands[place] = replace(demands[place], status=DemandStatus.SHOWN)
+            authors[place] = str(event.args["account"])
+        else:
+            demands[place] = replace(demands[place], status=DemandStatus.UNANSWERED)
+    return demands, authors
+
+
+def choose_deposit(max_fee_gwei: float) -> int:
+    """Return the deposit that pays for an answer at the highest fee, in wei."""
+    return max(MIN_DEPOSIT_WEI, DEPOSIT_GAS * int(max_fee_gwei * GWEI))
+
+
+def _get_fee(answer: Receipt | ChainError) -> int:
+    """Return what the gas of a call has cost, in wei."""
+    if isinstance(answer, Receipt):
+        return answer.gas_used * answer.effective_gas_price
+    return answer.fee_wei if isinstance(answer, Reverted) else 0
 
 
 def _hash_place(promise: Digest, place: Place) -> Digest:

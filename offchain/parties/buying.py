@@ -7,12 +7,13 @@ import numpy as np
 
 from contracts.model.types import Job
 from contracts.reasons import Part, PremiumStatus, PromiseStatus
+from offchain.chain.accounts.fees import GWEI
 from offchain.chain.head import Head
 from offchain.commitments.tensors import NUMPY_TYPES, Array
 from offchain.commitments.tree import Digest
 from offchain.datastore.objects import TensorShape
 from offchain.datastore.store import open_store
-from offchain.disputes.availability import Asker, Place, Promised
+from offchain.disputes.availability import Asker, Lack, Place, Promised
 from offchain.disputes.delivery import Buyer, Delivery
 from offchain.disputes.referee import Call
 from offchain.errors import ChainError, StoreError
@@ -86,7 +87,7 @@ def demand_result(desk: Desk, job_id: int, job: Job, folder: Path, slots: Sequen
             if patience <= desk.settings.stand_in_blocks:  # whoever has won needs some blocks
                 due = [call for call in due if call.name != "call_for"]
             deliveries.send(due)
-            if not due and (problem := _find_end(view, missing, len(places))):
+            if not due and (problem := _find_end(desk, view, missing, len(places))):
                 tell_premium(desk, job_id, view)
                 raise StoreError(f"the result of job {job_id} cannot be demanded: {problem}")
             await_block(desk, head, is_eager=False)
@@ -100,11 +101,17 @@ def _list_due(desk: Desk, view: Delivery, missing: Sequence[Place]) -> Iterator[
     if view.premium.client == desk.address:
         yield from Buyer(desk.address).act(view)
     if view.promised is not None:
-        budget_wei = to_wei(desk.settings.demand_budget)
-        yield from Asker(desk.address, missing, budget_wei).act(view.promised)
+        yield from _make_asker(desk, missing).act(view.promised)
 
 
-def _find_end(view: Delivery, missing: Sequence[Place], count: int) -> str:
+def _make_asker(desk: Desk, missing: Sequence[Place]) -> Asker:
+    """Return the asker of what the client lacks of a result."""
+    price_wei = desk.referee.head.base_fee_wei + GWEI
+    budget_wei = to_wei(desk.settings.demand_budget)
+    return Asker(desk.address, Lack(missing, len(missing)), budget_wei, price_wei)
+
+
+def _find_end(desk: Desk, view: Delivery, missing: Sequence[Place], count: int) -> str:
     """Return why nothing more comes; nothing as long as something may."""
     promised = view.promised
     if promised is None:
@@ -112,18 +119,18 @@ def _find_end(view: Delivery, missing: Sequence[Place], count: int) -> str:
         return "nobody has promised it, and the premium was taken back" if is_over else ""
     if promised.promise.status is not PromiseStatus.KEPT:
         return "a part of it was not shown in time, and the premium was taken back"
-    return "" if promised.list_open() else _explain_lack(view.block, promised, missing, count)
+    return "" if promised.list_open() else _explain_lack(desk, promised, missing, count)
 
 
-def _explain_lack(block: int, promised: Promised, missing: Sequence[Place], count: int) -> str:
+def _explain_lack(desk: Desk, promised: Promised, missing: Sequence[Place], count: int) -> str:
     """Return why nothing more can be demanded of a result."""
     unread = sum(place in promised.demands for place in missing)
     if unread == len(missing):
         return f"{unread} chunks were shown through other contracts, which are not read"
-    if block > promised.promise.last_block:
+    if promised.block > promised.promise.last_block:
         return f"the window is over, and {len(missing)} of {count} chunks are missing"
-    deposits_wei = (len(missing) - unread) * promised.promise.deposit_wei
-    return f"{len(missing)} of {count} chunks are missing; demands of them are {deposits_wei} wei"
+    problem = _make_asker(desk, missing).explain_refusal(promised)
+    return f"{len(missing)} of {count} chunks are missing: {problem}"
 
 
 def _list_places(slots: Sequence[Slot]) -> list[Place]:

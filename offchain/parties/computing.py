@@ -1,29 +1,48 @@
 """The computation of a job: all of it is fetched, checked, run, and its result is kept."""
 
-from contracts.model.types import NOBODY, Job
+from collections.abc import Iterable
+from contextlib import suppress
+
+from contracts.model.types import NOBODY, Job, Terms
 from contracts.reasons import LeafMode
 from offchain.commitments.tree import Digest
 from offchain.datastore.store import DataStore, open_copying, open_store
-from offchain.disputes.availability import Place
+from offchain.disputes.availability import Lack
+from offchain.disputes.conditions import (
+    HOUR_S,
+    Conditions,
+    Finding,
+    check_cost,
+    check_size,
+    check_terms,
+    check_worth,
+    describe_problems,
+)
 from offchain.disputes.job_check import agree_on, check_job
 from offchain.disputes.mending import mend_job
 from offchain.disputes.session import Computer, Setting
-from offchain.errors import DamagedFile, MootError, NotInStore, WrongContent
+from offchain.errors import DamagedFile, MootError, NotInStore, WrongComputation, WrongContent
 from offchain.parties.folder import Folder
 from offchain.parties.live import Desk
 from offchain.parties.policy import Policy
 from offchain.parties.promises import Promises
 from offchain.parties.settings import Settings, to_wei
 from offchain.parties.workshop import Checks
+from offchain.providers.audit import Audit
 from offchain.providers.batches import StoredBatches
 from offchain.providers.behaviour import Behaviour
-from offchain.providers.publication import get_task
+from offchain.providers.publication import get_program, get_task
 from offchain.providers.run import Run
 from offchain.providers.store import Store
 from offchain.providers.task import Task
 
+GIGABYTE = 10**9
 CLAIM = "claim"
 """The note of the roots that a party would claim, which is there once all is computed."""
+
+
+DIFFERS = "differs"
+"""The note of what the audit of a run has found, after which the job is never claimed."""
 
 
 class UnwantedJob(MootError):  # noqa: N818 - a decision, no fault
@@ -31,11 +50,11 @@ class UnwantedJob(MootError):  # noqa: N818 - a decision, no fault
 
 
 class IncompleteJob(MootError):  # noqa: N818 - it may become whole
-    """A job can't be had for now; `missing` is what may be demanded of its client's promise."""
+    """A job can't be had for now; `lack` is what may be demanded of its client's promise."""
 
-    def __init__(self, message: str, missing: list[Place]) -> None:
+    def __init__(self, message: str, lack: Lack) -> None:
         super().__init__(message)
-        self.missing = missing
+        self.lack = lack
 
 
 def compute(desk: Desk, policy: Policy, job_id: int, folder: Folder, checks: Checks) -> None:
@@ -49,17 +68,21 @@ def compute(desk: Desk, policy: Policy, job_id: int, folder: Folder, checks: Che
         checks: what it has to pass before it is run.
 
     Raises:
-        UnwantedJob: the policy or a check is against it.
+        UnwantedJob: the policy or a check is against it, or the run differs from its definition.
         IncompleteJob: parts of it are nowhere, and its client has promised that they can be had.
         StoreError, LogError, CommitmentError: it can't be fetched, or is not what it should be.
     """
     settings, job = desk.settings, desk.find_job(job_id)
     store = folder.open_job(job_id, job)
-    task = _get_task(desk, job_id, job, open_copying(settings.store, store.disk))
+    source = open_copying(settings.store, store.disk)
     if checks:
-        _check(desk, policy, job, task, checks)
+        _check_before(desk, policy, job_id, job, source, checks)
+    task = _get_task(desk, job_id, job, source)
+    if checks >= Checks.LATE:
+        agreed = agree_on(task, make_conditions(settings, job.terms, checks))
+        _refuse(check_job(desk.chain, desk.referee.address, job, agreed))
     desk.tell("running", f"job {job_id}: running {task.steps} steps", job=job_id)
-    run = make_run(task, store, settings.cheat)
+    run = _run(desk, job_id, task, store)
     roots = [*run.roots]
     if not store.has_state(roots[-1]):  # of a cheat, whose run has a store of its own
         store.put_state(run.state(run.task.steps))
@@ -75,12 +98,30 @@ def _get_task(desk: Desk, job_id: int, job: Job, store: DataStore) -> Task:
         shown = Promises(desk).read_shown(job_id, job) if desk.settings.availability else None
         if shown is None:
             raise
-        missing = mend_job(store, job.terms, shown)
-        if missing:
-            raise IncompleteJob(f"{error}; it may be demanded", missing) from error
+        lack = mend_job(store, job.terms, shown)
+        if lack.least:
+            raise IncompleteJob(f"{error}; it may be demanded", lack) from error
         line = f"job {job_id} is put together, with {len(shown)} parts from the chain"
         desk.tell("mended", line, job=job_id, parts=len(shown))
     return get_task(store, job.terms)
+
+
+def _run(desk: Desk, job_id: int, task: Task, store: Store) -> Run:
+    """Return the run of a job, of which drawn elements are what they are defined to be.
+
+    Raises:
+        UnwantedJob: one is not; whoever claims what is defined would win against this run.
+    """
+    problem = None
+    with suppress(DamagedFile):
+        problem = store.get_json(DIFFERS)
+    if problem is None:
+        try:
+            return make_run(task, store, desk.settings.cheat)
+        except WrongComputation as error:
+            store.put_json(DIFFERS, problem := str(error))
+            desk.tell("differs", f"job {job_id}: {error}", job=job_id, problem=problem)
+    raise UnwantedJob(f"the run is not what is defined: {problem}")
 
 
 def make_run(task: Task, store: Store, cheat: str) -> Run:
@@ -89,7 +130,7 @@ def make_run(task: Task, store: Store, cheat: str) -> Run:
         computer = Computer(Setting(cheat=cheat), task, store.path / "cheat", _ignore)
         return computer.draw(cheat, computer("honest", Behaviour()))
     run = Run(task, Behaviour(), store)
-    run.compute()
+    run.compute(audit=Audit)
     return run
 
 
@@ -120,28 +161,55 @@ def read_claim(store: Store) -> list[Digest] | None:
     return None if noted is None else [bytes.fromhex(root) for root in noted]
 
 
-def _check(desk: Desk, policy: Policy, job: Job, task: Task, checks: Checks) -> None:
-    """Refuse a job that is not to be joined."""
-    settings, terms = desk.settings, job.terms
-    if problem := policy.refuse_program(job, task.program):
-        raise UnwantedJob(problem)
+def make_conditions(settings: Settings, terms: Terms, checks: Checks) -> Conditions:
+    """Return the conditions on which a party takes a job of some terms."""
     is_ruled = terms.leaf_mode is LeafMode.OPERATOR
-    agreed = agree_on(
-        task,
+    return Conditions(
         leaf_mode=terms.leaf_mode,
         verifier=settings.verifier.lower() if is_ruled else NOBODY,
         most_bond_wei=to_wei(settings.most_bond),
         least_reward_wei=to_wei(settings.least_reward),
+        most_locked_blocks=settings.most_locked_blocks,
+        least_yield=settings.least_yield,
+        least_hourly_wei=to_wei(settings.least_hourly),
+        most_run_seconds=settings.most_hours * HOUR_S,
+        most_memory_bytes=int(settings.most_memory_gb * GIGABYTE),
+        most_disk_bytes=int(settings.most_disk_gb * GIGABYTE),
+        most_operators=settings.most_operators,
+        most_slots=settings.most_slots,
         crowd=settings.crowd,
         block_seconds=settings.block_seconds,
+        joins_late=checks is Checks.LATE,
     )
-    findings = check_job(desk.chain, desk.referee.address, job, agreed)
-    left_out = set() if checks is Checks.ALL else {"commit_blocks"}
-    problems = [
-        f"{it.item}: {it.problem}" for it in findings if it.problem and it.item not in left_out
-    ]
-    if problems:
-        raise UnwantedJob("; ".join(problems))
+
+
+def _check_before(
+    desk: Desk, policy: Policy, job_id: int, job: Job, store: DataStore, checks: Checks
+) -> None:
+    """Refuse a job by its terms before anything is fetched, and by its program before the rest.
+
+    A program that is not to be had is asked for again with the rest, which may be shown on chain.
+    """
+    conditions = make_conditions(desk.settings, job.terms, checks)
+    _refuse(check_size(job.terms, conditions))
+    if checks >= Checks.LATE:
+        _refuse(check_terms(job, conditions))
+    try:
+        program = get_program(store, job.terms)
+    except (NotInStore, WrongContent):
+        program = _get_task(desk, job_id, job, store).program
+    if problem := policy.refuse_program(job, program):
+        raise UnwantedJob(problem)
+    _refuse(check_cost(job.terms, program, conditions))
+    if checks >= Checks.LATE:
+        block = desk.chain.block_number()
+        _refuse(check_worth(job, program, conditions, block))
+
+
+def _refuse(findings: Iterable[Finding]) -> None:
+    """Refuse a job of which a check has found a problem."""
+    if problems := describe_problems(findings):
+        raise UnwantedJob(problems)
 
 
 def _ignore(_what: str, _done: int, _whole: int) -> None:

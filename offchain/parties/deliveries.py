@@ -6,24 +6,33 @@
 from collections.abc import Iterator
 from contextlib import suppress
 
-from contracts.model.abi import unpack_premium
-from contracts.model.answers import MIN_DEPOSIT_WEI, hash_subject, make_subject
+from contracts.model.abi import unpack_premium, unpack_promise
+from contracts.model.answers import (
+    MIN_BOND_DEPOSITS,
+    MIN_DEPOSIT_WEI,
+    Subject,
+    hash_subject,
+    make_subject,
+)
 from contracts.model.delivery import make_result
 from contracts.model.types import Job
 from contracts.reasons import Part, PremiumStatus, PromiseStatus, Status
 from offchain.commitments.known import KnownNodes
 from offchain.commitments.tags import Tag
 from offchain.commitments.tree import hash_root
-from offchain.disputes.availability import Place
+from offchain.disputes.availability import Place, Promised
 from offchain.disputes.delivery import LEAST_ANSWER_BLOCKS, Delivery
 from offchain.disputes.referee import Call
 from offchain.disputes.shown import ShownChunk
 from offchain.errors import CommitmentError
-from offchain.parties.answers import Answers
+from offchain.parties.answers import Answers, choose_deposit, read_demands
+from offchain.parties.event_log import Getter
 from offchain.parties.live import Desk
 
 ANSWER_SHARE = 4
 """A demand of a result is to be answered within one part in so many of the window."""
+MOST_PROMISED_BLOCKS = 216_000
+"""A result that was promised longer ago, about thirty days, is not taken up again."""
 ETHER = 10**18
 
 
@@ -39,30 +48,52 @@ class Deliveries(Answers):
 
     def __init__(self, desk: Desk) -> None:
         super().__init__(desk, "delivery")
+        self._results: dict[Subject, Subject | None] = {}
 
     def look(self, job_id: int, job: Job) -> Delivery | None:
-        """Return what the chain shows of the premium of a job; None if there is none."""
-        contract, desk = self._contract, self._desk
-        subject = make_subject(job.terms, desk.referee.address, job_id)
-        name = hash_subject(subject)
-        premium = unpack_premium(contract.call("premiums", name))
+        """Return what the chain shows of the premium of a job; None if there is none.
+
+        That is one exchange, but for the first of a result that somebody has promised.
+        """
+        subject = make_subject(job.terms, self._desk.referee.address, job_id)
+        while True:
+            result = self._results.get(subject)
+            found, again = self._look_once(subject, result, job.opened_block)
+            if again == result:
+                return found
+            self._results[subject] = again
+
+    def _look_once(
+        self, subject: Subject, result: Subject | None, first_block: int
+    ) -> tuple[Delivery | None, Subject | None]:
+        """Return what the chain shows of a premium, and of which result; None as long as none."""
+        own, name = self._desk.address, hash_subject(subject)
+        names = [name]
+        getters: list[Getter] = [("premiums", (name,))]
+        if result is not None:
+            names.append(hash_subject(result))
+            getters += [("promises", (names[1],)), ("shares", (names[1], own))]
+        looked = self._log.look(dict.fromkeys(names, first_block), getters)
+        premium = unpack_premium(looked.answers[0])
         if premium is None:
-            return None
-        head = desk.chain.block_number()
-        status = desk.referee.job(job_id).status
-        found = Delivery(subject, premium, status, None, (), frozenset(), head + 1)
+            return None, None
+        registered = [it.args for it in looked.events[name] if it.name == "Registered"]
+        status, block = Status.WON, looked.block + 1
         if premium.status is not PremiumStatus.PROMISED:
-            return found
-        events = contract.events(job.opened_block, head, [name])
-        registered = [event.args for _, event in events if event.name == "Registered"]
-        if not registered:  # the chain was another one a moment ago
-            return found
-        result = make_result(subject, registered[0]["state_root"])
-        promised = self.look_at(result, job.opened_block)
-        own = contract.call("shares", hash_subject(result), desk.address)
-        shares = frozenset({desk.address} if own else ())
+            status = self._desk.referee.job(subject.job_id).status
+        found = Delivery(subject, premium, status, None, (), frozenset(), block)
+        if premium.status is not PremiumStatus.PROMISED or not registered:
+            return found, None
+        again = make_result(subject, registered[0]["state_root"])
+        promise = unpack_promise(looked.answers[1]) if again == result else None
+        if again != result or promise is None:
+            return found, again
+        demands, authors = read_demands(looked.events[names[1]])
+        seen = self._note_returns({again: Promised(again, promise, demands, block, authors)})
+        shares = frozenset({own} if looked.answers[2] else ())
         accounts = [str(args["account"]) for args in registered]
-        return Delivery(subject, premium, status, promised, accounts, shares, head + 1)
+        found = Delivery(subject, premium, status, seen[again], accounts, shares, block)
+        return found, again
 
     def offer(self, job_id: int, job: Job, premium_wei: int, window_blocks: int) -> None:
         """Bond a premium on the result of a job.
@@ -72,14 +103,24 @@ class Deliveries(Answers):
         """
         subject = make_subject(job.terms, self._desk.referee.address, job_id)
         answer_blocks = max(LEAST_ANSWER_BLOCKS, window_blocks // ANSWER_SHARE)
-        args = (subject, MIN_DEPOSIT_WEI, answer_blocks, window_blocks)
+        deposit_wei = choose_deposit(self._desk.settings.max_fee_gwei)
+        deposit_wei = max(MIN_DEPOSIT_WEI, min(deposit_wei, premium_wei // MIN_BOND_DEPOSITS))
+        args = (subject, deposit_wei, answer_blocks, window_blocks)
         for problem in self.send([Call("offer", self._desk.address, args, premium_wei)]):
             raise problem
 
     def find_due(self) -> Iterator[tuple[int, Job]]:
-        """Yield the jobs whose result the account has promised, and may have to show."""
-        for job_id, job, _ in self._desk.referee.find_jobs():
-            if job.status is Status.WON:
+        """Yield the jobs whose result the account has promised lately, and may have to show."""
+        first = self._desk.chain.block_number() - MOST_PROMISED_BLOCKS
+        _, events = self._log.read_since(first)
+        own = {
+            bytes(it.args["premium_id"])
+            for it in events
+            if it.name == "Registered" and it.args["account"] == self._desk.address
+        }
+        for job_id, job, _ in self._desk.referee.find_jobs() if own else ():
+            subject = make_subject(job.terms, self._desk.referee.address, job_id)
+            if hash_subject(subject) in own:
                 view = self.look(job_id, job)
                 if view is not None and view.is_due(self._desk.address):
                     yield job_id, job

@@ -7,6 +7,11 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Protocol, TextIO
 
+from offchain.text import clean, clean_values
+
+LONGEST = 2_000
+"""Characters of a text that are told: somebody else may have written it."""
+
 
 class Tell(Protocol):
     """Takes an event: its name, a line for people, and what it is about for programs."""
@@ -32,7 +37,8 @@ class Lines:
 
     def __call__(self, event: str, line: str, **about: object) -> None:
         """Tell an event."""
-        text = json.dumps({"event": event, "line": line, **about}) if self._as_json else line
+        told = clean_values({"event": event, "line": line, **about}, LONGEST)
+        text = json.dumps(told) if self._as_json else clean(line, LONGEST)
         encoding = self._stream.encoding or "utf-8"
         text = text.encode(encoding, "backslashreplace").decode(encoding)
         with self._lock, suppress(OSError):

@@ -3,6 +3,7 @@
     in-use                       locked by the one process that works in it
     owner.json                   the account that it belongs to
     results/                     what is served by now (`serving.py`), a store that anybody may read
+    scratch/                     what is put aside while a job is tried
     <court>/job-<number>-<id>/   a job's program, data, checkpoints and notes
 
 A court is a referee on a chain: a chain that began anew is another one. A job's id is made from its

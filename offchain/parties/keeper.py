@@ -5,9 +5,11 @@ Whoever is killed goes on from the folder and the chain alone. A kind of party i
 says what it does about a job (`consider`) before it sits down at its table.
 """
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from math import inf
 
 from contracts.model.types import Job
 from contracts.model.words import hash_job
@@ -16,6 +18,7 @@ from offchain.chain.accounts.fees import GWEI
 from offchain.chain.head import Head
 from offchain.disputes.actors import Actor
 from offchain.disputes.arena import Made
+from offchain.disputes.conditions import HOUR_S, count_left
 from offchain.disputes.party import Party
 from offchain.disputes.referee import Outcome
 from offchain.errors import (
@@ -31,8 +34,8 @@ from offchain.parties.events import Tell
 from offchain.parties.folder import Folder
 from offchain.parties.handing import Giver
 from offchain.parties.live import Desk, connected_desk, open_signers
-from offchain.parties.means import Means
 from offchain.parties.recall import Recalled
+from offchain.parties.resources import Resources, make_stand
 from offchain.parties.serving import Stage, has_won, is_published, is_shown, publish, serving
 from offchain.parties.settings import Settings
 from offchain.parties.turns import (
@@ -44,7 +47,7 @@ from offchain.parties.turns import (
     take_turns,
     tell_made,
 )
-from offchain.parties.workshop import Checks, Result, Workshop
+from offchain.parties.workshop import Checks, Errand, Result, Workshop
 from offchain.providers.store import Store
 
 SPENT = "spent"
@@ -94,7 +97,7 @@ class Keeper:
     def __init__(self, desk: Desk) -> None:
         self.desk = desk
         self.folder = Folder(desk.folder, desk.chain, desk.referee.address)
-        self.means = Means(desk.settings)
+        self.resources = Resources(desk.settings)
         self.works: dict[int, Work] = {}
         self.workshop = Workshop(desk.settings, desk.tell)
         self._giver = Giver(desk)
@@ -176,7 +179,18 @@ class Keeper:
     def compute(self, work: Work, checks: Checks) -> None:
         """Let the workshop compute a job, if it passes some checks."""
         work.is_computing = True
-        self.workshop.submit(work.job_id, checks)
+        self.workshop.submit(self._make_errand(work, checks))
+
+    def _make_errand(self, work: Work, checks: Checks) -> Errand:
+        """Return what the workshop is to do: no job that may be left is computed without an end."""
+        if checks is Checks.NONE:
+            return Errand(work.job_id, checks)
+        settings, job = self.desk.settings, work.job
+        block = self.desk.referee.block_number()
+        left_s = settings.block_seconds * count_left(job, block, joins_late=checks < Checks.ALL)
+        until = time.monotonic() + left_s if checks is not Checks.COST else inf
+        worth = job.reward_wei / (job.terms.steps * max(1, job.terms.operators))
+        return Errand(work.job_id, checks, worth, settings.most_hours * HOUR_S, until)
 
     def observe(self, work: Work, seat: Seat) -> None:
         """See what has happened at a table, before it is played there."""
@@ -193,11 +207,16 @@ class Keeper:
         """Note that a job could not be computed for now, most likely because it can't be had."""
         self.wait(work, result.problem)
 
+    def refuse(self, work: Work, problem: str) -> None:
+        """Have no job computed for which there is no use in trying again."""
+        self.leave(work, problem)
+
     def leave(self, work: Work, problem: str = "") -> None:
         """Have no more to do with a job."""
         if problem:
             self._pass_by(work, problem)
-        self.means.release(work.job_id)
+        self.resources.release(work.job_id)
+        self.workshop.cancel(work.job_id)
         self.desk.referee.drop(work.job_id)
         self.works.pop(work.job_id, None)
 
@@ -211,7 +230,7 @@ class Keeper:
     def find_obstacle(self, work: Work) -> str | None:
         """Return why there is no money for a job beside those at hand."""
         balance_wei = self.desk.referee.balance(self.desk.address)
-        return self.means.find_obstacle(balance_wei, work.job.terms)
+        return self.resources.find_obstacle(balance_wei, work.job.terms)
 
     def set_aside(self, work: Work) -> None:
         """Set money aside for what a job may still cost."""
@@ -219,7 +238,7 @@ class Keeper:
         spent_wei = 0
         with suppress(DamagedFile):
             spent_wei = int(work.store.get_json(SPENT) or 0)
-        self.means.take(work.job_id, spent_wei, bond_wei)
+        self.resources.take(work.job_id, spent_wei, bond_wei)
 
     def _resume(self) -> None:
         """Take up all jobs that may concern the party, those first whose clocks run."""
@@ -279,9 +298,9 @@ class Keeper:
     def _take_result(self, work: Work, result: Result) -> None:
         work.is_computing = False
         if result.problem and work.standing is Standing.NONE:
-            self.means.release(work.job_id)
+            self.resources.release(work.job_id)
         if result.problem and result.is_final:
-            self.leave(work, result.problem)
+            self.refuse(work, result.problem)
         elif result.problem:
             self.note_failure(work, result)
 
@@ -329,21 +348,18 @@ class Keeper:
         desk, work = self.desk, self.works[seat.job_id]
         if work.job.status is not Status.OPEN or work.standing is Standing.NONE:
             return True
-        matches = sum(
-            desk.address in {pair.first, pair.second} for pair in seat.view.tournament.boards
-        )
-        ceiling_wei = int(desk.settings.max_fee_gwei * GWEI)
-        price_wei = min(desk.referee.head.base_fee_wei + GWEI, ceiling_wei)
-        stake_wei = work.job.terms.bond_wei
-        if self.means.may_go_on(seat.job_id, matches, price_wei, stake_wei):
+        member = desk.referee.member(seat.job_id, desk.address)
+        stand = make_stand(desk.address, work.job, member, seat.view.tournament)
+        price_wei = min(desk.referee.head.base_fee_wei + GWEI, self.resources.ceiling_wei)
+        if self.resources.may_go_on(stand, price_wei):
             return True
-        spent = self.means.spent_wei.get(seat.job_id, 0)
         line = (
-            f"job {seat.job_id} is given up for now: its gas has cost {spent:,} wei, above the "
-            f"budget, and the rest would cost more than the bond"
+            f"job {seat.job_id} is given up for now: what its matches may still cost is above the "
+            "budget (gas_budget), and above what is to be won"
         )
         if line != work.problem:
-            desk.tell("short", line, job=seat.job_id)
+            rest_wei, stake_wei = self.resources.calculate_rest(stand) * price_wei, stand.stake_wei
+            desk.tell("short", line, job=seat.job_id, rest_wei=rest_wei, stake_wei=stake_wei)
         work.problem = line
         return False
 
@@ -358,10 +374,10 @@ class Keeper:
         tell_made(self.desk, seat, made)
         note_refusal(seat, made)
         if isinstance(answer, Outcome) and answer.receipt is not None:
-            fee_wei = answer.receipt.gas_used * answer.receipt.effective_gas_price
-            self.means.note(seat.job_id, made.call, fee_wei)
+            gas_used, price_wei = answer.receipt.gas_used, answer.receipt.effective_gas_price
+            self.resources.note(seat.job_id, made.call, gas_used, price_wei)
             with suppress(StoreError):  # a full disk is no reason to stop playing
-                work.store.put_json(SPENT, self.means.spent_wei[seat.job_id])
+                work.store.put_json(SPENT, self.resources.spent_wei[seat.job_id])
 
     def _finish(self, work: Work) -> None:
         """Leave a job that is closed for so long that it will not be opened again."""

@@ -3,20 +3,34 @@
 `offchain/disputes/availability.py` says who does what; this looks at the contract, and sends.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from contracts.model.answers import MIN_DEPOSIT_WEI, make_subject
+from contracts.model.abi import unpack_promise
+from contracts.model.answers import (
+    MIN_BOND_DEPOSITS,
+    MIN_DEPOSIT_WEI,
+    Promise,
+    Subject,
+    hash_subject,
+    make_subject,
+)
 from contracts.model.types import Job
 from contracts.reasons import DemandStatus, PromiseStatus
-from offchain.disputes.availability import Asker, Place, Promised
+from offchain.chain.accounts.fees import GWEI
+from offchain.commitments.tree import Digest
+from offchain.disputes.availability import Asker, Lack, Promised, calculate_share
 from offchain.disputes.referee import Call
 from offchain.disputes.shown import Shown
-from offchain.parties.answers import Answers
+from offchain.parties.answers import Answers, choose_deposit
 from offchain.parties.live import Desk
+from offchain.parties.purse import BUDGET_BLOCKS, Purse
+from offchain.parties.settings import to_wei
 
-ANSWER_SHARE = 2
+ANSWER_SHARE = 4
 """A client promises to answer within one part in so many of the time to commit."""
+MOST_CALLS = 16
+"""So many calls about demands are made in one block, upon all promises."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,10 +40,12 @@ class Demands:
     Attributes:
         is_due: whether one waits for its answer, or for its deposit.
         is_waiting: whether one may still be answered.
+        problem: why what is lacking is not demanded.
     """
 
     is_due: bool
     is_waiting: bool
+    problem: str = ""
 
 
 class Promises(Answers):
@@ -44,11 +60,18 @@ class Promises(Answers):
 
     def __init__(self, desk: Desk) -> None:
         super().__init__(desk, "availability")
+        self._purse: Purse | None = None
+        self._past: set[Digest] = set()
 
     def look(self, job_id: int, job: Job) -> Promised | None:
         """Return what the chain shows of the promise about a job; None if there is none."""
-        subject = make_subject(job.terms, self._desk.referee.address, job_id)
-        return self.look_at(subject, job.opened_block)
+        subject = self._name(job_id, job)
+        return self.look_at({subject: job.opened_block}).get(subject)
+
+    def read(self, job_id: int, job: Job) -> Promise | None:
+        """Return the promise about a job without the demands upon it; None if there is none."""
+        name = hash_subject(self._name(job_id, job))
+        return unpack_promise(self._log.ask([("promises", (name,))])[0])
 
     def make(self, job_id: int, job: Job, bond_wei: int) -> None:
         """Promise that a job's program, start and data can be had until nobody can join any more.
@@ -58,47 +81,113 @@ class Promises(Answers):
         """
         terms = job.terms
         last = job.reveal_deadline + terms.window_blocks
-        subject = make_subject(terms, self._desk.referee.address, job_id)
         answer_blocks = max(1, terms.commit_blocks // ANSWER_SHARE)
-        args = (subject, MIN_DEPOSIT_WEI, answer_blocks, last)
+        deposit_wei = choose_deposit(self._desk.settings.max_fee_gwei)
+        deposit_wei = max(MIN_DEPOSIT_WEI, min(deposit_wei, bond_wei // MIN_BOND_DEPOSITS))
+        args = (self._name(job_id, job), deposit_wei, answer_blocks, last)
         for problem in self.send([Call("promise", self._desk.address, args, bond_wei)]):
             raise problem
 
     def read_shown(self, job_id: int, job: Job) -> list[Shown] | None:
         """Return what was shown of a job so far, proven or not; None where nothing is promised."""
-        view = self.look(job_id, job)
-        return None if view is None else self.read_shown_of(view.subject, job.opened_block)
+        if self.read(job_id, job) is None:
+            return None
+        return self.read_shown_of(self._name(job_id, job), job.opened_block)
 
-    def demand(self, job_id: int, job: Job, missing: Sequence[Place], budget_wei: int) -> Demands:
-        """Demand parts of a job, end a promise that is not kept, and take back what is owed.
+    def act(self, jobs: Mapping[int, Job], lacks: Mapping[int, Lack]) -> dict[int, Demands]:
+        """Demand parts of jobs, end promises that are not kept, and take back what is owed.
+
+        It looks at all promises in one exchange, and makes a few calls, all at once. What demands
+        cost is bounded in each job, by a share of its reward, and in all together.
 
         Args:
-            job_id: the job.
-            job: the job, as the chain has it.
-            missing: what to demand, if it is not demanded yet.
-            budget_wei: the most that the deposits may be together.
+            jobs: all in which there may be something to do.
+            lacks: what to demand of some of them, if it is not demanded yet.
 
         Returns:
-            How the own demands stand after that.
+            How the own demands stand, those included that were made now.
         """
-        view = self.look(job_id, job)
-        asker = Asker(self._desk.address, missing, budget_wei)
-        if view is not None and (calls := [*asker.act(view)]):
-            self.send(calls)
-            view = self.look(job_id, job)
-        return self._judge(view)
+        subjects = {job_id: self._name(job_id, job) for job_id, job in jobs.items()}
+        firsts = {subjects[job_id]: job.opened_block for job_id, job in jobs.items()}
+        views = self.look_at(firsts)
+        purse = self._open_purse()
+        purse.see(views.values())
+        calls: list[Call] = []
+        found: dict[int, Demands] = {}
+        for job_id, job in jobs.items():
+            view, lack = views.get(subjects[job_id]), lacks.get(job_id, Lack())
+            if view is None:
+                found[job_id] = Demands(is_due=False, is_waiting=False)
+                continue
+            asker = self._make_asker(view, job, lack)
+            planned = [*asker.act(view)][: MOST_CALLS - len(calls)]
+            if not self._can_pay():
+                planned = []
+            calls += planned
+            for call in planned:
+                if call.name == "demand":
+                    place = call.args[1:]
+                    purse.pay(hash_subject(view.subject), place, view.block, call.value_wei)
+            found[job_id] = self._judge(view, planned, asker.explain_refusal(view))
+        self.send(calls)
+        return found
 
     def find_due(self) -> Iterator[tuple[int, Job]]:
-        """Yield the jobs in which something is due of the own demands, as the chain says."""
+        """Yield the jobs in which something may be due of the own demands, as the chain says."""
+        self._open_purse()
+        if not self._past:
+            return
         for job_id, job, _ in self._desk.referee.find_jobs():
-            if self._judge(self.look(job_id, job)).is_due:
+            if hash_subject(self._name(job_id, job)) in self._past:
                 yield job_id, job
 
-    def _judge(self, view: Promised | None) -> Demands:
-        """Return how the own demands in a job stand."""
-        if view is None or view.promise.status is PromiseStatus.WITHDRAWN:
+    def _name(self, job_id: int, job: Job) -> Subject:
+        return make_subject(job.terms, self._desk.referee.address, job_id)
+
+    def _make_asker(self, view: Promised, job: Job, lack: Lack) -> Asker:
+        """Return the asker of what a job lacks, with what it may spend there."""
+        settings, price_wei = self._desk.settings, self._desk.referee.head.base_fee_wei + GWEI
+        name = hash_subject(view.subject)
+        spent_wei = self._open_purse().count_wei(view.block, price_wei, but=name)
+        left_wei = max(0, to_wei(settings.demand_budget) - spent_wei)
+        budget_wei = min(left_wei, calculate_share(job, settings.demand_share))
+        end = job.commit_deadline
+        return Asker(self._desk.address, lack, budget_wei, price_wei, needed_by=end)
+
+    def _can_pay(self) -> bool:
+        """Whether a call gets into the next block, so that nobody waits for it."""
+        ceiling_wei = int(self._desk.settings.max_fee_gwei * GWEI)
+        return self._desk.referee.head.base_fee_wei <= ceiling_wei
+
+    def _open_purse(self) -> Purse:
+        """Return the purse; the first time it is read from the chain, and `_past` with it."""
+        if self._purse is None:
+            first = self._desk.chain.block_number() - BUDGET_BLOCKS
+            block, events = self._log.read_since(first)
+            own = [
+                it.args
+                for it in events
+                if it.name == "Demanded" and it.args["asker"] == self._desk.address
+            ]
+            names = [*dict.fromkeys(bytes(args["promise_id"]) for args in own)]
+            words = self._log.ask([("promises", (name,)) for name in names])
+            promises = dict(zip(names, map(unpack_promise, words), strict=True))
+            purse = Purse(self._desk.address)
+            for args in own:
+                name, place = bytes(args["promise_id"]), (args["part"], args["index"])
+                promise = promises[name]
+                if promise is not None and promise.status is not PromiseStatus.BROKEN:
+                    whole = (*place, args["chunk"])
+                    purse.pay(name, whole, block, promise.deposit_wei)
+            self._purse, self._past = purse, set(names)
+        return self._purse
+
+    def _judge(self, view: Promised, planned: Sequence[Call], problem: str) -> Demands:
+        """Return how the own demands in a job stand, if planned calls are made."""
+        if view.promise.status is PromiseStatus.WITHDRAWN:
             return Demands(is_due=False, is_waiting=False)
         own = {it.status for it in view.demands.values() if it.asker == self._desk.address}
-        is_waiting = view.promise.status is PromiseStatus.KEPT and DemandStatus.OPEN in own
-        is_due = bool(own & {DemandStatus.OPEN, DemandStatus.UNANSWERED})
-        return Demands(is_due=is_due, is_waiting=is_waiting)
+        is_kept = view.promise.status is PromiseStatus.KEPT
+        is_waiting = bool(planned) or DemandStatus.OPEN in own
+        is_due = is_waiting if is_kept else bool(view.list_owed(self._desk.address))
+        return Demands(is_due=is_due, is_waiting=is_kept and is_waiting, problem=problem)

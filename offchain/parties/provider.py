@@ -1,6 +1,5 @@
 """A provider: it takes jobs, computes them, and defends its claims in all matches at once."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from contracts.model.types import Job
@@ -8,11 +7,13 @@ from contracts.reasons import Standing, Status
 from offchain.chain.accounts.fees import GWEI
 from offchain.datastore.objects import STATES
 from offchain.disputes.actors import Player
-from offchain.disputes.availability import Place, explain_weakness
-from offchain.disputes.delivery import Sharer, find_result, register
+from offchain.disputes.availability import Lack, Place, explain_weakness
+from offchain.disputes.conditions import check_size, check_terms, describe_problems
+from offchain.disputes.delivery import Sharer, count_payable, find_result, register
 from offchain.disputes.delivery import explain_weakness as explain_weak_premium
 from offchain.disputes.players import Move
 from offchain.errors import StoreError
+from offchain.parties.computing import make_conditions
 from offchain.parties.deliveries import Deliveries
 from offchain.parties.keeper import Keeper, Work
 from offchain.parties.live import Deputy, Desk, StandIn
@@ -48,10 +49,14 @@ class Provider(Keeper):
         is_promised = settings.least_promise or settings.demand_budget
         self._promises = Promises(desk) if is_promised else None
         self._demands: dict[int, Job] = {}
+        self._lacks: dict[int, Lack] = {}
+        self._undemanded: dict[int, str] = {}
         self._deliveries = Deliveries(desk) if settings.delivery else None
         self._owed: dict[int, Owed] = {}
         self._result_problem = ""
         self._waiting: set[int] = set()
+        self._won: dict[int, Seat] = {}
+        self._seen: set[int] = set()
 
     def consider(self, work: Work) -> None:
         """See Keeper."""
@@ -69,7 +74,7 @@ class Provider(Keeper):
         elif is_joined:
             self.set_aside(work)
             self.compute(work, Checks.NONE)
-        elif problem := self._policy.refuse_job(work.job):
+        elif problem := self._policy.refuse_job(work.job) or self._find_unmet(work):
             self.leave(work, problem)
         elif problem := self.find_obstacle(work) or self._find_weakness(work):
             self.wait(work, problem)
@@ -78,45 +83,61 @@ class Provider(Keeper):
             self.compute(work, Checks.ALL)
 
     def note_failure(self, work: Work, result: Result) -> None:
-        """Look at a job again later, and demand what could not be had, if it was promised."""
+        """Look at a job again later, and demand what is lacking, if it was promised."""
         super().note_failure(work, result)
         if self._promises is not None and work.standing is Standing.NONE:
             self._demands[work.job_id] = work.job
-            self._look_after_demands(work.job_id, result.missing)
+            self._lacks[work.job_id] = result.lack
 
     def observe(self, work: Work, seat: Seat) -> None:
-        """Promise the result of a job that is won, if there is a premium, before it is paid."""
+        """See to it that the result of a job that is won is promised before it is paid."""
         super().observe(work, seat)
-        if self._deliveries is None or seat.view.job.status is not Status.WON:
-            return
-        view = self._deliveries.look(work.job_id, seat.view.job)
-        is_sharer = work.standing is Standing.REVEALED
-        if view is None or not (is_sharer and view.can_be_promised):
-            return
+        is_new = self._deliveries is not None and work.job_id not in self._seen
+        if is_new and seat.view.job.status is Status.WON and work.standing is Standing.REVEALED:
+            self._won[work.job_id] = seat
+
+    def take_turn(self) -> None:
+        """Look at the chain, and do what there is to do; about demands, too, after all moves."""
+        super().take_turn()
+        for job_id, seat in list(self._won.items()):
+            self._promise_result(seat)
+            del self._won[job_id]
+            self._seen.add(job_id)
+        if self._demands:
+            self._look_after_demands()
+        for job_id, owed in list(self._owed.items()):
+            if self.desk.referee.block_number() + 1 >= owed.next_block:
+                self._look_after_result(job_id, owed)
+
+    def leave(self, work: Work, problem: str = "") -> None:
+        """See Keeper."""
+        self._seen.discard(work.job_id)
+        self._won.pop(work.job_id, None)
+        super().leave(work, problem)
+
+    def _may_pay(self, seat: Seat) -> bool:
+        """See Keeper; a reward is not collected before the result could be promised."""
+        return seat.job_id not in self._won and super()._may_pay(seat)
+
+    def _promise_result(self, seat: Seat) -> None:
+        """Promise the result of a job that is won, if there is a premium that pays for it."""
+        assert self._deliveries is not None
+        job_id, job = seat.job_id, seat.view.job
+        work, view = self.works[job_id], self._deliveries.look(job_id, job)
         run = self.recall(work)
-        if run is None:
+        if view is None or run is None or not view.can_be_promised:
             return
         if view.is_due(self.desk.address):
-            self._owed.setdefault(work.job_id, Owed(seat.view.job))
+            self._owed.setdefault(job_id, Owed(job))
         if self.desk.address in view.registered:
             return
         sharers = len(seat.view.tournament.contenders)
         price_wei = self.desk.referee.head.base_fee_wei + GWEI
         if problem := explain_weak_premium(view.premium, sharers, price_wei):
-            line = f"job {work.job_id}: its result is not promised: {problem}"
-            self.desk.tell("unpromised", line, job=work.job_id, problem=problem)
-            return
-        if not self._deliveries.send([register(self.desk.address, view, run.history)]):
-            self._owed[work.job_id] = Owed(seat.view.job)
-
-    def take_turn(self) -> None:
-        """Look at the chain, and do what there is to do; about demands, too."""
-        super().take_turn()
-        for job_id in list(self._demands):
-            self._look_after_demands(job_id, [])
-        for job_id, owed in list(self._owed.items()):
-            if self.desk.referee.block_number() + 1 >= owed.next_block:
-                self._look_after_result(job_id, owed)
+            line = f"job {job_id}: its result is not promised: {problem}"
+            self.desk.tell("unpromised", line, job=job_id, problem=problem)
+        elif not self._deliveries.send([register(self.desk.address, view, run.history)]):
+            self._owed[job_id] = Owed(job)
 
     def _resume(self) -> None:
         """Take up jobs, and the demands of before this process, which the chain has."""
@@ -142,41 +163,54 @@ class Provider(Keeper):
             roots = store.get_roots(STATES, subject.start_root, subject.state_slots)
             return find_result(roots, lambda index: store.get_tensor(roots[index]), place)
 
+        price_wei = self.desk.referee.head.base_fee_wei + GWEI
+        spent_wei = self._deliveries.spent_wei[job_id]
+        most = count_payable(view, self.desk.address, spent_wei, price_wei)
         try:
-            self._deliveries.send(Sharer(self.desk.address, find).act(view))
+            self._deliveries.send(Sharer(self.desk.address, find, most).act(view))
         except StoreError as error:
             if str(error) != self._result_problem:
                 self.desk.tell("failed", f"job {job_id}: {error}", job=job_id)
             self._result_problem = str(error)
 
-    def _look_after_demands(self, job_id: int, missing: Sequence[Place]) -> None:
-        """Demand some parts, and take what is due of demands made before.
+    def _look_after_demands(self) -> None:
+        """Demand what is lacking of jobs, and take what is due of demands made before.
 
-        Once all that was demanded is answered, the job is looked at again.
+        Once all that was demanded of a job is answered, it is looked at again.
         """
         assert self._promises is not None
-        budget_wei = to_wei(self.desk.settings.demand_budget)
-        job = self._demands[job_id]
-        demands = self._promises.demand(job_id, job, missing, budget_wei)
-        if not demands.is_due:
-            del self._demands[job_id]
-        work, was_waiting = self.works.get(job_id), job_id in self._waiting
-        self._waiting.discard(job_id)
-        if demands.is_waiting:
-            self._waiting.add(job_id)
-        elif was_waiting and work is not None:
-            work.next_block = work.tries = 0
+        for job_id, demands in self._promises.act(self._demands, self._lacks).items():
+            self._lacks.pop(job_id, None)
+            if not demands.is_due:
+                del self._demands[job_id]
+            if demands.problem and demands.problem != self._undemanded.get(job_id):
+                line = f"job {job_id} is not taken: {demands.problem}"
+                self.desk.tell("passed", line, job=job_id, problem=demands.problem)
+                self._undemanded[job_id] = demands.problem
+            work, was_waiting = self.works.get(job_id), job_id in self._waiting
+            self._waiting.discard(job_id)
+            if demands.is_waiting:
+                self._waiting.add(job_id)
+            elif was_waiting and work is not None:
+                work.next_block = work.tries = 0
+
+    def _find_unmet(self, work: Work) -> str:
+        """Return which of a job's terms do not meet the settings, before anything is fetched."""
+        terms = work.job.terms
+        conditions = make_conditions(self.desk.settings, terms, Checks.ALL)
+        findings = [*check_size(terms, conditions), *check_terms(work.job, conditions)]
+        return describe_problems(findings)
 
     def _find_weakness(self, work: Work) -> str:
         """Return why the client's promise is not enough; nothing if it is, or none is wanted."""
         least_wei = to_wei(self.desk.settings.least_promise)
         if self._promises is None or not least_wei:
             return ""
-        found = self._promises.look(work.job_id, work.job)
+        found = self._promises.read(work.job_id, work.job)
         if found is None:
             return f"its client has not promised that it can be had; {least_wei} wei are wanted"
         opened = work.job.opened_block
-        return explain_weakness(found.promise, work.job.terms, opened, least_wei)
+        return explain_weakness(found, work.job.terms, opened, least_wei)
 
     def _find_commit_block(self, job: Job) -> int:
         """Return the first block for a commit: where time allows, after the job's confirmations.

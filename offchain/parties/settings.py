@@ -14,6 +14,12 @@ from offchain.errors import UsageError
 PREFIX = "MOOT_"
 MOST_BYTES = 2**20
 MOST_ETHER = 10**8
+CONDITIONS = (
+    *("most_bond", "least_reward", "least_yield", "least_hourly", "most_locked_blocks"),
+    *("most_hours", "most_memory_gb", "most_disk_gb", "most_operators", "most_slots"),
+    *("crowd", "block_seconds"),
+)
+"""The settings that say which jobs a provider takes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,15 +40,25 @@ class Settings:
         port: the port of that address; 0 for any that is free.
         max_fee_gwei: the most that a unit of gas may cost, in gwei.
         confirmations: blocks after which a transaction is final.
-        gas_budget: what the gas of one job may cost, in ETH.
+        gas_budget: what the gas of one job may cost, in ETH; 0 for as much as its crowd may take.
         most_bond: the highest bond, in ETH.
         least_reward: the lowest reward, in ETH.
-        crowd: members of one claim that the clocks have to withstand.
+        least_yield: the lowest reward for a bond, as a share of it, for a year that it is locked.
+        least_hourly: the lowest reward for an hour of computing on one core, in ETH.
+        most_locked_blocks: the longest time that a bond may be locked in a job.
+        most_hours: the longest time of computing a job, after which it is given up.
+        most_memory_gb: the most memory that computing may take; 0 for what this machine has.
+        most_disk_gb: the most room for the batches and checkpoints of one job.
+        most_operators: the most operators of a program.
+        most_slots: the most tensors of a program's state, and of its batch.
+        crowd: liars that the clocks and the money have to suffice for.
         block_seconds: the time between blocks, in seconds.
         availability: the contract of promises, if promises are made or wanted.
         promise_bond: what a client bonds on the promise that its job can be had; 0 for no promise.
         least_promise: the bond of a promise below which a provider takes no job.
-        demand_budget: what a party puts up at most to demand what it lacks of a job or a result.
+        demand_budget: what demands may cost together: those of seven days upon all promises that
+            jobs can be had, or those of one result.
+        demand_share: what demands of a job may cost, as a share of what it may pay.
         delivery: the contract of premiums, if premiums are offered or earned.
         premium: what a client bonds for handing the result over, in ETH; 0 for no premium.
         premium_window: for so many blocks the result can be demanded.
@@ -65,15 +81,24 @@ class Settings:
     port: int = 0
     max_fee_gwei: float = 50.0
     confirmations: int = 8
-    gas_budget: float = 0.5
+    gas_budget: float = 0.0
     most_bond: float = 1.0
     least_reward: float = 0.0
+    least_yield: float = 0.05
+    least_hourly: float = 0.0005
+    most_locked_blocks: int = 50_400
+    most_hours: float = 24.0
+    most_memory_gb: float = 0.0
+    most_disk_gb: float = 100.0
+    most_operators: int = 65_536
+    most_slots: int = 8_192
     crowd: int = 100
     block_seconds: float = 12.0
     availability: str = ""
     promise_bond: float = 0.0
     least_promise: float = 0.0
     demand_budget: float = 0.0
+    demand_share: float = 0.1
     delivery: str = ""
     premium: float = 0.0
     premium_window: int = 7200

@@ -28,7 +28,7 @@ from offchain.parties.settings import VARIABLES
 
 LIGHT_SCRYPT = 2**12
 """Keys that everybody may have need not take long to open."""
-FUND_WEI = 100 * 10**18
+FUND_WEI = 1_000 * 10**18
 PAYMENT_GAS = 21_000
 END_S = 20.0
 CLIENT, VERIFIER, COMMON = "client", "verifier", "net.json"

@@ -30,6 +30,8 @@ from offchain.providers.testimony import Testimony
 EVIDENCE_SHARE = 4
 """Members have one part in so many of the verifier's clock to hand over what it needs."""
 HEARD = "heard"
+NEVER = 1 << 62
+"""A block that never comes."""
 
 
 class Verifier(Keeper):
@@ -76,7 +78,12 @@ class Verifier(Keeper):
         if not is_needed or work.is_computing or block < work.next_block:
             return
         if self.recall(work) is None:
-            self.compute(work, Checks.NONE)
+            self.compute(work, Checks.COST)
+
+    def refuse(self, work: Work, problem: str) -> None:
+        """Rule on a job by what members hand over, and by nothing else."""
+        self.wait(work, problem)
+        work.next_block = NEVER
 
     def leave(self, work: Work, problem: str = "") -> None:
         """See Keeper."""

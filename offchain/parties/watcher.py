@@ -54,7 +54,7 @@ class Watcher(Keeper):
         if not self._is_watched(work.job_id) and work.standing is Standing.NONE:
             self.leave(work)
         elif run is None:
-            self.compute(work, Checks.LATE if self._signs else Checks.NONE)
+            self.compute(work, self._choose_checks(work))
         else:
             self._sit_down(work, run)
 
@@ -71,6 +71,12 @@ class Watcher(Keeper):
             line = f"job {work.job_id}: claim {top.hex()} of {members[0]} is {word}"
             about = {"claim": top.hex(), "member": members[0], "is_right": is_right}
             self.desk.tell("claim", line, job=work.job_id, **about)
+
+    def _choose_checks(self, work: Work) -> Checks:
+        """Return what a job has to pass before it is run again."""
+        if work.standing is not Standing.NONE:
+            return Checks.NONE
+        return Checks.LATE if self._signs else Checks.COST
 
     @property
     def _signs(self) -> bool:

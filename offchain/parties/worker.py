@@ -6,22 +6,31 @@ after each job `done`. It ends when its input does, whatever it is at: it never 
 
 import json
 import os
+import resource
+import shutil
 import signal
 import sys
+import tempfile
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
 
-from offchain.disputes.availability import Place
+from offchain.disputes.availability import Lack
+from offchain.disputes.conditions import get_memory
 from offchain.errors import MootError
-from offchain.parties.computing import IncompleteJob, UnwantedJob, compute
+from offchain.parties.computing import GIGABYTE, IncompleteJob, UnwantedJob, compute
 from offchain.parties.events import Lines, Tell
 from offchain.parties.folder import Folder
 from offchain.parties.live import opened_desk
 from offchain.parties.policy import load_policy
 from offchain.parties.settings import Settings
 from offchain.parties.workshop import DONE, Checks
+
+NICENESS = 10
+"""How much the process that computes stands behind the one that makes moves."""
 
 
 def main() -> None:
@@ -32,21 +41,40 @@ def main() -> None:
     if told is None:
         return
     settings = Settings(**told)
+    _restrain(settings)
     asked: SimpleQueue[tuple[int, Checks]] = SimpleQueue()
     threading.Thread(target=_listen, args=(lines, asked), daemon=True).start()
     tell = Lines(as_json=True, stream=sys.stdout)
     sys.stdout = sys.stderr  # what a policy prints is no event
     while True:
         job_id, checks = asked.get()
-        problem, is_final, missing = "", False, list[Place]()
+        problem, is_final, lack = "", False, Lack()
         try:
             _compute(settings, tell, job_id, checks)
         except MootError as error:
             problem, is_final = str(error), isinstance(error, UnwantedJob)
             if isinstance(error, IncompleteJob):
-                missing = error.missing
-        about = {"problem": problem, "is_final": is_final, "missing": missing}
+                lack = error.lack
+        about: dict[str, object] = {"problem": problem, "is_final": is_final}
+        about |= {"missing": lack.places, "least": lack.least}
         tell(DONE, problem, job=job_id, **about)
+
+
+def _restrain(settings: Settings) -> None:
+    """Go behind the party that makes moves, take no more memory than allowed, and leave nothing.
+
+    What this process puts aside is cleared away by the next one, however it ends.
+    """
+    os.nice(NICENESS)
+    most = int(settings.most_memory_gb * GIGABYTE) or get_memory()
+    with suppress(ValueError, OSError):  # it is above what the system allows: then that holds
+        resource.setrlimit(resource.RLIMIT_DATA, (most, most))
+    if Path(settings.folder).is_dir():
+        scratch = Path(settings.folder) / "scratch"
+        shutil.rmtree(scratch, ignore_errors=True)
+        with suppress(OSError):
+            scratch.mkdir()
+            tempfile.tempdir = str(scratch)
 
 
 def _read() -> Iterator[Any]:

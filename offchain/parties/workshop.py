@@ -7,29 +7,40 @@ import json
 import subprocess
 import sys
 import threading
-from collections import deque
-from collections.abc import Sequence
+import time
+from collections import Counter
+from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from enum import IntEnum
+from math import inf
 from queue import Empty, SimpleQueue
 from typing import IO, Any, Self
 
-from offchain.disputes.availability import Place
+from offchain.disputes.availability import Lack
 from offchain.parties.events import Tell
 from offchain.parties.settings import Settings
 
 END_S = 10.0
+GIVE_WAY = 2.0
+"""A job gives way to another that is worth more than so many times as much."""
+MOST_DEATHS = 2
+"""A job with which the process has died so often is not tried again, unless it has to be."""
 DONE = "done"
+WORKER = "offchain.parties.worker"
+"""The program of the process that computes."""
 
 
 class Checks(IntEnum):
     """Which checks a job has to pass before it is run."""
 
     NONE = 0
-    LATE = 1
-    """All but whether there is time to commit."""
-    ALL = 2
+    """None: a claim of it is made, and has to be defended."""
+    COST = 1
+    """Whether it can be computed on this machine within the bounds; it is not joined."""
+    LATE = 2
+    """All but whether there is time to commit: it is joined later."""
+    ALL = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,17 +51,55 @@ class Result:
         job_id: the job.
         problem: why it was not computed; empty if it was.
         is_final: whether there is no use in trying again.
-        missing: parts of the job that may be demanded, so that it can be computed.
+        lack: what may be demanded of the job, so that it can be computed.
     """
 
     job_id: int
     problem: str
     is_final: bool
-    missing: Sequence[Place] = ()
+    lack: Lack = field(default_factory=Lack)
+
+
+@dataclass(frozen=True, slots=True)
+class Errand:
+    """A job that is to be computed.
+
+    Attributes:
+        job_id: the job.
+        checks: what it has to pass.
+        worth: what it pays for what it costs; one that has to be computed goes before any.
+        limit_s: the seconds of computing after which it is given up.
+        until: when it is too late, as `time.monotonic` has it.
+        spent_s: the seconds that it was computed before it gave way to another.
+    """
+
+    job_id: int
+    checks: Checks
+    worth: float = 0.0
+    limit_s: float = inf
+    until: float = inf
+    spent_s: float = 0.0
+
+    @property
+    def rank(self) -> float:
+        """What it is worth; without bounds if a claim of it has to be defended."""
+        return inf if self.checks is Checks.NONE else self.worth
+
+    def find_end(self, now: float) -> str:
+        """Return why it ends, if it does; nothing if it goes on."""
+        if now > self.until:
+            return "it is too late: what is computed of it can't be claimed any more"
+        if self.spent_s > self.limit_s:
+            return f"it takes more than {self.limit_s:,.0f} seconds; it is given up"
+        return ""
 
 
 class Workshop:
     """Computes jobs in another process; a context manager that ends it.
+
+    One job is computed at a time: first what a claim needs that is made, then what pays most for
+    what it costs. A job that is computed gives way to what has to be, and to what is worth
+    `GIVE_WAY` times as much; it goes on later from its last checkpoint.
 
     Args:
         settings: what the party was told.
@@ -59,9 +108,12 @@ class Workshop:
 
     def __init__(self, settings: Settings, tell: Tell) -> None:
         self._settings, self._tell = settings, tell
-        self._waiting: deque[tuple[int, Checks]] = deque()
+        self._waiting: list[Errand] = []
+        self._current: Errand | None = None
+        self._began = 0.0
+        self._deaths: Counter[int] = Counter()
         self._process: subprocess.Popen[str] | None = None
-        self._results: SimpleQueue[Result | None] = SimpleQueue()
+        self._results: SimpleQueue[tuple[int, Result | None]] = SimpleQueue()
 
     def __enter__(self) -> Self:
         self._process = self._start()
@@ -71,51 +123,99 @@ class Workshop:
         if self._process is not None:
             _end(self._process)
 
-    def submit(self, job_id: int, checks: Checks) -> None:
-        """Check and compute a job once those before it are done."""
-        self._waiting.append((job_id, checks))
-        if len(self._waiting) == 1:
+    def submit(self, errand: Errand) -> None:
+        """Check and compute a job once those that go before it are done."""
+        self._waiting.append(errand)
+        current = self._current
+        if current is not None and errand.rank > max(GIVE_WAY * current.rank, 0.0):
+            self._waiting.append(replace(current, spent_s=self._measure()))
+            self._stop()
+        self._ask()
+
+    def cancel(self, job_id: int) -> None:
+        """Have no more to do with a job."""
+        self._waiting = [it for it in self._waiting if it.job_id != job_id]
+        if self._current is not None and self._current.job_id == job_id:
+            self._stop()
             self._ask()
 
     def collect(self) -> list[Result]:
-        """Return what has come of jobs since the last call."""
+        """Return what has come of jobs since the last call, and give up what takes too long."""
         results: list[Result] = []
         with suppress(Empty):
             while True:
-                result = self._results.get_nowait() or self._bury()
-                if result is not None:
-                    results.append(result)
-                    self._waiting.popleft()
-                    self._ask()
+                pid, result = self._results.get_nowait()
+                if self._process is None or pid != self._process.pid:
+                    continue  # it was ended before
+                found = result or self._bury()
+                if found is not None:
+                    results.append(found)
+                self._current = None
+                self._ask()
+        results += self._give_up()
         return results
+
+    def _give_up(self) -> Iterator[Result]:
+        """End what takes too long or is too late, and yield that."""
+        now = time.monotonic()
+        if self._current is not None:
+            current = replace(self._current, spent_s=self._measure())
+            if problem := current.find_end(now):
+                self._stop()
+                yield Result(current.job_id, problem, is_final=True)
+        for errand in [*self._waiting]:
+            if problem := errand.find_end(now):
+                self._waiting.remove(errand)
+                yield Result(errand.job_id, problem, is_final=True)
+        self._ask()
+
+    def _measure(self) -> float:
+        """Return for how many seconds the current job was computed."""
+        assert self._current is not None
+        return self._current.spent_s + time.monotonic() - self._began
+
+    def _stop(self) -> None:
+        """End the process, whatever it is at."""
+        self._current = None
+        if self._process is not None:
+            self._process.kill()
+            _end(self._process)
+            self._process = None
 
     def _bury(self) -> Result | None:
         """Give up the process, which says nothing more, and return what that means for its job."""
         assert self._process is not None
         _end(self._process)
         status, self._process = self._process.returncode, None
-        if not self._waiting:
+        if self._current is None:
             return None
+        job_id, checks = self._current.job_id, self._current.checks
+        self._deaths[job_id] += 1
+        is_final = checks is not Checks.NONE and self._deaths[job_id] >= MOST_DEATHS
         problem = f"the process that computes has ended with status {status}"
-        return Result(self._waiting[0][0], problem, is_final=False)
+        return Result(job_id, problem, is_final=is_final)
 
     def _ask(self) -> None:
-        """Let the process compute the next job."""
-        if not self._waiting:
+        """Let the process compute the job that is worth most, if it has nothing to do."""
+        if self._current is not None or not self._waiting:
             return
         if self._process is None:
             self._process = self._start()
-        self._write(self._process, self._waiting[0])
+        self._current = max(self._waiting, key=lambda it: it.rank)  # the first of equals
+        self._waiting.remove(self._current)
+        self._began = time.monotonic()
+        self._write(self._process, (self._current.job_id, self._current.checks))
 
     def _start(self) -> "subprocess.Popen[str]":
-        process = subprocess.Popen(
-            [sys.executable, "-m", "offchain.parties.worker"],
+        process = subprocess.Popen(  # noqa: S603 - our own
+            [sys.executable, "-m", WORKER],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
         )
         assert process.stdout is not None
-        threading.Thread(target=self._listen, args=(process.stdout,), daemon=True).start()
+        told = process.pid, process.stdout
+        threading.Thread(target=self._listen, args=told, daemon=True).start()
         self._write(process, asdict(self._settings))
         return process
 
@@ -126,19 +226,21 @@ class Workshop:
             process.stdin.write(json.dumps(value) + "\n")
             process.stdin.flush()
 
-    def _listen(self, lines: IO[str]) -> None:
+    def _listen(self, pid: int, lines: IO[str]) -> None:
         try:
             with lines:
                 for line in lines:
-                    self._take(json.loads(line))
+                    self._take(pid, json.loads(line))
         finally:  # whatever ends this: nobody waits for a process that is not heard any more
-            self._results.put(None)
+            self._results.put((pid, None))
 
-    def _take(self, about: dict[str, Any]) -> None:
+    def _take(self, pid: int, about: dict[str, Any]) -> None:
         event, text = about.pop("event"), about.pop("line")
         if event == DONE:
-            missing = [(part, index, chunk) for part, index, chunk in about["missing"]]
-            self._results.put(Result(about["job"], about["problem"], about["is_final"], missing))
+            places = tuple((part, index, chunk) for part, index, chunk in about["missing"])
+            lack = Lack(places, about["least"])
+            found = Result(about["job"], about["problem"], about["is_final"], lack)
+            self._results.put((pid, found))
         else:
             self._tell(event, text, **about)
 

@@ -92,6 +92,13 @@ def collapse_groups(
     return Strided(strided.offset, tuple(strides))
 
 
+def is_inside(strided: Strided, sizes: Sequence[int], elements: int) -> bool:
+    """Whether an affine access reads nothing but elements of a tensor that has so many."""
+    ends = [stride * (size - 1) for stride, size in zip(strided.strides, sizes, strict=True)]
+    low, high = (strided.offset + sum(e for e in ends if sign * e > 0) for sign in (-1, 1))
+    return low >= 0 and high < elements
+
+
 def find_strided(rows: Sequence[Row], sizes: Sizes) -> Strided | None:
     """Return the affine form of an access that is in range on its whole domain, or else None."""
     return _find_strided(tuple(rows), tuple(sizes))

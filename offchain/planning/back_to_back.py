@@ -7,12 +7,14 @@ products never leaves its cache. Every fold keeps its order.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import takewhile
 from math import prod
-from typing import Generic, NamedTuple, TypeVar
+from typing import ClassVar, Generic, TypeVar
 
 from offchain.planning.accesses import collapse, find_strided, get_used, row_major
 from offchain.planning.assembly import list_accesses
+from offchain.planning.preconditions import Form, Precondition
 from offchain.planning.readings import is_identity
 from offchain.planning.roles import Group, Member, Role
 from offchain.programs.graph import Kind, Node, Operand, Origin, Program
@@ -37,7 +39,8 @@ MOST_ACROSS = 2
 _UnitT = TypeVar("_UnitT")
 
 
-class BackToBack(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class BackToBack(Form):
     """A contraction, a region on its rows, and perhaps contractions of the region's values.
 
     Attributes:
@@ -56,6 +59,42 @@ class BackToBack(NamedTuple):
     middle: int | None
     across: tuple[tuple[int, int], ...]
     nodes: Mapping[int, Node]
+
+    preconditions: ClassVar[tuple[Precondition, ...]] = (
+        Precondition(
+            "rows",
+            "the region is on whole rows, which are those of the first contraction",
+            lambda form: (
+                form.group.is_of_rows
+                and not form.group.is_wide
+                and form.nodes[form.first].shape[-1:] == (form.group.columns,)
+            ),
+        ),
+        Precondition(
+            "steps",
+            "every contraction has at least one step, and the last folds a row",
+            lambda form: (
+                all(node.fold_length > 0 for node in form.nodes.values())
+                and (form.last is None or form.nodes[form.last].fold_length == form.group.columns)
+            ),
+        ),
+        Precondition(
+            "middle",
+            "what contractions fold is a value of the region, or what it reads",
+            lambda form: (
+                (form.last is None or form.middle is not None)
+                and (form.middle is None or form.middle in form.group.indices)
+            ),
+        ),
+        Precondition(
+            "across",
+            f"at most {MOST_ACROSS} contractions fold columns",
+            lambda form: (
+                len(form.across) <= MOST_ACROSS
+                and all(index in form.nodes for index, _ in form.across)
+            ),
+        ),
+    )
 
     @property
     def indices(self) -> tuple[int, ...]:

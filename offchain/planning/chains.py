@@ -7,12 +7,14 @@ folded by itself, from its own start, before it is added.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import groupby
 from math import prod
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from offchain.arithmetic.functions import DType, Function
 from offchain.planning.accesses import get_used
+from offchain.planning.preconditions import Form, Precondition, make_form
 from offchain.planning.readings import is_whole
 from offchain.programs.graph import Kind, Node, Operand, Origin, Program
 
@@ -45,7 +47,8 @@ class Factors(NamedTuple):
     is_swapped: bool
 
 
-class Chain(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Chain(Form):
     """Products of matrices, each of which is added to the sum of those before it.
 
     Attributes:
@@ -62,6 +65,29 @@ class Chain(NamedTuple):
     output: Node
     start: Operand | None
     start_shape: tuple[int, ...]
+
+    preconditions: ClassVar[tuple[Precondition, ...]] = (
+        Precondition(
+            "steps",
+            "each product has at least one step",
+            lambda form: form.products and all(node.fold_length > 0 for node in form.products),
+        ),
+        Precondition(
+            "extents",
+            "the products are matrices of the same rows and columns, and so is the sum",
+            lambda form: _have_extents(form.products, form.output),
+        ),
+        Precondition(
+            "start",
+            "what the first product is added to has an element for each of the sum",
+            lambda form: prod(form.start_shape) == form.output.elements,
+        ),
+        Precondition(
+            "types",
+            "all are FLOAT32",
+            lambda form: {DType.FLOAT32} == {n.dtype for n in (*form.products, form.output)},
+        ),
+    )
 
 
 class _Link(NamedTuple):
@@ -93,7 +119,8 @@ def find_chains(
             continue
         for part in _cut(program.nodes, links):
             chain = _make_chain(program.nodes, part)
-            members.update(dict.fromkeys(chain.indices, chain))
+            if chain is not None:
+                members.update(dict.fromkeys(chain.indices, chain))
     return members
 
 
@@ -211,9 +238,20 @@ def _cut(nodes: Sequence[Node], links: Sequence[_Link]) -> Iterator[list[_Link]]
     yield part
 
 
-def _make_chain(nodes: Sequence[Node], links: Sequence[_Link]) -> Chain:
+def _have_extents(products: Sequence[Node], output: Node) -> bool:
+    """Whether products are matrices of the same extents, with the elements of the output."""
+    found = [(find_factors(node), node) for node in products]
+    extents = {
+        None if it is None else (_count(node, it.rows), _count(node, it.columns))
+        for it, node in found
+    }
+    return len(extents) == 1 and all(it and prod(it) == output.elements for it in extents)
+
+
+def _make_chain(nodes: Sequence[Node], links: Sequence[_Link]) -> Chain | None:
     additions = [link.addition for link in links if link.addition is not None]
-    return Chain(
+    return make_form(
+        Chain,
         tuple(sorted([*additions, *(link.product for link in links)])),
         tuple(nodes[link.product] for link in links),
         nodes[additions[-1]],

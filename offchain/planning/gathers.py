@@ -1,11 +1,20 @@
 """Gathers whose indices are coordinates of the data, each by itself, and nothing else."""
 
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import NamedTuple
+from dataclasses import dataclass, replace
+from math import prod
+from typing import ClassVar, NamedTuple
 
 from offchain.arithmetic.functions import DType
-from offchain.planning.accesses import Sizes, Strided, collapse, find_strided, row_major
+from offchain.planning.accesses import (
+    Sizes,
+    Strided,
+    collapse,
+    find_strided,
+    is_inside,
+    row_major,
+)
+from offchain.planning.preconditions import Form, Precondition, make_form
 from offchain.programs.graph import Kind, Node, Operand, Origin, Row
 
 INTEGERS = frozenset({DType.INT64, DType.INT32})
@@ -26,18 +35,45 @@ class Coordinate(NamedTuple):
     step: int
 
 
-class Addressed(NamedTuple):
+def _is_inside(form: "Addressed") -> bool:
+    """Whether indices that are inside of their coordinates read elements of the data."""
+    moved = form.coordinates
+    if not all(it.size for it in moved):
+        return True  # no index is inside
+    extents = (*form.shape, *(it.size for it in moved))
+    strides = (*form.strided.strides, *(it.step for it in moved))
+    elements = prod(row.size for row in form.data.rows)
+    return is_inside(Strided(form.strided.offset, strides), extents, elements)
+
+
+@dataclass(frozen=True, slots=True)
+class Addressed(Form):
     """A gather's data, and how indices move in it.
 
     Attributes:
         data: the access to the data where all indices are 0.
         strided: the affine form of that access.
         coordinates: what the indices address.
+        shape: the shape of the output.
     """
 
     data: Operand
     strided: Strided
     coordinates: tuple[Coordinate, ...]
+    shape: Sizes
+
+    preconditions: ClassVar[tuple[Precondition, ...]] = (
+        Precondition(
+            "inside",
+            "with indices that are inside, no element outside of the data is read",
+            _is_inside,
+        ),
+        Precondition(
+            "coordinates",
+            "each index moves along one row of the access, forwards",
+            lambda form: all(it.size >= 0 and it.step >= 0 for it in form.coordinates),
+        ),
+    )
 
 
 def find_addressed(node: Node) -> Addressed | None:
@@ -60,7 +96,8 @@ def find_addressed(node: Node) -> Addressed | None:
     strided = find_strided(fixed, node.shape)
     if strided is None or any(operand.dtype not in INTEGERS for operand in indices):
         return None
-    return Addressed(replace(data, rows=tuple(fixed)), strided, tuple(coordinates))
+    reads = replace(data, rows=tuple(fixed))
+    return make_form(Addressed, reads, strided, tuple(coordinates), node.shape)
 
 
 def find_fusible(node: Node) -> Addressed | None:

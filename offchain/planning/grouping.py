@@ -5,6 +5,7 @@ from collections.abc import Collection, Mapping, Sequence
 from offchain.planning.back_to_back import BackToBack, join_products
 from offchain.planning.chains import Chain, find_chains
 from offchain.planning.gathers import find_fusible, is_in_columns
+from offchain.planning.preconditions import make_form
 from offchain.planning.readings import as_fused_map, is_identity, is_turned_copy
 from offchain.planning.roles import (
     EXPRESSIBLE,
@@ -139,11 +140,11 @@ def _find_reduction(
     if stack is None:
         return None
     if stack.lanes is None:
-        return Vertical((index,), (node,), stack)
+        return make_form(Vertical, (index,), (node,), stack)
     after = readers[0] if len(readers) == 1 else None
     if after is None or not is_fold_of(program.nodes[after], index, node):
         return None
-    return Vertical((index, after), (node, program.nodes[after]), stack)
+    return make_form(Vertical, (index, after), (node, program.nodes[after]), stack)
 
 
 def _as_candidate(node: Node) -> Node | None:
@@ -358,7 +359,9 @@ class _Growing:
         is_alone = len(members) == 1 and _is_better_alone(members[0].node)
         is_worth = elements >= least_elements and not is_alone
         segments = 1 if is_plain else self._segments
-        return Group(members, columns, frozenset().union(*cuts), segments) if is_worth else None
+        if not is_worth:
+            return None
+        return make_form(Group, members, columns, frozenset().union(*cuts), segments)
 
 
 def _is_better_alone(node: Node) -> bool:

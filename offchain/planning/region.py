@@ -14,9 +14,10 @@ few and long. They are computed one by one, and threads share the lanes or the c
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from offchain.arithmetic.functions import DType, Function
+from offchain.planning.preconditions import Form, Precondition
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +141,7 @@ Value = Load | Constant | Apply | Gathered | Lanes | Fold | Columns | Pick
 
 
 @dataclass(frozen=True, slots=True)
-class Region:
+class Region(Form):
     """The values that a fused kernel computes; equal regions share one kernel.
 
     Attributes:
@@ -175,6 +176,43 @@ class Region:
     segments: int = 1
     lead: Lead | None = None
     pitches: tuple[tuple[int, int], ...] = ()
+
+    preconditions: ClassVar[tuple[Precondition, ...]] = (
+        Precondition(
+            "extents",
+            "there are rows, segments and columns, and no row is longer than the others",
+            lambda form: (
+                min(*form.rows, form.segments, form.last_columns) > 0
+                and form.last_columns <= form.columns
+            ),
+        ),
+        Precondition(
+            "block",
+            "a block has rows, and one if they are wide",
+            lambda form: form.block == 1 if form.is_wide else form.block > 0,
+        ),
+        Precondition(
+            "order",
+            "each value is made of earlier ones, and each that is stored is there",
+            lambda form: (
+                all(
+                    argument < place
+                    for place, value in enumerate(form.values)
+                    for argument in get_arguments(value)
+                )
+                and all(0 <= value < len(form.values) for value, _ in form.stores)
+            ),
+        ),
+        Precondition(
+            "gathered",
+            "a gather has an index for each coordinate, which has at least one value",
+            lambda form: all(
+                len(value.indices) == len(value.sizes) == len(value.steps) and min(value.sizes) > 0
+                for value in form.values
+                if isinstance(value, Gathered)
+            ),
+        ),
+    )
 
 
 _SIMPLE, _DIVISION, _TRANSCENDENTAL = 1, 8, 24

@@ -14,10 +14,11 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from itertools import pairwise
 from math import prod
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from offchain.arithmetic.functions import Function
 from offchain.planning.accesses import Sizes, project, row_major
+from offchain.planning.preconditions import Form, Precondition
 from offchain.planning.readings import Reading
 from offchain.programs.graph import Kind, Node, Operand, Origin, Row
 
@@ -163,7 +164,8 @@ def _count_inside(row: Row) -> int:
     return (row.size - 1 - row.offset) // coefficient + 1 if is_simple else 0
 
 
-class Group(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Group(Form):
     """The operators of a region.
 
     Attributes:
@@ -177,6 +179,31 @@ class Group(NamedTuple):
     columns: int | None
     cuts: frozenset[int]
     segments: int = 1
+
+    preconditions: ClassVar[tuple[Precondition, ...]] = (
+        Precondition(
+            "members",
+            "there are operators, ascending, all with elements",
+            lambda form: (
+                form.members
+                and all(a < b for a, b in pairwise(form.indices))
+                and all(member.node.elements > 0 for member in form.members)
+            ),
+        ),
+        Precondition(
+            "cuts",
+            "shapes nest, and rows are whole in the matrix",
+            lambda form: (
+                is_nested(form.cuts)
+                and (form.columns is None or max(form.cuts) % (form.columns * form.segments) == 0)
+            ),
+        ),
+        Precondition(
+            "functions",
+            "functions are of elements, not of positions",
+            lambda form: all(member.node.function in EXPRESSIBLE for member in form.members),
+        ),
+    )
 
     @property
     def indices(self) -> tuple[int, ...]:

@@ -11,12 +11,14 @@ else, the operators run one by one.
 """
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from math import prod
-from typing import NamedTuple
+from typing import ClassVar
 
 from offchain.arithmetic.functions import DType, Function
 from offchain.planning.accesses import Sizes
+from offchain.planning.preconditions import Form, Precondition, make_form
 from offchain.planning.readings import Reading, is_identity
 from offchain.planning.roles import as_picked, is_broadcast
 from offchain.programs.graph import Kind, Node, Operand, Origin, Program
@@ -26,7 +28,8 @@ _NOWHERE = (1 << 64) - 1
 _LEAST_ROUNDS = 2
 
 
-class Selection(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Selection(Form):
     """The operators of several rounds.
 
     Attributes:
@@ -44,6 +47,29 @@ class Selection(NamedTuple):
     joined: tuple[int, ...]
     shape: Sizes
     operands: tuple[Operand, Operand]
+
+    preconditions: ClassVar[tuple[Precondition, ...]] = (
+        Precondition(
+            "count",
+            "there are at least two rounds, and no more than a row has columns",
+            lambda form: _LEAST_ROUNDS <= len(form.taken) <= form.shape[-1],
+        ),
+        Precondition(
+            "types",
+            "the tensor is FLOAT32, and the counter INT64",
+            lambda form: tuple(o.dtype for o in form.operands) == (DType.FLOAT32, DType.INT64),
+        ),
+        Precondition(
+            "whole",
+            "the tensor is read whole, row by row, and has elements",
+            lambda form: 0 not in form.shape and _is_whole(form.operands[0], form.shape),
+        ),
+        Precondition(
+            "earlier",
+            "the tensor and the counter are there before the first round",
+            lambda form: all(_get_index(o) < form.indices[0] for o in form.operands),
+        ),
+    )
 
 
 def find_selection(
@@ -66,7 +92,8 @@ def find_selection(
         Function.WHERE,
         DType.FLOAT32,
     )
-    if not is_start or not start.elements or not _is_constant(start.operands[0], 0):
+    is_of_rows = start.elements > 0 and len(start.shape) > 0
+    if not is_start or not is_of_rows or not _is_constant(start.operands[0], 0):
         return None
     rounds = _Rounds(program.nodes, start)
     while rounds.match(first + rounds.length):
@@ -80,7 +107,8 @@ def find_selection(
     if not is_known or not is_closed or any(index in alone for index in members):
         return None
     assert rounds.counter is not None
-    return Selection(
+    return make_form(
+        Selection,
         tuple(members),
         tuple(program.nodes[index] for index in members),
         tuple(rounds.taken),
@@ -192,6 +220,11 @@ class _Rounds:
         *rows, columns = self._shape
         is_of_row = is_read and is_broadcast(position, self._shape, columns, prod(rows))
         return counter == self.counter and is_of_row
+
+
+def _get_index(operand: Operand) -> int:
+    """Return which operator's output an operand is, -1 if it is none's."""
+    return operand.reference if operand.origin is Origin.NODE else -1
 
 
 def _is_read(operand: Operand) -> bool:

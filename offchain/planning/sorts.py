@@ -12,11 +12,13 @@ the operators run one by one.
 import math
 import operator
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import product
-from typing import NamedTuple
+from typing import ClassVar
 
 from offchain.arithmetic.functions import DType, Function
-from offchain.planning.accesses import Sizes, Strided, row_major
+from offchain.planning.accesses import Sizes, Strided, is_inside, row_major
+from offchain.planning.preconditions import Form, Precondition, make_form
 from offchain.planning.readings import Reading, is_identity
 from offchain.planning.roles import as_folded
 from offchain.planning.vertical import is_fold_of
@@ -51,7 +53,12 @@ _Case = tuple[Sequence[float], Sequence[float]]
 _Expression = Callable[[_Case], float]
 
 
-class Sort(NamedTuple):
+_MOST_LINE = (1 << 31) - 1
+"""Elements of a line that the kernel's counters of 32 bits hold."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sort(Form):
     """The operators of a sort.
 
     Attributes:
@@ -71,6 +78,35 @@ class Sort(NamedTuple):
     target: int
     is_descending: bool
     operands: tuple[Operand, Operand]
+
+    preconditions: ClassVar[tuple[Precondition, ...]] = (
+        Precondition(
+            "length",
+            f"a line has at least one element, and at most {_MOST_LINE}",
+            lambda form: 0 not in form.sizes and form.sizes[-1] <= _MOST_LINE,
+        ),
+        Precondition(
+            "types",
+            "the tensor is FLOAT32, INT32 or INT64, and the counter INT64",
+            lambda form: form.operands[0].dtype in _KEYS and form.operands[1].dtype is DType.INT64,
+        ),
+        Precondition(
+            "inside",
+            "lines begin and end inside of the tensor",
+            lambda form: is_inside(
+                form.line, form.sizes, math.prod(row.size for row in form.operands[0].rows)
+            ),
+        ),
+        Precondition(
+            "earlier",
+            "the tensor and the counter are no part of the sort",
+            lambda form: (
+                not {o.reference for o in form.operands if o.origin is Origin.NODE}.intersection(
+                    dict(form.nodes)
+                )
+            ),
+        ),
+    )
 
 
 def find_sorts(
@@ -96,7 +132,7 @@ def find_sorts(
             break
         sorts = closed
     for sort in sorts:
-        own = sort._replace(indices=tuple(i for i in sort.indices if i not in members))
+        own = replace(sort, indices=tuple(i for i in sort.indices if i not in members))
         members.update(dict.fromkeys(own.indices, own))
     return members
 
@@ -124,7 +160,8 @@ def _as_sort(nodes: Sequence[Node], index: int) -> Sort | None:
     if is_descending is None or element is None:
         return None
     members = sorted({index, *counted, *pairs.members})
-    return Sort(
+    return make_form(
+        Sort,
         tuple(members),
         tuple((member, nodes[member]) for member in members),
         sizes,

@@ -7,13 +7,15 @@ for the rest. What is known of a value there is found here, from the arithmetic'
 """
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import product
 from math import prod
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from offchain.arithmetic import float32
 from offchain.arithmetic.evaluate import evaluate
 from offchain.arithmetic.functions import CANONICAL_NAN, DType, Function
+from offchain.planning.preconditions import Form, Precondition
 from offchain.planning.region import (
     Apply,
     Constant,
@@ -78,7 +80,8 @@ class _Known(NamedTuple):
 _ANY, _SAME, _FINITE = _Known(None, False), _Known(None, True), _Known(None, False, True)
 
 
-class Tail(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Tail(Form):
     """The tails that a mask makes in the rows of a region.
 
     Attributes:
@@ -94,6 +97,21 @@ class Tail(NamedTuple):
     unit: int
     least: int
     zeros: frozenset[int]
+
+    preconditions: ClassVar[tuple[Precondition, ...]] = (
+        Precondition(
+            "mask",
+            "the mask's columns lie side by side, and its constant is one of a mask's",
+            lambda form: (
+                form.mask.column_stride == 1 and form.bits in _MASKS.get(form.mask.dtype, ())
+            ),
+        ),
+        Precondition(
+            "unit",
+            "columns are computed by whole vectors, and a part of one belongs to the tail",
+            lambda form: form.unit % _VECTOR == 0 and 1 <= form.least <= form.unit,
+        ),
+    )
 
 
 def find_tail(

@@ -2,10 +2,11 @@
 
 from dataclasses import dataclass
 from math import prod
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from offchain.arithmetic.functions import DType, Function
 from offchain.planning.accesses import Sizes, coalesce
+from offchain.planning.preconditions import Form, Precondition
 from offchain.planning.readings import Reading, is_identity
 from offchain.planning.roles import EXPRESSIBLE, find_matrix
 from offchain.programs.graph import Node, Origin
@@ -15,7 +16,7 @@ _MAX_MATRICES = 1 << 12
 
 
 @dataclass(frozen=True, slots=True)
-class VerticalFold:
+class VerticalFold(Form):
     """The folds of the columns of a matrix, which has rows `step` elements apart.
 
     In lanes, lane l folds the rows l, l + lanes, l + 2 lanes, ... and then the lanes are folded.
@@ -44,6 +45,25 @@ class VerticalFold:
     outer_function: Function = Function.COPY
     outer_init: int = 0
 
+    preconditions: ClassVar[tuple[Precondition, ...]] = (
+        Precondition(
+            "extents", "there are rows and columns", lambda form: min(form.rows, form.columns) > 0
+        ),
+        Precondition(
+            "lanes",
+            "there are at least as many rows as lanes",
+            lambda form: form.lanes is None or 1 <= form.lanes <= form.rows,
+        ),
+        Precondition(
+            "functions",
+            "what folds is a function of elements, not of positions",
+            lambda form: (
+                form.function in EXPRESSIBLE
+                and (form.lanes is None or form.outer_function in EXPRESSIBLE)
+            ),
+        ),
+    )
+
 
 class Stack(NamedTuple):
     """A stack of matrices whose columns are folded.
@@ -67,12 +87,31 @@ class Stack(NamedTuple):
     lanes: int | None
 
 
-class Vertical(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Vertical(Form):
     """A reduction along an outer axis: its one or two operators, with their indices."""
 
     indices: tuple[int, ...]
     nodes: tuple[Node, ...]
     stack: Stack
+
+    preconditions: ClassVar[tuple[Precondition, ...]] = (
+        Precondition(
+            "operators",
+            "there is one operator, and one more if the first folds in lanes",
+            lambda form: len(form.nodes) == len(form.indices) == 1 + (form.stack.lanes is not None),
+        ),
+        Precondition(
+            "view",
+            "the tensor is read where it is",
+            lambda form: form.stack.reading.is_view,
+        ),
+        Precondition(
+            "elements",
+            "each column of each matrix is one element of the output",
+            lambda form: prod(form.stack.outer) * form.stack.columns == form.nodes[-1].elements,
+        ),
+    )
 
     @property
     def fold(self) -> VerticalFold:

@@ -3,9 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
+from typing import ClassVar
 
 from offchain.arithmetic.functions import DType, Function
 from offchain.planning.accesses import find_affine
+from offchain.planning.preconditions import Form, Precondition, make_form
 from offchain.planning.roles import EXPRESSIBLE
 from offchain.programs.graph import Node, Origin, Row
 
@@ -42,7 +44,7 @@ class Bound:
 
 
 @dataclass(frozen=True, slots=True)
-class WindowFold:
+class WindowFold(Form):
     """The folds of windows, for each row and column of results.
 
     Attributes:
@@ -70,6 +72,32 @@ class WindowFold:
     shifts: tuple[int, ...]
     bounds: tuple[Bound, ...]
     inner: tuple[int, int]
+
+    preconditions: ClassVar[tuple[Precondition, ...]] = (
+        Precondition(
+            "steps",
+            f"a window has at least one element, and at most {_MOST_STEPS}",
+            lambda form: 1 <= len(form.shifts) <= _MOST_STEPS,
+        ),
+        Precondition(
+            "columns",
+            "there are columns, and windows of neighbours lie one after the other",
+            lambda form: form.columns > 0 and form.column_step > 0,
+        ),
+        Precondition(
+            "inner",
+            "the columns that are inside are columns",
+            lambda form: 0 <= form.inner[0] <= form.inner[1] <= form.columns,
+        ),
+        Precondition(
+            "bounds",
+            "a coordinate depends on columns or on rows, and has a shift for each element",
+            lambda form: all(
+                len(bound.shifts) == len(form.shifts) and not (bound.column and any(bound.rows))
+                for bound in form.bounds
+            ),
+        ),
+    )
 
 
 def find_window(node: Node) -> WindowFold | None:
@@ -99,7 +127,8 @@ def find_window(node: Node) -> WindowFold | None:
     if any(bound.column and any(bound.rows) for bound in bounds):
         return None
     first, stop = _find_inner([bound for bound in bounds if bound.column], columns)
-    return WindowFold(
+    return make_form(
+        WindowFold,
         dtype=operand.dtype,
         function=node.function,
         init=0 if is_position else init.value,

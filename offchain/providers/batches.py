@@ -36,19 +36,19 @@ class StoredBatches:
     """
 
     def __init__(self, store: DataStore, slots: Sequence[Slot], roots: Sequence[Digest]) -> None:
-        self._store, self._slots, self.roots = store, slots, roots
+        self._store, self.slots, self.roots = store, slots, roots
         self.reopen: Callable[[], DataStore] | None = None
 
     def __call__(self, step: int) -> list[Array]:
         """Return the batch of a step."""
-        first = step * len(self._slots)
-        roots = self.roots[first : first + len(self._slots)]
+        first = step * len(self.slots)
+        roots = self.roots[first : first + len(self.slots)]
         try:
-            return [*map(self._store.get_tensor, roots, self._slots)]
+            return [*map(self._store.get_tensor, roots, self.slots)]
         except DamagedFile:
             if self.reopen is None:
                 raise
-        return [*map(self.reopen().get_tensor, roots, self._slots)]
+        return [*map(self.reopen().get_tensor, roots, self.slots)]
 
 
 @dataclass(frozen=True)

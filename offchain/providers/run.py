@@ -7,7 +7,7 @@ disputes. A state is written while the next steps run.
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any
 
 from offchain.backends.cpu.engines import get_engine
@@ -26,8 +26,10 @@ from offchain.commitments.tree import Digest, Tree
 from offchain.errors import DamagedFile, DeviceLost, NotInStore, StoreError
 from offchain.execution.executor import Executor
 from offchain.execution.residents import fetch_all
-from offchain.programs.graph import Origin
+from offchain.programs.graph import Origin, Program
+from offchain.providers.audit import Audit
 from offchain.providers.behaviour import Behaviour
+from offchain.providers.recent import Recent
 from offchain.providers.roots import OutputRoots, TensorRoots
 from offchain.providers.store import Store
 from offchain.providers.task import Task
@@ -35,7 +37,19 @@ from offchain.providers.task import Task
 Progress = Callable[[int], None]
 """Called with the number of steps that are done."""
 
+MakeAudit = Callable[[Program, range], Audit]
+"""(program, the steps that are to be run) -> their audit."""
+
 NOTES = "run"
+
+TREE_BYTES = 1 << 28
+"""What remembered trees of a kind take: those of thousands of steps of a usual program."""
+
+TENSOR_BYTES = 1 << 30
+"""What the tensors that are remembered take, with their trees."""
+
+LEAF_BYTES = 64
+"""What a leaf takes with the nodes above it."""
 
 REMEMBERED = 64
 """The number of states whose tensors' roots are remembered."""
@@ -74,17 +88,23 @@ class Run:
         self._latest: tuple[int, dict[int, Array]] | None = None
         self._traced: tuple[int, dict[int, Array]] | None = None
         self._state_roots: dict[int, Sequence[Digest]] = {0: task.start_roots}
-        self._tensors = lru_cache(maxsize=8)(self._make_tensor)
-        self._traces = lru_cache(maxsize=8)(self._make_trace)
-        self._states = lru_cache(maxsize=8)(self._make_state_tree)
-        self._intervals = lru_cache(maxsize=8)(self._make_interval)
+        self._tensors = Recent(TENSOR_BYTES, _measure_tensor)
+        self._traces, self._states, self._intervals = (
+            Recent(TREE_BYTES, _measure_tree) for _ in range(3)
+        )
 
     def _make_executor(self) -> Executor:
         is_shared = self._program is self.task.program and self._backend == DEFAULT
         program = self.task.preparation if is_shared else self._program
         return Executor(program, self._threads, self._backend)
 
-    def compute(self, progress: Progress | None = None, *, waits: bool = True) -> None:
+    def compute(
+        self,
+        progress: Progress | None = None,
+        *,
+        waits: bool = True,
+        audit: MakeAudit | None = None,
+    ) -> None:
         """Run every step, or what is left of them, keeping the state of every checkpoint.
 
         Where a device is lost, the run goes on from its last checkpoint on the device as it starts
@@ -93,14 +113,16 @@ class Run:
         Args:
             progress: called after every step.
             waits: whether the last state is written when this is over, or else after `settle`.
+            audit: makes the audit of the steps that are left; without one, nothing is audited.
 
         Raises:
+            WrongComputation: the audit has found an element that is not what it is defined to be.
             DeviceLost: the device was lost twice without a checkpoint between.
         """
         lost_after = None
         while True:
             try:
-                self._compute(progress)
+                self._compute(progress, audit)
             except DeviceLost:
                 if lost_after == len(self._roots):
                     raise
@@ -117,7 +139,7 @@ class Run:
         if written is not None:
             written.result()
 
-    def _compute(self, progress: Progress | None) -> None:
+    def _compute(self, progress: Progress | None, make_audit: MakeAudit | None) -> None:
         """Run what is left of the steps."""
         self.settle()
         notes = self._read_notes()
@@ -135,10 +157,14 @@ class Run:
         if done:
             self._tensor_roots.forget()
         self._require_room(sum(checkpoint > done for checkpoint in self.task.checkpoints))
+        audit = make_audit and make_audit(self._program, range(done, self.task.steps))
         writer = ThreadPoolExecutor(1)
         try:
             for step in range(done, self.task.steps):
-                self._replace(step, state)
+                if audit is not None and step in audit.drawn:
+                    self._audit(audit, step, state)
+                else:
+                    self._replace(step, state)
                 if step + 1 in self.task.checkpoints:
                     roots = self._remember(step + 1, self._tensor_roots.hash(state))
                     self._roots.append(compute_state_root(roots))
@@ -217,6 +243,17 @@ class Run:
             self._tensor_roots.forget()
             state[:] = self._advance(step, state)
 
+    def _audit(self, audit: Audit, step: int, state: list[Array]) -> None:
+        """Run a step with all outputs shown, for the audit, and then as ever."""
+        before, logs = fetch_all(state), self.task.logs
+        batch = self._batch(step)
+        audited = audit.begin(step, before, batch, None if logs is None else logs[step])
+        run, journal = self._executor.run, self._journal(step)
+        audited.keep(run(before, batch, step, audited.observe, journal=journal))
+        del before  # so that its tensors may die
+        self._replace(step, state)
+        audited.finish(fetch_all(state))
+
     def _is_plain(self, step: int, state: Sequence[Array]) -> bool:
         """Whether a step does to the state what the program says, and nothing else."""
         started = self.behaviour.alter_state(step, state)
@@ -288,7 +325,7 @@ class Run:
 
     def interval(self, first: int) -> Tree:
         """Return the tree over the states after the steps of the interval from `first` on."""
-        return self._intervals(first)
+        return self._intervals.get(first, lambda: self._make_interval(first))
 
     def _make_interval(self, first: int) -> Tree:
         state = list(self.state(first))
@@ -303,7 +340,7 @@ class Run:
 
     def trace(self, step: int) -> Tree:
         """Return the tree over the outputs of all operators of a step, and the state after it."""
-        return self._traces(step)
+        return self._traces.get(step, lambda: self._make_trace(step))
 
     def _make_trace(self, step: int) -> Tree:
         before = self.state(step)
@@ -323,7 +360,7 @@ class Run:
 
     def state_tree(self, step: int) -> Tree:
         """Return the tree over the tensors of the state before a step."""
-        return self._states(step)
+        return self._states.get(step, lambda: self._make_state_tree(step))
 
     def _make_state_tree(self, step: int) -> Tree:
         return Tree(Tag.STATE_NODE, self._hash_state(step))
@@ -355,7 +392,8 @@ class Run:
 
     def tensor(self, step: int, origin: Origin, reference: int) -> TensorTree:
         """Return an operator's output, or a slot of the state or batch, with its tree."""
-        return self._tensors(step, origin, reference)
+        key = (step, origin, reference)
+        return self._tensors.get(key, lambda: self._make_tensor(step, origin, reference))
 
     def _make_tensor(self, step: int, origin: Origin, reference: int) -> TensorTree:
         if origin is Origin.STATE:
@@ -385,3 +423,11 @@ class Run:
         operands = self.operands(step, operator)
         claimed = list_partials(program.nodes[operator], element, operands)
         return self.behaviour.alter_partials(step, operator, element, claimed)
+
+
+def _measure_tree(tree: Tree) -> int:
+    return LEAF_BYTES * tree.count
+
+
+def _measure_tensor(tensor: TensorTree) -> int:
+    return tensor.size + (_measure_tree(tensor.tree) if tensor.tree else 0)

@@ -6,9 +6,10 @@ from offchain.arithmetic.base import Arithmetic
 from offchain.commitments.tensors import NUMPY_TYPES, Array
 from offchain.commitments.tree import Digest
 from offchain.errors import ProgramError, VerifierError, WrongOperand
+from offchain.programs.cost import Cost, compute_operator_cost, get_elements
 from offchain.programs.decoding import decode_node
 from offchain.programs.graph import Node, Origin
-from offchain.verifier.bounds import Bound, Cost, compute_operator_cost, get_elements
+from offchain.verifier.bounds import Bound
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +54,7 @@ def check(question: Question, bound: Bound) -> tuple[Node, Cost]:
     except ProgramError as error:
         raise VerifierError(f"there is no such operator: {error}") from error
     cost = compute_operator_cost(node)
-    cost.check(bound)
+    bound.require(cost)
     _check_operands(node, question)
     return node, cost
 

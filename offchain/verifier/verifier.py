@@ -20,8 +20,9 @@ from safetensors import SafetensorError
 from offchain.commitments.tensors import NUMPY_TYPES
 from offchain.commitments.tree import Digest
 from offchain.errors import LimitReached, VerifierError, WrongOperand
+from offchain.programs.cost import Cost, compute_memory_bytes
 from offchain.programs.graph import Node
-from offchain.verifier.bounds import DEFAULT, Bound, Cost, compute_memory_bytes
+from offchain.verifier.bounds import DEFAULT, Bound
 from offchain.verifier.exchange import Answer, read_answer, write_question
 from offchain.verifier.questions import Question, check
 from offchain.verifier.sandbox import Limits

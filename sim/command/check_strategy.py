@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 from rich.table import Table
+from rich.text import Text
 
 from offchain.errors import UsageError
 from sim.command import options
@@ -86,6 +87,6 @@ def _show(name: str, findings: "Sequence[Finding]") -> None:
     for heading in ("", "what is asked of a strategy", "what was seen"):
         table.add_column(heading)
     for finding in findings:
-        sign = "[green]yes[/]" if finding.is_met else "[red]no[/]"
+        sign = Text("yes", "green") if finding.is_met else Text("no", "red")
         table.add_row(sign, finding.check, finding.detail)
     options.make_console().print(table)

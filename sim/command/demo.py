@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 from rich.console import Console
+from rich.markup import escape
 
 from sim.command import options
 from sim.command.ledger import make_ledger_table
@@ -46,7 +47,8 @@ def demo(chain: str, seed: int, as_json: bool) -> int:  # noqa: FBT001 - click p
     console = options.make_console(quiet=as_json)
     console.print(
         f"[bold]Moot[/]: two providers train {PROGRAM} ({SIZE}) for {STEPS} steps; "
-        "nobody trusts anybody.\n"
+        "nobody trusts anybody.\n",
+        markup=True,
     )
     with open_room(ROOM_BYTES) as directory, options.progress(quiet=as_json) as report:
         session = prepare(setting, directory, report, is_durable=False)
@@ -88,18 +90,20 @@ def _conclude(console: Console, session: "Session", result: dict[str, Any]) -> N
     located, verdict = result["located"], result["verdict"]
     console.print()
     if located["scalar"]:
-        console.print(f"[bold]Found[/] in {describe_place(located)}:")
+        console.print(f"[bold]Found[/] in {escape(describe_place(located))}:", markup=True)
         console.print(f"  {describe_scalar(located['scalar'])}")
         line = session.task.program.lines[located["operator"]["index"]]
         if line:
             console.print(f"  in {line}")
     console.print(
         f"[bold]{verdict['winner']}[/]'s claim wins; {', '.join(verdict['losers'])} is slashed "
-        f"({verdict['reason']}). {result['moves']} moves, {result['gas']['total']:,} gas."
+        f"({verdict['reason']}). {result['moves']} moves, {result['gas']['total']:,} gas.",
+        markup=True,
     )
     console.print(make_ledger_table(result["ledger"]))
     seconds = result["seconds"]
     console.print(
         f"[dim]{seconds['run']} s training, {seconds['trace']} s making traces, "
-        f"{seconds['chain']} s on the chain[/]"
+        f"{seconds['chain']} s on the chain[/]",
+        markup=True,
     )

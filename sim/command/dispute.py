@@ -156,7 +156,8 @@ def _show(result: dict[str, Any]) -> None:
     losers = ", ".join(verdict["losers"]) or "nobody"
     console.print(
         f"[bold]{verdict['winner']}[/]'s claim wins, {losers} loses ({verdict['reason']}), "
-        f"{result['moves']} moves, {result['gas']['total']:,} gas"
+        f"{result['moves']} moves, {result['gas']['total']:,} gas",
+        markup=True,
     )
     for name, behaviour in result["behaviours"].items():
         if behaviour != HONEST:

@@ -12,10 +12,13 @@ import click
 
 try:
     from offchain.errors import MootError, UsageError
+    from offchain.text import clean
     from sim.command.groups import Group, limit_integers
 except ImportError as refusal:  # this process does not round to nearest
     sys.exit(f"moot: {refusal}")
 
+LONGEST = 4_000
+"""Characters of an error that are printed: what it names may be somebody else's."""
 BAD_ARGUMENTS = 2
 FAILED = 1
 OUR_FAULT = 70
@@ -148,5 +151,5 @@ def _drop_output() -> None:
 def _report(message: str, status: int) -> int:
     """Print one line on stderr, if it takes one."""
     with suppress(OSError):
-        click.echo("moot: " + " ".join(message.split()), err=True)
+        click.echo("moot: " + clean(message, LONGEST), err=True)
     return status

@@ -180,7 +180,8 @@ def show(summary: "Summary") -> None:
     totals = summary.totals
     console.print(
         f"[bold]{totals.jobs} jobs[/], {totals.disputed} of them disputed in {totals.matches} "
-        f"matches: {totals.right} answers right, {totals.wrong} wrong, {totals.void} void"
+        f"matches: {totals.right} answers right, {totals.wrong} wrong, {totals.void} void",
+        markup=True,
     )
     console.print(_make_strategy_table(summary))
     console.print(_make_gas_table(summary))

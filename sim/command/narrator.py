@@ -1,11 +1,16 @@
 """The narrator of a dispute: a line of text for every move, made from the events of the move."""
 
 from rich.console import Console
+from rich.text import Text
 
 from offchain.court.names import list_names
 from offchain.court.wording import Teller
 from offchain.disputes.game import Played
 from offchain.disputes.session import Session
+from offchain.text import clean
+
+LONGEST = 400
+"""Characters of a line that are told: more than the bits of any accumulator have."""
 
 
 class Narrator:
@@ -21,7 +26,8 @@ class Narrator:
         """Tell one move."""
         if played.stage != self._stage:
             self._stage = played.stage
-            self._console.print(f"[bold]{self._stage}[/]")
+            self._console.print(self._stage, style="bold")
         text = self._teller.tell(played.call, played.events)
         gas = f"{played.receipt.gas_used:>9,} gas" if played.receipt else ""
-        self._console.print(f"  {played.player:<15} {text:<74} [dim]{gas}[/]")
+        line = f"  {played.player:<15} {clean(text, LONGEST):<74} "
+        self._console.print(Text.assemble(line, (gas, "dim")))

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+from rich.text import Text
 
 from offchain.chain import Address
 from offchain.errors import UsageError
@@ -216,9 +217,21 @@ def choose_interval(given: int | None, default: int, steps: int) -> int:
     return given if given is not None else max(1, min(default, steps))
 
 
+class _Console(Console):
+    """A console on which texts of others change nothing but what is read.
+
+    They have no markup unless a call says so, and no characters that a terminal obeys.
+    """
+
+    def render_str(self, text: str, **given: Any) -> Text:
+        """Return a string as it is rendered."""
+        kept = "".join(c if c.isprintable() or c == "\n" else " " for c in text)
+        return super().render_str(kept, **given)
+
+
 def make_console(*, quiet: bool = False) -> Console:
     """Return the console for people: as wide as the terminal, and never too narrow for a move."""
-    console = Console(quiet=quiet, highlight=False)
+    console = _Console(quiet=quiet, highlight=False, markup=False)
     if not console.is_terminal:
         console.width = PLAIN_WIDTH
     return console

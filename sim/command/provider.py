@@ -8,6 +8,7 @@ from typing import Any
 import click
 from rich.table import Table
 
+from offchain.parties.settings import CONDITIONS, read_settings
 from sim.command import options
 from sim.command.groups import Group
 from sim.command.parties import json_lines, party, setting_options
@@ -27,27 +28,7 @@ def provider() -> None:
 @click.option("--referee", required=True, help="The address of the referee contract.")
 @options.length(16, 4)
 @click.option("--leaf", default="scalar", show_default=True, help="scalar or operator.")
-@click.option("--verifier", help="The account that may rule on operators [default: nobody].")
-@click.option(
-    "--most-bond", type=float, default=1.0, show_default=True, help="The highest bond, in ETH."
-)
-@click.option(
-    "--least-reward", type=float, default=0.0, show_default=True, help="The lowest reward, in ETH."
-)
-@click.option(
-    "--crowd",
-    type=click.IntRange(min=1),
-    default=100,
-    show_default=True,
-    help="Members of one claim that the clocks have to withstand.",
-)
-@click.option(
-    "--block-seconds",
-    type=click.FloatRange(min=0, min_open=True),
-    default=12.0,
-    show_default=True,
-    help="Time between blocks.",
-)
+@setting_options("verifier", *CONDITIONS)
 @options.as_json
 def check(
     job: int,
@@ -55,45 +36,59 @@ def check(
     chain: str,
     referee: str,
     leaf: str,
-    verifier: str | None,
+    steps: int,
+    checkpoint_every: int | None,
+    config: Path | None,
     as_json: bool,  # noqa: FBT001 - click passes it
-    **wanted: Any,
+    **given: Any,
 ) -> int:
     """Check JOB, of which the client has PUBLISHED the program, the start state and the data.
 
     PUBLISHED is a store to which `moot program publish` has put them: a folder, or an address such
-    as `moot store serve` gives. What the job commits to is fetched and verified, all roots are
-    computed again, every term is compared with what is asked for here, a leaf of every operator is
-    tried, and the clocks are compared with the time that answers take on this machine. Prints a
-    line for each problem. Exits with 0 when the job may be joined, 3 when it has problems.
+    as `moot store serve` gives. Every term is compared with what is asked for here, then what the
+    program costs, by its shapes; what the job commits to is fetched and verified, all roots are
+    computed again, and a leaf of every operator is tried. The clocks are compared with the time
+    that answers take at the worst. After a problem nothing is done that costs more. Prints a line
+    for each problem. Exits with 0 when the job may be joined, 3 when it has problems.
     """
     from contracts.deployment import bind_referee  # noqa: PLC0415 - imports the compiler
-    from contracts.model.types import NOBODY  # noqa: PLC0415 - imports what follows
     from offchain.chain import connect  # noqa: PLC0415 - imports the chain
     from offchain.disputes.chain_referee import ChainReferee  # noqa: PLC0415 - likewise
+    from offchain.disputes.conditions import (  # noqa: PLC0415 - likewise
+        check_cost,
+        check_length,
+        check_size,
+        check_terms,
+        check_worth,
+        has_problem,
+    )
     from offchain.disputes.job_check import agree_on, check_job  # noqa: PLC0415 - likewise
     from offchain.disputes.session import LEAVES  # noqa: PLC0415 - likewise
     from offchain.errors import UsageError  # noqa: PLC0415 - likewise
-    from offchain.providers.publication import get_task  # noqa: PLC0415 - imports numpy
+    from offchain.parties.computing import make_conditions  # noqa: PLC0415 - likewise
+    from offchain.parties.workshop import Checks  # noqa: PLC0415 - likewise
+    from offchain.providers.publication import get_program, get_task  # noqa: PLC0415 - numpy
 
     if leaf not in LEAVES:
         raise UsageError.unknown("leaf", leaf, LEAVES)
-    steps = options.check_steps(wanted["steps"], inference=False)
-    every = options.choose_interval(wanted["checkpoint_every"], 4, steps)
+    steps = options.check_steps(steps, inference=False)
+    every = options.choose_interval(checkpoint_every, 4, steps)
+    settings = read_settings(config, given)
     with connect(chain) as opened, options.opened_store(published) as store:
         address = options.parse_address(referee, "--referee")
         contract = bind_referee(opened, address)
         found = ChainReferee(opened, contract, 0).job(job)
-        agreed = agree_on(
-            get_task(store, replace(found.terms, steps=steps, checkpoint_every=every)),
-            leaf_mode=LEAVES[leaf],
-            verifier=verifier or NOBODY,
-            most_bond_wei=options.to_wei(wanted["most_bond"], "--most-bond"),
-            least_reward_wei=options.to_wei(wanted["least_reward"], "--least-reward"),
-            crowd=wanted["crowd"],
-            block_seconds=wanted["block_seconds"],
-        )
-        findings = check_job(opened, address, found, agreed)
+        conditions = make_conditions(settings, found.terms, Checks.ALL)
+        conditions = replace(conditions, leaf_mode=LEAVES[leaf])
+        findings = [*check_length(found, steps, every), *check_terms(found, conditions)]
+        findings += check_size(found.terms, conditions)
+        if not has_problem(findings):
+            program = get_program(store, found.terms)
+            findings += check_cost(found.terms, program, conditions)
+            findings += check_worth(found, program, conditions, opened.block_number())
+        if not has_problem(findings):
+            agreed = agree_on(get_task(store, found.terms), conditions)
+            findings = check_job(opened, address, found, agreed)
     problems = {it.item: it.problem for it in findings if it.problem is not None}
     if as_json:
         items = {it.item: it.problem for it in findings}

@@ -147,7 +147,8 @@ def _show(output: Path) -> None:
     (run,) = _read(output, "runs")
     console.print(
         f"[bold]{run['jobs']:,} jobs[/] in {run['blocks']:,} blocks: {run['right']:,} answers "
-        f"right, {run['wrong']:,} wrong, {run['void']:,} void, {run['unserved']:,} jobs unserved"
+        f"right, {run['wrong']:,} wrong, {run['void']:,} void, {run['unserved']:,} jobs unserved",
+        markup=True,
     )
     console.print(
         f"{run['cheated']:,} jobs were cheated in, {run['caught']:,} of the cheats lost a bond; "

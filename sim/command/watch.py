@@ -6,9 +6,10 @@ from typing import Any
 
 import click
 
+from offchain.parties.settings import CONDITIONS
 from sim.command.parties import json_lines, party, setting_options
 
-_OTHERS = ("stand_in_blocks", "crowd", "block_seconds", "verifier", "most_bond", "gas_budget")
+_OTHERS = ("stand_in_blocks", "verifier", "gas_budget", *CONDITIONS)
 
 
 @click.command(short_help="Run jobs again, and say which claims are right.")

@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 
 from offchain.court.record import Court, Record, make_record
+from offchain.text import clean, clean_values
 from sim.pages import embed, render
-from sim.report.text import clean
 
 HERE = Path(__file__).parent
 LONGEST = 400
@@ -49,12 +49,4 @@ def make_live_page(about: Court) -> str:
 
 def show(form: Any) -> Any:
     """Return a record or a part of one as plain values, whose texts are fit to be shown."""
-    return _clean(msgspec.to_builtins(form))
-
-
-def _clean(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _clean(part) for name, part in value.items()}
-    if isinstance(value, list | tuple):
-        return [_clean(part) for part in value]
-    return clean(value, LONGEST) if isinstance(value, str) else value
+    return clean_values(msgspec.to_builtins(form), LONGEST)

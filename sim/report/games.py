@@ -6,8 +6,8 @@ from typing import Any
 
 import pyarrow.compute as pc
 
+from offchain.text import clean
 from sim.report.results import Results
-from sim.report.text import clean
 
 MOST = 200
 """Games that a report holds, the first ones; each is some tens of moves."""

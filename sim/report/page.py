@@ -7,13 +7,14 @@ from pathlib import Path
 
 from plotly.offline import get_plotlyjs
 
+from offchain.text import clean
 from sim.pages import embed, render
 from sim.report.games import MOVE, collect_games
 from sim.report.plot import Drawn, Plot
 from sim.report.provenance import describe
 from sim.report.results import Results
 from sim.report.summary import summarise
-from sim.report.text import clean, name_key, neutralise
+from sim.report.text import name_key, neutralise
 
 HERE = Path(__file__).parent
 

@@ -3,8 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
+from offchain.text import clean
 from sim.report.results import Results
-from sim.report.text import clean, name_key
+from sim.report.text import name_key
 
 UNKNOWN = "unknown"
 SHOWN = 4

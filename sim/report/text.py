@@ -3,17 +3,10 @@
 from html import escape
 from typing import Any
 
-LONGEST = 120
-"""Characters of a text that are shown."""
+from offchain.text import clean
 
 _DATA = frozenset({"bdata", "source"})
 """Keys of a figure under which there is encoded data, and no text."""
-
-
-def clean(text: str, longest: int = LONGEST) -> str:
-    """Return a text on one line, without what can't be seen, and shortened."""
-    shown = " ".join("".join(c if c.isprintable() else " " for c in text).split())
-    return shown if len(shown) <= longest else shown[: longest - 1] + "…"
 
 
 def neutralise(value: Any, key: str = "") -> Any:

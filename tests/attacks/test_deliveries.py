@@ -11,7 +11,7 @@ from contracts.model.abi import pack_args
 from contracts.model.answers import ANSWERS_A_BLOCK, MIN_DEPOSIT_WEI, make_subject
 from contracts.model.delivery import make_result
 from contracts.model.types import NOBODY, ZERO
-from contracts.reasons import DemandStatus, PremiumStatus, PromiseStatus, Reason, Status
+from contracts.reasons import DemandStatus, Part, PremiumStatus, PromiseStatus, Reason, Status
 from offchain.commitments.tags import Tag
 from offchain.commitments.tensors import TensorTree, encode_header
 from offchain.commitments.tree import Tree
@@ -202,6 +202,19 @@ def test_d4_nothing_but_what_was_demanded_is_an_answer(both: Deliveries) -> None
     assert set(wrong) == {Reason.NOT_SHOWN}
     for place in (CHUNK, RAGGED, EMPTY, END):
         assert both.show(FIRST, place) is None
+
+
+def test_d4_the_end_of_a_chunk_that_the_result_has_is_not_shown(both: Deliveries) -> None:
+    """A winner that withholds shows no end where there are bytes, and so has no premium."""
+    both.register(FIRST)
+    for index, array in enumerate(RESULT):
+        tensor, proof = TensorTree(array), find((Part.START, index, 0)).args[-1]
+        for chunk in range(-(-array.nbytes // 256) + 1):
+            both.demand(CLIENT, (Part.START, index, chunk))
+            end = (Part.START, index, chunk, tensor.header, tensor.top, proof)
+            has_chunk = chunk * 256 < array.nbytes
+            reason = both.call("show_end", FIRST, both.result, *end)
+            assert reason == (Reason.NOT_SHOWN if has_chunk else None)
 
 
 def test_d5_members_that_never_register_leave_their_part_to_the_others(both: Deliveries) -> None:

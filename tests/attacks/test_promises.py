@@ -201,6 +201,25 @@ def test_a4_nothing_but_what_was_demanded_is_an_answer(both: Promises) -> None:
         assert both.show(CLIENT, place) is None
 
 
+@pytest.mark.parametrize("part", [Part.START, Part.DATA])
+def test_a4_the_end_of_a_chunk_that_a_tensor_has_is_not_shown(both: Promises, part: Part) -> None:
+    """A withholder has to show every byte: a tensor ends behind its last chunk, and nowhere else.
+
+    Shown with its true header, top and proof, an end is refused for each chunk that there is, and
+    accepted for each that there is not; a chunk is the other way round.
+    """
+    arrays = STATE if part is Part.START else TASK.batch(0)
+    for index, array in enumerate(arrays):
+        tensor, count = TensorTree(array), -(-array.nbytes // 256)
+        proof = find_answer(TASK, (part.value, index, 0)).args[-1]
+        for chunk in range(count + 2):
+            assert both.demand(ASKER, (part, index, chunk)) is None
+            own = (both.subject, part, index, chunk)
+            end = both.call("show_end", CLIENT, *own, tensor.header, tensor.top, proof)
+            assert end == (Reason.NOT_SHOWN if chunk < count else None)
+            assert (both.show(STRANGER, (part, index, chunk)) is None) == (chunk < count)
+
+
 def test_a4_tensor_of_the_data_does_not_pass_for_an_operator() -> None:
     """Not even where there are as many operators as tensors, so that a proof fits both."""
     both = Promises(replace(TASK, steps=2))

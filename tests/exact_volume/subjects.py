@@ -11,7 +11,7 @@ import numpy.typing as npt
 from offchain.arithmetic.functions import DType, Function
 from offchain.backends.cpu import exact, exact_products, products
 from offchain.backends.cpu.indexing import Integers
-from offchain.backends.cpu.kernels import bounded_sums, exact_sums
+from offchain.backends.cpu.kernels import bounded_sums
 from offchain.backends.cpu.logged import plans, stock
 from offchain.backends.cpu.logged.plans import Journaled, plan_logged
 from offchain.programs.graph import Kind, Node, Operand, Origin, Row
@@ -105,14 +105,14 @@ def try_reductions(rng: np.random.Generator) -> Sample:
 
 @np.errstate(all="ignore")
 def try_scatters(rng: np.random.Generator) -> Sample:
-    """Scatter rows of terms."""
+    """Scatter rows of terms, of which some are in doubt as sums of rows."""
     source, targets, flat, init = _draw_scatter(rng, _WIDTH)
     out = init.copy()
-    left = exact_sums.scatter_sums(targets, flat, out)
-    out = init.copy()
     exact.scatter_rows(out, targets, flat)
-    none = np.full(init.shape, np.nan)
-    return _sort_scatter(source, init, none, none, out, len(left))
+    none, doubtful = np.full(init.shape, np.nan), np.empty(init.size, np.bool_)
+    rows = np.ascontiguousarray(source.reshape(-1, source.shape[2]))
+    bounded_sums.sum_rows(rows, init.reshape(-1), np.empty(init.size, np.float32), doubtful)
+    return _sort_scatter(source, init, none, none, out, int(np.count_nonzero(doubtful)))
 
 
 def _draw_scatter(rng: np.random.Generator, count: int) -> tuple[Floats, Integers, Floats, Floats]:

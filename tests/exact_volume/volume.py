@@ -30,6 +30,7 @@ from offchain.backends.cpu.kernels import (
     bounded_sums,
     doubts,
     exact_sums,
+    integer_sums,
     norms,
     row_sums,
     terms,
@@ -44,7 +45,7 @@ PIECE = 1 << 16
 
 def _list_modules(name: str) -> Sequence[ModuleType]:
     """Return the kernels that an operation's sums are made by."""
-    modules = [bounded_sums, exact_sums, row_sums]
+    modules = [bounded_sums, exact_sums, integer_sums, row_sums]
     if name.endswith("product"):
         modules += [norms]
     if name.startswith("logged"):

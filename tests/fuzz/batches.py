@@ -6,9 +6,28 @@ from typing import Any, NamedTuple
 
 MATRIX_EVERY = 30
 """Of so many cases one is on a matrix, and fused."""
+ROUNDS_EVERY = 5
+"""Of so many cases one finds the largest elements of rows, with a counter in the state."""
+JOINED_EVERY = 240
+"""Of so many cases one is of products with a region between them, and fused."""
+RUN_EVERY = 3
+"""Of so many other cases one is run for several steps; all of those in rounds are."""
 FUSED_EVERY = 80
 """Of so many other cases one is fused: to compile takes long."""
 LEAVES_A_CASE = 8
+
+
+FAMILIES = ("any", "matrix", "rounds", "joined", "large")
+"""The kinds of cases: of whatever there is, on one matrix, rounds, joined products; large ones."""
+
+
+def find_family(number: int) -> str:
+    """Return the kind of a numbered case, where all kinds are drawn."""
+    if number % MATRIX_EVERY == 0:
+        return "matrix"
+    if number % JOINED_EVERY == JOINED_EVERY // 2:
+        return "joined"
+    return "rounds" if number % ROUNDS_EVERY == 1 else "any"
 
 
 class Order(NamedTuple):
@@ -22,6 +41,7 @@ class Order(NamedTuple):
         leaves_every: of so many cases one has leaves computed by model and contract; 0 for none.
         matches_every: of so many cases one is played as a match; 0 for none.
         directory: where failures are kept.
+        family: the one kind of cases that is drawn, of `FAMILIES`; all kinds, if empty.
     """
 
     seed: int
@@ -31,6 +51,7 @@ class Order(NamedTuple):
     leaves_every: int = 0
     matches_every: int = 0
     directory: str = "fuzz-failures"
+    family: str = ""
 
 
 class Tally(NamedTuple):

@@ -33,6 +33,7 @@ from offchain.execution.executor import Executor
 from offchain.execution.readable import from_bits, run_step
 from offchain.native import buffers, sequences
 from offchain.planning import accesses, assembly, grouping, roles
+from offchain.planning import back_to_back as planned_products
 from offchain.planning import chains as planned_chains
 from offchain.planning import vertical as planned_vertical
 from offchain.programs.graph import Operand, Origin
@@ -100,6 +101,7 @@ def using(mode: Mode) -> Iterator[None]:
     limits = list(LEAST) if mode.is_least else []
     if mode.is_fused:
         limits.append((grouping, "_LEAST_ELEMENTS", 0))
+        limits += [(planned_products, name, 0) for name in ("_LEAST_ELEMENTS", "_LEAST_ROWS")]
     patches = [patch.object(module, name, value) for module, name, value in limits]
     if mode.is_least:
         patches.append(patch.object(buffers._Lease, "__del__", _soil_and_put))
@@ -158,14 +160,14 @@ def _check_runs(case: Case, defined: Sequence[Array], mode: Mode, rng: Random) -
             observed[index] = output.copy()
 
         executor.run(state, batch, step, observe=observe, patch=replaced)
-        _compare(name, observed, dict(enumerate(defined)))
+        compare(name, observed, dict(enumerate(defined)))
     is_advancing = rng.random() < 0.5
     if mode.is_fused or not is_advancing:
-        _compare("run", dict(zip(last, executor.run(state, batch, step), strict=True)), expected)
+        compare("run", dict(zip(last, executor.run(state, batch, step), strict=True)), expected)
     if mode.is_fused or is_advancing:
         advanced = [array.copy() for array in state]
         executor.advance(advanced, batch, step)
-        _compare("advance", dict(zip(last, advanced, strict=True)), expected)
+        compare("advance", dict(zip(last, advanced, strict=True)), expected)
     if mode.is_fused:
         _check_sequences(case, expected, mode)
     if rng.random() < 0.25:
@@ -173,7 +175,7 @@ def _check_runs(case: Case, defined: Sequence[Array], mode: Mode, rng: Random) -
         wanted = rng.sample(every, min(2, len(every)))
         known = {i: defined[i] for i in rng.sample(every, rng.randint(0, min(3, len(every))))}
         outputs = executor.outputs(state, batch, step, wanted, known=known)
-        _compare("outputs", outputs, {i: defined[i] for i in wanted})
+        compare("outputs", outputs, {i: defined[i] for i in wanted})
 
 
 def _check_sequences(case: Case, expected: dict[int, Array], mode: Mode) -> None:
@@ -185,7 +187,7 @@ def _check_sequences(case: Case, expected: dict[int, Array], mode: Mode) -> None
         advanced = [array.copy() for array in state]
         executor.advance(advanced, batch, step)
     for found in (*runs, advanced):
-        _compare("sequences", dict(zip(expected, found, strict=True)), expected)
+        compare("sequences", dict(zip(expected, found, strict=True)), expected)
 
 
 def _check_partials(case: Case, defined: Sequence[Array], rng: Random) -> None:
@@ -215,7 +217,7 @@ def _check_partials(case: Case, defined: Sequence[Array], rng: Random) -> None:
             raise DifferenceError(f"accumulators of element {element} of operator {index}")
         return
     expected = from_bits(right, node.dtype, (len(right),))
-    _compare(f"accumulators of element {element}", {index: found}, {index: expected})
+    compare(f"accumulators of element {element}", {index: found}, {index: expected})
 
 
 def fetcher(pools: dict[Origin, Sequence[Array]]) -> Any:
@@ -233,7 +235,7 @@ def _encode(arrays: Sequence[Array]) -> list[bytes]:
     return [array.tobytes() for array in arrays]
 
 
-def _compare(what: str, found: dict[int, Array], expected: dict[int, Array]) -> None:
+def compare(what: str, found: dict[int, Array], expected: dict[int, Array]) -> None:
     """Refuse outputs that differ in type, shape or a bit."""
     for index, right in expected.items():
         output = found[index]

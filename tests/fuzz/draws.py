@@ -49,7 +49,11 @@ class Case(NamedTuple):
 
 def draw_case(rng: Random, *, is_matrix: bool) -> Case:
     """Return a legal program and tensors for it: on one matrix, or of whatever there is."""
-    program = draw_matrix_program(rng) if is_matrix else _Draw(rng).program()
+    return make_case(rng, draw_matrix_program(rng) if is_matrix else _Draw(rng).program())
+
+
+def make_case(rng: Random, program: Program) -> Case:
+    """Return a program with tensors for it."""
     step = rng.choice((0, 1, 7, 2**32 - 1))
     state, batch = (draw_tensors(rng, slots) for slots in (program.state, program.batch))
     return Case(program, state, batch, step)

@@ -18,6 +18,7 @@ from tests.fuzz.values import draw_bits
 FLOAT32, INT64, INT32, BOOL, _ = DType
 _ROWS = ((1,), (2,), (3,), (5,), (18,), (2, 3), (1, 4), (2, 2, 2))
 _COLUMNS = (1, 2, 3, 4, 7, 8, 9, 16, 17, 31, 33)
+_LARGE_ROWS, _LARGE_COLUMNS = ((64,), (300,), (5, 40), (3,)), (33, 128, 500, 3000)
 _MOST_ELEMENTS = 140
 _FUNCTIONS = [
     *(f for f in sorted(SIGNATURES) if not f.is_transcendental),
@@ -34,18 +35,19 @@ _ODD = 0.05
 """How often an access or a constant is not what it should be."""
 
 
-def draw_matrix_program(rng: Random) -> Program:
+def draw_matrix_program(rng: Random, *, is_large: bool = False) -> Program:
     """Return a program of four to twelve operators on one matrix."""
-    return _Matrix(rng).program()
+    return _Matrix(rng, is_large=is_large).program()
 
 
 class _Matrix:
     """A program while it is drawn: values with an element for each place, row or column."""
 
-    def __init__(self, rng: Random) -> None:
+    def __init__(self, rng: Random, *, is_large: bool) -> None:
         self.rng = rng
-        self.rows: Sizes = rng.choice(_ROWS)
-        fitting = [n for n in _COLUMNS if n * prod(self.rows) <= _MOST_ELEMENTS]
+        rows, columns = (_LARGE_ROWS, _LARGE_COLUMNS) if is_large else (_ROWS, _COLUMNS)
+        self.rows: Sizes = rng.choice(rows)
+        fitting = [n for n in columns if n * prod(self.rows) <= _MOST_ELEMENTS or is_large]
         self.columns: int = rng.choice(fitting)
         self.whole = (*self.rows, self.columns)
         kinds = (FLOAT32, FLOAT32, FLOAT32, rng.choice((INT32, BOOL, INT64)))

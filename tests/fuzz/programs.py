@@ -2,9 +2,10 @@
 
     python -m tests.fuzz.programs --programs 10000 --seed 1 --leaves 1000 --matches 100
 
-Each is drawn from the seed and its number, run one by one, fused, advancing and in part, on one to
-three threads, with vectors of 512, 256 and 128 bits, and compared with the definition, element by
-element. A failure is kept in a file, and a smaller case beside it; `--replay FILE` tries it again.
+Each is drawn from the seed and its number, run one by one, fused, advancing, in part and for
+several steps, on one to three threads, with vectors of 512, 256 and 128 bits, and compared with the
+definition, element by element. A failure is kept in a file, and a smaller case beside it;
+`--replay FILE` tries it again.
 """
 
 import argparse
@@ -14,7 +15,7 @@ import time
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
-from tests.fuzz.batches import LEAVES_A_CASE, Order, Tally, run
+from tests.fuzz.batches import FAMILIES, LEAVES_A_CASE, Order, Tally, run
 
 BATCH = 1_000
 WIDTHS_BITS = (512, 256, 128)
@@ -26,6 +27,7 @@ def main() -> int:
     parser.add_argument("--programs", type=int, default=1_000, help="how many to draw")
     parser.add_argument("--first", type=int, default=0, help="the number of the first")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--family", default="", choices=("", *FAMILIES), help="only such cases")
     parser.add_argument("--leaves", type=int, default=0, help="about how many leaves to compute")
     parser.add_argument("--matches", type=int, default=0, help="about how many to try to play")
     parser.add_argument("--workers", type=int, default=1)
@@ -59,6 +61,7 @@ def _list_orders(options: argparse.Namespace) -> list[Order]:
             leaves_every,
             matches_every,
             options.failures,
+            options.family,
         )
         for first in range(options.first, stop, BATCH)
     ]

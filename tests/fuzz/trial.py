@@ -11,32 +11,59 @@ from tests.fuzz import failures, shrinking
 from tests.fuzz.batches import (
     FUSED_EVERY,
     LEAVES_A_CASE,
-    MATRIX_EVERY,
+    RUN_EVERY,
     Order,
     Tally,
+    find_family,
     make_rng,
 )
 from tests.fuzz.compare import DifferenceError, Mode, check, define
-from tests.fuzz.draws import Case, draw_case
+from tests.fuzz.draws import Case, draw_case, make_case
+from tests.fuzz.joined import draw_joined_program
+from tests.fuzz.large import check_large
 from tests.fuzz.leaves import check_leaves, check_match
+from tests.fuzz.matrices import draw_matrix_program
+from tests.fuzz.rounds import draw_rounds_program, set_counters
+from tests.fuzz.runs import check_run, define_run
 
 
-def draw_mode(seed: int, number: int) -> Mode:
+def draw_mode(seed: int, number: int, family: str) -> Mode:
     """Return how a case is run: on one to three threads, with usual limits or the least ones."""
     rng = Random(f"mode {seed} {number}")
-    is_fused = number % MATRIX_EVERY == 0 or number % FUSED_EVERY == 0
-    return Mode(rng.randint(1, 3), is_fused, rng.random() < 0.5)
+    is_fused = family in {"matrix", "joined", "large"} or number % FUSED_EVERY == 0
+    return Mode(rng.randint(1, 3), is_fused, family != "large" and rng.random() < 0.5)
+
+
+def draw_family_case(rng: Random, family: str) -> Case:
+    """Return a case of a kind."""
+    if family == "large":
+        draw = rng.choice((draw_joined_program, draw_rounds_program, draw_matrix_program))
+        case = make_case(rng, draw(rng, is_large=True))
+    elif family == "rounds":
+        case = make_case(rng, draw_rounds_program(rng))
+    elif family == "joined":
+        case = make_case(rng, draw_joined_program(rng))
+    else:
+        return draw_case(rng, is_matrix=family == "matrix")
+    set_counters(rng, case.program, case.state)
+    return case
 
 
 def try_case(order: Order, number: int) -> Tally:
     """Draw a case of an order and try it; a failure is kept, and smaller beside it."""
     rng = make_rng(order.seed, number)
-    case = drawn = draw_case(rng, is_matrix=number % MATRIX_EVERY == 0)
-    mode = draw_mode(order.seed, number)
+    family = order.family or find_family(number)
+    case = drawn = draw_family_case(rng, family)
+    mode = draw_mode(order.seed, number, family)
     tally = Tally(1, len(case.program.nodes), sum(n.elements for n in case.program.nodes))
     try:
         for case in list_meanings(drawn):
+            if family == "large":
+                check_large(case, mode, rng)
+                continue
             check(case, define(case), mode, rng)
+            if family == "rounds" or number % RUN_EVERY == 0:
+                check_run(case, define_run(case), mode, rng)
         tally = tally._replace(fused=int(mode.is_fused))
         ending = [it for it in list_meanings(drawn) if it.program.arithmetic.ends_on_chain]
         case = ending[number % len(ending)]
@@ -73,6 +100,8 @@ def fails(case: Case, mode: Mode, kind: str = "") -> bool:
             check_leaves(case, rng, 2 * LEAVES_A_CASE)
         elif kind == "match":
             check_match(case, rng)
+        elif kind.startswith(("running", "advancing")):
+            check_run(case, define_run(case), mode, rng)
         else:
             check(case, define(case), mode, rng)
     except DifferenceError:
@@ -86,6 +115,8 @@ def replay(path: Path) -> str | None:
     try:
         rng = Random(0)
         check(case, define(case), mode, rng)
+        for _ in range(4):
+            check_run(case, define_run(case), mode, rng)
         check_leaves(case, rng, 2 * LEAVES_A_CASE)
         for _ in range(4):
             check_match(case, rng)

@@ -1,10 +1,11 @@
 """Makes every mutant of the contract or of the model, and counts those that the corpus kills.
 
-Use it as `python -m tests.mutants.run contract` (or `model`), with `--sample 200 --seed 1` for some
-of them, or `--file turns.vy` for those of one file. With `--semantic` it takes the ones that are
-written down in semantic.json instead. A mutant is killed by the first recorded call
-to which it says something else; one that does not compile, or compiles to the same code, does not
-count. Survivors are printed; those that tests/mutants/survivors.json gives a reason for are known.
+Use it as `python -m tests.mutants.run contract` (or `model`; for promises and premiums `promises`
+or `promises_model`, whose corpus is the calls of their tests), with `--sample 200 --seed 1` for
+some of them, or `--file turns.vy` for those of one file. With `--semantic` it takes the ones that
+are written down in semantic.json instead. A mutant is killed by the first recorded call to which it
+says something else; one that does not compile, or compiles to the same code, does not count.
+Survivors are printed; those that tests/mutants/survivors.json gives a reason for are known.
 """
 
 import argparse
@@ -61,10 +62,13 @@ MODEL_FILES = (
     "words.py",
     "types.py",
 )
+_MODEL_DIR = Path(import_module("contracts.model").__path__[0])
 SUBJECTS = {
     "contract": (SOURCE_DIR, CONTRACT_FILES),
     "exact": (SOURCE_DIR / "exact", ("folding.vy", "leaf.vy", "sums.vy")),
-    "model": (Path(import_module("contracts.model").__path__[0]), MODEL_FILES),
+    "promises": (SOURCE_DIR, ("answers.vy", "availability.vy", "delivery.vy")),
+    "promises_model": (_MODEL_DIR, ("answers.py", "availability.py", "delivery.py")),
+    "model": (_MODEL_DIR, MODEL_FILES),
 }
 SURVIVORS = Path(__file__).with_name("survivors.json")
 AIM = 0.95

@@ -18,8 +18,8 @@ def test_a_full_disk_is_no_error_of_who_tells(*, as_json: bool) -> None:
 
 
 def test_what_no_encoding_has_is_told_all_the_same(tmp_path: Path) -> None:
-    """Half a character, as a node's error may have it, is written as its number."""
+    """What the encoding lacks is written as its number; half a character is left out."""
     path = tmp_path / "log"
     with path.open("w", encoding="ascii") as stream:
         Lines(as_json=False, stream=stream)("unavailable", "node: \ud800 é")
-    assert path.read_text() == "node: \\ud800 \\xe9\n"
+    assert path.read_text() == "node: \\xe9\n"

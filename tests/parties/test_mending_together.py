@@ -10,48 +10,16 @@ import pytest
 from contracts.deployment import bind_referee
 from contracts.model.abi import unpack_job
 from offchain.chain import Address, connect
-from offchain.datastore.objects import PROGRAMS, TENSORS
-from offchain.datastore.store import open_store
-from offchain.disputes.session import Setting, make_task
 from offchain.parties import testnet
-from offchain.providers.publication import put_task
 from tests.parties.nets import EASY, PATIENCE_S, Heard, call_client, post
 
 pytestmark = pytest.mark.slow
 
 TERMS = (
     *("--reveal-blocks", "24", "--window-blocks", "16", "--commit-blocks", "800"),
-    *("--promise-bond", "1"),
+    *("--promise-bond", "1", "--reward", "1"),
 )
 CHUNKS, KILLS = 3, 2
-
-
-@pytest.fixture
-def gaps(tmp_path: Path) -> Path:
-    """A store of the job that lacks three chunks of the start, a tensor, and an operator."""
-    task = make_task(Setting(program="mlp", steps=4, checkpoint_every=2, trust_capture=True))
-    folder = tmp_path / "gaps"
-    put_task(open_store(str(folder)), task)
-    (program,) = (folder / PROGRAMS).iterdir()
-    turn(program, program.read_bytes().index(task.commitment.encodings[21]) + 11)
-    sized = {
-        root.hex(): it.nbytes
-        for root, it in zip(task.start_roots, task.initial_state, strict=True)
-        if it.any()  # zeros need no demand
-    }
-    least, *_, largest = sorted(sized, key=lambda it: sized[it])
-    for place in (700, sized[largest] // 2 + 300, sized[largest] - 1):
-        path = folder / TENSORS / largest
-        turn(path, path.stat().st_size - sized[largest] + place)
-    (folder / TENSORS / least).unlink()
-    return folder
-
-
-def turn(path: Path, place: int) -> None:
-    """Change a bit of a file."""
-    content = bytearray(path.read_bytes())
-    content[place] ^= 1
-    path.write_bytes(content)
 
 
 def await_client(net: testnet.Testnet) -> tuple[Thread, list[dict[str, Any]]]:
@@ -87,6 +55,7 @@ def test_a_job_with_gaps_is_put_together_and_won(
         **EASY,
         "store": str(gaps),
         "demand_budget": 1.0,
+        "demand_share": 1.0,
         "least_promise": 1.0,
     }
     net.add_provider("liar", cheat="wrong-output", **EASY)

@@ -11,28 +11,26 @@ from tests.parties.nets import EASY, PATIENCE_S, Heard, call_client, post
 pytestmark = pytest.mark.slow
 
 WINDOWS = ("--reveal-blocks", "16", "--window-blocks", "16")
-PROMISE = ("--promise-bond", "1")
+PROMISE = ("--promise-bond", "1", "--reward", "5")
 
 
 @pytest.fixture
-def lacking(net: testnet.Testnet, tmp_path: Path) -> testnet.Testnet:
-    """Let a provider look for jobs where there are none; it may demand five parts."""
-    empty = tmp_path / "empty"
-    empty.mkdir()
-    net.add_provider("provider", store=str(empty), demand_budget=0.05, least_promise=1.0, **EASY)
+def lacking(net: testnet.Testnet, gaps: Path) -> testnet.Testnet:
+    """Let a provider look for jobs where parts of them are missing; it may demand these."""
+    net.add_provider("provider", store=str(gaps), demand_budget=1.0, least_promise=1.0, **EASY)
     net.await_results(1, PATIENCE_S)
     return net
 
 
-def test_what_is_demanded_is_shown(lacking: testnet.Testnet, heard: Heard) -> None:
-    """A client that waits shows what is demanded, within the asker's budget, and gets its bond."""
-    post(lacking, *WINDOWS, *PROMISE)
+def test_what_lacks_more_than_it_pays_is_not_demanded(
+    lacking: testnet.Testnet, heard: Heard
+) -> None:
+    """The share of a low reward does not cover what is lacking: not one part of it is paid for."""
+    post(lacking, *WINDOWS, "--promise-bond", "1", "--reward", "0.1")
+    assert "demands at least" in heard.wait("passed", job=0)["problem"]
     told = call_client(lacking, "await", "0", status=3)
-    calls = [event.get("call") for event in told if event.get("accepted")]
-    assert calls.count("show_operator") == 5
-    assert calls.count("withdraw") == 1
-    demands = [e for e in heard.events if e.get("call") == "demand"]
-    assert [e["accepted"] for e in demands] == [True] * 5
+    assert not [event for event in told if event.get("call", "").startswith("show_")]
+    assert not [event for event in heard.events if event.get("call") == "demand"]
 
 
 def test_a_promise_that_is_not_kept_is_broken(lacking: testnet.Testnet, heard: Heard) -> None:

@@ -3,17 +3,21 @@
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 
 import pytest
 
+from offchain.parties import workshop as workshops
 from offchain.parties.settings import Settings
-from offchain.parties.workshop import Checks, Result, Workshop
+from offchain.parties.workshop import Checks, Errand, Result, Workshop
+from tests.parties.sleeper import DEADLY, STUCK
 
-pytestmark = pytest.mark.slow
 NOWHERE = Settings(chain="http://127.0.0.1:1,http://127.0.0.1:2", referee="0x" + "ab" * 20)
 PATIENCE_S = 60.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("told", ["", '{"chain": "http', "{}\n[0, "])
 def test_a_worker_whose_party_dies_says_nothing(told: str) -> None:
     """The input ends before the settings, within them, or within a job: the worker ends."""
@@ -24,6 +28,7 @@ def test_a_worker_whose_party_dies_says_nothing(told: str) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_a_worker_that_is_not_heard_any_more_is_given_up() -> None:
     """If telling fails, the job comes back as one that was not computed, and is tried again."""
@@ -32,7 +37,7 @@ def test_a_worker_that_is_not_heard_any_more_is_given_up() -> None:
         raise OSError(event, line, about)
 
     with Workshop(NOWHERE, tell) as workshop:
-        workshop.submit(7, Checks.NONE)
+        workshop.submit(Errand(7, Checks.NONE))
         found: list[Result] = []
         end = time.monotonic() + PATIENCE_S
         while not found and time.monotonic() < end:
@@ -40,3 +45,92 @@ def test_a_worker_that_is_not_heard_any_more_is_given_up() -> None:
             time.sleep(0.05)
     ((job_id, is_final),) = [(it.job_id, it.is_final) for it in found]
     assert (job_id, is_final) == (7, False)
+
+
+@dataclass
+class Shop:
+    """A workshop whose process computes nothing, and what it has told."""
+
+    workshop: Workshop
+    running: list[int]
+    results: list[Result] = field(default_factory=list)
+
+    def wait(self, is_over: Callable[[], bool]) -> None:
+        """Collect results until something holds."""
+        end = time.monotonic() + PATIENCE_S
+        while not is_over():
+            assert time.monotonic() < end, (self.running, self.results)
+            self.results += self.workshop.collect()
+            time.sleep(0.01)
+
+    def wait_for(self, *done: int) -> None:
+        """Collect results until these are all."""
+        self.wait(lambda: len(self.results) >= len(done))
+        assert [it.job_id for it in self.results] == [*done]
+
+
+@pytest.fixture
+def shop(monkeypatch: pytest.MonkeyPatch) -> Iterator[Shop]:
+    """A workshop that is at nothing."""
+    monkeypatch.setattr(workshops, "WORKER", "tests.parties.sleeper")
+    running: list[int] = []
+
+    def tell(event: str, line: str, **about: object) -> None:
+        del event, line
+        running.append(int(str(about["job"])))
+
+    with Workshop(NOWHERE, tell) as workshop:
+        yield Shop(workshop, running)
+        workshop.cancel(STUCK)
+
+
+def test_what_a_claim_needs_never_waits_for_a_check(shop: Shop) -> None:
+    """A job that is checked gives way to one that has to be computed, and is taken up again."""
+    shop.workshop.submit(Errand(STUCK, Checks.ALL, worth=5.0))
+    shop.wait(lambda: shop.running == [STUCK])
+    shop.workshop.submit(Errand(1, Checks.NONE))
+    shop.wait_for(1)
+    shop.wait(lambda: shop.running == [STUCK, 1, STUCK])
+
+
+def test_jobs_go_by_what_they_pay_for_what_they_cost(shop: Shop) -> None:
+    """The best pays first, whoever came first; one that is much better does not even wait."""
+    shop.workshop.submit(Errand(STUCK, Checks.ALL, worth=1.0))
+    shop.wait(lambda: shop.running == [STUCK])
+    for job_id, worth in ((1, 0.0), (2, 1.5), (3, 1.8)):
+        shop.workshop.submit(Errand(job_id, Checks.ALL, worth))
+    assert shop.workshop.collect() == []
+    shop.workshop.submit(Errand(4, Checks.ALL, worth=2.5))
+    shop.wait_for(4, 3, 2)
+    shop.workshop.cancel(STUCK)
+    shop.wait_for(4, 3, 2, 1)
+
+
+def test_a_job_that_takes_too_long_is_given_up(shop: Shop) -> None:
+    """It is left with one line, wherever its process hangs, and the next one is computed."""
+    shop.workshop.submit(Errand(STUCK, Checks.ALL, worth=2.0, limit_s=0.0))
+    shop.workshop.submit(Errand(1, Checks.ALL))
+    shop.wait_for(STUCK, 1)
+    assert shop.results[0].is_final
+    assert shop.results[0].problem == "it takes more than 0 seconds; it is given up"
+
+
+def test_a_job_that_has_waited_too_long_is_not_begun(shop: Shop) -> None:
+    """What can't be claimed any more is no work, while another job goes on."""
+    shop.workshop.submit(Errand(STUCK, Checks.ALL, worth=2.0))
+    shop.workshop.submit(Errand(1, Checks.ALL, until=time.monotonic()))
+    shop.wait_for(1)
+    assert shop.results[0].is_final
+    assert 1 not in shop.running
+
+
+def test_a_job_of_which_processes_die_is_tried_twice(shop: Shop) -> None:
+    """Then it is left, unless a claim of it has to be defended."""
+    for checks, ends in ((Checks.ALL, [False, True]), (Checks.NONE, [False, False])):
+        found = []
+        for _ in range(2):
+            shop.workshop.submit(Errand(DEADLY, checks, worth=1.0))
+            shop.wait(lambda: bool(shop.results))
+            found += [it.is_final for it in shop.results]
+            shop.results.clear()
+        assert found == ends

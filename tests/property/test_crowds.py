@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from offchain.disputes.crowds import (
-    SIDE_MOVES,
     Pace,
     _count_for_ever,
     _count_in_all,
@@ -17,6 +16,7 @@ from offchain.disputes.crowds import (
     count_calls,
     count_withstood,
 )
+from offchain.disputes.gas import MOST_SIDE_MOVES
 from offchain.disputes.terms import Stakes
 
 ENDLESS = 10**9
@@ -102,7 +102,7 @@ def test_no_timing_of_a_crowd_beats_the_rule(timing: Timing) -> None:
         endless = _count_for_ever(clock, increment, pace)
         assert is_survived(endless, clock, increment, pace, timing, ENDLESS, 150)
         bounded = min(_count_in_all(clock, increment, pace), 40)
-        assert is_survived(bounded, clock, increment, pace, timing, SIDE_MOVES, 400)
+        assert is_survived(bounded, clock, increment, pace, timing, MOST_SIDE_MOVES, 400)
 
 
 def test_a_burst_above_what_a_clock_has_room_for_beats_everybody() -> None:
@@ -130,8 +130,8 @@ def test_the_least_clock_is_enough_and_no_shorter_one_is(
     assert least == increment or count_withstood(least - 1, increment, pace) < crowd
 
 
-def test_the_default_stakes_withstand_three_hundred() -> None:
+def test_the_default_stakes_withstand_more_than_the_default_crowd() -> None:
     """With blocks of 30 million gas, and an answer in the block after the next."""
     stakes = Stakes()
     pace = Pace(count_calls(30_000_000))
-    assert count_withstood(stakes.clock_blocks, stakes.increment_blocks, pace) >= 300
+    assert count_withstood(stakes.clock_blocks, stakes.increment_blocks, pace) >= 168

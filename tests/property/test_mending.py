@@ -1,6 +1,7 @@
 """Objects put together of what a store has, right or wrong, and of parts that are shown."""
 
 import random
+import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
@@ -42,12 +43,12 @@ from offchain.datastore.objects import (
     name_object,
 )
 from offchain.datastore.store import DataStore, open_copying, open_store
-from offchain.disputes.availability import Place, find_answer
+from offchain.disputes.availability import Lack, Place, find_answer
 from offchain.disputes.mending import MOST_PLACES, _name_all, mend_job
 from offchain.disputes.session import Setting, make_task
 from offchain.disputes.shown import Shown, ShownChunk, ShownEnd, ShownOperator, read_shown
 from offchain.disputes.terms import make_terms
-from offchain.errors import CommitmentError, WrongContent
+from offchain.errors import CommitmentError, NotInStore, WrongContent
 from offchain.providers.publication import get_task, put_task
 from offchain.providers.task import Task
 
@@ -372,10 +373,10 @@ def negotiate(store: DataStore) -> list[Place]:
     """Demand what is wanted until the job is there, and return what was demanded."""
     _, terms, subject = job()
     asked: list[Place] = []
-    while wanted := mend_job(store, terms, read(subject, asked)):
-        assert len(wanted) <= MOST_PLACES
-        assert not {*wanted} & {*asked}
-        asked += wanted
+    while least := (lack := mend_job(store, terms, read(subject, asked))).least:
+        assert 0 < len(lack.places) == min(least, MOST_PLACES)
+        assert not {*lack.places} & {*asked}
+        asked += lack.places
     assert make_terms(get_task(store, terms)) == terms
     return asked
 
@@ -469,20 +470,34 @@ def test_a_store_that_has_it_all_is_asked_for_nothing(origin: Path, tmp_path: Pa
     """No place is wanted, whatever was shown meanwhile."""
     _, terms, subject = job()
     store = open_copying(str(origin), Disk(tmp_path / "here"))
-    assert mend_job(store, terms, read(subject, [(0, 3, 0), (1, 0, 0)])) == []
-    assert mend_job(store, terms, []) == []
+    assert mend_job(store, terms, read(subject, [(0, 3, 0), (1, 0, 0)])) == Lack()
+    assert mend_job(store, terms, []) == Lack()
 
 
 def test_a_program_without_its_layout_is_not_put_together(origin: Path, tmp_path: Path) -> None:
-    """Names of slots are in no proof: its first operators are wanted, whatever was shown."""
+    """Names of slots are in no proof: nothing is wanted, as no answer would be of use."""
     _, terms, subject = job()
     path = get_path(origin, PROGRAMS)
     turn(path, 30)
     store = open_copying(str(origin), Disk(tmp_path / "here"))
-    first = [(0, place, 0) for place in range(MOST_PLACES)]
-    assert mend_job(store, terms, []) == first
     everything = [(0, place, 0) for place in range(terms.operators)]
-    assert mend_job(store, terms, read(subject, everything)) == first
+    for places in ([], everything):
+        with pytest.raises((NotInStore, WrongContent)):
+            mend_job(store, terms, read(subject, places))
+
+
+def test_all_that_is_known_to_lack_is_counted_at_once(origin: Path, tmp_path: Path) -> None:
+    """Before anything is paid for one part of a job, what its other parts lack is counted, too."""
+    _, terms, _ = job()
+    counts = []
+    for number, lose in enumerate((lose_operator, lose_root, lose_list, lose_all_these)):
+        copy = tmp_path / f"there-{number}"
+        shutil.copytree(origin, copy)
+        lose(copy)
+        store = open_copying(str(copy), Disk(tmp_path / f"here-{number}"))
+        counts.append(mend_job(store, terms, []).least)
+    assert all(counts)
+    assert counts[3] >= sum(counts[:3])
 
 
 def mislead(rng: random.Random, calldata: bytes) -> bytes:
@@ -494,7 +509,7 @@ def mislead(rng: random.Random, calldata: bytes) -> bytes:
 
 
 def test_spoilt_calldata_is_read_or_not_and_never_used(origin: Path, tmp_path: Path) -> None:
-    """Whatever strangers write: the same is wanted as without it."""
+    """Whatever strangers write: nothing is right by it that was not, and the rest is wanted."""
     rng = random.Random(5)
     _, terms, subject = job()
     lose_operator(origin)
@@ -502,19 +517,21 @@ def test_spoilt_calldata_is_read_or_not_and_never_used(origin: Path, tmp_path: P
     store = open_copying(str(origin), Disk(tmp_path / "here"))
     wanted = mend_job(store, terms, [])
     shown: list[Shown] = []
-    for place in (*wanted, (0, 30, 0), (1, 0, 3)):
+    for place in (*wanted.places, (0, 30, 0), (1, 0, 3)):
         calldata = encode(subject, place)
         right = [*read_shown(calldata, subject)]
         for _ in range(60):
             shown += [it for it in read_shown(mislead(rng, calldata), subject) if it not in right]
     assert len(shown) > 100
-    assert mend_job(store, terms, shown) == wanted
-    asked = [*wanted]
+    after = mend_job(store, terms, shown)
+    assert after.least == wanted.least
+    assert [place[:2] for place in after.places] == [place[:2] for place in wanted.places]
+    asked = [*after.places]
     for part in shown:
         if isinstance(part, (ShownChunk, ShownEnd)):
             read_root(part)
-    while wanted := mend_job(store, terms, [*shown, *read(subject, asked)]):
-        asked += wanted
+    while places := mend_job(store, terms, [*shown, *read(subject, asked)]).places:
+        asked += places
     assert make_terms(get_task(store, terms)) == terms
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from contracts.reasons import DemandStatus, Part, PromiseStatus, Reason
-from offchain.disputes.availability import Answerer, Asker, find_answer
+from offchain.disputes.availability import Answerer, Asker, Lack, find_answer
 from tests.referee.promises import LAST_BLOCK, PLACES, TASK, Promises
 from tests.referee.stage import ACCOUNTS, CLIENT, PROVIDERS
 from tests.referee.vaults import spoil
@@ -62,11 +62,15 @@ def draw(
 
 
 def test_actors_keep_a_promise_and_end_it() -> None:
-    """An asker gets what it lacks, as far as its money goes, and the client gets its bond back."""
+    """An asker gets all that it lacks, if it can pay for it, and the client gets its bond back."""
     both = Promises()
     both.promise()
     deposit_wei = both.view().promise.deposit_wei
-    asker = Asker(PROVIDERS[0], PLACES, 35 * deposit_wei)
+    poor, asker = (
+        Asker(PROVIDERS[0], Lack(PLACES, len(PLACES)), budget_wei)
+        for budget_wei in (len(PLACES) * deposit_wei - 1, len(PLACES) * deposit_wei)
+    )
+    assert [*poor.act(both.view())] == []
     client, rest = Answerer(CLIENT, TASK), 0
     while both.view().promise.status is PromiseStatus.KEPT:
         calls = [*asker.act(both.view())]
@@ -74,11 +78,11 @@ def test_actors_keep_a_promise_and_end_it() -> None:
         rest += len(calls)
         assert all(both.make(each) is None for each in client.act(both.view()))
         both.block += 1
-    assert rest == 35
+    assert rest == len(PLACES)
     assert both.view().promise.status is PromiseStatus.WITHDRAWN
     assert both.block == LAST_BLOCK + 2
     shown = [d for d in both.view().demands.values() if d.status is DemandStatus.SHOWN]
-    assert len(shown) == 35
+    assert len(shown) == len(PLACES)
     assert both.vault.balance_wei == both.vault.burned_wei == 0
 
 
@@ -87,7 +91,7 @@ def test_actors_break_a_promise_that_is_not_kept() -> None:
     both = Promises()
     both.promise()
     before, bond_wei = both.balances[PROVIDERS[0]], both.view().promise.bond_wei
-    asker = Asker(PROVIDERS[0], [(Part.DATA, 0, 0), (Part.START, 1, 0)], 10**18)
+    asker = Asker(PROVIDERS[0], Lack([(Part.DATA, 0, 0), (Part.START, 1, 0)], 2), 10**18)
     for _ in range(12):
         for each in asker.act(both.view()):
             assert both.make(each) is None

@@ -9,7 +9,7 @@ import pytest
 from contracts.reasons import PremiumStatus, PromiseStatus, Reason
 from offchain.commitments.tags import Tag
 from offchain.commitments.tree import Tree
-from offchain.disputes.availability import Asker
+from offchain.disputes.availability import Asker, Lack
 from offchain.disputes.delivery import Buyer, Sharer, register
 from tests.referee.deliveries import (
     DEPOSIT_WEI,
@@ -28,6 +28,8 @@ from tests.referee.deliveries import (
 from tests.referee.promises import TASK
 from tests.referee.stage import ACCOUNTS, CLIENT
 from tests.referee.vaults import spoil
+
+ALL = Lack(PLACES, len(PLACES))
 
 
 @pytest.fixture
@@ -138,7 +140,7 @@ def draw(
 def test_actors_hand_a_result_over_and_are_paid(both: Deliveries) -> None:
     """Sharers register, show what the client demands as few times as can be, and take parts."""
     sharers = [Sharer(it, find) for it in SHARERS[:2]]
-    client, asker = Buyer(CLIENT), Asker(CLIENT, PLACES, len(PLACES) * DEPOSIT_WEI)
+    client, asker = Buyer(CLIENT), Asker(CLIENT, ALL, len(PLACES) * DEPOSIT_WEI)
     for sharer in sharers:
         assert both.view().can_be_promised
         assert both.make(register(sharer.address, both.view(), HISTORY)) is None
@@ -177,7 +179,8 @@ def test_actors_give_a_premium_back_that_nobody_earns(both: Deliveries) -> None:
     both.make(register(sharer.address, both.view(), HISTORY))
     before = dict(both.balances)
     askers = [
-        Asker(it, [place], 10**18) for it, place in zip((CLIENT, STRANGER), PLACES, strict=False)
+        Asker(it, Lack([place], 1), 10**18)
+        for it, place in zip((CLIENT, STRANGER), PLACES, strict=False)
     ]
     for _ in range(12):
         for asker in askers:

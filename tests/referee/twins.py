@@ -13,6 +13,7 @@ from contracts.model.watch import Watcher
 from contracts.reasons import Phase, Revert
 from offchain.arithmetic.base import Arithmetic
 from offchain.arithmetic.ordered import ORDERED
+from offchain.disputes.gas import calculate_gas_limit
 from tests.machine import BALANCE_WEI, Machine, Result, make_log
 from tests.projection import call_model, compare_words
 
@@ -35,10 +36,17 @@ class Contract:
         }
 
     def call(self, name: str, message: Message, args: tuple[Any, ...]) -> Result:
-        """Make a call."""
+        """Make a call with the gas that our parties offer, less what its data cost."""
         to, data = self._encode(name, args)
+        zeros = data.count(0)
+        paid = 21_000 + 4 * zeros + 16 * (len(data) - zeros)
         return self.machine.call(
-            to, data, sender=message.sender, value_wei=message.value_wei, block=message.block
+            to,
+            data,
+            sender=message.sender,
+            value_wei=message.value_wei,
+            block=message.block,
+            gas=calculate_gas_limit(name, data) - paid,
         )
 
     def _encode(self, name: str, args: tuple[Any, ...]) -> tuple[bytes, bytes]:

@@ -67,7 +67,10 @@ class Vaults(Generic[VaultT]):
     def view_of(self, subject: Subject) -> Promised:
         """Return what the chain shows of a promise."""
         demands = {p[1:]: it for p, it in self.vault.demands.items() if p[0] == subject}
-        return Promised(subject, self.vault.promises[subject], demands, self.block)
+        name = hash_subject(subject)
+        shown = (e.args for e in self.log if e.name == "Shown" and e.args[0] == name)
+        authors = {tuple(args[2:]): str(args[1]) for args in shown}
+        return Promised(subject, self.vault.promises[subject], demands, self.block, authors)
 
     def make(self, each: Call) -> str | None:
         """Make an actor's call."""

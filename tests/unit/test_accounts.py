@@ -8,10 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offchain.chain.accounts import FeePolicy, Fees, GasBudget, KeyAccount, create_keystore
+from offchain.chain.accounts import FeePolicy, Fees, KeyAccount, create_keystore
+from offchain.chain.accounts.budget import calculate_reserve, find_shortage
 from offchain.chain.accounts.fees import calculate_fees, raise_fees
 from offchain.chain.accounts.journal import Journal
 from offchain.chain.accounts.keystore import find_exposure, read_address, read_password
+from offchain.chain.receipts import Address, Transaction
 from offchain.errors import KeystoreError, StoreError, UsageError
 
 PASSWORD = "correct horse"  # noqa: S105 - of keystores in tests
@@ -104,15 +106,14 @@ def test_fees_have_a_ceiling(base: int, tip: int, ceiling: int) -> None:
             break
 
 
-def test_budget() -> None:
-    """A job is begun within the budget only, and goes on beyond it for a bond worth more."""
-    budget = GasBudget(100)
-    assert budget.find_obstacle(balance_wei=150, bond_wei=50, expected_wei=100) is None
-    assert "fund it" in str(budget.find_obstacle(balance_wei=149, bond_wei=50, expected_wei=100))
-    assert "budget" in str(budget.find_obstacle(balance_wei=999, bond_wei=50, expected_wei=101))
-    assert budget.may_go_on(spent_wei=60, further_wei=40, stake_wei=0)
-    assert not budget.may_go_on(spent_wei=60, further_wei=41, stake_wei=41)
-    assert budget.may_go_on(spent_wei=60, further_wei=41, stake_wei=42)
+def test_what_is_reserved_is_what_may_be_taken() -> None:
+    """A transaction reserves its value and all its gas at its highest fee; the rest is short."""
+    payee = Address("0x" + "0a" * 20)
+    transaction = Transaction(1, "pay", payee, payee, b"", 7, 21_000)
+    reserve_wei = calculate_reserve(transaction, Fees(3, 1))
+    assert reserve_wei == 7 + 21_000 * 3
+    assert find_shortage(2 * reserve_wei, [reserve_wei, reserve_wei]) == 0
+    assert find_shortage(2 * reserve_wei - 1, [reserve_wei, reserve_wei]) == 1
 
 
 def test_damaged_journal(keystore: Path, tmp_path: Path) -> None:

@@ -16,20 +16,24 @@ from contracts.reasons import LeafMode
 from offchain.arithmetic.base import Arithmetic
 from offchain.arithmetic.exact import EXACT
 from offchain.arithmetic.ordered import ORDERED
+from offchain.arithmetic.table import ARITHMETICS
 from offchain.chain import Chain, Contract, connect
 from offchain.datastore.store import open_store
 from offchain.disputes import job_check, referee_code
 from offchain.disputes.chain_referee import ChainReferee
-from offchain.disputes.job_check import Agreement, check_job
+from offchain.disputes.job_check import Agreement, bound_answer, check_job
 from offchain.disputes.session import Setting, make_task
 from offchain.disputes.terms import make_terms
 from offchain.programs.decoding import decode_program
 from offchain.programs.encoding import encode_program
 from offchain.providers.publication import put_task
+from offchain.providers.rates import estimate_timing
 from offchain.providers.task import Task
 from tests.chain_helpers import LoopbackNode, open_node
 from tests.end_to_end.command import moot
 
+ANY_TIME: dict[str, Any] = {"least_yield": 0.0}
+"""Conditions where blocks take so long that no machine is too slow."""
 BOB = "0x" + "b0" * 20
 
 
@@ -50,7 +54,7 @@ def get_agreement(arithmetic: Arithmetic = ORDERED) -> Agreement:
     task = get_task(arithmetic)
     published = (encode_program(task.program), list(task.initial_state), task.batch)
     length = (task.steps, task.checkpoint_every)
-    return Agreement(*published, *length, crowd=250, block_seconds=10**6)
+    return Agreement(*published, *length, crowd=150, block_seconds=10**6, **ANY_TIME)
 
 
 @dataclass(frozen=True)
@@ -93,7 +97,7 @@ def test_an_honest_job_has_no_problem(
     job = ChainReferee(office.chain, office.contract, 0).job(office.open())
     findings = check_job(office.chain, office.contract.address, job, get_agreement())
     assert [it for it in findings if it.problem] == []
-    assert len({it.item for it in findings}) == len(findings) == 27
+    assert len({it.item for it in findings}) == len(findings) == 39
 
 
 @pytest.mark.parametrize("program", [ORDERED, EXACT], ids=str)
@@ -109,13 +113,6 @@ def test_a_job_stands_at_the_referee_of_its_programs_arithmetic(
 
 
 TERMS = {
-    "operators": 10**5,
-    "state_slots": 1,
-    "batch_slots": 7,
-    "layout": b"\x01" * 32,
-    "program_top": b"\x02" * 32,
-    "start_root": b"\x03" * 32,
-    "data_top": b"\x04" * 32,
     "steps": 5,
     "checkpoint_every": 3,
     "leaf_mode": LeafMode.OPERATOR,
@@ -123,21 +120,31 @@ TERMS = {
     "bond_wei": 2 * 10**18,
     "reveal_blocks": 3,
     "window_blocks": 2,
-    "commit_blocks": 1,
-    "clock_blocks": 5,
+}
+CLOCKS = {"commit_blocks": 1, "clock_blocks": 5}
+ROOTS = {
+    "operators": 10**4,
+    "state_slots": 1,
+    "batch_slots": 7,
+    "layout": b"\x01" * 32,
+    "program_top": b"\x02" * 32,
+    "start_root": b"\x03" * 32,
+    "data_top": b"\x04" * 32,
 }
 
 
 def test_all_terms_that_are_not_agreed_are_named(office: Office) -> None:
-    """Of a job in which no term is right every one is in the list, and nothing else."""
-    assert set(office.find_problems(office.open(**TERMS), get_agreement())) == set(TERMS)
+    """Of a job in which no term is right all that need no program are named, and nothing else."""
+    found = office.find_problems(office.open(**TERMS, **CLOCKS, **ROOTS), get_agreement())
+    assert set(found) == set(TERMS)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("item", TERMS)
+@pytest.mark.parametrize("item", TERMS | CLOCKS | ROOTS)
 def test_a_term_that_is_not_agreed_is_named(office: Office, item: str) -> None:
     """Each term of its own, however the rest is; the line says what the job has."""
-    problems = office.find_problems(office.open(**{item: TERMS[item]}), get_agreement())
+    changed = {item: (TERMS | CLOCKS | ROOTS)[item]}
+    problems = office.find_problems(office.open(**changed), get_agreement())
     assert set(problems) == {item}
 
 
@@ -252,10 +259,34 @@ def test_the_command_reads_what_was_published(node: LoopbackNode, tmp_path: Path
         office = Office(chain, deploy_referee(chain, chain.accounts[0]))
         good, bad = office.open(), office.open(steps=5, bond_wei=2 * 10**18)
     put_task(open_store(str(tmp_path)), get_task())
-    length = ("--steps", "4", "--checkpoint-every", "2", "--block-seconds", "1e6", "--json")
+    length = ("--steps", "4", "--checkpoint-every", "2", "--block-seconds", "1e6")
+    others = ("--least-yield", "0", "--json")
     place = (str(tmp_path), "--chain", node.url, "--referee", office.contract.address)
-    done = [moot("provider", "check", str(job), *place, *length) for job in (good, bad)]
+    done = [moot("provider", "check", str(job), *place, *length, *others) for job in (good, bad)]
     assert [(it.status, it.stderr) for it in done] == [(0, ""), (3, "")]
     found = [json.loads(it.stdout) for it in done]
     assert [it["may_be_joined"] for it in found] == [True, False]
     assert {item for item, problem in found[1]["items"].items() if problem} == {"steps", "bond_wei"}
+
+
+def test_a_clock_is_bounded_by_shapes_and_not_by_first_steps(
+    office: Office, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Blocks that are short beside the slowest values ask for a longer clock; nothing is run."""
+    monkeypatch.setattr(job_check, "Run", None)
+    agreed = replace(get_agreement(), most_locked_blocks=10**8, crowd=4, block_seconds=0.01)
+    job = office.open(commit_blocks=10**6)
+    assert set(office.find_problems(job, agreed)) == {"clock_blocks"}
+    assert bound_answer(get_task().program, agreed) > 0.01
+
+
+@pytest.mark.parametrize("arithmetic", ["ordered", "exact", "logged"])
+def test_an_answer_is_bounded_by_the_slowest_values(arithmetic: str) -> None:
+    """The bound has room for every operator at the worst, and grows with the interval."""
+    program = replace(get_task().program, arithmetic=ARITHMETICS[arithmetic])
+    timing = estimate_timing(program)
+    assert timing.worst_step_s > timing.step_s > 0
+    bounds = [timing.bound_answer(every) for every in (1, 2, 100)]
+    assert bounds[0] > 2 * timing.worst_step_s
+    assert bounds == sorted(bounds)
+    assert bounds[2] > 50 * bounds[0] / 3

@@ -13,6 +13,7 @@ ROOT = Path(__file__).parents[2]
 
 LAYERS = (
     "offchain.errors",
+    "offchain.text",
     "offchain.files",
     "offchain.bounded_json",
     "offchain.bounded_http",

@@ -3,6 +3,7 @@
 import shutil
 import threading
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import product
 from pathlib import Path
 
@@ -29,10 +30,12 @@ from offchain.providers import cheats
 from offchain.providers import roots as roots_module
 from offchain.providers import run as run_module
 from offchain.providers.behaviour import Behaviour, Patch
+from offchain.providers.recent import Recent
 from offchain.providers.run import Run
 from offchain.providers.store import Store
 from offchain.providers.task import Task
 from tests.quick import only
+from tests.sim_helpers import make_task as make_small_task
 
 STEPS = 4
 FROZEN = "parameter.0.weight"
@@ -394,3 +397,33 @@ def test_one_execution_answers_for_an_operator_and_what_it_reads(
         for i, root in zip(node.inputs, inputs, strict=True):
             assert root == compute_tensor_root(told[i])
     assert len(counted) <= 2 * len(task.program.nodes)
+
+
+def test_what_many_matches_ask_for_is_made_once(tmp_path: Path) -> None:
+    """A crowd that disputes another step in each match costs each step's trees but once."""
+    steps = 24
+    run = Run(make_small_task(steps, 2), Behaviour(), Store(tmp_path))
+    run.compute()
+    asked = [
+        lambda step: run.interval(step // 2 * 2),
+        run.trace,
+        run.state_tree,
+        lambda step: run.tensor(step, Origin.NODE, 1),
+    ]
+    first = [[ask(step) for step in range(steps)] for ask in asked]
+    del run._executor  # which nothing needs any more
+    assert [[ask(step) for step in range(steps)] for ask in asked] == first
+
+
+def test_what_is_remembered_is_bounded() -> None:
+    """The values that were asked for last stay, as far as their size allows, and one at least."""
+    made: list[int] = []
+
+    def make(value: int) -> int:
+        made.append(value)
+        return value
+
+    recent = Recent[int](10, lambda value: value)
+    for value in (4, 5, 4, 3, 4, 5, 100, 100, 4):
+        assert recent.get(value, partial(make, value)) == value
+    assert made == [4, 5, 3, 5, 100, 4]

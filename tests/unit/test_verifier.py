@@ -21,10 +21,11 @@ from offchain.errors import (
     VerifierError,
     WrongOperand,
 )
+from offchain.programs.cost import Cost, compute_operator_cost
 from offchain.programs.encoding import encode_node
 from offchain.programs.graph import Kind, Node, Operand, Origin, Row, immediate
 from offchain.verifier import verifier
-from offchain.verifier.bounds import DEFAULT, Bound, Cost, compute_operator_cost
+from offchain.verifier.bounds import DEFAULT, Bound
 from offchain.verifier.exchange import Refusal, read_answer, read_question, write_question
 from offchain.verifier.questions import Question
 from offchain.verifier.recompute import work
@@ -218,7 +219,7 @@ def test_cost_above_the_bound_is_refused(bound: Bound, resource: str, needed: in
 
 def test_cost_at_the_bound_is_allowed() -> None:
     """The bound itself may be used up."""
-    Cost(6, 72).check(Bound(operations=6, bytes=72))
+    Bound(operations=6, bytes=72).require(Cost(6, 72))
 
 
 @pytest.mark.usefixtures("idle")

@@ -2,7 +2,7 @@
 
 A sum is rounded where a proven bound of its error allows only one result. A product of matrices is
 made by the device's own binary64 product, whose order nobody knows; what its bound leaves in doubt
-is summed anew by two-sums; and the few that are doubtful even then are added up as integers, which
+is summed anew by two-sums; and what is doubtful even then is added up as integers, which
 is the definition. So every result is the defined one; the machine decides only how fast it comes.
 """
 
@@ -15,7 +15,6 @@ import numpy.typing as npt
 from offchain.arithmetic.exact import EXACT, is_sum, sums
 from offchain.backends.cpu.contractions import Contraction
 from offchain.backends.cpu.exact_products import multiply
-from offchain.backends.cpu.exact_terms import add_terms
 from offchain.backends.cpu.folds import Fold, Reduction
 from offchain.backends.cpu.gathers import read_integers
 from offchain.backends.cpu.indexing import Integers, open_grid
@@ -60,26 +59,16 @@ def fold_rows(matrix: Array, init: Array) -> Floats:
     sum_rows(x, start, out, doubtful)
     if doubtful.any():
         rows = np.flatnonzero(doubtful)
-        out[rows] = _settle_rows(x[rows], start[rows])
-    return out
-
-
-def _settle_rows(x: Floats, init: Floats) -> Floats:
-    """Return the sums of rows by two-sums, and what is left as integers."""
-    out, left = np.empty(len(x), np.float32), np.empty(len(x), np.uint8)
-    settle_rows(x, init, out, left)
-    for row in np.flatnonzero(left):
-        out[row] = add_terms(init[row], zip(x[row], strict=True))
+        settled = np.empty(len(rows), np.float32)
+        settle_rows(x[rows], start[rows], settled)
+        out[rows] = settled
     return out
 
 
 @np.errstate(all="ignore")
 def scatter_rows(buffer: Array, rows: Integers, matrix: Array) -> None:
     """Add the matrix's rows to these rows of the buffer."""
-    addends, out = np.ascontiguousarray(matrix, np.float32), np.asarray(buffer, np.float32)
-    for row, column in scatter_sums(rows, addends, out):
-        terms = addends[rows == row, column]
-        out[row, column] = add_terms(out[row, column], zip(terms, strict=True))
+    scatter_sums(rows, np.ascontiguousarray(matrix, np.float32), np.asarray(buffer, np.float32))
 
 
 class ComparedScatter:

@@ -5,7 +5,6 @@ import numpy.typing as npt
 
 from offchain.backends.cpu import products
 from offchain.backends.cpu.doubles import Doubles
-from offchain.backends.cpu.exact_terms import add_terms
 from offchain.backends.cpu.kernels.bounded_sums import round_sums
 from offchain.backends.cpu.kernels.exact_sums import settle_products
 from offchain.backends.cpu.products import Products
@@ -27,12 +26,8 @@ def _round(found: Products, init: Floats, out: Floats) -> None:
 
 
 def _settle(a: Doubles, b: Doubles, init: Floats, doubtful: Marks, out: Floats) -> None:
-    """Sum the doubtful elements of one product by two-sums, and what is left as integers."""
+    """Sum the doubtful elements of one product by two-sums, or as integers."""
     places = np.flatnonzero(doubtful)
-    settled, left = np.empty(len(places), np.float32), np.empty(len(places), np.uint8)
-    settle_products(a, b, init, places, settled, left)
-    for place in np.flatnonzero(left):
-        m, n = divmod(int(places[place]), out.shape[1])
-        row, column = a[m].astype(np.float32), b[:, n].astype(np.float32)
-        settled[place] = add_terms(init[m, n], zip(row, column, strict=True))
+    settled = np.empty(len(places), np.float32)
+    settle_products(a, b, init, places, settled)
     out.reshape(-1)[places] = settled

@@ -1,8 +1,9 @@
 """The plans of products of few rows with a factor that was copied to panels for many of them."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from math import prod
-from typing import NamedTuple, TypeVar
+from typing import ClassVar, TypeVar
 
 from offchain.backends.cpu.calls import (
     call,
@@ -24,6 +25,7 @@ from offchain.native.scratch import get_scratch
 from offchain.native.sequences import Call, Place
 from offchain.native.threads import share
 from offchain.planning.accesses import collapse, find_strided, get_used, project
+from offchain.planning.preconditions import Form, Precondition, make_form
 from offchain.programs.graph import Node, Origin
 
 _GivenT = TypeVar("_GivenT")
@@ -31,18 +33,32 @@ _GivenT = TypeVar("_GivenT")
 _COLUMN_VARIABLES = 2
 
 
-class Panels(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Panels(Form):
     """The factors of a product one of which lies in panels.
 
     Attributes:
         rows: the variables of the other factor's rows.
         columns: those of the panels, and of the columns in each.
         is_swapped: whether the first factor is the one in panels.
+        width: the columns of a panel.
     """
 
     rows: tuple[int, ...]
     columns: tuple[int, int]
     is_swapped: bool
+    width: int
+
+    preconditions: ClassVar[tuple[Precondition, ...]] = (
+        Precondition(
+            "width", "a panel has the columns of a tile", lambda form: form.width == COLUMNS
+        ),
+        Precondition(
+            "roles",
+            "rows come before panels, and these before the columns in each",
+            lambda form: (*form.rows, *form.columns) == tuple(sorted({*form.rows, *form.columns})),
+        ),
+    )
 
 
 def find_panels(node: Node) -> Panels | None:
@@ -63,7 +79,7 @@ def find_panels(node: Node) -> Panels | None:
         strides = strided.strides[panel], step, strided.strides[column]
         is_dense = strides == (node.fold_length * COLUMNS, COLUMNS, 1)
         if is_dense and get_used(right, sizes) == [panel, column, *fold]:
-            return Panels(tuple(rows), (panel, column), is_swapped)
+            return make_form(Panels, tuple(rows), (panel, column), is_swapped, sizes[column])
     return None
 
 

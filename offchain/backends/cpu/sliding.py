@@ -13,9 +13,11 @@ finite and none is -0, they are those of the whole fold; the results of a part i
 stays are the start values, and of these none may be -0 either.
 """
 
+from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 from math import gcd, inf, prod
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from offchain.planning.accesses import (
     Sizes,
@@ -25,6 +27,7 @@ from offchain.planning.accesses import (
     restrict,
     row_major,
 )
+from offchain.planning.preconditions import Form, Precondition, make_form
 from offchain.programs.graph import Node, Operand, Origin, Row
 
 Ranges = Sequence[range]
@@ -41,7 +44,12 @@ _LEAST_SAVING = 32
 """The inverse of the share of terms that is worth parts for a border."""
 
 
-class Sliding(NamedTuple):
+def _list_variables(form: "Sliding") -> Sequence[int]:
+    return (*form.batch, *form.rows, *form.columns, *form.fold)
+
+
+@dataclass(frozen=True, slots=True)
+class Sliding(Form):
     """A contraction of a window that slides over an image.
 
     Attributes:
@@ -59,6 +67,22 @@ class Sliding(NamedTuple):
     columns: tuple[int, ...]
     fold: tuple[int, ...]
     parts: list[list[range]]
+
+    preconditions: ClassVar[tuple[Precondition, ...]] = (
+        Precondition(
+            "image", "one of the two factors is the image", lambda form: form.image in {1, 2}
+        ),
+        Precondition(
+            "roles",
+            "every variable has one role, and there is a fold",
+            lambda form: form.fold and max(Counter(_list_variables(form)).values()) == 1,
+        ),
+        Precondition(
+            "parts",
+            "there are boxes, all of one domain",
+            lambda form: len({len(part) for part in form.parts}) == 1,
+        ),
+    )
 
 
 class Window(NamedTuple):
@@ -114,7 +138,7 @@ def find_sliding(node: Node, least_saved: float) -> Sliding | None:
     )
     if parts is None or not is_sliding:
         return None
-    return Sliding(1 + image, batch, rows, columns, fold, parts)
+    return make_form(Sliding, 1 + image, batch, rows, columns, fold, parts)
 
 
 def _is_better_turned(node: Node, last: Sequence[bool]) -> bool:

@@ -1,4 +1,4 @@
-"""Accounts of our own: keys that sign here, fees, nonces that outlive the process, gas budgets.
+"""Accounts of our own: keys that sign here, fees, nonces that outlive the process.
 
     signer = KeyAccount.open(Path("alice.json"), read_password("file:alice.txt"))
     with open_chain(["http://127.0.0.1:8545"], [signer], FeePolicy(max_fee_wei=10**11)) as chain:
@@ -7,7 +7,6 @@
 The chain is one as `offchain.chain.connect` gives; all that plays on such a one plays on this.
 """
 
-from offchain.chain.accounts.budget import GasBudget
 from offchain.chain.accounts.fees import FeePolicy, Fees
 from offchain.chain.accounts.keystore import KeyAccount, create_keystore, read_password
 from offchain.chain.accounts.opening import open_chain
@@ -16,7 +15,6 @@ from offchain.chain.accounts.signers import NodeAccount, Signer
 __all__ = [
     "FeePolicy",
     "Fees",
-    "GasBudget",
     "KeyAccount",
     "NodeAccount",
     "Signer",

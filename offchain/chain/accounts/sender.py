@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 
+from offchain.chain.accounts.budget import calculate_reserve, find_shortage
 from offchain.chain.accounts.fees import (
     GWEI,
     FeePolicy,
@@ -211,13 +212,13 @@ class Sender:
     def _check_balance(self, transaction: Transaction, fees: Fees, sight: Sight) -> None:
         """Refuse what the account can't pay beside all that it has under way."""
         waiting = [it for it in self.journal.live.values() if it.block is None]
-        costs = [_calculate_most(it.transaction, it.latest.fees) for it in waiting]
-        need = sum(costs) + _calculate_most(transaction, fees)
-        if need > sight.balance_wei:
+        reserves = [calculate_reserve(it.transaction, it.latest.fees) for it in waiting]
+        reserves.append(calculate_reserve(transaction, fees))
+        if find_shortage(sight.balance_wei, reserves):
             raise TransactionRefused(
                 transaction.call,
-                f"account {self._signer.address} holds {sight.balance_wei:,} wei, and {need:,} may "
-                "be needed; fund it",
+                f"account {self._signer.address} holds {sight.balance_wei:,} wei, and "
+                f"{sum(reserves):,} may be needed; fund it",
             )
 
     def _sign(self, entry: Entry, fees: Fees, sight: Sight) -> Entry:
@@ -324,11 +325,6 @@ class Sender:
 def _has_failed(entry: Entry) -> bool:
     """Whether an entry is in a block, and did nothing there."""
     return entry.receipt is not None and int(entry.receipt["status"], 16) == 0
-
-
-def _calculate_most(transaction: Transaction, fees: Fees) -> int:
-    """Return the most that a transaction takes from its account, in wei."""
-    return transaction.value_wei + transaction.gas_limit * fees.max_fee_wei
 
 
 def _show(wei: int) -> str:

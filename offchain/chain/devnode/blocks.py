@@ -4,6 +4,7 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from heapq import heappop, heappush
 from typing import Any
 
 from eth.abc import BlockHeaderAPI, ReceiptAPI, SignedTransactionAPI
@@ -15,7 +16,7 @@ from eth_typing import BlockNumber
 from eth_utils.exceptions import ValidationError
 from rlp.exceptions import RLPException
 
-from offchain.chain.devnode.pool import NotTaken, Pool
+from offchain.chain.devnode.pool import NotTaken, Pool, calculate_tip
 from offchain.chain.receipts import Address, Log, Transaction
 from offchain.chain.tester import Tester, read_log
 from offchain.errors import ChainError, NodeError
@@ -95,16 +96,15 @@ class Blocks(Tester):
         return self.sign_with(transaction, nonce, fees).encode()
 
     def make_block(self) -> None:
-        """Make one block of what waits and pays enough."""
+        """Make one block of what waits and pays enough, as builders do.
+
+        Of the next transactions of all accounts it takes the one with the highest tip. One that the
+        block has no room left for waits, with what comes after it of its account; others go on.
+        """
         base_fee = self.next_base_fee()
         self._chain.header = self._chain.header.copy(base_fee_per_gas=base_fee)
         self._made = []
-        is_full = False
-        while not is_full and (ready := self._list_ready(base_fee)):
-            for transaction in ready:
-                is_full = not self._include(transaction)
-                if is_full:
-                    break
+        self._fill(base_fee)
         self._mine_block()
         head = self._chain.get_canonical_head()
         for place in self._made:
@@ -208,32 +208,39 @@ class Blocks(Tester):
         if have < need:
             raise NotTaken(f"insufficient funds for gas * price + value: have {have} want {need}")
 
-    def _list_ready(self, base_fee: int) -> list[SignedTransactionAPI]:
-        """Return the next transaction of each sender, the dearest first."""
-        chosen = [
-            self.pool.choose(sender, self.get_count(sender), base_fee)
-            for sender in self.pool.waiting
-        ]
-        ready = [transaction for transaction in chosen if transaction is not None]
-        return sorted(ready, key=lambda it: -it.max_priority_fee_per_gas)
+    def _fill(self, base_fee: int) -> None:
+        """Put what waits into the block in the making, the highest tip first."""
+        heads: list[tuple[int, int, SignedTransactionAPI]] = []
 
-    def _include(self, transaction: SignedTransactionAPI) -> bool:
-        """Execute a transaction in the block in the making; False if there is no room for it."""
+        def add(sender: RawAddress) -> None:
+            found = self.pool.choose(sender, self.get_count(sender), base_fee)
+            if found is not None:
+                bid = -calculate_tip(found, base_fee), self.pool.get_place(found)
+                heappush(heads, (*bid, found))
+
+        for sender in list(self.pool.waiting):
+            add(sender)
+        while heads:
+            transaction = heappop(heads)[-1]
+            header = self._chain.header
+            if header.gas_limit - header.gas_used >= transaction.gas:
+                self._include(transaction)
+                add(transaction.sender)
+
+    def _include(self, transaction: SignedTransactionAPI) -> None:
+        """Execute a transaction in the block in the making; forget it if that cannot be."""
         header = self._chain.header
-        if header.gas_limit - header.gas_used < transaction.gas:
-            return False
         try:
             receipt, computation = self._apply(transaction)
         except (ValidationError, PyEVMError):
             self.pool.drop(transaction)
-            return True
+            return
         self.pool.take(transaction)
         created = None if transaction.to else computation.msg.storage_address
         logs = sum(len(place.receipt.logs) for place in self._made)
         gas_used = receipt.gas_used - header.gas_used
         where = (header.block_number, b"", len(self._made), gas_used, logs, created)
         self._made.append(Place(*where, transaction, receipt))
-        return True
 
     def _set_time(self) -> None:
         parent = self._chain.get_canonical_head().timestamp

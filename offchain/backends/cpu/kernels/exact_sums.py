@@ -1,8 +1,10 @@
-"""Kernels that find the correctly rounded value of exact sums, and say where they did not.
+"""Kernels that find the correctly rounded value of exact sums, whatever the terms are.
 
 They sum by Knuth's two-sum, which finds the error of each addition, and add these errors up: the
 exact sum of n terms is within n * 2^-52 * (the sum of the errors' magnitudes) of the pair of both
-sums, as in Ogita, Rump and Oishi (2005), and it is known exactly where no error was made.
+sums, as in Ogita, Rump and Oishi (2005), and it is known exactly where no error was made. Sums that
+this leaves in doubt are added up as integers (`integer_sums.py`): terms that are chosen to be
+doubtful cost a few nanoseconds each, and no more.
 """
 
 from typing import Any
@@ -12,81 +14,71 @@ import numpy.typing as npt
 from numba.core import types
 
 from offchain.backends.cpu.kernels.bounded_sums import UNIT
+from offchain.backends.cpu.kernels.integer_sums import LIMBS, begin, deposit, finish
 from offchain.native.compiled import kernel, reads, subroutine, writes
 from offchain.native.threads import share
 from offchain.native.vectors import NAN
 
 Floats = npt.NDArray[np.float32]
 Doubles = npt.NDArray[np.float64]
-Marks = npt.NDArray[np.uint8]
 Integers = npt.NDArray[np.int64]
 
 _GRAIN = 2**16
 _LANES = 16
 
 
-def settle_products(
-    a: Doubles, b: Doubles, init: Floats, places: Integers, out: Floats, left: Marks
-) -> None:
+def settle_products(a: Doubles, b: Doubles, init: Floats, places: Integers, out: Floats) -> None:
     """Sum some elements of a product anew, more precisely.
 
     Args:
-        a: (M, K) binary64, any strides, whose elements are float32.
-        b: (K, N) likewise.
+        a: (M, K) binary64, any strides, and
+        b: (K, N) likewise, whose products are exact: of numbers that are float32, or by 1.
         init: (M, N) float32, any strides: the initial terms.
         places: (P,) int64: the elements' places in the product.
         out: (P,) float32: the rounded sums.
-        left: (P,) uint8: 1 where the sum is still in doubt.
     """
 
     def work(first: int, stop: int) -> None:
-        _settle_products(a, b, init, places, out, left, first, stop)
+        _settle_products(a, b, init, places, out, first, stop)
 
     share(work, len(places), max(1, _GRAIN // max(1, 8 * a.shape[1])))
 
 
-def settle_rows(x: Floats, init: Floats, out: Floats, left: Marks) -> None:
+def settle_rows(x: Floats, init: Floats, out: Floats) -> None:
     """Sum each row of a matrix more precisely.
 
     Args:
         x: (M, K) float32, any strides.
         init: (M,) float32: the initial terms.
         out: (M,) float32: the rounded sums.
-        left: (M,) uint8: 1 where the sum is still in doubt.
     """
 
     def work(first: int, stop: int) -> None:
-        _settle_rows(x, init, out, left, first, stop)
+        _settle_rows(x, init, out, first, stop)
 
     grain = _LANES * max(1, _GRAIN // (_LANES * max(1, x.shape[1])))
     share(work, len(x), grain)
 
 
-def scatter_sums(target_rows: Integers, source: Floats, out: Floats) -> list[tuple[int, int]]:
+def scatter_sums(target_rows: Integers, source: Floats, out: Floats) -> None:
     """Add each row of a matrix to its target row in place.
 
     Args:
         target_rows: (S,) int64; a source whose target is not a row of `out` is left out.
         source: (S, D) float32, contiguous.
-        out: (R, D) float32, contiguous: first the initial terms, then the rounded sums; an element
-            whose sum is in doubt keeps its initial term.
-
-    Returns:
-        The row and the column of each element that is in doubt.
+        out: (R, D) float32, contiguous: first the initial terms, then the rounded sums.
     """
     inside = np.flatnonzero((target_rows >= 0) & (target_rows < len(out)))
     order = inside[np.argsort(target_rows[inside], kind="stable")]
     rows, starts = np.unique(target_rows[order], return_index=True)
     bounds = np.append(starts, len(order))
     out[np.isnan(out)] = NAN
-    left = np.empty((len(rows), out.shape[1]), np.uint8)
 
     def work(first: int, stop: int) -> None:
         state = np.empty((3, out.shape[1]))
-        _scatter_sums(rows, bounds, order, source, state, out, left, first, stop)
+        _scatter_sums(rows, bounds, order, source, state, out, first, stop)
 
     share(work, len(rows), max(1, _GRAIN * len(rows) // max(1, source.size)))
-    return [(int(rows[group]), int(column)) for group, column in np.argwhere(left)]
 
 
 @subroutine
@@ -131,7 +123,6 @@ def _finish(total: float, errors: float, made: float, terms: int, others: int) -
     reads(types.float32, 2, "A"),
     reads(types.int64, 1),
     writes(types.float32, 1),
-    writes(types.uint8, 1),
     types.int64,
     types.int64,
 )
@@ -141,10 +132,10 @@ def _settle_products(
     init: Floats,
     places: Integers,
     out: Floats,
-    left: Marks,
     first: int,
     stop: int,
 ) -> None:
+    limbs = np.empty(LIMBS, np.int64)
     for p in range(first, stop):
         m, n = places[p] // b.shape[1], places[p] % b.shape[1]
         total, errors, made = np.float64(init[m, n]), 0.0, 0.0
@@ -156,18 +147,23 @@ def _settle_products(
             total = np.float64(after)
             errors += error
             made += abs(error)
-        out[p], left[p] = _finish(total, errors, made, a.shape[1] + 1, others)
+        out[p], is_open = _finish(total, errors, made, a.shape[1] + 1, others)
+        if is_open:
+            begin(limbs, np.float64(init[m, n]))
+            for k in range(a.shape[1]):
+                deposit(limbs, k, a[m, k] * b[k, n])
+            out[p] = finish(limbs)
 
 
 @kernel(
     reads(types.float32, 2, "A"),
     reads(types.float32, 1),
     writes(types.float32, 1),
-    writes(types.uint8, 1),
     types.int64,
     types.int64,
 )
-def _settle_rows(x: Floats, init: Floats, out: Floats, left: Marks, first: int, stop: int) -> None:
+def _settle_rows(x: Floats, init: Floats, out: Floats, first: int, stop: int) -> None:
+    limbs = np.empty(LIMBS, np.int64)
     totals, errors, made = np.empty(_LANES), np.empty(_LANES), np.empty(_LANES)
     others = np.empty(_LANES, np.uint8)
     for start in range(first, stop, _LANES):
@@ -185,9 +181,15 @@ def _settle_rows(x: Floats, init: Floats, out: Floats, left: Marks, first: int, 
                 errors[lane] += error
                 made[lane] += abs(error)
         for lane in range(count):
-            out[start + lane], left[start + lane] = _finish(
+            row = start + lane
+            out[row], is_open = _finish(
                 totals[lane], errors[lane], made[lane], x.shape[1] + 1, others[lane]
             )
+            if is_open:
+                begin(limbs, np.float64(init[row]))
+                for k in range(x.shape[1]):
+                    deposit(limbs, k, np.float64(x[row, k]))
+                out[row] = finish(limbs)
 
 
 @kernel(
@@ -195,7 +197,6 @@ def _settle_rows(x: Floats, init: Floats, out: Floats, left: Marks, first: int, 
     reads(types.float32, 2),
     writes(types.float64, 2),
     writes(types.float32, 2),
-    writes(types.uint8, 2),
     types.int64,
     types.int64,
 )
@@ -206,7 +207,6 @@ def _scatter_sums(
     source: Floats,
     state: Doubles,
     out: Floats,
-    left: Marks,
     first: int,
     stop: int,
 ) -> None:
@@ -215,7 +215,7 @@ def _scatter_sums(
     `state` has room for sums, their errors, and the errors' magnitudes.
     """
     totals, errors, made = state[0], state[1], state[2]
-    others = np.empty(totals.size, np.uint8)
+    others, limbs = np.empty(totals.size, np.uint8), np.empty(LIMBS, np.int64)
     for group in range(first, stop):
         target = out[rows[group]]
         for column in range(totals.size):
@@ -233,9 +233,12 @@ def _scatter_sums(
                 made[column] += abs(error)
         terms = bounds[group + 1] - bounds[group] + 1
         for column in range(totals.size):
-            rounded, is_left = _finish(
+            rounded, is_open = _finish(
                 totals[column], errors[column], made[column], terms, others[column]
             )
-            left[group, column] = is_left
-            if not is_left:
-                target[column] = rounded
+            if is_open:
+                begin(limbs, np.float64(target[column]))
+                for place in range(bounds[group], bounds[group + 1]):
+                    deposit(limbs, place, np.float64(source[order[place], column]))
+                rounded = finish(limbs)
+            target[column] = rounded

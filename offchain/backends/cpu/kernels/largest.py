@@ -27,6 +27,7 @@ def find_largest(x: Floats, count: int) -> Integers:
     Returns:
         (count, R) int64: the positions of the largest of each row, then those of the next, ...
     """
+    assert 1 <= count <= x.shape[1]
     places = np.empty((count, len(x)), np.int64)
     grain = max(1, _GRAIN // x.shape[1])
     share(lambda first, stop: _find(x, places, first, stop), len(x), grain)

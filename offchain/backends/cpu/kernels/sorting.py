@@ -15,6 +15,9 @@ Positions = npt.NDArray[np.int64]
 _GRAIN = 2**13
 """Elements that make another thread worth its start."""
 
+_MOST = 1 << 31
+"""Counters of 32 bits hold the elements of shorter lines."""
+
 _BITS = 8
 _DIGITS = 1 << _BITS
 
@@ -40,8 +43,9 @@ def sort_lines(keys: Keys) -> Positions:
     """Return the positions of each line's keys in ascending order, the first of equals first.
 
     Args:
-        keys: (R, n) uint32 or uint64, contiguous; n below 2^31.
+        keys: (R, n) uint32 or uint64, contiguous; n from 1 to below 2^31.
     """
+    assert 1 <= keys.shape[1] < _MOST
     places = np.empty(keys.shape, np.int64)
     grain = max(1, _GRAIN // keys.shape[1])
     run = _SORT[keys.itemsize]

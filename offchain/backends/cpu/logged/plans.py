@@ -12,7 +12,6 @@ from offchain.arithmetic.logged.band import FUNCTION_EXPONENT, REACH, depth
 from offchain.backends.cpu.contractions import Contraction
 from offchain.backends.cpu.doubles import Doubles
 from offchain.backends.cpu.exact import ComparedScatter
-from offchain.backends.cpu.exact_terms import add_terms
 from offchain.backends.cpu.folds import Reduction
 from offchain.backends.cpu.indexing import Integers
 from offchain.backends.cpu.kernels import elementary
@@ -158,17 +157,17 @@ class _Sum(Journaled):
         exact = np.empty(len(elements), np.bool_)
         for part in self._cut(elements):
             terms = reader.read(elements[part], flats)
-            results[part], error[part], exact[part] = self._add(elements[part], terms, flats)
+            results[part], error[part], exact[part] = self._add(terms)
             whole = terms if len(part) == len(elements) else None
 
         def settle(places: Integers) -> Floats:
             chosen = elements[places]
             if whole is not None:
-                return self._settle(chosen, whole.take(places), flats)
+                return _settle(whole.take(places))
             values = np.empty(len(chosen), np.float32)
             for part in self._cut(chosen):
                 terms = reader.read(chosen[part], flats)
-                values[part] = self._settle(chosen[part], terms, flats)
+                values[part] = _settle(terms)
             return values
 
         def obey(places: Integers, ups: Flags) -> tuple[Floats, Flags]:
@@ -195,7 +194,7 @@ class _Sum(Journaled):
     ) -> tuple[Floats, Flags, Flags]:
         """Return what entries say, which of them count, and of which that is not known."""
         terms = self._reader.read(elements, flats)
-        results, error, exact = self._add(elements, terms, flats)
+        results, error, exact = self._add(terms)
         for place in np.flatnonzero(np.isfinite(results)):
             results[place] = fsum([*terms.products[place].tolist(), float(terms.initial[place])])
         found, spare = find_boundaries(results, error, exact, _TIGHT), UNIT * np.abs(results)
@@ -216,9 +215,7 @@ class _Sum(Journaled):
         for start in range(0, len(elements), count):
             yield order[start : start + count]
 
-    def _add(
-        self, elements: Integers, terms: Terms, flats: Sequence[Array | None]
-    ) -> tuple[Doubles, Doubles, Flags]:
+    def _add(self, terms: Terms) -> tuple[Doubles, Doubles, Flags]:
         """Return sums, their bounds, and where they are exact."""
         products, initial = terms.products, terms.initial.astype(np.float64)
         results = add_up(products) + initial
@@ -230,20 +227,18 @@ class _Sum(Journaled):
         # A zero may be one of a number that is too small, or of either sign.
         zeros = np.flatnonzero(results.astype(np.float32) == 0)
         if len(zeros):
-            results[zeros] = self._settle(elements[zeros], terms.take(zeros), flats)
+            results[zeros] = _settle(terms.take(zeros))
             exact[zeros] = True
         return results, bound_error(additions, magnitudes, initial), exact
 
-    def _settle(self, elements: Integers, terms: Terms, flats: Sequence[Array | None]) -> Floats:
-        """Return sums, correctly rounded: by two-sums, and as integers where these are in doubt."""
-        count = len(elements)
-        out, left = np.empty(count, np.float32), np.empty(count, np.uint8)
-        ones, init = np.ones((terms.products.shape[1], 1)), terms.initial[:, None]
-        settle_products(terms.products, ones, init, np.arange(count), out, left)
-        for place in np.flatnonzero(left):
-            pairs = self._reader.list_terms(int(elements[place]), flats)
-            out[place] = add_terms(terms.initial[place], pairs)
-        return out
+
+def _settle(terms: Terms) -> Floats:
+    """Return sums, correctly rounded."""
+    count = len(terms.products)
+    out = np.empty(count, np.float32)
+    ones, init = np.ones((terms.products.shape[1], 1)), terms.initial[:, None]
+    settle_products(terms.products, ones, init, np.arange(count), out)
+    return out
 
 
 class _Function(Journaled):

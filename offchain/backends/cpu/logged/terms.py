@@ -80,19 +80,6 @@ class TermReader:
         far = max(self._factors, key=lambda access: access.stride)
         return np.argsort(far.find_starts(variables, len(elements)), kind="stable")
 
-    def list_terms(
-        self, element: int, flats: Sequence[Array | None]
-    ) -> list[tuple[np.float32, ...]]:
-        """Return the factors of each term of one element."""
-        chosen = np.array([element])
-        if self._node.kind is Kind.SCATTER:
-            return [(term.astype(np.float32),) for term in self.read(chosen, flats).products[0]]
-        variables = _unravel(chosen, self._node)
-        columns = np.ones((len(self._factors), 1, self._node.fold_length))
-        for access, column, flat in zip(self._factors, columns, flats[1:], strict=False):
-            access.multiply(column, variables, flat)
-        return list(zip(*columns[:, 0].astype(np.float32), strict=True))
-
 
 class _Access:
     """What an operand reads at chosen elements and at given values of the fold's variables.

@@ -9,12 +9,14 @@ import ctypes
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, reduce
+from typing import ClassVar
 
 from llvmlite import ir
 
 from offchain.arithmetic.functions import DType, Function
 from offchain.native import emit, native, vectors
 from offchain.native.vectors import LANES, WORD
+from offchain.planning.preconditions import Form, Precondition
 
 _NAME = "move"
 
@@ -48,7 +50,7 @@ class Index:
 
 
 @dataclass(frozen=True, slots=True)
-class Indexed:
+class Indexed(Form):
     """An indexed copy or fold.
 
     Attributes:
@@ -70,6 +72,27 @@ class Indexed:
     far: tuple[int, tuple[int, ...]]
     indices: tuple[Index, ...]
     shared: int
+
+    preconditions: ClassVar[tuple[Precondition, ...]] = (
+        Precondition(
+            "loops",
+            "there are loops, each of at least one turn, and one of them may be shared",
+            lambda form: min(form.sizes, default=0) > 0 and 0 <= form.shared < len(form.sizes),
+        ),
+        Precondition(
+            "strides",
+            "every access has a stride along each loop",
+            lambda form: all(
+                len(strides) == len(form.sizes)
+                for strides in (form.near[1], form.far[1], *(it.strides for it in form.indices))
+            ),
+        ),
+        Precondition(
+            "types",
+            "indices are INT64 or INT32",
+            lambda form: all(it.dtype in {DType.INT64, DType.INT32} for it in form.indices),
+        ),
+    )
 
 
 class Kernel:

@@ -1,0 +1,130 @@
+"""The judge of mutants of the contracts of promises and premiums, by the calls of their tests.
+
+Each call that a test makes is made again alone, on the storage that it was made on. The tests
+compare what it has said, logged, written and paid with the model; so what differs here fails them.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from contracts.compiler import SOURCE_DIR, Artifact, read_sources
+from contracts.deployment import deploy_referee
+from contracts.model.types import NOBODY
+from offchain.arithmetic.ordered import ORDERED
+from offchain.errors import CompileError
+from tests.machine import Machine, Memory
+from tests.mutants.apart import run_apart
+from tests.mutants.build import Function, Map, build, load
+from tests.mutants.generate import Mutant
+from tests.mutants.played import Made, play_tests
+from tests.referee.stage import ACCOUNTS
+
+CONTRACTS = ("availability", "delivery")
+RECORDING_SECONDS = 1_000
+ALIKE = 6
+"""How many calls are kept of those that take the same way through the code."""
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """A call, the contract's answer, and the functions that it enters."""
+
+    made: Made
+    answer: tuple[Any, ...]
+    functions: frozenset[Function]
+
+
+class Stage:
+    """A machine with the referee and one of the contracts."""
+
+    def __init__(self, artifact: Artifact) -> None:
+        self.machine = Machine((*ACCOUNTS, NOBODY))
+        deploy_referee(self.machine, NOBODY, ORDERED)
+        self.raw = self.machine.deploy(artifact).raw
+
+    def ask(self, made: Made) -> tuple[Any, ...]:
+        """Make a call; return the reason for a refusal, or output, logs and what is written."""
+        memory = Memory(made.before)
+        self.machine.remember_in(memory)
+        where = {"sender": made.sender, "value_wei": made.value_wei, "block": made.block}
+        result = self.machine.call(self.raw, made.data, **where)  # type: ignore[arg-type] # by name
+        if result.reason is not None:
+            return (result.reason,)
+        return (result.output, result.logs, memory.list_changes())
+
+
+class Judge:
+    """A judge that knows the contracts' answers; a process with one may judge one mutant.
+
+    Attributes:
+        SECONDS: how long a mutant may take.
+        order: the places of the calls, those first that have told mutants apart lately.
+    """
+
+    SECONDS: ClassVar[int] = 300
+
+    def __init__(self) -> None:
+        self._sources = read_sources(SOURCE_DIR, ORDERED.contracts)
+        self._closures = {name: frozenset(self._close(f"{name}.vy")) for name in CONTRACTS}
+        self._originals, self._probes = run_apart(_record, seconds=RECORDING_SECONDS)
+        for name in CONTRACTS:
+            load(name, self._sources)
+        self.order = list(range(len(self._probes)))
+
+    def _close(self, file: str) -> Iterator[str]:
+        """Yield the files that one imports, itself included."""
+        yield file
+        for module in re.findall(r"^import (\w+)$", self._sources[file], re.MULTILINE):
+            if f"{module}.vy" in self._sources:
+                yield from self._close(f"{module}.vy")
+
+    def judge(self, mutant: Mutant) -> tuple[str, int]:
+        """Return what becomes of a mutant, and the place of the call that kills it, if one does."""
+        names = [name for name in CONTRACTS if mutant.file in self._closures[name]]
+        sources = {**self._sources, mutant.file: mutant.text}
+        try:
+            artifacts = {name: build(name, sources) for name in names}
+        except CompileError:
+            return "stillborn", -1
+        if all(artifacts[name].bytecode == self._originals[name].bytecode for name in names):
+            return "same", -1
+        stages = {name: Stage(artifacts[name]) for name in names}
+        for place in self.order:
+            probe = self._probes[place]
+            is_near = not mutant.function or (mutant.file, mutant.function) in probe.functions
+            is_asked = is_near and probe.made.contract in stages
+            if is_asked and stages[probe.made.contract].ask(probe.made) != probe.answer:
+                return "killed", place
+        return "survived", -1
+
+
+def _record() -> tuple[dict[str, Artifact], list[Probe]]:
+    """Compile the contracts, and record what they answer to the calls of the tests."""
+    sources = read_sources(SOURCE_DIR, ORDERED.contracts)
+    artifacts = {
+        name: run_apart(build, name, sources, seconds=RECORDING_SECONDS) for name in CONTRACTS
+    }
+    calls: list[Made] = run_apart(_play, seconds=RECORDING_SECONDS)
+    maps = {name: Map(name, sources) for name in CONTRACTS}
+    stages = {name: Stage(artifact) for name, artifact in artifacts.items()}
+    jumps: list[tuple[bytes, int]] = []
+    stages[CONTRACTS[0]].machine.watch_jumps(lambda *jump: jumps.append(jump))
+    seen: Counter[tuple[str, int]] = Counter()
+    probes = []
+    for made in calls:
+        jumps.clear()
+        answer, raw = stages[made.contract].ask(made), stages[made.contract].raw
+        way = (made.contract, hash(tuple(jumps)))
+        seen[way] += 1
+        if seen[way] <= ALIKE:
+            places = {place for code, place in jumps if code == raw}
+            found = {maps[made.contract].find(place) for place in places}
+            probes.append(Probe(made, answer, frozenset(it for it in found if it)))
+    return artifacts, probes
+
+
+def _play() -> list[Made]:
+    return play_tests()[0]
