@@ -14,6 +14,7 @@ from offchain.chain.receipts import Event, Log
 from offchain.commitments.keccak import keccak256
 from offchain.errors import BadCall
 
+WHO = {"Demanded": "asker", "Shown": "account", "Broken": "account"}
 OF_MATCH = frozenset({"Found", "Moved", "MatchEnded"})
 Question = tuple[str, tuple[Any, ...]]
 
@@ -92,8 +93,8 @@ def get_event_key(event: ModelEvent) -> bytes:
 
 def _name_args(event: ModelEvent) -> dict[str, Any]:
     """Return an event's arguments by name; those of the referee's are only counted."""
-    if event.name in {"Demanded", "Shown"}:
-        names = ("promise", "sender", "part", "index", "chunk", "deadline")
+    if event.name in WHO:
+        names = ("promise", WHO[event.name], "part", "index", "chunk", "deadline")
         return dict(zip(names, event.args, strict=False))
     return {str(place): arg for place, arg in enumerate(event.args)}
 

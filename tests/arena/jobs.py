@@ -6,6 +6,7 @@ from functools import cache, cached_property
 
 from offchain.commitments.tensors import Array
 from offchain.commitments.tree import Digest, Tree
+from offchain.providers.rates import Timing
 from offchain.providers.task import Task
 from sim.paper import Lie, PaperRun, PaperTask, Size, make_task
 
@@ -25,6 +26,11 @@ class Work:
     size: Size
     step_s: float = 0.5
     slow: float = 1.0
+
+    @property
+    def timing(self) -> Timing:
+        """What a provider knows of that from shapes: the worst that there is."""
+        return Timing(0.0, self.step_s, self.step_s * self.slow, 0.0, 0.0, 0.0)
 
 
 @cache
@@ -76,8 +82,9 @@ class WorkingRun:
         history = self.history
         return [history.node(0, place) for place in range(history.count)]
 
-    def compute(self) -> None:
+    def compute(self, audit: object = None) -> None:
         """Run all steps."""
+        del audit
         self._spend(self._steps * self._work.step_s)
 
     def state(self, step: int) -> Sequence[Array]:

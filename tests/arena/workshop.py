@@ -4,13 +4,16 @@ import json
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
 from contracts.model.types import Terms
-from offchain.disputes.job_check import Finding
+from offchain.disputes.availability import Lack
+from offchain.disputes.conditions import Finding
 from offchain.errors import MootError
 from offchain.parties import computing, workshop
 from offchain.parties.computing import IncompleteJob, UnwantedJob
@@ -21,6 +24,7 @@ from offchain.parties.workshop import DONE, Checks
 from tests.arena.clock import Clock
 from tests.arena.jobs import Work, WorkingRun, cut_task, get_task
 
+PIDS = count(1)
 FindWork = Callable[[Terms], Work]
 
 
@@ -35,6 +39,7 @@ class Process:
         self._shop, self._is_told = shop, False
         self.stdin = self.stdout = self
         self.returncode: int | None = None
+        self.pid = next(PIDS)
         self.listen: Callable[[dict[str, Any]], None] = lambda _: None
         self.die: Callable[[], None] = lambda: None
 
@@ -102,7 +107,8 @@ class Shop:
         desk = self._open_desk()
         before = self._clock.work
         with tempfile.TemporaryDirectory(dir=desk.folder) as scratch:
-            answer = self._try(desk, Path(scratch), job_id, checks)
+            silent = replace(desk, tell=lambda *_, **__: None)
+            answer = self._try(silent, Path(scratch), job_id, checks)
         seconds = self._clock.work - before
         self._clock.work = before
         started = self._clock.now
@@ -139,17 +145,18 @@ class Shop:
 
     def _try(self, desk: Desk, folder: Path, job_id: int, checks: Checks) -> dict[str, Any] | None:
         """Check and compute a job in a folder that nobody keeps; None if that ends the process."""
-        problem, is_final, missing = "", False, []
+        problem, is_final, lack = "", False, Lack()
         try:
             with self._pieces(desk, job_id):
                 self._compute(desk, folder, job_id, checks)
         except MootError as error:
             problem, is_final = str(error), isinstance(error, UnwantedJob)
             if isinstance(error, IncompleteJob):
-                missing = error.missing
+                lack = error.lack
         except Exception:  # noqa: BLE001 - whatever it is, it ends the process alone
             return None
-        return {"problem": problem, "is_final": is_final, "missing": missing}
+        about = {"problem": problem, "is_final": is_final}
+        return about | {"missing": lack.places, "least": lack.least}
 
     def _compute(self, desk: Desk, path: Path, job_id: int, checks: Checks) -> None:
         folder = Folder(path, desk.chain, desk.referee.address)
@@ -166,7 +173,8 @@ class Shop:
 
         def get(*_: object) -> Any:
             if self.missing.get(job_id):
-                raise IncompleteJob("it may be demanded", self.missing[job_id])
+                lack = Lack(self.missing[job_id], len(self.missing[job_id]))
+                raise IncompleteJob("it may be demanded", lack)
             return task
 
         def cut(_program: object, _agreed: object, steps: int) -> Any:
@@ -179,7 +187,9 @@ class Shop:
             "compare_codes": lambda *_: [],
             "encode_program": lambda _: b"",
             "decode_program": lambda _: task.program,
-            "_check_slots": lambda *_: [],
+            "_find_misfit": lambda *_: None,
+            "_find_wrong_batch": lambda *_: None,
+            "estimate_timing": lambda _: work.timing,
             "_check_leaves": lambda _: Finding("leaves", None),
             "_make_task": cut,
             "Run": run,
@@ -188,6 +198,9 @@ class Shop:
         with ExitStack() as stack:
             for name, piece in checks.items():
                 stack.enter_context(patch(f"offchain.disputes.job_check.{name}", piece))
+            timing = checks["estimate_timing"]
+            stack.enter_context(patch("offchain.disputes.conditions.estimate_timing", timing))
+            stack.enter_context(patch.object(computing, "get_program", lambda *_: task.program))
             stack.enter_context(patch.object(computing, "_get_task", get))
             made = patch.object(computing, "make_run", lambda *_: _computed(work, spend))
             stack.enter_context(made)
@@ -211,9 +224,10 @@ def simulated(shop: Shop) -> Iterator[None]:
         """A thread that listens to a process; stands for `threading.Thread`."""
 
         def __init__(self, target: Any, args: Any, **_: object) -> None:
-            (process,) = args
+            pid, process = args
             shop = target.__self__
-            process.listen, process.die = shop._take, lambda: shop._results.put(None)
+            process.listen = lambda about: shop._take(pid, about)
+            process.die = lambda: shop._results.put((pid, None))
 
         def start(self) -> None:
             """Do nothing."""

@@ -45,7 +45,9 @@ class Copiers(Adversary):
                 if (top := self._read()) is not None:
                     self._tops[address] = top
                     digest = world.hide(0, address, top, SALT)
-                    world.submit_once(Call("commit", address, (0, digest, hash_job(job)), job.terms.bond_wei))
+                    world.submit_once(
+                        Call("commit", address, (0, digest, hash_job(job)), job.terms.bond_wei)
+                    )
             elif standing is Standing.COMMITTED and number > job.commit_deadline:
                 world.submit_once(Call("reveal", address, (0, self._tops[address], SALT)))
 
