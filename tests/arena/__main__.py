@@ -20,17 +20,20 @@ def main() -> int:
     families = tuple(filter(None, chosen.families.split(",")))
     broken: Counter[str] = Counter()
     started = time.process_time()
-    failed = 0
+    failed = outside = matches = 0
     for seed in range(chosen.seed, chosen.seed + chosen.games):
         verdict = play(draw_story(seed, families))
         failed += bool(verdict.broken)
+        outside += bool(verdict.outside)
+        matches += verdict.matches
         for name, found in verdict.broken.items():
             broken[name] += 1
             if broken[name] <= 5:
                 print(f"{seed}: {name}: {found} | {verdict.story.tell()}", flush=True)  # noqa: T201
     minutes = (time.process_time() - started) / 60
     pace = f"{chosen.games / minutes:,.0f} a minute of one core"
-    print(f"{chosen.games} games, {failed} broken, {pace}: {dict(broken)}")  # noqa: T201
+    seen = f"{matches} matches, {outside} games outside the assumptions, {failed} broken"
+    print(f"{chosen.games} games, {seen}, {pace}: {dict(broken)}")  # noqa: T201
     return min(failed, 1)
 
 

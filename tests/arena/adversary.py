@@ -28,6 +28,9 @@ class Adversary:
         del random, terms
         return {}
 
+    def shape(self) -> None:
+        """Change the main job before its terms are made."""
+
     def prepare(self) -> None:
         """Do what is done before the first block."""
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from contracts.model.types import Address, Event
 from offchain.disputes.referee import Call
 from tests.arena.ledger import Ledger, read_gas
-from tests.arena.records import BLOCK_GAS, GWEI, Block, Fill, Receipt, Sent, hash_words
+from tests.arena.records import BLOCK_GAS, GWEI, TARGET_GAS, Block, Fill, Receipt, Sent, hash_words
 
 KEPT_STATES = 16
 """A reorganisation can be no deeper."""
@@ -153,10 +153,17 @@ class Chain:
         return found
 
     def _step_fee(self, block: Block) -> int:
-        """Return the fee after a block: it goes to its level by an eighth at most."""
+        """Return the fee after a block: it goes to its level by an eighth at most.
+
+        It grows besides as in EIP-1559 by what others have filled beyond the target.
+        """
         more, than = RAISE
         fee_wei, level_wei = block.base_fee_wei, self.level(block.number + 1)
-        return max(fee_wei * (2 * than - more) // than, min(fee_wei * more // than, level_wei))
+        natural_wei = max(
+            fee_wei * (2 * than - more) // than, min(fee_wei * more // than, level_wei)
+        )
+        over = max(0, block.filled + block.gas_used - TARGET_GAS) if block.filled else 0
+        return max(natural_wei, fee_wei + fee_wei * over // TARGET_GAS * (more - than) // than)
 
     def _choose(self, block: Block, fills: Sequence[Fill], out: set[str]) -> Sent | None:
         """Return what pays most of what is next in its sender's order, and still fits."""

@@ -14,7 +14,7 @@ from offchain.chain.receipts import Event, Log
 from offchain.commitments.keccak import keccak256
 from offchain.errors import BadCall
 
-WHO = {"Demanded": "asker", "Shown": "account", "Broken": "account"}
+WHO = {"Demanded": "asker", "Shown": "account", "Broken": "asker"}
 OF_MATCH = frozenset({"Found", "Moved", "MatchEnded"})
 Question = tuple[str, tuple[Any, ...]]
 
@@ -94,7 +94,7 @@ def get_event_key(event: ModelEvent) -> bytes:
 def _name_args(event: ModelEvent) -> dict[str, Any]:
     """Return an event's arguments by name; those of the referee's are only counted."""
     if event.name in WHO:
-        names = ("promise", WHO[event.name], "part", "index", "chunk", "deadline")
+        names = ("promise_id", WHO[event.name], "part", "index", "chunk", "deadline")
         return dict(zip(names, event.args, strict=False))
     return {str(place): arg for place, arg in enumerate(event.args)}
 
@@ -118,6 +118,7 @@ def plain_words() -> Iterator[None]:
     names = [f"{chain_referee}.pack_call", f"{answers}.pack_args"]
     names += [f"{chain_referee}.unpack_{name}" for name in ("job", "member")]
     names += [f"{answers}.unpack_{name}" for name in ("demand", "promise")]
+    names.append("offchain.parties.promises.unpack_promise")
     with ExitStack() as stack:
         for name in names:
             stack.enter_context(patch(name, _keep))

@@ -7,6 +7,7 @@ from tests.arena.story import Move, Story, Terms
 
 BONDS_WEI = (2 * 10**17, 5 * 10**17, 10**18)
 CEILING_GWEI = 50.0
+CROWDS = (1, 3, 8, 40, 100)
 HIGHEST_GWEI = 48.0
 """Base fees end here, so that a tip of one fits under the ceiling."""
 WEIGHTS = {"liars": 6, "censor": 3, "reorganiser": 2, "nodes": 2, "demands": 1}
@@ -20,13 +21,16 @@ def draw_story(seed: int, families: tuple[str, ...] = ()) -> Story:
         bond_wei=random.choice(BONDS_WEI),
         reward_wei=random.choice((10**16, 10**17, 10**18)),
         window_blocks=random.choice((16, 30)),
+        clock_blocks=random.choice((0, 0, 64, 100)),
         checkpoints=random.choice((2, 4, 9)),
     )
     names = families or tuple(FAMILIES)
     weights = [WEIGHTS.get(name, 1) for name in names]
     chosen = random.choices(names, weights, k=random.choice((1, 2, 2, 3)))
     moves = [Move(name, FAMILIES[name].draw(random, terms)) for name in dict.fromkeys(chosen)]
-    settings = {"max_fee_gwei": CEILING_GWEI}
+    liars = sum(it.params["count"] for it in moves if it.family == "liars")
+    crowds = [crowd for crowd in CROWDS if crowd >= liars]
+    settings = {"max_fee_gwei": CEILING_GWEI, "crowd": random.choice(crowds)}
     if "demands" in chosen:
         settings |= {"demand_budget": random.choice((0.1, 0.5))}
     return Story(

@@ -11,9 +11,10 @@ from contracts.model.types import Job
 from contracts.reasons import Standing, Status
 from offchain.commitments.tensors import compute_history_root
 from offchain.datastore.objects import HISTORIES, STATES, name_object
-from offchain.parties.settings import to_wei
+from offchain.disputes.gas import calculate_crowd_gas
 from tests.arena.jobs import get_run
 from tests.arena.names import HONEST
+from tests.arena.records import GWEI
 
 if TYPE_CHECKING:
     from tests.arena.world import World
@@ -60,12 +61,18 @@ def keep_balance(world: "World", ended: str) -> str:
         if world.standing(job_id) is Standing.DEFEATED
         or (world.standing(job_id) is Standing.COMMITTED and job.status is not Status.OPEN)
     )
-    floor = world.start_wei - jobs * to_wei(world.settings.gas_budget) - bonds
+    met = world.count_matches()
+    gas = jobs * calculate_crowd_gas(0) + calculate_crowd_gas(met) - calculate_crowd_gas(0)
+    told = gas * int(world.settings.max_fee_gwei * GWEI)
+    if world.settings.demand_budget:
+        share = world.settings.demand_share
+        told += int(sum(job.reward_wei for _, job in world.list_jobs()) * share)
+    floor = world.start_wei - told - bonds
     return f"it has lost {(world.start_wei - worth) / 1e18:.4g} ether" if worth < floor else ""
 
 
 def bound_demands(world: "World", ended: str) -> str:
-    """What is paid for demands of a job's parts is at most its reward."""
+    """What is paid for demands of a job's parts is at most the share of its reward."""
     del ended
     paid: dict[int, int] = {}
     for block in world.chain.blocks:
@@ -75,7 +82,7 @@ def bound_demands(world: "World", ended: str) -> str:
                 job_id = call.args[0].job_id
                 paid[job_id] = paid.get(job_id, 0) + call.value_wei
     for job_id, job in world.list_jobs():
-        if paid.get(job_id, 0) > job.reward_wei:
+        if paid.get(job_id, 0) > job.reward_wei * world.settings.demand_share:
             return f"{paid[job_id] / 1e18:g} ether are put up for parts of job {job_id}"
     return ""
 
@@ -109,6 +116,8 @@ def live_on(world: "World", ended: str) -> str:
     return ended
 
 
+OF_MONEY = frozenset({"bond", "balance"})
+"""What is judged only where the assumptions held."""
 INVARIANTS: dict[str, Judge] = {
     "bond": keep_bonds,
     "balance": keep_balance,

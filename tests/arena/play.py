@@ -10,9 +10,10 @@ from unittest.mock import patch
 
 from offchain.parties import keeper
 from tests.arena import party, workshop
+from tests.arena.assumptions import find_broken
 from tests.arena.clock import ruled_by
 from tests.arena.codec import plain_words
-from tests.arena.invariants import INVARIANTS, watch_block
+from tests.arena.invariants import INVARIANTS, OF_MONEY, watch_block
 from tests.arena.story import Story
 from tests.arena.world import GameOver, Killed, World
 
@@ -28,12 +29,16 @@ class Verdict:
         broken: the invariants that did not hold, by name, each with what was found.
         blocks: how many blocks it had.
         ended: what ended the provider, if it was no signal.
+        outside: which assumption did not hold, if one did not.
+        matches: how many matches the provider had.
     """
 
     story: Story
     broken: dict[str, str]
     blocks: int
     ended: str
+    outside: str
+    matches: int
 
 
 @contextmanager
@@ -65,10 +70,14 @@ def play_in_world(story: Story) -> tuple[Verdict, World]:
         world.watchers.append(watch_block)
         ended = _run(world)
         broken = dict(world.broken)
+        outside = find_broken(world)
         for name, judge in INVARIANTS.items():
+            if outside and name in OF_MONEY:
+                continue
             if name not in broken and (found := judge(world, ended)):
                 broken[name] = found
-    return Verdict(story, broken, world.chain.head.number, ended), world
+    blocks, matches = world.chain.head.number, world.count_matches()
+    return Verdict(story, broken, blocks, ended, outside, matches), world
 
 
 def _run(world: World) -> str:

@@ -18,7 +18,10 @@ class Move:
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """The main job's terms: wei, blocks, and the sizes of its program."""
+    """The main job's terms: wei, blocks, and the sizes of its program.
+
+    A clock of 0 is the shortest that the provider's check takes.
+    """
 
     bond_wei: int = 10**18
     reward_wei: int = 10**17

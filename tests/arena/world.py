@@ -1,7 +1,7 @@
 """The world of a game: the chain, the honest provider's seat, the client, and the adversaries."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from tests.arena.chain import Chain
 from tests.arena.clock import Clock
 from tests.arena.codec import Codec
 from tests.arena.court import Court
-from tests.arena.funding import calculate_least
+from tests.arena.funding import calculate_clock, calculate_least
 from tests.arena.jobs import Work, WorkingRun, get_task
 from tests.arena.ledger import PROMISES, REFEREE
 from tests.arena.names import CLIENT, HONEST, NODES
@@ -84,6 +84,8 @@ class World:
         self.watchers: list[Any] = []
         self.work = Work(self.size, story.terms.step_s)
         self.adversaries = [FAMILIES[it.family](self, it.params) for it in story.moves]
+        for adversary in self.adversaries:
+            adversary.shape()
         self.main = self._make_terms()
         self.start_wei = self._fund()
         self._client = Party((), [Client("client", CLIENT, ())])
@@ -113,6 +115,11 @@ class World:
         waiting = self.chain.pool.get(call.sender, {}).values()
         if all(it.call != call for it in waiting):
             self.chain.submit(call)
+
+    def count_matches(self) -> int:
+        """Return how many matches the provider has had."""
+        started = (it for it in self.court.events(0) if it.name == "MatchStarted")
+        return sum(HONEST in it.args[1:3] for it in started)
 
     def hide(self, job_id: int, sender: Address, top: bytes, salt: bytes) -> bytes:
         """Return the digest with which an account commits to a claim."""
@@ -145,12 +152,18 @@ class World:
     def _make_terms(self) -> JobTerms:
         drawn = self.story.terms
         names = [it for it in Stakes.__slots__ if it in type(drawn).__slots__]
-        return make_terms(get_task(self.size), Stakes(**{it: getattr(drawn, it) for it in names}))
+        stakes = Stakes(**{it: getattr(drawn, it) for it in names})
+        terms = make_terms(get_task(self.size), stakes)
+        if not terms.clock_blocks:
+            job = Job(CLIENT, terms, drawn.reward_wei, 0, 0)
+            clock_blocks = calculate_clock(self.settings, job, self.work)
+            terms = replace(terms, clock_blocks=clock_blocks)
+        return terms
 
     def _fund(self) -> int:
         """Give the provider what its check asks for, and return it."""
         spare = self.story.spare_wei
-        least = calculate_least(self.settings, self.main, self.story.terms.reward_wei)
+        least = calculate_least(self.settings, self.main)
         self.chain.ledger.balances[HONEST] = 100 * 10**18 if spare is None else least + spare
         self.fund(CLIENT)
         return self.chain.ledger.balances[HONEST]

@@ -24,7 +24,7 @@ class Censor(Adversary):
             "percent": random.choice((30, 46, 60, 80)) if is_partial else 100,
             "tip_gwei": random.choice((3, 30, 100)),
             "call": random.choice(CALLS),
-            "blocks": random.choice((40, 100)) if is_partial else random.randrange(1, 9),
+            "blocks": random.choice((40, 100)) if is_partial else random.randrange(1, 7),
             "drops": random.random() < 0.2 and not is_partial,
         }
 

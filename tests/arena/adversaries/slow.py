@@ -16,7 +16,7 @@ class Slow(Adversary):
         del terms
         return {"times": random.choice((24, 91)), "step_s": random.choice((0.5, 5.0, 10.0))}
 
-    def prepare(self) -> None:
+    def shape(self) -> None:
         """Make the main job's program so."""
         world = self.world
         world.work = replace(world.work, slow=self.params["times"], step_s=self.params["step_s"])
