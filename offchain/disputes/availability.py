@@ -14,14 +14,15 @@ from contracts.reasons import DemandStatus, Part, PromiseStatus
 from offchain.commitments.tags import CHUNK_BYTES, Tag
 from offchain.commitments.tensors import Array, TensorTree
 from offchain.commitments.tree import Tree
+from offchain.disputes.gas import MOST_GAS
 from offchain.disputes.players import Move
 from offchain.disputes.referee import Call
 from offchain.providers.task import Task
 
-DEMAND_GAS = 57_713
-"""The most gas of a demand in any scenario of `gas-snapshot.txt`."""
-ANSWER_GAS = 175_220
-"""The most gas of an answer, likewise."""
+DEMAND_GAS = MOST_GAS["demand"]
+"""The most gas of a demand."""
+ANSWER_GAS = max(gas for call, gas in MOST_GAS.items() if call.startswith("show_"))
+"""The most gas of an answer."""
 
 Place = tuple[int, int, int]
 """A part of a job, the operator or tensor in it, and the chunk."""
