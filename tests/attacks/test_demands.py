@@ -44,7 +44,7 @@ from tests.referee.stage import CLIENT
 
 ETHER = 10**18
 REWARD_WEI = ETHER
-TERMS = make_terms(TASK, Stakes(commit_blocks=300, reveal_blocks=4, bond_wei=MIN_BOND_WEI))
+TERMS = make_terms(TASK, Stakes(commit_blocks=300, reveal_blocks=16, bond_wei=MIN_BOND_WEI))
 ANSWER_BLOCKS, LAST_BLOCK = 20, 900
 
 
