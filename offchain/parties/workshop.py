@@ -22,8 +22,6 @@ from offchain.parties.events import Tell
 from offchain.parties.settings import Settings
 
 END_S = 10.0
-GIVE_WAY = 2.0
-"""A job gives way to another that is worth more than so many times as much."""
 MOST_DEATHS = 2
 """A job with which the process has died so often is not tried again, unless it has to be."""
 DONE = "done"
@@ -98,8 +96,9 @@ class Workshop:
     """Computes jobs in another process; a context manager that ends it.
 
     One job is computed at a time: first what a claim needs that is made, then what pays most for
-    what it costs. A job that is computed gives way to what has to be, and to what is worth
-    `GIVE_WAY` times as much; it goes on later from its last checkpoint.
+    what it costs. A job that is computed gives way at once to what has to be, and goes on later from
+    its last checkpoint. It gives way to nothing else: whoever posts jobs that seem to pay better
+    would keep it from ever coming to its end.
 
     Args:
         settings: what the party was told.
@@ -127,7 +126,7 @@ class Workshop:
         """Check and compute a job once those that go before it are done."""
         self._waiting.append(errand)
         current = self._current
-        if current is not None and errand.rank > max(GIVE_WAY * current.rank, 0.0):
+        if current is not None and current.rank < errand.rank == inf:
             self._waiting.append(replace(current, spent_s=self._measure()))
             self._stop()
         self._ask()
