@@ -17,7 +17,9 @@ from math import inf
 from queue import Empty, SimpleQueue
 from typing import IO, Any, Self
 
+from contracts.model.types import Job
 from offchain.disputes.availability import Place
+from offchain.disputes.conditions import HOUR_S, count_left
 from offchain.parties.events import Tell
 from offchain.parties.settings import Settings
 
@@ -92,13 +94,27 @@ class Errand:
         return ""
 
 
+def plan_errand(settings: Settings, job_id: int, job: Job, block: int, checks: Checks) -> Errand:
+    """Return what a workshop is to do about a job, as of a block.
+
+    No job is computed without an end that may be left.
+    """
+    if checks is Checks.NONE:
+        return Errand(job_id, checks)
+    left = count_left(job, block, joins_late=checks is not Checks.ALL)
+    is_joined = checks is not Checks.COST
+    until = time.monotonic() + settings.block_seconds * left if is_joined else inf
+    worth = job.reward_wei / (job.terms.steps * max(1, job.terms.operators))
+    return Errand(job_id, checks, worth, settings.most_hours * HOUR_S, until)
+
+
 class Workshop:
     """Computes jobs in another process; a context manager that ends it.
 
     One job is computed at a time: first what a claim needs that is made, then what pays most for
-    what it costs. A job that is computed gives way at once to what has to be, and goes on later from
-    its last checkpoint. It gives way to nothing else: whoever posts jobs that seem to pay better
-    would keep it from ever coming to its end.
+    what it costs. A job that is computed gives way at once to what has to be, and goes on later
+    from its last checkpoint. It gives way to nothing else: whoever posts jobs that seem to pay
+    better would keep it from ever coming to its end.
 
     Args:
         settings: what the party was told.
