@@ -411,12 +411,15 @@ class Keeper:
             self.desk.tell("published", line, job=work.job_id)
 
     def _has_more(self, job_id: int, job: Job, standing: Standing) -> bool:
-        """Whether a job that was paid has a result here that is not served yet."""
+        """Whether a job that was paid has, or may have, a result here that is not served yet."""
         if standing is not Standing.PAID or job.status is not Status.WON:
             return False
-        store = self.folder.find_job(job_id, job)
-        roots = None if store is None else read_claim(store)
-        return roots is not None and not is_published(self.folder.open_results(), roots[-1])
+        try:
+            store = self.folder.find_job(job_id, job)
+            roots = None if store is None else read_claim(store)
+            return roots is not None and not is_published(self.folder.open_results(), roots[-1])
+        except StoreError:  # a disk that fails is told of where the job is looked at
+            return True
 
     @contextmanager
     def _serving(self) -> Iterator[None]:
