@@ -41,13 +41,17 @@ class Promised:
     block: int
     authors: Mapping[Place, Address] = field(default_factory=dict)
 
+    def list_own(self, address: Address) -> list[Place]:
+        """Return what an account has demanded."""
+        return [place for place, demand in self.demands.items() if demand.asker == address]
+
     def list_owed(self, address: Address) -> list[Place]:
         """Return the own demands whose deposit a broken promise has not given back yet."""
         if self.promise.status is not PromiseStatus.BROKEN:
             return []
         due = {DemandStatus.OPEN, DemandStatus.UNANSWERED}
-        own = ((place, it) for place, it in self.demands.items() if it.asker == address)
-        return [place for place, demand in own if demand.status in due]
+        own = self.list_own(address)
+        return [place for place in own if self.demands[place].status in due]
 
     def list_open(self) -> list[tuple[Place, Demand]]:
         """Return the demands that wait for an answer, the most urgent first."""
@@ -108,7 +112,7 @@ class Asker:
         new = len(self._list_new(view))
         if not new:
             return ""
-        own = [place for place, it in view.demands.items() if it.asker == self.address]
+        own = view.list_own(self.address)
         again = sum(place in self.lack.places for place in own)
         count = len(own) - again + max(new + again, self.lack.least)
         need_wei = count * cost_demand(view.promise.deposit_wei, self.price_wei)
