@@ -97,15 +97,15 @@ def make_nodes() -> Iterator[Node]:
             yield Node(Kind.REDUCE, function, F32, (n,), (zero, x), (length,))
         index = Operand(Origin.NODE, I64, 2, rows=(along(length, 2),))
         source = read(along(n, 1), along(length, 2))
-        operands = (zero, source, index)
-        yield Node(Kind.SCATTER, Function.ADD, F32, (8, n), operands, (length,), targets=(0,))
+        places = (zero, source, index)
+        yield Node(Kind.SCATTER, Function.ADD, F32, (8, n), places, (length,), targets=(0,))
         yield Node(Kind.MOVE, Function.COPY, F32, (n, length), (x,))
         for function in (Function.ADD, Function.DIV, Function.FMA):
-            operands = (x,) * (3 if function is Function.FMA else 2)
-            yield Node(Kind.MAP, function, F32, (n, length), operands)
+            count = 3 if function is Function.FMA else 2
+            yield Node(Kind.MAP, function, F32, (n, length), (x,) * count)
         for function in (it for it in Function if it.is_transcendental):
-            operands = (x,) * (2 if function is Function.POW else 1)
-            yield Node(Kind.MAP, function, F32, (n, length), operands)
+            count = 2 if function is Function.POW else 1
+            yield Node(Kind.MAP, function, F32, (n, length), (x,) * count)
 
 
 def list_tensors(node: Node, draw: Draw) -> list[Array | None]:

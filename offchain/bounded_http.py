@@ -197,7 +197,7 @@ class BoundedHandler(BaseHTTPRequestHandler):
         self.server.limit(self.connection, bounds.rest_s, is_idle=True)
         try:
             self._head.left = None
-            if not self.rfile.peek(1):
+            if not self.rfile.peek(1):  # type: ignore[attr-defined] # it is buffered
                 self.close_connection = True
                 return
             self._head.left = MOST_HEAD_BYTES

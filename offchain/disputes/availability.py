@@ -14,14 +14,15 @@ from contracts.reasons import DemandStatus, Part, PromiseStatus
 from offchain.commitments.tags import CHUNK_BYTES, Tag
 from offchain.commitments.tensors import Array, TensorTree
 from offchain.commitments.tree import Tree
+from offchain.disputes.gas import MOST_GAS
 from offchain.disputes.players import Move
 from offchain.disputes.referee import Call
 from offchain.providers.task import Task
 
-DEMAND_GAS = 57_713
-"""The most gas of a demand in any scenario of `gas-snapshot.txt`."""
-ANSWER_GAS = 175_220
-"""The most gas of an answer, likewise."""
+DEMAND_GAS = MOST_GAS["demand"]
+"""The most gas of a demand."""
+ANSWER_GAS = max(gas for call, gas in MOST_GAS.items() if call.startswith("show_"))
+"""The most gas of an answer."""
 
 Place = tuple[int, int, int]
 """A part of a job, the operator or tensor in it, and the chunk."""
@@ -40,13 +41,17 @@ class Promised:
     block: int
     authors: Mapping[Place, Address] = field(default_factory=dict)
 
+    def list_own(self, address: Address) -> list[Place]:
+        """Return what an account has demanded."""
+        return [place for place, demand in self.demands.items() if demand.asker == address]
+
     def list_owed(self, address: Address) -> list[Place]:
         """Return the own demands whose deposit a broken promise has not given back yet."""
         if self.promise.status is not PromiseStatus.BROKEN:
             return []
         due = {DemandStatus.OPEN, DemandStatus.UNANSWERED}
-        own = ((place, it) for place, it in self.demands.items() if it.asker == address)
-        return [place for place, demand in own if demand.status in due]
+        own = self.list_own(address)
+        return [place for place in own if self.demands[place].status in due]
 
     def list_open(self) -> list[tuple[Place, Demand]]:
         """Return the demands that wait for an answer, the most urgent first."""
@@ -107,7 +112,7 @@ class Asker:
         new = len(self._list_new(view))
         if not new:
             return ""
-        own = [place for place, it in view.demands.items() if it.asker == self.address]
+        own = view.list_own(self.address)
         again = sum(place in self.lack.places for place in own)
         count = len(own) - again + max(new + again, self.lack.least)
         need_wei = count * cost_demand(view.promise.deposit_wei, self.price_wei)

@@ -17,6 +17,8 @@ from offchain.programs.graph import Program
 from offchain.providers.rates import estimate_timing
 
 YEAR_S, HOUR_S = 365 * 86_400, 3_600
+LEAST_S = 1e-9
+"""Blocks of no time are counted as of so much."""
 _DIGEST_BYTES = 32
 _NOTED_BYTES = 70
 """A checkpoint's root in a run's notes, which are written anew at each checkpoint."""
@@ -167,7 +169,7 @@ def check_worth(job: Job, program: Program, wanted: Conditions, block: int) -> I
 
 def check_time(item: str, seconds: float, block_seconds: float, left_blocks: int) -> Finding:
     """Compare the time that a run takes with the blocks that are left to commit or to join."""
-    blocks, left = math.ceil(seconds / block_seconds), max(left_blocks, 0)
+    blocks, left = math.ceil(seconds / max(block_seconds, LEAST_S)), max(left_blocks, 0)
     late = f"the run takes about {blocks:,} blocks, and {left:,} are left"
     return find_if(is_met=blocks < left, item=item, problem=late)
 

@@ -18,6 +18,7 @@ from offchain.arithmetic.logged import LOGGED
 from offchain.chain import Chain
 from offchain.commitments.tensors import Array, encode_elements
 from offchain.disputes.conditions import (
+    LEAST_S,
     Conditions,
     Finding,
     check_cost,
@@ -332,7 +333,7 @@ def _check_clock(block_gas: int, job: Job, agreed: Agreement, answer_s: float) -
     Before that it has to outlast as many blocks as what there is to gain would pay a censor for.
     """
     terms, answers = job.terms, min(agreed.crowd, job.terms.steps)
-    delay = LOOK_BLOCKS + math.floor(answers * answer_s / agreed.block_seconds)
+    delay = LOOK_BLOCKS + math.floor(answers * answer_s / max(agreed.block_seconds, LEAST_S))
     pace = Pace(count_calls(block_gas), delay)
     censored = count_censored(job.reward_wei + terms.prize_wei, block_gas=block_gas)
     least = censored + calculate_least_clock(agreed.crowd, terms.increment_blocks, pace)

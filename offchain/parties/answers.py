@@ -145,6 +145,8 @@ def read_demands(
         place: Place = tuple(event.args[it] for it in ("part", "index", "chunk"))
         if event.name == "Demanded":
             demands[place] = Demand(str(event.args["asker"]), event.args["deadline"])
+        elif place not in demands:  # a node has left out what comes before
+            continue
         elif event.name == "Shown":
             demands[place] = replace(demands[place], status=DemandStatus.SHOWN)
             authors[place] = str(event.args["account"])

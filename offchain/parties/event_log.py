@@ -4,7 +4,7 @@ A look costs the same however many events there ever were: it reads the log from
 which it was read before, and asks what else is wanted in the same exchange.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,7 +15,7 @@ from offchain.chain.jsonrpc import MANY_LOGS, PAGE_BLOCKS, parse_log
 from offchain.chain.receipts import Event, Log
 from offchain.chain.transports import Question
 from offchain.commitments.tree import Digest
-from offchain.errors import ChainUnavailable, NodeError
+from offchain.errors import BadCall, ChainUnavailable, NodeError
 
 TRIES = 20
 """Looks until one is not disturbed by a block that comes meanwhile."""
@@ -85,7 +85,7 @@ class EventLog:
         """Return the latest block, and all that was announced of anything since a block."""
         number, _ = self._read_block(self._ask([_LATEST])[0])
         logs = self.chain.node.get_logs(self.contract.address, max(0, block), number)
-        return number, [self.contract.read_log(log) for log in logs]
+        return number, [event for _, event in self._read_events(logs)]
 
     def _look_once(self, firsts: Mapping[Digest, int], getters: Sequence[Getter]) -> Looked | None:
         """Read on; None if it has to be tried again."""
@@ -93,7 +93,7 @@ class EventLog:
         number, digest = self._mark
         for name in firsts.keys() - self._events.keys():
             logs = self._get_logs(firsts[name], number, [name])
-            self._events[name] = [self.contract.read_log(log) for log in logs]
+            self._events[name] = [event for _, event in self._read_events(logs)]
         names = sorted(self._events)
         wanted = {"address": self.contract.address, "fromBlock": hex(number), "toBlock": "latest"}
         questions: list[Question] = [_LATEST, ("eth_getBlockByNumber", [hex(number), False])]
@@ -110,12 +110,19 @@ class EventLog:
         if self._read_block(after) != head:
             return None
         logs = self._read_logs(answers.pop(), number, head[0], names) if names else []
-        for log in logs:
-            if log.place[0] > number:
-                self._events[log.topics[1]].append(self.contract.read_log(log))
+        for name, event in self._read_events(log for log in logs if log.place[0] > number):
+            if name in self._events:
+                self._events[name].append(event)
         self._mark = head
         found = {name: tuple(events) for name, events in self._events.items()}
         return Looked(head[0], found, self._read_all(getters, answers))
+
+    def _read_events(self, logs: Iterable[Log]) -> list[tuple[Digest, Event]]:
+        """Return the events of logs, each with what it is about."""
+        try:
+            return [(log.topics[1], self.contract.read_log(log)) for log in logs]
+        except (BadCall, IndexError) as error:
+            raise self._fail("it has logs that are none of the contract's") from error
 
     def _read_logs(self, raw: Any, mark: int, head: int, names: Sequence[Digest]) -> Sequence[Log]:
         """Return the logs since a block; page by page where they are too many for one answer."""

@@ -5,11 +5,9 @@ Whoever is killed goes on from the folder and the chain alone. A kind of party i
 says what it does about a job (`consider`) before it sits down at its table.
 """
 
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
-from math import inf
 
 from contracts.model.types import Job
 from contracts.model.words import hash_job
@@ -18,7 +16,6 @@ from offchain.chain.accounts.fees import GWEI
 from offchain.chain.head import Head
 from offchain.disputes.actors import Actor
 from offchain.disputes.arena import Made
-from offchain.disputes.conditions import HOUR_S, count_left
 from offchain.disputes.party import Party
 from offchain.disputes.referee import Outcome
 from offchain.errors import (
@@ -47,7 +44,7 @@ from offchain.parties.turns import (
     take_turns,
     tell_made,
 )
-from offchain.parties.workshop import Checks, Errand, Result, Workshop
+from offchain.parties.workshop import Checks, Result, Workshop, plan_errand
 from offchain.providers.store import Store
 
 SPENT = "spent"
@@ -179,18 +176,8 @@ class Keeper:
     def compute(self, work: Work, checks: Checks) -> None:
         """Let the workshop compute a job, if it passes some checks."""
         work.is_computing = True
-        self.workshop.submit(self._make_errand(work, checks))
-
-    def _make_errand(self, work: Work, checks: Checks) -> Errand:
-        """Return what the workshop is to do: no job that may be left is computed without an end."""
-        if checks is Checks.NONE:
-            return Errand(work.job_id, checks)
-        settings, job = self.desk.settings, work.job
         block = self.desk.referee.block_number()
-        left_s = settings.block_seconds * count_left(job, block, joins_late=checks < Checks.ALL)
-        until = time.monotonic() + left_s if checks is not Checks.COST else inf
-        worth = job.reward_wei / (job.terms.steps * max(1, job.terms.operators))
-        return Errand(work.job_id, checks, worth, settings.most_hours * HOUR_S, until)
+        self.workshop.submit(plan_errand(self.desk.settings, work.job_id, work.job, block, checks))
 
     def observe(self, work: Work, seat: Seat) -> None:
         """See what has happened at a table, before it is played there."""
@@ -424,12 +411,15 @@ class Keeper:
             self.desk.tell("published", line, job=work.job_id)
 
     def _has_more(self, job_id: int, job: Job, standing: Standing) -> bool:
-        """Whether a job that was paid has a result here that is not served yet."""
+        """Whether a job that was paid has, or may have, a result here that is not served yet."""
         if standing is not Standing.PAID or job.status is not Status.WON:
             return False
-        store = self.folder.find_job(job_id, job)
-        roots = None if store is None else read_claim(store)
-        return roots is not None and not is_published(self.folder.open_results(), roots[-1])
+        try:
+            store = self.folder.find_job(job_id, job)
+            roots = None if store is None else read_claim(store)
+            return roots is not None and not is_published(self.folder.open_results(), roots[-1])
+        except StoreError:  # a disk that fails is told of where the job is looked at
+            return True
 
     @contextmanager
     def _serving(self) -> Iterator[None]:

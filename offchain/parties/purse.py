@@ -29,14 +29,18 @@ class Purse:
         self._paid.setdefault((promise_id, place), (block, deposit_wei))
 
     def see(self, views: Iterable[Promised]) -> None:
-        """Note what promises show: own demands, and that deposits come back where one is broken."""
+        """Note what promises show: own demands, and that deposits come back where one is broken.
+
+        What was noted and is not there was refused.
+        """
         for view in views:
             name = hash_subject(view.subject)
-            for place, demand in view.demands.items():
-                if demand.asker == self.address:
-                    self.pay(name, place, view.block, view.promise.deposit_wei)
-                if view.promise.status is PromiseStatus.BROKEN:
-                    self._paid.pop((name, place), None)
+            is_broken = view.promise.status is PromiseStatus.BROKEN
+            own = [] if is_broken else view.list_own(self.address)
+            for key in [it for it in self._paid if it[0] == name and it[1] not in own]:
+                del self._paid[key]
+            for place in own:
+                self.pay(name, place, view.block, view.promise.deposit_wei)
 
     def count_wei(self, block: int, price_wei: int, but: Digest = b"") -> int:
         """Return what all demands but those upon one promise have cost, as of a block."""

@@ -205,7 +205,7 @@ class Sight(ChainReferee):
         for log, event in [(log, self._read_log(log)) for log in logs]:
             if event is None:
                 continue
-            job_id = int(event.args[0])
+            job_id = int(str(event.args[0]))
             if event.name == "JobOpened" and job_id not in self._followed:
                 self._followed[job_id] = []
                 self.news.append(job_id)

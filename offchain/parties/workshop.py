@@ -17,13 +17,13 @@ from math import inf
 from queue import Empty, SimpleQueue
 from typing import IO, Any, Self
 
+from contracts.model.types import Job
 from offchain.disputes.availability import Lack
+from offchain.disputes.conditions import HOUR_S, count_left
 from offchain.parties.events import Tell
 from offchain.parties.settings import Settings
 
 END_S = 10.0
-GIVE_WAY = 2.0
-"""A job gives way to another that is worth more than so many times as much."""
 MOST_DEATHS = 2
 """A job with which the process has died so often is not tried again, unless it has to be."""
 DONE = "done"
@@ -94,12 +94,27 @@ class Errand:
         return ""
 
 
+def plan_errand(settings: Settings, job_id: int, job: Job, block: int, checks: Checks) -> Errand:
+    """Return what a workshop is to do about a job, as of a block.
+
+    No job is computed without an end that may be left.
+    """
+    if checks is Checks.NONE:
+        return Errand(job_id, checks)
+    left = count_left(job, block, joins_late=checks is not Checks.ALL)
+    is_joined = checks is not Checks.COST
+    until = time.monotonic() + settings.block_seconds * left if is_joined else inf
+    worth = job.reward_wei / (job.terms.steps * max(1, job.terms.operators))
+    return Errand(job_id, checks, worth, settings.most_hours * HOUR_S, until)
+
+
 class Workshop:
     """Computes jobs in another process; a context manager that ends it.
 
     One job is computed at a time: first what a claim needs that is made, then what pays most for
-    what it costs. A job that is computed gives way to what has to be, and to what is worth
-    `GIVE_WAY` times as much; it goes on later from its last checkpoint.
+    what it costs. A job that is computed gives way at once to what has to be, and goes on later
+    from its last checkpoint. It gives way to nothing else: whoever posts jobs that seem to pay
+    better would keep it from ever coming to its end.
 
     Args:
         settings: what the party was told.
@@ -127,7 +142,7 @@ class Workshop:
         """Check and compute a job once those that go before it are done."""
         self._waiting.append(errand)
         current = self._current
-        if current is not None and errand.rank > max(GIVE_WAY * current.rank, 0.0):
+        if current is not None and current.rank < errand.rank == inf:
             self._waiting.append(replace(current, spent_s=self._measure()))
             self._stop()
         self._ask()

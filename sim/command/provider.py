@@ -47,9 +47,10 @@ def check(
     PUBLISHED is a store to which `moot program publish` has put them: a folder, or an address such
     as `moot store serve` gives. Every term is compared with what is asked for here, then what the
     program costs, by its shapes; what the job commits to is fetched and verified, all roots are
-    computed again, and a leaf of every operator is tried. The clocks are compared with the time
-    that answers take at the worst. After a problem nothing is done that costs more. Prints a line
-    for each problem. Exits with 0 when the job may be joined, 3 when it has problems.
+    computed again, and a leaf of every operator and drawn elements of the first steps are tried.
+    The clocks are compared with the time that answers take at the worst. After a problem nothing
+    is done that costs more. Prints a line for each problem. Exits with 0 when the job may be
+    joined, 3 when it has problems.
     """
     from contracts.deployment import bind_referee  # noqa: PLC0415 - imports the compiler
     from offchain.chain import connect  # noqa: PLC0415 - imports the chain

@@ -11,11 +11,13 @@ from contracts.model.answers import ANSWERS_A_BLOCK, MIN_DEPOSIT_WEI, make_subje
 from contracts.model.types import NOBODY, ZERO
 from contracts.model.words import hash_commitment
 from contracts.reasons import DemandStatus, Part, PromiseStatus, Reason, Status
+from offchain.arithmetic.functions import DType
 from offchain.commitments.tags import Tag
 from offchain.commitments.tensors import TensorTree, encode_header, hash_chunk, hash_tensor
 from offchain.commitments.tree import Tree, hash_root
 from offchain.disputes.availability import Answerer, explain_weakness, find_answer
 from offchain.disputes.terms import make_terms
+from offchain.programs.limits import MAX_RANK
 from tests.attacks.puppet import SOURCE, Payday
 from tests.quick import only
 from tests.referee.promises import (
@@ -254,6 +256,58 @@ def test_a4_tensor_whose_leaf_is_no_whole_chunk_cannot_be_shown() -> None:
     element = TensorTree(STATE[2])
     shown = (element.header, element.chunk(0), (), tuple(tree.proof(2)))
     assert both.call("show_chunk", CLIENT, *own, 2, 0, *shown) is None
+
+
+def test_a4_header_of_a_tensor_has_one_form() -> None:
+    """Each rank and element type that there is, and no other rank, type or length, is a header's.
+
+    The header counts the chunks: its end is shown right behind the last of them, not before.
+    """
+    sound = {
+        encode_header(dtype, (*[1] * (rank - 1), 65)[:rank]): DType(dtype).width
+        for rank in (0, 1, 2, MAX_RANK)
+        for dtype in DType
+    }
+    long = encode_header(1, (65,))
+    spoilt = [b"", b"\1", long[:-1], long + b"\0", b"\0" + long[1:], b"\6" + long[1:]]
+    spoilt += [bytes([1, MAX_RANK + 1]) + long[2:] * (MAX_RANK + 1), bytes([1, 0]) + long[2:]]
+    spoilt += [encode_header(1, (1 << 61,)), encode_header(1, (1 << 62, 1 << 62))]
+    headers = [*sound, *spoilt]
+    tops = [bytes([number]) * 32 for number in range(1, len(headers) + 1)]
+    roots = [hash_tensor(it, top) for it, top in zip(headers, tops, strict=True)]
+    tree, both = Tree(Tag.STATE_NODE, roots), Promises()
+    start = hash_root(Tag.STATE_ROOT, len(roots), tree.top)
+    slots = {"state_slots": len(roots), "operators": len(roots)}
+    terms = replace(both.terms, start_root=start, **slots)
+    assert both.twins.call("open_job", CLIENT, terms, value_wei=0) is None
+    both.subject = make_subject(terms, both.twins.store.address, 1)
+    assert both.promise() is None
+    for index, header in enumerate(headers):
+        is_sound = header in sound
+        size = sound.get(header, 0) * (65 if len(header) > 2 else 1)
+        count = -(-size // 256)
+        for chunk in {max(0, count - 1), count}:
+            where = (both.subject, Part.START, index, chunk)
+            assert both.demand(ASKER, where[1:]) is None
+            shown = (header, tops[index], tuple(tree.proof(index)))
+            reason = both.call("show_end", CLIENT, *where, *shown)
+            if len(header) > 2 + 8 * MAX_RANK:
+                assert reason == Reason.NO_REASON
+            else:
+                assert reason == (None if is_sound and chunk == count else Reason.NOT_SHOWN)
+
+
+def test_a5_promise_is_about_all_that_the_job_says() -> None:
+    """No number and no root of another job is promised, but for the job's own."""
+    both = Promises()
+    usual, own = (DEPOSIT_WEI, ANSWER_BLOCKS, LAST_BLOCK), both.subject
+    numbers = ("operators", "state_slots", "batch_slots", "steps")
+    others = [replace(own, **{name: getattr(own, name) + 1}) for name in numbers]
+    others += [replace(own, **{it: ZERO}) for it in ("program_top", "start_root", "data_top")]
+    for other in others:
+        promise = both.call("promise", CLIENT, other, *usual, value_wei=BOND_WEI)
+        assert promise == Reason.NOT_OF_JOB
+    assert both.promise() is None
 
 
 def test_a5_calls_about_a_job_that_a_reorganisation_has_replaced_are_refused(

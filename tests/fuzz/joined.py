@@ -7,14 +7,17 @@ from collections.abc import Sequence
 from dataclasses import replace
 from random import Random
 
+import numpy as np
+
 from offchain.arithmetic.functions import DType, Function
+from offchain.commitments.tensors import Array
 from offchain.planning.accesses import Sizes
 from offchain.programs.graph import Kind, Node, Operand, Origin, Program, Row, Slot, immediate
 from tests.fuzz.accesses import disguise
 
 FLOAT32 = DType.FLOAT32
 _ONE, _LEAST, _SIGN = 0x3F800000, 0xFF800000, 1 << 31
-_SMALL = ((3, 5), (8, 17, 32))
+_SMALL = ((3, 5), (8, 17, 64))
 _LARGE = ((48, 100, 128, 300), (64, 96, 128, 257, 512))
 """Rows and columns of the matrix."""
 
@@ -25,6 +28,21 @@ _ODD = 0.03
 def draw_joined_program(rng: Random, *, is_large: bool = False) -> Program:
     """Return a program of two to four products with a region between them."""
     return _Joined(rng, is_large=is_large).program()
+
+
+def set_masks(rng: Random, program: Program, state: Sequence[Array]) -> None:
+    """Make the masks of such a program's state masks, of tails that begin anywhere, mostly.
+
+    What is the mask of a step is another one in the next.
+    """
+    for slot, array in zip(program.state, state, strict=True):
+        if slot.name.startswith(("mask", "next")) and rng.random() < 0.7:
+            rows, columns = array.shape
+            array[...] = 0
+            for row in range(rows):
+                array[
+                    row, rng.choice((0, 1, columns // 2, columns, rng.randrange(columns))) :
+                ] = -np.inf
 
 
 class _Joined:
@@ -53,9 +71,9 @@ class _Joined:
             origin, FLOAT32, reference, value, tuple(disguise(self.rng, row) for row in rows)
         )
 
-    def slot(self, shape: Sizes, variables: Sequence[int]) -> Operand:
+    def slot(self, shape: Sizes, variables: Sequence[int], name: str = "s") -> Operand:
         """Return an access to a new slot of the state."""
-        self.slots.append(Slot(f"s{len(self.slots)}", FLOAT32, shape))
+        self.slots.append(Slot(f"{name}{len(self.slots)}", FLOAT32, shape))
         return self.access(Origin.STATE, len(self.slots) - 1, shape, variables)
 
     def add(self, node: Node) -> int:
@@ -107,7 +125,8 @@ class _Joined:
             value = self.map(Function.MUL, self.whole_of(value), factor)
         if self.rng.random() < 0.7:
             axes = (len(self.whole) - 2, len(self.whole) - 1)
-            mask = self.slot((self.rows, self.columns), axes)
+            mask = self.slot((self.rows, self.columns), axes, "mask")
+            self.slots.append(Slot("next", FLOAT32, (self.rows, self.columns)))
             value = self.map(Function.ADD, self.whole_of(value), mask)
         for function, apply in (
             (Function.MAX, Function.SUB),
@@ -159,7 +178,11 @@ class _Joined:
 
     def finish(self) -> Program:
         """Return the program: its factors stay, its results are in the state."""
-        sources = [(Origin.STATE, place, slot.shape) for place, slot in enumerate(self.slots)]
+        masks = [slot.name.startswith("mask") for slot in self.slots]
+        sources = [
+            (Origin.STATE, place + masks[place], slot.shape)
+            for place, slot in enumerate(self.slots)
+        ]
         for index in self.results:
             self.slots.append(Slot(f"s{len(self.slots)}", FLOAT32, self.nodes[index].shape))
             sources.append((Origin.NODE, index, self.nodes[index].shape))

@@ -23,7 +23,7 @@ from tests.fuzz.shrinking import make_program, shrink
 from tests.fuzz.trial import fails, replay
 from tests.quick import every
 
-PARTS, PART = 4, 60
+PARTS, PART = 4, 50
 FOUND = sorted(Path(__file__).with_name("found").glob("*.json"))
 MODE = Mode(threads=1, is_fused=False, is_least=False)
 F32, I64 = DType.FLOAT32, DType.INT64

@@ -19,7 +19,7 @@ from tests.fuzz.batches import (
 )
 from tests.fuzz.compare import DifferenceError, Mode, check, define
 from tests.fuzz.draws import Case, draw_case, make_case
-from tests.fuzz.joined import draw_joined_program
+from tests.fuzz.joined import draw_joined_program, set_masks
 from tests.fuzz.large import check_large
 from tests.fuzz.leaves import check_leaves, check_match
 from tests.fuzz.matrices import draw_matrix_program
@@ -46,6 +46,7 @@ def draw_family_case(rng: Random, family: str) -> Case:
     else:
         return draw_case(rng, is_matrix=family == "matrix")
     set_counters(rng, case.program, case.state)
+    set_masks(rng, case.program, case.state)
     return case
 
 
@@ -62,7 +63,7 @@ def try_case(order: Order, number: int) -> Tally:
                 check_large(case, mode, rng)
                 continue
             check(case, define(case), mode, rng)
-            if family == "rounds" or number % RUN_EVERY == 0:
+            if family in {"rounds", "joined"} or number % RUN_EVERY == 0:
                 check_run(case, define_run(case), mode, rng)
         tally = tally._replace(fused=int(mode.is_fused))
         ending = [it for it in list_meanings(drawn) if it.program.arithmetic.ends_on_chain]

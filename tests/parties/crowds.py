@@ -100,11 +100,14 @@ class Waiting(Player):
 
 @dataclass(frozen=True, slots=True)
 class Opener(Actor):
-    """A liar that begins all matches that may begin, in one block."""
+    """A liar that begins all matches with its rival that may begin, in one block."""
+
+    rival: Address = ""
 
     def manage(self, view: View) -> Iterator[Call]:
         """Begin them."""
-        for pair in view.tournament.find_pairs(view.block):
+        pairs = view.tournament.find_pairs(view.block)
+        for pair in (pair for pair in pairs if self.rival in {pair.first, pair.second}):
             yield self.call("start_match", *view.tournament.name_match(pair))
 
 
@@ -178,7 +181,7 @@ def play(case: Case, *, missing_wei: int = 0, feared: int = 0) -> Result | str:
         for n, address in enumerate(accounts)
     ]
     others: list[Actor] = [Ender("client", client, ())]
-    others += [Opener("opener", accounts[0])] if case.is_at_once else []
+    others += [Opener("opener", accounts[0], honest)] if case.is_at_once else []
     member = Player("honest", honest, PaperRun(task), SALT)
     party = StandIn([member], [Deputy("honest", honest, (member,))], patience_blocks=4)
     table = _Table(referee, ChainView(referee, Tournament(0, terms)), resources, party)

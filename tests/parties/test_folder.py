@@ -15,7 +15,8 @@ ALICE, BOB = "0x" + "01" * 20, "0x" + "02" * 20
 
 def open_folder(path: Path, genesis: bytes = b"\1" * 32) -> Folder:
     """Return a folder at a court on a chain that begins with this block."""
-    chain: Any = SimpleNamespace(chain_id=7, block_hash=lambda _: genesis)
+    node = SimpleNamespace(get_block_hash=lambda _: genesis)
+    chain: Any = SimpleNamespace(chain_id=7, node=node)
     return Folder(path, chain, REFEREE)
 
 

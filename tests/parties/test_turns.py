@@ -10,6 +10,7 @@ from contracts.model.types import Pair
 from contracts.reasons import Reason, Revert, Standing
 from offchain.disputes.actors import View
 from offchain.disputes.arena import Made
+from offchain.disputes.gas import MOVE_GAS
 from offchain.disputes.party import Party
 from offchain.disputes.referee import Call
 from offchain.errors import StoreError
@@ -51,7 +52,7 @@ def make_seat(party: Party, deadline: int, job_id: int = 0) -> Seat:
 def desk() -> Any:
     """A desk whose referee takes every call, in blocks with room for few."""
     referee = SimpleNamespace(
-        block_gas=lambda: 1_200_000, transact_all=lambda calls: [None for _ in calls], returns=0
+        block_gas=lambda: 8 * MOVE_GAS, transact_all=lambda calls: [None for _ in calls], returns=0
     )
     return SimpleNamespace(referee=referee, settings=SimpleNamespace(block_seconds=1.0))
 

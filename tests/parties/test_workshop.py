@@ -94,16 +94,16 @@ def test_what_a_claim_needs_never_waits_for_a_check(shop: Shop) -> None:
 
 
 def test_jobs_go_by_what_they_pay_for_what_they_cost(shop: Shop) -> None:
-    """The best pays first, whoever came first; one that is much better does not even wait."""
+    """The best is first of those that wait, whoever came first; none ends what is computed."""
     shop.workshop.submit(Errand(STUCK, Checks.ALL, worth=1.0))
     shop.wait(lambda: shop.running == [STUCK])
     for job_id, worth in ((1, 0.0), (2, 1.5), (3, 1.8)):
         shop.workshop.submit(Errand(job_id, Checks.ALL, worth))
+    shop.workshop.submit(Errand(4, Checks.ALL, worth=1e9))
     assert shop.workshop.collect() == []
-    shop.workshop.submit(Errand(4, Checks.ALL, worth=2.5))
-    shop.wait_for(4, 3, 2)
     shop.workshop.cancel(STUCK)
     shop.wait_for(4, 3, 2, 1)
+    assert shop.running == [STUCK, 4, 3, 2, 1]
 
 
 def test_a_job_that_takes_too_long_is_given_up(shop: Shop) -> None:

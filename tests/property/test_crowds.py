@@ -14,6 +14,7 @@ from offchain.disputes.crowds import (
     _count_in_all,
     calculate_least_clock,
     count_calls,
+    count_censored,
     count_withstood,
 )
 from offchain.disputes.gas import MOST_SIDE_MOVES
@@ -128,6 +129,29 @@ def test_the_least_clock_is_enough_and_no_shorter_one_is(
     least = calculate_least_clock(crowd, increment, pace)
     assert count_withstood(least, increment, pace) >= crowd
     assert least == increment or count_withstood(least - 1, increment, pace) < crowd
+
+
+@given(
+    purse=st.integers(0, 10**21),
+    more=st.integers(0, 10**20),
+    offered=st.integers(21_000, 2**24),
+    less=st.integers(0, 2**20),
+    base=st.integers(0, 10**12),
+    higher=st.integers(0, 10**11),
+)
+def test_a_smaller_purse_a_smaller_call_and_dearer_gas_end_a_censor_sooner(
+    *, purse: int, more: int, offered: int, less: int, base: int, higher: int
+) -> None:
+    """What keeps a call out for so long does so with more money, for a larger call, and cheaper."""
+    gas = 30_000_000
+    blocks = count_censored(purse, block_gas=gas, offered_gas=offered, base_fee_wei=base)
+    assert blocks <= count_censored(
+        purse + more, block_gas=gas, offered_gas=offered, base_fee_wei=base
+    )
+    asking = max(21_000, offered - less)
+    assert blocks >= count_censored(purse, block_gas=gas, offered_gas=asking, base_fee_wei=base)
+    dearer = base + higher
+    assert blocks >= count_censored(purse, block_gas=gas, offered_gas=offered, base_fee_wei=dearer)
 
 
 def test_the_default_stakes_withstand_more_than_the_default_crowd() -> None:

@@ -9,6 +9,7 @@ from contracts.model.types import Address
 from contracts.reasons import Standing
 from offchain.disputes.actors import Player, View
 from offchain.disputes.arena import Arena, ChainView
+from offchain.disputes.crowds import count_calls
 from offchain.disputes.game import Game
 from offchain.disputes.party import Party
 from offchain.disputes.referee import Call, ModelReferee, Outcome
@@ -19,7 +20,8 @@ from tests.sim_helpers import open_referee
 
 SIZE = Size(checkpoints=4, operators=8, rows=4, columns=4, terms=4)
 LIE = Lie(step=1, operator=4, element=5, term=2)
-MEMBERS = 150
+CALLS = count_calls(30_000_000)
+MEMBERS = CALLS + CALLS // 2
 """More than can send at once in a block of the model."""
 
 
@@ -44,7 +46,7 @@ def test_a_party_sends_what_a_block_has_room_for(joins_at_once: bool) -> None:  
     arena = Arena(view, [Party(game.players, joins_at_once=joins_at_once)])
     turns = [arena.take_turn(), arena.take_turn(), arena.take_turn()]
     sizes = [len(turn) for turn in turns if turn is not None]
-    assert sizes == [MEMBERS + 1] if joins_at_once else [100, MEMBERS + 1 - 100]
+    assert sizes == [MEMBERS + 1] if joins_at_once else [CALLS, MEMBERS + 1 - CALLS]
     assert turns[2] is None
 
 

@@ -21,6 +21,7 @@ from offchain.chain import Chain, Contract, connect
 from offchain.datastore.store import open_store
 from offchain.disputes import job_check, referee_code
 from offchain.disputes.chain_referee import ChainReferee
+from offchain.disputes.crowds import Pace, calculate_least_clock, count_calls, count_censored
 from offchain.disputes.job_check import Agreement, bound_answer, check_job
 from offchain.disputes.session import Setting, make_task
 from offchain.disputes.terms import make_terms
@@ -146,6 +147,20 @@ def test_a_term_that_is_not_agreed_is_named(office: Office, item: str) -> None:
     changed = {item: (TERMS | CLOCKS | ROOTS)[item]}
     problems = office.find_problems(office.open(**changed), get_agreement())
     assert set(problems) == {item}
+
+
+@pytest.mark.parametrize("missing", [0, 1])
+def test_a_clock_outlasts_a_crowd_and_whoever_keeps_calls_out(office: Office, missing: int) -> None:
+    """It is as long as the crowd takes, and as what there is to gain would pay a censor for."""
+    usual, agreed = make_terms(get_task()), get_agreement()
+    block_gas = office.chain.node.get_block_gas()
+    crowd = calculate_least_clock(
+        agreed.crowd, usual.increment_blocks, Pace(count_calls(block_gas))
+    )
+    censored = count_censored(10**17 + usual.prize_wei, block_gas=block_gas)
+    assert censored > 1
+    job_id = office.open(clock_blocks=crowd + censored - missing)
+    assert set(office.find_problems(job_id, agreed)) == {*["clock_blocks"][:missing]}
 
 
 def spoil_start(agreed: Agreement) -> Agreement:

@@ -10,11 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+from offchain.text import LONGEST, clean
 from sim.report import disputes
 from sim.report.drawing import HONEST, calculate_mean, choose_looks
 from sim.report.page import embed
 from sim.report.plots.profit import find_crossings
-from sim.report.text import LONGEST, clean, neutralise
+from sim.report.text import neutralise
 
 PLAIN = st.text(st.characters(categories=("L", "N")), min_size=1, max_size=LONGEST)
 VALUES = st.recursive(

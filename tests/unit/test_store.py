@@ -346,3 +346,23 @@ def test_killed_writer_leaves_whole_files_only(tmp_path: Path) -> None:
         store.get_state(bytes.fromhex(state))
     for path in (tmp_path / "tensors").iterdir():
         store.get_tensor(bytes.fromhex(path.name))
+
+
+@pytest.mark.parametrize("is_linked", [True, False])
+def test_objects_are_shared_between_folders(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_linked: bool
+) -> None:
+    """A further name or, on a disk that has none, a copy: the state is whole in both folders."""
+    other, root = Store(tmp_path / "other"), store.put_state(ARRAYS)
+    if not is_linked:
+
+        def refuse(*_: object, **__: object) -> None:
+            raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
+
+        monkeypatch.setattr(os, "link", refuse)
+    names = [f"tensors/{it.hex()}" for it in store.get_roots("states", root)]
+    other.disk.share(store.disk, [*names, f"states/{root.hex()}"])
+    links = {(other.path / name).stat().st_nlink for name in names}
+    assert links == ({2} if is_linked else {1})
+    for it in (store, other):
+        assert [a.tobytes() for a in it.get_state(root)] == [a.tobytes() for a in ARRAYS]

@@ -94,7 +94,7 @@ class PanelledProduct:
     def __init__(self, node: Node, panels: Panels) -> None:
         self._shape, self._dtype = node.shape, NUMPY_TYPES[node.dtype]
         rank, sizes = len(node.shape), node.shape + node.fold_shape
-        rows, columns, self._is_swapped = panels
+        rows, columns, self._is_swapped = panels.rows, panels.columns, panels.is_swapped
         fold = range(rank, len(sizes))
         init, *pair = node.operands
         left, right = pair[::-1] if self._is_swapped else pair
