@@ -19,9 +19,9 @@ from tests.arena.records import GWEI
 if TYPE_CHECKING:
     from tests.arena.world import World
 
-MOST_QUESTIONS = 260
+MOST_QUESTIONS = 140
 """Views that a party may ask for in the time of a block: as it starts, it looks
-at 50 jobs twice."""
+at 50 jobs, two each."""
 MOST_CHECKPOINTS = 64
 """Whoever has more has not been computed in a game."""
 Judge = Callable[["World", str], str]

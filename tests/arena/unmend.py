@@ -8,7 +8,7 @@ text is changed, so that classes and whoever has imported them stay as they are.
 import importlib
 import inspect
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -53,26 +53,28 @@ def unmended(fault: str) -> Iterator[None]:
     if not patches:
         raise ValueError(f"there is no patch that brings back {fault}")
     with ExitStack() as stack:
-        for patch in patches:
-            stack.enter_context(_patched(patch))
+        for file in dict.fromkeys(it.file for it in patches):
+            stack.enter_context(_patched(file, [it for it in patches if it.file == file]))
         yield
 
 
 @contextmanager
-def _patched(patch: Patch) -> Iterator[None]:
-    """Let the code be as a patch has it: a constant, or the functions that differ."""
-    text = (ROOT / patch.file).read_text(encoding="utf-8")
-    if text.count(patch.old) != 1:
-        raise ValueError(f"{patch.file} has {text.count(patch.old)} places for: {patch.says}")
-    module = importlib.import_module(patch.file.removesuffix(".py").replace("/", "."))
-    new = compile(text.replace(patch.old, patch.new), patch.file, "exec", dont_inherit=True)
+def _patched(file: str, patches: Sequence[Patch]) -> Iterator[None]:
+    """Let the functions of a file be as patches have them."""
+    text = (ROOT / file).read_text(encoding="utf-8")
+    for patch in patches:
+        if text.count(patch.old) != 1:
+            raise ValueError(f"{file} has {text.count(patch.old)} places for: {patch.says}")
+        text = text.replace(patch.old, patch.new)
+    module = importlib.import_module(file.removesuffix(".py").replace("/", "."))
+    new = compile(text, file, "exec", dont_inherit=True)
     changed = [
         (function, function.__code__, code)
         for function, code in _pair(module, dict(_list_codes(new)))
         if not _is_alike(function.__code__, code)
     ]
     if not changed:
-        raise ValueError(f"no function of {patch.file} is changed by: {patch.says}")
+        raise ValueError(f"no function of {file} is changed")
     try:
         for function, _, code in changed:
             function.__code__ = code
