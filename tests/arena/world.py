@@ -90,6 +90,7 @@ class World:
         self.start_wei = self._fund()
         self._client = Party((), [Client("client", CLIENT, ())])
         self.is_client_active = True
+        self.restarts = 0
 
     def begin(self) -> None:
         """Open the main job, and let blocks come."""
@@ -127,6 +128,7 @@ class World:
 
     def kill(self) -> None:
         """End the provider's process."""
+        self.restarts += 1
         raise Killed
 
     def find_work(self, terms: JobTerms) -> Work:
