@@ -1,5 +1,6 @@
 """The drawing of stories: which adversaries meet, how much gas costs, what the provider holds."""
 
+from collections.abc import Sequence
 from random import Random
 
 from tests.arena.adversaries.table import FAMILIES
@@ -20,6 +21,7 @@ def draw_story(seed: int, families: tuple[str, ...] = ()) -> Story:
     terms = Terms(
         bond_wei=random.choice(BONDS_WEI),
         reward_wei=random.choice((10**16, 10**17, 10**18)),
+        commit_blocks=random.choice((6, 16, 16, 30)),
         window_blocks=random.choice((16, 30)),
         clock_blocks=random.choice((0, 0, 64, 100)),
         checkpoints=random.choice((2, 4, 9)),
@@ -27,7 +29,8 @@ def draw_story(seed: int, families: tuple[str, ...] = ()) -> Story:
     names = families or tuple(FAMILIES)
     weights = [WEIGHTS.get(name, 1) for name in names]
     chosen = random.choices(names, weights, k=random.choice((1, 2, 2, 3)))
-    moves = [Move(name, FAMILIES[name].draw(random, terms)) for name in dict.fromkeys(chosen)]
+    moves = [Move(name, FAMILIES[name].draw(random, terms)) for name in chosen]
+    moves = [move for place, move in enumerate(moves) if _is_new(move, moves[:place])]
     liars = sum(it.params["count"] for it in moves if it.family == "liars")
     crowds = [crowd for crowd in CROWDS if crowd >= liars]
     settings = {"max_fee_gwei": CEILING_GWEI, "crowd": random.choice(crowds)}
@@ -40,6 +43,18 @@ def draw_story(seed: int, families: tuple[str, ...] = ()) -> Story:
         settings=settings,
         terms=terms,
         moves=tuple(moves),
+    )
+
+
+def _is_new(move: Move, others: Sequence[Move]) -> bool:
+    """Whether a move can be beside others: one of a family, and liars only with another lie."""
+    if move.family != "liars":
+        return all(it.family != move.family for it in others)
+    lie = [move.params[name] for name in ("step", "operator", "term")]
+    return all(
+        [it.params[name] for name in ("step", "operator", "term")] != lie
+        for it in others
+        if it.family == "liars"
     )
 
 

@@ -61,6 +61,7 @@ def keep_balance(world: "World", ended: str) -> str:
         if world.standing(job_id) is Standing.DEFEATED
         or (world.standing(job_id) is Standing.COMMITTED and job.status is not Status.OPEN)
     )
+    jobs = max(jobs, _count_commits(world))
     met = world.count_matches()
     gas = jobs * calculate_crowd_gas(0) + calculate_crowd_gas(met) - calculate_crowd_gas(0)
     told = gas * int(world.settings.max_fee_gwei * GWEI)
@@ -69,6 +70,12 @@ def keep_balance(world: "World", ended: str) -> str:
         told += int(sum(job.reward_wei for _, job in world.list_jobs()) * share)
     floor = world.start_wei - told - bonds
     return f"it has lost {(world.start_wei - worth) / 1e18:.4g} ether" if worth < floor else ""
+
+
+def _count_commits(world: "World") -> int:
+    """Return how many commits were made, those included that a replaced job has refused."""
+    made = (receipt.sent.call for block in world.chain.blocks for receipt in block.receipts)
+    return sum(call.name == "commit" and call.sender == HONEST for call in made)
 
 
 def bound_demands(world: "World", ended: str) -> str:

@@ -6,6 +6,7 @@ They commit once the provider has, since without it there is nothing to win.
 from collections.abc import Iterator
 from random import Random
 
+from contracts.model.words import hash_job
 from contracts.reasons import Standing, Status
 from offchain.disputes.actors import Client, Player
 from offchain.disputes.party import Party
@@ -14,7 +15,7 @@ from sim.paper import Lie
 from tests.arena.adversary import Adversary
 from tests.arena.jobs import get_run
 from tests.arena.names import HONEST
-from tests.arena.records import name_account
+from tests.arena.records import GWEI, name_account
 from tests.arena.story import Params, Terms
 
 TIMINGS = ("at once", "late", "silent", "mixed")
@@ -35,6 +36,8 @@ class Liars(Adversary):
             "timing": random.choice(TIMINGS),
             "opens": random.choice(("block", "spread", "never")),
             "slack": random.randrange(3),
+            "joins": random.choice(("early", "early", "late")),
+            "tip_gwei": random.choice((0, 2, 60)),
         }
 
     def prepare(self) -> None:
@@ -57,8 +60,20 @@ class Liars(Adversary):
             return
         if world.court.job(0).terms != world.main:
             return
+        if self.params["joins"] == "late":
+            self._join_late()
         for call in self._choose(world.court.plan(self._key, self._party, 0)):
-            world.chain.submit(call)
+            world.chain.submit(call, self.params["tip_gwei"] * GWEI)
+
+    def _join_late(self) -> None:
+        """Claim once others have shown what they claim."""
+        world, job = self.world, self.world.court.job(0)
+        if job.status is not Status.OPEN or world.chain.head.number < job.reveal_deadline:
+            return
+        for player in self._players:
+            if world.standing(0, player.address) is Standing.NONE:
+                args = (0, player.claim, hash_job(job))
+                world.submit_once(Call("join", player.address, args, job.terms.bond_wei))
 
     def _choose(self, calls: Iterator[Call]) -> Iterator[Call]:
         job, number = self.world.court.job(0), self.world.chain.head.number + 1
@@ -67,6 +82,8 @@ class Liars(Adversary):
             return
         opened = 0
         for call in calls:
+            if call.name == "commit" and self.params["joins"] == "late":
+                continue
             if call.name == "start_match":
                 opened += 1
                 if self.params["opens"] == "never" or HONEST not in call.args[1:3]:
