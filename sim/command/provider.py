@@ -65,7 +65,8 @@ def check(
     as `moot store serve` gives. What the job commits to is fetched and verified, all roots are
     computed again, every term is compared with what is asked for here, a leaf of every operator is
     tried, and drawn elements of drawn steps are, as far as the first interval goes. The clocks are
-    compared with the time that answers take on this machine. Prints a line for each problem. Exits with 0 when the job may be joined, 3 when it has problems.
+    compared with the time that answers take on this machine. Prints a line for each problem. Exits
+    with 0 when the job may be joined, 3 when it has problems.
     """
     from contracts.deployment import bind_referee  # noqa: PLC0415 - imports the compiler
     from contracts.model.types import NOBODY  # noqa: PLC0415 - imports what follows
