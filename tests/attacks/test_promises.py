@@ -396,6 +396,14 @@ def test_a8_nobody_but_the_client_promises_and_nothing_absurd() -> None:
     assert promise(CLIENT, *usual) == Reason.PROMISED
 
 
+@pytest.mark.parametrize(("blocks", "last"), [(1, 0), (1 << 20, 1 << 22)])
+def test_a8_promise_at_its_limits_is_sound(blocks: int, last: int) -> None:
+    """The shortest and the longest time to answer and to promise, and the highest bond."""
+    both, most_wei = Promises(), (1 << 80) - 1
+    terms = (most_wei // 2, blocks, both.block + last)
+    assert both.call("promise", CLIENT, both.subject, *terms, value_wei=most_wei) is None
+
+
 def test_a8_provider_relies_on_no_weak_promise(both: Promises) -> None:
     """A provider is told what is weak: the bond, the time to answer, the end, a broken promise."""
     terms, promise = make_terms(TASK), both.view().promise
