@@ -2,9 +2,9 @@
 
     python -m tests.parties.crowds --liars 18 32 300 1000 --gwei 5 40 200
 
-The match is played on the model, and the client is silent. What the provider decides is the shipped
-code's: whether to join and to go on (`Resources`), what a call is offered and what it reserves. Each
-of its calls takes the most gas that is known of its name, at the highest fee.
+The match is played on the model, and the client is silent. What the provider decides is the
+shipped code's: whether to join and to go on (`Resources`), what a call is offered and what it
+reserves. Each of its calls takes the most gas that is known of its name, at the highest fee.
 """
 
 # ruff: noqa: T201 - a script that prints
