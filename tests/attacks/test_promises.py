@@ -9,7 +9,7 @@ from contracts.compiler import compile_contract
 from contracts.model.abi import pack_args
 from contracts.model.answers import ANSWERS_A_BLOCK, MIN_DEPOSIT_WEI, make_subject
 from contracts.model.types import NOBODY, ZERO
-from contracts.model.words import hash_commitment
+from contracts.model.words import hash_commitment, hash_job
 from contracts.reasons import DemandStatus, Part, PromiseStatus, Reason, Status
 from offchain.arithmetic.functions import DType
 from offchain.commitments.tags import Tag
@@ -148,7 +148,8 @@ def test_a2_a_job_waits_for_no_demand(both: Promises) -> None:
     digest = hash_commitment(twins.store, 0, member, top, ZERO)
     assert both.demand(ASKER, CHUNK) is None
     assert both.demand(OTHER, OPERATOR) is None
-    assert twins.call("commit", member, 0, digest, value_wei=terms.bond_wei) is None
+    args = (0, digest, hash_job(twins.store.jobs[0]))
+    assert twins.call("commit", member, *args, value_wei=terms.bond_wei) is None
     both.block += ANSWER_BLOCKS + 1
     job = twins.store.jobs[0]
     assert both.call("break_promise", ASKER, both.subject, *CHUNK) is None
