@@ -11,7 +11,8 @@ from typing import Any
 
 from offchain.chain import Contract
 from offchain.chain.accounts.opening import OwnChain
-from offchain.chain.jsonrpc import MANY_LOGS, PAGE_BLOCKS, parse_log
+from offchain.chain.answers import parse_log
+from offchain.chain.jsonrpc import MANY_LOGS, PAGE_BLOCKS
 from offchain.chain.receipts import Event, Log
 from offchain.chain.transports import Question
 from offchain.commitments.tree import Digest

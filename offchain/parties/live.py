@@ -12,7 +12,7 @@ from eth_utils.address import is_address
 
 from contracts.deployment import bind_referee
 from contracts.model.abi import unpack_job
-from contracts.model.types import NOBODY, Job
+from contracts.model.types import NOBODY, Job, Pair
 from contracts.model.words import hash_job
 from contracts.reasons import Standing
 from offchain.arithmetic.base import Arithmetic
@@ -171,7 +171,7 @@ class StandIn(Party):
         wanted: dict[tuple[object, ...], int] = {}
         patience_blocks = self.patience_blocks + self._find_place(view)
         for call in super().dispute(view):
-            if call.name not in {"start_match", "settle"}:
+            if call.name not in {"start_match", "settle"} and not self._is_of_others(call):
                 yield call
                 continue
             key = (call.name, *map(repr, call.args))
@@ -179,6 +179,12 @@ class StandIn(Party):
             if view.block >= wanted[key] + patience_blocks:
                 yield call
         self._since = wanted
+
+    def _is_of_others(self, call: Call) -> bool:
+        """Whether a call ends a match of others, whose own sides may do it first."""
+        pair = call.args[0] if call.name == "timeout" else None
+        own = {member.address for member in self.members}
+        return isinstance(pair, Pair) and own.isdisjoint({pair.first, pair.second})
 
     def _find_place(self, view: View) -> int:
         """Return how many blocks others are given before this party."""
@@ -190,12 +196,17 @@ class StandIn(Party):
 
 @dataclass(frozen=True, slots=True)
 class Deputy(Client):
-    """A provider that begins matches and settles where the client does not."""
+    """A provider that begins matches, ends those of others and settles where the client does not.
+
+    Else two silent members in a match with each other would hold up the bonds of all.
+    """
 
     def move(self, view: View, board: Board) -> Call | None:
-        """Do nothing in the matches of others: their sides and the client watch the clocks."""
-        del view, board
-        return None
+        """Say that the time of a side is over in a match of others, once its account has joined."""
+        is_own = self.address in {board.pair.first, board.pair.second}
+        if is_own or view.get_standing(self.address) is Standing.NONE:
+            return None
+        return Client.move(self, view, board)
 
     def manage(self, view: View) -> Iterator[Call]:
         """Begin and settle nothing in a job that its account has not joined."""

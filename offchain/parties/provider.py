@@ -184,8 +184,8 @@ class Provider(Keeper):
             if not demands.is_due:
                 del self._demands[job_id]
             if demands.problem and demands.problem != self._undemanded.get(job_id):
-                line = f"job {job_id} is not taken: {demands.problem}"
-                self.desk.tell("passed", line, job=job_id, problem=demands.problem)
+                line = f"job {job_id}: what it lacks is not demanded: {demands.problem}"
+                self.desk.tell("undemanded", line, job=job_id, problem=demands.problem)
                 self._undemanded[job_id] = demands.problem
             work, was_waiting = self.works.get(job_id), job_id in self._waiting
             self._waiting.discard(job_id)

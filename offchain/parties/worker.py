@@ -29,9 +29,6 @@ from offchain.parties.policy import load_policy
 from offchain.parties.settings import Settings
 from offchain.parties.workshop import DONE, Checks
 
-NICENESS = 10
-"""How much the process that computes stands behind the one that makes moves."""
-
 
 def main() -> None:
     """Compute what is asked for until nobody asks any more."""
@@ -61,11 +58,10 @@ def main() -> None:
 
 
 def _restrain(settings: Settings) -> None:
-    """Go behind the party that makes moves, take no more memory than allowed, and leave nothing.
+    """Take no more memory than is allowed, and leave nothing.
 
     What this process puts aside is cleared away by the next one, however it ends.
     """
-    os.nice(NICENESS)
     most = int(settings.most_memory_gb * GIGABYTE) or get_memory()
     with suppress(ValueError, OSError):  # it is above what the system allows: then that holds
         resource.setrlimit(resource.RLIMIT_DATA, (most, most))

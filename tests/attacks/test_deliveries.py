@@ -315,6 +315,9 @@ def test_d6_premium_is_offered_once_by_the_client_while_the_job_is_open() -> Non
     widest, most_wei = Deliveries(), (1 << 80) - 1
     limits = ((most_wei - 1) // 2, 1 << 20, 1 << 20)
     assert widest.call("offer", CLIENT, widest.subject, *limits, value_wei=most_wei) is None
+    shortest = Deliveries()
+    limits = (MIN_DEPOSIT_WEI, 1, 1)
+    assert shortest.call("offer", CLIENT, shortest.subject, *limits, value_wei=PREMIUM_WEI) is None
     late = Deliveries()
     late.win()
     assert late.offer() == Reason.PREMIUM_TOO_LATE

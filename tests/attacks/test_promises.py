@@ -9,7 +9,7 @@ from contracts.compiler import compile_contract
 from contracts.model.abi import pack_args
 from contracts.model.answers import ANSWERS_A_BLOCK, MIN_DEPOSIT_WEI, make_subject
 from contracts.model.types import NOBODY, ZERO
-from contracts.model.words import hash_commitment
+from contracts.model.words import hash_commitment, hash_job
 from contracts.reasons import DemandStatus, Part, PromiseStatus, Reason, Status
 from offchain.arithmetic.functions import DType
 from offchain.commitments.tags import Tag
@@ -148,7 +148,8 @@ def test_a2_a_job_waits_for_no_demand(both: Promises) -> None:
     digest = hash_commitment(twins.store, 0, member, top, ZERO)
     assert both.demand(ASKER, CHUNK) is None
     assert both.demand(OTHER, OPERATOR) is None
-    assert twins.call("commit", member, 0, digest, value_wei=terms.bond_wei) is None
+    args = (0, digest, hash_job(twins.store.jobs[0]))
+    assert twins.call("commit", member, *args, value_wei=terms.bond_wei) is None
     both.block += ANSWER_BLOCKS + 1
     job = twins.store.jobs[0]
     assert both.call("break_promise", ASKER, both.subject, *CHUNK) is None
@@ -394,6 +395,14 @@ def test_a8_nobody_but_the_client_promises_and_nothing_absurd() -> None:
     assert set(absurd) == {Reason.ABSURD_PROMISE}
     assert promise(CLIENT, *usual, bond_wei=2 * DEPOSIT_WEI) is None
     assert promise(CLIENT, *usual) == Reason.PROMISED
+
+
+@pytest.mark.parametrize(("blocks", "last"), [(1, 0), (1 << 20, 1 << 22)])
+def test_a8_promise_at_its_limits_is_sound(blocks: int, last: int) -> None:
+    """The shortest and the longest time to answer and to promise, and the highest bond."""
+    both, most_wei = Promises(), (1 << 80) - 1
+    terms = (most_wei // 2, blocks, both.block + last)
+    assert both.call("promise", CLIENT, both.subject, *terms, value_wei=most_wei) is None
 
 
 def test_a8_provider_relies_on_no_weak_promise(both: Promises) -> None:

@@ -64,13 +64,14 @@ def leave_out(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
 
 
 def test_more_rounds_than_columns_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    """They differ within 40 cases, and so they do where the counter is one from step 1 on."""
+    """They differ within 40 cases, one of which agrees up to its second step."""
     leave_out(monkeypatch, "count")
-    found = list(list_found("rounds", try_run, 40))
-    assert any("to step 0: " in line or "to step 7: " in line for _, line in found)
-    assert any("to step 1: " in line or "to step 8: " in line for _, line in found)
+    late = ("to step 1: ", "to step 8: ")  # of runs that begin with step 0 or 7
+    lines = (line for _, line in list_found("rounds", try_run, 40))
+    assert next((line for line in lines if any(it in line for it in late)), None)
 
 
+@pytest.mark.slow
 def test_counters_of_the_rounds_themselves_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """A plan that reads what it computes fails within 200 cases."""
     leave_out(monkeypatch, "earlier")

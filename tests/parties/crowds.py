@@ -2,9 +2,9 @@
 
     python -m tests.parties.crowds --liars 18 32 300 1000 --gwei 5 40 200
 
-The match is played on the model. What the provider decides is the shipped code's: whether to join
-and to go on (`Resources`), what a call is offered and what it reserves. Each of its calls takes
-the most gas that is known of its name, at the highest fee.
+The match is played on the model, and the client is silent. What the provider decides is the
+shipped code's: whether to join and to go on (`Resources`), what a call is offered and what it
+reserves. Each of its calls takes the most gas that is known of its name, at the highest fee.
 """
 
 # ruff: noqa: T201 - a script that prints
@@ -21,7 +21,7 @@ from offchain.chain.accounts.budget import calculate_reserve, find_shortage
 from offchain.chain.accounts.fees import GWEI, Fees
 from offchain.chain.receipts import Address as ChainAddress
 from offchain.chain.receipts import Transaction
-from offchain.disputes.actors import Actor, Client, Player, View
+from offchain.disputes.actors import Actor, Player, View
 from offchain.disputes.arena import ChainView
 from offchain.disputes.board import Board
 from offchain.disputes.crowds import Pace, calculate_least_clock, count_calls
@@ -112,16 +112,6 @@ class Opener(Actor):
 
 
 @dataclass(frozen=True, slots=True)
-class Ender(Client):
-    """A client that ends matches whose time is over, and begins none."""
-
-    def manage(self, view: View) -> Iterator[Call]:
-        """Do nothing."""
-        del view
-        yield from ()
-
-
-@dataclass(frozen=True, slots=True)
 class Case:
     """A crowd: how many liars behind how many claims, at which fee, and whether all at once."""
 
@@ -180,8 +170,7 @@ def play(case: Case, *, missing_wei: int = 0, feared: int = 0) -> Result | str:
         Waiting(f"liar-{n}", address, runs[n % case.roots], SALT, waits[n])
         for n, address in enumerate(accounts)
     ]
-    others: list[Actor] = [Ender("client", client, ())]
-    others += [Opener("opener", accounts[0], honest)] if case.is_at_once else []
+    others = [Opener("opener", accounts[0], honest)] if case.is_at_once else []
     member = Player("honest", honest, PaperRun(task), SALT)
     party = StandIn([member], [Deputy("honest", honest, (member,))], patience_blocks=4)
     table = _Table(referee, ChainView(referee, Tournament(0, terms)), resources, party)

@@ -9,6 +9,9 @@ from random import Random
 from typing import Any
 from unittest.mock import patch
 
+from offchain.chain.accounts import journal
+from offchain.datastore import disk
+
 RESUMED, SAID = "resumed", "said"
 
 
@@ -76,16 +79,12 @@ def full_disk(at: int) -> Iterator[list[int]]:
 
         return tried_first
 
-    journal, disk = "offchain.chain.accounts.journal", "offchain.datastore.disk"
-    from offchain.chain.accounts import journal as journals  # noqa: PLC0415 - what is patched
-    from offchain.datastore import disk as disks  # noqa: PLC0415 - likewise
-
     with ExitStack() as stack:
         for name in ("fsync", "mkdir", "link"):
             stack.enter_context(patch.object(os, name, plain(getattr(os, name))))
-        stack.enter_context(patch(f"{journal}._write_all", half(journals._write_all, 1)))
-        stack.enter_context(patch(f"{disk}.write_all", half(disks.write_all, 1)))
-        stack.enter_context(patch(f"{disk}.write_directly", plain(disks.write_directly)))
+        stack.enter_context(patch.object(journal, "_write_all", half(journal._write_all, 1)))
+        stack.enter_context(patch.object(disk, "write_all", half(disk.write_all, 1)))
+        stack.enter_context(patch.object(disk, "write_directly", plain(disk.write_directly)))
         stack.enter_context(patch.object(Path, "write_text", half(Path.write_text, 1)))
         stack.enter_context(patch.object(Path, "write_bytes", half(Path.write_bytes, 1)))
         yield tried

@@ -1,5 +1,6 @@
 """The folder of a job under damage: the salt is there, and the run is made again to the bit."""
 
+import atexit
 import shutil
 from collections.abc import Callable
 from contextlib import suppress
@@ -38,6 +39,7 @@ def get_model() -> tuple[Path, Any, list[bytes]]:
     The folder is made once in a process: `store` has the task, `own` is the job's.
     """
     folder = Path(mkdtemp(prefix="moot-durability-model-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
     task = make_task()
     put_task(open_store(str(folder / "store")), task)
     job = SimpleNamespace(terms=make_terms(task))

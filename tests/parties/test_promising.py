@@ -27,7 +27,7 @@ def test_what_lacks_more_than_it_pays_is_not_demanded(
 ) -> None:
     """The share of a low reward does not cover what is lacking: not one part of it is paid for."""
     post(lacking, *WINDOWS, "--promise-bond", "1", "--reward", "0.1")
-    assert "demands at least" in heard.wait("passed", job=0)["problem"]
+    assert "demands at least" in heard.wait("undemanded", job=0)["problem"]
     told = call_client(lacking, "await", "0", status=3)
     assert not [event for event in told if event.get("call", "").startswith("show_")]
     assert not [event for event in heard.events if event.get("call") == "demand"]

@@ -116,6 +116,9 @@ def test_what_another_chain_has_refused_is_tried_on_this_one(desk: Any) -> None:
     assert [it.call.name for _, it in take_turns(desk, [seat])] == ["reveal"]
 
 
+NAMED = 7
+
+
 @pytest.mark.parametrize(
     ("claims", "block", "standing", "joins"),
     [
@@ -134,11 +137,11 @@ def test_a_watcher_joins_only_where_all_are_wrong(
     known = SimpleNamespace(get_claims=lambda: dict.fromkeys(claims), job_id=3, terms=terms)
     job = SimpleNamespace(reveal_deadline=10, terms=terms)
     view: Any = SimpleNamespace(
-        tournament=known, job=job, block=block, get_standing=lambda _: standing
+        tournament=known, job=job, block=block, get_standing=lambda _: standing, named=NAMED
     )
     run: Any = SimpleNamespace(history=SimpleNamespace(top=TRUE))
     calls = [(call.name, call.args) for call in Doubter("watcher", OWN, run).enter(view)]
-    assert calls == ([("join", (3, TRUE))] if joins else [])
+    assert calls == ([("join", (3, TRUE, NAMED))] if joins else [])
 
 
 @pytest.mark.parametrize(
