@@ -80,6 +80,11 @@ FAULTS = {
     "locks": Fault(
         "a job that pays nothing locks a bond for a year", ("dust",), frozenset({"locks"})
     ),
+    "held": Fault(
+        "matches of others that nobody ends hold a bond for ever",
+        ("liars", "lazy client"),
+        frozenset({"locks"}),
+    ),
     "pump": Fault(
         "a client is paid more for the parts that it withholds than the job pays",
         ("demands",),

@@ -11,6 +11,7 @@ from contracts.model.types import Job
 from contracts.reasons import Standing, Status
 from offchain.commitments.tensors import compute_history_root
 from offchain.datastore.objects import HISTORIES, STATES, name_object
+from offchain.disputes.conditions import bound_locked_blocks
 from offchain.disputes.gas import calculate_crowd_gas
 from tests.arena.jobs import get_run
 from tests.arena.names import HONEST
@@ -114,6 +115,10 @@ def bound_locks(world: "World", ended: str) -> str:
         blocks = terms.commit_blocks + terms.reveal_blocks + terms.window_blocks
         if world.standing(job_id) is not Standing.NONE and blocks > AGREED_BLOCKS:
             return f"the bond of job {job_id} is locked for {blocks:,} blocks"
+        held = world.chain.head.number - job.opened_block
+        is_held = world.standing(job_id) is not Standing.NONE and job.status is Status.OPEN
+        if is_held and held > bound_locked_blocks(terms, world.settings.crowd):
+            return f"the bond of job {job_id} is not free after {held:,} blocks"
     return ""
 
 

@@ -9,6 +9,7 @@ from contracts.model.types import Address, Job
 from contracts.model.types import Terms as JobTerms
 from contracts.reasons import Standing, Status
 from offchain.disputes.actors import Client
+from offchain.disputes.conditions import bound_locked_blocks
 from offchain.disputes.party import Party
 from offchain.disputes.referee import Call
 from offchain.disputes.terms import Stakes, make_terms
@@ -29,7 +30,8 @@ from tests.arena.records import BLOCK_S, GWEI, Fill, Sent
 from tests.arena.story import Story
 from tests.arena.workshop import Shop
 
-MOST_BLOCKS = 600
+MOST_BLOCKS, LONGEST_BLOCKS, SPARE_BLOCKS = 600, 4_000, 20
+"""A game ends after so many blocks, or when the bond should long be free."""
 RICH_WEI = 10**24
 OPERATORS, ROWS, COLUMNS, TERMS = 8, 2, 2, 4
 
@@ -188,12 +190,20 @@ class World:
         self.clock.schedule(BLOCK_S, self._step)
 
     def _is_over(self) -> bool:
-        number = self.chain.head.number
-        if number >= MOST_BLOCKS:
-            return True
         jobs = self.list_jobs()
+        ends = [self._bound_end(job) for job_id, job in jobs if self._is_locked(job_id, job)]
+        if self.chain.head.number >= max([MOST_BLOCKS, *ends]):
+            return True
         is_idle = not self.shop.is_running
         return bool(jobs) and is_idle and all(self._is_settled(*it) for it in jobs)
+
+    def _is_locked(self, job_id: int, job: Job) -> bool:
+        return job.status is Status.OPEN and self.standing(job_id) is not Standing.NONE
+
+    def _bound_end(self, job: Job) -> int:
+        """Return the block by which a job should have ended, if that is seen in a game."""
+        blocks = bound_locked_blocks(job.terms, self.settings.crowd) + SPARE_BLOCKS
+        return job.opened_block + min(blocks, LONGEST_BLOCKS)
 
     def _is_settled(self, job_id: int, job: Job) -> bool:
         standing = self.standing(job_id)

@@ -34,7 +34,7 @@ class Liars(Adversary):
             "operator": random.randrange(2, 9),
             "term": random.randrange(4),
             "timing": random.choice(TIMINGS),
-            "opens": random.choice(("block", "spread", "never")),
+            "opens": random.choice(("block", "spread", "never", "others")),
             "slack": random.randrange(3),
             "joins": random.choice(("early", "early", "late")),
             "tip_gwei": random.choice((0, 2, 60)),
@@ -65,6 +65,11 @@ class Liars(Adversary):
         for call in self._choose(world.court.plan(self._key, self._party, 0)):
             world.chain.submit(call, self.params["tip_gwei"] * GWEI)
 
+    @property
+    def _opens_others(self) -> bool:
+        """Whether it begins matches among liars, instead of those with the provider."""
+        return bool(self.params["opens"] == "others")
+
     def _join_late(self) -> None:
         """Claim once others have shown what they claim."""
         world, job = self.world, self.world.court.job(0)
@@ -86,7 +91,8 @@ class Liars(Adversary):
                 continue
             if call.name == "start_match":
                 opened += 1
-                if self.params["opens"] == "never" or HONEST not in call.args[1:3]:
+                is_of_others = HONEST not in call.args[1:3]
+                if self.params["opens"] == "never" or is_of_others != self._opens_others:
                     continue
                 if self.params["opens"] == "spread" and opened > 1:
                     continue
@@ -98,9 +104,11 @@ class Liars(Adversary):
         timing = self.params["timing"]
         position = call.args[1] if len(call.args) > 1 else None
         deadline = getattr(position, "deadline", None)
-        if deadline is None or call.name == "timeout" or timing == "at once":
+        if deadline is None or timing == "at once":
             return True
         if timing == "silent":
             return False
+        if call.name == "timeout":
+            return True
         is_early = timing == "mixed" and int(call.sender, 16) % 2
         return bool(is_early) or number >= deadline - self.params["slack"]
