@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from functools import cache
+from functools import lru_cache
 from typing import Any
 from unittest.mock import patch
 
@@ -99,7 +99,7 @@ def _name_args(event: ModelEvent) -> dict[str, Any]:
     return {str(place): arg for place, arg in enumerate(event.args)}
 
 
-@cache
+@lru_cache(maxsize=1 << 14)
 def hash_place(subject: Subject, place: tuple[int, ...]) -> bytes:
     """Return the number of a demand."""
     words = b"".join(int(it).to_bytes(32, "big") for it in place)

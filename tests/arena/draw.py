@@ -16,7 +16,7 @@ WEIGHTS = {"liars": 6, "censor": 3, "reorganiser": 2, "nodes": 2, "demands": 1}
 
 
 def draw_story(seed: int, families: tuple[str, ...] = ()) -> Story:
-    """Return the story of a seed, of some families or of all."""
+    """Return the story of a seed: of some families, all of them in half of the games, or of any."""
     random = Random(f"arena {seed}")
     terms = Terms(
         bond_wei=random.choice(BONDS_WEI),
@@ -29,7 +29,11 @@ def draw_story(seed: int, families: tuple[str, ...] = ()) -> Story:
     names = families or tuple(FAMILIES)
     weights = [WEIGHTS.get(name, 1) for name in names]
     chosen = random.choices(names, weights, k=random.choice((1, 2, 2, 3)))
+    if families and random.random() < 0.5:
+        chosen = list(families)
     moves = [Move(name, FAMILIES[name].draw(random, terms)) for name in chosen]
+    if random.random() < 0.5:
+        moves = _agree(moves)
     moves = [move for place, move in enumerate(moves) if _is_new(move, moves[:place])]
     liars = sum(it.params["count"] for it in moves if it.family == "liars")
     crowds = [crowd for crowd in CROWDS if crowd >= liars]
@@ -44,6 +48,15 @@ def draw_story(seed: int, families: tuple[str, ...] = ()) -> Story:
         terms=terms,
         moves=tuple(moves),
     )
+
+
+def _agree(moves: Sequence[Move]) -> list[Move]:
+    """Let all liars play in the same way."""
+    ways = [it.params for it in moves if it.family == "liars"]
+    shared = {name: ways[0][name] for name in ("timing", "opens", "tip_gwei")} if ways else {}
+    return [
+        Move(it.family, {**it.params, **shared}) if it.family == "liars" else it for it in moves
+    ]
 
 
 def _is_new(move: Move, others: Sequence[Move]) -> bool:

@@ -82,7 +82,7 @@ FAULTS = {
     ),
     "held": Fault(
         "matches of others that nobody ends hold a bond for ever",
-        ("liars", "lazy client"),
+        ("liars", "liars", "lazy client"),
         frozenset({"locks"}),
     ),
     "pump": Fault(
