@@ -17,6 +17,7 @@ from random import Random
 from typing import Any
 
 from contracts.deployment import bind_referee, deploy_referee
+from contracts.model.words import hash_job
 from offchain.arithmetic.ordered import ORDERED
 from offchain.chain import Chain
 from offchain.chain.accounts import FeePolicy, KeyAccount, open_chain
@@ -84,9 +85,8 @@ class World:
         _, client, self.member = chain.accounts
         for _ in range(2):
             referee.transact("open_job", TERMS, sender=client, value_wei=10**17)
-        made = referee.transact(
-            "commit", 0, b"\1" * 32, sender=self.member, value_wei=TERMS.bond_wei
-        )
+        named = (b"\1" * 32, hash_job(referee.job(0)))
+        made = referee.transact("commit", 0, *named, sender=self.member, value_wei=TERMS.bond_wei)
         assert made.receipt is not None
         self.receipt = made.receipt
         self.entry = self._pay(chain)

@@ -21,7 +21,7 @@ def main() -> None:
             sys.exit(DEATH)
         while job_id >= STUCK:
             time.sleep(60)
-        _tell("done", job=job_id, problem="", is_final=False, missing=[])
+        _tell("done", job=job_id, problem="", is_final=False, missing=[], least=0)
 
 
 def _tell(event: str, **about: object) -> None:

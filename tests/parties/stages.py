@@ -27,7 +27,7 @@ from offchain.parties.policy import Policy
 from offchain.parties.provider import Provider
 from offchain.parties.serving import Stage
 from offchain.parties.settings import Settings
-from offchain.parties.workshop import Checks, Result
+from offchain.parties.workshop import Checks, Errand, Result
 from offchain.providers.behaviour import Behaviour
 from offchain.providers.publication import put_task
 from offchain.providers.run import Run
@@ -35,7 +35,7 @@ from offchain.providers.store import Store
 from offchain.providers.task import Task
 from tests.sim_helpers import make_task
 
-PASSWORD, FUND_WEI, REWARD_WEI = "stages", 10 * 10**18, 10**17
+PASSWORD, FUND_WEI, REWARD_WEI = "stages", 100 * 10**18, 10**17
 CONFIRMATIONS = 3
 STAKES = Stakes(commit_blocks=20, reveal_blocks=16, window_blocks=20, clock_blocks=300)
 DOCS = Path(__file__).parents[2] / "docs" / "parties.md"
@@ -48,10 +48,14 @@ class Inline:
         self._provider = provider
         self._asked: deque[int] = deque()
 
-    def submit(self, job_id: int, checks: Checks) -> None:
+    def submit(self, errand: Errand) -> None:
         """Compute a job when results are collected next."""
-        del checks
-        self._asked.append(job_id)
+        self._asked.append(errand.job_id)
+
+    def cancel(self, job_id: int) -> None:
+        """Compute a job no more."""
+        if job_id in self._asked:
+            self._asked.remove(job_id)
 
     def collect(self) -> list[Result]:
         """Compute what was asked for, unchecked."""
@@ -89,11 +93,12 @@ class Court:
         return self.referee.chain
 
     def open_job(self) -> int:
-        """Open a job, and return its number."""
+        """Open a job, let its confirmations pass, and return its number."""
         client, _, _, verifier = self.chain.accounts[:4]
         named = (verifier,) if self.leaf_mode is LeafMode.OPERATOR else ()
         terms = make_terms(self.task, STAKES, self.leaf_mode, *named)
         made = self.referee.transact("open_job", terms, sender=client, value_wei=REWARD_WEI)
+        self.chain.mine(CONFIRMATIONS)
         return int(str(made.events[0].args[0]))
 
     @contextmanager
@@ -113,6 +118,7 @@ class Court:
             store=str(self.folder / "store"),
             folder=str(self.folder / name),
             confirmations=CONFIRMATIONS,
+            verifier=self.chain.accounts[3] if self.leaf_mode is LeafMode.OPERATOR else "",
             **more,
         )
         state.mkdir(exist_ok=True)

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from contracts.model.types import Address, Pair
+from contracts.model.words import hash_job
 from contracts.reasons import LeafMode, Standing, Status
 from offchain.commitments.keccak_lanes import DIGEST_BYTES
 from offchain.commitments.tags import Tag
@@ -153,7 +154,8 @@ def test_a_copier_is_paid_nothing(court: Court) -> None:
         stolen = copy(court, "honest")
         assert stolen == top
         bond_wei = job.terms.bond_wei
-        court.referee.transact("join", 0, stolen, sender=copier, value_wei=bond_wei)
+        claim = (stolen, hash_job(job))
+        court.referee.transact("join", 0, *claim, sender=copier, value_wei=bond_wei)
         settle(court, honest)
         assert court.referee.debt(0, copier) == bond_wei
         paid = [it.args for it in court.referee.events(0) if it.name == "Collected"]
