@@ -197,7 +197,7 @@ class Keeper:
         for job_id, job, member in list(desk.referee.find_jobs()):
             is_open = job.status is Status.OPEN
             is_owed = member.standing not in {Standing.NONE, Standing.PAID}
-            if is_open or is_owed or self._has_more(job_id, job, member.standing):
+            if is_open or is_owed or self._publisher.has_more(job_id, job, member.standing):
                 self._try_begin(job_id)
         desk.referee.look()
 
