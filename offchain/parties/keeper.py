@@ -7,9 +7,7 @@ says what it does about a job (`consider`) before it sits down at its table.
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
 
-from contracts.model.types import Job
 from contracts.model.words import hash_job
 from contracts.reasons import Standing, Status
 from offchain.chain.accounts.fees import GWEI
@@ -31,9 +29,10 @@ from offchain.parties.events import Tell
 from offchain.parties.folder import Folder
 from offchain.parties.handing import Giver
 from offchain.parties.live import Desk, connected_desk, open_signers
+from offchain.parties.publishing import Publisher
 from offchain.parties.recall import Recalled
 from offchain.parties.resources import Resources, make_stand
-from offchain.parties.serving import Stage, has_won, is_published, is_shown, publish, serving
+from offchain.parties.serving import is_shown
 from offchain.parties.settings import Settings
 from offchain.parties.turns import (
     Outages,
@@ -44,48 +43,12 @@ from offchain.parties.turns import (
     take_turns,
     tell_made,
 )
+from offchain.parties.works import Work
 from offchain.parties.workshop import Checks, Result, Workshop, plan_errand
-from offchain.providers.store import Store
 
 SPENT = "spent"
 MOST_WAIT_BLOCKS = 16
 """What could not be had is asked for again after 1, 2, 4 and so on blocks, but never later."""
-
-
-@dataclass
-class Work:
-    """A job that concerns the party.
-
-    Attributes:
-        job_id: its number.
-        job: the job, as of the latest look.
-        store: its files.
-        standing: where the party's account stands in it.
-        is_computing: whether the workshop has it.
-        run: what was computed, once it was.
-        seat: the seat at its table, once the party sits there.
-        joins_by: the last block in which the party may still join, if it sits there to join.
-        problem: why it is not taken for now, as it was told last.
-        tries: how often that was found, and `next_block` the block to look again.
-        ended_block: when it was found closed, with nothing left to do, on the chain that is still
-            the same: `returns` says how often it had been replaced by then.
-        stage: up to which stage it is served.
-    """
-
-    job_id: int
-    job: Job
-    store: Store
-    standing: Standing
-    is_computing: bool = False
-    run: Recalled | None = None
-    seat: Seat | None = None
-    joins_by: int | None = None
-    problem: str = ""
-    tries: int = 0
-    next_block: int = 0
-    ended_block: int | None = None
-    returns: int = 0
-    stage: Stage = Stage.HIDDEN
 
 
 class Keeper:
@@ -98,6 +61,7 @@ class Keeper:
         self.works: dict[int, Work] = {}
         self.workshop = Workshop(desk.settings, desk.tell)
         self._giver = Giver(desk)
+        self._publisher = Publisher(desk, self.folder, self.recall)
         self._results: list[Result] = []
         self._is_eager = self._has_looked = False
         self._disk_problem = ""
@@ -111,7 +75,7 @@ class Keeper:
 
     def run(self) -> None:
         """Look after the jobs until the process is ended."""
-        with self.folder.held(self.desk.address), self._serving(), self.workshop:
+        with self.folder.held(self.desk.address), self._publisher.serving(), self.workshop:
             head: Head | None = None
             is_resumed, outages = False, Outages(self.desk.tell)
             while True:
@@ -152,7 +116,7 @@ class Keeper:
         for job_id, seat in seats.items():
             with self._sparing(self.works[job_id]):
                 self.observe(self.works[job_id], seat)
-                self._show(self.works[job_id])
+                self._publisher.show(self.works[job_id])
         payable = [seat for seat in seats.values() if self._may_pay(seat)]
         turn = take_turns(desk, payable)
         for seat, made in turn:
@@ -233,7 +197,7 @@ class Keeper:
         for job_id, job, member in list(desk.referee.find_jobs()):
             is_open = job.status is Status.OPEN
             is_owed = member.standing not in {Standing.NONE, Standing.PAID}
-            if is_open or is_owed or self._has_more(job_id, job, member.standing):
+            if is_open or is_owed or self._publisher.has_more(job_id, job, member.standing):
                 self._try_begin(job_id)
         desk.referee.look()
 
@@ -310,7 +274,7 @@ class Keeper:
             return
         if job.status is not Status.OPEN:
             is_over = work.standing in {Standing.NONE, Standing.PAID}
-            if is_over and not self._has_more(job_id, job, work.standing):
+            if is_over and not self._publisher.has_more(job_id, job, work.standing):
                 if self._is_closed(work):
                     self.leave(work)
             else:
@@ -387,44 +351,8 @@ class Keeper:
         is_final = block >= work.ended_block + desk.settings.confirmations
         if is_final and self._is_closed(work):
             with self._sparing(work):
-                self._publish(work)
+                self._publisher.publish(work)
                 self.leave(work)
-
-    def _show(self, work: Work) -> None:
-        """Serve the history of a job once no claim can be committed to or shown any more."""
-        block, confirmations = self.desk.referee.block_number(), self.desk.settings.confirmations
-        if work.stage is not Stage.HIDDEN or not is_shown(work.job, block, confirmations):
-            return
-        if run := self.recall(work):
-            publish(self.folder.open_results(), work.store, run.history, Stage.SHOWN)
-            work.stage = Stage.SHOWN
-
-    def _publish(self, work: Work) -> None:
-        """Serve the final state of a job that is won for good by the party's own claim."""
-        run = self.recall(work)
-        if run is None or work.seat is None:
-            return
-        claims = work.seat.view.tournament.get_claims()
-        if has_won(work.job, work.standing, run.history.top, claims):
-            publish(self.folder.open_results(), work.store, run.history, Stage.PAID)
-            line = f"job {work.job_id}: its result is served"
-            self.desk.tell("published", line, job=work.job_id)
-
-    def _has_more(self, job_id: int, job: Job, standing: Standing) -> bool:
-        """Whether a job that was paid has, or may have, a result here that is not served yet."""
-        if standing is not Standing.PAID or job.status is not Status.WON:
-            return False
-        try:
-            store = self.folder.find_job(job_id, job)
-            roots = None if store is None else read_claim(store)
-            return roots is not None and not is_published(self.folder.open_results(), roots[-1])
-        except StoreError:  # a disk that fails is told of where the job is looked at
-            return True
-
-    @contextmanager
-    def _serving(self) -> Iterator[None]:
-        with serving(self.desk, self.folder.open_results()):
-            yield
 
     def _is_closed(self, work: Work) -> bool:
         """Ask once more whether a job is closed before it is forgotten: it may be a node's slip."""

@@ -15,7 +15,7 @@ from offchain.disputes.players import Move
 from offchain.errors import StoreError
 from offchain.parties.computing import make_conditions
 from offchain.parties.deliveries import Deliveries
-from offchain.parties.keeper import Keeper, Work
+from offchain.parties.keeper import Keeper
 from offchain.parties.live import Deputy, Desk, StandIn
 from offchain.parties.policy import load_policy
 from offchain.parties.promises import Promises
@@ -23,6 +23,7 @@ from offchain.parties.recall import Recalled
 from offchain.parties.salts import find_salt, get_salt
 from offchain.parties.settings import to_wei
 from offchain.parties.turns import Seat
+from offchain.parties.works import Work
 from offchain.parties.workshop import Checks, Result
 
 

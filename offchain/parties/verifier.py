@@ -20,10 +20,11 @@ from offchain.disputes.party import Party
 from offchain.disputes.tournament import Tournament
 from offchain.errors import StoreError, VerifierError
 from offchain.parties.hearing import Hearing, Hearings, judge_found
-from offchain.parties.keeper import Keeper, Work
+from offchain.parties.keeper import Keeper
 from offchain.parties.live import Desk
 from offchain.parties.settings import split_list
 from offchain.parties.turns import Seat
+from offchain.parties.works import Work
 from offchain.parties.workshop import Checks
 from offchain.providers.testimony import Testimony
 

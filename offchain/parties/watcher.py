@@ -10,10 +10,11 @@ from offchain.commitments.tree import Digest
 from offchain.disputes.actors import Actor, Player, View
 from offchain.disputes.party import Party
 from offchain.disputes.referee import Call
-from offchain.parties.keeper import Keeper, Work
+from offchain.parties.keeper import Keeper
 from offchain.parties.live import Deputy, Desk, StandIn
 from offchain.parties.recall import Recalled
 from offchain.parties.turns import Seat
+from offchain.parties.works import Work
 from offchain.parties.workshop import Checks
 
 

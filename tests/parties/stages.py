@@ -129,7 +129,7 @@ class Court:
         with (
             opened_keeper(Provider, settings, tell) as keeper,
             keeper.folder.held(keeper.desk.address),
-            keeper._serving(),
+            keeper._publisher.serving(),
         ):
             assert isinstance(keeper, Provider)
             keeper.workshop = Inline(keeper)  # type: ignore[assignment] # what it is asked for
