@@ -38,5 +38,5 @@ class Signer:
 
 def read_order(raw: bytes) -> Raw:
     """Return the fields of what was signed."""
-    *fields, data = json.loads(raw)
-    return Raw(*fields, bytes.fromhex(data))
+    fields = json.loads(raw)
+    return Raw(*fields[:-1], bytes.fromhex(fields[-1]))

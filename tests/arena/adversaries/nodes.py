@@ -18,8 +18,10 @@ KINDS = (
     "silence",
     "logs of nobody",
     "null",
-    "count",
 )
+BELIEVED = ("count",)
+"""Lies that a party does not see through yet: it believes how many transactions an account has
+made. They are played where a story names them, and are not drawn."""
 Answers = list[Any]
 
 
@@ -76,7 +78,7 @@ class Nodes(Adversary):
     def _change_logs(self, logs: list[dict[str, Any]]) -> list[dict[str, Any]]:
         kind = self.params["kind"]
         number = hex(self.world.chain.head.number)
-        strange = {
+        strange: dict[str, Any] = {
             "address": self.world.settings.referee,
             "blockNumber": number,
             "logIndex": "0x77",
