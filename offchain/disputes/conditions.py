@@ -45,6 +45,7 @@ class Conditions:
         most_slots: the most tensors of a program's state, and of its batch.
         most_checkpoints: the most checkpoints.
         crowd: how many members of one claim the clocks have to withstand.
+        confirmations: so many blocks may be replaced by others at the end of the chain.
         block_seconds: the time between blocks.
         joins_late: whether the job is joined once others have claimed.
     """
@@ -64,6 +65,7 @@ class Conditions:
     most_slots: int = 1 << 13
     most_checkpoints: int = 1 << 14
     crowd: int = 100
+    confirmations: int = 8
     block_seconds: float = 12.0
     joins_late: bool = False
 

@@ -108,6 +108,6 @@ def calculate_least_clock(crowd: int, increment_blocks: int, pace: Pace) -> int:
     It may be above MAX_BLOCKS, the longest that a job can have.
     """
     clocks = range(increment_blocks, 2 * MAX_BLOCKS)
-    return clocks[
-        bisect_left(clocks, crowd, key=lambda clock: count_withstood(clock, increment_blocks, pace))
-    ]
+    return increment_blocks + bisect_left(
+        clocks, crowd, key=lambda clock: count_withstood(clock, increment_blocks, pace)
+    )

@@ -330,16 +330,19 @@ def _check_clock(block_gas: int, job: Job, agreed: Agreement, answer_s: float) -
     """Compare the clock with the shortest that withstands the crowd, given the time of an answer.
 
     Each member of a crowd may dispute another step, so that as many answers are made in a round.
-    Before that it has to outlast as many blocks as what there is to gain would pay a censor for.
+    Before that it has to outlast as many blocks as what there is to gain would pay a censor for,
+    and those that a reorganisation may take with the calls in them.
     """
     terms, answers = job.terms, min(agreed.crowd, job.terms.steps)
     delay = LOOK_BLOCKS + math.floor(answers * answer_s / max(agreed.block_seconds, LEAST_S))
     pace = Pace(count_calls(block_gas), delay)
     censored = count_censored(job.reward_wei + terms.prize_wei, block_gas=block_gas)
-    least = censored + calculate_least_clock(agreed.crowd, terms.increment_blocks, pace)
+    lost = censored + agreed.confirmations
+    least = lost + calculate_least_clock(agreed.crowd, terms.increment_blocks, pace)
     problem = (
         f"the clock has {terms.clock_blocks} blocks, and {agreed.crowd} members of a claim, "
-        f"answered {delay} blocks after they move, take {least}, with the {censored} for which "
-        "reward and prize would pay whoever keeps calls out"
+        f"answered {delay} blocks after they move, take {least}, with {censored} for which reward "
+        f"and prize would pay whoever keeps calls out, and {agreed.confirmations} that a "
+        "reorganisation may take"
     )
     return _check(terms.clock_blocks >= least, "clock_blocks", problem)

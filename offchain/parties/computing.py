@@ -178,6 +178,7 @@ def make_conditions(settings: Settings, terms: Terms, checks: Checks) -> Conditi
         most_operators=settings.most_operators,
         most_slots=settings.most_slots,
         crowd=settings.crowd,
+        confirmations=settings.confirmations,
         block_seconds=settings.block_seconds,
         joins_late=checks is Checks.LATE,
     )

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from tests.arena.world import World
 
 TIP_WEI = GWEI
-CLOCK_PARTS = 2
-"""A reorganisation takes at most one part in so many of a clock."""
 
 
 def cap_fees(world: "World") -> str:
@@ -37,11 +35,9 @@ def cap_censorship(world: "World") -> str:
 
 
 def cap_depth(world: "World") -> str:
-    """No reorganisation is as deep as the provider's confirmations, or takes half of a clock."""
-    depth, clock_blocks = world.chain.reorganised, world.main.clock_blocks
-    is_met = depth < world.settings.confirmations and CLOCK_PARTS * depth < clock_blocks
-    is_met |= not world.count_matches() and depth < world.settings.confirmations
-    return "" if is_met else f"{depth} blocks were replaced, with a clock of {clock_blocks}"
+    """No reorganisation is as deep as the provider's confirmations."""
+    depth = world.chain.reorganised
+    return "" if depth < world.settings.confirmations else f"{depth} blocks were replaced"
 
 
 def cap_crowd(world: "World") -> str:

@@ -96,6 +96,14 @@ FAULTS = {
         frozenset({"questions"}),
     ),
     "nodes": Fault("one odd word of a node ends the party", ("nodes",), frozenset({"life"})),
+    "counted": Fault(
+        "a node that counts too few transactions of an account is believed",
+        ("nodes",),
+        BOND,
+    ),
+    "replaced": Fault(
+        "a clock is taken that a reorganisation can use up", ("liars", "reorganiser"), BOND
+    ),
 }
 
 

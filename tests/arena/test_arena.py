@@ -13,7 +13,7 @@ from tests.arena.unmend import unmended
 
 FOUND = Path(__file__).with_name("found")
 GAMES = 40
-MOST_GAMES = 200
+MOST_GAMES = 400
 
 
 def read_found(name: str) -> Story:

@@ -23,6 +23,9 @@ class Port(Protocol):
     def ask_many(self, questions: Sequence[Question]) -> list[Any]:
         """Return the results, a NodeError in the place of each refused one."""
 
+    def distrust(self, problem: str) -> ChainUnavailable:
+        """Leave the node for another one, if there is one; return the error that says why."""
+
 
 @dataclass(frozen=True, slots=True)
 class Found:
@@ -65,7 +68,8 @@ def look(
         last: the last look, if its entries were those of these that had been sent by then.
 
     Raises:
-        ChainUnavailable: the node does not answer, or not as a node does (`answers.py`).
+        ChainUnavailable: the node does not answer, or not as a node does (`answers.py`), or counts
+            fewer transactions than its own blocks have.
     """
     state: list[Question] = [
         ("eth_getBlockByNumber", ["latest", False]),
@@ -86,7 +90,9 @@ def look(
     if last is not None and (last.head_hash, last.count) == (sight.head_hash, sight.count):
         return replace(sight, receipts=last.receipts)
     counted = [entry for entry in entries if entry.nonce < sight.count]
-    standing = _find_standing(port, counted)
+    standing = _find_standing(port, entries)
+    if any(nonce >= sight.count for nonce in standing):
+        raise port.distrust("it counts fewer transactions of an account than its blocks have")
     open_ = [entry for entry in counted if entry.nonce not in standing]
     return replace(sight, receipts=standing | _find_receipts(port, open_))
 

@@ -18,10 +18,8 @@ KINDS = (
     "silence",
     "logs of nobody",
     "null",
+    "count",
 )
-BELIEVED = ("count",)
-"""Lies that a party does not see through yet: it believes how many transactions an account has
-made. They are played where a story names them, and are not drawn."""
 Answers = list[Any]
 
 
