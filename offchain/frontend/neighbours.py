@@ -4,6 +4,7 @@ They are there while the file or what it defines runs, and at no other time: nei
 nor the table of modules is left changed, so that two files may have neighbours of one name.
 """
 
+import os
 import sys
 import sysconfig
 from collections.abc import Callable, Iterator
@@ -20,6 +21,17 @@ PACKAGES = ("bench", "contracts", "offchain", "sim")
 """The packages of Moot, whose names a neighbour can't have."""
 
 _LIBRARIES = tuple(Path(sysconfig.get_path(name)) for name in ("stdlib", "purelib", "platlib"))
+
+OURS = tuple(str(Path(__file__).parents[2] / name) + os.sep for name in PACKAGES)
+"""What paths of ours begin with."""
+_INSTALLED = tuple(
+    sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib", "purelib", "platlib")
+)
+
+
+def is_of_user(path: str) -> bool:
+    """Return whether a file of code belongs neither to Moot, nor to Python or a package."""
+    return path.endswith(".py") and not path.startswith((*OURS, *_INSTALLED, "<"))
 
 
 class Neighbourhood:

@@ -6,17 +6,10 @@ nor to an installed package.
 
 import linecache
 import os
-import sysconfig
 from collections.abc import Iterator
-from pathlib import Path
 from traceback import walk_tb
 
-from offchain.frontend.neighbours import PACKAGES
-
-_OURS = tuple(str(Path(__file__).parents[2] / name) + os.sep for name in PACKAGES)
-_LIBRARIES = tuple(
-    sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib", "purelib", "platlib")
-)
+from offchain.frontend.neighbours import OURS, is_of_user
 
 LONGEST = 300
 """Characters of an exception's text that are shown."""
@@ -28,15 +21,15 @@ def explain_user(error: BaseException) -> str | None:
     None where no such file is to blame: none is on the stack, or we failed inside of what it
     called by torch.
     """
-    if isinstance(error, SyntaxError) and error.filename and _is_users(error.filename):
+    if isinstance(error, SyntaxError) and error.filename and is_of_user(error.filename):
         return f"{_show(error.filename)}:{error.lineno}: {_quote(error.text)}{_say(error)}"
     frames = list(_list_frames(error))
-    users = [k for k, (path, _) in enumerate(frames) if _is_users(path)]
+    users = [k for k, (path, _) in enumerate(frames) if is_of_user(path)]
     if not users:
         return None
     last = users[-1]
-    is_called_directly = last + 1 < len(frames) and frames[last + 1][0].startswith(_OURS)
-    if frames[-1][0].startswith(_OURS) and not is_called_directly:
+    is_called_directly = last + 1 < len(frames) and frames[last + 1][0].startswith(OURS)
+    if frames[-1][0].startswith(OURS) and not is_called_directly:
         return None
     path, line = frames[last]
     return f"{_show(path)}:{line}: {_quote(linecache.getline(path, line))}{_say(error)}"
@@ -44,7 +37,7 @@ def explain_user(error: BaseException) -> str | None:
 
 def explain_fault(error: BaseException) -> str:
     """Return the line that says that an exception is a fault of Moot, and what to do about it."""
-    frames = [frame for frame in _list_frames(error) if frame[0].startswith(_OURS)]
+    frames = [frame for frame in _list_frames(error) if frame[0].startswith(OURS)]
     place = f" at {_show(frames[-1][0])}:{frames[-1][1]}" if frames else ""
     return (
         f"this is a fault of moot: {_say(error)}{place}; "
@@ -55,10 +48,6 @@ def explain_fault(error: BaseException) -> str:
 def _list_frames(error: BaseException) -> Iterator[tuple[str, int]]:
     for frame, line in walk_tb(error.__traceback__):
         yield frame.f_code.co_filename, line
-
-
-def _is_users(path: str) -> bool:
-    return path.endswith(".py") and not path.startswith((*_OURS, *_LIBRARIES, "<"))
 
 
 def _show(path: str) -> str:

@@ -55,7 +55,7 @@ ERRORS: dict[str, tuple[dict[str, str], str]] = {
     "forward": ({"body": "raise KeyError('weight')"}, "raised KeyError: 'weight'"),
     "batch": ({"batch": "x = step.size"}, "`x = step.size` raised AttributeError"),
     "later batch": ({"batch": "assert step < 2, step"}, "`assert step < 2, step` raised Assert"),
-    "no more data": ({"batch": "return next(data)"}, "there is no more data"),
+    "no more data": ({"batch": "return next(data)"}, "reads an iterator (list_iterator)"),
     "multiline": ({"loss": r"raise ValueError('one\ntwo')"}, "raised ValueError: one"),
     "exit": ({"build": "raise SystemExit(3)"}, "`raise SystemExit(3)` raised SystemExit: 3"),
     "recursion": ({"body": "return self.forward(x)"}, "raised RecursionError"),

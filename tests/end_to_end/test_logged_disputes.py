@@ -11,6 +11,7 @@ from contracts.reasons import Ending, LeafMode
 from offchain.arithmetic.logged import LOGGED
 from offchain.datastore.store import open_store
 from offchain.disputes.board import get_place
+from offchain.disputes.conditions import Conditions
 from offchain.disputes.evidence import check_log, collect
 from offchain.disputes.job_check import _choose_element, agree_on
 from offchain.disputes.referee import ModelReferee
@@ -123,7 +124,7 @@ def test_published_logs_are_checked(tmp_path: Path) -> None:
     store = open_store(str(tmp_path))
     put_task(store, task)
     assert get_published(store, make_terms(task)).logs == task.logs
-    files = [agree_on(task).log(step) for step in range(task.steps)]
+    files = [agree_on(task, Conditions()).log(step) for step in range(task.steps)]
     bare = replace(task, logs=None)
     assert read_logs(bare, files).logs == task.logs
     operator = next(i for i, node in enumerate(task.program.nodes) if is_loggable(node))

@@ -261,7 +261,16 @@ KERNELS: dict[str, tuple[type[Form], ...] | str] = {
         (
             *("contraction.gemm", "contraction.packing", "contraction.strips"),
             *("contraction.thin", "contraction.tile", "contraction.wide"),
-            *("reduce", "row_sums", "norms", "magnitudes", "terms", "doubts", "bounded_sums"),
+            *(
+                "reduce",
+                "row_sums",
+                "norms",
+                "magnitudes",
+                "terms",
+                "doubts",
+                "bounded_sums",
+                "integer_sums",
+            ),
             *("exact_sums", "roundings", "elementary", "copies", "turns"),
         ),
         "views",

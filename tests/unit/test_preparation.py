@@ -101,7 +101,7 @@ def test_groups_are_told_apart_and_forgotten_in_time() -> None:
     plans = GroupPlans(backend, 1)
     plan = plans.plan(task.unit, task)
     assert plans.plan(task.unit, task) is plan
-    other = task.unit._replace(cuts=frozenset({1}))
+    other = replace(task.unit, cuts=frozenset({1}))
     assert plans.plan(other, task) is not plan
     plan = plans.plan(task.unit, task)
     plans.plan(task.unit, task._replace(kept=task.members))

@@ -25,7 +25,7 @@ from offchain.frontend.capture.draft import (
     make_start,
 )
 from offchain.frontend.capture.eager import warm_up
-from offchain.frontend.capture.faults import reported
+from offchain.frontend.capture.faults import tracing
 from offchain.frontend.capture.keeping import Memory, kept
 from offchain.frontend.capture.known import Known, make_program
 from offchain.frontend.capture.recall import check_kept, find_origin, keep, recall
@@ -35,8 +35,6 @@ from offchain.frontend.environment import standard_torch
 from offchain.frontend.recipe import Recipe, get_batch
 from offchain.frontend.tracing import get_initial_state, record
 from offchain.programs.graph import Program, Slot
-
-TRACING = "tracing the step"
 
 Batches = Callable[[int], list[Array]]
 """Returns the batch of a step, in the order of a program's slots."""
@@ -96,8 +94,7 @@ def capture(
         UsageError: the recipe makes no sense: its seed, its batch, its groups.
     """
     check_recipe(recipe)
-    with reported("batch(0)"):
-        first = get_batch(recipe, 0)
+    first = get_batch(recipe, 0)
     inputs = check_batch(recipe, first)
     batch = bind_batch(recipe, inputs)
     origin = None if example is None else find_origin(recipe, first, arithmetic, example)
@@ -120,7 +117,7 @@ def _trace(
     recipe: Recipe, first: Sequence[torch.Tensor], batch: Batches, arithmetic: Arithmetic
 ) -> Known:
     """Return the program of one step of a recipe, which is not compared with torch."""
-    with kept(recipe) as memory, reported(TRACING):
+    with kept(recipe) as memory, tracing():
         check_batches(recipe, memory)
         start = make_start(recipe, first, memory.copies)
         known = make_program(recipe, start, arithmetic)
@@ -136,19 +133,16 @@ def _trace_and_rehearse(
 ) -> Draft:
     """Return the draft of one step of a recipe, which was compared with torch."""
     with kept(recipe) as memory:
-        with reported("asking for batches"):
-            check_batches(recipe, memory)
-        with reported("a step in eager torch"):
-            warm_up(recipe, first)
+        check_batches(recipe, memory)
+        warm_up(recipe, first)
         memory.restore()
-        with reported(TRACING):
+        with tracing():
             start = make_start(recipe, first, memory.copies)
             draft = make_draft(recipe, start, arithmetic)
             _check_repeatable(batch, start.inputs)
             changes = find_hidden_state(recipe, start, memory, as_tensors(batch(1)))
         memory.restore()
-        with reported("the rehearsal"):
-            _rehearse(recipe, draft, batch, memory, is_steady=changes is None)
+        _rehearse(recipe, draft, batch, memory, is_steady=changes is None)
     return draft
 
 

@@ -12,13 +12,18 @@ from typing import Any
 import numpy as np
 import torch
 
+from offchain.frontend.neighbours import Neighbourhood
+
 _GENERATORS = (random.Random, np.random.Generator, np.random.RandomState, torch.Generator)
 _VALUES = (bool, int, float, str, bytes, type(None))
 MAX_OBJECTS = 100_000
 """Objects beyond which no further ones are looked at."""
 
 _MOST_LETTERS = 40
-_LEAVES = (ModuleType, type, BuiltinFunctionType, np.ndarray, torch.Tensor, *_GENERATORS)
+_LEAVES = (
+    *(ModuleType, type, BuiltinFunctionType, np.ndarray, torch.Tensor, *_GENERATORS),
+    Neighbourhood,
+)
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,11 @@
-"""Faults of a recipe's own code, and of torch where it traces that code, in one line each."""
+"""Faults of torch where it traces a step, in one line each.
 
-import linecache
+Where the user's own code is on the stack the exception is the user's to read, as Python raised it;
+where ours is, it is a bug.
+"""
+
 import logging
 import re
-import sysconfig
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,32 +13,22 @@ from pathlib import Path
 
 import torch
 
-import offchain
 from offchain.errors import CaptureError, MootError
+from offchain.frontend.neighbours import is_of_user
 
 _MOST_LETTERS = 200
 _ADDRESS = re.compile(r"<(?:[\w.]*\.)?(\w+) object at 0x[0-9a-f]+>")
-_NOT_THE_USERS = tuple(
-    str(path)
-    for path in (
-        Path(torch.__file__).parent,
-        Path(offchain.__path__[0]),
-        *(sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")),
-    )
-)
+_TORCH = str(Path(torch.__file__).parent)
 _NOISY = ("torch._subclasses.fake_tensor", "torch.fx.experimental.symbolic_shapes")
 """Loggers by which torch says what it raises, too."""
 
 
 @contextmanager
-def reported(doing: str) -> Iterator[None]:
-    """Make one line of whatever is raised within: what was done, the fault, and the user's line.
-
-    Args:
-        doing: what is being done, such as "tracing the step".
+def tracing() -> Iterator[None]:
+    """Make one line of what torch raises by itself while it traces a step within.
 
     Raises:
-        CaptureError: something was raised that is no error of ours.
+        CaptureError: torch has raised something, and no line of the user's has called it.
     """
     loggers = [logging.getLogger(name) for name in _NOISY]
     were = [logger.disabled for logger in loggers]
@@ -44,25 +36,21 @@ def reported(doing: str) -> Iterator[None]:
         logger.disabled = True
     try:
         yield
-    except (MootError, MemoryError):
+    except MootError:
         raise
-    except Exception as error:  # whatever the user's code or torch raises
-        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-        said = _ADDRESS.sub(r"a \1", (lines or ["it says nothing more"])[0])[:_MOST_LETTERS]
-        place, line = _find_place(error)
+    except Exception as error:
+        paths = [frame.f_code.co_filename for frame, _ in traceback.walk_tb(error.__traceback__)]
+        if any(map(is_of_user, paths)) or not paths[-1].startswith(_TORCH):
+            raise
         raise CaptureError(
-            f"{doing} stops with {type(error).__name__}: {said}{line}", source_line=place
+            f"torch can't trace the step: {type(error).__name__}: {clean(str(error))}"
         ) from error
     finally:
         for logger, was in zip(loggers, were, strict=True):
             logger.disabled = was
 
 
-def _find_place(error: BaseException) -> tuple[str | None, str]:
-    """Return the innermost place in the user's own code, and the words that name its line."""
-    for frame, number in reversed(list(traceback.walk_tb(error.__traceback__))):
-        path = frame.f_code.co_filename
-        if not path.startswith((*_NOT_THE_USERS, "<")):
-            place = f"{Path(path).name}:{number}"
-            return place, f" in {place} {linecache.getline(path, number).strip()}".rstrip()
-    return None, ""
+def clean(text: str) -> str:
+    """Return the first line of what an exception says, without addresses in memory."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return _ADDRESS.sub(r"a \1", (lines or ["it says nothing more"])[0])[:_MOST_LETTERS]

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import typing_extensions
 from torch import Tensor, nn, optim
 from torch.optim import optimizer as of_all
 
@@ -216,7 +215,9 @@ TRANSLATIONS: Mapping[type[torch.optim.Optimizer], Translation] = {
 }
 """Class of torch -> its translation."""
 
-_OF_TORCH = str(Path(torch.__file__).parent)
+_OF_TORCH = Path(torch.__file__).parent
+_DEPRECATION = "typing_extensions"
+"""What torch marks its deprecated methods with."""
 
 
 def is_recognised(optimizer: torch.optim.Optimizer) -> bool:
@@ -238,8 +239,8 @@ def _has_hooks(optimizer: torch.optim.Optimizer) -> bool:
 def _is_of_torch(function: Any) -> bool:
     """Return whether torch has written a function, and all that it is wrapped in."""
     while inspect.isfunction(function):
-        path = function.__code__.co_filename
-        if not path.startswith(_OF_TORCH) and path != typing_extensions.__file__:
+        path = Path(function.__code__.co_filename)
+        if _OF_TORCH not in path.parents and path.stem != _DEPRECATION:
             return False
         function = getattr(function, "__wrapped__", None)
     return True
