@@ -48,7 +48,8 @@ def test_no_two_mutants_are_alike(subject: str) -> None:
 
 def test_reasons_are_of_mutants_that_there_are() -> None:
     """Whoever changes a line changes the reasons why its mutants survive."""
-    ways = (make_mutants, make_semantic)
-    listed = (list_mutants(subject, None, way) for subject in SUBJECTS for way in ways)
+    listed = [list_mutants(subject, None) for subject in SUBJECTS]
+    # A patch of semantic.json names the file of every arithmetic.
+    listed += [list_mutants(it, None, make_semantic) for it in SUBJECTS if it != "exact"]
     names = {mutant.name for mutants in listed for mutant in mutants}
     assert set(read_reasons()) <= names
