@@ -9,9 +9,10 @@ import pytest
 from contracts.reasons import PremiumStatus, PromiseStatus, Reason
 from offchain.commitments.tags import Tag
 from offchain.commitments.tree import Tree
-from offchain.disputes.availability import Asker, Lack
+from offchain.disputes.availability import Asker, Lack, list_demand
 from offchain.disputes.delivery import Buyer, Sharer, register
 from tests.referee.deliveries import (
+    BEYOND,
     DEPOSIT_WEI,
     HISTORY,
     LATE,
@@ -23,13 +24,14 @@ from tests.referee.deliveries import (
     WINDOW_BLOCKS,
     Deliveries,
     find,
+    prove,
     win_with_premium,
 )
 from tests.referee.promises import TASK
 from tests.referee.stage import ACCOUNTS, CLIENT
 from tests.referee.vaults import spoil
 
-ALL = Lack(PLACES, len(PLACES))
+ALL = Lack(PLACES, len(PLACES), {it[:2]: proof for it in PLACES if (proof := prove(it))})
 
 
 @pytest.fixture
@@ -39,7 +41,7 @@ def both() -> Deliveries:
 
 
 def test_every_part_of_a_result_can_be_shown(both: Deliveries) -> None:
-    """Each chunk, ragged and empty ones too, and where every tensor ends; nothing else of a job."""
+    """Each chunk, ragged and empty ones too; nothing else of a job."""
     assert both.demand(CLIENT, PLACES[0]) == Reason.NO_SUCH_PROMISE
     assert both.register(SHARERS[0]) is None
     for place in PLACES:
@@ -89,7 +91,7 @@ def test_a_history_of_one_state_needs_no_siblings() -> None:
 def test_drawn_calls_in_lockstep(seed: int) -> None:
     """Calls in any order, of which every third has one wrong argument, do the same on both."""
     rng, both = random.Random(seed), Deliveries()
-    places = rng.sample(PLACES, 5)
+    places = rng.sample(PLACES + BEYOND, 5)
     end = rng.choice((0, 8, 8, 8, 20))
     for turn in range(150):
         if turn == end:
@@ -128,7 +130,8 @@ def draw(
             return name, (both.subject, HISTORY.top, STATE_ROOT, proof), 0
         case "demand":
             promise = both.vault.promises.get(both.result)
-            return name, (both.result, *place), promise.deposit_wei if promise else 0
+            args = list_demand(place, prove(place))
+            return name, (both.result, *args), promise.deposit_wei if promise else 0
         case "show":
             move = find(place)
             return move.call, (both.result, *move.args), 0
