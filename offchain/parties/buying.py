@@ -100,9 +100,9 @@ def demand_result(desk: Desk, job_id: int, job: Job, folder: Path, slots: Sequen
 def _find_lack(places: Sequence[Place], chunks: Mapping[Place, ShownChunk]) -> Lack:
     """Return what was not shown of a result; one chunk that was tells of its tensor's others."""
     missing = [place for place in places if place not in chunks]
+    shown = {place[:2]: it for place, it in chunks.items()}
     tensors = {
-        place[:2]: TensorProof(it.header, it.compute_top(), it.proof)
-        for place, it in chunks.items()
+        where: TensorProof(it.header, it.compute_top(), it.proof) for where, it in shown.items()
     }
     return Lack(missing, len(missing), tensors)
 

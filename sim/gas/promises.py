@@ -4,7 +4,7 @@ Trees are synthetic: a proof of any siblings leads to a top, which the job then 
 is in the middle of each tree, so that its proof has a sibling at every level.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -136,7 +136,7 @@ def _play(chain: Chain, contract: Any, job: Job, subject: Subject) -> Iterator[t
         yield send("withdraw", client)
 
 
-def draw_siblings(count: int) -> Sequence[Digest]:
+def draw_siblings(count: int) -> tuple[Digest, ...]:
     """Return the siblings of the place at a third of a tree that is full."""
     return tuple(keccak256(bytes([level])) for level in range(get_height(count)))
 
