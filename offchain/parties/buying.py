@@ -79,7 +79,7 @@ def demand_result(desk: Desk, job_id: int, job: Job, folder: Path, slots: Sequen
             if view is None:
                 raise StoreError(f"there is no premium for the result of job {job_id} to demand it")
             chunks = deliveries.read_chunks(view, job.opened_block)
-            lack = _find_lack(places, chunks)
+            lack = find_lack(places, chunks)
             if not lack.places and view.promised is not None:
                 tell_premium(desk, job_id, view)
                 return _keep(folder, slots, chunks, view.promised.subject.start_root)
@@ -97,7 +97,7 @@ def demand_result(desk: Desk, job_id: int, job: Job, folder: Path, slots: Sequen
             outages.wait(error)
 
 
-def _find_lack(places: Sequence[Place], chunks: Mapping[Place, ShownChunk]) -> Lack:
+def find_lack(places: Sequence[Place], chunks: Mapping[Place, ShownChunk]) -> Lack:
     """Return what was not shown of a result; one chunk that was tells of its tensor's others."""
     missing = [place for place in places if place not in chunks]
     shown = {place[:2]: it for place, it in chunks.items()}

@@ -9,8 +9,10 @@ import pytest
 from contracts.reasons import PremiumStatus, PromiseStatus, Reason
 from offchain.commitments.tags import Tag
 from offchain.commitments.tree import Tree
-from offchain.disputes.availability import Asker, Lack, list_demand
+from offchain.disputes.availability import Asker, Lack, Place, list_demand
 from offchain.disputes.delivery import Buyer, Sharer, register
+from offchain.disputes.shown import ShownChunk
+from offchain.parties.buying import find_lack
 from tests.referee.deliveries import (
     BEYOND,
     DEPOSIT_WEI,
@@ -160,6 +162,25 @@ def test_actors_hand_a_result_over_and_are_paid(both: Deliveries) -> None:
     earned = both.balances[SHARERS[0]] - before[SHARERS[0]]
     assert earned == len(PLACES) * DEPOSIT_WEI + PREMIUM_WEI // 2
     assert both.vault.balance_wei == 0
+
+
+def test_a_client_that_has_nothing_of_a_result_gets_all_of_it(both: Deliveries) -> None:
+    """It demands first chunks, and by their answers all others, within the same budget."""
+    both.make(register(SHARERS[0], both.view(), HISTORY))
+    places, shown = PLACES, dict[Place, ShownChunk]()
+    rounds = []
+    while len(shown) < len(places):
+        asker = Asker(CLIENT, find_lack(places, shown), len(places) * DEPOSIT_WEI)
+        promised = both.view().promised
+        assert promised is not None
+        calls = [*asker.act(promised)]
+        assert all(both.make(it) is None for it in calls)
+        rounds.append([call.args[1:4] for call in calls])
+        for place in rounds[-1]:
+            assert both.show(SHARERS[0], place) is None
+            shown[place] = ShownChunk(*find(place).args)
+        both.block += 1
+    assert rounds == [[it for it in places if not it[2]], [it for it in places if it[2]]]
 
 
 def test_the_second_sharer_answers_where_the_first_does_not(both: Deliveries) -> None:
