@@ -24,7 +24,7 @@ from contracts.reasons import DemandStatus, Part, PromiseStatus, Reason, Revert
 from offchain.arithmetic.functions import DType
 from offchain.commitments.keccak import keccak256
 from offchain.commitments.tags import CHUNK_BYTES, Tag
-from offchain.commitments.tensors import EMPTY_TOP, hash_chunk, hash_tensor
+from offchain.commitments.tensors import hash_chunk, hash_tensor
 from offchain.commitments.tree import Digest, climb, get_height, hash_root, is_member
 from offchain.errors import CommitmentError
 from offchain.programs.limits import MAX_RANK, MAX_TENSOR_BYTES
@@ -37,7 +37,6 @@ MIN_BOND_DEPOSITS = 2
 """What is bonded on a promise is so many deposits at least."""
 ANSWERS_A_BLOCK = 32
 """So many demands that are open give one more block to answer the next: 6.4 million gas."""
-MAX_CHUNKS = MAX_TENSOR_BYTES // CHUNK_BYTES
 
 Proof = Sequence[Digest]
 
@@ -145,15 +144,28 @@ def make_call(
 
 
 def on_demand(
-    vault: Vault, message: Message, subject: Subject, part: int, index: int, chunk: int
+    vault: Vault,
+    message: Message,
+    subject: Subject,
+    part: int,
+    index: int,
+    chunk: int,
+    header: bytes,
+    top: Digest,
+    proof: Proof,
 ) -> None:
-    """Demand an operator (chunk 0) or a chunk of a tensor; the value is the deposit."""
+    """Demand an operator (chunk 0) or a chunk of a tensor; the value is the deposit.
+
+    Every tensor has a first chunk. That it has a later one is shown by what its root is made of.
+    """
     promise = get_promise(vault, subject)
     require(promise.status is PromiseStatus.KEPT, Reason.PROMISE_ENDED)
     require(message.block <= promise.last_block, Reason.PROMISE_PAST)
     require(message.value_wei == promise.deposit_wei, Reason.WRONG_DEPOSIT)
-    chunks = 1 if part == Part.PROGRAM else MAX_CHUNKS
-    require(index < subject.count(part) and chunk < chunks, Reason.NO_SUCH_PART)
+    require(index < subject.count(part), Reason.NO_SUCH_PART)
+    if chunk:
+        _require_tensor(subject, part, index, hash_tensor(header, top), proof)
+        require(chunk < _count_chunks(_get_size(header)), Reason.NO_SUCH_PART)
     place = (subject, part, index, chunk)
     require(place not in vault.demands, Reason.DEMANDED)
     extra_blocks = promise.open_demands // ANSWERS_A_BLOCK
@@ -192,7 +204,7 @@ def on_show_chunk(
     place = (subject, part, index, chunk)
     _require_open(vault, message, place)
     size = _get_size(header)
-    chunks = -(-size // CHUNK_BYTES)
+    chunks = _count_chunks(size)
     is_there = chunk < chunks and len(content) == min(size - chunk * CHUNK_BYTES, CHUNK_BYTES)
     require(is_there, Reason.NOT_SHOWN)
     try:
@@ -207,27 +219,6 @@ def on_show_chunk(
         )
     except CommitmentError as error:
         raise Revert(Reason.NOT_SHOWN) from error
-    _require_tensor(subject, part, index, hash_tensor(header, top), proof)
-    _pay_answer(vault, message, place)
-
-
-def on_show_end(
-    vault: Vault,
-    message: Message,
-    subject: Subject,
-    part: int,
-    index: int,
-    chunk: int,
-    header: bytes,
-    top: Digest,
-    proof: Proof,
-) -> None:
-    """Show that a tensor ends before the chunk that was demanded; anyone may, and is paid."""
-    place = (subject, part, index, chunk)
-    _require_open(vault, message, place)
-    size = _get_size(header)
-    is_end = chunk >= -(-size // CHUNK_BYTES) and (size > 0 or top == EMPTY_TOP)
-    require(is_end, Reason.NOT_SHOWN)
     _require_tensor(subject, part, index, hash_tensor(header, top), proof)
     _pay_answer(vault, message, place)
 
@@ -357,6 +348,11 @@ def _get_size(header: bytes) -> int:
     return elements * DType(header[0]).width
 
 
+def _count_chunks(size: int) -> int:
+    """Return the chunks of a tensor of so many bytes; that of one without elements is empty."""
+    return max(-(-size // CHUNK_BYTES), 1)
+
+
 def _pay_answer(vault: Vault, message: Message, place: Place) -> None:
     subject, (promise, demand) = place[0], get_open(vault, place)
     vault.demands[place] = replace(demand, status=DemandStatus.SHOWN)
@@ -369,6 +365,5 @@ CALLS: dict[str, Callable[..., None]] = {
     "demand": on_demand,
     "show_operator": on_show_operator,
     "show_chunk": on_show_chunk,
-    "show_end": on_show_end,
 }
 PAYABLE = frozenset({"demand"})

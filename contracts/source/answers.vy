@@ -24,8 +24,6 @@ MAX_BOND_WEI: constant(uint256) = 2**80 - 1
 MAX_ANSWER_BLOCKS: constant(uint256) = 2**20
 # So many demands that are open give one more block to answer the next.
 ANSWERS_A_BLOCK: constant(uint256) = 32
-# No tensor has more.
-MAX_CHUNKS: constant(uint256) = 2**55
 MAX_HEADER_BYTES: constant(uint256) = 2 + 8 * nodes.MAX_RANK
 
 # What can be demanded.
@@ -120,13 +118,26 @@ demands: public(HashMap[bytes32, uint256])
 
 @external
 @payable
-def demand(subject: Subject, part: uint256, index: uint256, chunk: uint256):
+def demand(
+    subject: Subject,
+    part: uint256,
+    index: uint256,
+    chunk: uint256,
+    header: Bytes[MAX_HEADER_BYTES],
+    top: bytes32,
+    proof: DynArray[bytes32, merkle.MAX_HEIGHT],
+):
     """
-    @notice Demand an operator or a chunk of a tensor; anyone may. The value is the deposit.
+    @notice Demand an operator or a chunk of a tensor; anyone may. The value is the deposit. Every
+            tensor has a first chunk; that it has a later one has to be shown.
     @param subject What was promised.
     @param part PROGRAM, START or DATA.
     @param index The place of the operator, of the slot, or of the step's slot among all.
     @param chunk The place of the chunk in the tensor; 0 of an operator.
+    @param header The tensor's element type and shape; not read for a first chunk or an operator,
+           as all that follows.
+    @param top The node over all of the tensor's chunks.
+    @param proof The tensor's proof against the start or the data.
     """
     promise_id: bytes32 = self.hash_subject(subject)
     head: uint256 = self.get_promise(promise_id)
@@ -134,11 +145,12 @@ def demand(subject: Subject, part: uint256, index: uint256, chunk: uint256):
     assert block.number <= (head >> LAST_BLOCK_AT) & U40, "availability: too late"
     deposit_wei: uint256 = self.promises[promise_id].money >> DEPOSIT_AT
     assert msg.value == deposit_wei, "availability: value is not the deposit"
-    chunks: uint256 = MAX_CHUNKS
-    if part == PROGRAM:
-        chunks = 1
-    is_there: bool = index < self._count(subject, part) and chunk < chunks
-    assert is_there, "availability: no such part"
+    assert index < self._count(subject, part), "availability: no such part"
+    if chunk != 0:
+        # An operator is no tensor, and so has no later chunk.
+        self._require_tensor(subject, part, index, tensors.hash_tensor(header, top), proof)
+        chunks: uint256 = self._count_chunks(self._get_size(header))
+        assert chunk < chunks, "availability: no such part"
     key: bytes32 = self.hash_place(promise_id, part, index, chunk)
     assert self.demands[key] == 0, "availability: already demanded"
     # Block numbers are below 2^40, all else is below 2^24: the sum fits into 48 bits.
@@ -213,7 +225,7 @@ def show_chunk(
     promise_id: bytes32 = self.hash_subject(subject)
     key: bytes32 = self._require_open(promise_id, part, index, chunk)
     size: uint256 = self._get_size(header)
-    chunks: uint256 = tensors.get_chunk_count(size)
+    chunks: uint256 = self._count_chunks(size)
     self._require_shown(chunk < chunks)
     rest: uint256 = unsafe_sub(size, unsafe_mul(chunk, types.CHUNK_BYTES))
     self._require_shown(len(content) == min(rest, types.CHUNK_BYTES))
@@ -229,36 +241,6 @@ def show_chunk(
         chunk_proof,
     )
     self._require_shown(is_whole)
-    self._require_tensor(subject, part, index, tensors.hash_tensor(header, top), proof)
-    self._pay_answer(promise_id, key, part, index, chunk)
-
-
-@external
-def show_end(
-    subject: Subject,
-    part: uint256,
-    index: uint256,
-    chunk: uint256,
-    header: Bytes[MAX_HEADER_BYTES],
-    top: bytes32,
-    proof: DynArray[bytes32, merkle.MAX_HEIGHT],
-):
-    """
-    @notice Show that a tensor ends before the chunk that was demanded; anyone may, and gets the
-            deposit.
-    @param subject What was promised.
-    @param part START or DATA.
-    @param index The tensor's place there.
-    @param chunk The place of the chunk that the tensor does not have.
-    @param header The tensor's element type and shape.
-    @param top The node over all of its chunks.
-    @param proof The tensor's proof against the start or the data.
-    """
-    promise_id: bytes32 = self.hash_subject(subject)
-    key: bytes32 = self._require_open(promise_id, part, index, chunk)
-    size: uint256 = self._get_size(header)
-    self._require_shown(chunk >= tensors.get_chunk_count(size))
-    self._require_shown(size != 0 or top == tensors.EMPTY_TOP)
     self._require_tensor(subject, part, index, tensors.hash_tensor(header, top), proof)
     self._pay_answer(promise_id, key, part, index, chunk)
 
@@ -413,6 +395,13 @@ def _get_size(header: Bytes[MAX_HEADER_BYTES]) -> uint256:
     bytes_of_all: uint256 = unsafe_mul(elements, width)
     self._require_shown(bytes_of_all < nodes.TOO_LARGE)
     return bytes_of_all
+
+
+@internal
+@pure
+def _count_chunks(size: uint256) -> uint256:
+    # The chunks of a tensor of so many bytes; the one of a tensor without elements is empty.
+    return max(tensors.get_chunk_count(size), 1)
 
 
 @internal

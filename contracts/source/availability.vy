@@ -19,7 +19,6 @@ exports: (
     answers.demand,
     answers.show_operator,
     answers.show_chunk,
-    answers.show_end,
     answers.promises,
     answers.demands,
 )

@@ -23,7 +23,6 @@ initializes: answers
 exports: (
     answers.demand,
     answers.show_chunk,
-    answers.show_end,
     answers.promises,
     answers.demands,
 )

@@ -53,9 +53,22 @@ class ProvenChunk:
     proof: Sequence[Digest]
 
 
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """The chunks of a tensor whose proofs would help.
+
+    Attributes:
+        chunks: the first of each stretch that is not right; none once the tensor is whole.
+        top: the node over all chunks; None where it is not known, and the first chunk is wanted.
+    """
+
+    chunks: tuple[int, ...] = ()
+    top: Digest | None = None
+
+
 def mend_tensor(
     place: Place, disk: Disk, root: Digest, header: bytes, shown: Sequence[ProvenChunk]
-) -> list[int]:
+) -> Wanted:
     """Have as much of a tensor in a folder as can be had, and return what is wanted next.
 
     Args:
@@ -66,8 +79,7 @@ def mend_tensor(
         shown: chunks that somebody has shown, right or wrong: each is verified.
 
     Returns:
-        Chunks whose proofs would help, the first of each stretch that is not right; none once the
-        tensor is whole and in the folder.
+        What is wanted; nothing once the tensor is whole and in the folder.
 
     Raises:
         StoreUnavailable: the place stops in the middle; what has come is kept.
@@ -77,7 +89,7 @@ def mend_tensor(
     name, shape = name_object(TENSORS, root), decode_header(header)
     with disk.claim(name) as partial:
         if partial is None:
-            return []
+            return Wanted()
         disk.require_room(shape.file_bytes - partial.size, name)
         mend = _Mend(place, name, root, header, shape, partial)
         try:
@@ -85,11 +97,11 @@ def mend_tensor(
         finally:
             if not partial.size:
                 partial.drop()
-        if wanted:
+        if wanted.chunks:
             return wanted
         partial.finish()
     disk.settle(TENSORS, [name])
-    return []
+    return wanted
 
 
 @dataclass(frozen=True)
@@ -103,8 +115,8 @@ class _Mend:
     shape: TensorShape
     partial: Partial
 
-    def run(self, shown: Sequence[ProvenChunk]) -> list[int]:
-        """Put in what is right, and return the chunks that are wanted next."""
+    def run(self, shown: Sequence[ProvenChunk]) -> Wanted:
+        """Put in what is right, and return what is wanted next."""
         count = self.shape.chunks
         if not count:
             return self._finish(np.empty((0, 32), np.uint8))
@@ -114,8 +126,8 @@ class _Mend:
         for it in right:
             self._write(it.content, it.chunk * CHUNK_BYTES)
         found = _FileNodes(self)
-        wrong = [index << level for level, index in known.list_wrong(found)]
-        return wrong or self._finish(found.layer)
+        wrong = tuple(index << level for level, index in known.list_wrong(found))
+        return Wanted(wrong, known.get(known.height, 0)) if wrong else self._finish(found.layer)
 
     def read_block(self, block: int) -> bytes:
         """Return what the partial file has of a block of SUBTREE_BYTES, the last of which ends."""
@@ -189,7 +201,7 @@ class _Mend:
         known.learn_level(SUBTREE_LEVELS, [it.tobytes() for it in found.layer])
         return True
 
-    def _finish(self, layer: NDArray[np.uint8]) -> list[int]:
+    def _finish(self, layer: NDArray[np.uint8]) -> Wanted:
         """Write what stands before the elements, once these are right."""
         commitment = TensorCommitment(self.header, layer)
         if commitment.root != self.root:
@@ -201,7 +213,7 @@ class _Mend:
                 raise WrongContent(self.place.url, self.name, problem)
         self.partial.write(encode_prefix(commitment), 0)
         self.partial.cut(self.shape.file_bytes)
-        return []
+        return Wanted()
 
 
 class _Reader:

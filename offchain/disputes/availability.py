@@ -7,13 +7,14 @@ promised of a result (`delivery.py`) is demanded and shown alike.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from contracts.model.answers import ANSWERS_A_BLOCK, Demand, Promise, Subject
-from contracts.model.types import Address, Job, Terms
+from contracts.model.types import ZERO, Address, Job, Terms
 from contracts.reasons import DemandStatus, Part, PromiseStatus
-from offchain.commitments.tags import CHUNK_BYTES, Tag
+from offchain.commitments.tags import Tag
 from offchain.commitments.tensors import Array, TensorTree
-from offchain.commitments.tree import Tree
+from offchain.commitments.tree import Digest, Tree
 from offchain.disputes.gas import MOST_GAS
 from offchain.disputes.players import Move
 from offchain.disputes.referee import Call
@@ -60,16 +61,35 @@ class Promised:
 
 
 @dataclass(frozen=True, slots=True)
+class TensorProof:
+    """A tensor's header and the top of its chunks, and the proof of the root that is made of them.
+
+    It shows how many chunks the tensor has, without showing any.
+    """
+
+    header: bytes
+    top: Digest
+    proof: tuple[Digest, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Lack:
     """What is lacking of a job or a result.
 
     Attributes:
         places: what to demand next, in this order.
         least: so many parts have to be demanded at least until nothing is lacking.
+        tensors: by part and place the tensors whose roots can be taken apart, so that their later
+            chunks can be demanded. Of others the first chunk is demanded, whose answer shows that.
     """
 
     places: Sequence[Place] = ()
     least: int = 0
+    tensors: Mapping[tuple[int, int], TensorProof] = field(default_factory=dict)
+
+    def can_demand(self, place: Place) -> bool:
+        """Whether a part can be shown to be one."""
+        return place[2] == 0 or place[:2] in self.tensors
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +120,8 @@ class Asker:
             if late:
                 yield Call("break_promise", self.address, (*own, *late[0]))
             elif view.block <= promise.last_block and not self.explain_refusal(view):
-                for place in self._list_new(view):
-                    args = (*own, *place)
+                for place in self.list_new(view):
+                    args = (*own, *list_demand(place, self.lack.tensors.get(place[:2])))
                     yield Call("demand", self.address, args, promise.deposit_wei)
         else:
             for place in view.list_owed(self.address):
@@ -109,7 +129,7 @@ class Asker:
 
     def explain_refusal(self, view: Promised) -> str:
         """Return why nothing is demanded of what is lacking; nothing if it is."""
-        new = len(self._list_new(view))
+        new = len(self.list_new(view))
         if not new:
             return ""
         own = view.list_own(self.address)
@@ -126,14 +146,28 @@ class Asker:
             return f"an answer may take {wait_blocks} blocks, until block {self.needed_by} or later"
         return ""
 
+    def list_new(self, view: Promised) -> list[Place]:
+        """Return what can be demanded, and is not yet."""
+        lack = self.lack
+        places = [it if lack.can_demand(it) else (*it[:2], 0) for it in lack.places]
+        return [place for place in dict.fromkeys(places) if place not in view.demands]
+
     def _can_break(self, view: Promised, demand: Demand) -> bool:
         """Whether a demand is late that breaks the promise in favour of this account."""
         is_own = self.address in {demand.asker, view.promise.client}
         return is_own and view.block > demand.deadline
 
-    def _list_new(self, view: Promised) -> list[Place]:
-        """Return what is not demanded yet."""
-        return [place for place in self.lack.places if place not in view.demands]
+
+def list_demand(place: Place, tensor: TensorProof | None) -> tuple[Any, ...]:
+    """Return the arguments of a demand behind the subject.
+
+    Args:
+        place: what is demanded.
+        tensor: what shows that the tensor has the chunk, if it is not the first.
+    """
+    if tensor is None or place[2] == 0:
+        return (*place, b"", ZERO, ())
+    return (*place, tensor.header, tensor.top, tensor.proof)
 
 
 def cost_demand(deposit_wei: int, price_wei: int) -> int:
@@ -197,7 +231,7 @@ def find_answer(task: Task, place: Place) -> Move:
 
 
 def show_tensor(array: Array, tree: Tree, place: Place) -> Move:
-    """Return the call that shows a chunk of a tensor, or that the tensor has no such chunk.
+    """Return the call that shows a chunk of a tensor; that of one without elements is empty.
 
     Args:
         array: the tensor.
@@ -206,9 +240,8 @@ def show_tensor(array: Array, tree: Tree, place: Place) -> Move:
     """
     part, index, chunk = place
     tensor, proof = TensorTree(array), tuple(tree.proof(index))
-    if tensor.tree is None or chunk * CHUNK_BYTES >= array.nbytes:
-        return Move("show_end", (part, index, chunk, tensor.header, tensor.top, proof))
-    shown = (tensor.header, tensor.chunk(chunk), tuple(tensor.tree.proof(chunk)), proof)
+    siblings = tuple(tensor.tree.proof(chunk)) if tensor.tree else ()
+    shown = (tensor.header, tensor.chunk(chunk), siblings, proof)
     return Move("show_chunk", (part, index, chunk, *shown))
 
 

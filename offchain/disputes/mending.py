@@ -28,8 +28,8 @@ from offchain.datastore.objects import (
     name_object,
 )
 from offchain.datastore.store import DataStore, bound_program
-from offchain.disputes.availability import Lack, Place
-from offchain.disputes.shown import Shown, ShownChunk, ShownEnd, ShownOperator
+from offchain.disputes.availability import Lack, Place, TensorProof
+from offchain.disputes.shown import Shown, ShownChunk, ShownOperator
 from offchain.errors import CommitmentError, NotInStore, ProgramError, WrongContent
 from offchain.programs.decoding import Draft, decode_layout, decode_program, read_draft
 from offchain.programs.encoding import join_program
@@ -69,17 +69,26 @@ def mend_job(store: DataStore, terms: Terms, shown: Iterable[Shown]) -> Lack:
     state, batch = mend.program()
     mend.start(state)
     mend.data(batch)
-    return Lack(tuple(mend.wanted[:MOST_PLACES]), len(mend.wanted))
+    places = tuple(mend.wanted[:MOST_PLACES])
+    named = {place[:2] for place in places}
+    tensors = {it: proof for it, proof in mend.tensors.items() if it in named}
+    return Lack(places, len(mend.wanted), tensors)
 
 
 @dataclass
 class _Mend:
-    """A job that is put together; `wanted` is what to demand next."""
+    """A job that is put together.
+
+    Attributes:
+        wanted: what to demand next.
+        tensors: what shows that tensors have the chunks that are wanted, as in `Lack`.
+    """
 
     store: DataStore
     terms: Terms
     shown: Sequence[Shown]
     wanted: list[Place] = field(default_factory=list)
+    tensors: dict[tuple[int, int], TensorProof] = field(default_factory=dict)
 
     def program(self) -> Layout:
         """Have the program, as far as it can be had, and return its slots."""
@@ -107,7 +116,7 @@ class _Mend:
             Tag.STATE_NODE, count, lambda top: hash_root(Tag.STATE_ROOT, count, top) == root
         )
         roots = self._mend_list(STATES, Part.START, root, known)
-        self._mend_tensors(Part.START, roots, slots)
+        self._mend_tensors(Part.START, known.tag, roots, slots)
 
     def data(self, slots: Sequence[Slot]) -> None:
         """Have the batches, as far as they can be had."""
@@ -123,7 +132,7 @@ class _Mend:
                 lambda top: top == terms.data_top,
             )
             roots = self._mend_list(BATCHES, Part.DATA, root, known)
-            self._mend_tensors(Part.DATA, roots, slots)
+            self._mend_tensors(Part.DATA, known.tag, roots, slots)
 
     def _mend_program(self, header: ProgramHeader, draft: Draft) -> None:
         """Put the program together of a draft and of operators, or want some of these."""
@@ -161,7 +170,7 @@ class _Mend:
             problem = f"{count:,} roots are too many to be put together"
             raise WrongContent(store.url, name_object(kind, root), problem)
         for shown in self.shown:
-            if isinstance(shown, (ShownChunk, ShownEnd)) and shown.part == part:
+            if isinstance(shown, ShownChunk) and shown.part == part:
                 with suppress(CommitmentError):
                     known.learn(shown.compute_root(), shown.index, shown.proof)
         data = store.peek(kind, root, DIGEST_BYTES * count).ljust(DIGEST_BYTES * count, b"\0")
@@ -174,12 +183,14 @@ class _Mend:
         store.keep_bytes(kind, root, b"".join(roots))
         return roots
 
-    def _mend_tensors(self, part: Part, roots: Sequence[Digest], slots: Sequence[Slot]) -> None:
-        """Have tensors of a part of the job, as far as they can be had."""
+    def _mend_tensors(
+        self, part: Part, tag: Tag, roots: Sequence[Digest], slots: Sequence[Slot]
+    ) -> None:
+        """Have tensors of a part of the job, whose tree has a tag, as far as they can be had."""
         store, first = self.store, dict[Digest, int]()
         for index, root in enumerate(roots):
             first.setdefault(root, index)
-        proven = self._sort_chunks()
+        proven, tree = self._sort_chunks(), None
         for root, index in first.items():
             if store.disk.get_size(name_object(TENSORS, root)) is not None:
                 continue
@@ -194,7 +205,11 @@ class _Mend:
                     problem = f"it is not what slot {slot.name} of the program takes"
                     raise WrongContent(store.url, name, problem) from None
                 wanted = mend_tensor(store.place, store.disk, root, header, chunks)
-                self.wanted += [(part.value, index, chunk) for chunk in wanted]
+                self.wanted += [(part.value, index, chunk) for chunk in wanted.chunks]
+                if wanted.chunks and wanted.top is not None:
+                    tree = tree or Tree(tag, roots)
+                    proof = TensorProof(header, wanted.top, tuple(tree.proof(index)))
+                    self.tensors[part.value, index] = proof
 
     def _sort_chunks(self) -> dict[Digest, list[tuple[bytes, ProvenChunk]]]:
         """Return chunks that were shown, with their tensor's header, by their tensor's root."""

@@ -23,12 +23,11 @@ MAX_PROOF_NODES = 64
 _MAX_HEADER_BYTES = 2 + 8 * MAX_RANK
 _WORD = 32
 _SUBJECT = "(address,uint256,uint256,uint256,uint256,uint256,bytes32,bytes32,bytes32)"
-_OPERATOR, _CHUNK, _END = (
+_OPERATOR, _CHUNK = (
     keccak256(f"{name}({_SUBJECT},{types})".encode())[:4]
     for name, types in (
         ("show_operator", "uint256,bytes,bytes32[]"),
         ("show_chunk", "uint256,uint256,uint256,bytes,bytes,bytes32[],bytes32[]"),
-        ("show_end", "uint256,uint256,uint256,bytes,bytes32,bytes32[]"),
     )
 )
 Proof = tuple[Digest, ...]
@@ -62,38 +61,25 @@ class ShownChunk:
 
     def compute_root(self) -> Digest:
         """Return the root of the tensor that has this chunk; `CommitmentError` if none has."""
+        return hash_tensor(self.header, self.compute_top())
+
+    def compute_top(self) -> Digest:
+        """Return the node over all chunks of the tensor; `CommitmentError` if there is none."""
         shape = decode_header(self.header)
-        size, count = shape.size_bytes, shape.chunks
+        size, count = shape.size_bytes, max(shape.chunks, 1)
         if len(self.content) != min(max(size - self.chunk * CHUNK_BYTES, 0), CHUNK_BYTES):
             raise CommitmentError("the chunk has another size")
-        leaf, height = hash_chunk(self.content), get_height(max(count, 1))
-        where = (self.chunk, count, 0, height, self.chunk_proof)
-        return hash_tensor(self.header, climb(Tag.TENSOR_NODE, leaf, *where))
+        where = (self.chunk, count, 0, get_height(count), self.chunk_proof)
+        return climb(Tag.TENSOR_NODE, hash_chunk(self.content), *where)
 
 
-@dataclass(frozen=True, slots=True)
-class ShownEnd:
-    """A tensor's header and top, which say where it ends, with its proof as a chunk has it."""
-
-    part: int
-    index: int
-    header: bytes
-    top: Digest
-    proof: Proof
-
-    def compute_root(self) -> Digest:
-        """Return the root of the tensor; `CommitmentError` if there is none."""
-        decode_header(self.header)
-        return hash_tensor(self.header, self.top)
-
-
-Shown = ShownOperator | ShownChunk | ShownEnd
+Shown = ShownOperator | ShownChunk
 
 
 def read_shown(data: bytes, subject: Subject) -> Iterator[Shown]:
     """Yield what the calldata of a transaction shows of a promise's subject, proven or not."""
     words = encode_subject(subject)
-    for selector, read in ((_OPERATOR, _read_operator), (_CHUNK, _read_chunk), (_END, _read_end)):
+    for selector, read in ((_OPERATOR, _read_operator), (_CHUNK, _read_chunk)):
         needle, at = selector + words, -1
         while (at := data.find(needle, at + 1)) >= 0:
             try:
@@ -112,10 +98,6 @@ class _Arguments:
         """Return the next word."""
         self._place += _WORD
         return self._read_word(self._place - _WORD)
-
-    def digest(self) -> Digest:
-        """Return the next word as it stands."""
-        return self.word().to_bytes(_WORD, "big")
 
     def data(self, most: int) -> bytes:
         """Return bytes, at most so many, to which the next word points."""
@@ -148,9 +130,3 @@ def _read_chunk(args: _Arguments) -> ShownChunk:
     part, index, chunk = args.word(), args.word(), args.word()
     header, content = args.data(_MAX_HEADER_BYTES), args.data(CHUNK_BYTES)
     return ShownChunk(part, index, chunk, header, content, args.proof(), args.proof())
-
-
-def _read_end(args: _Arguments) -> ShownEnd:
-    part, index, _ = args.word(), args.word(), args.word()
-    header, top = args.data(_MAX_HEADER_BYTES), args.digest()
-    return ShownEnd(part, index, header, top, args.proof())

@@ -13,9 +13,10 @@ from offchain.commitments.tensors import NUMPY_TYPES, Array
 from offchain.commitments.tree import Digest
 from offchain.datastore.objects import TensorShape
 from offchain.datastore.store import open_store
-from offchain.disputes.availability import Asker, Lack, Place, Promised
+from offchain.disputes.availability import Asker, Lack, Place, Promised, TensorProof
 from offchain.disputes.delivery import Buyer, Delivery
 from offchain.disputes.referee import Call
+from offchain.disputes.shown import ShownChunk
 from offchain.errors import ChainError, StoreError
 from offchain.parties.deliveries import Deliveries, describe
 from offchain.parties.live import Desk
@@ -37,7 +38,7 @@ def look_after(desk: Desk, job_id: int, job: Job, *, calls: bool = True) -> None
     """
     deliveries = Deliveries(desk)
     while view := deliveries.look(job_id, job):
-        due = [*_list_due(desk, view, ())]
+        due = [*_list_due(desk, view, Lack())]
         if not calls:
             due = [call for call in due if call.name != "call_for"]
         if not due or deliveries.send(due):
@@ -78,16 +79,16 @@ def demand_result(desk: Desk, job_id: int, job: Job, folder: Path, slots: Sequen
             if view is None:
                 raise StoreError(f"there is no premium for the result of job {job_id} to demand it")
             chunks = deliveries.read_chunks(view, job.opened_block)
-            missing = [place for place in places if place not in chunks]
-            if not missing and view.promised is not None:
+            lack = find_lack(places, chunks)
+            if not lack.places and view.promised is not None:
                 tell_premium(desk, job_id, view)
                 return _keep(folder, slots, chunks, view.promised.subject.start_root)
-            due = [*_list_due(desk, view, missing)]
+            due = [*_list_due(desk, view, lack)]
             patience += 1
             if patience <= desk.settings.stand_in_blocks:  # whoever has won needs some blocks
                 due = [call for call in due if call.name != "call_for"]
             deliveries.send(due)
-            if not due and (problem := _find_end(desk, view, missing, len(places))):
+            if not due and (problem := _find_end(desk, view, lack, len(places))):
                 tell_premium(desk, job_id, view)
                 raise StoreError(f"the result of job {job_id} cannot be demanded: {problem}")
             await_block(desk, head, is_eager=False)
@@ -96,22 +97,32 @@ def demand_result(desk: Desk, job_id: int, job: Job, folder: Path, slots: Sequen
             outages.wait(error)
 
 
-def _list_due(desk: Desk, view: Delivery, missing: Sequence[Place]) -> Iterator[Call]:
+def find_lack(places: Sequence[Place], chunks: Mapping[Place, ShownChunk]) -> Lack:
+    """Return what was not shown of a result; one chunk that was tells of its tensor's others."""
+    missing = [place for place in places if place not in chunks]
+    shown = {place[:2]: it for place, it in chunks.items()}
+    tensors = {
+        where: TensorProof(it.header, it.compute_top(), it.proof) for where, it in shown.items()
+    }
+    return Lack(missing, len(missing), tensors)
+
+
+def _list_due(desk: Desk, view: Delivery, lack: Lack) -> Iterator[Call]:
     """Yield what the client has to do about a premium, and demands of what it lacks."""
     if view.premium.client == desk.address:
         yield from Buyer(desk.address).act(view)
     if view.promised is not None:
-        yield from _make_asker(desk, missing).act(view.promised)
+        yield from _make_asker(desk, lack).act(view.promised)
 
 
-def _make_asker(desk: Desk, missing: Sequence[Place]) -> Asker:
+def _make_asker(desk: Desk, lack: Lack) -> Asker:
     """Return the asker of what the client lacks of a result."""
     price_wei = desk.referee.head.base_fee_wei + GWEI
     budget_wei = to_wei(desk.settings.demand_budget)
-    return Asker(desk.address, Lack(missing, len(missing)), budget_wei, price_wei)
+    return Asker(desk.address, lack, budget_wei, price_wei)
 
 
-def _find_end(desk: Desk, view: Delivery, missing: Sequence[Place], count: int) -> str:
+def _find_end(desk: Desk, view: Delivery, lack: Lack, count: int) -> str:
     """Return why nothing more comes; nothing as long as something may."""
     promised = view.promised
     if promised is None:
@@ -119,18 +130,18 @@ def _find_end(desk: Desk, view: Delivery, missing: Sequence[Place], count: int) 
         return "nobody has promised it, and the premium was taken back" if is_over else ""
     if promised.promise.status is not PromiseStatus.KEPT:
         return "a part of it was not shown in time, and the premium was taken back"
-    return "" if promised.list_open() else _explain_lack(desk, promised, missing, count)
+    return "" if promised.list_open() else _explain_lack(desk, promised, lack, count)
 
 
-def _explain_lack(desk: Desk, promised: Promised, missing: Sequence[Place], count: int) -> str:
+def _explain_lack(desk: Desk, promised: Promised, lack: Lack, count: int) -> str:
     """Return why nothing more can be demanded of a result."""
-    unread = sum(place in promised.demands for place in missing)
-    if unread == len(missing):
+    asker, missing = _make_asker(desk, lack), len(lack.places)
+    if not asker.list_new(promised):
+        unread = sum(place in promised.demands for place in lack.places)
         return f"{unread} chunks were shown through other contracts, which are not read"
     if promised.block > promised.promise.last_block:
-        return f"the window is over, and {len(missing)} of {count} chunks are missing"
-    problem = _make_asker(desk, missing).explain_refusal(promised)
-    return f"{len(missing)} of {count} chunks are missing: {problem}"
+        return f"the window is over, and {missing} of {count} chunks are missing"
+    return f"{missing} of {count} chunks are missing: {asker.explain_refusal(promised)}"
 
 
 def _list_places(slots: Sequence[Slot]) -> list[Place]:
@@ -143,13 +154,14 @@ def _list_places(slots: Sequence[Slot]) -> list[Place]:
 
 
 def _keep(
-    folder: Path, slots: Sequence[Slot], chunks: Mapping[Place, bytes], root: Digest
+    folder: Path, slots: Sequence[Slot], chunks: Mapping[Place, ShownChunk], root: Digest
 ) -> Digest:
     """Put a state together of its chunks, keep it in a folder, and return its root."""
     state: list[Array] = []
     for index, slot in enumerate(slots):
         shape = TensorShape(slot.dtype, slot.shape)
-        data = b"".join(chunks[Part.START.value, index, chunk] for chunk in range(shape.chunks))
+        shown = [chunks[Part.START.value, index, chunk] for chunk in range(shape.chunks)]
+        data = b"".join(it.content for it in shown)
         if len(data) != shape.size_bytes:
             raise StoreError(f"tensor {index} of the result is not of the type of {slot.name}")
         state.append(np.frombuffer(data, NUMPY_TYPES[slot.dtype]).reshape(slot.shape))

@@ -125,7 +125,7 @@ class Deliveries(Answers):
                 if view is not None and view.is_due(self._desk.address):
                     yield job_id, job
 
-    def read_chunks(self, view: Delivery, first_block: int) -> dict[Place, bytes]:
+    def read_chunks(self, view: Delivery, first_block: int) -> dict[Place, ShownChunk]:
         """Return the chunks of a result that were shown, from the calls that showed them.
 
         Each is proven; what a contract of somebody's has made by itself is not found.
@@ -138,12 +138,12 @@ class Deliveries(Answers):
             count := subject.state_slots,
             lambda top: hash_root(Tag.STATE_ROOT, count, top) == subject.start_root,
         )
-        found: dict[Place, bytes] = {}
+        found: dict[Place, ShownChunk] = {}
         for it in self.read_shown_of(subject, first_block):
             if isinstance(it, ShownChunk) and it.part == Part.START:
                 with suppress(CommitmentError):
                     known.learn(it.compute_root(), it.index, it.proof)
-                    found[it.part, it.index, it.chunk] = it.content
+                    found[it.part, it.index, it.chunk] = it
         return found
 
 

@@ -126,7 +126,7 @@ class Promises(Answers):
             calls += planned
             for call in planned:
                 if call.name == "demand":
-                    place = call.args[1:]
+                    place = call.args[1:4]
                     purse.pay(hash_subject(view.subject), place, view.block, call.value_wei)
             found[job_id] = self._judge(view, planned, asker.explain_refusal(view))
         self.send(calls)

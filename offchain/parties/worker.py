@@ -27,7 +27,7 @@ from offchain.parties.folder import Folder
 from offchain.parties.live import opened_desk
 from offchain.parties.policy import load_policy
 from offchain.parties.settings import Settings
-from offchain.parties.workshop import DONE, Checks
+from offchain.parties.workshop import DONE, Checks, encode_lack
 
 
 def main() -> None:
@@ -53,7 +53,7 @@ def main() -> None:
             if isinstance(error, IncompleteJob):
                 lack = error.lack
         about: dict[str, object] = {"problem": problem, "is_final": is_final}
-        about |= {"missing": lack.places, "least": lack.least}
+        about |= {"missing": encode_lack(lack)}
         tell(DONE, problem, job=job_id, **about)
 
 

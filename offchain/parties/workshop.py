@@ -18,7 +18,7 @@ from queue import Empty, SimpleQueue
 from typing import IO, Any, Self
 
 from contracts.model.types import Job
-from offchain.disputes.availability import Lack
+from offchain.disputes.availability import Lack, TensorProof
 from offchain.disputes.conditions import HOUR_S, count_left
 from offchain.parties.events import Tell
 from offchain.parties.settings import Settings
@@ -252,12 +252,32 @@ class Workshop:
     def _take(self, pid: int, about: dict[str, Any]) -> None:
         event, text = about.pop("event"), about.pop("line")
         if event == DONE:
-            places = tuple((part, index, chunk) for part, index, chunk in about["missing"])
-            lack = Lack(places, about["least"])
+            lack = decode_lack(about["missing"])
             found = Result(about["job"], about["problem"], about["is_final"], lack)
             self._results.put((pid, found))
         else:
             self._tell(event, text, **about)
+
+
+def encode_lack(lack: Lack) -> dict[str, Any]:
+    """Return what is lacking of a job, as JSON has it between two processes."""
+    tensors = [
+        (*where, it.header.hex(), it.top.hex(), [node.hex() for node in it.proof])
+        for where, it in lack.tensors.items()
+    ]
+    return {"places": lack.places, "least": lack.least, "tensors": tensors}
+
+
+def decode_lack(about: dict[str, Any]) -> Lack:
+    """Return what `encode_lack` was given."""
+    tensors = {
+        (part, index): TensorProof(
+            bytes.fromhex(header), bytes.fromhex(top), tuple(map(bytes.fromhex, proof))
+        )
+        for part, index, header, top, proof in about["tensors"]
+    }
+    places = tuple((part, index, chunk) for part, index, chunk in about["places"])
+    return Lack(places, about["least"], tensors)
 
 
 def _end(process: "subprocess.Popen[str]") -> None:

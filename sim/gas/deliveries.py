@@ -18,6 +18,7 @@ from contracts.reasons import Part
 from offchain.chain import Address, Chain, Contract
 from offchain.commitments.tags import Tag
 from offchain.commitments.tree import Digest, climb, get_height
+from offchain.disputes.availability import list_demand
 from sim.gas.promises import BOND_WEI, SIZES, Job, draw_siblings
 
 ANSWER_BLOCKS, WINDOW_BLOCKS = 3, 10
@@ -101,18 +102,13 @@ class _Case:
         proof = draw_siblings(size.slots)
         yield self.send("show_chunk", self.sharers[0], self.result, *place, *shown, proof)
 
-    def ask_for_end(self) -> Iterator[tuple[str, int]]:
-        """Demand a chunk that a tensor does not have, and show where it ends."""
-        size = self.job.size
-        place = (Part.START, size.slots // 3, size.chunks)
-        yield self.demand(size.chunks)
-        end = (size.header, self.job.top, draw_siblings(size.slots))
-        yield self.send("show_end", self.sharers[0], self.result, *place, *end)
-
     def demand(self, chunk: int) -> tuple[str, int]:
         """Demand a chunk of the tensor that can be shown."""
-        place = (Part.START, self.job.size.slots // 3, chunk)
-        return self.send("demand", self.asker, self.result, *place, value=MIN_DEPOSIT_WEI)
+        slots = self.job.size.slots
+        tensor = replace(self.job.tensor, proof=draw_siblings(slots))
+        args = list_demand((Part.START.value, slots // 3, chunk), tensor)
+        name, gas = self.send("demand", self.asker, self.result, *args, value=MIN_DEPOSIT_WEI)
+        return (f"{name}-later" if chunk else name), gas
 
     def _compute_top(self) -> Digest:
         """Return the top of the history that ends with the result."""
@@ -128,7 +124,6 @@ def _hand_over(case: _Case) -> Iterator[tuple[str, int]]:
     name, gas = case.register(last)
     yield f"{name}-later", gas
     yield from case.ask()
-    yield from case.ask_for_end()
     case.chain.mine(WINDOW_BLOCKS)
     yield case.send("take", first, case.result)
     yield case.send("take", last, case.result)
@@ -146,7 +141,7 @@ def _withhold(case: _Case) -> Iterator[tuple[str, int]]:
     yield case.register(case.sharers[0])
     yield from case.ask()
     place = (Part.START, case.job.size.slots // 3, 0)
-    case.demand(0)
+    yield case.demand(0)
     case.chain.mine(ANSWER_BLOCKS)
     yield case.send("break_promise", case.client, case.result, *place)
     yield case.send("reclaim", case.asker, case.result, *place)

@@ -4,13 +4,13 @@ Trees are synthetic: a proof of any siblings leads to a top, which the job then 
 is in the middle of each tree, so that its proof has a sibling at every level.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from contracts.deployment import deploy_availability, deploy_referee
 from contracts.model.abi import pack_args
-from contracts.model.answers import MAX_CHUNKS, MIN_DEPOSIT_WEI, Subject, make_subject
+from contracts.model.answers import MIN_DEPOSIT_WEI, Subject, make_subject
 from contracts.model.types import MIN_BOND_WEI, NOBODY, ZERO, Terms
 from contracts.reasons import LeafMode, Part
 from offchain.arithmetic.functions import DType
@@ -19,11 +19,19 @@ from offchain.commitments.keccak import keccak256
 from offchain.commitments.tags import CHUNK_BYTES, Tag
 from offchain.commitments.tensors import encode_header, hash_chunk, hash_tensor
 from offchain.commitments.tree import Digest, climb, get_height, hash_root
-from offchain.programs.limits import MAX_NODE_BYTES, MAX_OPERATORS, MAX_SLOTS, MAX_STEPS
+from offchain.disputes.availability import Place, TensorProof, list_demand
+from offchain.programs.limits import (
+    MAX_NODE_BYTES,
+    MAX_OPERATORS,
+    MAX_SLOTS,
+    MAX_STEPS,
+    MAX_TENSOR_BYTES,
+)
 
 BOND_WEI = 10**18
 CONTENT = b"\xab" * CHUNK_BYTES
 ENCODING = b"\xab" * MAX_NODE_BYTES
+MAX_CHUNKS = MAX_TENSOR_BYTES // CHUNK_BYTES
 LARGEST = encode_header(DType.BOOL, (MAX_CHUNKS * CHUNK_BYTES - 1, *[1] * 7))
 USUAL = encode_header(DType.FLOAT32, (1 << 10, 1 << 10))
 
@@ -69,7 +77,8 @@ class Job:
         self.chunk = (place, tensor, CONTENT, draw_siblings(size.chunks))
         top = _climb(Tag.TENSOR_NODE, hash_chunk(CONTENT), place, size.chunks)
         root = hash_tensor(tensor, top)
-        self.top, self.batches = top, size.steps * size.slots
+        self.batches = size.steps * size.slots
+        self.tensor = TensorProof(tensor, top, draw_siblings(self.batches))
         operator = keccak256(bytes([Tag.OPERATOR]) + size.encoding)
         start = _climb(Tag.STATE_NODE, root, size.slots // 3, size.slots)
         self.terms = Terms(
@@ -92,17 +101,13 @@ class Job:
             increment_blocks=1,
         )
 
-    def list_answers(self) -> Iterator[tuple[str, tuple[int, int, int], tuple[Any, ...]]]:
+    def list_answers(self) -> Iterator[tuple[str, Place, tuple[Any, ...]]]:
         """Yield the calls that show parts: the call, what is demanded, and the arguments."""
-        size, data = self.size, (Part.DATA, self.batches // 3)
+        size, data = self.size, (Part.DATA.value, self.batches // 3)
         index = size.operators // 3
         shown = (index, size.encoding, draw_siblings(size.operators))
-        yield "show_operator", (Part.PROGRAM, index, 0), shown
-        proof = draw_siblings(self.batches)
-        yield "show_chunk", (*data, self.chunk[0]), (*data, *self.chunk, proof)
-        if size.chunks < MAX_CHUNKS:
-            end = (size.chunks, size.header, self.top, proof)
-            yield "show_end", (*data, size.chunks), (*data, *end)
+        yield "show_operator", (Part.PROGRAM.value, index, 0), shown
+        yield "show_chunk", (*data, self.chunk[0]), (*data, *self.chunk, self.tensor.proof)
 
 
 def _play(chain: Chain, contract: Any, job: Job, subject: Subject) -> Iterator[tuple[str, int]]:
@@ -116,11 +121,13 @@ def _play(chain: Chain, contract: Any, job: Job, subject: Subject) -> Iterator[t
     last_block = chain.block_number() + 12
     yield send("promise", client, MIN_DEPOSIT_WEI, 3, last_block, value=BOND_WEI)
     for call, place, args in job.list_answers():
-        yield send("demand", asker, *place, value=MIN_DEPOSIT_WEI)
+        demanded = list_demand(place, job.tensor)
+        name, gas = send("demand", asker, *pack_args(demanded), value=MIN_DEPOSIT_WEI)
+        yield (f"{name}-later" if place[2] else name), gas
         yield send(call, other, *args)
     if job.size.chunks == MAX_CHUNKS:
         place = (Part.START, 0, 0)
-        send("demand", asker, *place, value=MIN_DEPOSIT_WEI)
+        send("demand", asker, *place, b"", ZERO, (), value=MIN_DEPOSIT_WEI)
         chain.mine(3)
         yield send("break_promise", other, *place)
         yield send("reclaim", asker, *place)
@@ -129,7 +136,7 @@ def _play(chain: Chain, contract: Any, job: Job, subject: Subject) -> Iterator[t
         yield send("withdraw", client)
 
 
-def draw_siblings(count: int) -> Sequence[Digest]:
+def draw_siblings(count: int) -> tuple[Digest, ...]:
     """Return the siblings of the place at a third of a tree that is full."""
     return tuple(keccak256(bytes([level])) for level in range(get_height(count)))
 

@@ -11,15 +11,16 @@ from contracts.model.abi import pack_args
 from contracts.model.answers import ANSWERS_A_BLOCK, MIN_DEPOSIT_WEI, make_subject
 from contracts.model.delivery import make_result
 from contracts.model.types import NOBODY, ZERO
-from contracts.reasons import DemandStatus, Part, PremiumStatus, PromiseStatus, Reason, Status
+from contracts.reasons import DemandStatus, PremiumStatus, PromiseStatus, Reason, Status
 from offchain.commitments.tags import Tag
 from offchain.commitments.tensors import TensorTree, encode_header
 from offchain.commitments.tree import Tree
-from offchain.disputes.availability import find_answer
+from offchain.disputes.availability import find_answer, list_demand
 from offchain.disputes.delivery import Sharer, explain_weakness
 from tests.attacks.puppet import SOURCE, Payday
 from tests.referee.deliveries import (
     ANSWER_BLOCKS,
+    BEYOND,
     DEPOSIT_WEI,
     HISTORY,
     LATE,
@@ -34,11 +35,13 @@ from tests.referee.deliveries import (
     Deliveries,
     find,
     other_subject,
+    prove,
     win_with_premium,
 )
+from tests.referee.promises import prove as prove_of
 from tests.referee.stage import CLIENT
 
-CHUNK, RAGGED, EMPTY, END = (1, 0, 0), (1, 0, 1), (1, 1, 0), (1, 0, 9)
+CHUNK, RAGGED, EMPTY = (1, 0, 0), (1, 0, 1), (1, 1, 0)
 FIRST, SECOND, THIRD = SHARERS
 
 
@@ -90,7 +93,7 @@ def test_d1_part_that_is_shown_in_the_last_block_earns_the_premium(both: Deliver
 def test_d2_client_that_demands_of_itself_pays_for_the_answers(both: Deliveries) -> None:
     """A demand costs its deposit, once a part, up to a block; what was shown cannot be asked."""
     both.register(FIRST)
-    before, place = dict(both.balances), (both.result, *CHUNK)
+    before, place = dict(both.balances), (both.result, *list_demand(CHUNK, None))
     for value_wei in (0, DEPOSIT_WEI - 1, DEPOSIT_WEI + 1):
         assert both.call("demand", CLIENT, *place, value_wei=value_wei) == Reason.WRONG_DEPOSIT
     both.block += WINDOW_BLOCKS
@@ -112,7 +115,7 @@ def test_d2_client_that_demands_of_itself_pays_for_the_answers(both: Deliveries)
 def test_d2_crowd_of_demands_leaves_time_for_every_answer(both: Deliveries) -> None:
     """However many come at once, so many answers a block are enough, in their order."""
     both.register(FIRST)
-    crowd = [*PLACES, *((1, index, chunk) for index in range(3) for chunk in range(3, 40))]
+    crowd = [*PLACES, *((1, 2, chunk) for chunk in range(2, 39))]
     for place in crowd:
         assert both.demand(CLIENT, place) is None
     sharer = Sharer(FIRST, find)
@@ -185,7 +188,7 @@ def test_d4_nobody_promises_but_sharers_and_nothing_but_the_result(both: Deliver
 def test_d4_nothing_but_what_was_demanded_is_an_answer(both: Deliveries) -> None:
     """Other chunks, lengths, headers and proofs are none, nor is the start of the job."""
     both.register(FIRST)
-    for place in (CHUNK, RAGGED, EMPTY, END):
+    for place in (CHUNK, RAGGED, EMPTY):
         both.demand(CLIENT, place)
     tensor = TensorTree(RESULT[0])
     ragged = tensor.chunk(1)
@@ -200,21 +203,8 @@ def test_d4_nothing_but_what_was_demanded_is_an_answer(both: Deliveries) -> None
         both.call("show_chunk", FIRST, both.result, *start),
     ]
     assert set(wrong) == {Reason.NOT_SHOWN}
-    for place in (CHUNK, RAGGED, EMPTY, END):
+    for place in (CHUNK, RAGGED, EMPTY):
         assert both.show(FIRST, place) is None
-
-
-def test_d4_the_end_of_a_chunk_that_the_result_has_is_not_shown(both: Deliveries) -> None:
-    """A winner that withholds shows no end where there are bytes, and so has no premium."""
-    both.register(FIRST)
-    for index, array in enumerate(RESULT):
-        tensor, proof = TensorTree(array), find((Part.START, index, 0)).args[-1]
-        for chunk in range(-(-array.nbytes // 256) + 1):
-            both.demand(CLIENT, (Part.START, index, chunk))
-            end = (Part.START, index, chunk, tensor.header, tensor.top, proof)
-            has_chunk = chunk * 256 < array.nbytes
-            reason = both.call("show_end", FIRST, both.result, *end)
-            assert reason == (Reason.NOT_SHOWN if has_chunk else None)
 
 
 def test_d5_members_that_never_register_leave_their_part_to_the_others(both: Deliveries) -> None:
@@ -354,7 +344,7 @@ def test_d7_calls_about_a_job_that_a_reorganisation_has_replaced_are_refused(
     assert both.call("register", SECOND, job, *shown) == Reason.NO_SUCH_PREMIUM
     for name in ("call_for", "withdraw"):
         assert both.call(name, CLIENT, job) == Reason.NO_SUCH_PREMIUM
-    assert both.call("demand", CLIENT, state, *CHUNK, value_wei=DEPOSIT_WEI) == (
+    assert both.call("demand", CLIENT, state, *list_demand(CHUNK, None), value_wei=DEPOSIT_WEI) == (
         Reason.NO_SUCH_PROMISE
     )
     move = find(CHUNK)
@@ -467,7 +457,7 @@ def test_d8_false_referee_moves_no_money_but_its_own_premiums(
     assert call("register", FIRST, jobs[0], *shown) is None
     result = make_result(jobs[0], STATE_ROOT)
     assert result == make_result(jobs[1], STATE_ROOT)
-    assert call("demand", STRANGER, result, *CHUNK, wei=MIN_DEPOSIT_WEI) is None
+    assert call("demand", STRANGER, result, *list_demand(CHUNK, None), wei=MIN_DEPOSIT_WEI) is None
     assert call("register", FIRST, jobs[1], *shown) == Reason.REGISTERED
     assert call("register", SECOND, jobs[1], *shown) == Reason.PROMISED
     promise = both.read_promise(result)
@@ -482,3 +472,22 @@ def test_d8_sharer_relies_on_no_weak_premium(both: Deliveries) -> None:
     assert explain_weakness(premium, 3, 50 * 10**9) == ""
     assert "blocks to answer" in explain_weakness(replace(premium, answer_blocks=3), 3, 10**9)
     assert "a part of it is" in explain_weakness(premium, 100, 50 * 10**9)
+
+
+def test_d10_chunk_that_does_not_exist_is_not_demanded(both: Deliveries) -> None:
+    """The client demands each chunk of the result, and none behind a tensor's end."""
+    both.register(FIRST)
+    beyond = (*BEYOND, (1, 0, 1 << 55), (1, 1, (1 << 55) - 1), (1, 2, 1 << 248))
+    assert {both.demand(CLIENT, it) for it in beyond} == {Reason.NO_SUCH_PART}
+    own, start = prove(RAGGED), prove_of(both.task, RAGGED)
+    assert own is not None
+    assert start is not None
+    false = [replace(own, header=encode_header(1, (700,))), start]
+    for place in (RAGGED, (1, 0, 2)):
+        args = [(both.result, *list_demand(place, it)) for it in false]
+        refused = [both.call("demand", CLIENT, *it, value_wei=DEPOSIT_WEI) for it in args]
+        assert set(refused) == {Reason.NOT_SHOWN}
+    assert not both.vault.demands
+    for place in PLACES:
+        assert both.demand(CLIENT, place) is None
+        assert both.show(FIRST, place) is None

@@ -26,6 +26,7 @@ from offchain.disputes.availability import (
     Place,
     calculate_share,
     find_answer,
+    list_demand,
 )
 from offchain.disputes.chain_referee import ChainReferee
 from offchain.disputes.delivery import Sharer, count_payable, register
@@ -44,7 +45,9 @@ from tests.referee.stage import CLIENT
 
 ETHER = 10**18
 REWARD_WEI = ETHER
-TERMS = make_terms(TASK, Stakes(commit_blocks=300, reveal_blocks=16, bond_wei=MIN_BOND_WEI))
+TERMS = make_terms(
+    replace(TASK, steps=205), Stakes(commit_blocks=300, reveal_blocks=16, bond_wei=MIN_BOND_WEI)
+)
 ANSWER_BLOCKS, LAST_BLOCK = 20, 900
 
 
@@ -94,8 +97,8 @@ class Market:
         """Let a stranger demand something."""
         own, value = pack_args((subject,)), MIN_DEPOSIT_WEI
         calls = [
-            self.contract.prepare("demand", *own, *place, sender=self.stranger, value=value)
-            for place in places
+            self.contract.prepare("demand", *own, *it, sender=self.stranger, value=value)
+            for it in (list_demand(place, None) for place in places)
         ]
         self.contract.send(calls)
 
@@ -130,8 +133,8 @@ def market(tmp_path: Path) -> Iterator[Market]:
 
 
 def list_places(count: int) -> list[Place]:
-    """Return so many chunks of a tensor, of which it has two."""
-    return [(Part.START.value, 0, chunk) for chunk in range(count)]
+    """Return the first chunks of so many tensors of the data."""
+    return [(Part.DATA.value, index, 0) for index in range(count)]
 
 
 def lack(count: int) -> Lack:
@@ -140,7 +143,7 @@ def lack(count: int) -> Lack:
 
 
 def test_a10_a_look_costs_the_same_however_many_demands_were_ever_made(market: Market) -> None:
-    """With 400 demands of chunks that do not exist a block is one exchange of five questions."""
+    """With 400 demands a block is one exchange of five questions."""
     job_id, subject = market.post()
     party = market.begin()
     jobs = {job_id: party._desk.referee.follow(job_id)}
@@ -195,7 +198,7 @@ def test_a10_what_a_look_tells_is_what_the_contract_has(market: Market) -> None:
     party = market.begin()
     job = party._desk.referee.follow(job_id)
     party.act({job_id: job}, {job_id: lack(3)})
-    market.demand(subject, [(Part.PROGRAM.value, 0, 0), (Part.DATA.value, 1, 0)])
+    market.demand(subject, [(Part.PROGRAM.value, 0, 0), (Part.START.value, 1, 0)])
     call = find_shown(subject)
     market.contract.transact(*call, sender=market.stranger)
     market.chain.mine(ANSWER_BLOCKS + 2)
@@ -214,7 +217,7 @@ def test_a10_what_a_look_tells_is_what_the_contract_has(market: Market) -> None:
 
 def find_shown(subject: Subject) -> tuple[Any, ...]:
     """Return the call that shows the first of `list_places`."""
-    move = find_answer(TASK, list_places(1)[0])
+    move = find_answer(replace(TASK, steps=205), list_places(1)[0])
     return (move.call, *pack_args((subject, *move.args)))
 
 
@@ -234,8 +237,8 @@ def test_a9_demands_of_a_job_cost_a_share_of_its_reward(market: Market) -> None:
 
 
 def more(count: int) -> Lack:
-    """Return the lack of parts of another tensor."""
-    places = [(Part.DATA.value, index, 0) for index in range(count)]
+    """Return the lack of other parts."""
+    places = [(Part.START.value, index, 0) for index in range(count)]
     return Lack(places, count)
 
 

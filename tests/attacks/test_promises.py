@@ -1,6 +1,7 @@
 """Attacks on and with the client's promise that what a job commits to can be had (family A)."""
 
 from dataclasses import replace
+from math import prod
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,13 @@ from offchain.arithmetic.functions import DType
 from offchain.commitments.tags import Tag
 from offchain.commitments.tensors import TensorTree, encode_header, hash_chunk, hash_tensor
 from offchain.commitments.tree import Tree, hash_root
-from offchain.disputes.availability import Answerer, explain_weakness, find_answer
+from offchain.disputes.availability import (
+    Answerer,
+    TensorProof,
+    explain_weakness,
+    find_answer,
+    list_demand,
+)
 from offchain.disputes.terms import make_terms
 from offchain.programs.limits import MAX_RANK
 from tests.attacks.puppet import SOURCE, Payday
@@ -29,6 +36,7 @@ from tests.referee.promises import (
     STATE,
     TASK,
     Promises,
+    prove,
 )
 from tests.referee.stage import CLIENT, PROVIDERS
 
@@ -109,7 +117,8 @@ def test_a2_crowd_of_demands_leaves_time_for_every_answer(steps: int, others: in
     both = Promises(task)
     both.promise()
     places = [(Part.DATA, index, 0) for index in range(2 * task.steps)]
-    crowd = dict.fromkeys((*places, *PLACES[:9], *((2, i, 1) for i in range(others))))
+    later = ((2, 2 * (i // 2), 1 + i % 2) for i in range(others))
+    crowd = dict.fromkeys((*places, *PLACES[:8], *later))
     for place in crowd:
         assert both.demand(ASKER, place) is None
     client, last = Answerer(CLIENT, task), 0
@@ -125,12 +134,11 @@ def test_a2_crowd_of_demands_leaves_time_for_every_answer(steps: int, others: in
 
 def test_a2_demand_costs_a_deposit_and_is_made_once(both: Promises) -> None:
     """Nobody asks for less, twice, after the end, or for what a job does not have."""
-    place = (both.subject, *CHUNK)
+    place = (both.subject, *list_demand(CHUNK, None))
     for value_wei in (0, DEPOSIT_WEI - 1, DEPOSIT_WEI + 1):
         assert both.call("demand", ASKER, *place, value_wei=value_wei) == Reason.WRONG_DEPOSIT
-    absent = [(0, 4, 0), (0, 0, 1), (1, 3, 0), (2, 6, 0), (3, 0, 0), (1, 0, 1 << 55)]
+    absent = [(0, 4, 0), (1, 3, 0), (2, 6, 0), (3, 0, 0), (1, 3, 1)]
     assert {both.demand(ASKER, each) for each in absent} == {Reason.NO_SUCH_PART}
-    assert both.demand(ASKER, (1, 0, (1 << 55) - 1)) is None
     assert both.demand(ASKER, CHUNK) is None
     assert both.demand(OTHER, CHUNK) == Reason.DEMANDED
     both.show(CLIENT, CHUNK)
@@ -177,7 +185,7 @@ def test_a3_client_that_demands_of_itself_does_not_free_its_bond(both: Promises)
 
 def test_a4_nothing_but_what_was_demanded_is_an_answer(both: Promises) -> None:
     """Other chunks, cut and lengthened ones, other tensors, headers and proofs are none."""
-    for place in (CHUNK, RAGGED, EMPTY, OPERATOR, (1, 0, 9)):
+    for place in (CHUNK, RAGGED, EMPTY, OPERATOR):
         both.demand(ASKER, place)
     tensor = TensorTree(STATE[0])
     ragged, siblings = tensor.chunk(1), find_answer(TASK, CHUNK).args[5]
@@ -192,35 +200,14 @@ def test_a4_nothing_but_what_was_demanded_is_an_answer(both: Promises) -> None:
         both.show(CLIENT, CHUNK, at_6=()),
         both.show(CLIENT, RAGGED, at_4=ragged + bytes(256 - len(ragged))),
         both.show(CLIENT, EMPTY, at_4=ZERO),
-        both.show(CLIENT, (1, 0, 9), at_4=ZERO),
+        both.show(CLIENT, EMPTY, at_3=tensor.header),
+        both.show(CLIENT, EMPTY, at_5=(ZERO,)),
         both.show(CLIENT, OPERATOR, at_1=TASK.commitment.encodings[0]),
         both.show(CLIENT, OPERATOR, at_2=()),
     ]
     assert set(wrong) == {Reason.NOT_SHOWN}
-    proof = find_answer(TASK, EMPTY).args[-1]
-    end = (Part.START, 0, 0, tensor.header, tensor.top, proof)
-    assert both.call("show_end", CLIENT, both.subject, *end) == Reason.NOT_SHOWN
-    for place in (CHUNK, RAGGED, EMPTY, OPERATOR, (1, 0, 9)):
+    for place in (CHUNK, RAGGED, EMPTY, OPERATOR):
         assert both.show(CLIENT, place) is None
-
-
-@pytest.mark.parametrize("part", [Part.START, Part.DATA])
-def test_a4_the_end_of_a_chunk_that_a_tensor_has_is_not_shown(both: Promises, part: Part) -> None:
-    """A withholder has to show every byte: a tensor ends behind its last chunk, and nowhere else.
-
-    Shown with its true header, top and proof, an end is refused for each chunk that there is, and
-    accepted for each that there is not; a chunk is the other way round.
-    """
-    arrays = STATE if part is Part.START else TASK.batch(0)
-    for index, array in enumerate(arrays):
-        tensor, count = TensorTree(array), -(-array.nbytes // 256)
-        proof = find_answer(TASK, (part.value, index, 0)).args[-1]
-        for chunk in range(count + 2):
-            assert both.demand(ASKER, (part, index, chunk)) is None
-            own = (both.subject, part, index, chunk)
-            end = both.call("show_end", CLIENT, *own, tensor.header, tensor.top, proof)
-            assert end == (Reason.NOT_SHOWN if chunk < count else None)
-            assert (both.show(STRANGER, (part, index, chunk)) is None) == (chunk < count)
 
 
 def test_a4_tensor_of_the_data_does_not_pass_for_an_operator() -> None:
@@ -252,8 +239,9 @@ def test_a4_tensor_whose_leaf_is_no_whole_chunk_cannot_be_shown() -> None:
     own = (both.subject, Part.START)
     shown = (header, short, (), tuple(tree.proof(0)))
     assert both.call("show_chunk", CLIENT, *own, 0, 0, *shown) == Reason.NOT_SHOWN
-    end = (empty, leaf, tuple(tree.proof(1)))
-    assert both.call("show_end", CLIENT, *own, 1, 0, *end) == Reason.NOT_SHOWN
+    for content in (b"", short):
+        shown = (empty, content, (), tuple(tree.proof(1)))
+        assert both.call("show_chunk", CLIENT, *own, 1, 0, *shown) == Reason.NOT_SHOWN
     element = TensorTree(STATE[2])
     shown = (element.header, element.chunk(0), (), tuple(tree.proof(2)))
     assert both.call("show_chunk", CLIENT, *own, 2, 0, *shown) is None
@@ -262,13 +250,15 @@ def test_a4_tensor_whose_leaf_is_no_whole_chunk_cannot_be_shown() -> None:
 def test_a4_header_of_a_tensor_has_one_form() -> None:
     """Each rank and element type that there is, and no other rank, type or length, is a header's.
 
-    The header counts the chunks: its end is shown right behind the last of them, not before.
+    The header counts the chunks: the last of them is demanded, and none behind it.
     """
     sound = {
-        encode_header(dtype, (*[1] * (rank - 1), 65)[:rank]): DType(dtype).width
+        encode_header(dtype, shape): -(-prod(shape) * dtype.width // 256)
         for rank in (0, 1, 2, MAX_RANK)
         for dtype in DType
+        for shape in [(*[1] * (rank - 1), 257)[:rank]]
     }
+    sound[encode_header(DType.BOOL, ((1 << 63) - 1,))] = 1 << 55
     long = encode_header(1, (65,))
     spoilt = [b"", b"\1", long[:-1], long + b"\0", b"\0" + long[1:], b"\6" + long[1:]]
     spoilt += [bytes([1, MAX_RANK + 1]) + long[2:] * (MAX_RANK + 1), bytes([1, 0]) + long[2:]]
@@ -284,18 +274,16 @@ def test_a4_header_of_a_tensor_has_one_form() -> None:
     both.subject = make_subject(terms, both.twins.store.address, 1)
     assert both.promise() is None
     for index, header in enumerate(headers):
-        is_sound = header in sound
-        size = sound.get(header, 0) * (65 if len(header) > 2 else 1)
-        count = -(-size // 256)
-        for chunk in {max(0, count - 1), count}:
-            where = (both.subject, Part.START, index, chunk)
-            assert both.demand(ASKER, where[1:]) is None
-            shown = (header, tops[index], tuple(tree.proof(index)))
-            reason = both.call("show_end", CLIENT, *where, *shown)
+        proof, count = TensorProof(header, tops[index], tuple(tree.proof(index))), sound.get(header)
+        for chunk in {max(1, (count or 1) - 1), count or 2}:
+            place = (Part.START.value, index, chunk)
+            reason = both.demand(ASKER, place, proof)
             if len(header) > 2 + 8 * MAX_RANK:
                 assert reason == Reason.NO_REASON
+            elif count is None:
+                assert reason == Reason.NOT_SHOWN
             else:
-                assert reason == (None if is_sound and chunk == count else Reason.NOT_SHOWN)
+                assert reason == (None if chunk < count else Reason.NO_SUCH_PART)
 
 
 def test_a5_promise_is_about_all_that_the_job_says() -> None:
@@ -317,7 +305,7 @@ def test_a5_calls_about_a_job_that_a_reorganisation_has_replaced_are_refused(
     """Each call names what it is about: another job under that number is another promise."""
     assert both.demand(ASKER, CHUNK) is None
     other = replace(both.subject, start_root=b"\1" * 32)
-    args, wei = (other, *OPERATOR), DEPOSIT_WEI
+    args, wei = (other, *list_demand(OPERATOR, None)), DEPOSIT_WEI
     assert both.call("demand", ASKER, *args, value_wei=wei) == Reason.NO_SUCH_PROMISE
     move = find_answer(TASK, CHUNK)
     assert both.call(move.call, CLIENT, other, *move.args) == Reason.NO_SUCH_PROMISE
@@ -418,3 +406,58 @@ def test_a8_provider_relies_on_no_weak_promise(both: Promises) -> None:
         ({"status": PromiseStatus.BROKEN}, "is broken"),
     ):
         assert word in explain_weakness(replace(sound, **changes), terms, 1, BOND_WEI)
+
+
+BEHIND = (0, 1, 7, (1 << 55) - 1, 1 << 55, (1 << 56) - 1, 1 << 248)
+"""Chunks beyond the end of a tensor, by their distance from its last one."""
+
+
+@pytest.mark.parametrize("part", [Part.START, Part.DATA])
+def test_a11_chunk_that_does_not_exist_is_not_demanded(both: Promises, part: Part) -> None:
+    """Each chunk of a tensor can be demanded, and none behind them, whatever its number is.
+
+    The first chunk of each tensor is one, that of a tensor without elements, too: it is empty.
+    """
+    arrays = STATE if part is Part.START else TASK.batch(0)
+    for index, array in enumerate(arrays):
+        count = max(-(-array.nbytes // 256), 1)
+        for chunk in (count + it for it in BEHIND):
+            assert both.demand(ASKER, (part.value, index, chunk)) == Reason.NO_SUCH_PART
+        for chunk in range(count):
+            assert both.demand(ASKER, (part.value, index, chunk)) is None
+            assert both.show(STRANGER, (part.value, index, chunk)) is None
+    assert len(both.vault.demands) == sum(max(-(-it.nbytes // 256), 1) for it in arrays)
+
+
+def test_a11_nothing_but_the_tensors_own_root_shows_that_it_has_a_chunk(both: Promises) -> None:
+    """Longer headers, other tops, other tensors and cut or lengthened proofs are refused."""
+    last, beyond, own = (2, 0, 2), (2, 0, 3), prove(TASK, (2, 0, 2))
+    assert own is not None
+    longer, other = encode_header(DType.BOOL, (6_000,)), prove(TASK, (2, 1, 0))
+    assert other is not None
+    false = [
+        replace(own, header=longer),
+        replace(own, header=b""),
+        replace(own, top=ZERO),
+        replace(own, proof=()),
+        replace(own, proof=own.proof[:-1]),
+        replace(own, proof=(*own.proof, ZERO)),
+        replace(own, proof=other.proof),
+        replace(other, header=longer),
+        TensorProof(b"", ZERO, ()),
+    ]
+    for place in (last, beyond):
+        assert {both.demand(ASKER, place, it) for it in false} == {Reason.NOT_SHOWN}
+    assert not both.vault.demands
+    for place in ((2, 0, 0), OPERATOR):
+        assert both.demand(ASKER, place, false[0]) is None
+    assert both.demand(ASKER, last, own) is None
+
+
+def test_a11_operator_has_no_chunk_but_itself() -> None:
+    """Not even where there are as many operators as tensors, so that a proof fits both."""
+    both = Promises(replace(TASK, steps=2))
+    both.promise()
+    proof = prove(both.task, (Part.DATA.value, 0, 1))
+    assert both.demand(ASKER, (Part.PROGRAM.value, 0, 1), proof) == Reason.NOT_SHOWN
+    assert both.demand(ASKER, (Part.DATA.value, 0, 1), proof) is None

@@ -37,7 +37,7 @@ OF_TRUSTED = frozenset({"annul", "decide_leaf"})
 CASES = [(arithmetic, name) for arithmetic in (ORDERED, EXACT) for name in list_groups(arithmetic)]
 QUICK = [(ORDERED, name) for name in ("plans", "illegal", "verdicts", "strange", "operators")]
 QUICK += [(EXACT, "folds")]
-STEP = 24
+STEP = 96
 """Of so many stories of these groups the short suite tells one."""
 
 

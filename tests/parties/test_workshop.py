@@ -1,5 +1,6 @@
 """The workshop and its process: whatever ends one of them, the other does not wait for it."""
 
+import json
 import subprocess
 import sys
 import time
@@ -8,9 +9,17 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from offchain.disputes.availability import Lack, TensorProof
 from offchain.parties import workshop as workshops
 from offchain.parties.settings import Settings
-from offchain.parties.workshop import Checks, Errand, Result, Workshop
+from offchain.parties.workshop import (
+    Checks,
+    Errand,
+    Result,
+    Workshop,
+    decode_lack,
+    encode_lack,
+)
 from tests.parties.sleeper import DEADLY, STUCK
 
 NOWHERE = Settings(chain="http://127.0.0.1:1,http://127.0.0.1:2", referee="0x" + "ab" * 20)
@@ -26,6 +35,13 @@ def test_a_worker_whose_party_dies_says_nothing(told: str) -> None:
         words, input=told, capture_output=True, text=True, timeout=PATIENCE_S, check=False
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_what_is_lacking_survives_the_way_between_two_processes() -> None:
+    """What is written as JSON is read as it was: places, and what shows that there are chunks."""
+    tensors = {(1, 0): TensorProof(b"\1\0", b"\7" * 32, (b"\1" * 32, b"\2" * 32))}
+    for lack in (Lack(), Lack(((1, 0, 3), (0, 2, 0)), 9, tensors)):
+        assert decode_lack(json.loads(json.dumps(encode_lack(lack)))) == lack
 
 
 @pytest.mark.slow

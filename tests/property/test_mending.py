@@ -14,8 +14,9 @@ import pytest
 
 from contracts.compiler import compile_contract
 from contracts.model.abi import pack_args
-from contracts.model.answers import Subject, make_subject
-from contracts.model.types import Terms
+from contracts.model.answers import Promise, Subject, Vault, make_subject
+from contracts.model.availability import call
+from contracts.model.types import Message, Terms
 from contracts.reasons import Part
 from offchain.arithmetic.functions import DType
 from offchain.chain.codec import Codec
@@ -33,7 +34,7 @@ from offchain.commitments.tensors import (
 )
 from offchain.commitments.tree import Tree
 from offchain.datastore.disk import Disk
-from offchain.datastore.mending import ProvenChunk, mend_tensor
+from offchain.datastore.mending import ProvenChunk, Wanted, mend_tensor
 from offchain.datastore.objects import (
     BATCHES,
     PROGRAMS,
@@ -43,10 +44,10 @@ from offchain.datastore.objects import (
     name_object,
 )
 from offchain.datastore.store import DataStore, open_copying, open_store
-from offchain.disputes.availability import Lack, Place, find_answer
+from offchain.disputes.availability import Lack, Place, find_answer, list_demand
 from offchain.disputes.mending import MOST_PLACES, _name_all, mend_job
 from offchain.disputes.session import Setting, make_task
-from offchain.disputes.shown import Shown, ShownChunk, ShownEnd, ShownOperator, read_shown
+from offchain.disputes.shown import Shown, ShownChunk, ShownOperator, read_shown
 from offchain.disputes.terms import make_terms
 from offchain.errors import CommitmentError, NotInStore, WrongContent
 from offchain.providers.publication import get_task, put_task
@@ -146,7 +147,7 @@ def complete(place: Disk, disk: Disk, tree: TensorTree = TREE) -> list[int]:
     asked: list[int] = []
     while wanted := mend_tensor(
         place, disk, tree.root, tree.header, [show(tree, it) for it in asked]
-    ):
+    ).chunks:
         assert not {*wanted} & {*asked}
         asked += wanted
     return asked
@@ -213,7 +214,7 @@ def complete_some(place: Disk, disk: Disk, tree: TensorTree, file: bytes) -> Non
     """Mend a tensor with all that is asked for, as long as that are not too many parts."""
     name = name_object(TENSORS, tree.root)
     shown: list[ProvenChunk] = []
-    while wanted := mend_tensor(place, disk, tree.root, tree.header, shown):
+    while wanted := mend_tensor(place, disk, tree.root, tree.header, shown).chunks:
         assert disk.get_size(name) is None
         shown += [show(tree, it) for it in wanted]
         if len(shown) > 200:
@@ -267,7 +268,7 @@ def test_what_is_shown_wrongly_changes_nothing(tmp_path: Path) -> None:
     assert mend_tensor(place, disk, ROOT, TREE.header, spoil(show(TREE, 7), other)) == before
     assert (here / "partial" / NAME.replace("/", "-")).read_bytes() == left
     assert left == damage(FILE, [7])
-    assert mend_tensor(place, disk, ROOT, TREE.header, [show(TREE, 7)]) == []
+    assert mend_tensor(place, disk, ROOT, TREE.header, [show(TREE, 7)]) == Wanted()
 
 
 def test_what_is_not_canonical_is_refused(tmp_path: Path) -> None:
@@ -295,7 +296,7 @@ def test_what_has_come_survives_the_place(tmp_path: Path) -> None:
     asked: list[int] = [7]
     while wanted := mend_tensor(
         Disk(there), disk, ROOT, TREE.header, [show(TREE, it) for it in asked]
-    ):
+    ).chunks:
         asked += wanted
     assert len(asked) <= 12
     assert (here / NAME).read_bytes() == FILE
@@ -305,7 +306,7 @@ def test_what_has_come_is_not_replaced_by_what_is_wrong(tmp_path: Path) -> None:
     """A place that serves worse the second time takes nothing away."""
     there = tmp_path / "there"
     place, disk = put(there, damage(FILE, [7])), Disk(tmp_path / "here")
-    assert mend_tensor(place, disk, ROOT, TREE.header, [])
+    assert mend_tensor(place, disk, ROOT, TREE.header, []).chunks
     (there / NAME).write_bytes(b"x" * len(FILE))
     assert len(complete(place, disk)) <= 11
 
@@ -319,7 +320,7 @@ def test_a_chunk_of_another_size_is_not_used(tmp_path: Path) -> None:
     root = hash_tensor(header, tree.top)
     shown = ProvenChunk(0, long, tuple(tree.proof(0)))
     disk = Disk(tmp_path / "here")
-    assert mend_tensor(Disk(tmp_path / "there"), disk, root, header, [shown]) == [0]
+    assert mend_tensor(Disk(tmp_path / "there"), disk, root, header, [shown]) == Wanted((0,))
     assert not any(b"\1" * 9 in it.read_bytes() for it in (disk.path / "partial").iterdir())
     with pytest.raises(CommitmentError, match="size"):
         ShownChunk(1, 0, 0, header, long, shown.proof, ()).compute_root()
@@ -370,12 +371,19 @@ def origin(tmp_path: Path) -> Path:
 
 
 def negotiate(store: DataStore) -> list[Place]:
-    """Demand what is wanted until the job is there, and return what was demanded."""
+    """Demand what is wanted until the job is there, and return what was demanded.
+
+    Each demand is one that the contract accepts, as its model says.
+    """
     _, terms, subject = job()
+    vault = Vault({}, {subject: Promise(REFEREE, 1, 0, 1, 1)})
     asked: list[Place] = []
     while least := (lack := mend_job(store, terms, read(subject, asked))).least:
         assert 0 < len(lack.places) == min(least, MOST_PLACES)
         assert not {*lack.places} & {*asked}
+        for place in lack.places:
+            args = list_demand(place, lack.tensors.get(place[:2]))
+            call(vault, "demand", Message(REFEREE, 0, 1), subject, *args)
         asked += lack.places
     assert make_terms(get_task(store, terms)) == terms
     return asked
@@ -528,14 +536,14 @@ def test_spoilt_calldata_is_read_or_not_and_never_used(origin: Path, tmp_path: P
     assert [place[:2] for place in after.places] == [place[:2] for place in wanted.places]
     asked = [*after.places]
     for part in shown:
-        if isinstance(part, (ShownChunk, ShownEnd)):
+        if isinstance(part, ShownChunk):
             read_root(part)
     while places := mend_job(store, terms, [*shown, *read(subject, asked)]).places:
         asked += places
     assert make_terms(get_task(store, terms)) == terms
 
 
-def read_root(part: ShownChunk | ShownEnd) -> bytes | None:
+def read_root(part: ShownChunk) -> bytes | None:
     """Return what root a part has; refused or not, it takes no time."""
     try:
         return part.compute_root()
@@ -591,8 +599,8 @@ def test_a_slot_of_another_shape_is_said(origin: Path, tmp_path: Path) -> None:
 def test_shown_parts_are_what_was_shown() -> None:
     """Each kind of call is read as it was encoded."""
     _, _, subject = job()
-    operator, chunk, end = read(subject, [(0, 3, 0), (1, 0, 0), (1, 0, 1 << 40)])
+    operator, chunk, later = read(subject, [(0, 3, 0), (1, 0, 0), (1, 0, 1)])
     assert isinstance(operator, ShownOperator)
     assert isinstance(chunk, ShownChunk)
-    assert isinstance(end, ShownEnd)
-    assert chunk.compute_root() == end.compute_root() == job()[0].start_roots[0]
+    assert isinstance(later, ShownChunk)
+    assert chunk.compute_root() == later.compute_root() == job()[0].start_roots[0]

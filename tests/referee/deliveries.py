@@ -17,11 +17,11 @@ from contracts.reasons import DemandStatus, Part, PremiumStatus
 from offchain.commitments.tags import Tag
 from offchain.commitments.tensors import Array, TensorTree
 from offchain.commitments.tree import Tree, hash_root
-from offchain.disputes.availability import Place
+from offchain.disputes.availability import Place, TensorProof, list_demand
 from offchain.disputes.delivery import Delivery, find_result, register
 from offchain.disputes.players import Move
 from offchain.providers.task import Task
-from tests.referee.promises import TASK
+from tests.referee.promises import TASK, prove_tensor
 from tests.referee.stage import CLIENT, PROVIDERS
 from tests.referee.vaults import Vaults
 
@@ -32,21 +32,28 @@ SHARERS, LATE, LIAR, STRANGER = PROVIDERS[:3], PROVIDERS[3], PROVIDERS[4], PROVI
 RESULT: tuple[Array, ...] = (
     np.arange(70, 140, dtype=np.float32),
     np.zeros((0, 3), np.float32),
-    np.array(7, np.int64),
+    np.arange(40 * 32, dtype=np.int64),
 )
-"""Two chunks, of which the last is ragged; no elements; one element of no dimension."""
+"""Two chunks, of which the last is ragged; no elements; forty chunks."""
 ROOTS = [TensorTree(it).root for it in RESULT]
 STATE_ROOT = hash_root(Tag.STATE_ROOT, 3, Tree(Tag.STATE_NODE, ROOTS).top)
 HISTORY = Tree(Tag.HISTORY_NODE, [b"\1" * 32, b"\2" * 32, STATE_ROOT])
-PLACES: tuple[Place, ...] = tuple(
-    (Part.START.value, index, chunk) for index in range(3) for chunk in range(3)
-)
-"""All that can be demanded, and chunks beyond the end of every tensor."""
+PLACES: tuple[Place, ...] = ((1, 0, 0), (1, 0, 1), (1, 1, 0), (1, 2, 0), (1, 2, 1), (1, 2, 39))
+"""The first and the last chunks of every tensor."""
+BEYOND: tuple[Place, ...] = ((1, 0, 2), (1, 0, 9), (1, 1, 1), (1, 2, 40))
+"""Chunks beyond the end of every tensor."""
 
 
 def find(place: Place) -> Move:
     """Return the call that shows a part of the result."""
     return find_result(ROOTS, RESULT.__getitem__, place)
+
+
+def prove(place: Place) -> TensorProof | None:
+    """Return what shows how many chunks a tensor of the result has; None if it is none."""
+    part, index, _ = place
+    is_there = part == Part.START and index < len(RESULT)
+    return prove_tensor(find((part, index, 0))) if is_there else None
 
 
 class Deliveries(Vaults[Vault]):
@@ -96,7 +103,8 @@ class Deliveries(Vaults[Vault]):
 
     def demand(self, asker: Address, place: Place) -> str | None:
         """Let somebody demand a part of the result."""
-        return self.call("demand", asker, self.result, *place, value_wei=DEPOSIT_WEI)
+        args = list_demand(place, prove(place))
+        return self.call("demand", asker, self.result, *args, value_wei=DEPOSIT_WEI)
 
     def show(self, sender: Address, place: Place, **changes: Any) -> str | None:
         """Let somebody show what is demanded, with other arguments at some places."""

@@ -6,12 +6,22 @@ from typing import Any
 import numpy as np
 
 from contracts.deployment import deploy_availability
-from contracts.model.answers import MIN_DEPOSIT_WEI, Vault
+from contracts.model.answers import MIN_DEPOSIT_WEI, Vault, make_subject
 from contracts.model.availability import call
 from contracts.model.types import Address
+from contracts.reasons import Part
 from offchain.arithmetic.functions import DType
 from offchain.commitments.tensors import Array
-from offchain.disputes.availability import Place, Promised, find_answer
+from offchain.disputes.availability import (
+    Place,
+    Promised,
+    TensorProof,
+    find_answer,
+    list_demand,
+)
+from offchain.disputes.players import Move
+from offchain.disputes.shown import ShownChunk
+from offchain.disputes.terms import make_terms
 from offchain.programs.graph import Slot
 from offchain.providers.task import Task
 from tests.referee.illegal import LEGAL
@@ -38,10 +48,29 @@ PROGRAM = replace(
 TASK = Task(PROGRAM, STATE, lambda step: (BATCH[0], BATCH[1] * (step + 1)), STEPS, 1)
 PLACES: tuple[Place, ...] = (
     *((0, index, 0) for index in range(4)),
-    *((1, index, chunk) for index in range(3) for chunk in range(3)),
-    *((2, index, chunk) for index in range(6) for chunk in range(4)),
+    *((1, index, chunk) for index, count in enumerate((2, 1, 1)) for chunk in range(count)),
+    *((2, index, chunk) for index in range(6) for chunk in range((3, 1)[index % 2])),
 )
-"""All that can be demanded, and chunks beyond the end of every tensor."""
+"""All that can be demanded."""
+BEYOND: tuple[Place, ...] = (
+    *((1, index, chunk) for index, count in enumerate((2, 1, 1)) for chunk in (count, count + 1)),
+    *((2, index, chunk) for index in range(6) for chunk in ((3, 4), (1, 2))[index % 2]),
+)
+"""Chunks beyond the end of every tensor."""
+
+
+def prove(task: Task, place: Place) -> TensorProof | None:
+    """Return what shows how many chunks the tensor of a place has; None of an operator."""
+    part, index, _ = place
+    if part == Part.PROGRAM or index >= make_subject(make_terms(task), "", 0).count(part):
+        return None
+    return prove_tensor(find_answer(task, (part, index, 0)))
+
+
+def prove_tensor(shown: Move) -> TensorProof:
+    """Return what the answer to a demand of a chunk shows of its tensor."""
+    it = ShownChunk(*shown.args)
+    return TensorProof(it.header, it.compute_top(), it.proof)
 
 
 class Promises(Vaults[Vault]):
@@ -59,9 +88,10 @@ class Promises(Vaults[Vault]):
         terms = (DEPOSIT_WEI, ANSWER_BLOCKS, LAST_BLOCK)
         return self.call("promise", CLIENT, self.subject, *terms, value_wei=BOND_WEI)
 
-    def demand(self, asker: Address, place: Place) -> str | None:
-        """Let somebody demand something."""
-        return self.call("demand", asker, self.subject, *place, value_wei=DEPOSIT_WEI)
+    def demand(self, asker: Address, place: Place, proof: TensorProof | None = None) -> str | None:
+        """Let somebody demand something, and show what is true unless something else is given."""
+        args = list_demand(place, proof or prove(self.task, place))
+        return self.call("demand", asker, self.subject, *args, value_wei=DEPOSIT_WEI)
 
     def show(self, sender: Address, place: Place, **changes: Any) -> str | None:
         """Let somebody show what is demanded, with other arguments at some places (`at_2=…`)."""

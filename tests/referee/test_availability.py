@@ -1,19 +1,22 @@
 """Promises about a job's parts, on the model and on the bytecode in lock-step."""
 
 import random
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from contracts.reasons import DemandStatus, Part, PromiseStatus, Reason
-from offchain.disputes.availability import Answerer, Asker, Lack, find_answer
-from tests.referee.promises import LAST_BLOCK, PLACES, TASK, Promises
+from offchain.disputes.availability import Answerer, Asker, Lack, find_answer, list_demand
+from tests.referee.promises import BEYOND, LAST_BLOCK, PLACES, TASK, Promises, prove
 from tests.referee.stage import ACCOUNTS, CLIENT, PROVIDERS
 from tests.referee.vaults import spoil
 
+PROOFS = {place[:2]: proof for place in PLACES if (proof := prove(TASK, place))}
+
 
 def test_everything_that_a_job_commits_to_can_be_shown() -> None:
-    """Each operator and chunk, ragged and empty ones too, and where every tensor ends."""
+    """Each operator and chunk, ragged and empty ones too."""
     both = Promises()
     assert both.promise() is None
     for place in PLACES:
@@ -30,7 +33,7 @@ def test_everything_that_a_job_commits_to_can_be_shown() -> None:
 def test_drawn_calls_in_lockstep(seed: int) -> None:
     """Calls in any order, of which every third has one wrong argument, do the same on both."""
     rng, both = random.Random(seed), Promises()
-    places = rng.sample(PLACES, 8)
+    places = rng.sample(PLACES + BEYOND, 8)
     for _ in range(120):
         name, args, value_wei = draw(rng, both, rng.choice(places))
         args = spoil(rng, args) if rng.random() < 0.3 else args
@@ -52,7 +55,8 @@ def draw(
             return name, (*own, deposit_wei, rng.choice((0, 1, 9)), rng.choice((1, 40))), bond_wei
         case "demand":
             promise = both.vault.promises.get(both.subject)
-            return name, (*own, *place), promise.deposit_wei if promise else 0
+            args = list_demand(place, prove(TASK, place))
+            return name, (*own, *args), promise.deposit_wei if promise else 0
         case "show":
             move = find_answer(TASK, place)
             return move.call, (*own, *move.args), 0
@@ -67,7 +71,7 @@ def test_actors_keep_a_promise_and_end_it() -> None:
     both.promise()
     deposit_wei = both.view().promise.deposit_wei
     poor, asker = (
-        Asker(PROVIDERS[0], Lack(PLACES, len(PLACES)), budget_wei)
+        Asker(PROVIDERS[0], Lack(PLACES, len(PLACES), PROOFS), budget_wei)
         for budget_wei in (len(PLACES) * deposit_wei - 1, len(PLACES) * deposit_wei)
     )
     assert [*poor.act(both.view())] == []
@@ -84,6 +88,26 @@ def test_actors_keep_a_promise_and_end_it() -> None:
     shown = [d for d in both.view().demands.values() if d.status is DemandStatus.SHOWN]
     assert len(shown) == len(PLACES)
     assert both.vault.balance_wei == both.vault.burned_wei == 0
+
+
+def test_an_asker_that_has_only_roots_demands_first_chunks_first() -> None:
+    """Where nobody has shown a chunk of a tensor yet, its first one stands for each later one."""
+    both = Promises()
+    both.promise()
+    places = [(Part.START, 0, 1), (Part.DATA, 0, 1), (Part.DATA, 0, 2), (Part.PROGRAM, 1, 0)]
+    first = [(Part.DATA, 0, 0), (Part.PROGRAM, 1, 0)]
+    known = {(Part.START, 0): PROOFS[Part.START, 0]}
+    asker = Asker(PROVIDERS[0], Lack(places, 4, known), 10**18)
+    calls = [*asker.act(both.view())]
+    assert [call.args[1:4] for call in calls] == [places[0], *first]
+    assert all(both.make(each) is None for each in calls)
+    assert [*asker.act(both.view())] == []
+    for place in (places[0], *first):
+        both.show(CLIENT, place)
+    taught = replace(asker, lack=Lack(places, 4, PROOFS))
+    calls = [*taught.act(both.view())]
+    assert [call.args[1:4] for call in calls] == places[1:3]
+    assert all(both.make(each) is None for each in calls)
 
 
 def test_actors_break_a_promise_that_is_not_kept() -> None:

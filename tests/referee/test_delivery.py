@@ -9,9 +9,12 @@ import pytest
 from contracts.reasons import PremiumStatus, PromiseStatus, Reason
 from offchain.commitments.tags import Tag
 from offchain.commitments.tree import Tree
-from offchain.disputes.availability import Asker, Lack
+from offchain.disputes.availability import Asker, Lack, Place, list_demand
 from offchain.disputes.delivery import Buyer, Sharer, register
+from offchain.disputes.shown import ShownChunk
+from offchain.parties.buying import find_lack
 from tests.referee.deliveries import (
+    BEYOND,
     DEPOSIT_WEI,
     HISTORY,
     LATE,
@@ -23,13 +26,14 @@ from tests.referee.deliveries import (
     WINDOW_BLOCKS,
     Deliveries,
     find,
+    prove,
     win_with_premium,
 )
 from tests.referee.promises import TASK
 from tests.referee.stage import ACCOUNTS, CLIENT
 from tests.referee.vaults import spoil
 
-ALL = Lack(PLACES, len(PLACES))
+ALL = Lack(PLACES, len(PLACES), {it[:2]: proof for it in PLACES if (proof := prove(it))})
 
 
 @pytest.fixture
@@ -39,7 +43,7 @@ def both() -> Deliveries:
 
 
 def test_every_part_of_a_result_can_be_shown(both: Deliveries) -> None:
-    """Each chunk, ragged and empty ones too, and where every tensor ends; nothing else of a job."""
+    """Each chunk, ragged and empty ones too; nothing else of a job."""
     assert both.demand(CLIENT, PLACES[0]) == Reason.NO_SUCH_PROMISE
     assert both.register(SHARERS[0]) is None
     for place in PLACES:
@@ -89,7 +93,7 @@ def test_a_history_of_one_state_needs_no_siblings() -> None:
 def test_drawn_calls_in_lockstep(seed: int) -> None:
     """Calls in any order, of which every third has one wrong argument, do the same on both."""
     rng, both = random.Random(seed), Deliveries()
-    places = rng.sample(PLACES, 5)
+    places = rng.sample(PLACES + BEYOND, 5)
     end = rng.choice((0, 8, 8, 8, 20))
     for turn in range(150):
         if turn == end:
@@ -128,7 +132,8 @@ def draw(
             return name, (both.subject, HISTORY.top, STATE_ROOT, proof), 0
         case "demand":
             promise = both.vault.promises.get(both.result)
-            return name, (both.result, *place), promise.deposit_wei if promise else 0
+            args = list_demand(place, prove(place))
+            return name, (both.result, *args), promise.deposit_wei if promise else 0
         case "show":
             move = find(place)
             return move.call, (both.result, *move.args), 0
@@ -157,6 +162,25 @@ def test_actors_hand_a_result_over_and_are_paid(both: Deliveries) -> None:
     earned = both.balances[SHARERS[0]] - before[SHARERS[0]]
     assert earned == len(PLACES) * DEPOSIT_WEI + PREMIUM_WEI // 2
     assert both.vault.balance_wei == 0
+
+
+def test_a_client_that_has_nothing_of_a_result_gets_all_of_it(both: Deliveries) -> None:
+    """It demands first chunks, and by their answers all others, within the same budget."""
+    both.make(register(SHARERS[0], both.view(), HISTORY))
+    places, shown = PLACES, dict[Place, ShownChunk]()
+    rounds = []
+    while len(shown) < len(places):
+        asker = Asker(CLIENT, find_lack(places, shown), len(places) * DEPOSIT_WEI)
+        promised = both.view().promised
+        assert promised is not None
+        calls = [*asker.act(promised)]
+        assert all(both.make(it) is None for it in calls)
+        rounds.append([call.args[1:4] for call in calls])
+        for place in rounds[-1]:
+            assert both.show(SHARERS[0], place) is None
+            shown[place] = ShownChunk(*find(place).args)
+        both.block += 1
+    assert rounds == [[it for it in places if not it[2]], [it for it in places if it[2]]]
 
 
 def test_the_second_sharer_answers_where_the_first_does_not(both: Deliveries) -> None:

@@ -18,7 +18,7 @@ OPERATOR: Place = (0, 1, 0)
 CHUNK: Place = (1, 0, 1)
 SINGLE: Place = (1, 2, 0)
 """An operator; a ragged chunk; the one chunk of a number, whose proof in its tensor is empty."""
-END: Place = (1, 1, 0)
+EMPTY: Place = (1, 1, 0)
 ZEROS: Place = (2, 1, 0)
 
 
@@ -78,7 +78,7 @@ def move_back(data: bytes) -> bytes:
     return data[:4] + whole[:at] + b"\xaa" * 7 + whole[at:]
 
 
-@pytest.mark.parametrize("place", [OPERATOR, CHUNK, SINGLE, END, ZEROS], ids=str)
+@pytest.mark.parametrize("place", [OPERATOR, CHUNK, SINGLE, EMPTY, ZEROS], ids=str)
 @pytest.mark.parametrize("change", [bytes, soil, append, end_early, point_into_head, move_back])
 def test_what_the_contract_accepts_is_read(change: Callable[[bytes], bytes], place: Place) -> None:
     """However strangely it is encoded: nobody is paid for a part that only he can read."""

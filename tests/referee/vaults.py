@@ -24,7 +24,7 @@ from tests.referee.twins import Contract, Twins
 
 VaultT = TypeVar("VaultT", bound=Vault)
 _LIMITS = {("show_operator", 2): 2_048, ("show_chunk", 4): 66, ("show_chunk", 5): 256}
-_LIMITS |= {("show_end", 4): 66}
+_LIMITS |= {("demand", 4): 66}
 
 
 class Vaults(Generic[VaultT]):
