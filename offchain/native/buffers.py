@@ -13,7 +13,8 @@ import sys
 import threading
 from bisect import bisect, insort
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from math import prod
 from typing import Any, NamedTuple
@@ -74,8 +75,31 @@ def zeros(shape: Sequence[int], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
 
 
 def get_address(array: npt.NDArray[Any]) -> int:
-    """Return the address of an array's first element."""
+    """Return the address of an array's first element, which lasts as long as the array.
+
+    Whoever keeps addresses for later keeps `Addresses`.
+    """
     return _Word.from_address(id(array) + DATA_OFFSET).value
+
+
+@dataclass(frozen=True, slots=True)
+class Addresses:
+    """Arrays and the addresses of their first elements, which last as long as this.
+
+    Attributes:
+        arrays: the arrays; None for one that is not there.
+        words: their addresses, 0 for None.
+    """
+
+    arrays: tuple[npt.NDArray[Any] | None, ...]
+    words: npt.NDArray[np.int64]
+
+    @classmethod
+    def of(cls, arrays: Iterable[npt.NDArray[Any] | None]) -> "Addresses":
+        """Return the addresses of some arrays."""
+        held = tuple(arrays)
+        words = [0 if array is None else get_address(array) for array in held]
+        return cls(held, np.array(words, np.int64))
 
 
 def get_idle_bytes() -> int:

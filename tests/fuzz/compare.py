@@ -97,14 +97,13 @@ class DifferenceError(AssertionError):
 
 @contextmanager
 def using(mode: Mode) -> Iterator[None]:
-    """Set the limits of a mode; with the least ones, memory is soiled as soon as it is free."""
+    """Set the limits of a mode; memory of the pool, with the least ones all, is soiled when free."""
     limits = list(LEAST) if mode.is_least else []
     if mode.is_fused:
         limits.append((grouping, "_LEAST_ELEMENTS", 0))
         limits += [(planned_products, name, 0) for name in ("_LEAST_ELEMENTS", "_LEAST_ROWS")]
     patches = [patch.object(module, name, value) for module, name, value in limits]
-    if mode.is_least:
-        patches.append(patch.object(buffers._Lease, "__del__", _soil_and_put))
+    patches.append(patch.object(buffers._Lease, "__del__", soil_and_put))
     for each in patches:
         each.start()
     try:
@@ -114,7 +113,7 @@ def using(mode: Mode) -> Iterator[None]:
             each.stop()
 
 
-def _soil_and_put(lease: Any) -> None:
+def soil_and_put(lease: Any) -> None:
     """Overwrite the memory of an array that is gone, so that who still reads it is found out."""
     address, size = lease._block.address, lease._block.size
     ctypes.memset(address, 0xA5, size)

@@ -15,7 +15,9 @@ from offchain.execution.preparation import Preparation, Ready
 from offchain.execution.readable import run_step
 from offchain.frontend.capture import Captured, capture
 from offchain.frontend.recipe import InferenceRecipe
+from offchain.native import buffers
 from offchain.planning import back_to_back as planning
+from tests.fuzz.compare import soil_and_put
 from tests.quick import only
 from tests.unit.test_kernels_scatter import PATTERNS
 
@@ -114,6 +116,12 @@ def flatten(q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
     return torch.softmax(q @ k.mT + mask.clamp(min=-1e9), -1) @ v
 
 
+def turn_bias(q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
+    """Attention with a bias whose columns are rows of its tensor, of which a copy is read."""
+    bias = mask.reshape(HEADS, COLUMNS, ROWS).mT
+    return torch.softmax(q @ k.mT + bias, -1) @ v
+
+
 def shift(q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
     """Attention that adds to its weights what no mask makes the same."""
     return (torch.softmax(q @ k.mT + mask, -1) + v[..., :1].mT) @ v
@@ -121,7 +129,12 @@ def shift(q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
 
 @pytest.fixture(autouse=True, params=[2048, 256])
 def small(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
-    """Let products of few elements be joined, in blocks of few rows, side by side and not."""
+    """Let products of few elements be joined, in blocks of few rows, side by side and not.
+
+    All memory is the pool's, and soiled as soon as it is free.
+    """
+    monkeypatch.setattr(buffers, "_LEAST_BYTES", 1)
+    monkeypatch.setattr(buffers._Lease, "__del__", soil_and_put)
     monkeypatch.setattr(cpu, "CONFLICTING_BYTES", request.param)
     monkeypatch.setattr(planning, "_LEAST_ELEMENTS", 0)
     monkeypatch.setattr(planning, "_LEAST_ROWS", 2)
@@ -280,6 +293,17 @@ def test_what_is_known_is_there_before_all(attend: Attention) -> None:
         assert {i: x.tobytes() for i, x in found.items()} == {
             i: every[i].tobytes() for i in prepared.sinks
         }
+
+
+def test_copies_that_a_region_reads_last_as_long_as_it() -> None:
+    """Blocks of rows read a turned operand's copy, and nobody else has its memory meanwhile."""
+    rng = np.random.default_rng(17)
+    captured = make(turn_bias, draw_operands(rng))
+    prepared = Preparation(captured.program)
+    (plan,) = list_joined(prepared.fused)
+    assert not all(reader.is_view for reader in plan._region._readers)
+    for operands in [draw_operands(rng), *list_leads(rng)]:
+        check(captured, prepared, operands)
 
 
 def test_joined_products_equal_definition() -> None:

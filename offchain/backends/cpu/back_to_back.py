@@ -183,7 +183,7 @@ class BackToBackProducts:
         absent = [None] * (MOST_ACROSS - len(rest))
         return _Work(
             list(_align(first, last, *rest, *absent)),
-            np.array([0 if x is None else buffers.get_address(x) for x in tensors], np.int64),
+            buffers.Addresses.of(tensors),
             None if whole is None else np.asarray(whole, np.float32).reshape(-1, self._width),
             self._find_ends(extents, first, others),
             extents,
@@ -221,8 +221,8 @@ class BackToBackProducts:
             middle,
             middle,
             get_scratch("panels", self._scratch_floats),
-            np.empty_like(work.addresses),
-            work.addresses,
+            np.empty_like(work.addresses.words),
+            work.addresses.words,
             self._parts,
             work.ends,
             self._tails.unit if self._tails else 0,
@@ -246,14 +246,15 @@ class _Work:
     Attributes:
         segments: a, b and init of the first product, b, init and output of the last one, and all of
             those across, for matrices of as many batches.
-        addresses: those of the region's operands and outputs, 0 for what is there in parts.
+        addresses: the region's operands, which may be copies that nobody else has, and its outputs;
+            None for what is there in parts.
         middle: all rows of what the last product folds, if they are wanted.
         ends: in how many columns of each row something is not yet in its tail; empty without tails.
         extents: what a mask holds in each row, part of which the region reads.
     """
 
     segments: Sequence[Sequence[Floats]]
-    addresses: Integers
+    addresses: buffers.Addresses
     middle: Floats | None
     ends: Integers
     extents: Extents | None
