@@ -24,8 +24,6 @@ from tests.referee.stage import ACCOUNTS
 
 CONTRACTS = ("availability", "delivery")
 RECORDING_SECONDS = 1_000
-ALIKE = 6
-"""How many calls are kept of those that take the same way through the code."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,17 +111,17 @@ def _record() -> tuple[dict[str, Artifact], list[Probe]]:
     jumps: list[tuple[bytes, int]] = []
     stages[CONTRACTS[0]].machine.watch_jumps(lambda *jump: jumps.append(jump))
     seen: Counter[tuple[str, int]] = Counter()
-    probes = []
+    probes: list[tuple[int, Probe]] = []
     for made in calls:
         jumps.clear()
         answer, raw = stages[made.contract].ask(made), stages[made.contract].raw
         way = (made.contract, hash(tuple(jumps)))
         seen[way] += 1
-        if seen[way] <= ALIKE:
-            places = {place for code, place in jumps if code == raw}
-            found = {maps[made.contract].find(place) for place in places}
-            probes.append(Probe(made, answer, frozenset(it for it in found if it)))
-    return artifacts, probes
+        places = {place for code, place in jumps if code == raw}
+        found = {maps[made.contract].find(place) for place in places}
+        probes.append((seen[way], Probe(made, answer, frozenset(it for it in found if it))))
+    # Those first that take a way through the code which few have taken before.
+    return artifacts, [probe for _, probe in sorted(probes, key=lambda each: each[0])]
 
 
 def _play() -> list[Made]:

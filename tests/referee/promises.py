@@ -30,7 +30,7 @@ from tests.referee.vaults import Vaults
 
 STEPS = 3
 BOND_WEI, DEPOSIT_WEI = 10**18 + 1, MIN_DEPOSIT_WEI + 1
-ANSWER_BLOCKS, LAST_BLOCK = 5, 40
+ANSWER_BLOCKS, LAST_BLOCK = 5, 41
 STATE: tuple[Array, ...] = (
     np.arange(70, dtype=np.float32),
     np.zeros((0, 3), np.float32),
