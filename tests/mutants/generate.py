@@ -136,6 +136,8 @@ def _get_code(text: str) -> Iterator[tokenize.TokenInfo]:
 def _get_replacements(token: tokenize.TokenInfo) -> Sequence[str]:
     word = token.string
     if token.type == tokenize.NUMBER:
+        if not word.replace("_", "").isdigit() and not word.startswith("0x"):
+            return (repr(2 * float(word) or 1.0),)
         number = int(word.replace("_", ""), 0)
         return (str(number + 1), *(("0",) if number == 1 else ()))
     if word in REMOVED:
