@@ -29,7 +29,7 @@ _SENDING = (
     "tests/sending/test_reorganisations.py",
     "tests/sending/test_packing.py",
 )
-_FEES = ("tests/unit/test_accounts.py", *_SENDING)
+_FEES = ("tests/unit/test_accounts.py",)
 _WORKSHOP = ("tests/unit/test_errands.py", "tests/parties/test_workshop.py")
 TESTS: Mapping[str, Sequence[str]] = {
     "parties/resources.py": _RESOURCES,

@@ -1,7 +1,9 @@
 """Stages of a job: what a party serves begins in the right block, for the right member."""
 
 from dataclasses import replace
+from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -48,29 +50,29 @@ def test_a_job_is_won_by_the_only_claim_left_and_for_who_is_paid(
 
 def test_each_stage_serves_what_it_adds(tmp_path: Path) -> None:
     """A history is served from its stage on, a state and its tensors once they are paid for."""
-    with Store(tmp_path / "private") as private, Store(tmp_path / "results") as results:
-        tensors = [np.arange(size, dtype=np.float32) for size in (2, 3)]
-        state = private.put_state(tensors)
-        roots = [OTHER, state]
-        history = Tree(Tag.HISTORY_NODE, roots)
-        name = name_object(HISTORIES, compute_history_root(roots))
-        names = {name_object(STATES, state)}
-        names |= {name_object(TENSORS, it) for it in private.get_roots(STATES, state)}
-        for stage, wanted in (
-            (Stage.HIDDEN, set()),
-            (Stage.SHOWN, {name}),
-            (Stage.SHOWN, {name}),
-            (Stage.PAID, {name} | names),
-            (Stage.HIDDEN, {name} | names),
-        ):
-            publish(results, private, history, stage)
-            assert {found for found, _ in results.list()} == wanted
-            assert is_published(results, state) == (stage is Stage.PAID or len(wanted) > 1)
+    private, results = Store(tmp_path / "private"), Store(tmp_path / "results")
+    tensors = [np.arange(size, dtype=np.float32) for size in (2, 3)]
+    state = private.put_state(tensors)
+    roots = [OTHER, state]
+    history = Tree(Tag.HISTORY_NODE, roots)
+    name = name_object(HISTORIES, compute_history_root(roots))
+    names = {name_object(STATES, state)}
+    names |= {name_object(TENSORS, it) for it in private.get_roots(STATES, state)}
+    for stage, wanted in (
+        (Stage.HIDDEN, set()),
+        (Stage.SHOWN, {name}),
+        (Stage.SHOWN, {name}),
+        (Stage.PAID, {name} | names),
+        (Stage.HIDDEN, {name} | names),
+    ):
+        publish(results, private, history, stage)
+        assert {found for found, _ in results.list()} == wanted
+        assert is_published(results, state) == (stage is Stage.PAID or len(wanted) > 1)
 
 
 def test_a_state_that_is_not_kept_is_not_served(tmp_path: Path) -> None:
     """What a job's own folder no longer has is left out, and the history is served all the same."""
-    with Store(tmp_path / "private") as private, Store(tmp_path / "results") as results:
-        publish(results, private, Tree(Tag.HISTORY_NODE, [OTHER, CLAIM]), Stage.PAID)
-        assert [found.partition("/")[0] for found, _ in results.list()] == [HISTORIES]
-        assert not is_published(results, CLAIM)
+    private, results = Store(tmp_path / "private"), Store(tmp_path / "results")
+    publish(results, private, Tree(Tag.HISTORY_NODE, [OTHER, CLAIM]), Stage.PAID)
+    assert [found.partition("/")[0] for found, _ in results.list()] == [HISTORIES]
+    assert not is_published(results, CLAIM)
