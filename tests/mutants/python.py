@@ -25,9 +25,9 @@ from tests.mutants.generate import Mutant
 ROOT = Path(__file__).parents[2]
 _RESOURCES = ("tests/unit/test_gas_limits.py", "tests/parties/test_resources.py")
 _SENDING = (
+    "tests/sending/test_limits.py",
     "tests/sending/test_sender.py",
     "tests/sending/test_reorganisations.py",
-    "tests/sending/test_packing.py",
 )
 _FEES = ("tests/unit/test_accounts.py",)
 _WORKSHOP = ("tests/unit/test_errands.py", "tests/parties/test_workshop.py")
@@ -35,12 +35,15 @@ TESTS: Mapping[str, Sequence[str]] = {
     "parties/resources.py": _RESOURCES,
     "disputes/gas.py": _RESOURCES,
     "disputes/conditions.py": ("tests/unit/test_conditions.py",),
-    "disputes/crowds.py": ("tests/property/test_crowds.py", *_RESOURCES),
+    "disputes/crowds.py": ("tests/property/test_crowds.py",),
     "chain/accounts/budget.py": _FEES,
     "chain/accounts/fees.py": _FEES,
     "chain/accounts/sender.py": _SENDING,
     "parties/workshop.py": _WORKSHOP,
-    "parties/serving.py": ("tests/unit/test_stages.py", "tests/parties/test_serving.py"),
+    "parties/serving.py": (
+        "tests/unit/test_stages.py",
+        "tests/parties/test_serving.py::test_unpaid_work_is_not_served",
+    ),
 }
 """The files of `offchain`, and the tests that judge each."""
 PATIENCE_S = 4.0

@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from offchain.chain.receipts import GAS_LIMIT, Address, Transaction
@@ -111,6 +111,8 @@ def add_margin(gas: int) -> int:
     return math.ceil(gas * 11 / 8)
 
 
+@example(call="leaf", length=2_049, zeros=0)
+@example(call="leaf", length=5_000, zeros=9)
 @given(call=st.sampled_from(sorted(MOST_GAS)), length=st.integers(0, 9_000), zeros=st.integers(0))
 def test_an_offer_is_the_measured_gas_its_margin_and_its_longer_data(
     call: str, length: int, zeros: int
