@@ -31,7 +31,7 @@ from rich.progress import track
 from contracts.compiler import SOURCE_DIR
 from tests.mutants.apart import run_apart
 from tests.mutants.generate import Mutant, make_mutants
-from tests.mutants.python import TESTS, is_number_of_name, prepare
+from tests.mutants.python import TESTS, is_of_names, prepare
 from tests.mutants.semantic import make_semantic
 
 CONTRACT_FILES = (
@@ -125,7 +125,7 @@ def list_mutants(
     for name in files:
         if chosen is None or not {name, Path(name).name}.isdisjoint(chosen):
             for mutant in make(name, (folder / name).read_text(encoding="utf-8")):
-                if subject == "python" and is_number_of_name(mutant):
+                if subject == "python" and is_of_names(mutant):
                     continue
                 yield replace(mutant, name=f"exact {mutant.name}") if subject == "exact" else mutant
 

@@ -1,6 +1,7 @@
 """The program of a process that computes nothing: what a workshop does about it is looked at.
 
-Jobs from `STUCK` on end with the process that asked, the process dies of the job `DEADLY`, and others are done at once.
+Jobs from `STUCK` on end with the process that asked, the process dies of the job `DEADLY`, and
+others are done at once.
 It imports nothing of ours, so that it begins at once.
 """
 

@@ -199,7 +199,8 @@ def test_a_stand_is_what_the_chain_shows() -> None:
 
 @given(st.lists(st.integers(0, 3 * MATCH_GAS), max_size=6), st.booleans())
 def test_the_rest_of_a_job_is_its_end_and_what_its_matches_may_still_take(
-    used: list[int], is_noted_twice: bool
+    used: list[int],
+    is_noted_twice: bool,  # noqa: FBT001 - drawn
 ) -> None:
     """A match that took more than is known of any may still take its last move."""
     resources = Resources(Settings(crowd=1, max_fee_gwei=1.0))
@@ -211,9 +212,7 @@ def test_the_rest_of_a_job_is_its_end_and_what_its_matches_may_still_take(
             resources.note(0, call, part, GWEI)
     rests = [max(MATCH_GAS - gas, MOST_GAS["leaf"]) for gas in used]
     assert resources.calculate_rest(now) == END_GAS + sum(rests)
-    assert resources.calculate_rest(stand(1, met=9)) == END_GAS + (
-        rests[0] if rests else MATCH_GAS
-    )
+    assert resources.calculate_rest(stand(1, met=9)) == END_GAS + (rests[0] if rests else MATCH_GAS)
     assert resources.spent_wei.get(0, 0) == sum(used) * GWEI
 
 
@@ -238,6 +237,9 @@ def test_a_job_is_left_where_it_costs_as_much_as_it_is_worth_and_no_sooner() -> 
     assert paid.may_go_on(many, 1)
     paid.take(0, ETHER - rest_wei + 1, 0)
     assert not paid.may_go_on(many, 1)
+    unspent = Resources(replace(paid.settings, gas_budget=rest_wei / ETHER))
+    assert unspent.budget_wei == rest_wei
+    assert unspent.may_go_on(many, 1)
 
 
 def test_a_budget_as_large_as_the_crowd_may_cost_is_accepted() -> None:

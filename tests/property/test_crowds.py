@@ -199,7 +199,10 @@ def test_a_censor_pays_each_block_that_it_fills(
 def test_a_censor_begins_where_it_is_cheap() -> None:
     """Nothing else said, the base fee is one gwei and the call the dearest move."""
     first_wei = (30_000_000 - MOVE_GAS + 1) * (2 * 10**9 + 1)
-    assert [count_censored(wei, block_gas=30_000_000) for wei in (first_wei - 1, first_wei)] == [0, 1]
+    assert [count_censored(wei, block_gas=30_000_000) for wei in (first_wei - 1, first_wei)] == [
+        0,
+        1,
+    ]
 
 
 @given(

@@ -174,10 +174,8 @@ def test_no_more_gas_is_asked_for_than_a_block_has(open_it: Open, node: DevNode)
     assert large.transaction.gas_limit == room
 
 
-def test_a_nonce_that_was_given_up_is_used_at_fees_that_replace(
-    open_it: Open, node: DevNode
-) -> None:
-    """The last of those that the node refuses are given up; what it refuses before others is kept."""
+def test_a_nonce_that_was_given_up_is_used_at_fees_that_replace(open_it: Open) -> None:
+    """The last that the node refuses are given up; what it refuses before others is kept."""
     own = open_it()
     bad = replace(pay(9), gas_limit=20_000)
     good, kept, gone, also = own.submit([pay(1), pay(2), bad, replace(bad, value_wei=2)])
