@@ -60,7 +60,7 @@ class Judge:
         order: there is none; tests come in the order of their list.
     """
 
-    SECONDS: ClassVar[int] = 40
+    SECONDS: ClassVar[int] = 12
     order: ClassVar[list[int]] = []
 
     def judge(self, mutant: Mutant) -> tuple[str, int]:

@@ -235,6 +235,30 @@ def test_a_node_that_takes_back_a_count_is_not_believed(open_it: Open, node: Dev
     node.methods._methods["eth_getTransactionCount"] = known
 
 
+def test_a_count_is_asked_for_twice_where_the_journal_expects_another(
+    open_it: Open, node: DevNode
+) -> None:
+    """One question is enough where it expects as many, or more."""
+    own, known = open_it(), node.methods._methods["eth_getTransactionCount"]
+    asked: list[int] = []
+    counts = iter([0, 0, 5, 4])
+
+    def count(*_: object) -> str:
+        asked.append(next(counts))
+        return hex(asked[-1])
+
+    sign(own, pay(1))
+    node.methods._methods["eth_getTransactionCount"] = count
+    sign(own, pay(2))
+    assert asked == [0]
+    node.methods.blocks.pool.waiting.clear()
+    sign(own, pay(3))
+    assert asked == [0, 0]
+    with pytest.raises(ChainUnavailable, match="gives two numbers"):
+        own.submit([pay(4)])
+    node.methods._methods["eth_getTransactionCount"] = known
+
+
 def test_what_is_in_no_journal_is_told_of_once(
     open_it: Open, node: DevNode, lines: list[str]
 ) -> None:
