@@ -136,8 +136,7 @@ def _get_code(text: str) -> Iterator[tokenize.TokenInfo]:
 def _get_replacements(token: tokenize.TokenInfo) -> Sequence[str]:
     word = token.string
     if token.type == tokenize.NUMBER:
-        number = int(word.replace("_", ""), 0)
-        return (str(number + 1), *(("0",) if number == 1 else ()))
+        return _change_number(word)
     if word in REMOVED:
         return ("",)
     before, after = token.line[: token.start[1]], token.line[token.end[1] :]
@@ -149,6 +148,13 @@ def _get_replacements(token: tokenize.TokenInfo) -> Sequence[str]:
     if word == "-" and after.startswith(">"):
         return ()
     return SWAPS.get(word, ())
+
+
+def _change_number(word: str) -> Sequence[str]:
+    if not word.replace("_", "").isdigit() and not word.startswith("0x"):
+        return (repr(2 * float(word) or 1.0),)
+    number = int(word.replace("_", ""), 0)
+    return (str(number + 1), *(("0",) if number == 1 else ()))
 
 
 def _find_statements(lines: Sequence[str]) -> Iterator[int]:

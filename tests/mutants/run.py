@@ -31,6 +31,7 @@ from rich.progress import track
 from contracts.compiler import SOURCE_DIR
 from tests.mutants.apart import run_apart
 from tests.mutants.generate import Mutant, make_mutants
+from tests.mutants.python import TESTS, is_of_names, prepare
 from tests.mutants.semantic import make_semantic
 
 CONTRACT_FILES = (
@@ -69,6 +70,7 @@ SUBJECTS = {
     "promises": (SOURCE_DIR, ("answers.vy", "availability.vy", "delivery.vy")),
     "promises_model": (_MODEL_DIR, ("answers.py", "availability.py", "delivery.py")),
     "model": (_MODEL_DIR, MODEL_FILES),
+    "python": (SOURCE_DIR.parents[1] / "offchain", tuple(TESTS)),
 }
 SURVIVORS = Path(__file__).with_name("survivors.json")
 AIM = 0.95
@@ -121,14 +123,19 @@ def list_mutants(
     """Yield the mutants of the contract or of the model, or of the files that are chosen."""
     folder, files = SUBJECTS[subject]
     for name in files:
-        if chosen is None or name in chosen:
+        if chosen is None or not {name, Path(name).name}.isdisjoint(chosen):
             for mutant in make(name, (folder / name).read_text(encoding="utf-8")):
+                if subject == "python" and is_of_names(mutant):
+                    continue
                 yield replace(mutant, name=f"exact {mutant.name}") if subject == "exact" else mutant
 
 
 def _judge_all(subject: str, mutants: Sequence[Mutant], processes: int) -> Iterator[Fate]:
     global _judge  # noqa: PLW0603 - the workers are forks of this process
-    _judge = import_module(f"tests.mutants.{subject}").Judge()
+    if subject == "python":
+        _judge = prepare(sorted({mutant.file for mutant in mutants}))
+    else:
+        _judge = import_module(f"tests.mutants.{subject}").Judge()
     # What is there now is there to stay: children do not copy it to look for garbage.
     gc.collect()
     gc.freeze()

@@ -125,7 +125,7 @@ def test_model_and_contract_answer_the_corpus_alike(arithmetic: Arithmetic, name
                 tell(twins, made)
 
 
-@pytest.mark.parametrize("subject", ["contract", "model"])
+@pytest.mark.parametrize("subject", ["contract", "model", "python"])
 def test_semantic_mutants_fit_the_sources(subject: str) -> None:
     """Each change that is written down has one place in its source, and known survivors exist."""
     found = [mutant.name for mutant in list_mutants(subject, None, make_semantic)]

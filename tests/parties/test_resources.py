@@ -1,19 +1,28 @@
 """The resources of a party: whoever is told that it may join has enough, and never falls silent."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from contracts.model.types import MIN_BOND_WEI, Pair
+from contracts.model.types import MIN_BOND_WEI, Job, Member, Pair
+from contracts.reasons import Standing
 from offchain.chain.accounts.budget import calculate_reserve
 from offchain.chain.accounts.fees import GWEI, FeePolicy, calculate_fees
 from offchain.chain.receipts import Address, Transaction
-from offchain.disputes.gas import MATCH_GAS, MOST_GAS, calculate_crowd_gas, calculate_gas_limit
+from offchain.disputes.gas import (
+    END_GAS,
+    MATCH_GAS,
+    MOST_GAS,
+    calculate_crowd_gas,
+    calculate_gas_limit,
+)
 from offchain.disputes.referee import Call
 from offchain.disputes.terms import make_terms
-from offchain.parties.resources import Resources, Stand
+from offchain.disputes.tournament import Tournament
+from offchain.parties.resources import Resources, Stand, make_stand
 from offchain.parties.settings import Settings
 from sim.paper import Size, make_task
 from tests.parties.crowds import Case, Result, play
@@ -165,6 +174,103 @@ def test_a_budget_below_what_the_crowd_may_cost_is_refused() -> None:
     told = str(resources.find_obstacle(100_000 * ETHER, TERMS))
     assert "raise the budget" in told
     assert f"{calculate_crowd_gas(100) * 200 * GWEI:,}" in told
+
+
+def test_a_stand_is_what_the_chain_shows() -> None:
+    """Matches of others count for nothing; a prize for each that is won, a share if not late."""
+    me, other, third = (Address("0x" + f"{it:02x}" * 20) for it in (1, 2, 3))
+    job = Job(other, TERMS, 100, opened_block=1, window_end=0)
+    mine, played, over = Pair(4, me, other), Pair(4, other, third), Pair(4, third, me)
+    foreign = Pair(4, other, Address("0x" + "04" * 20))
+    known = Tournament(4, TERMS)
+    known.contenders = {me: b"a", other: b"b", third: b"a"}
+    known.boards = dict.fromkeys((mine, played))  # type: ignore[assignment] # only the pairs count
+    known.ended = [SimpleNamespace(board=SimpleNamespace(pair=it)) for it in (over, foreign)]  # type: ignore[misc] # likewise
+    member = Member(standing=Standing.REVEALED, prizes=3)
+    found = make_stand(me, job, member, known)
+    assert found == Stand(4, TERMS.bond_wei, TERMS.prize_wei, 50, won=3, met=2, live=[mine])
+    assert found.stake_wei == TERMS.bond_wei + 50 + 4 * TERMS.prize_wei
+    assert make_stand(third, job, member, known).met == 2
+    late = replace(member, standing=Standing.LATE)
+    assert make_stand(me, job, late, known).share_wei == 0
+    known.contenders = {}
+    assert make_stand(me, job, member, known).share_wei == 100
+
+
+@given(st.lists(st.integers(0, 3 * MATCH_GAS), max_size=6), st.booleans())
+def test_the_rest_of_a_job_is_its_end_and_what_its_matches_may_still_take(
+    used: list[int],
+    is_noted_twice: bool,  # noqa: FBT001 - drawn
+) -> None:
+    """A match that took more than is known of any may still take its last move."""
+    resources = Resources(Settings(crowd=1, max_fee_gwei=1.0))
+    now = stand(len(used))
+    for pair, gas in zip(now.live, used, strict=True):
+        call = Call("descend", "0x0", (pair,))
+        parts = (gas // 2, gas - gas // 2) if is_noted_twice else (gas,)
+        for part in parts:
+            resources.note(0, call, part, GWEI)
+    rests = [max(MATCH_GAS - gas, MOST_GAS["leaf"]) for gas in used]
+    assert resources.calculate_rest(now) == END_GAS + sum(rests)
+    assert resources.calculate_rest(stand(1, met=9)) == END_GAS + (rests[0] if rests else MATCH_GAS)
+    assert resources.spent_wei.get(0, 0) == sum(used) * GWEI
+
+
+def test_a_job_is_left_where_it_costs_as_much_as_it_is_worth_and_no_sooner() -> None:
+    """Beyond what it was told to withstand and to spend, the rest is weighed against the stake."""
+    crowd_wei = calculate_crowd_gas(1) * GWEI
+    resources = Resources(Settings(crowd=1, max_fee_gwei=1.0))
+    assert (resources.ceiling_wei, resources.crowd_wei) == (GWEI, crowd_wei)
+    assert resources.budget_wei == crowd_wei
+    now = replace(stand(2), prize_wei=0)
+    rest_gas = resources.calculate_rest(now)
+    worth_it = replace(now, bond_wei=rest_gas * GWEI + 1)
+    not_worth_it = replace(now, bond_wei=rest_gas * GWEI)
+    assert resources.may_go_on(replace(not_worth_it, met=1), GWEI)
+    resources.take(0, crowd_wei, 0)
+    assert resources.may_go_on(worth_it, GWEI)
+    assert not resources.may_go_on(not_worth_it, GWEI)
+    paid = Resources(Settings(crowd=1, max_fee_gwei=1.0, gas_budget=1.0))
+    many = replace(stand(2_000), bond_wei=0, prize_wei=0)
+    rest_wei = paid.calculate_rest(many)
+    paid.take(0, ETHER - rest_wei, 0)
+    assert paid.may_go_on(many, 1)
+    paid.take(0, ETHER - rest_wei + 1, 0)
+    assert not paid.may_go_on(many, 1)
+    unspent = Resources(replace(paid.settings, gas_budget=rest_wei / ETHER))
+    assert unspent.budget_wei == rest_wei
+    assert unspent.may_go_on(many, 1)
+
+
+def test_a_budget_as_large_as_the_crowd_may_cost_is_accepted() -> None:
+    """To the wei; and a call without a value leaves its job's bond set aside."""
+    enough = Resources(Settings(crowd=1, max_fee_gwei=1.0))
+    exact = Resources(replace(enough.settings, gas_budget=enough.crowd_wei / ETHER))
+    assert exact.budget_wei == exact.crowd_wei
+    assert exact.find_obstacle(10**30, TERMS) is None
+    exact.take(3, 0, 7)
+    exact.note(3, Call("reveal", "0x0", (3, Pair(4, "0x0", "0x1"))), 10, GWEI)
+    assert (exact.bonds_wei, exact.spent_wei, exact.used_gas) == ({3: 7}, {3: 10 * GWEI}, {})
+    exact.note(5, Call("commit", "0x0", (5,), 1), 2, GWEI)
+    exact.note(5, Call("reveal", "0x0", ()), 3, GWEI)
+    assert (exact.bonds_wei, exact.spent_wei) == ({3: 7, 5: 0}, {3: 10 * GWEI, 5: 5 * GWEI})
+    pairs = [Pair(3, "0x0", "0x1"), Pair(5, "0x0", "0x1")]
+    for pair in pairs:
+        exact.note(pair.job_id, Call("leaf", "0x0", (pair,)), 1, 0)
+    exact.release(3)
+    assert (exact.bonds_wei, exact.used_gas) == ({5: 0}, {pairs[1]: 1})
+    exact.release(3)
+    assert [*exact.spent_wei] == [5]
+
+
+def test_a_job_that_has_spent_more_than_a_crowd_may_cost_needs_no_more() -> None:
+    """It sets nothing free for another, either."""
+    resources = Resources(Settings(crowd=1, max_fee_gwei=1.0))
+    need = find_need(resources)
+    resources.take(0, 10 * resources.crowd_wei, 0)
+    assert find_need(resources) == need
+    told = str(resources.find_obstacle(need - 7, TERMS))
+    assert f"{need:,} wei, 7 more than it does" in told
 
 
 @pytest.mark.parametrize(

@@ -1,14 +1,18 @@
 """The rule for clocks and crowds, against an adversary that times a crowd's moves at its best."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from fractions import Fraction
 from random import Random
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from contracts.model.types import MAX_BLOCKS
 from offchain.disputes.crowds import (
+    SIDE_MOVES,
     Pace,
     _count_for_ever,
     _count_in_all,
@@ -17,7 +21,7 @@ from offchain.disputes.crowds import (
     count_censored,
     count_withstood,
 )
-from offchain.disputes.gas import MOST_SIDE_MOVES
+from offchain.disputes.gas import MOST_SIDE_MOVES, MOVE_GAS
 from offchain.disputes.terms import Stakes
 
 ENDLESS = 10**9
@@ -159,3 +163,73 @@ def test_the_default_stakes_withstand_more_than_the_default_crowd() -> None:
     stakes = Stakes()
     pace = Pace(count_calls(30_000_000))
     assert count_withstood(stakes.clock_blocks, stakes.increment_blocks, pace) >= 168
+
+
+@pytest.mark.parametrize(("gas", "calls"), [(0, 1), (4 * MOVE_GAS - 1, 1), (4 * MOVE_GAS, 2)])
+def test_a_side_counts_on_half_of_a_block(gas: int, calls: int) -> None:
+    """For as many of the dearest calls as it has room for, and for one at least."""
+    assert count_calls(gas) == calls
+    assert (SIDE_MOVES, Pace(1).delay_blocks) == (22, 2)
+
+
+@given(
+    gas=st.integers(2, 60_000_000),
+    asked=st.integers(1, 2**25),
+    fees=st.lists(st.integers(0, 10**11), min_size=1, max_size=1),
+    blocks=st.integers(0, 40),
+)
+def test_a_censor_pays_each_block_that_it_fills(
+    gas: int, asked: int, fees: list[int], blocks: int
+) -> None:
+    """The bill of so many blocks, by EIP-1559, buys so many, and a wei less buys one less."""
+    (fee_wei,) = fees
+    filled, target, bill_wei, base_wei = max(0, gas - asked + 1), gas // 2, 0, fee_wei
+    for _ in range(blocks):
+        bill_wei += filled * (base_wei + 10**9 + 1)
+        off = base_wei * abs(filled - target) // target // 8
+        base_wei = base_wei + max(1, off) if filled > target else base_wei - off
+    known = {"block_gas": gas, "offered_gas": asked, "base_fee_wei": fee_wei}
+    if not filled:
+        assert count_censored(0, **known) == MAX_BLOCKS
+        return
+    assert count_censored(bill_wei, **known) == blocks
+    assert count_censored(bill_wei - 1, **known) == blocks - 1 or not blocks
+
+
+def test_a_censor_begins_where_it_is_cheap() -> None:
+    """Nothing else said, the base fee is one gwei and the call the dearest move."""
+    first_wei = (30_000_000 - MOVE_GAS + 1) * (2 * 10**9 + 1)
+    assert [count_censored(wei, block_gas=30_000_000) for wei in (first_wei - 1, first_wei)] == [
+        0,
+        1,
+    ]
+
+
+@given(
+    clock=st.integers(1, 500),
+    increment=st.integers(1, 40),
+    calls=st.integers(1, 50),
+    delay=st.integers(1, 10),
+)
+def test_the_rule_is_that_of_the_docs(
+    *, clock: int, increment: int, calls: int, delay: int
+) -> None:
+    """For ever: what increments allow; in all: what 24 moves of each match leave idle."""
+    pace, usable, spare = Pace(calls, delay), clock - delay + 1, increment - delay + 1
+    endless = 0
+    if usable >= 1 and spare >= 1:
+        rate = Fraction(usable * increment, usable + increment - 1)
+        endless = min(calls * spare, math.floor(calls * rate))
+    idle = clock + 23 * min(increment, delay) - 24 * delay
+    bounded = math.ceil(Fraction(calls * (idle + 1), 24)) if idle >= 0 else 0
+    assert _count_for_ever(clock, increment, pace) == endless
+    assert _count_in_all(clock, increment, pace) == bounded
+    assert count_withstood(clock, increment, pace) == max(endless, bounded)
+
+
+def test_a_clock_may_have_to_be_longer_than_a_job_can_have() -> None:
+    """Up to twice the longest that there is, it is found, and it is told from what fits."""
+    pace = Pace(1, 1)
+    longest = count_withstood(MAX_BLOCKS, 1, pace)
+    assert calculate_least_clock(longest, 1, pace) <= MAX_BLOCKS
+    assert MAX_BLOCKS < calculate_least_clock(longest + 1, 1, pace) < 2 * MAX_BLOCKS

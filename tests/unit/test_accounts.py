@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from offchain.chain.accounts import FeePolicy, Fees, KeyAccount, create_keystore
 from offchain.chain.accounts.budget import calculate_reserve, find_shortage
-from offchain.chain.accounts.fees import calculate_fees, raise_fees
+from offchain.chain.accounts.fees import calculate_fees, is_below, raise_fees
 from offchain.chain.accounts.journal import Journal
 from offchain.chain.accounts.keystore import find_exposure, read_address, read_password
 from offchain.chain.receipts import Address, Transaction
@@ -104,6 +104,34 @@ def test_fees_have_a_ceiling(base: int, tip: int, ceiling: int) -> None:
             assert 8 * fees.tip_wei >= 9 * old.tip_wei
         if old.max_fee_wei == 0:
             break
+
+
+@given(base=WEI, tip=st.integers(0, 10**10), more=st.integers(0, 10**15), old=WEI, paid=WEI)
+def test_fees_are_what_the_rule_says(base: int, tip: int, more: int, old: int, paid: int) -> None:
+    """Twice the base fee and a tip, an eighth above what is replaced; never above the ceiling."""
+    policy = FeePolicy(max_fee_wei=tip + more + 1, tip_wei=tip)
+    highest = min(2 * base + tip, policy.max_fee_wei)
+    assert calculate_fees(base, policy) == Fees(highest, min(tip, highest))
+    least, least_tip = (-(-fee * 9 // 8) for fee in (old, paid))
+    raised = raise_fees(Fees(old, paid), base, policy)
+    if least > policy.max_fee_wei:
+        assert raised is None
+    else:
+        assert raised == Fees(max(least, highest), max(least_tip, min(tip, highest)))
+    at_the_ceiling = FeePolicy(max_fee_wei=max(1, least), tip_wei=0)
+    assert raise_fees(Fees(old, 0), 0, at_the_ceiling) == Fees(least, 0)
+    assert not is_below(Fees(base, 0), base)
+    assert is_below(Fees(base, 0), base + 1)
+
+
+def test_a_policy_is_one_that_can_be_kept() -> None:
+    """Fees are positive and include the tip, and what is waited for is at least a block."""
+    assert FeePolicy() == FeePolicy(200 * 10**9, 10**9, stuck_blocks=3, confirmations=8)
+    assert FeePolicy(1, 1, 1, 1)
+    assert FeePolicy(1, 0)
+    for wrong in ((0, 0), (1, 2), (1, -1), (1, 1, 0, 1), (1, 1, 1, 0)):
+        with pytest.raises(UsageError):
+            FeePolicy(*wrong)
 
 
 def test_what_is_reserved_is_what_may_be_taken() -> None:

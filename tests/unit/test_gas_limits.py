@@ -1,12 +1,14 @@
 """What calls are offered is measured, with a margin that covers refunds and longer data."""
 
+import math
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
-from offchain.chain.receipts import GAS_LIMIT
+from offchain.chain.receipts import GAS_LIMIT, Address, Transaction
 from offchain.disputes.crowds import BLOCK_GAS_SHARE, count_calls
 from offchain.disputes.gas import (
     END_GAS,
@@ -14,9 +16,11 @@ from offchain.disputes.gas import (
     MEASURED_BYTES,
     MOST_GAS,
     MOST_SIDE_MOVES,
+    MOVE_GAS,
     calculate_crowd_gas,
     calculate_floor,
     calculate_gas_limit,
+    offer_gas,
 )
 from sim.gas.snapshot import NAME, Line, read
 
@@ -96,3 +100,49 @@ def test_a_crowd_costs_at_least_the_matches_with_it() -> None:
     for crowd in range(5):
         assert calculate_crowd_gas(crowd + 1) - calculate_crowd_gas(crowd) > MATCH_GAS
     assert (MOST_SIDE_MOVES + 1) * max(MOST_GAS["leaf"], MOST_GAS["enter_tensor"]) > MATCH_GAS
+
+
+DEAR = ("enter_claimed", "enter_claimed", "enter_tensor", "enter_tensor", "pick_element", "leaf")
+"""The moves that a side makes so often in a match."""
+
+
+def add_margin(gas: int) -> int:
+    """Return three eighths more, rounded up."""
+    return math.ceil(gas * 11 / 8)
+
+
+@example(call="leaf", length=2_049, zeros=0)
+@example(call="leaf", length=5_000, zeros=9)
+@given(call=st.sampled_from(sorted(MOST_GAS)), length=st.integers(0, 9_000), zeros=st.integers(0))
+def test_an_offer_is_the_measured_gas_its_margin_and_its_longer_data(
+    call: str, length: int, zeros: int
+) -> None:
+    """What is known of no call is offered a transaction's limit, and none is offered more."""
+    zeros %= length + 1
+    data = bytes(zeros) + b"\x01" * (length - zeros)
+    floor = 21_000 + 10 * (zeros + 4 * (length - zeros))
+    assert calculate_floor(data) == floor
+    wanted = add_margin(MOST_GAS[call]) + 40 * max(0, length - 2_048)
+    assert calculate_gas_limit(call, data) == max(wanted, floor)
+    assert calculate_gas_limit(call, b"\x01" * 2**20) == GAS_LIMIT
+    assert calculate_gas_limit("unknown", data) == GAS_LIMIT
+
+
+def test_a_match_and_a_crowd_cost_what_their_calls_cost() -> None:
+    """A match: its beginning and 24 moves; a member: a match, its margins and another's ending."""
+    dear = sum(MOST_GAS[call] for call in DEAR)
+    match = MOST_GAS["start_match"] + dear + 18 * MOST_GAS["pick_segment"]
+    job = sum(MOST_GAS[call] for call in ("commit", "reveal", "settle", "collect"))
+    liar = match + add_margin(dear) - dear
+    others = add_margin(MOST_GAS["start_match"] + MOST_GAS["timeout"])
+    assert (match, add_margin(MOST_GAS["leaf"])) == (MATCH_GAS, MOVE_GAS)
+    assert MOST_GAS["settle"] + MOST_GAS["collect"] == END_GAS
+    for crowd in (0, 1, 7):
+        assert calculate_crowd_gas(crowd) == add_margin(job) + crowd * (liar + others)
+
+
+def test_an_offer_changes_nothing_but_the_gas() -> None:
+    """What is sent, by whom and to whom stays as it is."""
+    payee = Address("0x" + "0a" * 20)
+    call = Transaction(1, "leaf", payee, payee, b"\x01" * 3_000, 7, 0)
+    assert offer_gas(call) == replace(call, gas_limit=calculate_gas_limit("leaf", call.data))

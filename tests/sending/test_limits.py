@@ -1,0 +1,280 @@
+"""Limits of the sender: to the wei of a balance, and to the block of what it waits for."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from offchain.chain.accounts import FeePolicy, KeyAccount, open_chain, sender
+from offchain.chain.accounts.fees import GWEI, Fees, calculate_fees, raise_fees
+from offchain.chain.accounts.journal import Entry
+from offchain.chain.accounts.opening import OwnChain
+from offchain.chain.accounts.sender import Sender
+from offchain.chain.devnode.server import DevNode, Local
+from offchain.chain.receipts import Transaction
+from offchain.errors import ChainUnavailable, NonceTaken, TransactionRefused
+from tests.sending.payer import KEY, PAYER, PAYMENT_GAS, make_payment
+
+STUCK, CONFIRMED = 3, 4
+CHAIN_ID = DevNode(accounts=1).methods.blocks.get_chain_id()
+POLICY = FeePolicy(stuck_blocks=STUCK, confirmations=CONFIRMED)
+ETHER = 10**18
+Open = Callable[..., Sender]
+
+
+@pytest.fixture
+def lines() -> list[str]:
+    """What was said."""
+    return []
+
+
+@pytest.fixture
+def open_it(node: DevNode, tmp_path: Path, lines: list[str]) -> Iterator[Open]:
+    """Opens the payer's sender, whose node makes blocks only when it is told to."""
+    opened: list[OwnChain] = []
+
+    def open_it(policy: FeePolicy = POLICY) -> Sender:
+        for chain in opened:
+            chain.close()
+        kept = {"folder": tmp_path, "patience_seconds": 0.0, "say": lines.append}
+        chain = open_chain(Local(node), [KeyAccount(KEY)], policy, **kept)  # type: ignore[arg-type] # by name
+        opened.append(chain)
+        return chain.node._senders[PAYER]
+
+    node.methods.is_automatic = False
+    node.methods.blocks.least_base_fee = GWEI
+    node.methods.blocks.mine(20)
+    yield open_it
+    for chain in opened:
+        chain.close()
+
+
+def pay(number: int, value_wei: int = 1) -> Transaction:
+    """Return a payment of so much."""
+    return replace(make_payment(CHAIN_ID, number), value_wei=value_wei)
+
+
+def sign(own: Sender, *calls: Transaction) -> list[Entry]:
+    """Submit calls that are all signed."""
+    found = own.submit(calls)
+    assert all(isinstance(it, Entry) for it in found), found
+    return [it for it in found if isinstance(it, Entry)]
+
+
+def test_a_balance_is_enough_to_the_wei(open_it: Open, node: DevNode) -> None:
+    """It is there for what waits and for the new call at once; what is mined needs no more."""
+    own, blocks = open_it(), node.methods.blocks
+    held_wei = blocks.get_balance(PAYER)
+    (first,) = sign(own, pay(1, held_wei // 2))
+    gas_wei = PAYMENT_GAS * first.latest.fees.max_fee_wei
+    rest_wei = held_wei - held_wei // 2 - 2 * gas_wei
+    (refused,) = own.submit([pay(2, rest_wei + 1)])
+    assert isinstance(refused, TransactionRefused)
+    assert f"holds {held_wei:,} wei, and {held_wei + 1:,} may be needed" in str(refused)
+    sign(own, pay(2, rest_wei))
+    blocks.mine(1)
+    own.tend()
+    gift = replace(pay(0), sender=blocks.get_accounts()[0], to=PAYER, value_wei=ETHER)
+    blocks.take_raw(blocks.sign(gift, 1, (50 * GWEI, GWEI)))
+    blocks.mine(1)
+    own.tend()
+    left_wei = blocks.get_balance(PAYER)
+    gas_wei = PAYMENT_GAS * calculate_fees(GWEI, POLICY).max_fee_wei
+    assert left_wei > ETHER
+    assert isinstance(own.submit([pay(3, left_wei - gas_wei + 1)])[0], TransactionRefused)
+    sign(own, pay(3, left_wei - gas_wei))
+
+
+def test_only_the_first_is_replaced_in_the_block_in_which_it_is_stuck(
+    open_it: Open, node: DevNode
+) -> None:
+    """Not a block sooner; what waits behind it pays enough, and is sent as it is."""
+    own, blocks = open_it(), node.methods.blocks
+    first, second = sign(own, pay(1), pay(2))
+    fees = first.latest.fees
+    for age in range(1, 3 * STUCK + 1):
+        blocks.pool.waiting.clear()
+        blocks.mine(1)
+        own.tend()
+        assert sorted(blocks.pool.waiting[bytes.fromhex(PAYER[2:])]) == [0, 1]  # type: ignore[index] # bytes
+        assert len(first.versions) == 1 + age // STUCK
+        assert len(second.versions) == 1
+    raised = raise_fees(fees, GWEI, POLICY)
+    assert first.versions[1].fees == raised
+
+
+def test_all_are_replaced_whose_fees_no_block_takes(
+    open_it: Open, node: DevNode, lines: list[str]
+) -> None:
+    """What pays too little is replaced though others are before it, and told of once at the end."""
+    own, blocks = open_it(FeePolicy(max_fee_wei=5 * GWEI, stuck_blocks=STUCK)), node.methods.blocks
+    both = sign(own, pay(1), pay(2))
+    blocks.least_base_fee = 4 * GWEI
+    blocks.mine(STUCK)
+    blocks.pool.waiting.clear()
+    blocks.mine(1)
+    own.tend()
+    assert [it.latest.fees.max_fee_wei for it in both] == [5 * GWEI] * 2
+    assert len([it for it in lines if "was stuck at 3 gwei: replaced at 5 gwei" in it]) == 2
+    blocks.least_base_fee = 6 * GWEI
+    for _ in range(2 * STUCK):
+        blocks.mine(1)
+        own.tend()
+    assert len([it for it in lines if "waits: the base fee is 6 gwei" in it]) == 2
+    assert [len(it.versions) for it in both] == [2, 2]
+    sign(own, pay(3))
+    assert len([it for it in lines if "pay-3 (nonce 2) waits: the base fee is 6 gwei" in it]) == 1
+
+
+def test_a_call_is_final_in_the_block_of_its_last_confirmation(
+    open_it: Open, node: DevNode
+) -> None:
+    """Its own block is the first; who was told of it by then has no more to ask."""
+    own, blocks = open_it(), node.methods.blocks
+    told, untold = sign(own, pay(1), pay(2))
+    blocks.mine(1)
+    own.tend()
+    own.tell(told)
+    for depth in range(1, CONFIRMED + 1):
+        assert told.is_final is untold.is_final is (depth == CONFIRMED)
+        assert (told.nonce in own.journal.live) is (depth < CONFIRMED)
+        blocks.mine(1)
+        own.tend()
+    assert sign(own, pay(2)) == [untold]
+    own.tell(untold)
+    assert not own.journal.live
+    assert own.tend() is None
+
+
+def test_what_is_final_answers_for_its_call_for_so_many_blocks(
+    open_it: Open, node: DevNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After them the same call is another one."""
+    assert sender.UNCLAIMED_BLOCKS == 1_000
+    monkeypatch.setattr(sender, "UNCLAIMED_BLOCKS", 9)
+    own, blocks = open_it(), node.methods.blocks
+    (entry,) = sign(own, pay(1))
+    blocks.mine(9)
+    own.tend()
+    sign(own, pay(2))
+    blocks.mine(1)
+    own.tend()
+    assert sign(own, pay(1)) == [entry]
+    blocks.mine(1)
+    sign(own, pay(3))
+    assert entry.nonce not in own.journal.live
+    assert sign(own, pay(1)) != [entry]
+
+
+def test_no_more_gas_is_asked_for_than_a_block_has(open_it: Open, node: DevNode) -> None:
+    """What is kept is what was signed."""
+    room = node.methods.blocks.get_block_gas()
+    (large,) = sign(open_it(), replace(pay(1), gas_limit=room + 1))
+    assert large.transaction.gas_limit == room
+
+
+def test_a_nonce_that_was_given_up_is_used_at_fees_that_replace(open_it: Open) -> None:
+    """The last that the node refuses are given up; what it refuses before others is kept."""
+    own = open_it()
+    bad = replace(pay(9), gas_limit=20_000)
+    good, kept, gone, also = own.submit([pay(1), pay(2), bad, replace(bad, value_wei=2)])
+    assert isinstance(good, Entry)
+    assert isinstance(kept, Entry)
+    assert isinstance(gone, TransactionRefused)
+    assert isinstance(also, TransactionRefused)
+    assert sorted(own.journal.live) == [good.nonce, kept.nonce]
+    (again,) = sign(own, pay(3))
+    assert again.nonce == kept.nonce + 1
+    assert again.latest.fees == raise_fees(kept.latest.fees, GWEI, POLICY)
+    before, _ = sign(own, *[replace(bad, value_wei=5), pay(4)])
+    assert before.nonce in own.journal.live
+
+
+def test_a_nonce_that_costs_more_than_the_ceiling_to_take_again_is_refused(open_it: Open) -> None:
+    """Whoever gave it up at the ceiling can't replace it."""
+    own = open_it(FeePolicy(max_fee_wei=3 * GWEI))
+    own.submit([replace(pay(9), gas_limit=20_000)])
+    (answer,) = own.submit([pay(1)])
+    assert isinstance(answer, TransactionRefused)
+    assert "costs more than the ceiling of 3 gwei (max_fee_wei)" in str(answer)
+
+
+def test_a_nonce_is_taken_once_another_call_has_its_confirmations(
+    open_it: Open, node: DevNode, tmp_path: Path, lines: list[str]
+) -> None:
+    """Not a block sooner; and what a node shows no more is waited for anew."""
+    own, blocks = open_it(), node.methods.blocks
+    (entry,) = sign(own, pay(1))
+    blocks.pool.waiting.clear()
+    other = {"folder": tmp_path / "b", "patience_seconds": 0.0}
+    with open_chain(Local(node), [KeyAccount(KEY)], POLICY, **other) as chain:  # type: ignore[arg-type] # by name
+        sign(chain.node._senders[PAYER], pay(2))
+    blocks.mine(1)
+    for _ in range(CONFIRMED):
+        own.tend()
+        assert entry.failure is None
+        blocks.mine(1)
+    own.tend()
+    assert isinstance(entry.failure, NonceTaken)
+    assert str(entry.failure) in lines
+    assert not own.journal.live
+
+
+def test_a_node_that_takes_back_a_count_is_not_believed(open_it: Open, node: DevNode) -> None:
+    """Two numbers for the transactions of an account sign nothing; one is asked for twice."""
+    own, known = open_it(), node.methods._methods["eth_getTransactionCount"]
+    counts = iter(["0x5", "0x4"])
+    node.methods._methods["eth_getTransactionCount"] = lambda *_: next(counts)
+    with pytest.raises(ChainUnavailable, match="gives two numbers"):
+        own.submit([pay(1)])
+    assert not own.journal.live
+    counts = iter(["0x5", "0x6", "0x0"])
+    (entry,) = sign(own, pay(1))
+    assert entry.nonce == 6
+    node.methods._methods["eth_getTransactionCount"] = known
+
+
+def test_a_count_is_asked_for_twice_where_the_journal_expects_another(
+    open_it: Open, node: DevNode
+) -> None:
+    """One question is enough where it expects as many, or more."""
+    own, known = open_it(), node.methods._methods["eth_getTransactionCount"]
+    asked: list[int] = []
+    counts = iter([0, 0, 5, 4])
+
+    def count(*_: object) -> str:
+        asked.append(next(counts))
+        return hex(asked[-1])
+
+    sign(own, pay(1))
+    node.methods._methods["eth_getTransactionCount"] = count
+    sign(own, pay(2))
+    assert asked == [0]
+    node.methods.blocks.pool.waiting.clear()
+    sign(own, pay(3))
+    assert asked == [0, 0]
+    with pytest.raises(ChainUnavailable, match="gives two numbers"):
+        own.submit([pay(4)])
+    node.methods._methods["eth_getTransactionCount"] = known
+
+
+def test_what_is_in_no_journal_is_told_of_once(
+    open_it: Open, node: DevNode, lines: list[str]
+) -> None:
+    """A gap before what waits is named by its nonces."""
+    own, known = open_it(), node.methods._methods["eth_getTransactionCount"]
+    node.methods._methods["eth_getTransactionCount"] = lambda *_: "0x3"
+    sign(own, pay(1))
+    node.methods._methods["eth_getTransactionCount"] = known
+    for _ in range(2):
+        node.methods.blocks.mine(1)
+        own.tend()
+    (line,) = [it for it in lines if "is in no block and no journal" in it]
+    assert f"what {PAYER} sent under the nonces 0 to 2 " in line
+
+
+def test_fees_are_shown_in_gwei() -> None:
+    """Nine digits, and no more."""
+    assert sender._show(1_234_567_891) == "1.23456789 gwei"
+    assert Fees(1, 1).tip_wei
