@@ -213,8 +213,12 @@ def list_answers(
     waiting: Sequence[tuple[Place, Demand]],
     find: Callable[[Place], Move],
 ) -> Iterator[Call]:
-    """Yield the answers to the first of some demands, as many as a block is expected to take."""
-    for place, demand in waiting[:ANSWERS_A_BLOCK]:
+    """Yield the answers to the first of some demands, as many as a block is expected to take.
+
+    No contract takes a demand of what its subject does not have: only a node can tell of one.
+    """
+    known = [(place, it) for place, it in waiting if place[1] < view.subject.count(place[0])]
+    for place, demand in known[:ANSWERS_A_BLOCK]:
         if view.block <= demand.deadline:
             move = find(place)
             yield Call(move.call, sender, (view.subject, *move.args))
