@@ -97,7 +97,7 @@ class DifferenceError(AssertionError):
 
 @contextmanager
 def using(mode: Mode) -> Iterator[None]:
-    """Set the limits of a mode; memory of the pool, with the least ones all, is soiled when free."""
+    """Set the limits of a mode; memory of the pool is soiled as soon as it is free."""
     limits = list(LEAST) if mode.is_least else []
     if mode.is_fused:
         limits.append((grouping, "_LEAST_ELEMENTS", 0))

@@ -10,7 +10,9 @@ import pytest
 from offchain.backends.cpu import back_to_back, selections
 from offchain.backends.cpu.kernels import largest
 from offchain.execution.executor import Executor
+from offchain.native import buffers
 from offchain.planning.selections import Selection
+from tests.fuzz import joined
 from tests.fuzz.batches import make_rng
 from tests.fuzz.compare import DifferenceError, Mode, check, define
 from tests.fuzz.draws import Case
@@ -20,6 +22,7 @@ from tests.fuzz.trial import draw_family_case
 
 MODE = Mode(threads=2, is_fused=False, is_least=False)
 FUSED = Mode(threads=2, is_fused=True, is_least=False)
+LEAST = Mode(threads=2, is_fused=True, is_least=True)
 
 Try = Callable[[Case, Random], None]
 
@@ -32,6 +35,11 @@ def try_run(case: Case, rng: Random) -> None:
 def try_step(case: Case, rng: Random) -> None:
     """Compare one step with its definition, fused."""
     check(case, define(case), FUSED, rng)
+
+
+def try_soiled_step(case: Case, rng: Random) -> None:
+    """Compare one step with its definition, where all memory is soiled as soon as it is free."""
+    check(case, define(case), LEAST, rng)
 
 
 def try_large(case: Case, rng: Random) -> None:
@@ -89,6 +97,19 @@ def test_faults_of_joined_products_are_found(monkeypatch: pytest.MonkeyPatch) ->
 
     monkeypatch.setattr(back_to_back, "compute_blocks", forget)
     assert next(list_found("joined", try_step, 8), None)
+
+
+@pytest.mark.slow
+def test_addresses_that_outlive_copies_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Blocks of rows that read copies whose memory is free differ, if many accesses are odd."""
+    find = buffers.Addresses.of
+
+    def forget(arrays: Any) -> buffers.Addresses:
+        return buffers.Addresses((), find(arrays).words)
+
+    monkeypatch.setattr(buffers.Addresses, "of", forget)
+    monkeypatch.setattr(joined, "_ODD", 0.3)
+    assert next(list_found("joined", try_soiled_step, 40), None)
 
 
 @pytest.mark.slow
