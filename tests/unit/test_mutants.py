@@ -4,6 +4,7 @@ import pytest
 
 from tests.mutants.generate import make_mutants
 from tests.mutants.run import SUBJECTS, list_mutants, read_reasons
+from tests.mutants.semantic import make_semantic
 
 SOURCE = """
 LIMIT = 2
@@ -48,4 +49,5 @@ def test_no_two_mutants_are_alike(subject: str) -> None:
 def test_reasons_are_of_mutants_that_there_are() -> None:
     """Whoever changes a line changes the reasons why its mutants survive."""
     names = {m.name for subject in SUBJECTS for m in list_mutants(subject, None)}
+    names |= {m.name for m in list_mutants("contract", None, make_semantic)}
     assert set(read_reasons()) <= names
