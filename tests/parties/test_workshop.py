@@ -109,6 +109,34 @@ def test_what_a_claim_needs_never_waits_for_a_check(shop: Shop) -> None:
     shop.wait(lambda: shop.running == [STUCK, 1, STUCK])
 
 
+def test_what_a_claim_needs_does_not_end_what_another_needs(shop: Shop) -> None:
+    """The second waits, and when the workshop ends, its process has ended, too."""
+    shop.workshop.submit(Errand(STUCK, Checks.NONE))
+    shop.wait(lambda: shop.running == [STUCK])
+    process = shop.workshop._process
+    shop.workshop.submit(Errand(1, Checks.NONE))
+    assert shop.workshop._process is process
+    shop.workshop.cancel(STUCK)
+    shop.wait_for(1)
+    assert shop.running == [STUCK, 1]
+    process = shop.workshop._process
+    assert process is not None
+    shop.workshop.__exit__()
+    assert process.returncode is not None
+
+
+def test_what_is_cancelled_is_not_begun(shop: Shop) -> None:
+    """A job that waits is forgotten, and whatever else waits is not."""
+    shop.workshop.submit(Errand(STUCK, Checks.ALL, worth=1.0))
+    shop.wait(lambda: shop.running == [STUCK])
+    for job_id in (1, 2):
+        shop.workshop.submit(Errand(job_id, Checks.ALL))
+    shop.workshop.cancel(1)
+    shop.workshop.cancel(STUCK)
+    shop.wait_for(2)
+    assert shop.running == [STUCK, 2]
+
+
 def test_jobs_go_by_what_they_pay_for_what_they_cost(shop: Shop) -> None:
     """The best is first of those that wait, whoever came first; none ends what is computed."""
     shop.workshop.submit(Errand(STUCK, Checks.ALL, worth=1.0))

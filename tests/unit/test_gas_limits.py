@@ -111,6 +111,7 @@ def add_margin(gas: int) -> int:
     return math.ceil(gas * 11 / 8)
 
 
+@example(call="take", length=2_048, zeros=0)
 @example(call="leaf", length=2_049, zeros=0)
 @example(call="leaf", length=5_000, zeros=9)
 @given(call=st.sampled_from(sorted(MOST_GAS)), length=st.integers(0, 9_000), zeros=st.integers(0))
