@@ -24,7 +24,8 @@ def main() -> None:
             sys.exit(DEATH)
         while job_id >= STUCK and os.getppid() == parent:
             time.sleep(0.2)
-        _tell("done", job=job_id, problem="", is_final=False, missing=[], least=0)
+        lack = {"places": [], "least": 0, "tensors": []}
+        _tell("done", job=job_id, problem="", is_final=False, missing=lack)
 
 
 def _tell(event: str, **about: object) -> None:
