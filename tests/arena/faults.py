@@ -90,11 +90,6 @@ FAULTS = {
         ("demands",),
         frozenset({"demands"}),
     ),
-    "questions": Fault(
-        "each demand that anybody ever made is a question in every block",
-        ("demands",),
-        frozenset({"questions"}),
-    ),
     "nodes": Fault("one odd word of a node ends the party", ("nodes",), frozenset({"life"})),
     "counted": Fault(
         "a node that counts too few transactions of an account is believed",

@@ -19,7 +19,7 @@ REFEREE = name_account("referee")
 PROMISES = name_account("promises")
 TRUSTED = {f"{name}_contract": name_account(name) for name in ("leaf", "legality")}
 PAYMENT_GAS = 21_000
-OTHER_GAS = {"promise": 99_542, "demand": 57_605, "show_chunk": 175_220, "show_end": 78_609}
+OTHER_GAS = {"promise": 99_677, "demand": 112_799, "show_chunk": 175_220}
 """Gas of calls that the snapshot does not have, from docs/protocol.md."""
 MOST_REFUSED_GAS = 40_000
 """What a refused call costs."""

@@ -20,7 +20,7 @@ from offchain.parties.computing import IncompleteJob, UnwantedJob
 from offchain.parties.folder import Folder
 from offchain.parties.live import Desk
 from offchain.parties.policy import Policy
-from offchain.parties.workshop import DONE, Checks
+from offchain.parties.workshop import DONE, Checks, encode_lack
 from tests.arena.clock import Clock
 from tests.arena.jobs import Work, WorkingRun, cut_task, get_task
 
@@ -156,7 +156,7 @@ class Shop:
         except Exception:  # noqa: BLE001 - whatever it is, it ends the process alone
             return None
         about = {"problem": problem, "is_final": is_final}
-        return about | {"missing": lack.places, "least": lack.least}
+        return about | {"missing": json.loads(json.dumps(encode_lack(lack)))}
 
     def _compute(self, desk: Desk, path: Path, job_id: int, checks: Checks) -> None:
         folder = Folder(path, desk.chain, desk.referee.address)

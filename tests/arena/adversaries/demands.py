@@ -6,7 +6,7 @@ from contracts.model.answers import MIN_DEPOSIT_WEI, Subject, make_subject
 from contracts.reasons import DemandStatus, Part, PromiseStatus, Status
 from offchain.commitments.tags import Tag
 from offchain.commitments.tree import Tree
-from offchain.disputes.availability import show_tensor
+from offchain.disputes.availability import list_demand, show_tensor
 from offchain.disputes.referee import Call
 from tests.arena.adversary import Adversary
 from tests.arena.jobs import get_run, get_task
@@ -21,13 +21,13 @@ AT_ONCE = 16
 
 
 class Demands(Adversary):
-    """The main job's client withholds chunks; somebody demands many that do not exist."""
+    """The main job's client withholds chunks; somebody else demands all that there is."""
 
     @classmethod
     def draw(cls, random: Random, terms: Terms) -> Params:
         """See Adversary."""
         del terms
-        return {"wrong": random.choice((1, 4, 20)), "asked": random.choice((0, 0, 0, 150))}
+        return {"wrong": random.choice((1, 4, 20)), "asked": random.choice((0, 0, 0, 20))}
 
     def prepare(self) -> None:
         """Have asked nothing yet."""
@@ -37,7 +37,7 @@ class Demands(Adversary):
         self.world.shop.missing[0] = self._places[:AT_ONCE]
 
     def act(self) -> None:
-        """Promise, answer what the provider demands, and demand what there is not."""
+        """Promise, answer what the provider demands, and demand all else."""
         world = self.world
         jobs = dict(world.list_jobs())
         if 0 not in jobs or jobs[0].terms != world.main:
@@ -52,8 +52,9 @@ class Demands(Adversary):
             return
         if not self._has_asked and promise.status is PromiseStatus.KEPT:
             self._has_asked = True
-            for chunk in range(self.params["asked"]):
-                args = (subject, int(Part.START), 1, 10**6 + chunk)
+            there = [(int(part), at, 0) for part in Part for at in range(subject.count(part))]
+            for place in there[: self.params["asked"]]:
+                args = (subject, *list_demand(place, None))
                 world.chain.submit(Call("demand", ASKER, args, promise.deposit_wei))
         self._answer(subject)
 
