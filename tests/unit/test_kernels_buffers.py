@@ -50,6 +50,16 @@ def test_arrays_are_as_numpys(shape: list[int], dtype: type[np.generic]) -> None
     assert address(buffers.empty(LARGE, dtype)) % 64 == 0
 
 
+def test_addresses_keep_their_arrays() -> None:
+    """Memory whose address is kept is given to nobody else."""
+    held = buffers.Addresses.of([buffers.empty(LARGE, np.float32), None])
+    other = buffers.empty(LARGE, np.float32)
+    first, _ = held.arrays
+    assert first is not None
+    assert held.words.tolist() == [address(first), 0]
+    assert address(other) != held.words[0]
+
+
 def test_memory_is_used_again() -> None:
     """What an array leaves goes to the next of its size, and zeros are zeros there too."""
     array = buffers.empty(LARGE, np.float32)
