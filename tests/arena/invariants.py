@@ -128,7 +128,7 @@ def live_on(world: "World", ended: str) -> str:
     return ended
 
 
-OF_MONEY = frozenset({"bond", "balance"})
+OF_MONEY = frozenset({"bond", "balance", "locks"})
 """What is judged only where the assumptions held."""
 INVARIANTS: dict[str, Judge] = {
     "bond": keep_bonds,

@@ -91,10 +91,22 @@ def look(
         return replace(sight, receipts=last.receipts)
     counted = [entry for entry in entries if entry.nonce < sight.count]
     standing = _find_standing(port, entries)
-    if any(nonce >= sight.count for nonce in standing):
+    if any(nonce >= sight.count for nonce in standing) or _is_behind(port, address, entries, sight):
         raise port.distrust("it counts fewer transactions of an account than its blocks have")
     open_ = [entry for entry in counted if entry.nonce not in standing]
     return replace(sight, receipts=standing | _find_receipts(port, open_))
+
+
+def _is_behind(port: Port, address: Address, entries: Sequence[Entry], sight: Sight) -> bool:
+    """Whether a block has the next transaction that a node counts on, and it counts no more.
+
+    It may be counted by now: it is asked for once more.
+    """
+    following = [entry for entry in entries if entry.nonce == sight.count]
+    if not _find_receipts(port, following):
+        return False
+    (count,) = _ask(port, [("eth_getTransactionCount", [address, "latest"])])
+    return int(count, 16) <= sight.count
 
 
 def _find_standing(port: Port, entries: Sequence[Entry]) -> dict[int, Found]:
