@@ -51,12 +51,10 @@ class Memory:
 
     def __init__(self, recipe: Recipe) -> None:
         self._settings = _Settings()
-        self._seen: dict[int, Any] = {}
         self._contents: list[tuple[str, Any, Any]] = []
         self._tensors: list[_KeptTensor] = []
         self._known = {id(tensor) for tensor in name_tensors(recipe.model).values()}
         for path, found in walk(_list_roots(recipe)):
-            self._seen[id(found)] = found
             self._remember(path, found)
 
     @property
