@@ -8,7 +8,6 @@ fails. The numbers of enumerations are names, and are not mutated.
 import ast
 import os
 import signal
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from enum import EnumMeta
@@ -19,6 +18,7 @@ from types import FunctionType, ModuleType
 from typing import Any, ClassVar
 
 import pytest
+from hypothesis import Phase, settings
 
 from tests.mutants.apart import run_apart
 from tests.mutants.generate import Mutant
@@ -48,8 +48,9 @@ TESTS: Mapping[str, Sequence[str]] = {
 }
 """The files of `offchain`, and the tests that judge each."""
 IDLE_S = 6.0
-PATIENCE_S = 4.0
-"""What waits for so long, and not for what its test allows, waits for ever."""
+"""What has so long hardly wanted a core waits for ever."""
+PATIENCE_S = 12.0
+"""Nor does a test wait for longer."""
 
 
 class Judge:
@@ -120,20 +121,42 @@ def prepare(files: Sequence[str]) -> Judge:
 def _run(*arguments: str) -> int:
     """Run tests in this process, without what is slow."""
     words = ["-q", "-p", "no:cacheprovider", "--assert=plain", "-m", "not slow", "--no-header"]
-    return pytest.main([*words, *arguments])
+    return pytest.main([*words, *arguments], plugins=[_Hasty()])
+
+
+class _Hasty:
+    """Settings under which no smaller example is looked for than the first that fails."""
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_configure(self) -> None:
+        """Change what the tests' own settings are, before the tests are imported."""
+        phases = (Phase.explicit, Phase.generate)
+        settings.register_profile("hasty", settings.default, phases=phases)
+        settings.load_profile("hasty")
 
 
 def _end_when_idle() -> None:
-    """End the process once it has computed nothing for a while: it waits for what never comes."""
-    used = [0.0]
+    """End the process once it has had nothing to do for a while: it waits for what never comes."""
+    wanted = [_measure_work(os.getpid())]
 
     def look(*_: object) -> None:
-        before, used[0] = used[0], time.process_time()
-        if used[0] - before < IDLE_S / 50:
+        before, wanted[0] = wanted[0], _measure_work(os.getpid())
+        if 0 <= wanted[0] - before < IDLE_S / 50:
             os._exit(1)
 
     signal.signal(signal.SIGALRM, look)
     signal.setitimer(signal.ITIMER_REAL, IDLE_S, IDLE_S)
+
+
+def _measure_work(pid: int) -> float:
+    """Return the seconds that a process and its children have computed, or waited for a core."""
+    seconds = 0.0
+    for task in Path(f"/proc/{pid}/task").glob("*"):
+        with suppress(OSError):  # it has ended meanwhile
+            computed, waited, _ = map(int, (task / "schedstat").read_text().split())
+            children = map(int, (task / "children").read_text().split())
+            seconds += (computed + waited) / 1e9 + sum(map(_measure_work, children))
+    return seconds
 
 
 def _be_silent() -> None:

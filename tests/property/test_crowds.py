@@ -7,7 +7,7 @@ from fractions import Fraction
 from random import Random
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from contracts.model.types import MAX_BLOCKS
@@ -178,6 +178,7 @@ def test_a_side_counts_on_half_of_a_block(gas: int, calls: int) -> None:
     fees=st.lists(st.integers(0, 10**11), min_size=1, max_size=1),
     blocks=st.integers(0, 40),
 )
+@example(gas=30_000_000, asked=15_000_001, fees=[10**9], blocks=3)  # half of each block
 def test_a_censor_pays_each_block_that_it_fills(
     gas: int, asked: int, fees: list[int], blocks: int
 ) -> None:

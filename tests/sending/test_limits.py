@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from offchain.chain.accounts import FeePolicy, KeyAccount, open_chain, sender
+from offchain.chain.accounts import FeePolicy, KeyAccount, NodeAccount, open_chain, sender
 from offchain.chain.accounts.fees import GWEI, Fees, calculate_fees, raise_fees
 from offchain.chain.accounts.journal import Entry
 from offchain.chain.accounts.opening import OwnChain
@@ -219,6 +219,105 @@ def test_a_nonce_is_taken_once_another_call_has_its_confirmations(
     assert isinstance(entry.failure, NonceTaken)
     assert str(entry.failure) in lines
     assert not own.journal.live
+
+
+def test_a_nonce_that_is_free_again_is_waited_for_anew(
+    open_it: Open, node: DevNode, tmp_path: Path
+) -> None:
+    """Reorganisations give it to another call, to ours, to nobody, and to the other again.
+
+    Each time that the other has it, all its confirmations count from there.
+    """
+    own, blocks = open_it(), node.methods.blocks
+    blocks.least_base_fee = 0
+    blocks.mine(1)
+    (entry,) = sign(own, pay(1))
+    ours = entry.latest.raw
+    blocks.pool.waiting.clear()
+    kept = {"folder": tmp_path / "b", "patience_seconds": 0.0}
+    with open_chain(Local(node), [KeyAccount(KEY)], POLICY, **kept) as chain:  # type: ignore[arg-type] # by name
+        theirs = sign(chain.node._senders[PAYER], pay(2))[0].latest.raw
+    known = blocks.get_block_hash(blocks.get_block_number())
+    for later, raw in enumerate((theirs, ours, theirs, b"", theirs)):
+        blocks.pool.waiting.clear()
+        blocks.revert(known)
+        blocks.mine(1 + later * CONFIRMED)
+        if raw:
+            blocks.take_raw(raw)
+        for _ in range(CONFIRMED - 1):
+            blocks.mine(1)
+            own.tend()
+            blocks.pool.waiting.clear()
+            assert (entry.missing is None) == (raw != theirs)
+            assert entry.failure is None
+    for failure in (type(None), NonceTaken):
+        blocks.mine(1)
+        own.tend()
+        assert isinstance(entry.failure, failure)
+
+
+def test_what_waits_is_sent_once_in_each_block(open_it: Open, node: DevNode) -> None:
+    """However often it is looked after, by the process that signed it or by the next one."""
+    known = node.methods._methods["eth_sendRawTransaction"]
+    sent: list[str] = []
+
+    def take(raw: str) -> object:
+        sent.append(raw)
+        return known(raw)
+
+    node.methods._methods["eth_sendRawTransaction"] = take
+    own = open_it()
+    (entry,) = sign(own, pay(1))
+    bytes_of_it = "0x" + entry.latest.raw.hex()
+    for _ in range(2):
+        own.tend()
+        assert sent == [bytes_of_it]
+        own.tend()
+        assert sent == [bytes_of_it]
+        node.methods.blocks.pool.waiting.clear()
+        node.methods.blocks.mine(1)
+        sent.clear()
+        own = open_it()
+
+
+def test_a_process_that_begins_anew_waits_for_what_another_has_signed(
+    open_it: Open, node: DevNode
+) -> None:
+    """Its own first look is where it begins to count: nothing is replaced a block sooner."""
+    blocks = node.methods.blocks
+    (entry,) = sign(open_it(), pay(1))
+    for _ in range(2):
+        blocks.pool.waiting.clear()
+        blocks.mine(STUCK)
+        own = open_it()
+        for age in range(STUCK):
+            own.tend()
+            (found,) = own.journal.live.values()
+            assert [it.raw for it in found.versions] == [entry.latest.raw], age
+            blocks.pool.waiting.clear()
+            blocks.mine(1)
+    own.tend()
+    assert [it.fees for it in found.versions] == [
+        entry.latest.fees,
+        raise_fees(entry.latest.fees, GWEI, POLICY),
+    ]
+
+
+def test_what_is_signed_before_the_first_block_is_stuck_in_its_block(tmp_path: Path) -> None:
+    """A chain that has nothing but its beginning is one on which calls wait like on any other."""
+    node = DevNode(accounts=1)
+    node.methods.is_automatic = False
+    transport, blocks = Local(node), node.methods.blocks
+    rich = NodeAccount(blocks.get_accounts()[0], transport)
+    kept = {"folder": tmp_path, "patience_seconds": 0.0}
+    with open_chain(transport, [rich], POLICY, **kept) as chain:  # type: ignore[arg-type] # by name
+        own = chain.node._senders[rich.address]
+        (entry,) = sign(own, replace(pay(1), sender=rich.address))
+        for age in range(1, STUCK + 1):
+            blocks.pool.waiting.clear()
+            blocks.mine(1)
+            own.tend()
+            assert len(entry.versions) == 1 + age // STUCK
 
 
 def test_a_node_that_takes_back_a_count_is_not_believed(open_it: Open, node: DevNode) -> None:
