@@ -76,7 +76,7 @@ class Pace:
 def count_withstood(clock_blocks: int, increment_blocks: int, pace: Pace) -> int:
     """Return how many matches at once a side never loses by its clocks, however the others play.
 
-    It answers in the order in which its clocks run out.
+    It answers in the order in which its clocks run out. A clock is no shorter than its increment.
     """
     return max(
         _count_for_ever(clock_blocks, increment_blocks, pace),
@@ -88,7 +88,7 @@ def _count_for_ever(clock_blocks: int, increment_blocks: int, pace: Pace) -> int
     """Return the number for matches of any length, in which increments make up for waiting."""
     calls, usable = pace.calls, clock_blocks - pace.delay_blocks + 1
     spare = increment_blocks - pace.delay_blocks + 1
-    if usable < 1 or spare < 1:
+    if spare < 1:
         return 0
     return min(calls * spare, calls * usable * increment_blocks // (usable + increment_blocks - 1))
 
@@ -105,7 +105,8 @@ def _count_in_all(clock_blocks: int, increment_blocks: int, pace: Pace) -> int:
 def calculate_least_clock(crowd: int, increment_blocks: int, pace: Pace) -> int:
     """Return the shortest clock, in blocks, with which a side withstands so many matches at once.
 
-    It may be above MAX_BLOCKS, the longest that a job can have.
+    It may be above MAX_BLOCKS, the longest that a job can have; it is twice as long where no shorter
+    one is enough.
     """
     clocks = range(increment_blocks, 2 * MAX_BLOCKS)
     return increment_blocks + bisect_left(

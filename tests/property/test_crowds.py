@@ -207,15 +207,16 @@ def test_a_censor_begins_where_it_is_cheap() -> None:
 
 
 @given(
-    clock=st.integers(1, 500),
+    longer=st.integers(0, 500),
     increment=st.integers(1, 40),
     calls=st.integers(1, 50),
     delay=st.integers(1, 10),
 )
 def test_the_rule_is_that_of_the_docs(
-    *, clock: int, increment: int, calls: int, delay: int
+    *, longer: int, increment: int, calls: int, delay: int
 ) -> None:
     """For ever: what increments allow; in all: what 24 moves of each match leave idle."""
+    clock = increment + longer
     pace, usable, spare = Pace(calls, delay), clock - delay + 1, increment - delay + 1
     endless = 0
     if usable >= 1 and spare >= 1:
@@ -234,3 +235,4 @@ def test_a_clock_may_have_to_be_longer_than_a_job_can_have() -> None:
     longest = count_withstood(MAX_BLOCKS, 1, pace)
     assert calculate_least_clock(longest, 1, pace) <= MAX_BLOCKS
     assert MAX_BLOCKS < calculate_least_clock(longest + 1, 1, pace) < 2 * MAX_BLOCKS
+    assert calculate_least_clock(2**60, 1, pace) == 2 * MAX_BLOCKS
