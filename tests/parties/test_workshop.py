@@ -71,12 +71,12 @@ class Shop:
     running: list[int]
     results: list[Result] = field(default_factory=list)
 
-    def wait(self, is_over: Callable[[], bool]) -> None:
-        """Collect results until something holds."""
+    def wait(self, is_over: Callable[[], bool], *, collects: bool = True) -> None:
+        """Collect results until something holds, or merely wait for it."""
         end = time.monotonic() + PATIENCE_S
         while not is_over():
             assert time.monotonic() < end, (self.running, self.results)
-            self.results += self.workshop.collect()
+            self.results += self.workshop.collect() if collects else []
             time.sleep(0.01)
 
     def wait_for(self, *done: int) -> None:
@@ -98,6 +98,15 @@ def shop(monkeypatch: pytest.MonkeyPatch) -> Iterator[Shop]:
     with Workshop(NOWHERE, tell) as workshop:
         yield Shop(workshop, running)
         workshop.cancel(STUCK)
+
+
+def test_a_job_begins_without_anybody_who_collects_results(shop: Shop) -> None:
+    """It begins when it is submitted, or when what it has waited for is cancelled."""
+    shop.workshop.submit(Errand(STUCK, Checks.ALL))
+    shop.wait(lambda: shop.running == [STUCK], collects=False)
+    shop.workshop.submit(Errand(1, Checks.ALL))
+    shop.workshop.cancel(STUCK)
+    shop.wait(lambda: shop.running == [STUCK, 1], collects=False)
 
 
 def test_what_a_claim_needs_never_waits_for_a_check(shop: Shop) -> None:
