@@ -166,12 +166,11 @@ class Workshop:
                 if found is not None:
                     results.append(found)
                 self._current = None
-                self._ask()
         results += self._give_up()
         return results
 
     def _give_up(self) -> Iterator[Result]:
-        """End what takes too long or is too late, and yield that."""
+        """End what takes too long or is too late, and yield that; then begin what is next."""
         now = time.monotonic()
         if self._current is not None:
             current = replace(self._current, spent_s=self._measure())

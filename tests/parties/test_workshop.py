@@ -20,7 +20,7 @@ from offchain.parties.workshop import (
     decode_lack,
     encode_lack,
 )
-from tests.parties.sleeper import DEADLY, STUCK
+from tests.parties.sleeper import DEADLY, DEATH, STUCK
 
 NOWHERE = Settings(chain="http://127.0.0.1:1,http://127.0.0.1:2", referee="0x" + "ab" * 20)
 PATIENCE_S = 60.0
@@ -80,9 +80,11 @@ class Shop:
             time.sleep(0.01)
 
     def wait_for(self, *done: int) -> None:
-        """Collect results until these are all."""
+        """Collect results until these are all, and are what the process has told."""
         self.wait(lambda: len(self.results) >= len(done))
         assert [it.job_id for it in self.results] == [*done]
+        told = [it for it in self.results if not it.is_final]
+        assert told == [Result(it.job_id, "", False, Lack((), it.job_id)) for it in told]
 
 
 @pytest.fixture
@@ -107,6 +109,31 @@ def test_a_job_begins_without_anybody_who_collects_results(shop: Shop) -> None:
     shop.workshop.submit(Errand(1, Checks.ALL))
     shop.workshop.cancel(STUCK)
     shop.wait(lambda: shop.running == [STUCK, 1], collects=False)
+    shop.wait_for(1)
+
+
+def test_a_process_that_was_ended_says_nothing_more(shop: Shop) -> None:
+    """It is killed at once and buried, and that its output has ended is nobody's result."""
+    shop.workshop.submit(Errand(STUCK, Checks.ALL))
+    shop.wait(lambda: shop.running == [STUCK])
+    process, began = shop.workshop._process, time.monotonic()
+    shop.workshop.cancel(STUCK)
+    assert time.monotonic() - began < workshops.END_S
+    assert process is not None
+    assert process.returncode is not None
+    shop.wait(lambda: not shop.workshop._results.empty(), collects=False)
+    assert shop.workshop.collect() == []
+
+
+def test_the_time_that_a_job_took_before_it_gave_way_counts(shop: Shop) -> None:
+    """It has taken too long while another is computed, and is not begun again."""
+    shop.workshop.submit(Errand(STUCK, Checks.ALL, limit_s=100.0, spent_s=99.9))
+    shop.wait(lambda: shop.running == [STUCK], collects=False)
+    time.sleep(0.1)
+    shop.workshop.submit(Errand(1, Checks.NONE))
+    shop.wait(lambda: len(shop.results) == 2)
+    assert {it.job_id: it.is_final for it in shop.results} == {STUCK: True, 1: False}
+    assert shop.running == [STUCK, 1]
 
 
 def test_what_a_claim_needs_never_waits_for_a_check(shop: Shop) -> None:
@@ -148,7 +175,7 @@ def test_what_is_cancelled_is_not_begun(shop: Shop) -> None:
 
 def test_jobs_go_by_what_they_pay_for_what_they_cost(shop: Shop) -> None:
     """The best is first of those that wait, whoever came first; none ends what is computed."""
-    shop.workshop.submit(Errand(STUCK, Checks.ALL, worth=1.0))
+    shop.workshop.submit(Errand(STUCK, Checks.ALL, worth=1.0, limit_s=100.0))
     shop.wait(lambda: shop.running == [STUCK])
     for job_id, worth in ((1, 0.0), (2, 1.5), (3, 1.8)):
         shop.workshop.submit(Errand(job_id, Checks.ALL, worth))
@@ -185,5 +212,7 @@ def test_a_job_of_which_processes_die_is_tried_twice(shop: Shop) -> None:
             shop.workshop.submit(Errand(DEADLY, checks, worth=1.0))
             shop.wait(lambda: bool(shop.results))
             found += [it.is_final for it in shop.results]
+            (problem,) = [it.problem for it in shop.results]
+            assert problem == f"the process that computes has ended with status {DEATH}"
             shop.results.clear()
         assert found == ends
