@@ -177,10 +177,12 @@ def test_jobs_go_by_what_they_pay_for_what_they_cost(shop: Shop) -> None:
     """The best is first of those that wait, whoever came first; none ends what is computed."""
     shop.workshop.submit(Errand(STUCK, Checks.ALL, worth=1.0, limit_s=100.0))
     shop.wait(lambda: shop.running == [STUCK])
+    process = shop.workshop._process
     for job_id, worth in ((1, 0.0), (2, 1.5), (3, 1.8)):
         shop.workshop.submit(Errand(job_id, Checks.ALL, worth))
     shop.workshop.submit(Errand(4, Checks.ALL, worth=1e9))
     assert shop.workshop.collect() == []
+    assert shop.workshop._process is process
     shop.workshop.cancel(STUCK)
     shop.wait_for(4, 3, 2, 1)
     assert shop.running == [STUCK, 4, 3, 2, 1]
