@@ -11,6 +11,7 @@ from offchain.chain.accounts.fees import GWEI, Fees, calculate_fees, raise_fees
 from offchain.chain.accounts.journal import Entry
 from offchain.chain.accounts.opening import OwnChain
 from offchain.chain.accounts.sender import Sender
+from offchain.chain.devnode import pool
 from offchain.chain.devnode.server import DevNode, Local
 from offchain.chain.receipts import Transaction
 from offchain.errors import ChainUnavailable, NonceTaken, TransactionRefused
@@ -189,6 +190,20 @@ def test_a_nonce_that_was_given_up_is_used_at_fees_that_replace(open_it: Open) -
     assert again.latest.fees == raise_fees(kept.latest.fees, GWEI, POLICY)
     before, _ = sign(own, *[replace(bad, value_wei=5), pay(4)])
     assert before.nonce in own.journal.live
+
+
+def test_what_a_full_pool_refuses_is_sent_again(
+    open_it: Open, node: DevNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was not refused for good: it keeps its nonce, and gets in once there is room."""
+    monkeypatch.setattr(pool, "MOST_OF_A_SENDER", 2)
+    own, blocks = open_it(), node.methods.blocks
+    found = sign(own, pay(1), pay(2), pay(3))
+    first = blocks.get_block_number() + 1
+    for _ in range(2):
+        blocks.mine(1)
+        own.tend()
+    assert [it.block for it in found] == [first, first, first + 1]
 
 
 def test_a_nonce_that_costs_more_than_the_ceiling_to_take_again_is_refused(open_it: Open) -> None:

@@ -108,16 +108,24 @@ def test_fees_have_a_ceiling(base: int, tip: int, ceiling: int) -> None:
 
 @given(base=WEI, tip=st.integers(0, 10**10), more=st.integers(0, 10**15), old=WEI, paid=WEI)
 def test_fees_are_what_the_rule_says(base: int, tip: int, more: int, old: int, paid: int) -> None:
-    """Twice the base fee and a tip, an eighth above what is replaced; never above the ceiling."""
+    """Twice the base fee and a tip, an eighth above what is replaced; never above the ceiling.
+
+    It is the ceiling where an eighth more would be above it.
+    """
     policy = FeePolicy(max_fee_wei=tip + more + 1, tip_wei=tip)
-    highest = min(2 * base + tip, policy.max_fee_wei)
+
+    def leave_room(fee_wei: int) -> int:
+        return fee_wei if 9 * fee_wei <= 8 * policy.max_fee_wei else policy.max_fee_wei
+
+    highest = leave_room(2 * base + tip)
     assert calculate_fees(base, policy) == Fees(highest, min(tip, highest))
     least, least_tip = (-(-fee * 9 // 8) for fee in (old, paid))
     raised = raise_fees(Fees(old, paid), base, policy)
     if least > policy.max_fee_wei:
         assert raised is None
     else:
-        assert raised == Fees(max(least, highest), max(least_tip, min(tip, highest)))
+        raised_wei = leave_room(max(least, highest))
+        assert raised == Fees(raised_wei, max(least_tip, min(tip, highest)))
     at_the_ceiling = FeePolicy(max_fee_wei=max(1, least), tip_wei=0)
     assert raise_fees(Fees(old, 0), 0, at_the_ceiling) == Fees(least, 0)
     assert not is_below(Fees(base, 0), base)
