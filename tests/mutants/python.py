@@ -76,8 +76,8 @@ class Judge:
         except Exception:  # noqa: BLE001 - a mutant may fail in any way
             return "stillborn", -1
         for module in [it for key, it in modules.items() if key.startswith("tests.")]:
-            if hasattr(module, "PATIENCE_S"):
-                module.PATIENCE_S = PATIENCE_S
+            if "PATIENCE_S" in vars(module):
+                vars(module)["PATIENCE_S"] = PATIENCE_S
         return ("survived" if _run(*tests, "-x") == pytest.ExitCode.OK else "killed"), -1
 
     def check(self, file: str) -> bool:
