@@ -5,7 +5,7 @@ import os
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from offchain.chain.accounts import FeePolicy, Fees, KeyAccount, create_keystore
@@ -107,6 +107,8 @@ def test_fees_have_a_ceiling(base: int, tip: int, ceiling: int) -> None:
 
 
 @given(base=WEI, tip=st.integers(0, 10**10), more=st.integers(0, 10**15), old=WEI, paid=WEI)
+@example(base=0, tip=8, more=0, old=0, paid=0)  # an eighth more is the ceiling
+@example(base=0, tip=0, more=99, old=82, paid=0)  # it can be replaced once, and no more
 def test_fees_are_what_the_rule_says(base: int, tip: int, more: int, old: int, paid: int) -> None:
     """Twice the base fee and a tip, an eighth above what is replaced; never above the ceiling.
 
