@@ -167,6 +167,7 @@ LIMITS: dict[str, tuple[str, Any]] = {
     "least_yield": ("yield", 0.05),
     "least_reward_wei": ("reward_wei", 0),
     "crowd": ("", 100),
+    "confirmations": ("", 8),
     "block_seconds": ("", 12.0),
     "most_memory_bytes": ("memory_bytes", 0),
     "joins_late": ("", False),
