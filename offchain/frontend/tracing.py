@@ -25,13 +25,15 @@ from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils._mode_utils import no_dispatch
 
+from offchain.errors import MootError
 from offchain.frontend.decompositions.table import EARLY, compose, find_overload
 from offchain.frontend.escapes import refuse_escapes
 from offchain.frontend.exchange import to_array
 from offchain.frontend.folding import fold_constants
 from offchain.frontend.guards import spoil
 from offchain.frontend.lines import LineTracker
-from offchain.frontend.lowering.graph import DATA_DEPENDENT, refusal
+from offchain.frontend.lowering.builder import FaultError, RefusalError
+from offchain.frontend.lowering.graph import DATA_DEPENDENT, blaming, refusal
 from offchain.frontend.lowering.table import get_decompositions
 from offchain.frontend.own_steps import trace_own_steps
 from offchain.frontend.recipe import InferenceRecipe, Recipe, TrainingRecipe
@@ -167,6 +169,19 @@ def _is_equal(a: torch.Tensor, b: torch.Tensor) -> bool:
     return (x.dtype, x.shape) == (y.dtype, y.shape) and x.tobytes() == y.tobytes()
 
 
+class _Replay(Interpreter):
+    """Runs a step's graph, and names the user's line of an operator that fails."""
+
+    def __init__(self, graph: GraphModule) -> None:
+        super().__init__(graph)
+        self.extra_traceback = False  # by which it would write into the exception
+
+    def run_node(self, n: Node) -> Any:
+        """Return the result of an operator."""
+        with blaming(n):
+            return super().run_node(n)
+
+
 def flatten(recorded: Record, state: Tensors, batch: Sequence[torch.Tensor]) -> GraphModule:
     """Return the graph of (state, batch) -> (state, outputs, gradients), all flat and in order.
 
@@ -176,7 +191,7 @@ def flatten(recorded: Record, state: Tensors, batch: Sequence[torch.Tensor]) -> 
 
     def replay(*flat: torch.Tensor) -> Any:
         with torch.no_grad():
-            return Interpreter(recorded.graph).run(*flat)
+            return _Replay(recorded.graph).run(*flat)
 
     with _settings():
         pure = functionalize(replay, remove="mutations")
@@ -224,6 +239,13 @@ def record(
         except _DATA_DEPENDENT_ERRORS as error:
             advice = DATA_DEPENDENT + tracker.advice
             raise refusal(advice, tracker.operator, tracker.line) from error
+        except RefusalError as error:
+            operator = error.operator or tracker.operator
+            raise refusal(str(error), operator, tracker.line) from error
+        except MootError:
+            raise
+        except Exception as error:
+            raise FaultError(tracker.operator, tracker.line) from error
     return Record(graph, tuple(gradients), made[0])
 
 

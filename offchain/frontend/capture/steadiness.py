@@ -7,12 +7,12 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
 from offchain.errors import CaptureError
-from offchain.frontend.capture.contents import show
 from offchain.frontend.capture.draft import Start
 from offchain.frontend.capture.keeping import Change, Memory
 from offchain.frontend.lowering.graph import refusal
 from offchain.frontend.recipe import Recipe
 from offchain.frontend.tracing import record
+from offchain.text import show
 
 GENERATORS = ("Python's random", "numpy's random")
 

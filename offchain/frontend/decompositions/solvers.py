@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from offchain.errors import CaptureError
+from offchain.frontend.lowering.builder import RefusalError
 
 MAX_SIZE = 64
 """Rows of a matrix that is solved or factored."""
@@ -18,8 +18,8 @@ MAX_SIZE = 64
 
 def _require_small(name: str, size: int) -> None:
     if size > MAX_SIZE:
-        message = f"{name}: a matrix of {size} rows; at most {MAX_SIZE} are written out"
-        raise CaptureError(message, operator=name)
+        message = f"a matrix of {size} rows; at most {MAX_SIZE} are written out"
+        raise RefusalError(message, name)
 
 
 def solve_triangular(
