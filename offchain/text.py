@@ -47,8 +47,20 @@ def show(value: object, longest: int = 40) -> str:
     if isinstance(value, type):
         return f"the class {value.__name__}"
     if not text or _ADDRESS.search(text) or hasattr(value, "dtype"):
-        return f"a {type(value).__name__}"
+        return _name_class(value)
     return clean(text, longest)
+
+
+def name_kind(value: object) -> str:
+    """Return what a Python object is: itself if it is a plain value, or else its class."""
+    is_plain = value is None or isinstance(value, (type, str, bytes, int, float))
+    is_empty = isinstance(value, (list, tuple, dict)) and not value
+    return show(value) if is_plain or is_empty else _name_class(value)
+
+
+def _name_class(value: object) -> str:
+    name = type(value).__name__
+    return f"an {name}" if name[:1].lower() in {*"aeiou"} else f"a {name}"
 
 
 def show_error(error: BaseException, longest: int = 300) -> str:

@@ -95,7 +95,7 @@ MODELS: dict[str, tuple[dict[str, str], str]] = {
     "lazy": ({"build": "model = torch.nn.LazyLinear(3)"}, "weight has no shape yet"),
     "lazy norm": ({"build": "model = torch.nn.LazyBatchNorm1d()"}, "weight has no shape yet"),
     "elsewhere": ({"build": "model = Net().to('meta')"}, "tensor on meta"),
-    "no module": ({"build": "model = 3"}, "the model is a int; give a torch.nn.Module"),
+    "no module": ({"build": "model = 3"}, "the model is 3; give a torch.nn.Module"),
     "no recipe": ({"build": "return 3"}, "returns int; return a recipe"),
     "no parameters": ({"build": "model = torch.nn.Identity()"}, "depends on a parameter"),
     "frozen": ({"build": "model.requires_grad_(False)"}, "depends on a parameter"),

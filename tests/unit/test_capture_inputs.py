@@ -12,8 +12,8 @@ from torch import nn
 
 from offchain.errors import CaptureError, UsageError
 from offchain.frontend.capture import capture
-from offchain.frontend.capture.faults import clean
 from offchain.frontend.recipe import Recipe, TrainingRecipe
+from offchain.text import show, show_error
 
 
 def make_batch(step: int) -> tuple[torch.Tensor, ...]:
@@ -256,15 +256,18 @@ def test_what_torch_cannot_trace_is_one_line() -> None:
     with pytest.raises(CaptureError) as caught:
         capture(make_recipe(differentiate_twice))
     said = str(caught.value)
-    assert said.startswith("torch can't trace the step: ")
+    assert "torch can't trace it (FakeTensorDeviceMismatchError: " in said
+    assert "in model test_capture_inputs.py:" in said
     assert "\n" not in said
     assert " at 0x" not in said
 
 
 def test_addresses_are_not_told() -> None:
     """An object that torch names by its address is named by its class."""
-    said = clean("no rule for cond and <a.b.Tracker object at 0x7f21969f7750>\nmore")
-    assert said == "no rule for cond and a Tracker"
+    error = ValueError("no rule for cond and <a.b.Tracker object at 0x7f21969f7750>\nmore")
+    assert show_error(error) == "ValueError: no rule for cond and a Tracker"
+    assert show_error(KeyError(len)) == "KeyError: <built-in function len>"
+    assert show(len.__call__) == "a method-wrapper"
 
 
 def fail(model: nn.Module, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:

@@ -30,9 +30,9 @@ from offchain.frontend.capture.keeping import Memory, kept, remember
 from offchain.frontend.capture.known import Known, make_program
 from offchain.frontend.capture.recall import check_kept, find_origin, keep, recall
 from offchain.frontend.capture.rehearsal import rehearse
-from offchain.frontend.capture.steadiness import explain, find_hidden_state
+from offchain.frontend.capture.steadiness import Unsteadiness, explain, find_hidden_state
 from offchain.frontend.capture.stepping import step_as_user
-from offchain.frontend.environment import standard_torch
+from offchain.frontend.environment import standard_torch, uncompiled
 from offchain.frontend.recipe import Recipe, get_batch
 from offchain.frontend.tracing import get_initial_state, record
 from offchain.programs.graph import Program, Slot
@@ -71,6 +71,7 @@ class Captured:
 
 
 @standard_torch()
+@uncompiled()
 @_without_collection()
 def capture(
     recipe: Recipe,
@@ -94,10 +95,11 @@ def capture(
             not do what eager torch does.
         UsageError: the recipe makes no sense: its seed, its batch, its groups.
     """
-    check_recipe(recipe)
-    first = get_batch(recipe, 0)
-    inputs = check_batch(recipe, first)
-    batch = bind_batch(recipe, inputs)
+    with tracing():
+        check_recipe(recipe)
+        first = get_batch(recipe, 0)
+        inputs = check_batch(recipe, first)
+        batch = bind_batch(recipe, inputs)
     origin = None if example is None else find_origin(recipe, first, arithmetic, example)
     if not trust:
         draft = _trace_and_rehearse(recipe, first, inputs, batch, arithmetic)
@@ -123,7 +125,7 @@ def _prepared(
     Yields:
         The recipe before that, and the batch of the second step.
     """
-    with kept(recipe) as memory:
+    with tracing(), kept(recipe) as memory:
         _check_repeatable(batch, inputs)
         check_batches(recipe, memory, batch, inputs)
         second = as_tensors(batch(1))
@@ -149,9 +151,9 @@ def _trace(
     with _prepared(recipe, first, inputs, batch) as (memory, second):
         start = make_start(recipe, first, memory.copies)
         known = make_program(recipe, start, arithmetic)
-        changes = find_hidden_state(recipe, start, memory, second)
-        if changes is not None:
-            raise explain(changes)
+        found = find_hidden_state(recipe, start, memory, second)
+        if found is not None:
+            raise explain(*found)
     return known
 
 
@@ -168,9 +170,9 @@ def _trace_and_rehearse(
         memory.restore()
         start = make_start(recipe, first, memory.copies)
         draft = make_draft(recipe, start, arithmetic)
-        changes = find_hidden_state(recipe, start, memory, second)
+        found = find_hidden_state(recipe, start, memory, second)
         memory.restore()
-        _rehearse(recipe, draft, batch, memory, is_steady=changes is None)
+        _rehearse(recipe, draft, batch, memory, found)
     return draft
 
 
@@ -184,29 +186,26 @@ def _rehearse(
     draft: Draft,
     batch: Batches,
     memory: Memory,
-    *,
-    is_steady: bool,
+    found: Unsteadiness | None,
 ) -> None:
-    """Rehearse a program; where attributes change from step to step, see whether they settle.
+    """Rehearse a program; where its step was traced differently twice, see whether that settles.
 
-    They do if they are what a first call computes once for all later ones.
+    It does if the difference is what a first call computes once for all later ones.
     """
     try:
         rehearse(recipe, draft, batch)
     except CaptureError as error:
         # What an optimizer keeps is its own, and was compared.
-        changes = [
-            it for it in memory.list_changed_objects() if not it.path.startswith("optimizer")
-        ]
-        if changes:
-            raise explain(changes, error) from error
-        raise
-    if is_steady:
+        objects = memory.list_changed_objects()
+        changes = [it for it in objects if not it.path.startswith("optimizer")]
+        raise explain(changes, error if changes or found is None else found.difference) from error
+    if found is None:
         return
     settled = remember(recipe)
     first = record(recipe, get_initial_state(recipe), as_tensors(batch(0)), {})
     changes = settled.list_changed_objects()
     settled.restore_tensors()
     second = record(recipe, get_initial_state(recipe), as_tensors(batch(1)), {})
-    if not first.is_same(second):
-        raise explain(changes)
+    difference = first.find_difference(second)
+    if difference is not None:
+        raise explain(changes, difference)

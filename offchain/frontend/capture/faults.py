@@ -4,11 +4,10 @@ What eager torch raises, too, is the user's to read, as Python raised it. Anythi
 which can't trace the step, or a fault of ours.
 """
 
-import linecache
 import logging
 import sysconfig
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from traceback import walk_tb
@@ -17,6 +16,7 @@ from types import FrameType
 import torch
 
 from offchain.errors import CaptureError, CaptureFault, MootError
+from offchain.frontend.lines import show_line
 from offchain.frontend.lowering.builder import FaultError
 from offchain.frontend.lowering.graph import refusal
 from offchain.frontend.neighbours import OURS, is_of_user
@@ -25,7 +25,10 @@ from offchain.text import show_error
 _TORCH = str(Path(torch.__file__).parent)
 _PACKAGES = tuple({sysconfig.get_path("purelib"), sysconfig.get_path("platlib")})
 _PYTHON = (sysconfig.get_path("stdlib"), "<")
-_EAGER = {str(Path(__file__).with_name(f"{name}.py")) for name in ("batches", "eager", "stepping")}
+_EAGER = (
+    *(str(Path(__file__).with_name(f"{name}.py")) for name in ("batches", "eager", "stepping")),
+    str(Path(__file__).parents[1] / "recipe.py"),
+)
 """Files of ours in which a recipe's code runs as eager torch runs it."""
 
 _NOISY = ("torch._subclasses.fake_tensor", "torch.fx.experimental.symbolic_shapes")
@@ -36,12 +39,14 @@ Places = Sequence[tuple[FrameType, int]]
 
 
 @contextmanager
-def tracing(model: torch.nn.Module, run_eagerly: Callable[[], None]) -> Iterator[None]:
+def tracing(
+    model: torch.nn.Module | None = None, run_eagerly: Callable[[], None] = lambda: None
+) -> Iterator[None]:
     """Make one line of what is raised within, unless eager torch raises it, too.
 
     Args:
         model: the model, whose modules the line names.
-        run_eagerly: makes the first step in eager torch.
+        run_eagerly: makes the first step in eager torch, where a step is traced within.
 
     Raises:
         CaptureError: torch can't trace the step.
@@ -62,8 +67,9 @@ def tracing(model: torch.nn.Module, run_eagerly: Callable[[], None]) -> Iterator
     places = _list_places(caught)
     if any(frame.f_code.co_filename in _EAGER for frame, _ in places):
         _raise_if_of_recipe(caught)
+    names = {id(module): name for name, module in model.named_modules()} if model else {}
     _raise_what_is_eager(run_eagerly)
-    raise _explain(caught, operator, _find_line(places, model) or line) from caught
+    raise _explain(caught, operator, _find_line(places, names) or line) from caught
 
 
 def _raise_what_is_eager(run_eagerly: Callable[[], None]) -> None:
@@ -84,11 +90,11 @@ def _raise_what_is_eager(run_eagerly: Callable[[], None]) -> None:
 def _raise_if_of_recipe(error: Exception) -> None:
     """Raise what eager torch has raised, as it is where a line of the user's is to blame."""
     files = [frame.f_code.co_filename for frame, _ in _list_places(error)]
-    if files[-1].startswith(OURS):
+    if files[-1].startswith(OURS) and files[-1] not in _EAGER:
         return
     if any(map(is_of_user, files)):
         raise error
-    raise CaptureError(f"the recipe fails in eager torch: {show_error(error)}") from error
+    raise CaptureError(f"the recipe's own code fails: {show_error(error)}") from error
 
 
 def _explain(error: Exception, operator: str, line: str) -> CaptureError:
@@ -101,7 +107,7 @@ def _explain(error: Exception, operator: str, line: str) -> CaptureError:
         return refusal(message, subject, line, CaptureFault)
     if path.startswith(_TORCH):
         return refusal(f"torch can't trace it ({said}); compute it in another way", subject, line)
-    message = f"it fails where it is traced, and not in eager torch ({said}); leave it out"
+    message = f"it fails on tensors without elements, and not in eager torch ({said}); leave it out"
     return refusal(message, subject, line)
 
 
@@ -116,17 +122,15 @@ def _is_of_python(path: str) -> bool:
     return path.startswith(_PYTHON) and not path.startswith(_PACKAGES)
 
 
-def _find_line(places: Places, model: torch.nn.Module) -> str:
+def _find_line(places: Places, names: Mapping[int, str]) -> str:
     """Return the innermost line outside torch and Moot, as `LineTracker` does, or nothing."""
-    names = {id(module): name for name, module in model.named_modules()}
     for depth in reversed(range(len(places))):
         frame, number = places[depth]
         path = frame.f_code.co_filename
         if not path.startswith((_TORCH, *OURS)) and not _is_of_python(path):
             owners = (id(frame.f_locals.get("self")) for frame, _ in reversed(places[: depth + 1]))
             module = next((names[owner] for owner in owners if names.get(owner)), "model")
-            code = linecache.getline(path, number).strip()
-            return f"{module} {Path(path).name}:{number} {code}"
+            return show_line(module, path, number)
     return ""
 
 
