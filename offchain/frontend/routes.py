@@ -22,6 +22,9 @@ from offchain.frontend.lowering.graph import refusal
 PLAIN = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
 """The classes of tensors that are followed; others do more than torch's operators."""
 
+_FRESH = (torch.ops.aten.lift_fresh.default, torch.ops.aten.lift.default)
+"""Operators by which a tensor that a step has made of numbers begins."""
+
 _SEQUENCES = (list, tuple)
 """The types of arguments that have other arguments in them."""
 
@@ -68,7 +71,7 @@ class Routes(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's is 
         if func._schema.is_mutable:  # noqa: SLF001 - not public
             self._check_written(func, given)
         result = func(*given, **options)
-        if func.is_view and given and self._is_constant(given[0]):
+        if func.is_view and func not in _FRESH and given and self._is_constant(given[0]):
             self._views += [part for part in tree_leaves(result) if part is not given[0]]
         return result
 

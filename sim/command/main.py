@@ -127,10 +127,8 @@ def _explain(error: BaseException) -> int:
         error = UsageError.unknown("option", error.option_name, error.possibilities)
     if isinstance(error, click.ClickException):
         return _report(error.format_message(), BAD_ARGUMENTS)
-    if isinstance(error, CaptureFault):
-        return _report(f"{error}; {REPORT}", OUR_FAULT)
     if isinstance(error, MootError):
-        return _report(str(error), BAD_ARGUMENTS if isinstance(error, UsageError) else FAILED)
+        return _explain_refusal(error)
     from sim.command.blame import explain_fault, explain_user  # noqa: PLC0415 - seldom needed
 
     users = explain_user(error)
@@ -144,6 +142,12 @@ def _explain(error: BaseException) -> int:
         subject = error.filename or "cannot write the output"
         return _report(f"{subject}: {error.strerror or error}", FAILED)
     return _report(f"{explain_fault(error)}; {REPORT}", OUR_FAULT)
+
+
+def _explain_refusal(error: MootError) -> int:
+    if isinstance(error, CaptureFault):
+        return _report(f"{error}; {REPORT}", OUR_FAULT)
+    return _report(str(error), BAD_ARGUMENTS if isinstance(error, UsageError) else FAILED)
 
 
 def _drop_output() -> None:

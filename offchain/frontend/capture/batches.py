@@ -51,7 +51,11 @@ def bind_batch(recipe: Recipe, slots: Sequence[Slot]) -> Callable[[int], list[Ar
 
     @standard_torch()
     def batch(step: int) -> list[Array]:
-        tensors = join_batches(batches, count, step)
+        try:
+            tensors = join_batches(batches, count, step)
+        except StopIteration as error:
+            message = f"there is no more data in step {step}; return a batch for every step"
+            raise NoMoreDataError(message) from error
         _require_form(tensors, slots, step)
         return [np.asarray(to_array(tensor), order="C") for tensor in tensors]
 
@@ -109,6 +113,7 @@ def check_batches(
                 f"{path}: the batch function reads an iterator ({type(found).__name__}), so that a "
                 "batch depends on which were asked for before; make it of the step's number alone"
             )
+    check_repeatable(batch, slots)
     steps = _choose_steps(recipe, slots)
     past = Memory(roots, largest=_LARGEST)
     in_order = {}
@@ -196,14 +201,15 @@ def _digest(outcome: Outcome) -> Sequence[bytes] | str:
     return outcome if isinstance(outcome, str) else [*map(compute_tensor_root, outcome)]
 
 
-def check_repeatable(batch: Callable[[int], list[Array]], slots: Sequence[Slot], step: int) -> None:
+def check_repeatable(batch: Callable[[int], list[Array]], slots: Sequence[Slot]) -> None:
     """Refuse a batch function that gives other data when it is asked for a step again.
 
     Raises:
         CaptureError: it does; a provider that runs a step again would lose a dispute.
     """
-    first = batch(step)
-    require_same(first, batch(step), slots, f"step {step}, asked for twice,")
+    for step in (0, 1):
+        first = batch(step)
+        require_same(first, batch(step), slots, f"step {step}, asked for twice,")
 
 
 def require_same(one: Outcome, other: Outcome, slots: Sequence[Slot], subject: str) -> None:

@@ -108,7 +108,7 @@ def capture(
         return Captured(draft.program, draft.initial_state, batch, is_rehearsed=True)
     known = None if origin is None else recall(origin, recipe, inputs)
     if known is not None:
-        _check_repeatable(batch, inputs)
+        check_repeatable(batch, inputs)
     else:
         known = _trace(recipe, first, inputs, batch, arithmetic)
         if origin is not None:
@@ -126,7 +126,6 @@ def _prepared(
         The recipe before that, and the batch of the second step.
     """
     with tracing(), kept(recipe) as memory:
-        _check_repeatable(batch, inputs)
         check_batches(recipe, memory, batch, inputs)
         second = as_tensors(batch(1))
         memory.restore()
@@ -174,11 +173,6 @@ def _trace_and_rehearse(
         memory.restore()
         _rehearse(recipe, draft, batch, memory, found)
     return draft
-
-
-def _check_repeatable(batch: Batches, slots: Sequence[Slot]) -> None:
-    for step in (0, 1):
-        check_repeatable(batch, slots, step)
 
 
 def _rehearse(
