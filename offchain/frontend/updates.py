@@ -6,7 +6,7 @@ give back the very tensors that came.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -112,8 +112,19 @@ def optimize(
 
 
 def limit(recipe: TrainingRecipe, gradients: Tensors) -> Tensors:
-    """Return gradients as the optimizers see them: clipped, if the recipe says so."""
-    return recipe.clip(gradients) if recipe.clip and gradients else gradients
+    """Return gradients as the optimizers see them: clipped, if the recipe says so.
+
+    Raises:
+        UsageError: the clip returns no gradients by name.
+    """
+    if not recipe.clip or not gradients:
+        return gradients
+    clipped: Any = recipe.clip(gradients)
+    if not isinstance(clipped, Mapping) or clipped.keys() != gradients.keys():
+        raise UsageError(
+            f"the clip returns {name_kind(clipped)}; return the gradients that it is given, by name"
+        )
+    return clipped
 
 
 def advance_counters(recipe: TrainingRecipe, state: Tensors) -> dict[str, torch.Tensor]:

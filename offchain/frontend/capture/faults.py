@@ -5,6 +5,7 @@ which can't trace the step, or a fault of ours.
 """
 
 import logging
+import re
 import sysconfig
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -30,6 +31,9 @@ _EAGER = (
     str(Path(__file__).parents[1] / "recipe.py"),
 )
 """Files of ours in which a recipe's code runs as eager torch runs it."""
+
+_FAKE = re.compile(r"\bFakeTensor\b")
+"""What torch calls a tensor that is traced."""
 
 _NOISY = ("torch._subclasses.fake_tensor", "torch.fx.experimental.symbolic_shapes")
 """Loggers by which torch says what it raises, too."""
@@ -99,7 +103,7 @@ def _raise_if_of_recipe(error: Exception) -> None:
 
 def _explain(error: Exception, operator: str, line: str) -> CaptureError:
     """Return the line that says what fails, and where."""
-    said, subject = show_error(error), operator or "step"
+    said, subject = _FAKE.sub("Tensor", show_error(error)), operator or "step"
     frame, number = _list_places(error)[-1]
     path = frame.f_code.co_filename
     if path.startswith(OURS):
