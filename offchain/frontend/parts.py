@@ -20,8 +20,7 @@ def check_parts(recipe: Recipe) -> None:
         UsageError: one is.
     """
     check_model(recipe.model)
-    is_training = isinstance(recipe, TrainingRecipe)
-    name = "loss" if is_training else "forward"
+    name = "loss" if isinstance(recipe, TrainingRecipe) else "forward"
     _require_function(name, get_function(recipe), "the model and the batch's tensors")
     _require_function("batch", recipe.batch, "the number of a batch, which returns its tensors")
     _require_arguments("batch", recipe.batch, 1, "the number of a batch")
@@ -30,9 +29,10 @@ def check_parts(recipe: Recipe) -> None:
         raise UsageError(
             f"the seed is {name_kind(seed)}; choose an integer of at most 64 bits, not negative"
         )
-    if is_training and recipe.clip is not None and not _is_function(recipe.clip):
+    clip: Any = recipe.clip if isinstance(recipe, TrainingRecipe) else None
+    if clip is not None and not _is_function(clip):
         raise UsageError(
-            f"the clip is {name_kind(recipe.clip)}; give ClipNorm(1.0), ClipValue(1.0) or None"
+            f"the clip is {name_kind(clip)}; give ClipNorm(1.0), ClipValue(1.0) or None"
         )
 
 
