@@ -4,6 +4,7 @@
     ├── UsageError                  the user asked for something that does not exist
     │   └── CannotWrite             a file that the user has named can't be written
     ├── CaptureError                the model does something a program cannot express
+    │   └── CaptureFault            our own code fails where it captures a model
     ├── ProgramError                a program is malformed or breaks a rule
     ├── BrokenPrecondition          a plan would ask more of a kernel than it computes
     ├── WrongComputation            executor and definition differ on an element of a run
@@ -139,6 +140,10 @@ class CaptureError(MootError):
         self.operator = operator
         self.module = module
         self.source_line = source_line
+
+
+class CaptureFault(CaptureError):
+    """Our own code fails where it captures a model: a fault of Moot, whose cause says how."""
 
 
 class ProgramError(MootError):

@@ -151,8 +151,10 @@ def make_task(
 
     Raises:
         UsageError: the dataset does not fit the program.
+        CaptureError: there is no program of it, or a file's batches are others in a fresh process.
     """
     from offchain.frontend.capture import capture  # noqa: PLC0415 - imports torch
+    from offchain.frontend.capture.elsewhere import check_elsewhere  # noqa: PLC0415 - likewise
 
     recipe = recipe or load(setting)
     arithmetic = find_arithmetic(setting.arithmetic)
@@ -163,6 +165,8 @@ def make_task(
         example=_describe_example(setting),
     )
     batch: Callable[[int], Sequence[Array]] = captured.batch
+    if choice is None and setting.program not in NAMES:
+        check_elsewhere(setting.program, setting.seed, captured.batch, captured.program.batch)
     if choice is not None:
         batch = choice.make_batches(captured.program.batch, setting.steps)
     task = Task(

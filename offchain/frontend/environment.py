@@ -1,7 +1,10 @@
 """The settings under which torch computes initial weights, batches and constants of a capture."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+from unittest import mock
 
 import torch
 
@@ -25,3 +28,21 @@ def standard_torch() -> Iterator[None]:
             yield
         finally:
             torch.set_num_threads(threads)
+
+
+@contextmanager
+def uncompiled() -> Iterator[None]:
+    """Let functions that torch was told to compile run as they are written."""
+    with ExitStack() as stack:
+        stack.enter_context(mock.patch.object(torch, "compile", _leave))
+        dynamo = sys.modules.get("torch._dynamo")  # which takes seconds to import
+        if dynamo is not None:
+            stack.enter_context(dynamo.set_stance("force_eager"))
+            stack.enter_context(dynamo.config.patch(error_on_nested_fx_trace=False))
+        yield
+
+
+def _leave(function: Callable[..., Any] | None = None, **options: Any) -> Any:
+    """Return a function as it is, in place of `torch.compile`, or what returns it."""
+    del options
+    return (lambda decorated: decorated) if function is None else function

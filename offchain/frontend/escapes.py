@@ -4,8 +4,11 @@ Whatever computes with them is refused; whatever only shows them, such as `print
 shows a word in their place.
 """
 
+import logging
+import re
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from itertools import product
 from typing import Any
 from unittest import mock
 
@@ -18,6 +21,11 @@ from offchain.frontend.lowering.graph import DATA_DEPENDENT, refusal
 from offchain.frontend.routes import Routes
 
 _ESCAPES = ("numpy", "tolist")
+
+_TRACED = (FakeTensor, torch.SymFloat, torch.SymInt, torch.SymBool)
+
+_PLACES = re.compile(r"%(\(\w+\))?[-+ #0]*(?:\d+|\*)?(?:\.(?:\d+|\*))?[diouxXeEfFgGcrsa]")
+"""Where a text is filled by `%`."""
 
 UNKNOWN = "(traced)"
 """What a text has in the place of a number that nobody knows yet."""
@@ -33,14 +41,26 @@ def refuse_escapes(tracker: LineTracker, routes: Routes) -> Iterator[None]:
     with ExitStack() as patches:
         for name in _ESCAPES:
             patches.enter_context(_refuse(name, tracker, routes))
-        for kind in (FakeTensor, torch.SymFloat, torch.SymInt, torch.SymBool):
-            patches.enter_context(mock.patch.object(kind, "__format__", _format, create=True))
+        for kind, name in product(_TRACED, ("__format__", "__repr__", "__str__")):
+            patches.enter_context(mock.patch.object(kind, name, _show, create=True))
+        patches.enter_context(mock.patch.object(logging.LogRecord, "getMessage", _get_message))
         yield
 
 
-def _format(value: object, spec: str) -> str:
+def _show(value: object, spec: str = "") -> str:
     del value, spec
     return UNKNOWN
+
+
+def _get_message(record: logging.LogRecord) -> str:
+    """Return what a record of a log says, of which `%f` can't show a number that nobody knows."""
+    arguments = record.args
+    if not arguments:
+        return str(record.msg)
+    shown = arguments if isinstance(arguments, tuple) else tuple(arguments.values())
+    if not any(isinstance(it, _TRACED) for it in shown):
+        return str(record.msg) % arguments
+    return _PLACES.sub("%\\1s", str(record.msg)) % arguments
 
 
 @contextmanager

@@ -10,11 +10,13 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from functools import cache, partial
 from pathlib import Path
+from traceback import walk_tb
 from types import FrameType
 from typing import Any, Self
 
 import torch
 from torch._C._autograd import _get_sequence_nr
+from torch._ops import HigherOrderOperator
 from torch.fx import traceback as fx_traceback
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -24,12 +26,18 @@ from offchain.frontend.lowering.graph import DRAW, refusal
 
 _TORCH = Path(torch.__file__).parent
 _TRUTH = torch.ops.aten._local_scalar_dense.default  # noqa: SLF001 - the operator's name
+_FUNCTIONS = (
+    "a program has no operators on functions; compute what they return, and choose by torch.where"
+)
 _OWN_GENERATOR = "it draws from a generator; leave that out, and the recipe's seed draws"
 _MODES = {
     str(_TORCH / name)
     for name in ("_compile.py", "_dynamo/eval_frame.py", "fx/experimental/proxy_tensor.py")
 }
 """Files of torch that stand between a call and the modes that see it."""
+
+_SILENT = ("prim", "profiler")
+"""Namespaces of operators that compute nothing."""
 
 _MACHINERY = str(Path(__file__).with_name("tracing.py"))
 _BETWEEN = {
@@ -41,6 +49,11 @@ _BETWEEN = {
 @cache
 def _is_of_torch(path: str) -> bool:
     return _TORCH in Path(path).parents
+
+
+def show_line(module: str, path: str, number: int) -> str:
+    """Return a line of the user's as operators are stamped with it."""
+    return f"{module} {Path(path).name}:{number} {linecache.getline(path, number).strip()}"
 
 
 class LineTracker(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's is untyped
@@ -57,6 +70,8 @@ class LineTracker(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch'
         advice: how to avoid the branch on data that was met last, if a setting does.
         checks: what has to hold, and is taken to: truth values, and what each has to be.
     """
+
+    supports_higher_order_operators = True
 
     def __init__(self, model: torch.nn.Module) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # likewise
@@ -95,7 +110,10 @@ class LineTracker(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch'
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
         self.line = self.find_line() or self.line
-        self.operator = str(func)
+        if func.namespace not in _SILENT:
+            self.operator = str(func)
+        if isinstance(func, HigherOrderOperator):
+            raise refusal(_FUNCTIONS, self.operator, self.line)
         self._lines.setdefault(_get_sequence_nr() - 1, self.line)
         fx_traceback.set_stack_trace([self.line])
         if func is _TRUTH and args[0].dtype == torch.bool:
@@ -108,6 +126,12 @@ class LineTracker(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch'
             return func(*args, **(kwargs or {}))
         with fx_traceback.annotate({DRAW: self._draws.make()}):
             return func(*args, **(kwargs or {}))
+
+    @staticmethod
+    def is_inside(error: Exception) -> bool:
+        """Return whether an exception comes from the operator that was traced last."""
+        frames = [frame for frame, _ in walk_tb(error.__traceback__)]
+        return any(frame.f_code is LineTracker.__torch_dispatch__.__code__ for frame in frames)
 
     def _take_way(self, truth: torch.Tensor) -> bool | None:
         """Return the way that a branch takes whatever the data is, or None if it has none."""
@@ -143,8 +167,7 @@ class LineTracker(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch'
             if name == _MACHINERY:
                 break
             if not _is_of_torch(name) and name not in _BETWEEN:
-                code = linecache.getline(name, frame.f_lineno).strip()
-                return f"{self._modules[-1]} {Path(name).name}:{frame.f_lineno} {code}"
+                return show_line(self._modules[-1], name, frame.f_lineno)
             frame = frame.f_back
         return ""
 

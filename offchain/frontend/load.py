@@ -78,7 +78,11 @@ def _load_function(path: Path, name: str) -> Callable[[int], Any]:
     assert location.loader is not None
     module = module_from_spec(location)
     sys.modules[name_of_module] = module  # dataclasses look their own module up
-    location.loader.exec_module(module)
+    try:
+        location.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name_of_module]
+        raise
     function: Callable[[int], Any] | None = getattr(module, name, None)
     if function is None or not callable(function):
         names = [key for key, value in vars(module).items() if callable(value)]

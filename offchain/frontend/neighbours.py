@@ -1,7 +1,8 @@
 """Modules beside a user's file, which it imports by their names as a script does.
 
 They are there while the file or what it defines runs, and at no other time: neither the search path
-nor the table of modules is left changed, so that two files may have neighbours of one name.
+nor the table of modules is left changed, so that two files may have neighbours of one name. What
+such code prints goes to stderr meanwhile, since stdout is for what a command has to say.
 """
 
 import os
@@ -34,6 +35,30 @@ def is_of_user(path: str) -> bool:
     return path.endswith(".py") and not path.startswith((*OURS, *_INSTALLED, "<"))
 
 
+class _Quiet:
+    """Standard output, which leads to stderr while any code of a user's runs."""
+
+    def __init__(self) -> None:
+        self._lock = RLock()
+        self._depth = 0
+        self._stdout = sys.stdout
+
+    def __enter__(self) -> None:
+        with self._lock:
+            self._depth += 1
+            if self._depth == 1:
+                self._stdout, sys.stdout = sys.stdout, sys.stderr
+
+    def __exit__(self, *error: object) -> None:
+        with self._lock:
+            self._depth -= 1
+            if self._depth == 0:
+                sys.stdout = self._stdout
+
+
+_quiet = _Quiet()
+
+
 class Neighbourhood:
     """The modules in a directory, importable while one is inside of this context.
 
@@ -58,11 +83,13 @@ class Neighbourhood:
                 sys.modules.update(self._known)
                 self._path = list(sys.path)
                 sys.path.insert(0, str(self._directory))
+                _quiet.__enter__()
 
     def __exit__(self, *error: object) -> None:
         with self._lock:
             self._depth -= 1
             if self._depth == 0:
+                _quiet.__exit__()
                 sys.path[:] = self._path
                 found = list(self._list_neighbours(are_here=True))
                 self._known = {name: sys.modules.pop(name) for name in found}

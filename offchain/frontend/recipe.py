@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +13,9 @@ from offchain.errors import UsageError
 from offchain.frontend.clipping import Clip
 from offchain.frontend.optimizers import Group, Optimizer
 from offchain.frontend.schedules import require_count
+from offchain.text import name_kind
+
+_QUANTIZED = ("torch.ao.nn.quantized", "torch.ao.nn.intrinsic.quantized")
 
 Batch = Callable[[int], tuple[torch.Tensor, ...]]
 """Returns the batch of a step: a function of its number alone, of shapes that never change."""
@@ -77,13 +81,15 @@ def check_model(model: object) -> None:
         UsageError: it is none.
     """
     if not isinstance(model, torch.nn.Module):
-        raise UsageError(f"the model is a {type(model).__name__}; give a torch.nn.Module")
+        raise UsageError(f"the model is {name_kind(model)}; give a torch.nn.Module")
     for name, module in model.named_modules():
         place = f"the module {name}" if name else "the model"
         if isinstance(module, torch.jit.ScriptModule):
             raise UsageError(f"{place} is scripted; give the module that the script was made of")
         if _is_compiled(module):
             raise UsageError(f"{place} is compiled; give it as it was before torch.compile")
+        if type(module).__module__.startswith(_QUANTIZED):
+            raise UsageError(f"{place} is quantized; give it as it was before")
     for name, tensor in (*model.named_parameters(), *model.named_buffers()):
         if is_lazy(tensor):
             raise UsageError(f"{name} has no shape yet; call the model once before you give it")
@@ -140,7 +146,9 @@ def name_batch(recipe: Recipe, tensors: int) -> list[str]:
     """
     count = count_batches(recipe)
     each = tensors // count
-    parameters = list(inspect.signature(get_function(recipe)).parameters.values())[1:]
+    parameters: list[inspect.Parameter] = []
+    with suppress(ValueError):  # a function of C says nothing of its parameters
+        parameters = list(inspect.signature(get_function(recipe)).parameters.values())[1:]
     names = [f"input.{k}" for k in range(each)]
     if len(parameters) == each and all(p.kind is not p.VAR_POSITIONAL for p in parameters):
         names = [p.name for p in parameters]

@@ -19,7 +19,12 @@ from offchain.errors import CaptureError
 from offchain.frontend.lines import LineTracker
 from offchain.frontend.lowering.graph import refusal
 
-_PLAIN = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
+PLAIN = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
+"""The classes of tensors that are followed; others do more than torch's operators."""
+
+_FRESH = (torch.ops.aten.lift_fresh.default, torch.ops.aten.lift.default)
+"""Operators by which a tensor that a step has made of numbers begins."""
+
 _SEQUENCES = (list, tuple)
 """The types of arguments that have other arguments in them."""
 
@@ -43,6 +48,7 @@ class Routes(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's is 
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # likewise
         self._names = {id(tensor): name for name, tensor in tensors.items()}
+        self._views: list[torch.Tensor] = []
         self._stale, self._tracker = stale, tracker
         self._routes: dict[int, list[tuple[str, torch.Tensor, torch.Tensor]]] = {}
         for name, tensor in tensors.items():
@@ -64,7 +70,14 @@ class Routes(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's is 
         options = {name: self._follow_in(value) for name, value in (kwargs or {}).items()}
         if func._schema.is_mutable:  # noqa: SLF001 - not public
             self._check_written(func, given)
-        return func(*given, **options)
+        result = func(*given, **options)
+        if func.is_view and func not in _FRESH and given and self._is_constant(given[0]):
+            self._views += [part for part in tree_leaves(result) if part is not given[0]]
+        return result
+
+    def _is_constant(self, value: Any) -> bool:
+        """Return whether a value is a tensor of which the program has a copy, or a view of it."""
+        return type(value) in PLAIN or any(value is view for view in self._views)
 
     def _follow_in(self, value: Any) -> Any:
         """Return an argument of an operator, a tensor or a list of some, as it stands for them.
@@ -80,7 +93,7 @@ class Routes(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's is 
         has_traced = any(isinstance(value, FakeTensor) for value in tree_leaves(args))
         for argument, value in zip(func._schema.arguments, args, strict=False):  # noqa: SLF001 - likewise
             is_written = argument.alias_info is not None and argument.alias_info.is_write
-            if is_written and has_traced and type(value) in _PLAIN:
+            if is_written and has_traced and self._is_constant(value):
                 message = "it changes a tensor that is no buffer; register it as a buffer"
                 raise refusal(message, str(func), self._tracker.line)
 
@@ -89,8 +102,12 @@ class Routes(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's is 
         if id(value) in self._stale:
             message = "a step reads what an earlier step has left here; register it as a buffer"
             raise refusal(message, self._stale[id(value)], self._tracker.line)
-        if type(value) not in _PLAIN or not value.numel():
+        if type(value) not in PLAIN or not value.numel():
             return value
+        if value.layout is not torch.strided:
+            layout = str(value.layout).removeprefix("torch.")
+            message = f"it reads a {layout} tensor; make it dense by .to_dense()"
+            raise refusal(message, self._tracker.operator, self._tracker.line)
         if value.device.type == "meta" and id(value) in self._names:
             message = "its data are replaced; change it in place, under torch.no_grad()"
             name = _describe(self._names[id(value)])

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from offchain.errors import UsageError
+from offchain.text import show
 
 Schedule = Callable[[Tensor], Tensor]
 """(INT64 number of updates before this one) -> its learning rate, one float32 number."""
@@ -35,7 +36,7 @@ def require_number(name: str, value: float, least: float, below: float = inf) ->
 def require_count(name: str, value: int, least: int = 0) -> None:
     """Refuse a count (`UsageError`) that is not an integer or too small."""
     if not isinstance(value, int) or value < least:
-        raise UsageError(f"{name} is {value}; choose an integer of at least {least}")
+        raise UsageError(f"{name} is {show(value)}; choose an integer of at least {least}")
 
 
 def require_rate(rate: Rate) -> None:

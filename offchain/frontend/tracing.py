@@ -5,6 +5,8 @@ the user's lines are stamped on its operators, and once more through torch's fun
 decompositions. Nothing is computed: the tensors are fake.
 """
 
+import inspect
+import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -16,7 +18,7 @@ import torch
 from torch._C import _get_mkldnn_enabled, _set_mkldnn_enabled
 from torch._dispatch.python import enable_python_dispatcher
 from torch._ops import OpOverload
-from torch._subclasses import fake_tensor
+from torch._subclasses import FakeTensor, fake_tensor
 from torch.func import functionalize
 from torch.fx import GraphModule, Interpreter, Node
 from torch.fx import traceback as fx_traceback
@@ -25,19 +27,22 @@ from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils._mode_utils import no_dispatch
 
+from offchain.errors import CaptureError, MootError
 from offchain.frontend.decompositions.table import EARLY, compose, find_overload
 from offchain.frontend.escapes import refuse_escapes
 from offchain.frontend.exchange import to_array
 from offchain.frontend.folding import fold_constants
 from offchain.frontend.guards import spoil
-from offchain.frontend.lines import LineTracker
-from offchain.frontend.lowering.graph import DATA_DEPENDENT, refusal
+from offchain.frontend.lines import LineTracker, show_line
+from offchain.frontend.lowering.builder import FaultError, RefusalError
+from offchain.frontend.lowering.graph import DATA_DEPENDENT, blaming, refusal
 from offchain.frontend.lowering.table import get_decompositions
 from offchain.frontend.own_steps import trace_own_steps
-from offchain.frontend.recipe import InferenceRecipe, Recipe, TrainingRecipe
+from offchain.frontend.recipe import InferenceRecipe, Recipe, TrainingRecipe, get_function
 from offchain.frontend.repeats import Repeats
-from offchain.frontend.routes import Routes
+from offchain.frontend.routes import PLAIN, Routes
 from offchain.frontend.updates import find_observed, limit, make_optimizer_state, optimize
+from offchain.text import name_kind, show
 
 Tensors = Mapping[str, torch.Tensor]
 
@@ -46,6 +51,10 @@ _DATA_DEPENDENT_ERRORS = (
     fake_tensor.DataDependentOutputException,
     fake_tensor.DynamicOutputShapeException,
 )
+
+
+_SHOWN = re.compile(r"\b(print|log\w*|write)\b")
+"""Code that shows what it is given."""
 
 
 def name_tensors(model: torch.nn.Module) -> dict[str, torch.Tensor]:
@@ -97,11 +106,45 @@ class Record(NamedTuple):
     gradients: tuple[str, ...]
     tracer: Any
 
-    def is_same(self, other: "Record") -> bool:
-        """Return whether another step has the same operators, on constants of the same content."""
+    def find_difference(self, other: "Record") -> CaptureError | None:
+        """Return the line that says where another step first has something else, None if nowhere.
+
+        Both are the same if they have the same operators, on constants of the same content.
+        """
         lines, constants = self._describe()
         other_lines, other_constants = other._describe()  # noqa: SLF001 - of the same class
-        return lines == other_lines and all(map(_is_equal, constants, other_constants))
+        pairs = zip(self.graph.graph.nodes, other.graph.graph.nodes, strict=False)
+        for (node, twin), line, other_line in zip(pairs, lines, other_lines, strict=False):
+            if line != other_line:
+                return _tell_difference(node, *_find_arguments(node, twin))
+        sources = [node for node in self.graph.graph.nodes if node.op == "get_attr"]
+        for node, constant, other_constant in zip(
+            sources, constants, other_constants, strict=False
+        ):
+            if not _is_equal(constant, other_constant):
+                return _tell_difference(next(iter(node.users), node), "one constant", "another")
+        if len(lines) == len(other_lines):
+            return None
+        longer = self if len(lines) > len(other_lines) else other
+        node = list(longer.graph.graph.nodes)[min(len(lines), len(other_lines)) - 1]
+        return _tell_difference(node, "this operator", "none")
+
+    def check_constants(self) -> None:
+        """Refuse what is read as a constant, and is no plain tensor.
+
+        Raises:
+            CaptureError: a tensor of a user's own class is, or one that a thread has computed.
+        """
+        for node in self.graph.graph.nodes:
+            if node.op != "get_attr":
+                continue
+            constant, user = attrgetter(str(node.target))(self.graph), next(iter(node.users), node)
+            if isinstance(constant, FakeTensor):
+                message = "it reads what another thread has computed; compute it in the step's own"
+                raise refusal(message, str(user.target), user.stack_trace or "")
+            if type(constant) not in PLAIN:
+                message = f"it reads a {type(constant).__name__}; give a plain tensor"
+                raise refusal(message, str(user.target), user.stack_trace or "")
 
     def _describe(self) -> tuple[list[str], list[torch.Tensor]]:
         """Return the operators in order, and the constants that they read, in order."""
@@ -146,6 +189,23 @@ class Record(NamedTuple):
         return False
 
 
+def _find_arguments(node: Node, twin: Node) -> tuple[str, str]:
+    """Return the first argument that two operators do not share, or the operators."""
+    if node.target == twin.target and len(node.args) == len(twin.args):
+        for one, other in zip(node.args, twin.args, strict=True):
+            if str(one) != str(other):
+                return show(one), show(other)
+    return str(node.target), str(twin.target)
+
+
+def _tell_difference(node: Node, one: str, other: str) -> CaptureError:
+    message = (
+        f"two tracings of the step differ here, {one} and {other}; "
+        "a step may depend on its state and its batch alone"
+    )
+    return refusal(message, str(node.target), node.stack_trace or "")
+
+
 def _find_live(graph: GraphModule) -> set[Node]:
     """Return the nodes that a graph's results, or what its operators write to, depend on."""
     live: set[Node] = set()
@@ -167,6 +227,28 @@ def _is_equal(a: torch.Tensor, b: torch.Tensor) -> bool:
     return (x.dtype, x.shape) == (y.dtype, y.shape) and x.tobytes() == y.tobytes()
 
 
+class _Replay(Interpreter):
+    """Runs a step's graph, and names the user's line of an operator that fails."""
+
+    def __init__(self, graph: GraphModule) -> None:
+        super().__init__(graph)
+        self.extra_traceback = False  # by which it would write into the exception
+
+    def run_node(self, n: Node) -> Any:
+        """Return the result of an operator."""
+        with blaming(n):
+            return super().run_node(n)
+
+    def call_function(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Return the result of an operator; a view of what has other strides by now is a copy."""
+        try:
+            return super().call_function(target, args, kwargs)
+        except (RuntimeError, ValueError):
+            if target is not torch.ops.aten.view.default:
+                raise
+            return args[0].reshape(*args[1:])
+
+
 def flatten(recorded: Record, state: Tensors, batch: Sequence[torch.Tensor]) -> GraphModule:
     """Return the graph of (state, batch) -> (state, outputs, gradients), all flat and in order.
 
@@ -176,7 +258,7 @@ def flatten(recorded: Record, state: Tensors, batch: Sequence[torch.Tensor]) -> 
 
     def replay(*flat: torch.Tensor) -> Any:
         with torch.no_grad():
-            return Interpreter(recorded.graph).run(*flat)
+            return _Replay(recorded.graph).run(*flat)
 
     with _settings():
         pure = functionalize(replay, remove="mutations")
@@ -223,8 +305,20 @@ def record(
             graph = _make_graph(step, decomposition_table=early)(*tensors)
         except _DATA_DEPENDENT_ERRORS as error:
             advice = DATA_DEPENDENT + tracker.advice
+            if _SHOWN.search(tracker.line):
+                advice += ", or show it by an f-string"
             raise refusal(advice, tracker.operator, tracker.line) from error
-    return Record(graph, tuple(gradients), made[0])
+        except RefusalError as error:
+            operator = error.operator or tracker.operator
+            raise refusal(str(error), operator, tracker.line) from error
+        except MootError:
+            raise
+        except Exception as error:
+            operator = tracker.operator if tracker.is_inside(error) else ""
+            raise FaultError(operator, tracker.line) from error
+    recorded = Record(graph, tuple(gradients), made[0])
+    recorded.check_constants()
+    return recorded
 
 
 @contextmanager
@@ -326,13 +420,20 @@ class _Step:
     def _place(self) -> str:
         return self._tracker.line
 
+    @property
+    def _definition(self) -> str:
+        """The line at which the function of a recipe begins, where it is Python's."""
+        code = getattr(inspect.unwrap(get_function(self._recipe)), "__code__", None)
+        return "" if code is None else show_line("model", code.co_filename, code.co_firstlineno)
+
     def _infer(self, recipe: InferenceRecipe, batch: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         with torch.no_grad():
             result = recipe.forward(recipe.model, *batch)
         outputs = list(result) if isinstance(result, (tuple, list)) else [result]
         if not all(isinstance(output, torch.Tensor) for output in outputs):
-            found = type(result).__name__
-            raise refusal(f"it returns {found}; return tensors", "forward", self._place)
+            found = name_kind(result)
+            place = self._place or self._definition
+            raise refusal(f"it returns {found}; return tensors", "forward", place)
         return [self._spoil(self.routes.follow(output)) for output in outputs]
 
     def _learn(
@@ -373,10 +474,22 @@ class _Step:
     def _differentiate(self, loss: torch.Tensor) -> None:
         """Add the gradients of a loss to those of the parameters."""
         if not isinstance(loss, torch.Tensor) or loss.shape != () or not loss.requires_grad:
-            raise refusal("a loss is one number that depends on a parameter", "loss", self._place)
+            message = f"it is {_describe_loss(loss)}; a loss is one number that depends on a"
+            raise refusal(f"{message} parameter", "loss", self._place or self._definition)
         with self._tracker.follow_gradients(loss):
             loss.backward()  # type: ignore[no-untyped-call]  # torch's is untyped
         self._tracker.line = ""
+
+
+def _describe_loss(loss: Any) -> str:
+    """Return what a loss is that is none."""
+    if isinstance(loss, (torch.SymFloat, torch.SymInt, torch.SymBool)):
+        return "a number of Python"
+    if not isinstance(loss, torch.Tensor):
+        return name_kind(loss)
+    if loss.shape != ():
+        return f"a tensor of shape {tuple(loss.shape)}"
+    return "a number that depends on no parameter that learns"
 
 
 def _describe(name: str) -> str:

@@ -6,7 +6,7 @@ give back the very tensors that came.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -29,6 +29,7 @@ from offchain.frontend.optimizers.translation import (
     translate,
 )
 from offchain.frontend.recipe import Recipe, TrainingRecipe
+from offchain.text import name_kind
 
 Update = Callable[[Optimizer, torch.Tensor, torch.Tensor, Tensors, Numbers], Updated]
 
@@ -111,8 +112,19 @@ def optimize(
 
 
 def limit(recipe: TrainingRecipe, gradients: Tensors) -> Tensors:
-    """Return gradients as the optimizers see them: clipped, if the recipe says so."""
-    return recipe.clip(gradients) if recipe.clip and gradients else gradients
+    """Return gradients as the optimizers see them: clipped, if the recipe says so.
+
+    Raises:
+        UsageError: the clip returns no gradients by name.
+    """
+    if not recipe.clip or not gradients:
+        return gradients
+    clipped: Any = recipe.clip(gradients)
+    if not isinstance(clipped, Mapping) or clipped.keys() != gradients.keys():
+        raise UsageError(
+            f"the clip returns {name_kind(clipped)}; return the gradients that it is given, by name"
+        )
+    return clipped
 
 
 def advance_counters(recipe: TrainingRecipe, state: Tensors) -> dict[str, torch.Tensor]:
@@ -151,17 +163,29 @@ def list_optimizers_of_torch(recipe: TrainingRecipe) -> list[torch.optim.Optimiz
         UsageError: the recipe's optimizer is neither.
     """
     given: Any = recipe.optimizer
-    parts = list(given) if isinstance(given, (list, tuple)) else [given]
+    is_several = isinstance(given, (list, tuple))
+    parts = list(given) if is_several else [given]
     if parts and all(isinstance(part, torch.optim.Optimizer) for part in parts):
         return parts
-    is_ours = isinstance(given, (list, tuple)) and all(isinstance(part, Group) for part in parts)
-    if (is_ours and parts) or (hasattr(given, "update") and not isinstance(given, (type, dict))):
+    groups = [part.optimizer for part in parts if isinstance(part, Group)]
+    is_grouped = is_several and 0 < len(groups) == len(parts)
+    if all(map(_is_ours, groups if is_grouped else [given])):
         return []
-    shown = f"the class {given.__name__}" if isinstance(given, type) else f"{given!r:.60}"
+    known = (torch.optim.Optimizer, Group)
+    strangers = [it for it in (groups if is_grouped else parts) if not isinstance(it, known)]
+    wrong = next((it for it in strangers if not _is_ours(it)), given)
+    found = f"is {name_kind(given)}" if wrong is given else f"has {name_kind(wrong)} in it"
     raise UsageError(
-        f"the optimizer is {shown}; give an object, such as torch.optim.SGD(model.parameters(), "
+        f"the optimizer {found}; give an object, such as torch.optim.SGD(model.parameters(), "
         "lr=0.1) or moot's AdamW(1e-3), a list of torch's objects, or a list of groups"
     )
+
+
+def _is_ours(given: Any) -> bool:
+    """Return whether an object has what an optimizer of ours has."""
+    methods = ("make_moments", "make_counters", "advance", "update")
+    has_all = all(callable(getattr(given, name, None)) for name in methods)
+    return has_all and not isinstance(given, type)
 
 
 def _get_groups(recipe: TrainingRecipe) -> Sequence[Group]:

@@ -10,9 +10,7 @@ from collections.abc import Iterator
 from traceback import walk_tb
 
 from offchain.frontend.neighbours import OURS, is_of_user
-
-LONGEST = 300
-"""Characters of an exception's text that are shown."""
+from offchain.text import show_error
 
 
 def explain_user(error: BaseException) -> str | None:
@@ -36,13 +34,10 @@ def explain_user(error: BaseException) -> str | None:
 
 
 def explain_fault(error: BaseException) -> str:
-    """Return the line that says that an exception is a fault of Moot, and what to do about it."""
+    """Return the line that says that an exception is a fault of Moot, and where."""
     frames = [frame for frame in _list_frames(error) if frame[0].startswith(OURS)]
     place = f" at {_show(frames[-1][0])}:{frames[-1][1]}" if frames else ""
-    return (
-        f"this is a fault of moot: {_say(error)}{place}; "
-        "set MOOT_TRACEBACK=1 to see the whole traceback, and report it"
-    )
+    return f"this is a fault of moot: {_say(error)}{place}"
 
 
 def _list_frames(error: BaseException) -> Iterator[tuple[str, int]]:
@@ -67,9 +62,4 @@ def _say(error: BaseException) -> str:
         return f"{name}: there is no more data; return a batch for every step"
     if isinstance(error, SyntaxError):
         return f"{name}: {error.msg}"
-    try:
-        text = str(error)
-    except Exception:  # noqa: BLE001 - it is an exception of the user's, and may do anything
-        return name
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return f"{name}: {lines[0][:LONGEST]}" if lines else name
+    return show_error(error)

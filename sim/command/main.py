@@ -11,7 +11,7 @@ from importlib import import_module
 import click
 
 try:
-    from offchain.errors import MootError, UsageError
+    from offchain.errors import CaptureFault, MootError, UsageError
     from offchain.text import clean
     from sim.command.groups import Group, limit_integers
 except ImportError as refusal:  # this process does not round to nearest
@@ -30,6 +30,8 @@ COLLECTED_OBJECTS = 100_000
 
 TRACEBACK = "MOOT_TRACEBACK"
 """The environment variable that asks for the tracebacks of errors."""
+REPORT = f"set {TRACEBACK}=1 to see the whole traceback, and report it"
+"""What to do about a fault of Moot."""
 
 _VERBS = {
     "answers": "Ask what attacks on a simulated market bring, and what stops them.",
@@ -126,7 +128,7 @@ def _explain(error: BaseException) -> int:
     if isinstance(error, click.ClickException):
         return _report(error.format_message(), BAD_ARGUMENTS)
     if isinstance(error, MootError):
-        return _report(str(error), BAD_ARGUMENTS if isinstance(error, UsageError) else FAILED)
+        return _explain_refusal(error)
     from sim.command.blame import explain_fault, explain_user  # noqa: PLC0415 - seldom needed
 
     users = explain_user(error)
@@ -139,7 +141,13 @@ def _explain(error: BaseException) -> int:
         _drop_output()
         subject = error.filename or "cannot write the output"
         return _report(f"{subject}: {error.strerror or error}", FAILED)
-    return _report(explain_fault(error), OUR_FAULT)
+    return _report(f"{explain_fault(error)}; {REPORT}", OUR_FAULT)
+
+
+def _explain_refusal(error: MootError) -> int:
+    if isinstance(error, CaptureFault):
+        return _report(f"{error}; {REPORT}", OUR_FAULT)
+    return _report(str(error), BAD_ARGUMENTS if isinstance(error, UsageError) else FAILED)
 
 
 def _drop_output() -> None:

@@ -1,11 +1,13 @@
 """A user's file that fails is reported on one line, with its own line number and no traceback."""
 
+import json
 import sys
 from pathlib import Path
 
 import pytest
 
 from tests.end_to_end.command import complaint, moot
+from tests.leftovers import leaving_nothing
 
 MODEL = """
 import torch
@@ -83,9 +85,9 @@ ERRORS: dict[str, tuple[dict[str, str], str]] = {
 def test_a_users_error_names_their_line(tmp_path: Path, case: str) -> None:
     """Wherever a user's code fails, the line says where, what stands there and what went wrong."""
     parts, says = ERRORS[case]
-    assert says in complaint(
-        moot("program", "show", write(tmp_path / "model.py", **parts)), status=1
-    )
+    with leaving_nothing():
+        done = moot("program", "show", write(tmp_path / "model.py", **parts))
+    assert says in complaint(done, status=1)
 
 
 MODELS: dict[str, tuple[dict[str, str], str]] = {
@@ -95,7 +97,7 @@ MODELS: dict[str, tuple[dict[str, str], str]] = {
     "lazy": ({"build": "model = torch.nn.LazyLinear(3)"}, "weight has no shape yet"),
     "lazy norm": ({"build": "model = torch.nn.LazyBatchNorm1d()"}, "weight has no shape yet"),
     "elsewhere": ({"build": "model = Net().to('meta')"}, "tensor on meta"),
-    "no module": ({"build": "model = 3"}, "the model is a int; give a torch.nn.Module"),
+    "no module": ({"build": "model = 3"}, "the model is 3; give a torch.nn.Module"),
     "no recipe": ({"build": "return 3"}, "returns int; return a recipe"),
     "no parameters": ({"build": "model = torch.nn.Identity()"}, "depends on a parameter"),
     "frozen": ({"build": "model.requires_grad_(False)"}, "depends on a parameter"),
@@ -109,7 +111,30 @@ MODELS: dict[str, tuple[dict[str, str], str]] = {
     "no batch": ({"batch": "return None"}, "is a NoneType; return a tuple of tensors"),
     "loss of names": ({"loss": "return {'loss': model(x).sum()}"}, "a loss is one number"),
     "loss of many": ({"loss": "return model(x)"}, "a loss is one number"),
-    "loss of Python": ({"loss": "return 1.0"}, "a loss is one number"),
+    "loss of Python": ({"loss": "return 1.0"}, "loss: it is 1.0; a loss is one number"),
+    "loss of two": ({"loss": "return model(x).sum(), x"}, "loss: it is a tuple; a loss is one"),
+    "half": ({"build": "model = model.half()"}, "call model.float() first"),
+    "other keys": (
+        {"batch": "if step == 7: return {'y': x}"},
+        "batch(7) is a dict; return a tuple of tensors",
+    ),
+    "shorter": ({"batch": "x = x[step // 7 :][:2]"}, "batch x: float32 (1, 4) in step 7, and"),
+    "empty": (
+        {"batch": "x = x[step // 7 + step // 8 :]"},
+        "batch x: float32 (1, 4) in step 7, and",
+    ),
+    "time": (
+        {"top": "import time", "body": "x = x * (time.time() % 10)"},
+        "and its batch alone in model model.py:12 x = x * (time.time() % 10)",
+    ),
+    "another process": (
+        {"top": "import os", "batch": "x = x * os.getpid()"},
+        "asked for in a fresh process, gives two different tensors (element 0 is",
+    ),
+    "no fresh process": (
+        {"top": "import os, sys\nif 'pytest' not in sys.modules: raise OSError('no data')"},
+        "model.py:make fails in a fresh process: OSError: no data",
+    ),
 }
 
 
@@ -118,9 +143,34 @@ MODELS: dict[str, tuple[dict[str, str], str]] = {
 def test_strange_models_are_refused(tmp_path: Path, case: str) -> None:
     """What is no module of plain Python, or leaves torch's ordinary ways, is refused by name."""
     parts, says = MODELS[case]
-    done = moot("program", "show", write(tmp_path / "model.py", **parts))
+    with leaving_nothing():
+        done = moot("program", "show", write(tmp_path / "model.py", **parts))
     assert says in complaint(done, status=done.status)
     assert done.status in {1, 2}
+
+
+@pytest.mark.parametrize("case", ["syntax", "import", "loss", "backward"])
+def test_a_dispute_over_a_file_that_fails(tmp_path: Path, case: str) -> None:
+    """A dispute ends as the look at its program does, before anything is stored."""
+    parts, says = ERRORS[case]
+    spec, store = write(tmp_path / "model.py", **parts), tmp_path / "store"
+    with leaving_nothing():
+        done = moot("dispute", "--program", spec, "--steps", "2", "--store", str(store))
+    assert says in complaint(done, status=1)
+    assert not store.exists()
+
+
+def test_what_a_model_shows_is_no_output_of_the_command(tmp_path: Path) -> None:
+    """What a model prints goes to stderr, what it writes where it says, and stdout is JSON."""
+    log = tmp_path / "log"
+    body = f"print('mean', x.mean().item()); print(x, file=open({str(log)!r}, 'a'))"
+    top = "import warnings\nwarnings.simplefilter('ignore')\nprint('loaded')"
+    with leaving_nothing():
+        done = moot("program", "show", write(tmp_path / "model.py", top=top, body=body), "--json")
+    assert done.status == 0, done.stderr
+    assert json.loads(done.stdout)["compared_with_torch"]
+    assert {"loaded", "mean 1.0", "mean (traced)"} <= {*done.stderr.splitlines()}
+    assert "(traced)" in log.read_text()
 
 
 FILES: dict[str, tuple[bytes | None, str]] = {

@@ -1,16 +1,19 @@
 """Inputs of a step that a program can't have: hidden in generators, batches and the model."""
 
+import random
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
 
-from offchain.errors import CaptureError
+from offchain.errors import CaptureError, UsageError
 from offchain.frontend.capture import capture
-from offchain.frontend.capture.faults import clean
 from offchain.frontend.recipe import Recipe, TrainingRecipe
+from offchain.text import show, show_error
 
 
 def make_batch(step: int) -> tuple[torch.Tensor, ...]:
@@ -88,10 +91,11 @@ def _make_memory() -> Recipe:
     return make_recipe(compute_loss, batch)
 
 
-@pytest.mark.parametrize("first", [3, 30, 300])
-def test_a_schedule_that_batches_set_is_refused(first: int) -> None:
+@pytest.mark.parametrize(("first", "found"), [(3, 7), (30, 64), (300, 999)])
+def test_a_schedule_that_batches_set_is_refused(first: int, found: int) -> None:
     """A batch function that changes what a step reads is refused, however late it begins."""
-    with pytest.raises(CaptureError, match=r"^model.beta: asking for the batch of step 999"):
+    message = rf"^model.beta: asking for the batch of step {found} changes it from 0.0 to"
+    with pytest.raises(CaptureError, match=message):
         capture(_make_schedule(first))
 
 
@@ -101,10 +105,126 @@ def test_batches_with_a_memory_are_refused() -> None:
         capture(_make_memory())
 
 
+class Stream:
+    """Gives one batch after the other, and keeps those that it has given."""
+
+    def __init__(self) -> None:
+        self.position, self.kept = 0, dict[int, Any]()
+
+    def __call__(self, step: int) -> tuple[torch.Tensor, ...]:
+        """Return the batch that it has given for a step, or the next one."""
+        if step not in self.kept:
+            self.kept[step] = make_batch(self.position)
+            self.position += 1
+        return self.kept[step]
+
+
+def _memoize_stream() -> Any:
+    draws = np.random.default_rng(0)
+    return lru_cache(None)(lambda _: make_batch(int(draws.integers(1000))))
+
+
+def _cycle_short(step: int) -> tuple[torch.Tensor, ...]:
+    rows = make_batch(0)
+    start = 8 * (step % 3)
+    return tuple(torch.cat([tensor] * 3)[:22][start : start + 8] for tensor in rows)
+
+
+def _make_loader(*, drop_last: bool) -> Any:
+    data = torch.utils.data.TensorDataset(torch.randn(300, 4), torch.randn(300, 2))
+    batches = list(torch.utils.data.DataLoader(data, 8, drop_last=drop_last))
+    return lambda step: batches[step % len(batches)]
+
+
+def _make_slices() -> Any:
+    x, y = torch.randn(300, 4), torch.randn(300, 2)
+    return lambda step: (x[8 * step : 8 * step + 8], y[8 * step : 8 * step + 8])
+
+
+def _narrow_at(number: int) -> Any:
+    return lambda step: tuple(x.double() if step >= number else x for x in make_batch(step))
+
+
+def _count(step: int) -> tuple[torch.Tensor, ...]:
+    x, y = make_batch(step)
+    return (x, y, x) if step == 7 else (x, y)
+
+
+OTHERS: dict[str, tuple[Callable[[], Any], str]] = {
+    "a stream": (
+        Stream,
+        r"^batch x: step \d+, asked for out of order, gives two different tensors \(element 0 is ",
+    ),
+    "a memoized stream": (_memoize_stream, r"^batch x: step \d+, asked for out of order, gives "),
+    "a short batch": (
+        lambda: _cycle_short,
+        r"^batch x: float32 \(6, 4\) in step 2, and float32 \(8, 4\) in step 0; give all",
+    ),
+    "the last batch of a loader": (
+        lambda: _make_loader(drop_last=False),
+        r"^batch x: float32 \(4, 4\) in step 37, and float32 \(8, 4\) in step 0; give all",
+    ),
+    "the last slice": (
+        _make_slices,
+        r"^batch x: float32 \(4, 4\) in step 37, and float32 \(8, 4\) in step 0; give all",
+    ),
+    "a wider type later": (
+        lambda: _narrow_at(500),
+        r"^batch x: float64 \(8, 4\) in step \d{3}, and float32 \(8, 4\) in step 0; give all",
+    ),
+    "another number of tensors": (
+        lambda: _count,
+        r"^the batch of step 7 has 3 tensors, and that of step 0 has 2; give all",
+    ),
+    "another kind": (
+        lambda: lambda step: make_batch(step) if step < 6 else dict(enumerate(make_batch(step))),
+        r"^batch\(6\) is a dict; return a tuple of tensors",
+    ),
+}
+
+
+@pytest.mark.parametrize("trust", [False, True], ids=["compared", "trusted"])
+@pytest.mark.parametrize("name", OTHERS)
+def test_batches_of_another_order_or_form_are_refused(name: str, trust: bool) -> None:  # noqa: FBT001 - pytest's
+    """Batches are asked for far away, at the ends of data, and in another order."""
+    make, message = OTHERS[name]
+    with pytest.raises(CaptureError if "dict" not in message else UsageError, match=message):
+        capture(make_recipe(compute_loss, make()), trust=trust)
+
+
 def test_batches_that_end_are_captured() -> None:
-    """Data that end before some far step are no fault of the recipe."""
+    """Data that end before some far step are no fault of the recipe, nor are whole batches."""
     batches = [make_batch(step) for step in range(4)]
+    x, y = torch.randn(32, 4), torch.randn(32, 2)
     capture(make_recipe(compute_loss, batches.__getitem__))
+    capture(make_recipe(compute_loss, _make_loader(drop_last=True)))
+    capture(make_recipe(compute_loss, lambda s: (x[8 * s : 8 * s + 8], y[8 * s : 8 * s + 8])))
+
+
+def _seed_generators(step: int) -> tuple[torch.Tensor, ...]:
+    random.seed(step)
+    np.random.seed(step)  # noqa: NPY002 - as users do
+    torch.manual_seed(step)
+    shift = random.random() + float(np.random.rand())  # noqa: NPY002 - likewise
+    return tuple(x + shift for x in (torch.randn(8, 4), torch.randn(8, 2)))
+
+
+def test_batches_of_generators_that_they_seed_are_captured() -> None:
+    """A batch may be drawn from the generators of the process, seeded by its number."""
+    capture(make_recipe(compute_loss, _seed_generators))
+
+
+def test_what_batches_keep_is_put_back() -> None:
+    """A capture leaves what a batch function keeps as it was, whatever was asked for."""
+    kept = {3: make_batch(3)}
+
+    def batch(step: int) -> tuple[torch.Tensor, ...]:
+        if step not in kept:
+            kept[step] = make_batch(step)
+        return kept[step]
+
+    capture(make_recipe(compute_loss, batch))
+    assert {*kept} <= {0, 1, 2, 3}
 
 
 def test_a_mismatch_names_what_differs() -> None:
@@ -136,15 +256,18 @@ def test_what_torch_cannot_trace_is_one_line() -> None:
     with pytest.raises(CaptureError) as caught:
         capture(make_recipe(differentiate_twice))
     said = str(caught.value)
-    assert said.startswith("torch can't trace the step: ")
+    assert "torch can't trace it (FakeTensorDeviceMismatchError: " in said
+    assert "in model test_capture_inputs.py:" in said
     assert "\n" not in said
     assert " at 0x" not in said
 
 
 def test_addresses_are_not_told() -> None:
     """An object that torch names by its address is named by its class."""
-    said = clean("no rule for cond and <a.b.Tracker object at 0x7f21969f7750>\nmore")
-    assert said == "no rule for cond and a Tracker"
+    error = ValueError("no rule for cond and <a.b.Tracker object at 0x7f21969f7750>\nmore")
+    assert show_error(error) == "ValueError: no rule for cond and a Tracker"
+    assert show_error(KeyError(len)) == "KeyError: <built-in function len>"
+    assert show(len.__call__) == "a method-wrapper"
 
 
 def fail(model: nn.Module, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:

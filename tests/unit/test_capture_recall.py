@@ -351,7 +351,7 @@ def test_batches_that_cannot_be_made_again(traces: Traces) -> None:
     traces.capture()
     calls = iter(range(99))
     recipe = replace(make_recipe(), batch=lambda _: (torch.full((2, 3), float(next(calls))),))
-    with pytest.raises(CaptureError, match="asked twice"):
+    with pytest.raises(CaptureError, match="asked for twice"):
         traces.capture(recipe)
 
 

@@ -111,7 +111,7 @@ def test_batches_that_cannot_be_asked_for_again_are_refused() -> None:
     """A batch function that gives other data when it is asked twice is refused, trusted or not."""
     recipe = replace(make_recipe(nn.Linear(3, 3)), batch=lambda _: (torch.randn(4, 3),))
     for trust in (False, True):
-        with pytest.raises(CaptureError, match=r"^batch x: asked twice for step 0"):
+        with pytest.raises(CaptureError, match=r"^batch x: step 0, asked for twice, gives two"):
             capture(recipe, trust=trust)
 
 

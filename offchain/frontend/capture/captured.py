@@ -24,14 +24,15 @@ from offchain.frontend.capture.draft import (
     make_draft,
     make_start,
 )
-from offchain.frontend.capture.eager import warm_up
+from offchain.frontend.capture.eager import EagerRun, warm_up
 from offchain.frontend.capture.faults import tracing
-from offchain.frontend.capture.keeping import Memory, kept
+from offchain.frontend.capture.keeping import Memory, kept, remember
 from offchain.frontend.capture.known import Known, make_program
 from offchain.frontend.capture.recall import check_kept, find_origin, keep, recall
 from offchain.frontend.capture.rehearsal import rehearse
-from offchain.frontend.capture.steadiness import explain, find_hidden_state
-from offchain.frontend.environment import standard_torch
+from offchain.frontend.capture.steadiness import Unsteadiness, explain, find_hidden_state
+from offchain.frontend.capture.stepping import step_as_user
+from offchain.frontend.environment import standard_torch, uncompiled
 from offchain.frontend.recipe import Recipe, get_batch
 from offchain.frontend.tracing import get_initial_state, record
 from offchain.programs.graph import Program, Slot
@@ -70,6 +71,7 @@ class Captured:
 
 
 @standard_torch()
+@uncompiled()
 @_without_collection()
 def capture(
     recipe: Recipe,
@@ -93,62 +95,84 @@ def capture(
             not do what eager torch does.
         UsageError: the recipe makes no sense: its seed, its batch, its groups.
     """
-    check_recipe(recipe)
-    first = get_batch(recipe, 0)
-    inputs = check_batch(recipe, first)
-    batch = bind_batch(recipe, inputs)
+    with tracing():
+        check_recipe(recipe)
+        first = get_batch(recipe, 0)
+        inputs = check_batch(recipe, first)
+        batch = bind_batch(recipe, inputs)
     origin = None if example is None else find_origin(recipe, first, arithmetic, example)
     if not trust:
-        draft = _trace_and_rehearse(recipe, first, batch, arithmetic)
+        draft = _trace_and_rehearse(recipe, first, inputs, batch, arithmetic)
         if origin is not None:
             check_kept(origin, draft.program)
         return Captured(draft.program, draft.initial_state, batch, is_rehearsed=True)
     known = None if origin is None else recall(origin, recipe, inputs)
     if known is not None:
-        _check_repeatable(batch, inputs)
+        check_repeatable(batch, inputs)
     else:
-        known = _trace(recipe, first, batch, arithmetic)
+        known = _trace(recipe, first, inputs, batch, arithmetic)
         if origin is not None:
             keep(origin, known)
     return Captured(known.program, known.initial_state, batch, is_rehearsed=False)
 
 
+@contextmanager
+def _prepared(
+    recipe: Recipe, first: Sequence[torch.Tensor], inputs: Sequence[Slot], batch: Batches
+) -> Iterator[tuple[Memory, list[torch.Tensor]]]:
+    """Check a recipe's batches, and keep the recipe as it is while its step is traced within.
+
+    Yields:
+        The recipe before that, and the batch of the second step.
+    """
+    with tracing(), kept(recipe) as memory:
+        check_batches(recipe, memory, batch, inputs)
+        second = as_tensors(batch(1))
+        memory.restore()
+        with tracing(recipe.model, lambda: _run_eagerly(recipe, first, memory)):
+            yield memory, second
+
+
+def _run_eagerly(recipe: Recipe, batch: Sequence[torch.Tensor], memory: Memory) -> None:
+    """Make one step in eager torch, from where the recipe began."""
+    memory.restore()
+    EagerRun(recipe, get_initial_state(recipe), step_as_user).step(batch, {})
+
+
 def _trace(
-    recipe: Recipe, first: Sequence[torch.Tensor], batch: Batches, arithmetic: Arithmetic
+    recipe: Recipe,
+    first: Sequence[torch.Tensor],
+    inputs: Sequence[Slot],
+    batch: Batches,
+    arithmetic: Arithmetic,
 ) -> Known:
     """Return the program of one step of a recipe, which is not compared with torch."""
-    with kept(recipe) as memory, tracing():
-        check_batches(recipe, memory)
+    with _prepared(recipe, first, inputs, batch) as (memory, second):
         start = make_start(recipe, first, memory.copies)
         known = make_program(recipe, start, arithmetic)
-        _check_repeatable(batch, start.inputs)
-        changes = find_hidden_state(recipe, start, memory, as_tensors(batch(1)))
-        if changes is not None:
-            raise explain(changes)
+        found = find_hidden_state(recipe, start, memory, second)
+        if found is not None:
+            raise explain(*found)
     return known
 
 
 def _trace_and_rehearse(
-    recipe: Recipe, first: Sequence[torch.Tensor], batch: Batches, arithmetic: Arithmetic
+    recipe: Recipe,
+    first: Sequence[torch.Tensor],
+    inputs: Sequence[Slot],
+    batch: Batches,
+    arithmetic: Arithmetic,
 ) -> Draft:
     """Return the draft of one step of a recipe, which was compared with torch."""
-    with kept(recipe) as memory:
-        check_batches(recipe, memory)
+    with _prepared(recipe, first, inputs, batch) as (memory, second):
         warm_up(recipe, first)
         memory.restore()
-        with tracing():
-            start = make_start(recipe, first, memory.copies)
-            draft = make_draft(recipe, start, arithmetic)
-            _check_repeatable(batch, start.inputs)
-            changes = find_hidden_state(recipe, start, memory, as_tensors(batch(1)))
+        start = make_start(recipe, first, memory.copies)
+        draft = make_draft(recipe, start, arithmetic)
+        found = find_hidden_state(recipe, start, memory, second)
         memory.restore()
-        _rehearse(recipe, draft, batch, memory, is_steady=changes is None)
+        _rehearse(recipe, draft, batch, memory, found)
     return draft
-
-
-def _check_repeatable(batch: Batches, slots: Sequence[Slot]) -> None:
-    for step in (0, 1):
-        check_repeatable(batch, slots, step)
 
 
 def _rehearse(
@@ -156,27 +180,26 @@ def _rehearse(
     draft: Draft,
     batch: Batches,
     memory: Memory,
-    *,
-    is_steady: bool,
+    found: Unsteadiness | None,
 ) -> None:
-    """Rehearse a program; where attributes change from step to step, see whether they settle.
+    """Rehearse a program; where its step was traced differently twice, see whether that settles.
 
-    They do if they are what a first call computes once for all later ones.
+    It does if the difference is what a first call computes once for all later ones.
     """
     try:
         rehearse(recipe, draft, batch)
     except CaptureError as error:
         # What an optimizer keeps is its own, and was compared.
-        changes = [it for it in memory.list_changes() if not it.path.startswith("optimizer")]
-        if changes:
-            raise explain(changes, error) from error
-        raise
-    if is_steady:
+        objects = memory.list_changed_objects()
+        changes = [it for it in objects if not it.path.startswith("optimizer")]
+        raise explain(changes, error if changes or found is None else found.difference) from error
+    if found is None:
         return
-    settled = Memory(recipe)
+    settled = remember(recipe)
     first = record(recipe, get_initial_state(recipe), as_tensors(batch(0)), {})
-    changes = settled.list_changes()
+    changes = settled.list_changed_objects()
     settled.restore_tensors()
     second = record(recipe, get_initial_state(recipe), as_tensors(batch(1)), {})
-    if not first.is_same(second):
-        raise explain(changes)
+    difference = first.find_difference(second)
+    if difference is not None:
+        raise explain(changes, difference)

@@ -5,21 +5,25 @@ import sys
 from collections import deque
 from collections.abc import Iterable, Iterator, MutableMapping, MutableSequence
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
+from itertools import islice
 from types import BuiltinFunctionType, CellType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 import numpy as np
 import torch
 
-from offchain.frontend.neighbours import Neighbourhood
+from offchain.frontend.neighbours import OURS, Neighbourhood
+from offchain.text import show
+
+MemoizedFunction = type(lru_cache(int))
+"""The class of functions that keep what they have returned, by `functools`."""
 
 _GENERATORS = (random.Random, np.random.Generator, np.random.RandomState, torch.Generator)
 _VALUES = (bool, int, float, str, bytes, type(None))
 MAX_OBJECTS = 100_000
 """Objects beyond which no further ones are looked at."""
 
-_MOST_LETTERS = 40
 _LEAVES = (
     *(ModuleType, type, BuiltinFunctionType, np.ndarray, torch.Tensor, *_GENERATORS),
     Neighbourhood,
@@ -47,7 +51,7 @@ def list_parts(path: str, found: Any) -> Iterator[tuple[str, Any]]:
     elif isinstance(found, Globals):
         entries = ((f"{path}.{name}", found.variables[name]) for name in found.names)
         yield from (entry for entry in entries if _is_plain(entry[1]))
-    elif isinstance(found, (MethodType, FunctionType, partial)):
+    elif isinstance(found, (MethodType, FunctionType, MemoizedFunction, partial)):
         yield from _list_variables(path, found)
     elif isinstance(getattr(found, "__dict__", None), dict) and not _is_of_library(found):
         yield f"{path}.__dict__", found.__dict__
@@ -64,7 +68,7 @@ def walk(roots: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
         if id(found) not in seen:
             seen[id(found)] = found
             yield path, found
-            pending += list_parts(path, found)
+            pending += islice(list_parts(path, found), MAX_OBJECTS)
 
 
 def _is_of_library(found: Any) -> bool:
@@ -78,7 +82,7 @@ def _is_plain(found: Any) -> bool:
         found = list(found.values())
     if isinstance(found, (MutableSequence, set)):
         return all(isinstance(part, (*_VALUES, torch.Tensor, np.ndarray)) for part in found)
-    return isinstance(found, (torch.Tensor, np.ndarray, *_GENERATORS))
+    return isinstance(found, (torch.Tensor, np.ndarray, Iterator, *_GENERATORS))
 
 
 def _name_entry(path: str, key: Any) -> str:
@@ -87,14 +91,6 @@ def _name_entry(path: str, key: Any) -> str:
     if last in ("__dict__", "_modules", "_parameters", "_buffers"):
         return f"{base}.{key}"
     return f"{path}[{show(key)}]"
-
-
-def show(value: Any) -> str:
-    """Return a value as a line shows it: short, and never by its address in memory."""
-    text = " ".join(repr(value).split())
-    if isinstance(value, torch.Tensor) or " at 0x" in text:
-        return f"a {type(value).__name__}"
-    return text if len(text) <= _MOST_LETTERS else f"{text[:_MOST_LETTERS]}..."
 
 
 def is_equal_data(a: Any, b: Any) -> bool:
@@ -111,8 +107,11 @@ def is_equal_data(a: Any, b: Any) -> bool:
 def _list_variables(path: str, function: Any) -> Iterator[tuple[str, Any]]:
     """Yield the variables of a function or method that live longer than its calls."""
     if not isinstance(function, FunctionType):
-        parts = ("__self__", "__func__", "func", "args", "keywords")
+        parts = ("__self__", "__func__", "__wrapped__", "func", "args", "keywords")
         yield from ((path, getattr(function, part)) for part in parts if hasattr(function, part))
+        return
+    if hasattr(function, "__wrapped__") and function.__code__.co_filename.startswith(OURS):
+        yield path, function.__wrapped__  # our own wrapper has no name for the user
         return
     cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
     yield from ((f"{path}.{name}", cell) for name, cell in cells)

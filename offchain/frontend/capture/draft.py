@@ -13,13 +13,13 @@ from torch.fx import GraphModule
 from offchain.arithmetic.base import Arithmetic
 from offchain.arithmetic.functions import DType, Function
 from offchain.commitments.tensors import NUMPY_TYPES, Array
-from offchain.errors import UsageError
 from offchain.frontend.exchange import to_array
 from offchain.frontend.lowering.builder import Builder, RefusalError, identity
 from offchain.frontend.lowering.graph import TORCH_TYPES, GraphLowering, meta_of, refusal
 from offchain.frontend.lowering.views import View
-from offchain.frontend.recipe import Recipe, TrainingRecipe, check_model, name_batch
-from offchain.frontend.routes import check_memory
+from offchain.frontend.parts import check_call, check_parts
+from offchain.frontend.recipe import Recipe, TrainingRecipe, count_batches, name_batch
+from offchain.frontend.routes import PLAIN, check_memory
 from offchain.frontend.tracing import Record, flatten, get_initial_state, name_tensors, record
 from offchain.frontend.updates import check_optimizer
 from offchain.programs.graph import Kind, Node, Origin, Program, Slot
@@ -43,6 +43,9 @@ _NEIGHBOUR = 2.0**13
 Two computations that round almost the same number come to the same one, or to neighbours, which are
 at most 2^-7 apart, relative to them; with the rehearsal's slack this is about that much.
 """
+
+OF_MODEL = ("parameter.", "buffer.")
+"""What the names of a model's tensors begin with."""
 
 _ROUNDING_FOLDS = frozenset({Function.ADD, Function.FMA, Function.MUL})
 
@@ -108,11 +111,10 @@ def check_recipe(recipe: Recipe) -> None:
 
     Raises:
         CaptureError: a tensor of the model is of no type, size or place that a program can express.
-        UsageError: the seed makes no sense, or the optimizer has steps that a program can't have.
+        UsageError: a part of it is of the wrong kind, or the optimizer has steps that a program
+            can't have.
     """
-    if not 0 <= recipe.seed < 1 << 64:
-        raise UsageError(f"the seed is {recipe.seed}; choose one of at most 64 bits, not negative")
-    check_model(recipe.model)
+    check_parts(recipe)
     if isinstance(recipe, TrainingRecipe):
         check_optimizer(recipe)
     tensors = name_tensors(recipe.model)
@@ -121,7 +123,13 @@ def check_recipe(recipe: Recipe) -> None:
 
 
 def check_batch(recipe: Recipe, batch: Sequence[torch.Tensor]) -> tuple[Slot, ...]:
-    """Return the slots of a batch; `CaptureError` where the arithmetic has none."""
+    """Return the slots of a batch.
+
+    Raises:
+        CaptureError: the arithmetic has none of its type.
+        UsageError: the recipe's function does not take as many tensors.
+    """
+    check_call(recipe, len(batch) // count_batches(recipe))
     return make_slots(dict(zip(name_batch(recipe, len(batch)), batch, strict=True)))
 
 
@@ -205,6 +213,8 @@ def make_slots(tensors: Mapping[str, torch.Tensor]) -> tuple[Slot, ...]:
             slots.append(Slot(name, *meta_of(tensor)))
         except RefusalError as error:
             raise refusal(f"{error}{_advise(name, tensor)}", name, "") from error
+        if type(tensor) not in PLAIN and name.startswith(OF_MODEL):
+            raise refusal(f"a {type(tensor).__name__}; give a plain tensor", name, "")
         if tensor.ndim > MAX_RANK:
             raise refusal(f"{tensor.ndim} dimensions; at most {MAX_RANK} are allowed", name, "")
         if tensor.device.type != "cpu" or tensor.layout is not torch.strided:
@@ -219,10 +229,12 @@ def _advise(name: str, tensor: torch.Tensor) -> str:
         return ""
     if tensor.is_complex():
         return "; keep its real and its imaginary part"
-    is_of_model = name.startswith(("parameter.", "buffer."))
     if tensor.is_floating_point():
+        is_of_model = name.startswith(OF_MODEL)
         return "; call model.float() first" if is_of_model else "; convert it by .float()"
-    return "; convert it by .long()"
+    if name.startswith("parameter."):
+        return "; make a parameter of float32 of it, by .float()"
+    return "; convert numbers by .float(), indices by .long(), a mask by .bool()"
 
 
 def _check_kept(slots: Sequence[Slot], views: Sequence[View]) -> None:

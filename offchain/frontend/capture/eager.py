@@ -43,6 +43,8 @@ class Prompter(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's i
         CaptureError: a draw repeats one of an earlier step, as the program's draws never do.
     """
 
+    supports_higher_order_operators = True
+
     def __init__(self, drawn: Mapping[int, Drawn], seen: set[bytes]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # likewise
         self._drawn, self._earlier, self._seen = drawn, frozenset(seen), seen

@@ -1,7 +1,8 @@
 """The record of a model before capture, which restores every attribute, tensor and generator."""
 
 import random
-from collections.abc import Callable, Iterator, MutableMapping
+import sys
+from collections.abc import Callable, Collection, Iterable, Iterator, MutableMapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -39,22 +40,39 @@ class Change:
 @contextmanager
 def kept(recipe: Recipe) -> Iterator["Memory"]:
     """Put back, in the end, everything that the model and the functions of a recipe reach."""
-    memory = Memory(recipe)
+    memory = remember(recipe)
     try:
         yield memory
     finally:
         memory.restore()
 
 
-class Memory:
-    """A record of everything that a recipe's model and functions reach, and of process settings."""
+def remember(recipe: Recipe) -> "Memory":
+    """Return the record of everything that the model and the functions of a recipe reach."""
+    known = {id(tensor) for tensor in name_tensors(recipe.model).values()}
+    return Memory(_list_roots(recipe), known)
 
-    def __init__(self, recipe: Recipe) -> None:
+
+class Memory:
+    """A record of everything that some objects reach, and of the settings of the process.
+
+    Args:
+        roots: the objects, with their paths.
+        known: the `id` of tensors whose changes are not listed.
+        largest: the elements of a tensor or an array above which it is not recorded.
+    """
+
+    def __init__(
+        self,
+        roots: Iterable[tuple[str, Any]],
+        known: Collection[int] = (),
+        largest: int = sys.maxsize,
+    ) -> None:
         self._settings = _Settings()
         self._contents: list[tuple[str, Any, Any]] = []
         self._tensors: list[_KeptTensor] = []
-        self._known = {id(tensor) for tensor in name_tensors(recipe.model).values()}
-        for path, found in walk(_list_roots(recipe)):
+        self._known, self._largest = known, largest
+        for path, found in walk(roots):
             self._remember(path, found)
 
     @property
@@ -65,13 +83,20 @@ class Memory:
     def _remember(self, path: str, found: Any) -> None:
         """Note the content of one object."""
         if isinstance(found, torch.Tensor):
-            if found.layout is torch.strided and found.device.type == "cpu":
+            is_plain = found.layout is torch.strided and found.device.type == "cpu"
+            if is_plain and found.numel() <= self._largest:
                 self._tensors.append(_KeptTensor(path, found))
+        elif isinstance(found, np.ndarray) and found.size > self._largest:
+            return
         elif (content := read_content(found)) is not None:
             self._contents.append((path, found, content))
 
     def list_changes(self) -> list[Change]:
         """Return what has changed, but for tensors and what torch itself keeps of modules."""
+        return [*self._settings.list_changes(), *self.list_changed_objects()]
+
+    def list_changed_objects(self) -> list[Change]:
+        """Return what has changed likewise, without the generators of the process."""
         changes = [
             Change(part, before, after)
             for path, found, content in self._contents
@@ -83,7 +108,7 @@ class Memory:
             for tensor in self._tensors
             if id(tensor.tensor) not in self._known and tensor.has_changed
         ]
-        return [*self._settings.list_changes(), *tensors, *changes]
+        return [*tensors, *changes]
 
     def restore(self) -> None:
         """Put everything back."""

@@ -2,34 +2,44 @@
 
 import warnings
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
 from offchain.errors import CaptureError
-from offchain.frontend.capture.contents import show
 from offchain.frontend.capture.draft import Start
 from offchain.frontend.capture.keeping import Change, Memory
 from offchain.frontend.lowering.graph import refusal
 from offchain.frontend.recipe import Recipe
 from offchain.frontend.tracing import record
+from offchain.text import show
 
 GENERATORS = ("Python's random", "numpy's random")
 
 
+class Unsteadiness(NamedTuple):
+    """Two tracings of a step that are two programs.
+
+    Attributes:
+        changes: what a step has changed outside, so far as it is seen.
+        difference: the line that says where the two first differ.
+    """
+
+    changes: Sequence[Change]
+    difference: CaptureError
+
+
 def find_hidden_state(
     recipe: Recipe, start: Start, memory: Memory, batch: Sequence[torch.Tensor]
-) -> list[Change] | None:
-    """Trace another step after the first; return what that has changed outside.
+) -> Unsteadiness | None:
+    """Trace another step after the first; return what differs, None where nothing does.
 
     Args:
         recipe: the recipe, as the first tracing has left it.
         start: its first step.
         memory: the recipe before that.
         batch: the batch of the other step.
-
-    Returns:
-        None where both steps are the same program; otherwise all changes, so far as they are seen.
 
     Raises:
         CaptureError: the step draws from a generator that is not torch's, or reads tensors that an
@@ -45,7 +55,8 @@ def find_hidden_state(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # they were heard at the first tracing
         again = record(recipe, start.state, batch, stale)
-    return None if again.is_same(start.record) else changes
+    difference = start.record.find_difference(again)
+    return None if difference is None else Unsteadiness(changes, difference)
 
 
 def _list_tensors(change: Change) -> Iterator[tuple[str, FakeTensor]]:
@@ -72,14 +83,19 @@ def _is_state(value: object) -> bool:
     return isinstance(value, dict) and "bit_generator" in value
 
 
-def explain(changes: Sequence[Change], error: CaptureError | None = None) -> CaptureError:
-    """Return the error that names what a step keeps outside of the state."""
+def explain(changes: Sequence[Change], difference: CaptureError) -> CaptureError:
+    """Return the error that names what a step keeps outside of the state.
+
+    Args:
+        changes: what a step has changed outside, so far as it is seen.
+        difference: the line that says what differs between two tracings, or from torch.
+    """
     if not changes:
-        message = "two steps are two different programs; a step may depend on its state and batch"
-        return error or refusal(message, "step", "")
+        return difference
     change = next((c for c in changes if isinstance(c.after, (int, float))), changes[0])
     values = f" from {show(change.before)} to {show(change.after)}"
-    message = f"a step changes it{values}, and the next step depends on it; register it as a buffer"
-    if error is not None:
-        message += f" (what differs then is {error})"
+    message = (
+        f"a step changes it{values}, and the next step depends on it; register it as a buffer "
+        f"(what differs then is {difference})"
+    )
     return refusal(message, change.path, "")

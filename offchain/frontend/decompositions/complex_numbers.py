@@ -109,8 +109,10 @@ def polar(size: Tensor, direction: Tensor) -> Tensor:
     return torch.complex(size * direction.cos(), size * direction.sin())
 
 
-def conjugate(x: Tensor) -> Any:
+def conjugate(x: Number) -> Any:
     """Return the number mirrored at the real axis."""
+    if not isinstance(x, Tensor):
+        return x.conjugate()
     if not x.is_complex():
         return x
     real, imaginary = _split(x)

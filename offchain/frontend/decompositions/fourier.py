@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from offchain.errors import CaptureError
+from offchain.frontend.lowering.builder import RefusalError
 
 MAX_LENGTH = 2_048
 """Elements of a line that is transformed: a matrix has the square of it."""
@@ -28,7 +28,7 @@ def _make_waves(inputs: int, outputs: int, count: int) -> tuple[Tensor, Tensor]:
     """Return (inputs, outputs) of cos and sin of 2 pi j k / count, rounded once from float64."""
     if count > MAX_LENGTH:
         message = f"a Fourier transform of {count} elements; at most {MAX_LENGTH} are written out"
-        raise CaptureError(message, operator="aten._fft_c2c.default")
+        raise RefusalError(message, "aten._fft_c2c.default")
     places = np.outer(np.arange(inputs), np.arange(outputs)) % count
     angles = 2 * pi * np.arange(count) / count
     return _constant(np.cos(angles)[places]), _constant(np.sin(angles)[places])

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from offchain.errors import CaptureError
+from offchain.frontend.lowering.builder import RefusalError
 
 MAX_SIZE = 64
 """Rows of a matrix that is solved or factored."""
@@ -18,8 +18,8 @@ MAX_SIZE = 64
 
 def _require_small(name: str, size: int) -> None:
     if size > MAX_SIZE:
-        message = f"{name}: a matrix of {size} rows; at most {MAX_SIZE} are written out"
-        raise CaptureError(message, operator=name)
+        message = f"a matrix of {size} rows; at most {MAX_SIZE} are written out"
+        raise RefusalError(message, name)
 
 
 def solve_triangular(
@@ -127,8 +127,8 @@ def solve(
     right = b[..., None] if is_vector else b
     inverted = torch.linalg.inv_ex(a)[0]
     x = inverted @ right if left else right @ inverted
-    nothing = a.new_zeros(a.shape[:-1], dtype=torch.int32)
-    return x[..., 0] if is_vector else x, a, nothing, nothing[..., 0]
+    pivots, infos = (a.new_zeros(a.shape[:-n], dtype=torch.int32) for n in (1, 2))
+    return x[..., 0] if is_vector else x, a, pivots, infos
 
 
 def _follow(value: Tensor, a: Tensor) -> Tensor:

@@ -39,7 +39,29 @@ class Meta(NamedTuple):
 
 
 class RefusalError(Exception):
-    """A rule cannot express a call; the message says what and what to use instead."""
+    """A rule cannot express a call; the message says what and what to use instead.
+
+    Args:
+        message: the message.
+        operator: the operator that was called, where it is not the one that is traced or lowered.
+    """
+
+    def __init__(self, message: str, operator: str = "") -> None:
+        super().__init__(message)
+        self.operator = operator
+
+
+class FaultError(Exception):
+    """Torch, or our own code, fails where a step is traced or lowered; its cause says how.
+
+    Args:
+        operator: the operator that was traced last, or is lowered.
+        line: the user's line of it, in the form of `LineTracker`.
+    """
+
+    def __init__(self, operator: str, line: str) -> None:
+        super().__init__(operator, line)
+        self.operator, self.line = operator, line
 
 
 class Builder:

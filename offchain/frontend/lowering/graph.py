@@ -11,9 +11,9 @@ from torch.fx import GraphModule, Node
 from torch.utils._pytree import tree_leaves, tree_map_only
 
 from offchain.arithmetic.functions import DType
-from offchain.errors import CaptureError
+from offchain.errors import CaptureError, MootError
 from offchain.frontend.exchange import to_array
-from offchain.frontend.lowering.builder import Builder, Meta, RefusalError, Rule
+from offchain.frontend.lowering.builder import Builder, FaultError, Meta, RefusalError, Rule
 from offchain.frontend.lowering.pairs import Pair, holds_pair, lower_pairs
 from offchain.frontend.lowering.shapes import SHAPES
 from offchain.frontend.lowering.table import RULES
@@ -62,12 +62,14 @@ def _meta_of_part(tensor: torch.Tensor) -> Meta:
     return meta_of(tensor)
 
 
-def refusal(message: str, operator: str, line: str) -> CaptureError:
+def refusal(
+    message: str, operator: str, line: str, kind: type[CaptureError] = CaptureError
+) -> CaptureError:
     """Return the error that names an operator and the user's line, in the form of `LineTracker`."""
     module, _, rest = line.partition(" ")
     place = rest.partition(" ")[0]
     where = f" in {line}" if line else ""
-    return CaptureError(
+    return kind(
         f"{operator}: {message}{where}",
         operator=operator,
         module=module or None,
@@ -78,6 +80,25 @@ def refusal(message: str, operator: str, line: str) -> CaptureError:
 def _operator_of(node: Node) -> str:
     """Return the name of the operator as the model called it, before any decomposition."""
     return str(node.meta.get("original_aten") or node.target)
+
+
+@contextmanager
+def blaming(node: Node) -> Iterator[None]:
+    """Name a traced node, and the user's line, where what is done with it within fails.
+
+    Raises:
+        CaptureError: it is refused.
+        FaultError: anything else is raised.
+    """
+    operator, line = _operator_of(node), node.stack_trace or ""
+    try:
+        yield
+    except RefusalError as error:
+        raise refusal(str(error), error.operator or operator, line) from error
+    except (MootError, FaultError):
+        raise
+    except Exception as error:
+        raise FaultError(operator, line) from error
 
 
 def _get_draw(node: Node) -> tuple[int, int] | None:
@@ -157,7 +178,7 @@ class GraphLowering:
 
     def _lower(self, node: Node) -> Lowered:
         line = node.stack_trace or ""
-        try:
+        with blaming(node):
             if node.op == "get_attr":
                 return self._constant(node, line)
             if node.target is getitem:
@@ -165,8 +186,6 @@ class GraphLowering:
                 item: Lowered = values[index]
                 return item
             return self._call(node, line)
-        except RefusalError as error:
-            raise refusal(str(error), _operator_of(node), line) from error
 
     def _constant(self, node: Node, line: str) -> View | Pair:
         tensor: torch.Tensor = attrgetter(str(node.target))(self._module)

@@ -16,13 +16,13 @@ import torch
 from torch import Tensor, nn
 
 from offchain.errors import UsageError
+from offchain.text import show, show_error
 
 BEGUN = "optimizer.has_begun"
 """The flag of the state that says that a first step was made."""
 
 _PROBES = 3
 _GRADIENT = 2.0**-10
-_MOST_LETTERS = 200
 _OWN = frozenset({"state", "param_groups", "defaults"})
 
 Kept = dict[str, Any]
@@ -136,10 +136,9 @@ def _borrowed(
             try:
                 optimizer.step()
             except Exception as error:  # whatever a user's code raises
-                said = " ".join(str(error).split())[:_MOST_LETTERS]
                 raise UsageError(
                     f"{name_class(optimizer)}: its step fails, called without a closure: "
-                    f"{type(error).__name__}: {said}"
+                    f"{show_error(error)}"
                 ) from error
 
     states = [
@@ -230,6 +229,6 @@ def _require_steady(seen: Sequence[Kept]) -> None:
                 raise UsageError(f"{name}: it is a {type(b).__name__}; keep tensors only")
             elif a is not b and a != b:
                 raise UsageError(
-                    f"{name}: a step changes it from {a!r:.40} to {b!r:.40}, and a program has no "
+                    f"{name}: a step changes it from {show(a)} to {show(b)}, and a program has no "
                     "Python numbers; keep it as a tensor, and compute with it as one"
                 )

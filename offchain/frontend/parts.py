@@ -1,0 +1,72 @@
+"""The parts of a recipe, checked for their kinds before anything of it is run."""
+
+import inspect
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from offchain.errors import UsageError
+from offchain.frontend.recipe import Recipe, TrainingRecipe, check_model, get_function
+from offchain.text import name_kind
+
+_MOST_SEEDS = 1 << 64
+
+
+def check_parts(recipe: Recipe) -> None:
+    """Refuse a recipe of which a part is of the wrong kind: a class for an object, say.
+
+    Raises:
+        UsageError: one is.
+    """
+    check_model(recipe.model)
+    name = "loss" if isinstance(recipe, TrainingRecipe) else "forward"
+    _require_function(name, get_function(recipe), "the model and the batch's tensors")
+    _require_function("batch", recipe.batch, "the number of a batch, which returns its tensors")
+    _require_arguments("batch", recipe.batch, 1, "the number of a batch")
+    seed: Any = recipe.seed
+    if not isinstance(seed, int) or not 0 <= seed < _MOST_SEEDS:
+        raise UsageError(
+            f"the seed is {name_kind(seed)}; choose an integer of at most 64 bits, not negative"
+        )
+    clip: Any = recipe.clip if isinstance(recipe, TrainingRecipe) else None
+    if clip is not None and not _is_function(clip):
+        raise UsageError(
+            f"the clip is {name_kind(clip)}; give ClipNorm(1.0), ClipValue(1.0) or None"
+        )
+
+
+def check_call(recipe: Recipe, tensors: int) -> None:
+    """Refuse a function that can't be called with the model and so many tensors of a batch.
+
+    Raises:
+        UsageError: it takes more arguments, or fewer.
+    """
+    name = "loss" if isinstance(recipe, TrainingRecipe) else "forward"
+    needed = f"the model and {tensors} tensors of a batch"
+    _require_arguments(name, get_function(recipe), 1 + tensors, needed)
+
+
+def _require_function(name: str, given: Any, arguments: str) -> None:
+    if not _is_function(given):
+        raise UsageError(f"the {name} is {name_kind(given)}; give a function of {arguments}")
+
+
+def _require_arguments(name: str, given: Any, count: int, needed: str) -> None:
+    called = given.forward if isinstance(given, torch.nn.Module) else given
+    try:
+        signature = inspect.signature(called)
+    except (TypeError, ValueError):  # a function of C says nothing
+        return
+    try:
+        signature.bind(*range(count))
+    except TypeError as error:
+        code = getattr(inspect.unwrap(called), "__code__", None)
+        place = "" if code is None else f" in {Path(code.co_filename).name}:{code.co_firstlineno}"
+        said = f"the {name}{place} can't be called with {needed}"
+        raise UsageError(f"{said}: {error}") from error
+
+
+def _is_function(given: Any) -> bool:
+    """Return whether something is to be called; a class makes another object each time."""
+    return callable(given) and not isinstance(given, type)
