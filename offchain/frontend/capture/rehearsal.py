@@ -79,13 +79,14 @@ def _rehearse(recipe: Recipe, draft: Draft, batches: Callable[[int], list[Array]
         expected = run.step(batch, numbered)
         nodes = {k: v for k, v in drawn.items() if isinstance(k, str)}
         runs = _compare(draft, step, expected, found, [*state.values(), *batch], nodes)
-        if runs:
-            chooser = Chooser(recipe.model)
-            chosen = run.repeat(state, batch, numbered, chooser)
-            if chooser.turned and _explains(chosen, found, runs):
-                raise _leave_open(step, chooser.turned[0])
-            name = min(runs, key=_order)
-            raise _differ(draft, step, name, expected[name], found[name])
+        if not runs:
+            continue
+        chooser = Chooser(recipe.model)
+        chosen = run.repeat(state, batch, numbered, chooser)
+        if chooser.turned and _explains(chosen, found, runs):
+            raise _leave_open(step, chooser.turned[0])
+        name = min(runs, key=_order)
+        raise _differ(draft, step, name, expected[name], found[name])
 
 
 def _run_program(
@@ -149,9 +150,7 @@ def _compare(
     return {name: [run[name] for run in runs] for name in pending}
 
 
-def _explains(
-    chosen: Tensors, found: Tensors, runs: Mapping[str, Sequence[torch.Tensor]]
-) -> bool:
+def _explains(chosen: Tensors, found: Tensors, runs: Mapping[str, Sequence[torch.Tensor]]) -> bool:
     """Return whether torch computes what the program does if it chooses likewise.
 
     Weights and what the optimizer keeps follow from the gradients.

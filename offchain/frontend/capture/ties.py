@@ -1,8 +1,8 @@
 """Choices among equal elements that torch leaves open, and those that a program makes.
 
 A kernel that partitions a line takes whichever of equal elements lies well, and which one that is
-depends on the processor. A program has one rule for each. A step in which the two choose differently
-and compute something else is refused, in a line that names the operator.
+depends on the processor. A program has one rule for each. A step in which the two choose
+differently, and compute something else, is refused in a line that names the operator.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -56,9 +56,7 @@ def _sort_stable(
 def _topk(_: Any, x: Tensor, k: int, dim: int = -1, largest: bool = True, *_rest: Any) -> Any:  # noqa: FBT001, FBT002 - likewise
     if not x.ndim:
         return x.topk(k)
-    return tuple(
-        v.narrow(dim, 0, k) for v in x.sort(dim=dim, descending=largest, stable=True)
-    )
+    return tuple(v.narrow(dim, 0, k) for v in x.sort(dim=dim, descending=largest, stable=True))
 
 
 def _kthvalue(_: Any, *args: Any) -> Any:
