@@ -68,15 +68,20 @@ TIES = (
     Tie("fmax fmin", "the first of two equal elements has the gradient"),
     Tie(
         "median nanmedian",
-        "along an axis the first of equal elements in a stable order, or the first NaN; of a whole "
-        "tensor, equal elements share the gradient",
+        "along an axis the middle of a stable sort, or the first NaN; of a whole tensor, equal "
+        "elements share the gradient",
+        remark="the same, but for the place in a line without any number",
     ),
     Tie(
         "max_pool2d_with_indices max_pool3d_with_indices adaptive_max_pool2d adaptive_max_pool3d",
         "the first of equal elements, or the first NaN",
-        remark="the last NaN; a rehearsal that meets one refuses",
+        remark="the same, but the last NaN",
     ),
-    Tie("_embedding_bag", "mode max: the first of equal elements"),
+    Tie(
+        "_embedding_bag",
+        "mode max: the first of equal elements, or the first NaN",
+        remark="the same, but a NaN that is not first counts for nothing",
+    ),
     Tie("clamp clamp_min", "at a bound the whole gradient"),
     Tie(
         "relu hardtanh hardsigmoid hardswish threshold leaky_relu _prelu_kernel elu",
@@ -95,8 +100,8 @@ TIES = (
     ),
     Tie(
         "multi_margin_loss multilabel_margin_loss_forward",
-        "no gradient where a margin is kept "
-        "exactly; hinge, ranking, cosine and triplet losses are clamped, and have the whole",
+        "no gradient where a margin is kept exactly; hinge, ranking, cosine and triplet losses are "
+        "clamped, and have the whole",
     ),
     Tie(
         "smooth_l1_loss smooth_l1_loss_backward huber_loss",
