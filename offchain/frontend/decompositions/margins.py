@@ -22,7 +22,7 @@ def multi_margin(
 
     Where a margin is kept exactly there is no gradient.
     """
-    rows, label = torch.atleast_2d(x), torch.atleast_1d(target)[:, None]
+    rows, label = x.reshape(-1, x.shape[-1] if x.ndim else 1), target.reshape(-1, 1)
     lacks = margin - rows.gather(1, label) + rows
     is_costly = (lacks > 0) & (torch.arange(rows.shape[1]) != label)
     costs = torch.where(is_costly, lacks if p == 1 else lacks * lacks, 0)
