@@ -386,6 +386,7 @@ def names(case: Case) -> set[str]:
     return {*case.operators.split()}
 
 
+@pytest.mark.filterwarnings("ignore:index_reduce")
 def test_ties_are_decided_as_torch_decides_them(group: Group) -> None:
     """Results and gradients of tied values are eager torch's, or the table's where it is open."""
     for seed in range(0, share(DRAWN) * len(CASES), len(CASES)):
