@@ -36,7 +36,7 @@ from offchain.frontend.recipe import InferenceRecipe, TrainingRecipe
 from tests.program_helpers import Record
 from tests.quick import every, only, share
 
-DRAWN = 24
+DRAWN = 8
 """Draws of every case."""
 
 
