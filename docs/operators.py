@@ -17,6 +17,7 @@ from torch.utils._pytree import tree_flatten, tree_unflatten
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from docs.operator_samples import SAMPLES, Call
+from docs.operator_ties import render_ties
 from offchain.arithmetic.functions import Function
 from offchain.frontend.capture.draft import make_start
 from offchain.frontend.lowering.builder import Builder
@@ -48,7 +49,7 @@ disputed.
 - **Random numbers** are Philox's: each call in the model has a stream of its own, and the draws are
   those of (seed, step, stream, element), not torch's.
 - **Indices** out of range read 0 and receive nothing, where torch raises an error.
-- **Ties**: argmax, max pooling, sort and topk take the first of equal elements.
+- **Ties**: where several answers are possible there is one rule, in the last table.
 - **What depends on data** is refused: `nonzero`, a mask as an index, `item`, `numpy`, and shapes
   that follow from elements. So is what the arithmetic lacks: the gamma function, Bessel's,
   and 64-bit and 16-bit floats.
@@ -72,6 +73,21 @@ included; what torch writes as a composition to begin with (matmul, einsum, atte
 
 | ATen | becomes |
 |---|---|
+"""
+
+TIED = """
+## Ties
+
+Where several answers are possible, a program has the one that this table states, and the gradient
+that belongs to it. They are those of torch's kernels for processors, but for what is *open*: there
+torch's documentation leaves the answer open, and its kernel gives another one on another processor.
+A program's rule holds all the same. A rehearsal whose first steps come out differently by such a
+choice refuses the capture, in a line that names the operator, the line of the model and a form that
+leaves nothing open; one that is trusted (`--trust-capture`) has the rule of this table, and is not
+said to agree with torch. Where the choice makes no difference to the step, nothing is said.
+
+| ATen | a program | torch's kernel |
+|---|---|---|
 """
 
 
@@ -145,6 +161,8 @@ def render(found: Mapping[str, Emitted], decomposed: Mapping[str, set[str]]) -> 
     for name, parts in sorted(decomposed.items()):
         shown = ", ".join(sorted(part.removeprefix("aten.") for part in parts))
         yield f"| `{name}` | {shown} |\n"
+    yield TIED
+    yield render_ties()
 
 
 def make_page() -> str:

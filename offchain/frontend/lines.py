@@ -39,7 +39,7 @@ _MODES = {
 _SILENT = ("prim", "profiler")
 """Namespaces of operators that compute nothing."""
 
-_MACHINERY = str(Path(__file__).with_name("tracing.py"))
+_MACHINERY = {str(Path(__file__).parent / name) for name in ("tracing.py", "capture/eager.py")}
 _BETWEEN = {
     str(Path(__file__).parent / name)
     for name in ("escapes.py", "own_steps.py", "optimizers/observed.py")
@@ -164,7 +164,7 @@ class LineTracker(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch'
         frame = sys._getframe(1).f_back  # noqa: SLF001 - looks without copying the whole stack
         while frame is not None:
             name = frame.f_code.co_filename
-            if name == _MACHINERY:
+            if name in _MACHINERY:
                 break
             if not _is_of_torch(name) and name not in _BETWEEN:
                 return show_line(self._modules[-1], name, frame.f_lineno)
@@ -176,7 +176,7 @@ def _walk_stack(frame: FrameType) -> Iterator[FrameType]:
     """Yield the frames of the model from here outwards: torch's own are only where it begins."""
     found: FrameType | None = frame
     is_first = True
-    while found is not None and found.f_code.co_filename != _MACHINERY:
+    while found is not None and found.f_code.co_filename not in _MACHINERY:
         path = found.f_code.co_filename
         if path not in _MODES and (is_first or not _is_of_torch(path)):
             yield found

@@ -142,6 +142,31 @@ class EagerRun:
                 return {}, self._infer(self._recipe, copies)
             return self._learn(self._recipe, copies)
 
+    def repeat(
+        self,
+        state: Tensors,
+        batch: Sequence[torch.Tensor],
+        drawn: Mapping[int, Drawn],
+        mode: TorchDispatchMode,
+    ) -> dict[str, torch.Tensor]:
+        """Run a step again from a state, in a mode, but for the updates.
+
+        Returns:
+            The outputs, the gradients and the buffers by name.
+        """
+        tensors = name_tensors(self._recipe.model)
+        with torch.no_grad():
+            for name, tensor in tensors.items():
+                tensor.copy_(state[name])
+        copies = [tensor.clone() for tensor in batch]
+        with Prompter(drawn, self._seen), mode:
+            if isinstance(self._recipe, InferenceRecipe):
+                results = self._infer(self._recipe, copies)
+            else:
+                loss, gradients = self._differentiate(self._recipe, copies)
+                results = {"output.loss": loss, **_name_gradients(gradients)}
+        return self.get_state() | results
+
     def update(self, new: Tensors) -> None:
         """Take over what a step has made of parameters and the optimizer's state."""
         with torch.no_grad():
@@ -160,6 +185,17 @@ class EagerRun:
     def _learn(
         self, recipe: TrainingRecipe, batch: Sequence[torch.Tensor]
     ) -> tuple[dict[str, torch.Tensor], dict[str, torch.Tensor]]:
+        loss, gradients = self._differentiate(recipe, batch)
+        with torch.no_grad():
+            state = name_tensors(recipe.model) | self._optimizer
+            new = self._step(recipe, state, gradients)
+        return new, {"output.loss": loss, **_name_gradients(gradients)}
+
+    @staticmethod
+    def _differentiate(
+        recipe: TrainingRecipe, batch: Sequence[torch.Tensor]
+    ) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
+        """Return the mean loss of a step's batches, and the mean gradients by parameter."""
         count = count_batches(recipe)
         size = len(batch) // count
         losses = []
@@ -175,11 +211,12 @@ class EagerRun:
             for name, parameter in recipe.model.named_parameters()
             if parameter.grad is not None
         }
-        with torch.no_grad():
-            state = name_tensors(recipe.model) | self._optimizer
-            new = self._step(recipe, state, gradients)
-        named = {f"gradient.{name}": tensor for name, tensor in gradients.items()}
-        return new, {"output.loss": torch.stack(losses).mean(), **named}
+        return torch.stack(losses).mean(), gradients
+
+
+def _name_gradients(gradients: Tensors) -> dict[str, torch.Tensor]:
+    """Return gradients by the names of results."""
+    return {f"gradient.{name}": tensor for name, tensor in gradients.items()}
 
 
 def move_weights(model: torch.nn.Module, generator: torch.Generator, amount: float) -> None:

@@ -1,11 +1,18 @@
-"""The effect of rounding on a traced step, measured by runs with random errors on its operators."""
+"""The effect of rounding on a traced step, measured by runs with random errors on its operators.
+
+Two things are not left to chance, since no rounding turns them. What float32 holds exactly has no
+error: a count of ones, a margin of 1, the corner of a grid. And equal numbers that one operator
+makes or takes have equal errors, so that what is tied stays tied.
+"""
 
 from collections.abc import Mapping, Sequence
+from random import Random
 from typing import Any
 
+import numpy as np
 import torch
 from torch.fx import GraphModule, Interpreter, Node
-from torch.utils._pytree import tree_map
+from torch.utils._pytree import tree_leaves, tree_map
 
 from offchain.frontend.capture.draft import OwnError
 from offchain.frontend.capture.eager import Drawn, prompt
@@ -15,8 +22,17 @@ UNIT = 2.0**-24
 
 _NUMBERS = frozenset({torch.float32, torch.bfloat16})
 
-_PERIOD = 65521
-"""Errors repeat after this many, a prime number."""
+_LONG = 0xFFF
+"""Bits of which a short number, with at most 12 that count, has none: the last of float32."""
+
+_SAMPLE = 4096
+"""Elements of a tensor that are looked at; a long number passes for a short one once in so many."""
+
+_RARE = 512
+"""A tensor has short numbers if one element in so many is one."""
+
+_FIRST_FACTOR, _SECOND_FACTOR = 0x2C1B3C6D, 0x297A2D39
+"""Odd numbers by which bits are mixed."""
 
 
 class NoisyStep(Interpreter):
@@ -24,7 +40,8 @@ class NoisyStep(Interpreter):
 
     An operator that rounds has an error relative to its result; one that folds n numbers has one
     of sqrt(n), relative to each number that it folds (Higham and Mary, 2019, theorem 2.4): its
-    result is the exact result for such operands. Operators that select and move have none.
+    result is the exact result for such operands. Operators that select and move have none, and
+    neither have results that are exact.
 
     Args:
         graph: the traced step.
@@ -43,12 +60,8 @@ class NoisyStep(Interpreter):
         seed: int,
     ) -> None:
         super().__init__(graph)
-        self._errors, self._drawn = errors, drawn
-        generator = torch.Generator().manual_seed(seed)
-        uniform = torch.rand(_PERIOD, generator=generator)
-        uniform = torch.cat([uniform, uniform])
-        self._noise = (2 * uniform - 1) * (slack * UNIT)
-        self._place = 0
+        self._errors, self._drawn, self._slack = errors, drawn, slack
+        self._salts = Random(seed)  # noqa: S311 - errors are no secret
 
     def run_node(self, n: Node) -> Any:
         """Return the result of an operator."""
@@ -56,29 +69,68 @@ class NoisyStep(Interpreter):
             return super().run_node(n)
         args, kwargs = self.fetch_args_kwargs_from_env(n)
         error = self._errors[n.name]
-        if error.operands:
-            args = tree_map(lambda x: self._disturb(x, error.operands), args)
         target: Any = n.target
         if target is torch.ops.aten.view.default:
             target = torch.ops.aten.reshape.default  # disturbed tensors may have other strides
-        result = target(*args, **kwargs)
+        noisy = args
+        if error.operands:
+            noisy = tree_map(lambda x: self._disturb(x, error.operands), args)
+        result = target(*noisy, **kwargs)
         if n.name in self._drawn:
             drawn = self._drawn[n.name]
-            return prompt(target, args, result, drawn) if drawn else result
+            return prompt(target, noisy, result, drawn) if drawn else result
         if error.result:
-            return tree_map(lambda x: self._disturb(x, error.result), result)
+            result = tree_map(lambda x: self._disturb(x, error.result), result)
+        if any(error) and any(map(_has_short, tree_leaves((args, kwargs)))):
+            plain = target(*args, **kwargs)
+            wide = target(*tree_map(_widen, args), **tree_map(_widen, kwargs))
+            result = tree_map(_keep_exact, result, plain, wide)
         return result
 
     def _disturb(self, value: Any, error: float) -> Any:
-        if not isinstance(value, torch.Tensor) or value.dtype not in _NUMBERS:
+        if not _holds_numbers(value):
             return value
-        count = value.numel()
-        self._place = (self._place + 7919) % _PERIOD
-        noise = self._noise[self._place : self._place + min(count, _PERIOD)]
-        if count > _PERIOD:
-            noise = noise.repeat(-(-count // _PERIOD))[:count]
-        moved = (value * (1 + error * noise.reshape(value.shape))).to(value.dtype)
+        moved = value * (1 + self._draw_errors(value) * (error * self._slack * UNIT))
+        moved = moved.to(value.dtype)
         return torch.where(moved.isfinite(), moved, value)
+
+    def _draw_errors(self, value: torch.Tensor) -> torch.Tensor:
+        """Return a number in [-1, 1) for each element, which follows from its bits."""
+        bits = value.float().view(torch.int32) ^ self._salts.getrandbits(31)
+        for factor in (_FIRST_FACTOR, _SECOND_FACTOR):
+            bits.mul_(factor)
+            bits.bitwise_xor_(bits >> 15)
+        return bits * 2.0**-31
+
+
+def _holds_numbers(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and value.dtype in _NUMBERS
+
+
+def _has_short(value: Any) -> bool:
+    """Return whether a tensor has numbers of few bits, of which something exact may be made."""
+    if not _holds_numbers(value):
+        return False
+    if value.dtype is torch.bfloat16:
+        return True
+    step = -(-value.numel() // _SAMPLE)
+    bits = value.detach().reshape(-1)[:: step or 1].numpy().view(np.uint32)
+    short = np.count_nonzero(((bits & _LONG) == 0) & (bits << 1 != 0))
+    return bool(short and short * _RARE >= bits.size)
+
+
+def _widen(value: Any) -> Any:
+    """Return numbers, and a type of numbers, as float64."""
+    if isinstance(value, torch.dtype):
+        return torch.float64 if value in _NUMBERS else value
+    return value.double() if _holds_numbers(value) else value
+
+
+def _keep_exact(noisy: Any, plain: Any, wide: Any) -> Any:
+    """Return a noisy result, but where float64 makes the same of the operands as the type does."""
+    if not _holds_numbers(noisy):
+        return noisy
+    return torch.where(plain == wide, plain, noisy)
 
 
 def run_noisily(

@@ -26,6 +26,7 @@ from offchain.frontend.capture.draft import Draft
 from offchain.frontend.capture.eager import Drawn, EagerRun, move_weights
 from offchain.frontend.capture.noise import run_noisily
 from offchain.frontend.capture.stepping import step_as_user
+from offchain.frontend.capture.ties import OPEN, Chooser, Turned
 from offchain.frontend.exchange import to_array, to_tensor
 from offchain.frontend.lowering.graph import refusal
 from offchain.frontend.lowering.views import View
@@ -74,9 +75,18 @@ def _rehearse(recipe: Recipe, draft: Draft, batches: Callable[[int], list[Array]
             move_weights(recipe.model, generator, MOVED)
         state, batch = run.get_state(), as_tensors(batches(step))
         found, drawn = _run_program(draft, executor, state, batch, step)
-        expected = run.step(batch, {k: v for k, v in drawn.items() if isinstance(k, int)})
+        numbered = {k: v for k, v in drawn.items() if isinstance(k, int)}
+        expected = run.step(batch, numbered)
         nodes = {k: v for k, v in drawn.items() if isinstance(k, str)}
-        _compare(draft, step, expected, found, [*state.values(), *batch], nodes)
+        runs = _compare(draft, step, expected, found, [*state.values(), *batch], nodes)
+        if not runs:
+            continue
+        chooser = Chooser(recipe.model)
+        chosen = run.repeat(state, batch, numbered, chooser)
+        if chooser.turned and _explains(chosen, found, runs):
+            raise _leave_open(step, chooser.turned[0])
+        name = min(runs, key=_order)
+        raise _differ(draft, step, name, expected[name], found[name])
 
 
 def _run_program(
@@ -122,8 +132,8 @@ def _compare(
     found: Tensors,
     inputs: Sequence[torch.Tensor],
     drawn: Mapping[str, Any],
-) -> None:
-    """Refuse a step whose results differ between torch and the program."""
+) -> dict[str, list[torch.Tensor]]:
+    """Return the results of runs with errors, for those that differ by more than these explain."""
     _check_names(draft, expected)
     pending = [name for name in found if not _is_equal(expected[name], found[name])]
     runs: list[dict[str, torch.Tensor]] = []
@@ -137,9 +147,28 @@ def _compare(
             if not _is_near(expected[name], found[name], [run[name] for run in runs])
         ]
         runs = [{name: run[name] for name in pending} for run in runs]
-    if pending:
-        name = min(pending, key=_order)
-        raise _differ(draft, step, name, expected[name], found[name])
+    return {name: [run[name] for run in runs] for name in pending}
+
+
+def _explains(chosen: Tensors, found: Tensors, runs: Mapping[str, Sequence[torch.Tensor]]) -> bool:
+    """Return whether torch computes what the program does if it chooses likewise.
+
+    Weights and what the optimizer keeps follow from the gradients.
+    """
+    names = [name for name in runs if not name.startswith(("parameter.", "optimizer."))]
+    return bool(names) and all(_is_near(chosen[name], found[name], runs[name]) for name in names)
+
+
+def _leave_open(step: int, turned: Turned) -> CaptureError:
+    """Return the error that names a choice among equal elements."""
+    choice = OPEN[turned.operator]
+    return refusal(
+        f"in step {step} it chooses among equals, which torch leaves open: its kernel takes others "
+        f"than the program, which takes {choice.rule}; {choice.advice}, or accept that rule by "
+        "trusting the capture",
+        turned.operator,
+        turned.line,
+    )
 
 
 def _disturb(

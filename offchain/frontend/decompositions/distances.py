@@ -1,23 +1,52 @@
 """Distances of points, weight norm and the product of three tensors."""
 
 from collections.abc import Callable, Mapping, Sequence
+from math import inf
 from typing import Any
 
 import torch
 from torch import Tensor, linalg
 
 
+class _Chebyshev(torch.autograd.Function):
+    """The largest size along the last axis; each element of that size has the whole gradient.
+
+    The norm of that order shares the gradient out among them, torch's distances do not.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        """Return the largest sizes."""
+        largest = x.abs().amax(-1)
+        ctx.save_for_backward(x, largest)
+        return largest
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> Tensor:
+        """Return the gradient of the elements."""
+        x, largest = ctx.saved_tensors
+        is_largest = x.abs() == largest[..., None]
+        return torch.where(is_largest, gradients[0][..., None] * x.sign(), 0)
+
+
+def _measure(differences: Tensor, p: float) -> Tensor:
+    """Return the lengths of differences along their last axis."""
+    if p == inf and differences.shape[-1]:
+        largest: Tensor = _Chebyshev.apply(differences)  # type: ignore[no-untyped-call]  # torch's is untyped
+        return largest
+    length: Tensor = linalg.vector_norm(differences, p, -1)
+    return length
+
+
 def cdist(x: Tensor, y: Tensor, p: float, _compute_mode: int | None = None) -> Tensor:
     """Return the distances of each row of x to each of y, from their differences."""
-    distances: Tensor = linalg.vector_norm(x[..., :, None, :] - y[..., None, :, :], p, -1)
-    return distances
+    return _measure(x[..., :, None, :] - y[..., None, :, :], p)
 
 
 def pdist(x: Tensor, p: float = 2) -> Tensor:
     """Return the distances of each row to each later one."""
     first, second = torch.triu_indices(x.shape[0], x.shape[0], 1)
-    distances: Tensor = linalg.vector_norm(x[first] - x[second], p, -1)
-    return distances
+    return _measure(x[first] - x[second], p)
 
 
 def weight_norm(v: Tensor, g: Tensor, dim: int = 0) -> tuple[Tensor, Tensor]:

@@ -1,4 +1,4 @@
-"""The margin loss of several labels, in place of torch's decomposition, which differs from it."""
+"""Margin losses, in place of torch's decompositions, which differ from its kernels."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -8,6 +8,30 @@ from torch import Tensor
 
 NONE, MEAN = 0, 1
 """torch's numbers of reductions; the third is the sum."""
+
+
+def multi_margin(
+    x: Tensor,
+    target: Tensor,
+    p: float = 1,
+    margin: float = 1,
+    weight: Tensor | None = None,
+    reduction: int = MEAN,
+) -> Tensor:
+    """Return the loss of one label in each row: every other class costs what its margin lacks.
+
+    Where a margin is kept exactly there is no gradient.
+    """
+    rows, label = x.reshape(-1, x.shape[-1] if x.ndim else 1), target.reshape(-1, 1)
+    lacks = margin - rows.gather(1, label) + rows
+    is_costly = (lacks > 0) & (torch.arange(rows.shape[1]) != label)
+    costs = torch.where(is_costly, lacks if p == 1 else lacks * lacks, 0)
+    if weight is not None:
+        costs = costs * weight[label]
+    losses = costs.sum(1) / rows.shape[1]
+    if reduction == NONE:
+        return losses.reshape(target.shape)
+    return losses.mean() if reduction == MEAN else losses.sum()
 
 
 def multilabel_margin(x: Tensor, target: Tensor, reduction: int) -> tuple[Tensor, Tensor]:
@@ -32,6 +56,7 @@ def multilabel_margin(x: Tensor, target: Tensor, reduction: int) -> tuple[Tensor
 
 
 MARGINS: Mapping[str, Callable[..., Any]] = {
+    "aten.multi_margin_loss.default": multi_margin,
     "aten.multilabel_margin_loss_forward.default": multilabel_margin,
 }
 """ATen overload -> decomposition that autograd sees."""

@@ -33,9 +33,13 @@ def _reflect(x: Tensor, size: int, *, align: bool) -> Tensor:
 
 
 def _bring_inside(x: Tensor, size: int, padding: int, *, align: bool) -> Tensor:
+    """Return positions inside of the image; those at its border have no gradient, as in torch."""
+    if padding == ZEROS:
+        return x
     if padding == REFLECTION:
         x = _reflect(x, size, align=align)
-    return x.clamp(0, size - 1) if padding != ZEROS else x
+    is_inside = (x > 0) & (x < size - 1)
+    return torch.where(is_inside, x, x.detach().clamp(0, size - 1))
 
 
 def _take(image: Tensor, places: Sequence[Tensor]) -> Tensor:
