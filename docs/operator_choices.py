@@ -27,9 +27,9 @@ class Choice(NamedTuple):
 
 CHOICES: Mapping[str, Choice] = {
     "kernels": Choice(
-        "`hardshrink`, `hardtanh`, `relu6`, `softshrink`, `gelu`, `hardswish`, `elu` and their kind",
+        "`hardshrink`, `hardtanh`, `relu6`, `softshrink`, `gelu`, `hardswish`, `elu`, `logit`",
         "NaN, infinities",
-        "one result for the numbers that fill a vector register, another for the rest of the tensor",
+        "one result for numbers that fill a vector register, another for the rest",
         "the one that follows from the definition: the gradient passes at NaN, gelu(inf) is inf",
         "torch's depends on the place in the tensor and on the processor",
     ),
@@ -74,6 +74,87 @@ CHOICES: Mapping[str, Choice] = {
         "NaN at all coordinates (p = 1), or none (p = inf)",
         "NaN passes where the formula has it",
         "the distance itself is NaN",
+    ),
+    "ties": Choice(
+        "`kthvalue`, `topk`, `median`, `nanmedian`, `mode`, max pooling",
+        "equal elements, several NaN",
+        "the place that its algorithm comes to: max pooling takes the last NaN, `topk` any",
+        "the first; with `mode`, the last",
+        "argmax and sort of the arithmetic take the first",
+    ),
+    "interpolation": Choice(
+        "`interpolate`, `Upsample`",
+        "infinities, NaN, differences beyond 3.4e38",
+        "(1 - w) a + w b, in which a pixel of no weight may be left out",
+        "a + w (b - a), as torch's decomposition has it: NaN beside an infinity; with "
+        "antialiasing, a product with a matrix, in which NaN reaches its row and column",
+        "another formula would round ordinary pixels in another way",
+    ),
+    "grids": Choice(
+        "`grid_sample`",
+        "coordinates that are infinite or NaN, pixels that are",
+        "what C makes of such a coordinate; no read where a weight is 0",
+        "0 or NaN; 0 times an infinite pixel is NaN",
+        "the conversion is undefined in C",
+    ),
+    "products": Choice(
+        "the gradient of `prod`, `cumprod`",
+        "products beyond 3.4e38 or below 1e-45, an infinity",
+        "the quotient of the product by each element where none is 0",
+        "products of those before and those behind each element, which hold zeros, too",
+        "which formula torch takes depends on data",
+    ),
+    "long norms": Choice(
+        "the gradient of `renorm`, `Embedding(max_norm=...)`",
+        "norms beyond 1e19",
+        "a norm of float64 for the gradient alone",
+        "0: the norm is inf in float32, as in torch's forward pass",
+        "the gradient belongs to what the forward pass computes",
+    ),
+    "lines": Choice(
+        "`searchsorted`, `bucketize`",
+        "a line that is not sorted, or has NaN",
+        "where a binary search comes to",
+        "the number of elements that come before",
+        "neither is defined",
+    ),
+    "remainders": Choice(
+        "`fmod`, `remainder`",
+        "quotients beyond 3.4e38",
+        "NaN",
+        "the exact remainder",
+        "it is C's",
+    ),
+    "reflections": Choice(
+        "`householder_product`",
+        "infinities, NaN; vectors and factors that are no reflections",
+        "LAPACK leaves out what is known to be 0; the gradient divides by reflections",
+        "products of all elements, in which NaN reaches every column, and their gradient",
+        "only reflections come from factorizations",
+    ),
+    "systems": Choice(
+        "`det`, `slogdet`, `logdet`, `inv`, `solve`",
+        "singular or subnormal matrices, infinities",
+        "LAPACK multiplies by the reciprocal of a pivot, which overflows; the gradient of `logdet` "
+        "of a singular matrix is inf at some places and NaN at others; `inv` raises an error, or "
+        "returns what rounding leaves",
+        "quotients; that gradient is NaN throughout; an inverse of infinities and NaN",
+        "a step of a program always ends; LAPACK's numbers differ between versions",
+    ),
+    "transforms": Choice(
+        "`torch.fft`, `stft`",
+        "infinities, NaN, sums beyond 3.4e38",
+        "they reach the outputs that a fast algorithm makes of them",
+        "they reach every output, as in the sum that defines it",
+        "a transform is a product with a matrix",
+    ),
+    "parts": Choice(
+        "complex numbers",
+        "infinities, NaN, squares below 1e-45",
+        "a real factor is a complex one, whose 0 makes NaN of an infinity; the gradient of an "
+        "angle divides by a square",
+        "a real factor scales both parts; sizes are scaled before they are squared",
+        "C's own rules for infinite complex numbers differ from torch's, too",
     ),
 }
 """Key, as in tests/battery/record.json -> choice."""

@@ -67,9 +67,11 @@ disputed.
 SPECIAL = """
 ## Special values
 
-`tests/battery` compares outputs and gradients with eager torch on zeros of both signs, subnormal and
-huge numbers, infinities, NaN, constant rows, rows of -inf, singular matrices and axes without
-elements. What differs is here; whatever else differs is a fault.
+`tests/battery` compares outputs and gradients with eager torch on zeros of both signs, subnormal
+and huge numbers, infinities, NaN, constant rows, rows of -inf, singular matrices and axes without
+elements. What differs is here; whatever else differs is a fault. Where finite numbers leave the
+range of float32 on the way (a sum of products, say) and torch has inf or NaN, a program may have
+the other one, or a number: the order of the sum decides.
 
 | operators | inputs | torch | a program | why |
 |---|---|---|---|---|

@@ -47,7 +47,9 @@ def _learn(row: Row, function: Any) -> Any:
             if row.form is Form.LEARNED and x.is_floating_point() and k not in row.given
         ]
         with torch.enable_grad():
-            given = [x.detach().requires_grad_() if k in places else x for k, x in enumerate(inputs)]
+            given = [
+                x.detach().requires_grad_() if k in places else x for k, x in enumerate(inputs)
+            ]
             result = row.call(function, *given) if row.call else function(*given)
             outputs = [leaf for leaf in tree_leaves(result) if isinstance(leaf, Tensor)]
             losses = [weigh(output) for output in outputs if output.requires_grad]

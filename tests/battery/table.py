@@ -1,7 +1,8 @@
-"""The rows that are tried: those of the corpus, and a call of every rule.
+"""The rows that are tried: those of the corpus, a few more, and the calls of operators.md.
 
-A row that draws random numbers has draws of the program's in torch as well; a refused one is left
-out.
+A row that draws random numbers has the program's draws in torch as well. Left out are rows that are
+refused, and those of layers and optimizers whose parts have rows of their own. torch crashes where
+a grid is NaN, so that grids are ordinary.
 """
 
 from collections.abc import Mapping
@@ -9,11 +10,12 @@ from itertools import groupby
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn import functional
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from docs.operator_samples import SAMPLES, Call
-from tests.corpus.rows import Form, Row, ask
+from tests.corpus.rows import Row, ask, layer, learn, ramp
 from tests.corpus.table import REFUSALS
 from tests.corpus.table import ROWS as CORPUS
 
@@ -48,8 +50,50 @@ def _list_calls() -> list[Row]:
     return [_make_row(name, calls) for name, calls in groups.items() if name]
 
 
+IMAGE, SOLID = ramp(2, 3, 6, 7), ramp(1, 2, 3, 4, 5)
+GRID = ramp(2, 4, 5, 2, low=-1.3, high=1.3)
+SOLID_GRID = ramp(1, 2, 3, 4, 3, low=-1.3, high=1.3)
+MODES = (
+    ("bilinear", "zeros"),
+    ("bilinear", "reflection"),
+    ("nearest", "border"),
+    ("bicubic", "zeros"),
+)
+
+
+def _sample(mode: str, padding: str) -> Any:
+    """Return the function that samples an image at an ordinary grid."""
+    return lambda x: functional.grid_sample(x, GRID, mode, padding, align_corners=False)
+
+
+MORE = (
+    *(learn(f"grid_sample {m} {p}", _sample(m, p), IMAGE) for m, p in MODES),
+    learn(
+        "grid_sample 3d",
+        lambda x: functional.grid_sample(x, SOLID_GRID, align_corners=True),
+        SOLID,
+    ),
+    layer("MaxPool2d padded", lambda: nn.MaxPool2d(3, 2, 1, return_indices=True), IMAGE),
+    layer("MaxPool2d padded, dilated", lambda: nn.MaxPool2d(2, 1, 1, 2), IMAGE),
+    learn("logit, clamped", lambda x: torch.logit(x, 0.01), ramp(4, 5, low=0)),
+    learn("median, mode", lambda x: (x.median(), x.nanmedian(), x.mode(1)), ramp(4, 5)),
+    ask(
+        "normal",
+        lambda x, y: (torch.normal(x, y), torch.normal(1.0, y)),
+        ramp(3, 4),
+        ramp(3, 4, low=0.1),
+    ),
+    ask(
+        "_is_all_true", lambda x: (torch._is_all_true(x > 0), torch._is_any_true(x > 0)), ramp(3, 4)
+    ),
+)
+"""What the corpus has in one form only."""
+
+LEFT_OUT = ("recurrent layers", "optimizers", "pooling, padding, resizing: grid_sample")
+
 ROWS: Mapping[str, Row] = {
-    **{n: r for n, r in CORPUS.items() if n not in REFUSALS and r.form is not Form.DRAWN},
+    **{n: r for n, r in CORPUS.items() if n not in REFUSALS and not n.startswith(LEFT_OUT)},
+    **{f"more: {row.name}": row for row in MORE},
     **{row.name: row for row in _list_calls()},
 }
 """Name -> row."""

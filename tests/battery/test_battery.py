@@ -58,3 +58,89 @@ def test_every_difference_is_a_choice() -> None:
     """What differs has its reason in the documentation, and no reason is left over."""
     keys = {key for entry in RECORD.values() for key in entry["differences"].values()}
     assert keys == set(CHOICES)
+
+
+def ignore_nan(b: Builder, x: View, y: View) -> View:
+    """Return the larger of two numbers, and a number before a NaN."""
+    return b.map(Function.WHERE, b.map(Function.LT, x, y, dtype=DType.BOOL), y, x)
+
+
+def softmax_of_nothing(b: Builder, x: View, dim: int, half_to_float: bool) -> View:  # noqa: FBT001 - ATen's signature
+    """Return softmax, which is 0 where all elements of a row are -inf."""
+    result = softmax(b, x, dim, half_to_float)
+    largest = fold(b, Function.MAX, x, dim, keepdim=True)
+    least = b.scalar(float("-inf"), DType.FLOAT32)
+    is_nothing = b.map(Function.EQ, largest, least, dtype=DType.BOOL)
+    return b.map(Function.WHERE, is_nothing, b.scalar(0, DType.FLOAT32), result)
+
+
+def eliminate_blindly(a: Tensor, b: Tensor) -> tuple[Tensor, list[Tensor], Tensor]:
+    """Return pivots of an elimination that divides by a pivot of 0."""
+    both, pivots = a, []
+    for k in range(a.shape[-1]):
+        pivots.append(both[..., k, k])
+        row = both[..., k : k + 1, :] / both[..., k : k + 1, k : k + 1]
+        both = torch.cat(
+            [both[..., :k, :], row, both[..., k + 1 :, :] - both[..., k + 1 :, k : k + 1] * row], -2
+        )
+    return b, pivots, torch.ones(a.shape[:-2])
+
+
+def find_no_scale(largest: Tensor) -> tuple[Tensor, Tensor]:
+    """Return a scale of 1."""
+    return torch.ones_like(largest), torch.ones_like(largest)
+
+
+def forget_nan(gradient: Tensor, x: Tensor, target: Tensor, reduction: int, beta: float) -> Tensor:
+    """Return the gradient of the smooth absolute difference as torch decomposes it."""
+    del reduction
+    difference, share = x - target, gradient / x.numel()
+    near = share * difference / beta
+    return torch.where(difference.abs() < beta, near, share * torch.sign(difference))
+
+
+MUTANTS: Mapping[str, tuple[str, Callable[[], object]]] = {
+    "a maximum that ignores NaN": (
+        "element by element: maximum",
+        lambda: patch.dict(RULES, {"aten.maximum.default": ignore_nan}),  # type: ignore[arg-type]  # a dict
+    ),
+    "softmax of -inf alone is 0": (
+        "activations and norms: Softmax",
+        lambda: patch.dict(RULES, {"aten._softmax.default": softmax_of_nothing}),  # type: ignore[arg-type]  # likewise
+    ),
+    "a determinant divides by 0": (
+        "linear algebra: det",
+        lambda: patch.object(solvers, "_eliminate", eliminate_blindly),
+    ),
+    "a variance without a scale": (
+        "reductions and sorting: std",
+        lambda: patch.object(statistics, "find_scale", find_no_scale),
+    ),
+    "a window of -inf finds padding": (
+        "more: MaxPool2d padded",
+        lambda: patch.object(pooling, "_is_above_least", lambda *_: True),
+    ),
+    "a gradient that loses NaN": (
+        "losses: SmoothL1Loss",
+        lambda: patch.dict(DECOMPOSITIONS, {"aten.smooth_l1_loss_backward.default": forget_nan}),  # type: ignore[arg-type]  # likewise
+    ),
+}
+"""What is wrong -> the row that tells, and the patch."""
+
+
+@pytest.fixture
+def _anew() -> Iterator[None]:
+    """Let decompositions be looked up anew, before and after."""
+    get_decompositions.cache_clear()
+    yield
+    get_decompositions.cache_clear()
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.usefixtures("_anew")
+@pytest.mark.parametrize("mutant", MUTANTS)
+def test_a_wrong_lowering_is_seen(mutant: str) -> None:
+    """A lowering that is wrong on special inputs only differs in a way that is not recorded."""
+    name, make_patch = MUTANTS[mutant]
+    with make_patch():  # type: ignore[attr-defined]  # a patch
+        assert not list_kinds(name) <= set(RECORD[name]["differences"])

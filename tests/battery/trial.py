@@ -1,10 +1,11 @@
 """The trial of one row on special inputs: its program beside eager torch.
 
-What differs is told by kinds, "gradient nan/number" for a gradient that is NaN in torch and a number
-in the program. Rounding is measured as in the rehearsal, by runs with errors on all operators. A
-number may differ by four times the spread of these runs, by 2^-20 of itself, or of the largest of
-its tensor where the row folds numbers; and where not a digit is certain it may be anything. Where
-numbers leave the range of float32 on the way, and torch's result is none, the program's may be any.
+What differs is told by kinds, "gradient nan/number" for a gradient that is NaN in torch and a
+number in the program. Rounding is measured as in the rehearsal, by runs with errors on all
+operators. A number may differ by four times the spread of these runs, by 2^-20 of itself, or of the
+largest of its tensor where the row folds numbers; and where not a digit is certain it may be
+anything. Where numbers leave the range of float32 on the way, and torch's result is none, the
+program's may be any.
 """
 
 from collections.abc import Iterator, Sequence
@@ -111,8 +112,12 @@ class Trial:
             return []
         graph, errors = self._draft.graph, self._draft.errors
         nodes = {name: value for name, value in drawn.items() if isinstance(name, str)}
-        runs = [run_noisily(graph, errors, nodes, inputs, SLACK, k) for k in range(NOISY_RUNS)]
-        may_overflow = overflows(graph, inputs)
+        try:
+            runs = [run_noisily(graph, errors, nodes, inputs, SLACK, k) for k in range(NOISY_RUNS)]
+            may_overflow = overflows(graph, inputs)
+        except UNHEARD:  # an index is out of range
+            runs = [[expected[name] for name in self._draft.results]]
+            may_overflow = False
         differences: list[Difference] = []
         for name in differing:
             place = self._draft.results.index(name)
@@ -121,9 +126,7 @@ class Trial:
             differences += _describe(draw, name, expected[name], found[name], wrong)
         return differences
 
-    def _judge(
-        self, a: Tensor, b: Tensor, several: Tensor, *, may_overflow: bool
-    ) -> Tensor:
+    def _judge(self, a: Tensor, b: Tensor, several: Tensor, *, may_overflow: bool) -> Tensor:
         """Return where torch and the program differ by more than rounding explains."""
         wrong = _differ(a, b)
         if not a.is_floating_point():
@@ -180,8 +183,23 @@ def _describe(draw: str, name: str, a: Tensor, b: Tensor, wrong: Tensor) -> Iter
 
 
 SUMS = frozenset(
-    "add addmm addmv baddbmm bmm convolution convolution_backward cumprod cumsum dot mean mm mul mv "
-    "pow prod rsub sub sum var_mean".split()
+    {
+        *(
+            "add",
+            "cumprod",
+            "cumsum",
+            "mean",
+            "mul",
+            "pow",
+            "prod",
+            "rsub",
+            "sub",
+            "sum",
+            "var_mean",
+        ),
+        *("addmm", "addmv", "baddbmm", "bmm", "dot", "mm", "mv"),
+        *("convolution", "convolution_backward"),
+    }
 )
 """Operators that make infinities of numbers only where these leave the range."""
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from offchain.frontend.decompositions.signs import angle as angle_of_real
-from offchain.frontend.decompositions.signs import hypot
+from offchain.frontend.decompositions.signs import find_scale, hypot
 
 Number = Tensor | complex
 
@@ -58,14 +58,22 @@ def multiply(x: Number, y: Number) -> Any:
 
 
 def divide(x: Number, y: Number) -> Any:
-    """Return a quotient: that of the product with the conjugate and the square of the size."""
+    """Return a quotient: that of the product with the conjugate and the square of the size.
+
+    The divisor is scaled by a power of two where its square leaves the range.
+    """
     if not (_is_complex(x) or _is_complex(y)):
         return NotImplemented
     (a, b), (c, d) = _split(x), _split(y)
     if not _is_complex(y):
         return _join(a / c, b / c)
+    if not isinstance(y, Tensor):
+        size = c * c + d * d
+        return _join((a * c + b * d) / size, (b * c - a * d) / size)
+    scale, _ = find_scale(torch.maximum(c.abs(), d.abs()))
+    c, d = c * scale, d * scale
     size = c * c + d * d
-    return _join((a * c + b * d) / size, (b * c - a * d) / size)
+    return _join((a * c + b * d) / size * scale, (b * c - a * d) / size * scale)
 
 
 def reciprocal(x: Tensor) -> Any:

@@ -1,4 +1,4 @@
-"""Gradients of losses, in place of torch's decompositions, which lose what is not a number."""
+"""Gradients in place of torch's decompositions, which lose NaN or the sign of an infinity."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -21,7 +21,15 @@ def smooth_l1_backward(
     return torch.where(difference.abs() >= beta, far, near)
 
 
+def logit_backward(gradient: Tensor, x: Tensor, eps: float | None = None) -> Tensor:
+    """Return the gradient of the logarithm of the odds; zeros of both signs have the same one."""
+    low, outside = (0.0, torch.nan) if eps is None else (eps, 0.0)
+    is_inside = (x >= low) & (x <= 1 - low)
+    return torch.where(is_inside, gradient / (x.abs() * (1 - x)), outside)
+
+
 LOSSES: Mapping[str, Callable[..., Any]] = {
     "aten.smooth_l1_loss_backward.default": smooth_l1_backward,
+    "aten.logit_backward.default": logit_backward,
 }
 """ATen overload -> decomposition."""

@@ -16,12 +16,12 @@ def _pick(x: Tensor, place: Tensor, dim: int, *, keepdim: bool) -> tuple[Tensor,
 
 
 def median_dim(x: Tensor, dim: int = -1, keepdim: bool = False) -> tuple[Tensor, Tensor]:  # noqa: FBT001, FBT002 - ATen's signature
-    """Return the lower median along an axis, a NaN where there is one, and its place."""
+    """Return the lower median along an axis, the first NaN where there is one, and its place."""
     if not x.ndim:
         return x.clone(), torch.zeros((), dtype=torch.int64)
     last = x.shape[dim] - 1
-    has_nan = x.ne(x).any(dim, keepdim=True)
-    return _pick(x, torch.where(has_nan, last, last // 2), dim, keepdim=keepdim)
+    numbers = x.eq(x).sum(dim, keepdim=True)
+    return _pick(x, torch.where(numbers <= last, numbers, last // 2), dim, keepdim=keepdim)
 
 
 def nanmedian_dim(x: Tensor, dim: int = -1, keepdim: bool = False) -> tuple[Tensor, Tensor]:  # noqa: FBT001, FBT002 - likewise
