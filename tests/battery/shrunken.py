@@ -26,10 +26,11 @@ def shrink(row: Row) -> Iterator[Row]:
             torch.manual_seed(3)
             variant = ask(f"{row.name}, {size} -> 0", _learn(row, row.make()), *inputs)
         try:
-            variant.make()(*inputs)
+            results = variant.make()(*inputs)
         except UNHEARD:
             continue
-        yield variant
+        if results:
+            yield variant
 
 
 def _cut(x: Tensor, size: int) -> Tensor:

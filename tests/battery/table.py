@@ -61,12 +61,22 @@ MODES = (
 )
 
 
+HEADS = (ramp(2, 3, 4), ramp(2, 3, 4, seed=1), ramp(2, 3, 4, seed=2))
+MASK = torch.tensor([[True, False, True], [False, False, False], [True, True, True]])
+
+
+def _attend(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    """Return attention of which one row sees nothing."""
+    return functional.scaled_dot_product_attention(q, k, v, attn_mask=MASK)
+
+
 def _sample(mode: str, padding: str) -> Any:
     """Return the function that samples an image at an ordinary grid."""
     return lambda x: functional.grid_sample(x, GRID, mode, padding, align_corners=False)
 
 
 MORE = (
+    learn("attention of rows that see nothing", _attend, *HEADS),
     *(learn(f"grid_sample {m} {p}", _sample(m, p), IMAGE) for m, p in MODES),
     learn(
         "grid_sample 3d",
@@ -89,7 +99,12 @@ MORE = (
 )
 """What the corpus has in one form only."""
 
-LEFT_OUT = ("recurrent layers", "optimizers", "pooling, padding, resizing: grid_sample")
+LEFT_OUT = (
+    *("recurrent layers", "optimizers", "pooling, padding, resizing: grid_sample"),
+    *("layers: ConvTranspose", "layers: Conv3d", "layers: MultiheadAttention"),
+    *("layers: Transformer", "layers: parametrizations.orthogonal"),
+)
+"""How the names of compositions begin whose parts are tried elsewhere."""
 
 ROWS: Mapping[str, Row] = {
     **{n: r for n, r in CORPUS.items() if n not in REFUSALS and not n.startswith(LEFT_OUT)},

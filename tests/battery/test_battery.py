@@ -1,6 +1,7 @@
 """The battery: every lowering on special inputs is eager torch's, or differs as a choice says."""
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from unittest.mock import patch
 
 import pytest
@@ -9,6 +10,7 @@ from torch import Tensor
 
 from docs.operator_choices import CHOICES
 from offchain.arithmetic.functions import DType, Function
+from offchain.errors import CaptureError
 from offchain.frontend.decompositions import solvers, statistics
 from offchain.frontend.decompositions.table import DECOMPOSITIONS
 from offchain.frontend.lowering import pooling
@@ -20,8 +22,11 @@ from offchain.frontend.lowering.views import View
 from tests.battery.draws import DRAWS
 from tests.battery.reach import TABLES
 from tests.battery.record import read_record
+from tests.battery.shrunken import shrink
 from tests.battery.table import ROWS
 from tests.battery.trial import Trial
+from tests.corpus.table import REFUSALS
+from tests.corpus.table import ROWS as CORPUS
 from tests.quick import every
 
 EVERY = 12
@@ -29,11 +34,28 @@ EVERY = 12
 
 RECORD = read_record()
 
+SUBJECTS = (
+    *("element by element", "reductions and sorting", "indexing and arranging"),
+    *("linear algebra", "complex numbers"),
+)
 
-def list_kinds(name: str) -> set[str]:
+FUNCTIONS = tuple(
+    name
+    for subject in SUBJECTS
+    for name, row in CORPUS.items()
+    if name.startswith(subject) and name not in REFUSALS
+)
+"""The rows that are tried on inputs without elements."""
+
+
+UNTRIED: Mapping[str, str] = {
+    "aten._pack_padded_sequence.default": "it refuses",
+}
+"""Name of our tables -> why no row meets it."""
+
+
+def list_kinds(trial: Trial) -> set[str]:
     """Return how a row's results differ from torch's on all special inputs."""
-    trial = Trial(ROWS[name])
-    assert set(RECORD[name]["reached"]) <= trial.reached
     return {difference.kinds for draw in DRAWS for difference in trial.compare(draw)}
 
 
@@ -41,7 +63,18 @@ def list_kinds(name: str) -> set[str]:
 @pytest.mark.parametrize("name", every(EVERY, RECORD))
 def test_row(name: str) -> None:
     """Outputs, statistics and gradients are eager torch's, but for what a choice explains."""
-    assert list_kinds(name) <= set(RECORD[name]["differences"])
+    trial = Trial(ROWS[name])
+    assert list_kinds(trial) <= set(RECORD[name]["differences"])
+    assert set(RECORD[name]["reached"]) <= trial.reached
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", every(10 * EVERY, FUNCTIONS))
+def test_row_without_elements(name: str) -> None:
+    """Outputs and gradients of inputs that have no elements are eager torch's, or refused."""
+    for row in shrink(CORPUS[name]):
+        with suppress(CaptureError):
+            assert not Trial(row).compare("ordinary"), row.name
 
 
 def test_every_row_is_tried() -> None:
@@ -51,7 +84,8 @@ def test_every_row_is_tried() -> None:
 
 def test_every_lowering_is_tried() -> None:
     """Each rule, decomposition, composition and method is met by a row that is tried."""
-    assert set(TABLES) == {name for entry in RECORD.values() for name in entry["reached"]}
+    reached = {name for entry in RECORD.values() for name in entry["reached"]}
+    assert set(TABLES) == reached | set(UNTRIED)
 
 
 def test_every_difference_is_a_choice() -> None:
@@ -143,4 +177,4 @@ def test_a_wrong_lowering_is_seen(mutant: str) -> None:
     """A lowering that is wrong on special inputs only differs in a way that is not recorded."""
     name, make_patch = MUTANTS[mutant]
     with make_patch():  # type: ignore[attr-defined]  # a patch
-        assert not list_kinds(name) <= set(RECORD[name]["differences"])
+        assert not list_kinds(Trial(ROWS[name])) <= set(RECORD[name]["differences"])

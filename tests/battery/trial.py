@@ -1,11 +1,11 @@
 """The trial of one row on special inputs: its program beside eager torch.
 
-What differs is told by kinds, "gradient nan/number" for a gradient that is NaN in torch and a
-number in the program. Rounding is measured as in the rehearsal, by runs with errors on all
-operators. A number may differ by four times the spread of these runs, by 2^-20 of itself, or of the
-largest of its tensor where the row folds numbers; and where not a digit is certain it may be
-anything. Where numbers leave the range of float32 on the way, and torch's result is none, the
-program's may be any.
+What differs is told by kinds, "gradient nan/number of numbers" for a gradient that is NaN in torch
+and a number in the program, where all inputs are numbers. Rounding is measured as in the rehearsal,
+by runs with errors on all operators. A number may differ by four times the spread of these runs, by
+2^-20 of itself, or of the largest of its tensor where the row folds numbers; and where not a digit
+is certain it may be anything. Where numbers leave the range of float32 on the way, and torch's
+result is none, the program's may be any.
 """
 
 from collections.abc import Iterator, Sequence
@@ -123,7 +123,9 @@ class Trial:
             place = self._draft.results.index(name)
             several = torch.stack([results[place].reshape(found[name].shape) for results in runs])
             wrong = self._judge(expected[name], found[name], several, may_overflow=may_overflow)
-            differences += _describe(draw, name, expected[name], found[name], wrong)
+            kind = f"{name.partition('.')[0].replace('buffer', 'output')} {{}} of {_say(inputs)}"
+            for kinds, example in _describe(expected[name], found[name], wrong):
+                differences.append(Difference(draw, kind.format(kinds), f"{name}{example}"))
         return differences
 
     def _judge(self, a: Tensor, b: Tensor, several: Tensor, *, may_overflow: bool) -> Tensor:
@@ -169,17 +171,23 @@ def _differ(a: Tensor, b: Tensor) -> Tensor:
     return ~(is_near & a.isfinite()) & ~(a == b) & ~(a.isnan() & b.isnan())
 
 
-def _describe(draw: str, name: str, a: Tensor, b: Tensor, wrong: Tensor) -> Iterator[Difference]:
-    """Yield one difference of each pair of kinds."""
-    result = name.partition(".")[0].replace("buffer", "output")
-    places = wrong.reshape(-1).nonzero()[:, 0].tolist()
+def _say(inputs: Sequence[Tensor]) -> str:
+    """Return what the inputs are: NaN, infinities or numbers only."""
+    floats = [x for x in inputs if x.is_floating_point()]
+    if any(bool(x.isnan().any()) for x in floats):
+        return "NaN"
+    return "infinities" if any(bool(x.isinf().any()) for x in floats) else "numbers"
+
+
+def _describe(a: Tensor, b: Tensor, wrong: Tensor) -> Iterator[tuple[str, str]]:
+    """Yield each pair of kinds once, with the first place where they are."""
     seen = set()
-    for place in places:
+    for place in wrong.reshape(-1).nonzero()[:, 0].tolist():
         x, y = a.reshape(-1)[place], b.reshape(-1)[place]
-        kinds = f"{result} {'/'.join(KINDS[int(classify(value))] for value in (x, y))}"
+        kinds = "/".join(KINDS[int(classify(value))] for value in (x, y))
         if kinds not in seen:
             seen.add(kinds)
-            yield Difference(draw, kinds, f"{name}[{place}]: {x.item()} in torch, {y.item()}")
+            yield kinds, f"[{place}]: {x.item()} in torch, {y.item()}"
 
 
 SUMS = frozenset(

@@ -60,7 +60,7 @@ def multiply(x: Number, y: Number) -> Any:
 def divide(x: Number, y: Number) -> Any:
     """Return a quotient: that of the product with the conjugate and the square of the size.
 
-    The divisor is scaled by a power of two where its square leaves the range.
+    Both are scaled by powers of two where squares leave the range.
     """
     if not (_is_complex(x) or _is_complex(y)):
         return NotImplemented
@@ -73,7 +73,11 @@ def divide(x: Number, y: Number) -> Any:
     scale, _ = find_scale(torch.maximum(c.abs(), d.abs()))
     c, d = c * scale, d * scale
     size = c * c + d * d
-    return _join((a * c + b * d) / size * scale, (b * c - a * d) / size * scale)
+    if not isinstance(x, Tensor):
+        return _join((a * c + b * d) / size * scale, (b * c - a * d) / size * scale)
+    down, up = find_scale(a.abs() if isinstance(b, float) else torch.maximum(a.abs(), b.abs()))
+    a, b = a * down, b * down
+    return _join((a * c + b * d) / size * scale * up, (b * c - a * d) / size * scale * up)
 
 
 def reciprocal(x: Tensor) -> Any:

@@ -129,8 +129,8 @@ def solve(
     right = b[..., None] if is_vector else b
     inverted = torch.linalg.inv_ex(a)[0]
     x = inverted @ right if left else right @ inverted
-    nothing = a.new_zeros(a.shape[:-1], dtype=torch.int32)
-    return x[..., 0] if is_vector else x, a, nothing, nothing[..., 0]
+    pivots, state = (a.new_zeros(a.shape[:-n], dtype=torch.int32) for n in (1, 2))
+    return x[..., 0] if is_vector else x, a, pivots, state
 
 
 class _Determinant(torch.autograd.Function):
