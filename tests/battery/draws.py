@@ -96,7 +96,6 @@ def _fill(number: float) -> Callable[[Tensor], Tensor]:
 
 
 DRAWS: Mapping[str, Draw] = {
-    "ordinary": _each(lambda x: x),
     "zeros": _each(_fill(0.0)),
     "ones": _each(_fill(1.0)),
     "constant": _first(_fill(0.1)),

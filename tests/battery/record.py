@@ -1,30 +1,40 @@
-"""What is known of each row: the operators that it reaches, and how it differs from torch."""
+"""What is known of the rows: which of them meets each operator, and how they differ from torch."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 PATH = Path(__file__).with_name("record.json")
 
-Entry = Mapping[str, Any]
-"""`reached`: names of our tables; `differences`: kinds -> the choice of docs/operator_choices.py
-that explains them."""
+
+@dataclass(frozen=True)
+class Record:
+    """The record.
+
+    Attributes:
+        reached: name of our tables -> a row that meets it.
+        differences: row -> how it differs from torch -> the choice of docs/operator_choices.py that
+            explains it.
+    """
+
+    reached: dict[str, str]
+    differences: dict[str, dict[str, str]]
+
+    def update(self, row: str, reached: Collection[str], kinds: Collection[str]) -> None:
+        """Put in what a row has come to; what is new has no choice."""
+        for name in [name for name, by in self.reached.items() if by == row]:
+            del self.reached[name]
+        self.reached.update({n: row for n in reached if n not in self.reached})
+        known = self.differences.pop(row, {})
+        if kinds:
+            self.differences[row] = {kind: known.get(kind, "") for kind in sorted(kinds)}
+
+    def write(self) -> None:
+        """Write the file."""
+        PATH.write_text(json.dumps(asdict(self), indent=1, sort_keys=True) + "\n")
 
 
-def read_record() -> dict[str, Entry]:
-    """Return the entries by row."""
-    record: dict[str, Entry] = json.loads(PATH.read_text())
-    return record
-
-
-def write_record(record: Mapping[str, Entry]) -> None:
-    """Write the entries in order."""
-    PATH.write_text(json.dumps(dict(sorted(record.items())), indent=1) + "\n")
-
-
-def update(before: Entry, reached: Iterable[str], kinds: Iterable[str]) -> Entry:
-    """Return a row's new entry: what is no longer different is dropped, what is new unexplained."""
-    known = before.get("differences", {})
-    differences = {kind: known.get(kind, "") for kind in sorted(kinds)}
-    return {"reached": sorted(reached), "differences": differences}
+def read_record() -> Record:
+    """Return what the file says."""
+    return Record(**json.loads(PATH.read_text()))

@@ -19,6 +19,15 @@ from tests.corpus.rows import Row, ask, layer, learn, ramp
 from tests.corpus.table import REFUSALS
 from tests.corpus.table import ROWS as CORPUS
 
+UNDEFINED = frozenset(
+    {
+        *("aten.empty.memory_format", "aten.empty_like.default", "aten.empty_permuted.default"),
+        *("aten.empty_strided.default", "aten.new_empty.default"),
+        *("aten.new_empty_strided.default", "aten._assert_async.msg"),
+    }
+)
+"""Operators without a result that torch defines."""
+
 
 def _make_row(name: str, calls: list[Call]) -> Row:
     """Return the row of several calls of one operator, whose tensors are its inputs."""
@@ -35,7 +44,7 @@ def _make_row(name: str, calls: list[Call]) -> Row:
             for call, (args, options) in zip(calls, given, strict=True)
         ]
 
-    return ask(f"call: {name}", compute, *(leaves[place] for place in places))
+    return ask(f"call: {name}", compute, *(leaves[place].contiguous() for place in places))
 
 
 def _name(call: Call) -> str:
@@ -47,7 +56,9 @@ def _list_calls() -> list[Row]:
     """Return a row for each operator of which there are samples."""
     ordered = sorted(SAMPLES, key=_name)
     groups = {name: list(calls) for name, calls in groupby(ordered, _name)}
-    return [_make_row(name, calls) for name, calls in groups.items() if name]
+    return [
+        _make_row(name, calls) for name, calls in groups.items() if name not in UNDEFINED | {""}
+    ]
 
 
 IMAGE, SOLID = ramp(2, 3, 6, 7), ramp(1, 2, 3, 4, 5)
@@ -70,12 +81,19 @@ def _attend(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     return functional.scaled_dot_product_attention(q, k, v, attn_mask=MASK)
 
 
+def _quantize(x: Tensor) -> Tensor:
+    """Return numbers rounded to multiples of a scale that is a tensor."""
+    scale, zero = torch.tensor(0.1), torch.zeros((), dtype=torch.int32)
+    return torch.fake_quantize_per_tensor_affine(x, scale, zero, -20, 20)
+
+
 def _sample(mode: str, padding: str) -> Any:
     """Return the function that samples an image at an ordinary grid."""
     return lambda x: functional.grid_sample(x, GRID, mode, padding, align_corners=False)
 
 
 MORE = (
+    learn("fake_quantize", _quantize, ramp(3, 4)),
     learn("attention of rows that see nothing", _attend, *HEADS),
     *(learn(f"grid_sample {m} {p}", _sample(m, p), IMAGE) for m, p in MODES),
     learn(

@@ -23,13 +23,13 @@ from tests.battery.draws import DRAWS
 from tests.battery.reach import TABLES
 from tests.battery.record import read_record
 from tests.battery.shrunken import shrink
-from tests.battery.table import ROWS
+from tests.battery.table import ROWS, UNDEFINED
 from tests.battery.trial import Trial
 from tests.corpus.table import REFUSALS
 from tests.corpus.table import ROWS as CORPUS
 from tests.quick import every
 
-EVERY = 12
+EVERY = 16
 """One row in so many is part of the fast suite."""
 
 RECORD = read_record()
@@ -50,6 +50,10 @@ FUNCTIONS = tuple(
 
 UNTRIED: Mapping[str, str] = {
     "aten._pack_padded_sequence.default": "it refuses",
+    "aten._conj_physical.default": "it is conj_physical, which is tried",
+    "aten._grouped_mm.default": "its numbers are BFLOAT16; it is products of matrices, by bmm",
+    "method torch.nn.modules.transformer._detect_is_causal_mask": "it computes nothing",
+    **dict.fromkeys(UNDEFINED, "torch defines no result"),
 }
 """Name of our tables -> why no row meets it."""
 
@@ -60,12 +64,12 @@ def list_kinds(trial: Trial) -> set[str]:
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("name", every(EVERY, RECORD))
+@pytest.mark.parametrize("name", every(EVERY, ROWS))
 def test_row(name: str) -> None:
     """Outputs, statistics and gradients are eager torch's, but for what a choice explains."""
     trial = Trial(ROWS[name])
-    assert list_kinds(trial) <= set(RECORD[name]["differences"])
-    assert set(RECORD[name]["reached"]) <= trial.reached
+    assert list_kinds(trial) <= set(RECORD.differences.get(name, {}))
+    assert {n for n, row in RECORD.reached.items() if row == name} <= trial.reached
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -74,23 +78,18 @@ def test_row_without_elements(name: str) -> None:
     """Outputs and gradients of inputs that have no elements are eager torch's, or refused."""
     for row in shrink(CORPUS[name]):
         with suppress(CaptureError):
-            assert not Trial(row).compare("ordinary"), row.name
-
-
-def test_every_row_is_tried() -> None:
-    """The record has the rows that there are."""
-    assert set(RECORD) == set(ROWS)
+            assert not Trial(row).compare("row repeated"), row.name
 
 
 def test_every_lowering_is_tried() -> None:
     """Each rule, decomposition, composition and method is met by a row that is tried."""
-    reached = {name for entry in RECORD.values() for name in entry["reached"]}
-    assert set(TABLES) == reached | set(UNTRIED)
+    assert set(TABLES) <= {*RECORD.reached, *UNTRIED}
+    assert {*RECORD.reached.values(), *RECORD.differences} <= set(ROWS)
 
 
 def test_every_difference_is_a_choice() -> None:
     """What differs has its reason in the documentation, and no reason is left over."""
-    keys = {key for entry in RECORD.values() for key in entry["differences"].values()}
+    keys = {key for kinds in RECORD.differences.values() for key in kinds.values()}
     assert keys == set(CHOICES)
 
 
@@ -177,4 +176,4 @@ def test_a_wrong_lowering_is_seen(mutant: str) -> None:
     """A lowering that is wrong on special inputs only differs in a way that is not recorded."""
     name, make_patch = MUTANTS[mutant]
     with make_patch():  # type: ignore[attr-defined]  # a patch
-        assert not list_kinds(Trial(ROWS[name])) <= set(RECORD[name]["differences"])
+        assert not list_kinds(Trial(ROWS[name])) <= set(RECORD.differences.get(name, {}))
