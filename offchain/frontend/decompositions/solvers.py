@@ -1,7 +1,7 @@
 """Linear systems of small matrices: elimination written out, one pivot after the other.
 
 The number of operators grows with the size of the matrix, so that sizes above `MAX_SIZE` are
-refused. A singular matrix gives infinities or NaN, where torch raises an error.
+refused. A singular matrix has an inverse of infinities or NaN, where torch raises an error.
 """
 
 from collections.abc import Callable, Mapping, Sequence
