@@ -16,6 +16,7 @@ from torch.utils._pytree import tree_flatten, tree_unflatten
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from docs.operator_choices import CHOICES
 from docs.operator_samples import SAMPLES, Call
 from docs.operator_ties import render_ties
 from offchain.arithmetic.functions import Function
@@ -62,6 +63,19 @@ disputed.
 - **Inverse functions** are compositions (`offchain/frontend/decompositions/inverse.py`). They are
   off by at most 2 units of the last place (atan, atan2, acos, asinh, atanh, log10, erfinv, hypot),
   or 3 (asin, acosh). Zeros keep their sign; infinities and NaN are IEEE 754's.
+"""
+
+SPECIAL = """
+## Special values
+
+`tests/battery` compares outputs and gradients with eager torch on zeros of both signs, subnormal
+and huge numbers, infinities, NaN, constant rows, rows of -inf, singular matrices and axes without
+elements. What differs is here; whatever else differs is a fault. Where finite numbers leave the
+range of float32 on the way (a sum of products, say) and torch has inf or NaN, a program may have
+the other one, or a number: the order of the sum decides.
+
+| operators | inputs | torch | a program | why |
+|---|---|---|---|---|
 """
 
 DECOMPOSITIONS = """
@@ -157,6 +171,9 @@ def render(found: Mapping[str, Emitted], decomposed: Mapping[str, set[str]]) -> 
         yield f"\n## {family}\n\n| ATen | operators | scalar functions |\n|---|---|---|\n"
         for name in sorted(rules):
             yield f"| `{name}` | {describe(found[name])} |\n"
+    yield SPECIAL
+    for choice in CHOICES.values():
+        yield f"| {' | '.join(choice)} |\n"
     yield DECOMPOSITIONS
     for name, parts in sorted(decomposed.items()):
         shown = ", ".join(sorted(part.removeprefix("aten.") for part in parts))

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from offchain.frontend.decompositions.signs import angle as angle_of_real
-from offchain.frontend.decompositions.signs import hypot
+from offchain.frontend.decompositions.signs import find_scale, hypot
 
 Number = Tensor | complex
 
@@ -58,14 +58,26 @@ def multiply(x: Number, y: Number) -> Any:
 
 
 def divide(x: Number, y: Number) -> Any:
-    """Return a quotient: that of the product with the conjugate and the square of the size."""
+    """Return a quotient: that of the product with the conjugate and the square of the size.
+
+    Both are scaled by powers of two where squares leave the range.
+    """
     if not (_is_complex(x) or _is_complex(y)):
         return NotImplemented
     (a, b), (c, d) = _split(x), _split(y)
     if not _is_complex(y):
         return _join(a / c, b / c)
+    if not isinstance(y, Tensor):
+        size = c * c + d * d
+        return _join((a * c + b * d) / size, (b * c - a * d) / size)
+    scale, _ = find_scale(torch.maximum(c.abs(), d.abs()))
+    c, d = c * scale, d * scale
     size = c * c + d * d
-    return _join((a * c + b * d) / size, (b * c - a * d) / size)
+    if not isinstance(x, Tensor):
+        return _join((a * c + b * d) / size * scale, (b * c - a * d) / size * scale)
+    down, up = find_scale(a.abs() if isinstance(b, float) else torch.maximum(a.abs(), b.abs()))
+    a, b = a * down, b * down
+    return _join((a * c + b * d) / size * scale * up, (b * c - a * d) / size * scale * up)
 
 
 def reciprocal(x: Tensor) -> Any:

@@ -7,6 +7,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+TINY = 1e-30
+"""Below it, the gamma function of x is 1 / x."""
+
 SHIFTS = 8
 """How far a small argument is lifted before an asymptotic series is good to single precision."""
 
@@ -37,11 +40,13 @@ def lgamma(x: Tensor) -> Tensor:
     result = (lifted - 0.5) * lifted.log() - lifted + (0.5 * math.log(2 * math.pi) + series)
     result = result - torch.where(is_small, steps.log().sum(0), 0)
     mirrored = math.log(math.pi) - torch.sin(math.pi * (x - x.round())).abs().log() - result
-    return torch.where(x.isinf(), x.abs(), torch.where(is_reflected, mirrored, result))
+    result = torch.where(is_reflected, mirrored, result)
+    result = torch.where(x.abs() < TINY, -x.abs().log(), result)
+    return torch.where(x.isinf(), x.abs(), result)
 
 
 def digamma(x: Tensor) -> Tensor:
-    """Return the derivative of `lgamma`, in the same way."""
+    """Return the derivative of `lgamma`, in the same way; NaN at negative integers, as torch."""
     x = x.float()
     is_reflected, is_small, steps, lifted = _lift(x)
     inverse = 1 / lifted
@@ -51,6 +56,7 @@ def digamma(x: Tensor) -> Tensor:
     result = result - torch.where(is_small, (1 / steps).sum(0), 0)
     angle = math.pi * (x - x.round())
     mirrored = result - math.pi * torch.cos(angle) / torch.sin(angle)
+    mirrored = torch.where(angle == 0, torch.where(x == 0, -1 / x, torch.nan), mirrored)
     return torch.where(is_reflected, mirrored, result)
 
 

@@ -19,9 +19,9 @@ def median_dim(x: Tensor, dim: int = -1, keepdim: bool = False) -> tuple[Tensor,
     """Return the lower median along an axis, the first NaN where there is one, and its place."""
     if not x.ndim:
         return x.clone(), torch.zeros((), dtype=torch.int64)
-    size = x.shape[dim]
+    last = x.shape[dim] - 1
     numbers = x.eq(x).sum(dim, keepdim=True)
-    return _pick(x, torch.where(numbers < size, numbers, (size - 1) // 2), dim, keepdim=keepdim)
+    return _pick(x, torch.where(numbers <= last, numbers, last // 2), dim, keepdim=keepdim)
 
 
 def nanmedian_dim(x: Tensor, dim: int = -1, keepdim: bool = False) -> tuple[Tensor, Tensor]:  # noqa: FBT001, FBT002 - likewise
@@ -33,12 +33,16 @@ def nanmedian_dim(x: Tensor, dim: int = -1, keepdim: bool = False) -> tuple[Tens
 
 
 def median(x: Tensor) -> Tensor:
-    """Return the lower median of all elements."""
+    """Return the lower median of all elements; NaN if there are none."""
+    if not x.numel():
+        return torch.full((), torch.nan, dtype=x.dtype)
     return median_dim(x.reshape(-1))[0]
 
 
 def nanmedian(x: Tensor) -> Tensor:
-    """Return the lower median of all numbers."""
+    """Return the lower median of all numbers; NaN if there are none."""
+    if not x.numel():
+        return torch.full((), torch.nan, dtype=x.dtype)
     return nanmedian_dim(x.reshape(-1))[0]
 
 
@@ -57,11 +61,14 @@ def kthvalue(
 
 
 def mode(x: Tensor, dim: int = -1, keepdim: bool = False) -> tuple[Tensor, Tensor]:  # noqa: FBT001, FBT002 - likewise
-    """Return the most frequent element along an axis, the least of several, and its last place."""
+    """Return the most frequent element along an axis, the least of several, and its last place.
+
+    A NaN comes once, after all numbers.
+    """
     if not x.ndim:
         return x.clone(), torch.zeros((), dtype=torch.int64)
     lines, order = x.movedim(dim, -1).sort(dim=-1, stable=True)
-    counts = (lines[..., :, None] == lines[..., None, :]).sum(-1)
+    counts = (lines[..., :, None] == lines[..., None, :]).sum(-1).clamp(min=1)
     first = counts.argmax(-1, keepdim=True)
     place = first + counts.gather(-1, first) - 1
     values, places = lines.gather(-1, place), order.gather(-1, place)
@@ -72,7 +79,7 @@ def mode(x: Tensor, dim: int = -1, keepdim: bool = False) -> tuple[Tensor, Tenso
 
 def logcumsumexp(x: Tensor, dim: int) -> Tensor:
     """Return the logarithm of the sums of exponentials up to each element."""
-    if not x.ndim:
+    if not x.ndim or not x.numel():
         return x.clone()
     lines = x.movedim(dim, -1)
     size = lines.shape[-1]

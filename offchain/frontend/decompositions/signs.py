@@ -9,6 +9,9 @@ from torch import Tensor
 SMALL, LARGE = 2.0**-60, 2.0**60
 """Between these, squares neither overflow nor vanish beside one another."""
 
+UP, DOWN = 2.0**90, 2.0**-66
+"""What brings numbers below and above them between them, exactly."""
+
 
 def signbit(x: Tensor) -> Tensor:
     """Return whether x is negative: 1 / x is, also for -0; a NaN counts as positive."""
@@ -39,13 +42,21 @@ def fmin(x: Tensor, y: Tensor) -> Tensor:
     return torch.where((y < x) | is_nan(x), y, x)
 
 
+def find_scale(largest: Tensor) -> tuple[Tensor, Tensor]:
+    """Return what brings numbers up to the largest into a range whose squares are numbers.
+
+    It is a power of two, 1 for most numbers; the second tensor is its reciprocal.
+    """
+    is_large, is_small = largest > LARGE, largest < SMALL
+    scale = torch.where(is_large, DOWN, torch.where(is_small, UP, 1.0))
+    return scale, torch.where(is_large, 1 / DOWN, torch.where(is_small, 1 / UP, 1.0))
+
+
 def hypot(x: Tensor, y: Tensor) -> Tensor:
     """Return sqrt(x^2 + y^2); both are scaled by a power of two where squares leave the range."""
-    larger = torch.maximum(x.abs(), y.abs())
-    down = torch.where(larger > LARGE, 2.0**-66, torch.where(larger < SMALL, 2.0**90, 1.0))
-    up = torch.where(larger > LARGE, 2.0**66, torch.where(larger < SMALL, 2.0**-90, 1.0))
-    a, b = x * down, y * down
-    root = (a * a + b * b).sqrt() * up
+    scale, back = find_scale(torch.maximum(x.abs(), y.abs()))
+    a, b = x * scale, y * scale
+    root = (a * a + b * b).sqrt() * back
     return torch.where(x.isinf() | y.isinf(), torch.inf, root)
 
 

@@ -1,7 +1,7 @@
 """Linear systems of small matrices: elimination written out, one pivot after the other.
 
 The number of operators grows with the size of the matrix, so that sizes above `MAX_SIZE` are
-refused. A singular matrix gives infinities or NaN, where torch raises an error.
+refused. A singular matrix has an inverse of infinities or NaN, where torch raises an error.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -92,7 +92,9 @@ def _eliminate(a: Tensor, b: Tensor) -> tuple[Tensor, Sequence[Tensor], Tensor]:
     """Return the solution of a x = b, all pivots, and the sign of the rows' permutation.
 
     Gauss and Jordan's elimination; the pivot is the first of the largest elements of its column.
+    Where nothing is solved, a pivot of 0 leaves its row as it is, since all below it are 0.
     """
+    solves = bool(b.shape[-1])
     size = a.shape[-1]
     both = torch.cat([a, b.expand(*a.shape[:-2], *b.shape[-2:])], -1)
     place = torch.arange(size)
@@ -104,7 +106,7 @@ def _eliminate(a: Tensor, b: Tensor) -> tuple[Tensor, Sequence[Tensor], Tensor]:
         sign = torch.where(best[..., 0] == k, sign, -sign)
         pivot = both[..., k : k + 1, k : k + 1]
         pivots.append(pivot[..., 0, 0])
-        row = both[..., k : k + 1, :] / pivot
+        row = both[..., k : k + 1, :] / (pivot if solves else torch.where(pivot == 0, 1, pivot))
         factor = torch.where(place[:, None] == k, 0, both[..., :, k : k + 1])
         both = torch.where(place[:, None] == k, row, both - factor * row)
     return both[..., size:], pivots, sign
@@ -131,36 +133,62 @@ def solve(
     return x[..., 0] if is_vector else x, a, pivots, infos
 
 
-def _follow(value: Tensor, a: Tensor) -> Tensor:
-    """Return a value with the gradient of the logarithm of a determinant, which is the inverse's.
+class _Determinant(torch.autograd.Function):
+    """The determinant, by the pivots; its gradient, by the inverse, is 0 where it is 0, as torch's.
 
-    What is added to the value is 0.
+    What torch has as its gradient at a singular matrix is 0, whatever the rank of the matrix is.
     """
-    turned = torch.linalg.inv_ex(a.detach())[0].mT
-    change: Tensor = (turned * (a - a.detach())).sum((-2, -1))
-    return value + change
+
+    @staticmethod
+    def forward(ctx: Any, a: Tensor) -> Tensor:
+        """Return the product of the pivots."""
+        _, pivots, value = _eliminate(a, a[..., :0])
+        for pivot in pivots:
+            value = value * pivot
+        ctx.save_for_backward(a, value)
+        return value
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> Tensor:
+        """Return the gradient of the matrix."""
+        a, value = ctx.saved_tensors
+        turned: Tensor = torch.linalg.inv_ex(a)[0].mT
+        factor = (gradients[0] * value)[..., None, None]
+        return torch.where(value[..., None, None] == 0, 0, factor * turned)
+
+
+class _LogDeterminant(torch.autograd.Function):
+    """The sign of a determinant and the logarithm of its size, by the pivots."""
+
+    @staticmethod
+    def forward(ctx: Any, a: Tensor) -> tuple[Tensor, Tensor]:
+        """Return both; the sign of what is not a number is 0, as torch's is."""
+        _, pivots, sign = _eliminate(a, a[..., :0])
+        total = torch.zeros(a.shape[:-2])
+        for pivot in pivots:
+            sign, total = sign * pivot.sign(), total + pivot.abs().log()
+        ctx.save_for_backward(a)
+        return sign, total
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> Tensor:
+        """Return the gradient of the matrix; that of the sign is 0."""
+        turned: Tensor = torch.linalg.inv_ex(ctx.saved_tensors[0])[0].mT
+        return gradients[1][..., None, None] * turned
 
 
 def slogdet(a: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Return the sign of a determinant and the logarithm of its size, by the pivots."""
+    """Return the sign of a determinant and the logarithm of its size, without torch's factors."""
     _require_small("aten._linalg_slogdet.default", a.shape[-1])
-    _, pivots, sign = _eliminate(a.detach(), a.detach()[..., :0])
-    total = torch.zeros(a.shape[:-2])
-    for pivot in pivots:
-        sign, total = sign * pivot.sign(), total + pivot.abs().log()
-    nothing = a.new_zeros(a.shape[:-1], dtype=torch.int32)
-    logarithm = _follow(total, a)
-    return sign + (logarithm - total) * 0, logarithm, a, nothing
+    sign, logarithm = _LogDeterminant.apply(a)  # type: ignore[no-untyped-call]  # torch's is untyped
+    return sign, logarithm, a, a.new_zeros(a.shape[:-1], dtype=torch.int32)
 
 
 def det(a: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Return a determinant: the product of the pivots."""
+    """Return a determinant, without torch's factors."""
     _require_small("aten._linalg_det.default", a.shape[-1])
-    _, pivots, value = _eliminate(a.detach(), a.detach()[..., :0])
-    for pivot in pivots:
-        value = value * pivot
-    nothing = a.new_zeros(a.shape[:-1], dtype=torch.int32)
-    return value * (1 + _follow(torch.zeros_like(value), a)), a, nothing
+    value = _Determinant.apply(a)  # type: ignore[no-untyped-call]  # likewise
+    return value, a, a.new_zeros(a.shape[:-1], dtype=torch.int32)
 
 
 def householder_product(a: Tensor, tau: Tensor) -> Tensor:

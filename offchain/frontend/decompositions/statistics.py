@@ -1,13 +1,67 @@
-"""Covariances, limits on norms, and packed sequences, which depend on data."""
+"""Variances, covariances, limits on norms, and packed sequences, which depend on data."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
 import torch
 from torch import Tensor
 from torch._subclasses.fake_tensor import DataDependentOutputException
 
+from offchain.frontend.decompositions.signs import find_scale
+
 NORM_EPSILON = 1e-7
+
+
+def _center_scaled(
+    x: Tensor, dim: Sequence[int] | None, correction: float | None, *, keepdim: bool
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return variances and means of numbers that are scaled, and the reciprocal of the scale.
+
+    torch sums in float64, in which no square of a float32 number leaves the range.
+    """
+    axes = list(dim) if dim else list(range(x.ndim))
+    if not x.numel() or not x.ndim:
+        variance, mean = torch.var_mean(x, axes, correction=correction, keepdim=keepdim)
+        return variance, mean, torch.ones(())
+    scale, back = find_scale(x.abs().amax(axes, keepdim=True))
+    variance, mean = torch.var_mean(x * scale, axes, correction=correction, keepdim=keepdim)
+    return variance, mean, back.reshape(variance.shape)
+
+
+def var(
+    x: Tensor,
+    dim: Sequence[int] | None = None,
+    *,
+    correction: float | None = None,
+    keepdim: bool = False,
+) -> Tensor:
+    """Return the variances along some axes."""
+    variance, _, back = _center_scaled(x, dim, correction, keepdim=keepdim)
+    return variance * back * back
+
+
+def std(
+    x: Tensor,
+    dim: Sequence[int] | None = None,
+    *,
+    correction: float | None = None,
+    keepdim: bool = False,
+) -> Tensor:
+    """Return the standard deviations along some axes."""
+    variance, _, back = _center_scaled(x, dim, correction, keepdim=keepdim)
+    return variance.sqrt() * back
+
+
+def std_mean(
+    x: Tensor,
+    dim: Sequence[int] | None = None,
+    *,
+    correction: float | None = None,
+    keepdim: bool = False,
+) -> tuple[Tensor, Tensor]:
+    """Return the standard deviations and the means along some axes."""
+    variance, mean, back = _center_scaled(x, dim, correction, keepdim=keepdim)
+    return variance.sqrt() * back, mean * back
 
 
 def cov(
@@ -38,16 +92,29 @@ def limit_norm(norms: Tensor, most: float) -> Tensor:
 
 
 def renorm(x: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
-    """Return x whose slices along an axis have a norm of at most `maxnorm`."""
+    """Return x whose slices along an axis have a norm of at most `maxnorm`.
+
+    A slice that stays gets its gradient as it is, also where its norm is not a number.
+    """
     axes = [d for d in range(x.ndim) if d != dim % x.ndim]
-    norms = torch.linalg.vector_norm(x, p, axes, keepdim=True)
-    return x * limit_norm(norms, maxnorm)
+    norms = torch.linalg.vector_norm(x.detach(), p, axes, keepdim=True)
+    is_long = norms > maxnorm
+    long = torch.where(is_long, x, 0)
+    factors = limit_norm(torch.linalg.vector_norm(long, p, axes, keepdim=True), maxnorm)
+    return torch.where(is_long, long * factors, x)
 
 
 def refuse_packing(*_: Any) -> NoReturn:
     """Refuse packed sequences: their shapes are the lengths that a tensor holds."""
     raise DataDependentOutputException(torch.ops.aten._pack_padded_sequence.default)  # noqa: SLF001 - ATen's name
 
+
+SPREADS: Mapping[str, Callable[..., Any]] = {
+    "aten.var.correction": var,
+    "aten.std.correction": std,
+    "aten.std_mean.correction": std_mean,
+}
+"""ATen overload -> decomposition."""
 
 STATISTICS: Mapping[str, Callable[..., Any]] = {
     "aten.cov.default": cov,

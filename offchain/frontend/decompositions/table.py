@@ -19,6 +19,7 @@ from offchain.frontend.decompositions.experts import EXPERTS
 from offchain.frontend.decompositions.fourier import FOURIER
 from offchain.frontend.decompositions.gamma import GAMMA
 from offchain.frontend.decompositions.inverse import INVERSE
+from offchain.frontend.decompositions.losses import LOSSES
 from offchain.frontend.decompositions.margins import MARGINS
 from offchain.frontend.decompositions.methods import METHODS
 from offchain.frontend.decompositions.quantization import QUANTIZATION
@@ -26,7 +27,7 @@ from offchain.frontend.decompositions.resampling import RESAMPLING
 from offchain.frontend.decompositions.selection import MASKED, SELECTION
 from offchain.frontend.decompositions.signs import SIGNS
 from offchain.frontend.decompositions.solvers import SOLVERS, SYSTEMS
-from offchain.frontend.decompositions.statistics import STATISTICS
+from offchain.frontend.decompositions.statistics import SPREADS, STATISTICS
 from offchain.frontend.decompositions.strides import STRIDES
 
 DECOMPOSITIONS: Mapping[str, Callable[..., Any]] = {
@@ -37,10 +38,12 @@ DECOMPOSITIONS: Mapping[str, Callable[..., Any]] = {
     **DRAWING,
     **EMBEDDINGS,
     **INVERSE,
+    **LOSSES,
     **QUANTIZATION,
     **SELECTION,
     **SIGNS,
     **SOLVERS,
+    **SPREADS,
     **STRIDES,
     **COMPLEX,
 }

@@ -12,9 +12,9 @@ from offchain.arithmetic.functions import DType, Function
 from offchain.frontend.lowering.builder import Builder, Rule, identity
 from offchain.frontend.lowering.convolutions import Geometry, repeat_each
 from offchain.frontend.lowering.indexing import emit_scatter
-from offchain.frontend.lowering.reductions import emit_position, emit_reduce
+from offchain.frontend.lowering.reductions import emit_position, emit_reduce, get_neutral
 from offchain.frontend.lowering.views import View, along, constant
-from offchain.programs.graph import Row
+from offchain.programs.graph import Kind, Origin, Row
 
 Sizes = Sequence[int]
 
@@ -49,14 +49,39 @@ def max_pool(
     best = emit_position(b, Function.ARGMAX, x, rows, shape, window)
     units = [step * prod(x.shape[lead + i + 1 :]) for i, step in enumerate(g.dilation)]
     index = flat_index(b, best, _corners(g, x.shape[lead:], shape[lead:]), window, units)
-    return emit_reduce(b, Function.MAX, x, rows, shape, window, "max"), index
+    largest = emit_reduce(b, Function.MAX, x, rows, shape, window, "max")
+    if not any(g.padding) or _is_above_least(b, x):
+        return largest, index
+    inside = _corners(g, x.shape[lead:], shape[lead:], inside=True)
+    least = constant(x.dtype, get_neutral(Function.MAX, x.dtype))
+    is_least = b.map(Function.EQ, largest, least, dtype=DType.BOOL, part="is_least")
+    return largest, b.map(Function.WHERE, is_least, b.tensor(inside), index, part="index")
 
 
-def _corners(g: Geometry, sizes: Sizes, places: Sizes) -> NDArray[np.int64]:
-    """Return the flat input index of the first position of each window."""
+def _is_above_least(b: Builder, x: View) -> bool:
+    """Return whether a tensor is a maximum with a number, as that of relu, and so never -inf.
+
+    Elsewhere a window may be -inf throughout, which is what padding is taken for.
+    """
+    node = None if x.node is None else b.nodes[x.node]
+    if node is not None and node.function is Function.CONVERT and x.dtype is DType.FLOAT32:
+        node = b.nodes[node.operands[0].reference]
+    if node is None or node.kind is not Kind.MAP or node.function is not Function.MAX:
+        return False
+    bounds = [operand.value for operand in node.operands if operand.origin is Origin.IMMEDIATE]
+    return any(bound != get_neutral(Function.MAX, node.dtype) for bound in bounds)
+
+
+def _corners(
+    g: Geometry, sizes: Sizes, places: Sizes, *, inside: bool = False
+) -> NDArray[np.int64]:
+    """Return the flat input index of the first position of each window, or of its first inside."""
     corner = np.zeros(tuple(places), np.int64)
     for d, (stride, padding) in enumerate(zip(g.stride, g.padding, strict=True)):
-        corner += (np.indices(tuple(places))[d] * stride - padding) * prod(sizes[d + 1 :])
+        first = np.indices(tuple(places))[d] * stride - padding
+        if inside:
+            first = np.where(first < 0, first % g.dilation[d], first)
+        corner += first * prod(sizes[d + 1 :])
     return corner
 
 

@@ -222,11 +222,6 @@ def lower_var_mean(
     return b.reshape(variance, shape), b.reshape(mean, shape)
 
 
-def lower_var(b: Builder, view: View, dims: Sequence[int] | None = None, **options: Any) -> View:
-    """Lower var."""
-    return lower_var_mean(b, view, dims, **options)[0]
-
-
 def extreme(
     b: Builder, function: Function, view: View, dims: Sequence[int] | int | None, *, keepdim: bool
 ) -> View:
@@ -331,7 +326,6 @@ REDUCTIONS: Mapping[str, Rule] = {
     **dict.fromkeys(("aten.mean.default", "aten.mean.dim"), lower_mean),
     **dict.fromkeys(("aten.prod.default", "aten.prod.dim_int"), lower_prod),
     "aten.var_mean.correction": lower_var_mean,
-    "aten.var.correction": lower_var,
     **dict.fromkeys(("aten.amax.default", "aten.max.default"), lower_extreme(Function.MAX)),
     **dict.fromkeys(("aten.amin.default", "aten.min.default"), lower_extreme(Function.MIN)),
     "aten.max.dim": lower_best(Function.MAX, Function.ARGMAX),
