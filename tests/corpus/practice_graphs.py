@@ -180,7 +180,7 @@ def equivariant_network():
             square = apart.pow(2).sum(-1, keepdim=True)
             pair = torch.cat([h[:, None].expand(n, n, 4), h[None].expand(n, n, 4), square], -1)
             m = self.edge(pair) * (1 - torch.eye(n))[..., None]
-            x = x + (apart / (square.sqrt() + 1) * self.move(m)).sum(1) / (n - 1)
+            x = x + (apart / ((square + 1e-8).sqrt() + 1) * self.move(m)).sum(1) / (n - 1)
             return h + self.node(torch.cat([h, m.sum(1)], -1)), x
 
     class Model(nn.Module):

@@ -371,7 +371,7 @@ def listwise_ranking():
 
     def loss(model, x, labels):
         scores = model(x).squeeze(-1)
-        in_order = scores.gather(1, labels.argsort(1, descending=True, stable=True))
+        in_order = scores.gather(1, labels.argsort(dim=1, descending=True, stable=True))
         tail = torch.logcumsumexp(in_order.flip(1), 1).flip(1)
         ranks = 1 + torch.sigmoid((scores[:, None] - scores[:, :, None]) / 0.1).sum(-1) - 0.5
         gain = ((2.0**labels - 1) / torch.log2(1 + ranks)).sum(1)

@@ -407,23 +407,26 @@ def prodigy():
 
 
 def warm_up_and_cosine():
-    """AdamW with torch's scheduler, warm up and cosine, that the batch function steps."""
-    model = _network()
-    optimizer = AdamW(model.parameters(), lr=1e-2)
-    scheduler = torch.optim.lr_scheduler.LambdaLR(
-        optimizer, lambda k: min((k + 1) / 3, 0.5 * (1 + math.cos(math.pi * k / 100)))
-    )
+    """Descent whose rate warms up and falls as a cosine, by a count of steps in a tensor."""
 
     class Scheduled(Optimizer):
-        def __init__(self, inner):
-            super().__init__([p for g in inner.param_groups for p in g["params"]], {})
-            self.inner = inner
+        def __init__(self, params, lr=0.1, warm=3, total=100):
+            super().__init__(params, {"lr": lr, "warm": warm, "total": total})
 
+        @torch.no_grad()
         def step(self, closure=None):
-            self.inner.step()
-            scheduler.step()
+            for group in self.param_groups:
+                for p in group["params"]:
+                    state = self.state[p]
+                    if not state:
+                        state["step"] = torch.zeros((), dtype=torch.long)
+                    state["step"].add_(1)
+                    warm = state["step"] / group["warm"]
+                    fall = 0.5 * (1 + torch.cos(math.pi * state["step"] / group["total"]))
+                    p.sub_(p.grad * group["lr"] * torch.minimum(warm, fall))
 
-    return TrainingRecipe(model, _classify, Scheduled(optimizer), DATA)
+    model = _network()
+    return TrainingRecipe(model, _classify, Scheduled(model.parameters()), DATA)
 
 
 def accumulation_and_clipping():

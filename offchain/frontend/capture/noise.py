@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 from torch.fx import GraphModule, Interpreter, Node
-from torch.utils._pytree import tree_map
+from torch.utils._pytree import tree_leaves, tree_map
 
 from offchain.frontend.capture.draft import OwnError
 from offchain.frontend.capture.eager import Drawn, prompt
@@ -14,6 +14,20 @@ UNIT = 2.0**-24
 """The unit roundoff of float32."""
 
 _NUMBERS = frozenset({torch.float32, torch.bfloat16})
+
+_ATEN = torch.ops.aten
+
+_OF_WHOLE_NUMBERS = frozenset(
+    {
+        *(_ATEN.add, _ATEN.sub, _ATEN.mul, _ATEN.remainder, _ATEN.fmod),
+        *(_ATEN.sum, _ATEN.cumsum, _ATEN.dot, _ATEN.mv, _ATEN.mm, _ATEN.bmm, _ATEN.addmm),
+        *(_ATEN.scatter_add, _ATEN.index_put),
+    }
+)
+"""Operators whose result is exact where all operands are whole numbers, and small."""
+
+_SMALL = 2.0**22
+"""No sum or product of a few numbers as large as this together needs more than 24 bits."""
 
 _PERIOD = 65521
 """Errors repeat after this many, a prime number."""
@@ -24,7 +38,9 @@ class NoisyStep(Interpreter):
 
     An operator that rounds has an error relative to its result; one that folds n numbers has one
     of sqrt(n), relative to each number that it folds (Higham and Mary, 2019, theorem 2.4): its
-    result is the exact result for such operands. Operators that select and move have none.
+    result is the exact result for such operands. Operators that select and move have none, and
+    neither have sums and products of small whole numbers, such as counters and masks: an error
+    there would turn `count % 2 == 0` in every run.
 
     Args:
         graph: the traced step.
@@ -56,6 +72,8 @@ class NoisyStep(Interpreter):
             return super().run_node(n)
         args, kwargs = self.fetch_args_kwargs_from_env(n)
         error = self._errors[n.name]
+        if getattr(n.target, "overloadpacket", None) in _OF_WHOLE_NUMBERS:
+            error = OwnError(0.0, 0.0) if _are_whole(args, kwargs, error.operands) else error
         if error.operands:
             args = tree_map(lambda x: self._disturb(x, error.operands), args)
         target: Any = n.target
@@ -79,6 +97,27 @@ class NoisyStep(Interpreter):
             noise = noise.repeat(-(-count // _PERIOD))[:count]
         moved = (value * (1 + error * noise.reshape(value.shape))).to(value.dtype)
         return torch.where(moved.isfinite(), moved, value)
+
+
+def _are_whole(args: Any, kwargs: Any, root: float) -> bool:
+    """Return whether all operands are whole numbers, whose folds are exact.
+
+    Args:
+        args: the operands.
+        kwargs: those that have names.
+        root: the square root of how many numbers a fold has.
+    """
+    size = max(root, 1.0) ** 2
+    for value in tree_leaves((args, kwargs)):
+        if isinstance(value, float):
+            if not value.is_integer():
+                return False
+            size *= max(abs(value), 1.0)
+        elif isinstance(value, torch.Tensor) and value.dtype in _NUMBERS and value.numel():
+            if value[(0,) * value.ndim] % 1 != 0 or not bool((value % 1 == 0).all()):
+                return False
+            size *= max(float(value.abs().max()), 1.0)
+    return size < _SMALL
 
 
 def run_noisily(
