@@ -174,18 +174,21 @@ def aware_of_quantization():
 
 
 def fake_quantization():
-    """The same by torch's own operators of fake quantization."""
+    """The same by torch's own operators of fake quantization, by tensor and by channel."""
 
     class Fake(nn.Module):
         def __init__(self):
             super().__init__()
             self.layer = nn.Linear(8, 4)
-            self.scale, self.zero = nn.Parameter(torch.tensor([0.05])), nn.Parameter(torch.zeros(1))
+            self.register_buffer("scale", torch.tensor(0.05))
+            self.register_buffer("zero", torch.zeros((), dtype=torch.int32))
 
         def forward(self, x):
-            x = torch.fake_quantize_per_tensor_affine(x, 0.05, 0, -128, 127)
-            weight = torch._fake_quantize_learnable_per_tensor_affine(
-                self.layer.weight, self.scale, self.zero, -8, 7, 1.0
+            x = torch.fake_quantize_per_tensor_affine(x, self.scale, self.zero, -128, 127)
+            scales = self.layer.weight.detach().abs().amax(1) / 7
+            zeros = torch.zeros(4, dtype=torch.int32)
+            weight = torch.fake_quantize_per_channel_affine(
+                self.layer.weight, scales, zeros, 0, -8, 7
             )
             return F.linear(x, weight, self.layer.bias)
 

@@ -124,12 +124,11 @@ def lagrangian():
         def lagrange(q, v):
             return model(torch.cat([q, v])).squeeze() + 0.5 * (v * v).sum()
 
-        def accelerate(q, v):
-            mass = hessian(lagrange, 1)(q, v)
-            force = jacrev(lagrange, 0)(q, v) - jacrev(jacrev(lagrange, 1), 0)(q, v) @ v
-            return torch.linalg.solve(mass, force)
+        def force(q, v):
+            return jacrev(lagrange, 0)(q, v) - jacrev(jacrev(lagrange, 1), 0)(q, v) @ v
 
-        return F.mse_loss(vmap(accelerate)(q, v), target)
+        masses, forces = vmap(hessian(lagrange, 1))(q, v), vmap(force)(q, v)
+        return F.mse_loss(torch.linalg.solve(masses, forces), target)
 
     return _learn(_network(4, 1, 8), loss, numbers(*[(4, 2)] * 3))
 

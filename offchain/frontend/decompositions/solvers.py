@@ -127,8 +127,8 @@ def solve(
     right = b[..., None] if is_vector else b
     inverted = torch.linalg.inv_ex(a)[0]
     x = inverted @ right if left else right @ inverted
-    nothing = a.new_zeros(a.shape[:-1], dtype=torch.int32)
-    return x[..., 0] if is_vector else x, a, nothing, nothing[..., 0]
+    pivots, errors = (a.new_zeros(a.shape[:-k], dtype=torch.int32) for k in (1, 2))
+    return x[..., 0] if is_vector else x, a, pivots, errors
 
 
 def _follow(value: Tensor, a: Tensor) -> Tensor:

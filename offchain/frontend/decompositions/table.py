@@ -59,8 +59,12 @@ COMPOSITIONS: Mapping[str, Callable[..., Any]] = {
 """ATen overload -> composition that autograd sees, so that its gradient follows from its parts."""
 
 
-EARLY: Mapping[str, Callable[..., Any]] = {**EXPERTS}
-"""ATen overload -> decomposition of an operator whose shape torch does not infer for our types."""
+EARLY: Mapping[str, Callable[..., Any]] = {
+    **EXPERTS,
+    "aten._efficientzerotensor.default": torch.zeros,
+}
+"""ATen overload -> decomposition of an operator that torch can't trace: it does not infer the shape
+for our types, or loses the device of zeros that derivatives forward are made of."""
 
 
 def find_overload(name: str) -> OpOverload:
