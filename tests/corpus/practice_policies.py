@@ -314,7 +314,7 @@ def categorical_dqn():
             probs = model(following).view(-1, 3, atoms).softmax(-1)
             best = (probs * support).sum(-1).argmax(1)
             place = (rewards[:, None] + 0.9 * support).clamp(low, high)
-            place = (place - low) / step
+            place = ((place - low) / step).clamp(max=atoms - 1)
             down, up = place.floor().long(), place.ceil().long()
             target, p = torch.zeros(len(rows), atoms), probs[rows, best]
             whole = (down == up).float()

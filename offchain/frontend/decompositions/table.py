@@ -28,6 +28,7 @@ from offchain.frontend.decompositions.signs import SIGNS
 from offchain.frontend.decompositions.solvers import SOLVERS, SYSTEMS
 from offchain.frontend.decompositions.statistics import STATISTICS
 from offchain.frontend.decompositions.strides import STRIDES
+from offchain.frontend.decompositions.zeros import ZEROS
 
 DECOMPOSITIONS: Mapping[str, Callable[..., Any]] = {
     **COUNTING,
@@ -61,10 +62,10 @@ COMPOSITIONS: Mapping[str, Callable[..., Any]] = {
 
 EARLY: Mapping[str, Callable[..., Any]] = {
     **EXPERTS,
-    "aten._efficientzerotensor.default": torch.zeros,
+    **ZEROS,
 }
 """ATen overload -> decomposition of an operator that torch can't trace: it does not infer the shape
-for our types, or loses the device of zeros that derivatives forward are made of."""
+for our types, or loses the device."""
 
 
 def find_overload(name: str) -> OpOverload:
