@@ -1,7 +1,7 @@
 """Branches on the elements of tensors, where one of the two ways is right for all elements.
 
-A program has no branches. Three kinds are taken all the same, because the code that runs proves them
-harmless:
+A program has no branches. Three kinds are taken all the same, because the code that runs proves
+them harmless:
 
 - a check: one way leads to `raise` and nowhere else, as with `assert`. The other way is taken.
   Where the check fails, torch gives no result; the program gives NaN.
