@@ -1,10 +1,12 @@
 """Branches on the elements of tensors, where one of the two ways is right for all elements.
 
-A program has no branches. Two kinds are taken all the same, because the code that runs proves them
-harmless:
+A program has no branches. Three kinds are taken all the same, because the code that runs proves
+them harmless:
 
 - a check: one way leads to `raise` and nowhere else, as with `assert`. The other way is taken.
   Where the check fails, torch gives no result; the program gives NaN.
+- a constraint of torch's distributions that fails before it is asked to the end, as `if not
+  is_symmetric.all(): return is_symmetric`; who asks raises then. So it is a check as well.
 - the clamp of infinities, `if not isfinite(x).all(): x = clamp(x, -largest, largest)`. It is always
   taken, because it changes no number but infinities.
 """
@@ -17,6 +19,7 @@ from functools import lru_cache
 from types import CodeType, FrameType
 
 import torch
+from torch.distributions import constraints, distribution
 
 
 def find_way(frame: FrameType) -> tuple[bool, bool] | None:
@@ -33,6 +36,8 @@ def find_way(frame: FrameType) -> tuple[bool, bool] | None:
         return None
     if _is_clamp_of_infinities(frame):
         return False, False  # of the truth that `not` turns
+    if _is_constraint(frame):
+        return True, True
     following = _get_following(instructions, offset)
     is_true_after_jump = "IF_TRUE" in jump.opname
     for truth in (True, False):
@@ -40,6 +45,16 @@ def find_way(frame: FrameType) -> tuple[bool, bool] | None:
         if _always_raises(frame.f_code, start):
             return not truth, True
     return None
+
+
+def _is_constraint(frame: FrameType) -> bool:
+    """Return whether a distribution asks one of torch's constraints, and raises where it fails."""
+    if frame.f_code.co_filename != constraints.__file__:
+        return False
+    caller = frame.f_back
+    while caller is not None and caller.f_code.co_filename == constraints.__file__:
+        caller = caller.f_back
+    return caller is not None and caller.f_code.co_filename == distribution.__file__
 
 
 def is_caught(frame: FrameType) -> bool:

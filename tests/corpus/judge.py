@@ -48,15 +48,19 @@ PLACE = re.compile(r" in \S+ \w+\.py:\d+ .*")
 
 def judge(row: Row, *, trust: bool = False) -> Judgement:
     """Return what becomes of a row, its capture trusted or compared with torch like any other."""
-    model = prepare(row)
+    captured = attempt(make_recipe(row, prepare(row)), trust=trust)
+    return captured if isinstance(captured, Judgement) else compare(row, captured, prepare(row))
+
+
+def attempt(recipe: Recipe, *, trust: bool = False) -> Captured | Judgement:
+    """Return what is captured of a recipe, or the judgement that nothing is."""
     try:
-        captured = capture(make_recipe(row, model), trust=trust)
+        return capture(recipe, trust=trust)
     except (CaptureError, UsageError) as error:
         line = str(error)
         return Judgement("refused" if "\n" not in line else "traceback", PLACE.sub("", line))
     except Exception as error:  # noqa: BLE001 - any other exception is the fault that is looked for
         return Judgement("traceback", f"{type(error).__name__}: {str(error).splitlines()[:1]}")
-    return compare(row, captured, prepare(row))
 
 
 def prepare(row: Row) -> Subject:

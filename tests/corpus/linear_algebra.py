@@ -56,6 +56,7 @@ SOLVERS: tuple[Row, ...] = (
     learn("inverse", torch.inverse, SQUARE),
     learn("inverse of a batch", linalg.inv, SQUARES),
     learn("linalg.solve", linalg.solve, SQUARE, C),
+    learn("linalg.solve of a batch", linalg.solve, SQUARE.expand(2, -1, -1), C.expand(2, -1, -1)),
     learn("det", torch.det, SQUARE),
     learn("logdet", torch.logdet, SQUARE),
     learn("slogdet", linalg.slogdet, SQUARE),

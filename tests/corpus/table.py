@@ -18,6 +18,7 @@ from tests.corpus import (
     reductions,
     sampling,
 )
+from tests.corpus.practice import PROGRAMS
 from tests.corpus.rows import Row
 
 SUBJECTS: Mapping[str, tuple[Row, ...]] = {
@@ -39,7 +40,10 @@ ROWS: Mapping[str, Row] = {
     f"{subject}: {row.name}": row for subject, rows in SUBJECTS.items() for row in rows
 }
 
+NAMES = frozenset(ROWS) | frozenset(PROGRAMS)
+"""The names of all rows, and of all programs of practice."""
+
 RECORD = Path(__file__).with_name("refusals.json")
 
 REFUSALS: Mapping[str, str] = json.loads(RECORD.read_text())
-"""Name of a refused row -> the line that refuses it, without the place in the user's file."""
+"""Name of a refused row or program -> the line that refuses it, without its place in a file."""

@@ -246,15 +246,35 @@ def test_a_mismatch_names_what_differs() -> None:
 
 
 def differentiate_twice(model: nn.Module, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-    """Return a loss that torch computes, and can't trace."""
+    """Return a loss of derivatives forward of derivatives backward."""
     hessian = torch.func.vmap(torch.func.hessian(lambda row: model(row)[0].tanh()))
     return hessian(x).square().mean() + compute_loss(model, x, y)
+
+
+def differentiate_along(model: nn.Module, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    """Return a loss of a derivative forward along a direction, of a function of two tensors."""
+    zeros = torch.zeros_like(y)
+    change: torch.Tensor = torch.func.jvp(lambda a, b: model(a) * b, (x, y), (x.cos(), zeros))[1]
+    return change.square().mean()
+
+
+@pytest.mark.parametrize("loss", [differentiate_twice, differentiate_along])
+def test_derivatives_forward_are_captured(loss: Callable[..., torch.Tensor]) -> None:
+    """What torch differentiates forward is traced, and its gradient is eager torch's."""
+    assert capture(make_recipe(loss)).is_rehearsed
+
+
+def pack_gradient(model: nn.Module, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    """Return a loss whose gradient torch itself packs, as it can't where it traces."""
+    predicted = model(x)
+    predicted.register_hook(torch.Tensor.to_mkldnn)
+    return (predicted - y).square().mean()
 
 
 def test_what_torch_cannot_trace_is_one_line() -> None:
     """What torch raises by itself, with no line of the user's to blame, is one line, no address."""
     with pytest.raises(CaptureError) as caught:
-        capture(make_recipe(differentiate_twice))
+        capture(make_recipe(pack_gradient))
     said = str(caught.value)
     assert "torch can't trace it (FakeTensorDeviceMismatchError: " in said
     assert "in model test_capture_inputs.py:" in said

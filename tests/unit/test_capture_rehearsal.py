@@ -100,6 +100,29 @@ class Noisy(nn.Module):
         return y * torch.empty_like(y).bernoulli_(0.3) + torch.empty(4, 1).normal_(2, 3)
 
 
+class EverySecond(torch.optim.Adam):
+    """Adam that keeps the weights of every second step, by a count of floats."""
+
+    @torch.no_grad()
+    def step(self, closure: Any = None) -> None:  # type: ignore[override]  # it returns no loss
+        """Make a step."""
+        super().step(closure)
+        for parameter in self.param_groups[0]["params"]:
+            state = self.state[parameter]
+            if "count" not in state:
+                state["count"], state["kept"] = torch.zeros(()), torch.zeros_like(parameter)
+            state["count"] += 1
+            turn = state["count"] % 2 == 0
+            state["kept"].copy_(torch.where(turn, parameter, state["kept"]))
+
+
+def test_whole_numbers_have_no_rounding_errors() -> None:
+    """A decision on a count of steps is the same in runs with errors, which then explain a step."""
+    model = nn.Sequential(nn.Linear(3, 8), nn.GELU(), nn.Linear(8, 3))
+    optimizer = EverySecond(model.parameters(), lr=0.01)
+    assert capture(make_recipe(model, optimizer)).is_rehearsed
+
+
 def test_random_numbers_are_compared_as_the_program_draws_them() -> None:
     """Eager torch is given the program's draws, in training and in inference, at every step."""
     assert capture(make_recipe(Noisy(), AdamW())).is_rehearsed

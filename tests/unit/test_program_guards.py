@@ -95,6 +95,24 @@ def test_a_failed_check_spoils_the_gradients() -> None:
     assert all(np.isnan(array).all() for array in executor.run(good, captured.batch(200), 1))
 
 
+def by_constraint(x: torch.Tensor) -> torch.Tensor:
+    """Return a logarithm of a normal density, whose covariance torch asks two things."""
+    normal = torch.distributions.MultivariateNormal(torch.zeros(2), x.view(2, 2))
+    return normal.log_prob(x[:2])[None]
+
+
+def test_a_constraint_is_a_check_to_its_end() -> None:
+    """A covariance that is not symmetric, or not positive, gives NaN where torch raises."""
+    good = torch.tensor([2, 0.5, 0.5, 1])
+    executor = Executor((captured := capture_function(by_constraint, good)).program)
+    for batch in (good, torch.tensor([2, 0.5, 0.25, 1]), torch.tensor([1.0, 3, 3, 1])):
+        found = executor.run(captured.initial_state, [batch.numpy()], 0)[-1]
+        if batch is good:
+            np.testing.assert_allclose(found, by_constraint(batch).numpy(), rtol=1e-6)
+        else:
+            assert np.isnan(found).all()
+
+
 def clamp(hidden: torch.Tensor) -> torch.Tensor:
     """Clamp infinities, as libraries do."""
     if not torch.isfinite(hidden).all():

@@ -29,6 +29,7 @@ from offchain.frontend.decompositions.signs import SIGNS
 from offchain.frontend.decompositions.solvers import SOLVERS, SYSTEMS
 from offchain.frontend.decompositions.statistics import SPREADS, STATISTICS
 from offchain.frontend.decompositions.strides import STRIDES
+from offchain.frontend.decompositions.zeros import ZEROS
 
 DECOMPOSITIONS: Mapping[str, Callable[..., Any]] = {
     **COUNTING,
@@ -62,8 +63,12 @@ COMPOSITIONS: Mapping[str, Callable[..., Any]] = {
 """ATen overload -> composition that autograd sees, so that its gradient follows from its parts."""
 
 
-EARLY: Mapping[str, Callable[..., Any]] = {**EXPERTS}
-"""ATen overload -> decomposition of an operator whose shape torch does not infer for our types."""
+EARLY: Mapping[str, Callable[..., Any]] = {
+    **EXPERTS,
+    **ZEROS,
+}
+"""ATen overload -> decomposition of an operator that torch can't trace: it does not infer the shape
+for our types, or loses the device."""
 
 
 def find_overload(name: str) -> OpOverload:
