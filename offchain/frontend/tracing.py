@@ -34,7 +34,14 @@ from offchain.frontend.lines import LineTracker
 from offchain.frontend.lowering.graph import DATA_DEPENDENT, refusal
 from offchain.frontend.lowering.table import get_decompositions
 from offchain.frontend.own_steps import trace_own_steps
-from offchain.frontend.recipe import InferenceRecipe, Recipe, TrainingRecipe
+from offchain.frontend.recipe import (
+    InferenceRecipe,
+    Recipe,
+    TrainingRecipe,
+    call,
+    compute_loss,
+    list_outputs,
+)
 from offchain.frontend.repeats import Repeats
 from offchain.frontend.routes import Routes
 from offchain.frontend.updates import find_observed, limit, make_optimizer_state, optimize
@@ -328,11 +335,11 @@ class _Step:
 
     def _infer(self, recipe: InferenceRecipe, batch: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         with torch.no_grad():
-            result = recipe.forward(recipe.model, *batch)
-        outputs = list(result) if isinstance(result, (tuple, list)) else [result]
-        if not all(isinstance(output, torch.Tensor) for output in outputs):
-            found = type(result).__name__
-            raise refusal(f"it returns {found}; return tensors", "forward", self._place)
+            outputs = list_outputs(call(recipe, batch))
+        for output in outputs:
+            if not isinstance(output, torch.Tensor):
+                found = type(output).__name__
+                raise refusal(f"it returns {found}; return tensors", "forward", self._place)
         return [self._spoil(self.routes.follow(output)) for output in outputs]
 
     def _learn(
@@ -347,7 +354,7 @@ class _Step:
             parameter.grad = None
         for number in range(count):
             with torch.enable_grad():
-                loss = recipe.loss(recipe.model, *batch[number * size : (number + 1) * size])
+                loss = compute_loss(recipe, batch[number * size : (number + 1) * size])
                 loss = self._spoil(loss)
             self._differentiate(loss)
             losses.append(loss.detach())

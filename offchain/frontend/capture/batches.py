@@ -12,7 +12,7 @@ from offchain.frontend.capture.contents import show, walk
 from offchain.frontend.capture.keeping import Memory
 from offchain.frontend.environment import standard_torch
 from offchain.frontend.exchange import to_array, to_tensor
-from offchain.frontend.recipe import Recipe, count_batches, join_batches
+from offchain.frontend.recipe import Recipe, count_batches, get_batch, join_batches
 from offchain.programs.graph import Slot
 
 FAR = (999, 64, 5)
@@ -24,11 +24,11 @@ def bind_batch(recipe: Recipe, slots: Sequence[Slot]) -> Callable[[int], list[Ar
 
     It knows nothing else of the recipe, whose model may die before it.
     """
-    batches, count = recipe.batch, count_batches(recipe)
+    batches, count, form = recipe.batch, count_batches(recipe), recipe.form
 
     @standard_torch()
     def batch(step: int) -> list[Array]:
-        tensors = join_batches(batches, count, step)
+        tensors = join_batches(batches, count, form, step)
         found = [(t.dtype, tuple(t.shape)) for t in tensors]
         arrays: list[Array] = [np.asarray(to_array(t), order="C") for t in tensors]
         wanted = [(NUMPY_TYPES[s.dtype], s.shape) for s in slots]
@@ -76,7 +76,7 @@ def check_batches(recipe: Recipe, memory: Memory) -> None:
             )
     for step in FAR:
         with suppress(Exception):  # data may end before
-            join_batches(recipe.batch, count_batches(recipe), step)
+            get_batch(recipe, step)
         if changes := memory.list_changes():
             change = changes[0]
             raise CaptureError(

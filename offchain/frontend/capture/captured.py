@@ -32,7 +32,7 @@ from offchain.frontend.capture.recall import check_kept, find_origin, keep, reca
 from offchain.frontend.capture.rehearsal import rehearse
 from offchain.frontend.capture.steadiness import explain, find_hidden_state
 from offchain.frontend.environment import standard_torch
-from offchain.frontend.recipe import Recipe, get_batch
+from offchain.frontend.recipe import Recipe, find_form, get_batch
 from offchain.frontend.tracing import get_initial_state, record
 from offchain.programs.graph import Program, Slot
 
@@ -94,6 +94,7 @@ def capture(
         UsageError: the recipe makes no sense: its seed, its batch, its groups.
     """
     check_recipe(recipe)
+    recipe = find_form(recipe)
     first = get_batch(recipe, 0)
     inputs = check_batch(recipe, first)
     batch = bind_batch(recipe, inputs)
