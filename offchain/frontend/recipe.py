@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 from torch.nn.parameter import is_lazy
+from torch.optim.lr_scheduler import LRScheduler
 
 from offchain.errors import UsageError
 from offchain.frontend.clipping import Clip
@@ -41,6 +42,8 @@ class TrainingRecipe:
             the other, as buffers and random numbers see; the gradients, and the losses, are summed
             in that order and divided by their number. Step s takes the batches from
             s * accumulate on.
+        scheduler: a scheduler of torch, or several, which are stepped after each update; for
+            optimizers of torch. What it makes of the rates is part of the program.
         form: the form of batches that are no tuples of tensors; `find_form` finds it.
     """
 
@@ -51,6 +54,7 @@ class TrainingRecipe:
     seed: int = 0
     clip: Clip | None = None
     accumulate: int = 1
+    scheduler: LRScheduler | Sequence[LRScheduler] | None = None
     form: Form | None = None
 
     def __post_init__(self) -> None:

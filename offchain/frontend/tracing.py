@@ -44,7 +44,13 @@ from offchain.frontend.recipe import (
 )
 from offchain.frontend.repeats import Repeats
 from offchain.frontend.routes import Routes
-from offchain.frontend.updates import find_observed, limit, make_optimizer_state, optimize
+from offchain.frontend.updates import (
+    find_observed,
+    limit,
+    make_optimizer_state,
+    optimize,
+    read_schedule,
+)
 
 Tensors = Mapping[str, torch.Tensor]
 
@@ -311,7 +317,9 @@ class _Step:
         if self._observed is None:
             return new
         model, follow = recipe.model, self.routes.follow
-        return new | trace_own_steps(self._observed, model, self._traced, limited, follow)
+        scheduled, counter = read_schedule(recipe, state)
+        own = trace_own_steps(self._observed, model, self._traced, limited, follow, scheduled)
+        return new | own | counter
 
     def _get_state(self) -> dict[str, torch.Tensor]:
         """Return the state as the model has left it."""

@@ -8,11 +8,13 @@ from typing import Any, NamedTuple
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.optim import lr_scheduler as schedules
 from transformers import BatchEncoding, BertConfig, BertForSequenceClassification
 from transformers.modeling_outputs import SequenceClassifierOutput
 
 from offchain.errors import CaptureError, UsageError
 from offchain.frontend.capture import Captured, capture
+from offchain.frontend.optimizers.timetables import tabulate
 from offchain.frontend.recipe import InferenceRecipe, TrainingRecipe
 
 
@@ -192,3 +194,143 @@ def test_all_tensors_of_an_output_are_outputs() -> None:
     slots = capture(recipe).program.state
     outputs = [slot.shape for slot in slots if slot.name.startswith("output.")]
     assert outputs == [(), (3, 2)]
+
+
+Schedule = Callable[[torch.optim.Optimizer], Any]
+
+
+def warm_up_and_decay(optimizer: torch.optim.Optimizer) -> Any:
+    """Return a scheduler of several."""
+    first = schedules.LinearLR(optimizer, 0.1, total_iters=3)
+    second = schedules.CosineAnnealingLR(optimizer, 7)
+    return schedules.SequentialLR(optimizer, [first, second], [3])
+
+
+def chain(optimizer: torch.optim.Optimizer) -> Any:
+    """Return schedulers that are stepped one after the other."""
+    first = schedules.ExponentialLR(optimizer, 0.9)
+    return schedules.ChainedScheduler([first, schedules.ConstantLR(optimizer, 0.5, 4)], optimizer)
+
+
+SCHEDULERS: dict[str, Schedule] = {
+    "lambda": lambda o: schedules.LambdaLR(o, lambda step: 1 / (step + 3) ** 0.5),
+    "step": lambda o: schedules.StepLR(o, 3, 0.3),
+    "cosine": lambda o: schedules.CosineAnnealingLR(o, 10, 1e-3),
+    "one cycle": lambda o: schedules.OneCycleLR(o, 0.2, total_steps=12),
+    "linear": lambda o: schedules.LinearLR(o, 0.2, 0.9, 6),
+    "sequential": warm_up_and_decay,
+    "chained": chain,
+    "restarts": lambda o: schedules.CosineAnnealingWarmRestarts(o, 3, 2),
+    "cyclic": lambda o: schedules.CyclicLR(o, 0.01, 0.1, 3, cycle_momentum=False),
+    "cyclic momentum": lambda o: schedules.CyclicLR(o, 0.01, 0.1, 3, mode="exp_range", gamma=0.9),
+    "several": lambda o: [schedules.StepLR(o, 2, 0.5), schedules.MultiStepLR(o, [3, 5], 0.7)],
+}
+
+
+def schedule(
+    make: Callable[[Any], torch.optim.Optimizer], scheduler: Schedule
+) -> tuple[TrainingRecipe, torch.optim.Optimizer]:
+    """Return a recipe with a scheduler, and the optimizer that it drives."""
+    torch.manual_seed(0)
+    model = nn.Linear(4, 2)
+    optimizer = make(model.parameters())
+    recipe = TrainingRecipe(
+        model,
+        lambda m, x: m(x).square().mean(),
+        optimizer,
+        make_points,
+        scheduler=scheduler(optimizer),
+    )
+    return recipe, optimizer
+
+
+def momentum(parameters: Any) -> torch.optim.Optimizer:
+    """Return an optimizer with a momentum, which cycles may change."""
+    return torch.optim.SGD(parameters, 0.1, momentum=0.9)
+
+
+@pytest.mark.parametrize("name", SCHEDULERS)
+def test_rates_are_those_of_torch(name: str) -> None:
+    """The rate and the momentum of every update are torch's, to the last bit of float32."""
+    recipe, optimizer = schedule(momentum, SCHEDULERS[name])
+    given = recipe.scheduler
+    schedulers = list(given) if isinstance(given, list) else [given]
+    timetables = tabulate(schedulers, [optimizer])
+    (changed,) = timetables.changes[id(optimizer)]
+    assert "lr" in changed
+    for update in range(min(timetables.updates, 40)):
+        for option, table in changed.items():
+            expected = torch.tensor(optimizer.param_groups[0][option], dtype=torch.float32)
+            assert torch.equal(table(torch.tensor(update)), expected)
+        for scheduler in schedulers if update + 1 < timetables.updates else ():
+            optimizer.step()
+            scheduler.step()
+
+
+@pytest.mark.parametrize("name", ["sequential", "one cycle", "several"])
+def test_schedulers_are_rehearsed(name: str) -> None:
+    """The program steps as torch's own scheduler and optimizer do, which are left as they were."""
+    recipe, optimizer = schedule(momentum, SCHEDULERS[name])
+    before = {k: v for k, v in optimizer.param_groups[0].items() if k != "params"}
+    capture(recipe)
+    assert {k: v for k, v in optimizer.param_groups[0].items() if k != "params"} == before
+    capture(recipe)
+
+
+def test_a_cycle_of_betas_is_rehearsed() -> None:
+    """What a scheduler makes of Adam's first beta is the program's."""
+    make = torch.optim.AdamW
+    recipe, _ = schedule(lambda p: make(p, lr=1e-2), SCHEDULERS["one cycle"])
+    capture(recipe)
+
+
+@pytest.mark.parametrize("base", [torch.optim.SGD, torch.optim.AdamW])
+def test_an_optimizer_of_the_users_is_scheduled(base: Any) -> None:
+    """An optimizer that is traced as it is gets its rates from the table."""
+    kind = type("Own", (base,), {})
+    recipe, _ = schedule(lambda p: kind(p, lr=0.1), SCHEDULERS["step"])
+    names = [slot.name for slot in capture(recipe).program.state]
+    assert "optimizer.scheduled" in names
+
+
+def test_rates_that_end_are_asked_for_no_further() -> None:
+    """Behind the last step that torch's scheduler can make, a batch is refused in one line."""
+    recipe, _ = schedule(momentum, SCHEDULERS["one cycle"])
+    batch = capture(recipe).batch
+    batch(12)
+    with pytest.raises(CaptureError, match=r"rates end after 13 updates, and this is step 13"):
+        batch(13)
+
+
+def make_plateau(optimizer: torch.optim.Optimizer) -> Any:
+    """Return a scheduler that needs what is measured."""
+    return schedules.ReduceLROnPlateau(optimizer)
+
+
+def drive_another(optimizer: torch.optim.Optimizer) -> Any:
+    """Return a scheduler of another optimizer."""
+    del optimizer
+    return schedules.StepLR(torch.optim.SGD(nn.Linear(1, 1).parameters(), 0.1), 3)
+
+
+@pytest.mark.parametrize(
+    ("make", "scheduler", "says"),
+    [
+        (momentum, make_plateau, "^ReduceLROnPlateau: its rates depend on what is measured"),
+        (momentum, drive_another, "^StepLR: it drives an optimizer that is not the recipe's"),
+        (momentum, lambda _: "cosine", "^the scheduler is a str; give an object"),
+        (torch.optim.Rprop, SCHEDULERS["step"], "^Rprop: a scheduler changes its lr, which has"),
+        (
+            lambda p: torch.optim.RMSprop(p, momentum=0.9),
+            SCHEDULERS["one cycle"],
+            "^RMSprop: a scheduler changes its momentum, .*; set cycle_momentum=False",
+        ),
+    ],
+)
+def test_schedulers_that_no_program_follows_are_refused(
+    make: Any, scheduler: Schedule, says: str
+) -> None:
+    """A scheduler that depends on data, or is another optimizer's, is refused in one line."""
+    recipe, _ = schedule(make, scheduler)
+    with pytest.raises(UsageError, match=says):
+        capture(recipe)

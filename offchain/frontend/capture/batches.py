@@ -13,6 +13,7 @@ from offchain.frontend.capture.keeping import Memory
 from offchain.frontend.environment import standard_torch
 from offchain.frontend.exchange import to_array, to_tensor
 from offchain.frontend.recipe import Recipe, count_batches, get_batch, join_batches
+from offchain.frontend.updates import count_updates
 from offchain.programs.graph import Slot
 
 FAR = (999, 64, 5)
@@ -25,9 +26,15 @@ def bind_batch(recipe: Recipe, slots: Sequence[Slot]) -> Callable[[int], list[Ar
     It knows nothing else of the recipe, whose model may die before it.
     """
     batches, count, form = recipe.batch, count_batches(recipe), recipe.form
+    updates = count_updates(recipe)
 
     @standard_torch()
     def batch(step: int) -> list[Array]:
+        if updates is not None and step >= updates:
+            raise CaptureError(
+                f"the scheduler's rates end after {updates} updates, and this is step {step}; "
+                "give the recipe an optimizer of ours, with a schedule"
+            )
         tensors = join_batches(batches, count, form, step)
         found = [(t.dtype, tuple(t.shape)) for t in tensors]
         arrays: list[Array] = [np.asarray(to_array(t), order="C") for t in tensors]
