@@ -15,7 +15,7 @@ DIFFERENTIABLE = "differentiable"
 """The option by which torch's own classes compute with the count of their steps as a tensor."""
 
 
-class _Factors(TorchFunctionMode):  # type: ignore[no-untyped-call]  # torch's is untyped
+class _Factors(TorchFunctionMode):
     """Multiplies by rates that are tensors where torch takes numbers: `add_(x, alpha=-rate)`."""
 
     def __torch_function__(
@@ -77,7 +77,7 @@ def trace_own_steps(
         for options in (group for it in observed.optimizers for group in it.param_groups):
             if DIFFERENTIABLE in options:
                 options[DIFFERENTIABLE] = True
-        with _Factors():  # type: ignore[no-untyped-call]  # likewise
+        with _Factors():
             run_steps(observed.optimizers)
         kept = list_kept(observed.optimizers, model)
         learned = {

@@ -222,7 +222,8 @@ def name_batch(recipe: Recipe, tensors: int) -> list[str]:
     """
     count = count_batches(recipe)
     form = recipe.form
-    paths = [(str(k),) for k in range(tensors // count)] if form is None else form.names
+    paths: Sequence[tuple[str, ...]] = [(str(k),) for k in range(tensors // count)]
+    paths = paths if form is None else form.names
     if form is None or type(form.skeleton) in (tuple, list):
         arguments = tensors // count if form is None else len(form.skeleton)
         parameters = list(inspect.signature(get_function(recipe)).parameters.values())[1:]

@@ -30,6 +30,7 @@ from offchain.frontend.escapes import refuse_escapes
 from offchain.frontend.exchange import to_array
 from offchain.frontend.folding import fold_constants
 from offchain.frontend.guards import spoil
+from offchain.frontend.indices import gather_by_tensors
 from offchain.frontend.lines import LineTracker
 from offchain.frontend.lowering.graph import DATA_DEPENDENT, refusal
 from offchain.frontend.lowering.table import get_decompositions
@@ -226,7 +227,12 @@ def record(
         assert mode is not None
         made.append(mode.tracer)
         traced = _Step(recipe, named, tracker, stale, mode.tracer)
-        with traced.routes, tracker, refuse_escapes(tracker, traced.routes):
+        with (
+            traced.routes,
+            tracker,
+            refuse_escapes(tracker, traced.routes),
+            gather_by_tensors(tracker, traced.routes),
+        ):
             results, gradients[:] = traced.run(flat[len(named) :])
         return results
 

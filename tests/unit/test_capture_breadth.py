@@ -334,3 +334,85 @@ def test_schedulers_that_no_program_follows_are_refused(
     recipe, _ = schedule(make, scheduler)
     with pytest.raises(UsageError, match=says):
         capture(recipe)
+
+
+class Counting(nn.Module):
+    """A layer with a counter, a ring of rows, and a function that uses them."""
+
+    def __init__(self, function: Callable[..., Tensor]) -> None:
+        super().__init__()
+        self.linear, self.function = nn.Linear(4, 4), function
+        self.register_buffer("count", torch.ones((), dtype=torch.int64))
+        self.register_buffer("ring", torch.arange(24.0).sin().reshape(6, 4))
+        self.count: Tensor
+        self.ring: Tensor
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return a loss."""
+        result = self.function(self, self.linear(x))
+        with torch.no_grad():
+            self.count.add_(1)
+        return result
+
+
+def count_in_buffer(function: Callable[[Any, Tensor], Tensor]) -> TrainingRecipe:
+    """Return a recipe whose loss is a function of a layer with a counter, and of its outputs."""
+    torch.manual_seed(0)
+    model = Counting(function)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    return TrainingRecipe(model, lambda m, x: m(x), optimizer, make_points)
+
+
+def enqueue(model: Any, y: Tensor) -> Tensor:
+    """Compare with a ring, as momentum contrast does, and write over its oldest rows."""
+    loss = (y @ model.ring.clone().T).logsumexp(1).mean()
+    places = (model.count * 2 + torch.arange(2)) % 6
+    model.ring[places] = y[:2].detach()
+    return loss
+
+
+def enqueue_by_copy(model: Any, y: Tensor) -> Tensor:
+    """Write a row by index_copy_, one by a number, and add to one."""
+    loss = (y - model.ring[model.count % 6]).square().mean()
+    with torch.no_grad():
+        model.ring.index_copy_(0, (model.count % 6).reshape(1), y[:1])
+        model.ring[-model.count % 6] = y[1]
+        model.ring[(model.count + 3) % 6, 1:] += 1
+    return loss
+
+
+def pick_everywhere(model: Any, y: Tensor) -> Tensor:
+    """Pick by numbers among slices, new axes and other indices."""
+    cube, i = y.reshape(2, 2, 2, 4), model.count % 2
+    two = torch.tensor([[0, 1]])
+    parts = [cube[i, ..., i - 3], cube[:, None, i, two, -1], cube[..., i, :], cube[two, i]]
+    changed = cube * 2
+    changed[i, 0, :, i] = parts[0][0, 0]
+    changed[..., i] *= 3
+    weights = torch.arange(1, 5)
+    others = sum(((part * 0.5).sin() * weights[: part.shape[-1]]).sum() for part in parts)
+    return (changed * weights).square().sum() + others
+
+
+@pytest.mark.parametrize("function", [enqueue, enqueue_by_copy, pick_everywhere])
+def test_counters_are_indices(function: Callable[[Any, Tensor], Tensor]) -> None:
+    """A counter in a buffer picks and writes as the number does that torch makes of it."""
+    capture(count_in_buffer(function))
+
+
+@pytest.mark.parametrize(
+    ("function", "says"),
+    [
+        (lambda m, y: y[int(m.count)].sum(), r"index with the tensor itself, as in x\[i\] or "),
+        (lambda m, y: y.sum() * m.count.item(), r"compute and index with the tensor itself"),
+        (lambda m, y: y.sum() * m.ring.sum().item(), r"shape; compute with the tensor itself in"),
+        (
+            lambda m, y: m.ring[m.count].copy_(y[0].detach()).sum() + y.sum(),
+            r"^x\[i\]: it is changed in place later; assign to x\[i\] instead in model ",
+        ),
+    ],
+)
+def test_numbers_of_counters_are_refused(function: Any, says: str) -> None:
+    """Where a model makes a number of a counter, the line says what to write instead."""
+    with pytest.raises(CaptureError, match=says):
+        capture(count_in_buffer(function))

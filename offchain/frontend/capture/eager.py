@@ -167,7 +167,7 @@ class EagerRun:
         for number in range(count):
             with torch.enable_grad():
                 loss = compute_loss(recipe, batch[number * size : (number + 1) * size])
-                loss.backward()  # type: ignore[no-untyped-call]  # torch's is untyped
+                loss.backward()
             losses.append(loss.detach())
         gradients = {
             name: parameter.grad / count

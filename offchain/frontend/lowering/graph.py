@@ -89,11 +89,20 @@ def _get_draw(node: Node) -> tuple[int, int] | None:
 def _explain(node: Node) -> str:
     """Return why an operator without a rule is refused."""
     tags = getattr(node.target, "tags", ())
+    if node.target is torch.ops.aten._local_scalar_dense.default:  # noqa: SLF001 - the operator's name
+        return DATA_DEPENDENT + advise_on_number(node.all_input_nodes[0].meta["val"].dtype)
     if torch.Tag.data_dependent_output in tags or torch.Tag.dynamic_output_shape in tags:
         return DATA_DEPENDENT
     if torch.Tag.nondeterministic_seeded in tags:
         return "no rule expresses this random operator; compose it of rand, randn or bernoulli"
     return "no rule expresses this operator; compose it of others"
+
+
+def advise_on_number(dtype: torch.dtype) -> str:
+    """Return what to do where a model makes a number of an element of a tensor."""
+    if dtype.is_floating_point or dtype is torch.bool:
+        return "; compute with the tensor itself"
+    return "; compute and index with the tensor itself, as in x[i] or x[i + torch.arange(n)]"
 
 
 def _widen(dtype: DType) -> DType:

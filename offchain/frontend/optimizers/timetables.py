@@ -208,10 +208,12 @@ def _replace(options: Options, group: int, tables: Mapping[Place, Timetable]) ->
     """Return the options of a group that change, with timetables in their places."""
     found: dict[str, Any] = {}
     for place, table in tables.items():
-        if place.group == group and place.part is None:
+        if place.group != group:
+            continue
+        if place.part is None:
             found[place.option] = table
-        elif place.group == group:
-            parts = list(found.get(place.option, options[place.option]))
+        else:
+            parts = list(found[place.option] if place.option in found else options[place.option])
             parts[place.part] = table
             found[place.option] = tuple(parts)
     return found

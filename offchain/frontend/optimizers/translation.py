@@ -307,7 +307,9 @@ def translate(
             members = frozenset(names[id(p)] for p in options["params"])
             learned -= {id(p) for p in options["params"]}
             _check_changes(kind, changed)
-            groups.append(Group(members.__contains__, _translate_group(kind, options | changed)))
+            groups.append(
+                Group(members.__contains__, _translate_group(kind, {**options, **changed}))
+            )
     return (*groups, Group(everything, Rest())) if learned else tuple(groups)
 
 
