@@ -34,7 +34,14 @@ _MODES = {
 _MACHINERY = str(Path(__file__).with_name("tracing.py"))
 _BETWEEN = {
     str(Path(__file__).parent / name)
-    for name in ("escapes.py", "indices.py", "own_steps.py", "recipe.py", "optimizers/observed.py")
+    for name in (
+        "decompositions/packing.py",
+        "escapes.py",
+        "indices.py",
+        "own_steps.py",
+        "recipe.py",
+        "optimizers/observed.py",
+    )
 }
 
 

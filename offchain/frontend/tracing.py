@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from operator import attrgetter
 from types import MappingProxyType
 from typing import Any, NamedTuple
+from unittest import mock
 
 import torch
 from torch._C import _get_mkldnn_enabled, _set_mkldnn_enabled
@@ -20,6 +21,7 @@ from torch._subclasses import fake_tensor
 from torch.func import functionalize
 from torch.fx import GraphModule, Interpreter, Node
 from torch.fx import traceback as fx_traceback
+from torch.fx.experimental import proxy_tensor
 from torch.fx.experimental.proxy_tensor import get_proxy_mode, get_proxy_slot, make_fx
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 from torch.nn.attention import SDPBackend, sdpa_kernel
@@ -32,7 +34,7 @@ from offchain.frontend.folding import fold_constants
 from offchain.frontend.guards import spoil
 from offchain.frontend.indices import gather_by_tensors
 from offchain.frontend.lines import LineTracker
-from offchain.frontend.lowering.graph import DATA_DEPENDENT, refusal
+from offchain.frontend.lowering.graph import DATA_DEPENDENT, advise, refusal
 from offchain.frontend.lowering.table import get_decompositions
 from offchain.frontend.own_steps import trace_own_steps
 from offchain.frontend.recipe import (
@@ -60,6 +62,10 @@ _DATA_DEPENDENT_ERRORS = (
     fake_tensor.DataDependentOutputException,
     fake_tensor.DynamicOutputShapeException,
 )
+
+
+MOST_CONSTANTS = 1 << 10
+"""Elements of a tensor made of numbers that a step may make numbers of again: lengths, say."""
 
 
 def name_tensors(model: torch.nn.Module) -> dict[str, torch.Tensor]:
@@ -237,12 +243,14 @@ def record(
         return results
 
     early = {find_overload(name): function for name, function in EARLY.items()}
-    with _settings():
+    known = mock.patch.object(proxy_tensor, "CONSTANT_NUMEL_LIMIT", MOST_CONSTANTS)
+    with _settings(), known:
         try:
             graph = _make_graph(step, decomposition_table=early)(*tensors)
         except _DATA_DEPENDENT_ERRORS as error:
-            advice = DATA_DEPENDENT + tracker.advice
-            raise refusal(advice, tracker.operator, tracker.line) from error
+            operator = str(getattr(error, "func", tracker.operator))
+            advice = advise(operator) or tracker.advice
+            raise refusal(DATA_DEPENDENT + advice, operator, tracker.line) from error
     return Record(graph, tuple(gradients), made[0])
 
 

@@ -7,8 +7,10 @@ from typing import Any, NamedTuple
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import Tensor, distributions, nn
+from torch.nn.utils import rnn
 from torch.optim import lr_scheduler as schedules
+from torch.optim import swa_utils
 from transformers import BatchEncoding, BertConfig, BertForSequenceClassification
 from transformers.modeling_outputs import SequenceClassifierOutput
 
@@ -414,5 +416,114 @@ def test_counters_are_indices(function: Callable[[Any, Tensor], Tensor]) -> None
 )
 def test_numbers_of_counters_are_refused(function: Any, says: str) -> None:
     """Where a model makes a number of a counter, the line says what to write instead."""
+    with pytest.raises(CaptureError, match=says):
+        capture(count_in_buffer(function))
+
+
+def pack(cell: nn.Module, lengths: Any, *, is_sorted: bool = True) -> Callable[[Any, Tensor], Any]:
+    """Return a loss that runs a recurrent layer over sequences of several lengths."""
+
+    def function(_: Any, y: Tensor) -> Tensor:
+        rows = y.reshape(2, 4, 4)
+        packed = rnn.pack_padded_sequence(rows, lengths, batch_first=True, enforce_sorted=is_sorted)
+        outputs, last = cell(packed)
+        padded, known = rnn.pad_packed_sequence(outputs, batch_first=True, total_length=5)
+        final = last[0] if isinstance(last, tuple) else last
+        return (padded.square().sum((1, 2)) / known).sum() + final.sum() + outputs.data.sum()
+
+    return function
+
+
+@pytest.mark.parametrize(
+    ("cell", "lengths", "is_sorted"),
+    [
+        (nn.GRU(4, 3, batch_first=True), torch.tensor([4, 2]), True),
+        (nn.LSTM(4, 3, batch_first=True, bidirectional=True), [2, 4], False),
+        (nn.RNN(4, 3, batch_first=True), [3, 3], True),
+    ],
+)
+def test_packed_sequences_of_known_lengths(cell: Any, lengths: Any, *, is_sorted: bool) -> None:
+    """Sequences are packed where the lengths are numbers, or a tensor of numbers."""
+    capture(count_in_buffer(pack(cell, lengths, is_sorted=is_sorted)))
+
+
+def test_lengths_that_data_give_are_refused() -> None:
+    """Lengths that a step computes are refused, and the line says what to give."""
+    recipe = count_in_buffer(
+        lambda m, y: pack(nn.GRU(4, 3), (m.count + torch.tensor([3, 1])))(m, y)
+    )
+    with pytest.raises(CaptureError, match=r"give the lengths as numbers, or use a mask in model "):
+        capture(recipe)
+
+
+class Averaging(nn.Module):
+    """A layer, and an average of what it has been."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__()
+        self.layer = nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4))
+        self.average = swa_utils.AveragedModel(self.layer, **options)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return a loss."""
+        self.average.update_parameters(self.layer)
+        return (self.layer(x) + self.average(x).detach()).square().mean()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"avg_fn": swa_utils.get_ema_avg_fn(0.9), "use_buffers": True},
+        {"multi_avg_fn": swa_utils.get_ema_multi_avg_fn(0.9)},
+    ],
+)
+def test_averages_of_models_are_kept(options: dict[str, Any]) -> None:
+    """Averages of torch's, of weights, begin as copies and move with every step."""
+    torch.manual_seed(0)
+    model = Averaging(**options)
+    optimizer = torch.optim.SGD(model.layer.parameters(), 0.1)
+    capture(TrainingRecipe(model, lambda m, x: m(x), optimizer, make_points))
+
+
+def estimate(model: Any, y: Tensor) -> Tensor:
+    """Return a likelihood with a covariance, which torch validates."""
+    covariance = y.T @ y + torch.eye(4)
+    density = distributions.MultivariateNormal(model.ring[0], covariance)
+    return -density.log_prob(y).mean() + density.rsample().square().sum()
+
+
+COUNTS: dict[str, Callable[[Any, Tensor], Tensor]] = {
+    "covariance": estimate,
+    "normal": lambda _, y: (y * torch.normal(1.0, 2.0, size=(8, 4))).square().mean(),
+    "bincount": lambda _, y: (y * torch.bincount(y.argmax(1), minlength=4)).square().mean(),
+    "weighted bincount": lambda _, y: (
+        (y * torch.bincount(y.argmax(1), y[:, 0].detach(), minlength=4)).square().mean()
+    ),
+    "histogram": lambda _, y: (y * torch.histogram(y.detach(), 4, range=(-1, 1))[0]).mean(),
+    "histogram of all": lambda _, y: (
+        (y * torch.histogram(y.detach(), 4, density=True)[0]).square().mean()
+    ),
+    "histogram by edges": lambda m, y: (
+        y * torch.histogram(y.detach(), m.ring.flatten()[:5].sort()[0])[0]
+    ).mean(),
+}
+
+
+@pytest.mark.parametrize("name", COUNTS)
+def test_counts_and_densities(name: str) -> None:
+    """Counts of known length, and what torch checks of a distribution's arguments."""
+    capture(count_in_buffer(COUNTS[name]))
+
+
+@pytest.mark.parametrize(
+    ("function", "says"),
+    [
+        (lambda _, y: y.sum() * torch.bincount(y.argmax(1))[0], r"shape; give minlength in model"),
+        (lambda _, y: y[y > 0].mean(), r"torch.where\(mask, x, 0\).sum\(\) / mask.sum\(\) in "),
+    ],
+)
+def test_shapes_of_data_are_refused(function: Any, says: str) -> None:
+    """Where a shape depends on data, the line says how to keep it."""
     with pytest.raises(CaptureError, match=says):
         capture(count_in_buffer(function))

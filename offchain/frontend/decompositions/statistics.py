@@ -1,11 +1,10 @@
-"""Covariances, limits on norms, and packed sequences, which depend on data."""
+"""Covariances, and limits on norms."""
 
 from collections.abc import Callable, Mapping
-from typing import Any, NoReturn
+from typing import Any
 
 import torch
 from torch import Tensor
-from torch._subclasses.fake_tensor import DataDependentOutputException
 
 NORM_EPSILON = 1e-7
 
@@ -44,14 +43,8 @@ def renorm(x: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
     return x * limit_norm(norms, maxnorm)
 
 
-def refuse_packing(*_: Any) -> NoReturn:
-    """Refuse packed sequences: their shapes are the lengths that a tensor holds."""
-    raise DataDependentOutputException(torch.ops.aten._pack_padded_sequence.default)  # noqa: SLF001 - ATen's name
-
-
 STATISTICS: Mapping[str, Callable[..., Any]] = {
     "aten.cov.default": cov,
     "aten.renorm.default": renorm,
-    "aten._pack_padded_sequence.default": refuse_packing,
 }
 """ATen overload -> composition that autograd sees."""

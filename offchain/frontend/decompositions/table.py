@@ -11,7 +11,7 @@ from torch._ops import OpOverload
 
 from offchain.frontend.decompositions.alignments import ALIGNMENTS
 from offchain.frontend.decompositions.complex_numbers import COMPLEX
-from offchain.frontend.decompositions.counting import COUNTING
+from offchain.frontend.decompositions.counting import COUNTING, COUNTS
 from offchain.frontend.decompositions.distances import DISTANCES
 from offchain.frontend.decompositions.drawing import DRAWING
 from offchain.frontend.decompositions.embeddings import BAGS, EMBEDDINGS
@@ -19,8 +19,10 @@ from offchain.frontend.decompositions.experts import EXPERTS
 from offchain.frontend.decompositions.fourier import FOURIER
 from offchain.frontend.decompositions.gamma import GAMMA
 from offchain.frontend.decompositions.inverse import INVERSE
+from offchain.frontend.decompositions.lists import LISTS
 from offchain.frontend.decompositions.margins import MARGINS
 from offchain.frontend.decompositions.methods import METHODS
+from offchain.frontend.decompositions.packing import PACKING
 from offchain.frontend.decompositions.quantization import QUANTIZATION
 from offchain.frontend.decompositions.resampling import RESAMPLING
 from offchain.frontend.decompositions.selection import MASKED, SELECTION
@@ -37,6 +39,7 @@ DECOMPOSITIONS: Mapping[str, Callable[..., Any]] = {
     **DRAWING,
     **EMBEDDINGS,
     **INVERSE,
+    **LISTS,
     **QUANTIZATION,
     **SELECTION,
     **SIGNS,
@@ -52,6 +55,7 @@ COMPOSITIONS: Mapping[str, Callable[..., Any]] = {
     **DISTANCES,
     **MARGINS,
     **MASKED,
+    **PACKING,
     **RESAMPLING,
     **STATISTICS,
     **SYSTEMS,
@@ -59,8 +63,8 @@ COMPOSITIONS: Mapping[str, Callable[..., Any]] = {
 """ATen overload -> composition that autograd sees, so that its gradient follows from its parts."""
 
 
-EARLY: Mapping[str, Callable[..., Any]] = {**EXPERTS}
-"""ATen overload -> decomposition of an operator whose shape torch does not infer for our types."""
+EARLY: Mapping[str, Callable[..., Any]] = {**EXPERTS, **COUNTS}
+"""ATen overload -> decomposition of an operator whose shape torch does not infer as we do."""
 
 
 def find_overload(name: str) -> OpOverload:

@@ -31,6 +31,17 @@ MAX_TENSOR_BYTES = 1 << 63
 
 DATA_DEPENDENT = "the program would depend on data; use where, or a fixed shape"
 
+_MASKED = "; keep the shape, as in torch.where(mask, x, 0).sum() / mask.sum()"
+
+_ADVICE = {
+    "aten._pack_padded_sequence.default": "; give the lengths as numbers, or use a mask",
+    "aten.bincount.default": "; give minlength",
+    "aten.index.Tensor": _MASKED,
+    "aten.masked_select.default": _MASKED,
+    "aten.nonzero.default": _MASKED,
+}
+"""Operator whose result has a shape that depends on data -> what to do instead."""
+
 DRAW = "moot_draw"
 """Where a traced node's custom data holds the draw that it belongs to, (number, call)."""
 
@@ -96,6 +107,11 @@ def _explain(node: Node) -> str:
     if torch.Tag.nondeterministic_seeded in tags:
         return "no rule expresses this random operator; compose it of rand, randn or bernoulli"
     return "no rule expresses this operator; compose it of others"
+
+
+def advise(operator: str) -> str:
+    """Return what to do instead of an operator whose result depends on data in its shape."""
+    return _ADVICE.get(operator, "")
 
 
 def advise_on_number(dtype: torch.dtype) -> str:
@@ -175,7 +191,9 @@ class GraphLowering:
                 return item
             return self._call(node, line)
         except RefusalError as error:
-            raise refusal(str(error), _operator_of(node), line) from error
+            operator, message = _operator_of(node), str(error)
+            advice = advise(operator) if message == DATA_DEPENDENT else ""
+            raise refusal(message + advice, operator, line) from error
 
     def _constant(self, node: Node, line: str) -> View | Pair:
         tensor: torch.Tensor = attrgetter(str(node.target))(self._module)
