@@ -1,5 +1,7 @@
 """Forms: how the tensors of a batch, or of a result, lie in mappings, sequences and records.
 
+A form also knows which tensors of a batch have types of 8 or 16 bits, which a program widens.
+
 A plain tuple or list of tensors is given to a recipe's function one by one. Any other batch is
 given whole, as the batch function has made it, in containers of the same classes: mappings
 (`BatchEncoding` of the transformers library, too), named tuples, lists, tuples and dataclasses,
@@ -14,6 +16,7 @@ from typing import Any, NamedTuple
 import torch
 
 from offchain.errors import CaptureError, UsageError
+from offchain.frontend.exchange import NARROW, widen
 
 _CONSTANTS = (type(None), bool, str)
 """What a batch may have beside tensors, if all batches have the same."""
@@ -36,17 +39,20 @@ class Form:
         kind: the name of its class.
         skeleton: the batch, with the numbers of tensors in their places.
         names: the names that lead to each tensor.
+        types: the types of the tensors; a program has wider ones for those of 8 or 16 bits.
         constants: what else lies in it, by the names that lead there.
     """
 
     kind: str
     skeleton: Any
     names: tuple[tuple[str, ...], ...]
+    types: tuple[torch.dtype, ...]
     constants: Mapping[tuple[str, ...], Any]
 
     def fill(self, tensors: Sequence[torch.Tensor]) -> Any:
         """Return a batch of this form."""
-        return _fill(self.skeleton, iter(tensors))
+        narrowed = (t.to(kind) for t, kind in zip(tensors, self.types, strict=True))
+        return _fill(self.skeleton, narrowed)
 
 
 def list_leaves(value: Any, path: tuple[str, ...] = ()) -> Iterator[Leaf]:
@@ -80,12 +86,13 @@ def make_form(batch: Any, number: int) -> Form:
         type(batch).__name__,
         _fill(batch, iter(range(len(tensors)))),
         tuple(leaf.path for leaf in tensors),
+        tuple(leaf.value.dtype for leaf in tensors),
         dict(others),
     )
 
 
 def list_tensors(batch: Any, form: Form, number: int) -> list[torch.Tensor]:
-    """Return the tensors of a batch.
+    """Return the tensors of a batch, in the types that a program has for them.
 
     Raises:
         CaptureError: its form is not the one of the first batch.
@@ -102,7 +109,14 @@ def list_tensors(batch: Any, form: Form, number: int) -> list[torch.Tensor]:
                 f"batch({number}) has {value!r:.{_MOST_LETTERS}} at {'.'.join(path)}, and batch(0) "
                 f"{form.constants[path]!r:.{_MOST_LETTERS}}; leave it out, or give it as a tensor"
             )
-    return [leaf.value for leaf in list_leaves(batch) if isinstance(leaf.value, torch.Tensor)]
+    for path, before, now in zip(form.names, form.types, found.types, strict=True):
+        if before != now and {before, now} & {*NARROW}:
+            raise CaptureError(
+                f"batch({number}) has {now} at {'.'.join(path)}, and batch(0) {before}; give all "
+                "batches the same types"
+            )
+    leaves = [leaf.value for leaf in list_leaves(batch)]
+    return [widen(value) for value in leaves if isinstance(value, torch.Tensor)]
 
 
 def _show_names(form: Form) -> str:

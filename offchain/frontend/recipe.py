@@ -11,6 +11,7 @@ from torch.optim.lr_scheduler import LRScheduler
 
 from offchain.errors import UsageError
 from offchain.frontend.clipping import Clip
+from offchain.frontend.exchange import NARROW
 from offchain.frontend.forms import Form, list_leaves, list_tensors, make_form
 from offchain.frontend.optimizers import Group, Optimizer
 from offchain.frontend.schedules import require_count
@@ -126,7 +127,8 @@ def find_form(recipe: Recipe) -> Recipe:
             take them.
     """
     first = recipe.batch(0)
-    if type(first) in (tuple, list) and all(isinstance(part, torch.Tensor) for part in first):
+    is_plain = type(first) in (tuple, list)
+    if is_plain and all(isinstance(it, torch.Tensor) and it.dtype not in NARROW for it in first):
         return recipe
     form = make_form(first, 0)
     _check_call(recipe, form)

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, distributions, nn
@@ -14,6 +15,7 @@ from torch.optim import swa_utils
 from transformers import BatchEncoding, BertConfig, BertForSequenceClassification
 from transformers.modeling_outputs import SequenceClassifierOutput
 
+from offchain.arithmetic.functions import DType
 from offchain.errors import CaptureError, UsageError
 from offchain.frontend.capture import Captured, capture
 from offchain.frontend.optimizers.timetables import tabulate
@@ -527,3 +529,69 @@ def test_shapes_of_data_are_refused(function: Any, says: str) -> None:
     """Where a shape depends on data, the line says how to keep it."""
     with pytest.raises(CaptureError, match=says):
         capture(count_in_buffer(function))
+
+
+BYTES = torch.arange(232, 256, dtype=torch.uint8).reshape(6, 4)
+SIGNED = torch.arange(-120, 120, 10, dtype=torch.int8).reshape(6, 4)
+
+NARROW: dict[str, Callable[[Tensor], Tensor]] = {
+    "product": lambda b: b * 7,
+    "sum": lambda b: b + b,
+    "difference": lambda b: b - 100,
+    "negative": lambda b: -b,
+    "not": lambda b: ~b,
+    "quotient": lambda b: b // 3,
+    "remainder": lambda b: b % 7,
+    "left shift": lambda b: b << 3,
+    "right shift": lambda b: b >> 2,
+    "total": lambda b: b.sum(0, dtype=b.dtype) + b,
+    "wide total": lambda b: b.sum(0) + b,
+    "absolute": lambda b: b.abs() + b.sign(),
+    "clamp": lambda b: b.clamp(3, 100),
+    "sorted": lambda b: b.sort(1)[0] * (b > 3),
+    "picked": lambda b: b[b.long().argmax(0)],
+    "converted": lambda b: (b.int() * 99).to(torch.int8) + b.to(torch.uint8),
+    "matrices": lambda b: b @ b[:4],
+    "wide matrices": lambda b: b.int() @ b.int()[:4] + b.long() @ b.long()[:4],
+    "batch of matrices": lambda b: b.int().reshape(2, 3, 4) @ b.int()[:4].expand(2, 4, 4),
+}
+
+
+@pytest.mark.parametrize(
+    "kind", [BYTES, SIGNED, SIGNED.short() * 273], ids=["uint8", "int8", "int16"]
+)
+def test_small_integers_wrap(kind: Tensor) -> None:
+    """Integers of 8 or 16 bits in a batch are computed modulo 2^8 or 2^16, as torch does."""
+    model = nn.Linear(4, 4)
+
+    def answer(_: nn.Module, x: Tensor) -> list[Tensor]:
+        return [function(x).int() for function in NARROW.values()]
+
+    captured = capture(InferenceRecipe(model, answer, lambda step: (kind + step,)))
+    assert [slot.dtype for slot in captured.program.batch] == [DType.INT32]
+    assert [array.dtype for array in captured.batch(3)] == [np.int32]
+
+
+def test_buffers_of_8_bits_are_kept() -> None:
+    """A quantized table in a buffer is read, multiplied and written to."""
+
+    def function(model: Any, y: Tensor) -> Tensor:
+        quantized = (y.detach() * 20).round().clamp(-128, 127).to(torch.int8)
+        product = (quantized.int() @ model.table.int().T).float()
+        model.table.copy_(quantized[:6] + model.table)
+        return (y.sum(1) * product.sum(1)).mean()
+
+    recipe = count_in_buffer(function)
+    recipe.model.register_buffer("table", SIGNED.clone())
+    capture(recipe)
+
+
+def test_batches_of_8_bits_keep_their_type() -> None:
+    """A batch that is of 8 bits in step 0 only is refused."""
+    recipe = InferenceRecipe(
+        nn.Linear(4, 4), lambda _, x: x.float(), lambda s: (BYTES if not s else BYTES.int(),)
+    )
+    with pytest.raises(
+        CaptureError, match=r"batch\(1\) has torch.int32 at 0, and batch\(0\) torch."
+    ):
+        capture(recipe)

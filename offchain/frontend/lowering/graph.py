@@ -10,13 +10,13 @@ import torch
 from torch.fx import GraphModule, Node
 from torch.utils._pytree import tree_leaves, tree_map_only
 
-from offchain.arithmetic.functions import DType
+from offchain.arithmetic.functions import DType, Function
 from offchain.errors import CaptureError
-from offchain.frontend.exchange import to_array
+from offchain.frontend.exchange import NARROW, to_array
 from offchain.frontend.lowering.builder import Builder, Meta, RefusalError, Rule
 from offchain.frontend.lowering.pairs import Pair, holds_pair, lower_pairs
 from offchain.frontend.lowering.shapes import SHAPES
-from offchain.frontend.lowering.table import RULES
+from offchain.frontend.lowering.table import FAMILIES, RULES
 from offchain.frontend.lowering.views import View
 
 TORCH_TYPES = {
@@ -25,7 +25,9 @@ TORCH_TYPES = {
     torch.int32: DType.INT32,
     torch.bool: DType.BOOL,
     torch.bfloat16: DType.BFLOAT16,
+    **dict.fromkeys(NARROW, DType.INT32),
 }
+"""Type of torch's -> that of the arithmetic; small integers are brought back to their range."""
 
 MAX_TENSOR_BYTES = 1 << 63
 
@@ -125,6 +127,30 @@ def _widen(dtype: DType) -> DType:
     return DType.FLOAT32 if dtype is DType.BFLOAT16 else dtype
 
 
+_ARITHMETIC = ("Element by element", "Division and shifts", "Contractions", "Reductions")
+
+_COMPUTING = frozenset(
+    {
+        *(name for family in _ARITHMETIC for name in FAMILIES[family]),
+        *("aten.scatter_add.default", "aten.scatter_reduce.two", "aten.index_put.default"),
+        *("aten.copy.default", "aten._unsafe_index_put.default"),
+    }
+    - {"aten.alias.default", "aten.clone.default", "aten.detach.default", "aten.where.self"}
+)
+"""Operators whose results may leave the range of a type of 8 or 16 bits."""
+
+
+def _wrap(builder: Builder, view: View, dtype: torch.dtype) -> View:
+    """Return INT32 numbers modulo 2^8 or 2^16, in the range of a type of as many bits."""
+    mask = builder.scalar((1 << 8 * dtype.itemsize) - 1, DType.INT32)
+    if not dtype.is_signed:
+        return builder.map(Function.AND, view, mask)
+    half = builder.scalar(1 << 8 * dtype.itemsize - 1, DType.INT32)
+    lifted = builder.map(Function.ADD, view, half)
+    low = builder.map(Function.AND, lifted, mask)
+    return builder.map(Function.SUB, low, half)
+
+
 class GraphLowering:
     """Lowers the nodes of one traced graph in order.
 
@@ -219,6 +245,12 @@ class GraphLowering:
         else:
             with self._drawing(node):
                 result = self._apply(str(node.target), rule, args, options, metas)
+        if (
+            str(node.target) in _COMPUTING
+            and isinstance(result, View)
+            and tensors[0].dtype in NARROW
+        ):
+            result = _wrap(self._builder, result, tensors[0].dtype)
         values = result if isinstance(result, tuple) else (result,)
         for value, meta in zip(values, metas, strict=False):
             views = value.views if isinstance(value, Pair) else (value,)
