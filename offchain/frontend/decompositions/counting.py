@@ -54,7 +54,7 @@ def histogram_between(
     return counts, edges.clone()
 
 
-def bincount(x: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Tensor:
+def bincount(x: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Any:
     """Count how often each number below `minlength` occurs, or add up the weights of its places.
 
     Larger numbers, of which torch would have a longer result, are not counted.

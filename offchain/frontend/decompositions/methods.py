@@ -52,8 +52,8 @@ def check_symmetric(self: Any, value: Tensor) -> Tensor:
 def check_positive_definite(self: Any, value: Tensor) -> Tensor:
     """Return which matrices are symmetric and have a triangular root."""
     root, info = torch.linalg.cholesky_ex(value)
-    has_root = info.eq(0) & root.isfinite().all(-1).all(-1)
-    return check_symmetric(self, value) & has_root
+    has_root: Tensor = info.eq(0) & root.isfinite().all(-1).all(-1)
+    return check_symmetric(self, value).logical_and(has_root)
 
 
 def update_average(self: Any, model: torch.nn.Module) -> None:
@@ -69,7 +69,7 @@ def update_average(self: Any, model: torch.nn.Module) -> None:
         if self.multi_avg_fn is not None:
             self.multi_avg_fn(moved, given, number)
         else:
-            average = self.avg_fn or swa_utils.get_swa_avg_fn()
+            average = self.avg_fn or swa_utils.get_swa_avg_fn()  # type: ignore[no-untyped-call]  # torch's is untyped
             moved = [average(a, b, number) for a, b in zip(moved, given, strict=True)]
         for tensor, new, first in zip(own, moved, given, strict=True):
             tensor.copy_(torch.where(is_first, first, new))

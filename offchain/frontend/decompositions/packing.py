@@ -50,7 +50,7 @@ def pad_packed(
     width = known[0]
     parts = [
         torch.cat([part, part.new_full((width - count, *part.shape[1:]), padding)])
-        for part, count in zip(packed.split(known), known, strict=True)
+        for part, count in zip(torch.split(packed, known), known, strict=True)
     ]
     rest = [parts[0].new_full(parts[0].shape, padding)] * max(total - len(parts), 0)
     padded = torch.stack([*parts, *rest])

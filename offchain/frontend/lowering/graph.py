@@ -140,7 +140,7 @@ _COMPUTING = frozenset(
 """Operators whose results may leave the range of a type of 8 or 16 bits."""
 
 
-def _wrap(builder: Builder, view: View, dtype: torch.dtype) -> View:
+def _wrap(builder: Builder, view: View, dtype: Any) -> View:
     """Return INT32 numbers modulo 2^8 or 2^16, in the range of a type of as many bits."""
     mask = builder.scalar((1 << 8 * dtype.itemsize) - 1, DType.INT32)
     if not dtype.is_signed:
@@ -245,12 +245,9 @@ class GraphLowering:
         else:
             with self._drawing(node):
                 result = self._apply(str(node.target), rule, args, options, metas)
-        if (
-            str(node.target) in _COMPUTING
-            and isinstance(result, View)
-            and tensors[0].dtype in NARROW
-        ):
-            result = _wrap(self._builder, result, tensors[0].dtype)
+        kind = expected.dtype if isinstance(expected, torch.Tensor) else None
+        if kind in NARROW and str(node.target) in _COMPUTING and isinstance(result, View):
+            result = _wrap(self._builder, result, kind)
         values = result if isinstance(result, tuple) else (result,)
         for value, meta in zip(values, metas, strict=False):
             views = value.views if isinstance(value, Pair) else (value,)

@@ -29,7 +29,7 @@ from offchain.frontend.optimizers.descent import SGD
 from offchain.frontend.optimizers.muon import Muon
 from offchain.frontend.optimizers.resilient import ASGD, Rprop
 from offchain.frontend.optimizers.squares import Adadelta, Adagrad, RMSprop
-from offchain.frontend.optimizers.timetables import SCHEDULED, Timetables
+from offchain.frontend.optimizers.timetables import NONE, SCHEDULED, Timetables
 from offchain.frontend.optimizers.variants import Adamax, NAdam, RAdam
 
 Options = Mapping[str, Any]
@@ -288,7 +288,7 @@ def check_objects(
 
 
 def translate(
-    given: Sequence[torch.optim.Optimizer], model: nn.Module, timetables: Timetables
+    given: Sequence[torch.optim.Optimizer], model: nn.Module, timetables: Timetables = NONE
 ) -> Sequence[Group]:
     """Return groups that update a model's parameters as recognised optimizers of torch would.
 
