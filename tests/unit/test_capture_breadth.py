@@ -20,6 +20,7 @@ from offchain.errors import CaptureError, UsageError
 from offchain.frontend.capture import Captured, capture
 from offchain.frontend.optimizers.timetables import tabulate
 from offchain.frontend.recipe import InferenceRecipe, TrainingRecipe
+from tests.quick import every, only
 
 
 def make_points(step: int) -> Tensor:
@@ -104,7 +105,7 @@ FORMS: dict[str, tuple[Callable[[Tensor], Any], Callable[..., Any], list[str]]] 
 }
 
 
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", every(3, FORMS))
 def test_batches_have_their_form(form: str) -> None:
     """A loss gets a batch as the batch function has made it, and the rehearsal compares both."""
     make, loss, names = FORMS[form]
@@ -253,7 +254,7 @@ def momentum(parameters: Any) -> torch.optim.Optimizer:
     return torch.optim.SGD(parameters, 0.1, momentum=0.9)
 
 
-@pytest.mark.parametrize("name", SCHEDULERS)
+@pytest.mark.parametrize("name", every(4, SCHEDULERS))
 def test_rates_are_those_of_torch(name: str) -> None:
     """The rate and the momentum of every update are torch's, to the last bit of float32."""
     recipe, optimizer = schedule(momentum, SCHEDULERS[name])
@@ -271,7 +272,7 @@ def test_rates_are_those_of_torch(name: str) -> None:
             scheduler.step()
 
 
-@pytest.mark.parametrize("name", ["sequential", "one cycle", "several"])
+@pytest.mark.parametrize("name", every(3, ["sequential", "one cycle", "several"]))
 def test_schedulers_are_rehearsed(name: str) -> None:
     """The program steps as torch's own scheduler and optimizer do, which are left as they were."""
     recipe, optimizer = schedule(momentum, SCHEDULERS[name])
@@ -438,11 +439,14 @@ def pack(cell: nn.Module, lengths: Any, *, is_sorted: bool = True) -> Callable[[
 
 @pytest.mark.parametrize(
     ("cell", "lengths", "is_sorted"),
-    [
-        (nn.GRU(4, 3, batch_first=True), torch.tensor([4, 2]), True),
-        (nn.LSTM(4, 3, batch_first=True, bidirectional=True), [2, 4], False),
-        (nn.RNN(4, 3, batch_first=True), [3, 3], True),
-    ],
+    every(
+        3,
+        [
+            (nn.GRU(4, 3, batch_first=True), torch.tensor([4, 2]), True),
+            (nn.LSTM(4, 3, batch_first=True, bidirectional=True), [2, 4], False),
+            (nn.RNN(4, 3, batch_first=True), [3, 3], True),
+        ],
+    ),
 )
 def test_packed_sequences_of_known_lengths(cell: Any, lengths: Any, *, is_sorted: bool) -> None:
     """Sequences are packed where the lengths are numbers, or a tensor of numbers."""
@@ -513,7 +517,7 @@ COUNTS: dict[str, Callable[[Any, Tensor], Tensor]] = {
 }
 
 
-@pytest.mark.parametrize("name", COUNTS)
+@pytest.mark.parametrize("name", only(["bincount"], COUNTS))
 def test_counts_and_densities(name: str) -> None:
     """Counts of known length, and what torch checks of a distribution's arguments."""
     capture(count_in_buffer(COUNTS[name]))
