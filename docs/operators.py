@@ -51,6 +51,13 @@ disputed.
   those of (seed, step, stream, element), not torch's.
 - **Indices** out of range read 0 and receive nothing, where torch raises an error.
 - **Ties**: where several answers are possible there is one rule, in the last table.
+- **Counts**: `bincount(minlength=n)` counts the numbers below n; torch would make a longer result
+  where there are larger ones.
+- **Gamma draws**, and those of Beta, Dirichlet, Chi2 and Student's t, take the first of 12
+  proposals that Marsaglia and Tsang's method accepts (all are rejected once in 2^50). They have no
+  gradient.
+- **Small integers** (uint8, int8, int16), in buffers and batches too, are INT32 numbers, which
+  every operator that computes brings back to their range, as torch's do.
 - **What depends on data** is refused: `nonzero`, a mask as an index, `item`, `numpy`, and shapes
   that follow from elements. So is what the arithmetic lacks: the gamma function, Bessel's,
   and 64-bit and 16-bit floats.

@@ -105,7 +105,7 @@ def _count_in_all(clock_blocks: int, increment_blocks: int, pace: Pace) -> int:
 def calculate_least_clock(crowd: int, increment_blocks: int, pace: Pace) -> int:
     """Return the shortest clock, in blocks, with which a side withstands so many matches at once.
 
-    It may be above MAX_BLOCKS, the longest that a job can have; it is twice as long where no shorter
+    It may be above MAX_BLOCKS, the longest that a job can have, and is twice that where no shorter
     one is enough.
     """
     clocks = range(increment_blocks, 2 * MAX_BLOCKS)

@@ -9,8 +9,21 @@ from offchain.commitments.tensors import NUMPY_TYPES, Array
 _PATTERNS = NUMPY_TYPES[DType.BFLOAT16]
 
 
+NARROW = (torch.uint8, torch.int8, torch.int16)
+"""Types whose elements are INT32 numbers in a program."""
+
+
+def widen(tensor: torch.Tensor) -> torch.Tensor:
+    """Return a tensor in the type that its elements have in a program."""
+    return tensor.to(torch.int32) if tensor.dtype in NARROW else tensor
+
+
 def to_array(tensor: torch.Tensor) -> Array:
-    """Return a dense tensor on the processor as an array; both share their memory."""
+    """Return a dense tensor on the processor as an array; both share their memory.
+
+    Integers of 8 or 16 bits are INT32 numbers, in an array of its own.
+    """
+    tensor = widen(tensor)
     is_half = tensor.dtype is torch.bfloat16
     array: Array = (tensor.detach().view(torch.uint16) if is_half else tensor.detach()).numpy()
     return array

@@ -22,7 +22,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from offchain.frontend.draws import Draws, is_random
 from offchain.frontend.guards import find_settings, find_way, is_caught
-from offchain.frontend.lowering.graph import DRAW, refusal
+from offchain.frontend.lowering.graph import DRAW, advise_on_number, refusal
 
 _TORCH = Path(torch.__file__).parent
 _TRUTH = torch.ops.aten._local_scalar_dense.default  # noqa: SLF001 - the operator's name
@@ -42,7 +42,14 @@ _SILENT = ("prim", "profiler")
 _MACHINERY = {str(Path(__file__).parent / name) for name in ("tracing.py", "capture/eager.py")}
 _BETWEEN = {
     str(Path(__file__).parent / name)
-    for name in ("escapes.py", "own_steps.py", "optimizers/observed.py")
+    for name in (
+        "decompositions/packing.py",
+        "escapes.py",
+        "indices.py",
+        "own_steps.py",
+        "recipe.py",
+        "optimizers/observed.py",
+    )
 }
 
 
@@ -120,6 +127,8 @@ class LineTracker(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch'
             way = self._take_way(args[0])
             if way is not None:
                 return way
+        elif func is _TRUTH:
+            self.advice = advise_on_number(args[0].dtype)
         if (kwargs or {}).get("generator") is not None:
             raise refusal(_OWN_GENERATOR, self.operator, self.line)
         if not is_random(func, args):

@@ -1,24 +1,31 @@
 """Recipes: the descriptions from which users have programs captured."""
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from torch.nn.parameter import is_lazy
+from torch.optim.lr_scheduler import LRScheduler
 
 from offchain.errors import UsageError
 from offchain.frontend.clipping import Clip
+from offchain.frontend.exchange import NARROW
+from offchain.frontend.forms import Form, list_leaves, list_tensors, make_form
 from offchain.frontend.optimizers import Group, Optimizer
 from offchain.frontend.schedules import require_count
 from offchain.text import name_kind
 
 _QUANTIZED = ("torch.ao.nn.quantized", "torch.ao.nn.intrinsic.quantized")
 
-Batch = Callable[[int], tuple[torch.Tensor, ...]]
-"""Returns the batch of a step: a function of its number alone, of shapes that never change."""
+Batch = Callable[[int], Any]
+"""Returns the batch of a step: a function of its number alone, of shapes that never change.
+
+A plain tuple or list has the arguments of a recipe's function after the model; anything else, a
+dictionary or one tensor, is the one argument.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +35,8 @@ class TrainingRecipe:
     Attributes:
         model: any module; its parameters and buffers at capture are the initial state. Parameters
             that require no gradient are frozen.
-        loss: called with the model and the batch's tensors; returns one float32 number.
+        loss: called with the model and the batch; returns one float32 number, or what has it as
+            `loss`.
         optimizer: how gradients change parameters; groups give parameters optimizers of their own.
             Objects of torch's, new and given the model's parameters, one or a list of them: those
             of `torch.optim` are translated, others are traced as they are.
@@ -39,15 +47,20 @@ class TrainingRecipe:
             the other, as buffers and random numbers see; the gradients, and the losses, are summed
             in that order and divided by their number. Step s takes the batches from
             s * accumulate on.
+        scheduler: a scheduler of torch, or several, which are stepped after each update; for
+            optimizers of torch. What it makes of the rates is part of the program.
+        form: the form of batches that are no tuples of tensors; `find_form` finds it.
     """
 
     model: torch.nn.Module
-    loss: Callable[..., torch.Tensor]
+    loss: Callable[..., Any]
     optimizer: Optimizer | Sequence[Group] | torch.optim.Optimizer | Sequence[torch.optim.Optimizer]
     batch: Batch
     seed: int = 0
     clip: Clip | None = None
     accumulate: int = 1
+    scheduler: LRScheduler | Sequence[LRScheduler] | None = None
+    form: Form | None = None
 
     def __post_init__(self) -> None:
         require_count("the number of batches that a step accumulates", self.accumulate, 1)
@@ -60,15 +73,18 @@ class InferenceRecipe:
     Attributes:
         model: any module; its parameters and buffers at capture are the initial state. What the
             forward pass writes to a buffer is there at the next step.
-        forward: called with the model and the batch's tensors; returns one tensor or several.
+        forward: called with the model and the batch; returns one tensor or several, in
+            containers of any form.
         batch: returns the batch of a step.
         seed: key of dropout's random numbers, 64 bits.
+        form: the form of batches that are no tuples of tensors; `find_form` finds it.
     """
 
     model: torch.nn.Module
-    forward: Callable[..., torch.Tensor | Sequence[torch.Tensor]]
+    forward: Callable[..., Any]
     batch: Batch
     seed: int = 0
+    form: Form | None = None
 
 
 Recipe = TrainingRecipe | InferenceRecipe
@@ -109,6 +125,66 @@ def count_batches(recipe: Recipe) -> int:
     return recipe.accumulate if isinstance(recipe, TrainingRecipe) else 1
 
 
+def find_form(recipe: Recipe) -> Recipe:
+    """Return a recipe that knows the form of its batches.
+
+    Raises:
+        UsageError: there is something in batches that is no tensor, or the recipe's function can't
+            take them.
+    """
+    first = recipe.batch(0)
+    is_plain = type(first) in (tuple, list)
+    if is_plain and all(isinstance(it, torch.Tensor) and it.dtype not in NARROW for it in first):
+        return recipe
+    form = make_form(first, 0)
+    _check_call(recipe, form)
+    return replace(recipe, form=form)
+
+
+def _check_call(recipe: Recipe, form: Form) -> None:
+    """Refuse a function (`UsageError`) that can't be called with batches of a form."""
+    arguments = _list_arguments(form.skeleton)
+    try:
+        inspect.signature(get_function(recipe)).bind(recipe.model, *arguments)
+    except TypeError as error:
+        given = f"a {form.kind}, which is one argument" if len(arguments) == 1 else "several parts"
+        raise UsageError(
+            f"the function of the recipe can't take its batches: {error}; batch(0) is {given}"
+        ) from error
+    except ValueError:  # a function without a signature
+        return
+
+
+def _list_arguments(batch: Any) -> Sequence[Any]:
+    """Return the arguments of a recipe's function that a batch is."""
+    return batch if type(batch) in (tuple, list) else (batch,)
+
+
+def call(recipe: Recipe, batch: Sequence[torch.Tensor]) -> Any:
+    """Return what a recipe's function makes of the tensors of one batch."""
+    arguments = batch if recipe.form is None else _list_arguments(recipe.form.fill(batch))
+    return get_function(recipe)(recipe.model, *arguments)
+
+
+def compute_loss(recipe: TrainingRecipe, batch: Sequence[torch.Tensor]) -> Any:
+    """Return the loss of the tensors of one batch."""
+    return get_loss(call(recipe, batch))
+
+
+def get_loss(result: Any) -> Any:
+    """Return the loss among what a recipe's function has returned."""
+    if isinstance(result, torch.Tensor):
+        return result
+    if isinstance(result, Mapping):
+        return result.get("loss")
+    return getattr(result, "loss", result)
+
+
+def list_outputs(result: Any) -> list[Any]:
+    """Return what a recipe's function has returned, flat; what is None is left out."""
+    return [leaf.value for leaf in list_leaves(result) if leaf.value is not None or not leaf.path]
+
+
 def get_batch(recipe: Recipe, step: int) -> tuple[torch.Tensor, ...]:
     """Return the tensors of all batches of a step, one batch after the other.
 
@@ -116,42 +192,56 @@ def get_batch(recipe: Recipe, step: int) -> tuple[torch.Tensor, ...]:
     twice.
 
     Raises:
-        UsageError: a batch is not a tuple of tensors.
+        UsageError: a batch is not a tuple of tensors, and the recipe knows no other form.
+        CaptureError: a batch has another form than the first.
     """
-    return join_batches(recipe.batch, count_batches(recipe), step)
+    return join_batches(recipe.batch, count_batches(recipe), recipe.form, step)
 
 
-def join_batches(batches: Batch, count: int, step: int) -> tuple[torch.Tensor, ...]:
+def join_batches(
+    batches: Batch, count: int, form: Form | None, step: int
+) -> tuple[torch.Tensor, ...]:
     """Return the tensors of all batches of a step that has so many, as `get_batch` does."""
     tensors: list[torch.Tensor] = []
     for number in range(step * count, (step + 1) * count):
         batch = batches(number)
-        if not isinstance(batch, (tuple, list)):
-            raise UsageError(
-                f"batch({number}) is a {type(batch).__name__}; return a tuple of tensors"
-            )
-        for tensor in batch:
-            if not isinstance(tensor, torch.Tensor):
-                raise UsageError(
-                    f"batch({number}) has a {type(tensor).__name__} in it; return tensors only"
-                )
-        tensors += [tensor.detach() for tensor in batch]
+        found = _list_plain(batch, number) if form is None else list_tensors(batch, form, number)
+        tensors += [tensor.detach() for tensor in found]
     return tuple(tensors)
+
+
+def _list_plain(batch: Any, number: int) -> Sequence[torch.Tensor]:
+    """Return a batch that is a plain tuple of tensors."""
+    if not isinstance(batch, (tuple, list)):
+        raise UsageError(f"batch({number}) is a {type(batch).__name__}; return a tuple of tensors")
+    for tensor in batch:
+        if not isinstance(tensor, torch.Tensor):
+            raise UsageError(
+                f"batch({number}) has a {type(tensor).__name__} in it; return tensors only"
+            )
+    return batch
 
 
 def name_batch(recipe: Recipe, tensors: int) -> list[str]:
     """Return the names of a step's batch tensors: those of the parameters after the model.
 
+    In containers, what leads to a tensor follows; of a batch that is one argument, that alone.
     Where a step takes several batches, the number of the batch follows.
     """
     count = count_batches(recipe)
-    each = tensors // count
-    parameters: list[inspect.Parameter] = []
-    with suppress(ValueError):  # a function of C says nothing of its parameters
-        parameters = list(inspect.signature(get_function(recipe)).parameters.values())[1:]
-    names = [f"input.{k}" for k in range(each)]
-    if len(parameters) == each and all(p.kind is not p.VAR_POSITIONAL for p in parameters):
-        names = [p.name for p in parameters]
+    form = recipe.form
+    paths: Sequence[tuple[str, ...]] = [(str(k),) for k in range(tensors // count)]
+    paths = paths if form is None else form.names
+    if form is None or type(form.skeleton) in (tuple, list):
+        arguments = tensors // count if form is None else len(form.skeleton)
+        parameters: list[inspect.Parameter] = []
+        with suppress(ValueError):  # a function of C says nothing of its parameters
+            parameters = list(inspect.signature(get_function(recipe)).parameters.values())[1:]
+        known = [f"input.{k}" for k in range(arguments)]
+        if len(parameters) == arguments and all(p.kind is not p.VAR_POSITIONAL for p in parameters):
+            known = [p.name for p in parameters]
+        paths = [(known[int(first)], *rest) for first, *rest in paths]
+    names = [".".join(path) or "input.0" for path in paths]
     return (
         names if count == 1 else [f"{name}.{number}" for number in range(count) for name in names]
     )

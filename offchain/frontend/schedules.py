@@ -8,7 +8,7 @@ stay where they ended (its cosine would rise again).
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from math import inf, pi
+from math import inf, nan, pi
 
 import torch
 from torch import Tensor
@@ -20,7 +20,7 @@ Schedule = Callable[[Tensor], Tensor]
 """(INT64 number of updates before this one) -> its learning rate, one float32 number."""
 
 Rate = float | Schedule
-"""A learning rate: a constant, or a schedule."""
+"""A learning rate, or another number that updates have: a constant, or a schedule."""
 
 COUNTER = "updates"
 """The counter that schedules read, where there is one: how many updates were made."""
@@ -39,10 +39,12 @@ def require_count(name: str, value: int, least: int = 0) -> None:
         raise UsageError(f"{name} is {show(value)}; choose an integer of at least {least}")
 
 
-def require_rate(rate: Rate) -> None:
-    """Refuse a constant rate (`UsageError`) that is negative or not finite."""
+def require_rate(
+    rate: Rate, name: str = "the learning rate", least: float = 0, below: float = inf
+) -> None:
+    """Refuse a constant rate (`UsageError`) that is not in [least, below)."""
     if not callable(rate):
-        require_number("the learning rate", rate, 0)
+        require_number(name, rate, least, below)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +113,25 @@ class StepDecay:
         """Return the rate."""
         times = torch.div(updates, self.every, rounding_mode="floor")
         return torch.full((), self.factor).pow(times.float()) * self.peak
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Timetable:
+    """The rates of updates, one after the other; the last one is that of all that follow.
+
+    Attributes:
+        rates: the rates, float32.
+        updates: of how many updates they are known; later ones are NaN.
+    """
+
+    rates: Tensor
+    updates: int
+
+    def __call__(self, updates: Tensor) -> Tensor:
+        """Return the rate."""
+        index = updates.clamp(max=len(self.rates) - 1)
+        rate = self.rates.index_select(0, index.reshape(1)).reshape(())
+        return torch.where(updates < self.updates, rate, nan)
 
 
 def _check(peak: float, warmup: int, total: int | None = None) -> None:

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from operator import attrgetter
 from types import MappingProxyType
 from typing import Any, NamedTuple
+from unittest import mock
 
 import torch
 from torch._C import _get_mkldnn_enabled, _set_mkldnn_enabled
@@ -22,6 +23,7 @@ from torch._subclasses import FakeTensor, fake_tensor
 from torch.func import functionalize
 from torch.fx import GraphModule, Interpreter, Node
 from torch.fx import traceback as fx_traceback
+from torch.fx.experimental import proxy_tensor
 from torch.fx.experimental.proxy_tensor import get_proxy_mode, get_proxy_slot, make_fx
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 from torch.nn.attention import SDPBackend, sdpa_kernel
@@ -33,15 +35,30 @@ from offchain.frontend.escapes import refuse_escapes
 from offchain.frontend.exchange import to_array
 from offchain.frontend.folding import fold_constants
 from offchain.frontend.guards import spoil
+from offchain.frontend.indices import gather_by_tensors
 from offchain.frontend.lines import LineTracker, show_line
 from offchain.frontend.lowering.builder import FaultError, RefusalError
-from offchain.frontend.lowering.graph import DATA_DEPENDENT, blaming, refusal
+from offchain.frontend.lowering.graph import DATA_DEPENDENT, advise, blaming, refusal
 from offchain.frontend.lowering.table import get_decompositions
 from offchain.frontend.own_steps import trace_own_steps
-from offchain.frontend.recipe import InferenceRecipe, Recipe, TrainingRecipe, get_function
+from offchain.frontend.recipe import (
+    InferenceRecipe,
+    Recipe,
+    TrainingRecipe,
+    call,
+    compute_loss,
+    get_function,
+    list_outputs,
+)
 from offchain.frontend.repeats import Repeats
 from offchain.frontend.routes import PLAIN, Routes
-from offchain.frontend.updates import find_observed, limit, make_optimizer_state, optimize
+from offchain.frontend.updates import (
+    find_observed,
+    limit,
+    make_optimizer_state,
+    optimize,
+    read_schedule,
+)
 from offchain.text import name_kind, show
 
 Tensors = Mapping[str, torch.Tensor]
@@ -55,6 +72,9 @@ _DATA_DEPENDENT_ERRORS = (
 
 _SHOWN = re.compile(r"\b(print|log\w*|write)\b")
 """Code that shows what it is given."""
+
+MOST_CONSTANTS = 1 << 10
+"""Elements of a tensor made of numbers that a step may make numbers of again: lengths, say."""
 
 
 def name_tensors(model: torch.nn.Module) -> dict[str, torch.Tensor]:
@@ -295,19 +315,26 @@ def record(
         assert mode is not None
         made.append(mode.tracer)
         traced = _Step(recipe, named, tracker, stale, mode.tracer)
-        with traced.routes, tracker, refuse_escapes(tracker, traced.routes):
+        with (
+            traced.routes,
+            tracker,
+            refuse_escapes(tracker, traced.routes),
+            gather_by_tensors(tracker, traced.routes),
+        ):
             results, gradients[:] = traced.run(flat[len(named) :])
         return results
 
     early = {find_overload(name): function for name, function in EARLY.items()}
-    with _settings():
+    known = mock.patch.object(proxy_tensor, "CONSTANT_NUMEL_LIMIT", MOST_CONSTANTS)
+    with _settings(), known:
         try:
             graph = _make_graph(step, decomposition_table=early)(*tensors)
         except _DATA_DEPENDENT_ERRORS as error:
-            advice = DATA_DEPENDENT + tracker.advice
+            operator = str(getattr(error, "func", tracker.operator))
+            advice = advise(operator) or tracker.advice
             if _SHOWN.search(tracker.line):
                 advice += ", or show it by an f-string"
-            raise refusal(advice, tracker.operator, tracker.line) from error
+            raise refusal(DATA_DEPENDENT + advice, operator, tracker.line) from error
         except RefusalError as error:
             operator = error.operator or tracker.operator
             raise refusal(str(error), operator, tracker.line) from error
@@ -398,7 +425,9 @@ class _Step:
         if self._observed is None:
             return new
         model, follow = recipe.model, self.routes.follow
-        return new | trace_own_steps(self._observed, model, self._traced, limited, follow)
+        scheduled, counter = read_schedule(recipe, state)
+        own = trace_own_steps(self._observed, model, self._traced, limited, follow, scheduled)
+        return new | own | counter
 
     def _get_state(self) -> dict[str, torch.Tensor]:
         """Return the state as the model has left it."""
@@ -428,8 +457,8 @@ class _Step:
 
     def _infer(self, recipe: InferenceRecipe, batch: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         with torch.no_grad():
-            result = recipe.forward(recipe.model, *batch)
-        outputs = list(result) if isinstance(result, (tuple, list)) else [result]
+            result = call(recipe, batch)
+        outputs = list_outputs(result)
         if not all(isinstance(output, torch.Tensor) for output in outputs):
             found = name_kind(result)
             place = self._place or self._definition
@@ -448,7 +477,7 @@ class _Step:
             parameter.grad = None
         for number in range(count):
             with torch.enable_grad():
-                loss = recipe.loss(recipe.model, *batch[number * size : (number + 1) * size])
+                loss = compute_loss(recipe, batch[number * size : (number + 1) * size])
                 loss = self._spoil(loss)
             self._differentiate(loss)
             losses.append(loss.detach())

@@ -22,6 +22,7 @@ from offchain.frontend.optimizers.base import (
     find_group,
 )
 from offchain.frontend.optimizers.observed import Observed, observe
+from offchain.frontend.optimizers.timetables import Timetables, check_schedulers, tabulate
 from offchain.frontend.optimizers.translation import (
     check_objects,
     is_recognised,
@@ -31,6 +32,9 @@ from offchain.frontend.optimizers.translation import (
 from offchain.frontend.recipe import Recipe, TrainingRecipe
 from offchain.text import name_kind
 
+SCHEDULED_UPDATES = "optimizer.scheduled"
+"""How many updates were made, where a scheduler drives optimizers that are traced as they are."""
+
 Update = Callable[[Optimizer, torch.Tensor, torch.Tensor, Tensors, Numbers], Updated]
 
 
@@ -39,7 +43,9 @@ def check_optimizer(recipe: TrainingRecipe) -> None:
     of_torch = list_optimizers_of_torch(recipe)
     for optimizer in of_torch:
         require_new(optimizer)
-    check_objects(of_torch, recipe.model)
+    schedulers = check_schedulers(recipe.scheduler, of_torch)
+    check_objects(of_torch, recipe.model, is_scheduled=bool(schedulers))
+    tabulate(schedulers, of_torch, anew=True)
     _get_groups(recipe)
     find_observed(recipe)
 
@@ -71,7 +77,9 @@ def make_optimizer_state(recipe: TrainingRecipe) -> dict[str, torch.Tensor]:
             state[_name_counter(groups, index, counter)] = tensor
     observed = find_observed(recipe)
     kept = observed.start.items() if observed else ()
-    return state | {name: tensor.clone() for name, tensor in kept}
+    counted = {SCHEDULED_UPDATES: torch.zeros((), dtype=torch.int64)}
+    own = counted if observed and recipe.scheduler is not None else {}
+    return state | {name: tensor.clone() for name, tensor in kept} | own
 
 
 def apply(
@@ -190,9 +198,46 @@ def _is_ours(given: Any) -> bool:
 
 def _get_groups(recipe: TrainingRecipe) -> Sequence[Group]:
     if of_torch := list_optimizers_of_torch(recipe):
-        return translate([it for it in of_torch if is_recognised(it)], recipe.model)
+        recognised = [it for it in of_torch if is_recognised(it)]
+        return translate(recognised, recipe.model, _get_timetables(recipe))
     ours: Any = recipe.optimizer
     return ours if isinstance(ours, Sequence) else (Group(everything, ours),)
+
+
+def _get_timetables(recipe: TrainingRecipe) -> Timetables:
+    of_torch = list_optimizers_of_torch(recipe)
+    return tabulate(check_schedulers(recipe.scheduler, of_torch), of_torch)
+
+
+def count_updates(recipe: Recipe) -> int | None:
+    """Return how many updates a recipe's schedulers have rates for; None without schedulers."""
+    if not isinstance(recipe, TrainingRecipe) or recipe.scheduler is None:
+        return None
+    return _get_timetables(recipe).updates
+
+
+def read_schedule(
+    recipe: TrainingRecipe, state: Tensors
+) -> tuple[dict[int, list[dict[str, Any]]], dict[str, torch.Tensor]]:
+    """Return the options that schedulers give to optimizers which are traced as they are.
+
+    Returns:
+        The options, by the `id` of an optimizer and by group, and the counter after this update.
+    """
+    if SCHEDULED_UPDATES not in state:
+        return {}, {}
+    updates = state[SCHEDULED_UPDATES]
+    options = {
+        key: [{name: _read_option(value, updates) for name, value in it.items()} for it in groups]
+        for key, groups in _get_timetables(recipe).changes.items()
+    }
+    return options, {SCHEDULED_UPDATES: updates + 1}
+
+
+def _read_option(value: Any, updates: torch.Tensor) -> Any:
+    if isinstance(value, tuple):
+        return tuple(_read_option(part, updates) for part in value)
+    return value(updates) if callable(value) else value
 
 
 def _name_counter(groups: Sequence[Group], index: int, counter: str) -> str:

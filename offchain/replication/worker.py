@@ -24,7 +24,7 @@ from offchain.execution.executor import Executor
 from offchain.frontend.capture import capture
 from offchain.frontend.capture.eager import EagerRun
 from offchain.frontend.load import load_recipe
-from offchain.frontend.recipe import Recipe, get_batch
+from offchain.frontend.recipe import Recipe, find_form, get_batch
 from offchain.frontend.tracing import get_initial_state, name_tensors
 from offchain.native.threads import set_threads
 from offchain.replication.methods import find_method
@@ -41,7 +41,7 @@ def main() -> None:
     torch.set_num_threads(threads)
     set_threads(threads)
     torch.manual_seed(order.seed)
-    recipe = load_recipe(order.program, size=order.size, seed=order.seed)
+    recipe = find_form(load_recipe(order.program, size=order.size, seed=order.seed))
     answers = _find_training(order)(recipe, order)
     _tell(order, next(answers))
     for _ in sys.stdin:

@@ -45,7 +45,7 @@ FOLDS: tuple[Row, ...] = (
     ask("unique_consecutive", torch.unique_consecutive, N),
     ask("nonzero", torch.nonzero, N),
     ask("argwhere", torch.argwhere, N),
-    ask("bincount", lambda n: torch.bincount(n.flatten(), minlength=4), N),
+    ask("bincount", lambda n: torch.bincount(n.flatten(), minlength=10), N),
     ask("histc", lambda x: torch.histc(x, 4, -3, 3), X),
     ask("histogram", lambda x: torch.histogram(x, 4, range=(-3, 3)), X),
     ask("hash_tensor", torch.hash_tensor, N),

@@ -1,13 +1,14 @@
 """Random numbers: properties of the draws, which are Philox's and not torch's."""
 
 import torch
-from torch import Tensor
+from torch import Tensor, distributions
 from torch.nn import functional
 
 from tests.corpus.rows import Row, draw, ramp
 
 LOGITS = ramp(400, 5)
 WEIGHTS = torch.tensor([0.1, 0.0, 0.4, 0.5]).expand(2000, 4)
+SHAPES = torch.tensor([1.0, 2.0, 2.0]).expand(2000, 3)
 ZEROS = torch.zeros(2000)
 
 
@@ -83,10 +84,10 @@ ROWS: tuple[Row, ...] = (
         bool,
         ZEROS,
     ),
-    draw(
-        "gamma",
-        lambda x: torch._standard_gamma(x + 3),
-        bool,
-        ZEROS,
-    ),
+    _row("gamma", lambda x: distributions.Gamma(x + 3, 2.0).sample(), 1.5, 0.866),
+    _row("gamma of a small shape", lambda x: torch._standard_gamma(x + 0.5), 0.5, 0.707),
+    _row("beta", lambda x: distributions.Beta(x + 0.4, x + 0.4).sample(), 0.5, 0.373),
+    _row("dirichlet", lambda a: torch._sample_dirichlet(a)[:, 1], 0.4, 0.2, SHAPES),
+    _row("student's t", lambda x: distributions.StudentT(x + 10).sample(), 0, 1.118),
+    _row("normal of a size", lambda x: torch.normal(1.0, 2.0, size=(2000,)) + x, 1, 2),
 )

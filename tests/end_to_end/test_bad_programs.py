@@ -109,7 +109,7 @@ MODELS: dict[str, tuple[dict[str, str], str]] = {
     "named": ({"body": "x = x.rename('a', 'b')"}, "`x = x.rename('a', 'b')` raised"),
     "arrays": ({"batch": "import numpy; x = numpy.ones(4)"}, "has a ndarray in it"),
     "no batch": ({"batch": "return None"}, "is a NoneType; return a tuple of tensors"),
-    "loss of names": ({"loss": "return {'loss': model(x).sum()}"}, "a loss is one number"),
+    "loss of names": ({"loss": "return {'cost': model(x).sum()}"}, "a loss is one number"),
     "loss of many": ({"loss": "return model(x)"}, "a loss is one number"),
     "loss of Python": ({"loss": "return 1.0"}, "loss: it is 1.0; a loss is one number"),
     "loss of two": ({"loss": "return model(x).sum(), x"}, "loss: it is a tuple; a loss is one"),

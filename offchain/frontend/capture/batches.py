@@ -16,6 +16,7 @@ from offchain.frontend.environment import standard_torch
 from offchain.frontend.exchange import to_array, to_tensor
 from offchain.frontend.lowering.graph import TORCH_TYPES
 from offchain.frontend.recipe import Recipe, count_batches, join_batches
+from offchain.frontend.updates import count_updates
 from offchain.programs.graph import Slot
 from offchain.text import show
 
@@ -47,12 +48,18 @@ def bind_batch(recipe: Recipe, slots: Sequence[Slot]) -> Callable[[int], list[Ar
 
     It knows nothing else of the recipe, whose model may die before it.
     """
-    batches, count = recipe.batch, count_batches(recipe)
+    batches, count, form = recipe.batch, count_batches(recipe), recipe.form
+    updates = count_updates(recipe)
 
     @standard_torch()
     def batch(step: int) -> list[Array]:
+        if updates is not None and step >= updates:
+            raise NoMoreDataError(
+                f"the scheduler's rates end after {updates} updates, and this is step {step}; "
+                "give the recipe an optimizer of ours, with a schedule"
+            )
         try:
-            tensors = join_batches(batches, count, step)
+            tensors = join_batches(batches, count, form, step)
         except StopIteration as error:
             message = f"there is no more data in step {step}; return a batch for every step"
             raise NoMoreDataError(message) from error

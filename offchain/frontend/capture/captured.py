@@ -33,7 +33,7 @@ from offchain.frontend.capture.rehearsal import rehearse
 from offchain.frontend.capture.steadiness import Unsteadiness, explain, find_hidden_state
 from offchain.frontend.capture.stepping import step_as_user
 from offchain.frontend.environment import standard_torch, uncompiled
-from offchain.frontend.recipe import Recipe, get_batch
+from offchain.frontend.recipe import Recipe, find_form, get_batch
 from offchain.frontend.tracing import get_initial_state, record
 from offchain.programs.graph import Program, Slot
 
@@ -97,6 +97,7 @@ def capture(
     """
     with tracing():
         check_recipe(recipe)
+        recipe = find_form(recipe)
         first = get_batch(recipe, 0)
         inputs = check_batch(recipe, first)
         batch = bind_batch(recipe, inputs)

@@ -67,6 +67,7 @@ def describe_recipe(recipe: Recipe, batch: Sequence[torch.Tensor]) -> str:
     if isinstance(recipe, TrainingRecipe):
         writer.write("loss", recipe.loss)
         writer.write("optimizer", recipe.optimizer)
+        writer.write("scheduler", recipe.scheduler)
         writer.write("clip", recipe.clip)
         writer.write("accumulate", recipe.accumulate)
     else:

@@ -14,8 +14,10 @@ from offchain.frontend.recipe import (
     InferenceRecipe,
     Recipe,
     TrainingRecipe,
+    call,
+    compute_loss,
     count_batches,
-    get_function,
+    list_outputs,
 )
 from offchain.frontend.tracing import name_tensors
 
@@ -92,7 +94,7 @@ def warm_up(recipe: Recipe, batch: Sequence[torch.Tensor]) -> None:
     size = len(batch) // count_batches(recipe)
     with torch.set_grad_enabled(isinstance(recipe, TrainingRecipe)), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # they are heard when the step is traced
-        get_function(recipe)(recipe.model, *(tensor.clone() for tensor in batch[:size]))
+        call(recipe, [tensor.clone() for tensor in batch[:size]])
 
 
 class EagerRun:
@@ -178,8 +180,7 @@ class EagerRun:
     @staticmethod
     def _infer(recipe: InferenceRecipe, batch: Sequence[torch.Tensor]) -> dict[str, torch.Tensor]:
         with torch.no_grad():
-            result = recipe.forward(recipe.model, *batch)
-        outputs = result if isinstance(result, (tuple, list)) else [result]
+            outputs = list_outputs(call(recipe, batch))
         return {f"output.{k}": tensor.clone() for k, tensor in enumerate(outputs)}
 
     def _learn(
@@ -203,8 +204,8 @@ class EagerRun:
             parameter.grad = None
         for number in range(count):
             with torch.enable_grad():
-                loss = recipe.loss(recipe.model, *batch[number * size : (number + 1) * size])
-                loss.backward()  # type: ignore[no-untyped-call]  # torch's is untyped
+                loss = compute_loss(recipe, batch[number * size : (number + 1) * size])
+                loss.backward()
             losses.append(loss.detach())
         gradients = {
             name: parameter.grad / count

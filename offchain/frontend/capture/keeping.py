@@ -140,7 +140,8 @@ class Memory:
 def _list_roots(recipe: Recipe) -> list[tuple[str, Any]]:
     if isinstance(recipe, InferenceRecipe):
         return [("model", recipe.model), ("forward", recipe.forward)]
-    return [("model", recipe.model), ("loss", recipe.loss), ("optimizer", recipe.optimizer)]
+    roots = [("model", recipe.model), ("loss", recipe.loss), ("optimizer", recipe.optimizer)]
+    return [*roots, ("optimizer.scheduler", recipe.scheduler)]
 
 
 class _KeptTensor:

@@ -13,6 +13,7 @@ from offchain.arithmetic.functions import DType
 from offchain.errors import MootError
 from offchain.frontend.capture.batches import Outcome, ask, bind_batch
 from offchain.frontend.load import load_recipe
+from offchain.frontend.recipe import find_form
 from offchain.programs.graph import Slot
 from offchain.text import show_error
 
@@ -56,7 +57,7 @@ def read_outcome(folder: Path, step: int, tensors: int) -> Outcome:
 def answer(order: Mapping[str, Any]) -> None:
     """Write the batches that are asked for."""
     request = Request(**order)
-    recipe = load_recipe(request.program, seed=request.seed)
+    recipe = find_form(load_recipe(request.program, seed=request.seed))
     slots = [Slot(name, DType[dtype], tuple(shape)) for name, dtype, shape in request.slots]
     batch = bind_batch(recipe, slots)
     for step in request.steps:

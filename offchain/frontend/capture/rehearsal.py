@@ -27,7 +27,7 @@ from offchain.frontend.capture.eager import Drawn, EagerRun, move_weights
 from offchain.frontend.capture.noise import run_noisily
 from offchain.frontend.capture.stepping import step_as_user
 from offchain.frontend.capture.ties import OPEN, Chooser, Turned
-from offchain.frontend.exchange import to_array, to_tensor
+from offchain.frontend.exchange import to_array, to_tensor, widen
 from offchain.frontend.lowering.graph import refusal
 from offchain.frontend.lowering.views import View
 from offchain.frontend.recipe import Recipe
@@ -135,6 +135,7 @@ def _compare(
 ) -> dict[str, list[torch.Tensor]]:
     """Return the results of runs with errors, for those that differ by more than these explain."""
     _check_names(draft, expected)
+    expected = {name: widen(tensor) for name, tensor in expected.items()}
     pending = [name for name in found if not _is_equal(expected[name], found[name])]
     runs: list[dict[str, torch.Tensor]] = []
     for attempts in ATTEMPTS:
@@ -181,7 +182,7 @@ def _disturb(
     """Return some results of a run with errors; the others are not held, as they are large."""
     noisy = run_noisily(draft.graph, draft.errors, drawn, inputs, SLACK, seed)
     results = dict(zip(draft.results, noisy, strict=True))
-    return {name: results[name] for name in wanted}
+    return {name: widen(results[name]) for name in wanted}
 
 
 def _is_equal(a: torch.Tensor, b: torch.Tensor) -> bool:

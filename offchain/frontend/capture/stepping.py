@@ -6,9 +6,11 @@ import torch
 
 from offchain.errors import UsageError
 from offchain.frontend.optimizers.observed import name_class, read_kept, run_steps
+from offchain.frontend.optimizers.timetables import check_schedulers, run_schedulers
 from offchain.frontend.optimizers.translation import is_recognised, read_moments
 from offchain.frontend.recipe import TrainingRecipe
 from offchain.frontend.updates import (
+    SCHEDULED_UPDATES,
     advance_counters,
     find_observed,
     limit,
@@ -44,13 +46,17 @@ def step_as_user(
         # A step may write to its gradient, which is a result of its own.
         parameter.grad = limited[name].clone() if name in limited else None
     run_steps(optimizers)
+    run_schedulers(check_schedulers(recipe.scheduler, optimizers))
     new = {f"parameter.{n}": parameters[n].detach().clone() for n in gradients}
     with torch.no_grad():
         for name, parameter in parameters.items():
             parameter.copy_(before[name])
     observed = find_observed(recipe)
     kept = read_kept(observed, recipe.model) if observed else {}
-    return new | _read_moments(optimizers, parameters) | advance_counters(recipe, state) | kept
+    counters = advance_counters(recipe, state)
+    if SCHEDULED_UPDATES in state:
+        counters[SCHEDULED_UPDATES] = state[SCHEDULED_UPDATES] + 1
+    return new | _read_moments(optimizers, parameters) | counters | kept
 
 
 def step_as_program(

@@ -5,8 +5,11 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.distributions import constraints
 from torch.nn import functional
 from torch.nn.modules import batchnorm, transformer
+from torch.nn.utils import rnn
+from torch.optim import swa_utils
 
 _forward = batchnorm._BatchNorm.forward  # noqa: SLF001 - the class under all batch norms
 
@@ -38,8 +41,55 @@ def detect_causal_mask(
     return is_causal is True
 
 
+def check_symmetric(self: Any, value: Tensor) -> Tensor:
+    """Return which matrices are symmetric: whether they are square is known."""
+    del self
+    if value.shape[-2] != value.shape[-1]:
+        return torch.zeros(value.shape[:-2], dtype=torch.bool)
+    return torch.isclose(value, value.mT, atol=1e-6).all(-2).all(-1)
+
+
+def check_positive_definite(self: Any, value: Tensor) -> Tensor:
+    """Return which matrices are symmetric and have a triangular root."""
+    root, info = torch.linalg.cholesky_ex(value)
+    has_root: Tensor = info.eq(0) & root.isfinite().all(-1).all(-1)
+    return check_symmetric(self, value).logical_and(has_root)
+
+
+def update_average(self: Any, model: torch.nn.Module) -> None:
+    """Move averaged parameters, which are those of the model at first."""
+    averaged = self.module if self.use_buffers else self
+    own, others = ([*it.parameters()] for it in (averaged, model))
+    if self.use_buffers:
+        own, others = [*own, *self.module.buffers()], [*others, *model.buffers()]
+    is_first, number = self.n_averaged == 0, self.n_averaged.clone()
+    with torch.no_grad():
+        moved = [tensor.detach().clone() for tensor in own]
+        given = [tensor.detach() for tensor in others]
+        if self.multi_avg_fn is not None:
+            self.multi_avg_fn(moved, given, number)
+        else:
+            average = self.avg_fn or swa_utils.get_swa_avg_fn()  # type: ignore[no-untyped-call]  # torch's is untyped
+            moved = [average(a, b, number) for a, b in zip(moved, given, strict=True)]
+        for tensor, new, first in zip(own, moved, given, strict=True):
+            tensor.copy_(torch.where(is_first, first, new))
+        if not self.use_buffers:
+            for tensor, now in zip(self.module.buffers(), model.buffers(), strict=True):
+                tensor.copy_(now)
+        self.n_averaged.add_(1)
+
+
+def invert_permutation(permutation: Tensor | None) -> Tensor | None:
+    """Return the places of 0, 1, ... in a permutation, without writing to a tensor."""
+    return None if permutation is None else permutation.argsort()
+
+
 METHODS: Sequence[tuple[Any, str, Any]] = (
     (batchnorm._BatchNorm, "forward", normalize_batch),  # noqa: SLF001 - likewise
+    (constraints._Symmetric, "check", check_symmetric),  # noqa: SLF001 - likewise
+    (constraints._PositiveDefinite, "check", check_positive_definite),  # noqa: SLF001 - likewise
+    (rnn, "invert_permutation", invert_permutation),
+    (swa_utils.AveragedModel, "update_parameters", update_average),
     (transformer, "_detect_is_causal_mask", detect_causal_mask),
 )
 """Class or module, name, and what stands in its place while a step is traced."""

@@ -1,11 +1,10 @@
-"""Variances, covariances, limits on norms, and packed sequences, which depend on data."""
+"""Variances, covariances, and limits on norms."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NoReturn
+from typing import Any
 
 import torch
 from torch import Tensor
-from torch._subclasses.fake_tensor import DataDependentOutputException
 
 from offchain.frontend.decompositions.signs import find_scale
 
@@ -104,11 +103,6 @@ def renorm(x: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
     return torch.where(is_long, long * factors, x)
 
 
-def refuse_packing(*_: Any) -> NoReturn:
-    """Refuse packed sequences: their shapes are the lengths that a tensor holds."""
-    raise DataDependentOutputException(torch.ops.aten._pack_padded_sequence.default)  # noqa: SLF001 - ATen's name
-
-
 SPREADS: Mapping[str, Callable[..., Any]] = {
     "aten.var.correction": var,
     "aten.std.correction": std,
@@ -119,6 +113,5 @@ SPREADS: Mapping[str, Callable[..., Any]] = {
 STATISTICS: Mapping[str, Callable[..., Any]] = {
     "aten.cov.default": cov,
     "aten.renorm.default": renorm,
-    "aten._pack_padded_sequence.default": refuse_packing,
 }
 """ATen overload -> composition that autograd sees."""

@@ -11,7 +11,7 @@ from torch._ops import OpOverload
 
 from offchain.frontend.decompositions.alignments import ALIGNMENTS
 from offchain.frontend.decompositions.complex_numbers import COMPLEX
-from offchain.frontend.decompositions.counting import COUNTING
+from offchain.frontend.decompositions.counting import COUNTING, COUNTS
 from offchain.frontend.decompositions.distances import DISTANCES
 from offchain.frontend.decompositions.drawing import DRAWING
 from offchain.frontend.decompositions.embeddings import BAGS, EMBEDDINGS
@@ -19,9 +19,11 @@ from offchain.frontend.decompositions.experts import EXPERTS
 from offchain.frontend.decompositions.fourier import FOURIER
 from offchain.frontend.decompositions.gamma import GAMMA
 from offchain.frontend.decompositions.inverse import INVERSE
+from offchain.frontend.decompositions.lists import LISTS
 from offchain.frontend.decompositions.losses import LOSSES
 from offchain.frontend.decompositions.margins import MARGINS
 from offchain.frontend.decompositions.methods import METHODS
+from offchain.frontend.decompositions.packing import PACKING
 from offchain.frontend.decompositions.quantization import QUANTIZATION
 from offchain.frontend.decompositions.resampling import RESAMPLING
 from offchain.frontend.decompositions.selection import MASKED, SELECTION
@@ -39,6 +41,7 @@ DECOMPOSITIONS: Mapping[str, Callable[..., Any]] = {
     **DRAWING,
     **EMBEDDINGS,
     **INVERSE,
+    **LISTS,
     **LOSSES,
     **QUANTIZATION,
     **SELECTION,
@@ -56,6 +59,7 @@ COMPOSITIONS: Mapping[str, Callable[..., Any]] = {
     **DISTANCES,
     **MARGINS,
     **MASKED,
+    **PACKING,
     **RESAMPLING,
     **STATISTICS,
     **SYSTEMS,
@@ -65,6 +69,7 @@ COMPOSITIONS: Mapping[str, Callable[..., Any]] = {
 
 EARLY: Mapping[str, Callable[..., Any]] = {
     **EXPERTS,
+    **COUNTS,
     **ZEROS,
 }
 """ATen overload -> decomposition of an operator that torch can't trace: it does not infer the shape

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from offchain.arithmetic.functions import DType, Function
 from offchain.frontend.lowering.builder import Builder, RefusalError, Rule
+from offchain.frontend.lowering.reductions import fold
 from offchain.frontend.lowering.views import View, along, constant, expand, insert
 from offchain.programs.graph import Kind, Node, Row
 
@@ -36,6 +37,8 @@ def emit_contract(
 
 def multiply(b: Builder, x: View, y: View, start: View | None = None, part: str = "mm") -> View:
     """Return the product of (..., M, K) and (..., K, N) with equal leading dimensions."""
+    if DType.FLOAT32 not in (x.dtype, y.dtype):
+        return _multiply_integers(b, x, y, start)
     *batch, rows, inner = x.shape
     shape = (*batch, rows, y.shape[-1])
     rank = len(shape)
@@ -46,6 +49,13 @@ def multiply(b: Builder, x: View, y: View, start: View | None = None, part: str 
     if start is not None:
         initial = (expand(start, shape), [along(d, size) for d, size in enumerate(shape)])
     return emit_contract(b, shape, (inner,), (x, left), (y, right), initial, part)
+
+
+def _multiply_integers(b: Builder, x: View, y: View, start: View | None) -> View:
+    """Return the product of matrices of integers: the sums of all products, which are exact."""
+    products = b.map(Function.MUL, insert(x, len(x.shape)), insert(y, len(y.shape) - 2))
+    result = fold(b, Function.ADD, products, len(products.shape) - 2)
+    return result if start is None else b.map(Function.ADD, start, result)
 
 
 def mm(b: Builder, x: View, y: View) -> View:

@@ -10,13 +10,13 @@ import torch
 from torch.fx import GraphModule, Node
 from torch.utils._pytree import tree_leaves, tree_map_only
 
-from offchain.arithmetic.functions import DType
+from offchain.arithmetic.functions import DType, Function
 from offchain.errors import CaptureError, MootError
-from offchain.frontend.exchange import to_array
+from offchain.frontend.exchange import NARROW, to_array
 from offchain.frontend.lowering.builder import Builder, FaultError, Meta, RefusalError, Rule
 from offchain.frontend.lowering.pairs import Pair, holds_pair, lower_pairs
 from offchain.frontend.lowering.shapes import SHAPES
-from offchain.frontend.lowering.table import RULES
+from offchain.frontend.lowering.table import FAMILIES, RULES
 from offchain.frontend.lowering.views import View
 
 TORCH_TYPES = {
@@ -25,11 +25,24 @@ TORCH_TYPES = {
     torch.int32: DType.INT32,
     torch.bool: DType.BOOL,
     torch.bfloat16: DType.BFLOAT16,
+    **dict.fromkeys(NARROW, DType.INT32),
 }
+"""Type of torch's -> that of the arithmetic; small integers are brought back to their range."""
 
 MAX_TENSOR_BYTES = 1 << 63
 
 DATA_DEPENDENT = "the program would depend on data; use where, or a fixed shape"
+
+_MASKED = "; keep the shape, as in torch.where(mask, x, 0).sum() / mask.sum()"
+
+_ADVICE = {
+    "aten._pack_padded_sequence.default": "; give the lengths as numbers, or use a mask",
+    "aten.bincount.default": "; give minlength",
+    "aten.index.Tensor": _MASKED,
+    "aten.masked_select.default": _MASKED,
+    "aten.nonzero.default": _MASKED,
+}
+"""Operator whose result has a shape that depends on data -> what to do instead."""
 
 DRAW = "moot_draw"
 """Where a traced node's custom data holds the draw that it belongs to, (number, call)."""
@@ -94,7 +107,9 @@ def blaming(node: Node) -> Iterator[None]:
     try:
         yield
     except RefusalError as error:
-        raise refusal(str(error), error.operator or operator, line) from error
+        operator, message = error.operator or operator, str(error)
+        advice = advise(operator) if message == DATA_DEPENDENT else ""
+        raise refusal(message + advice, operator, line) from error
     except (MootError, FaultError):
         raise
     except Exception as error:
@@ -110,6 +125,8 @@ def _get_draw(node: Node) -> tuple[int, int] | None:
 def _explain(node: Node) -> str:
     """Return why an operator without a rule is refused."""
     tags = getattr(node.target, "tags", ())
+    if node.target is torch.ops.aten._local_scalar_dense.default:  # noqa: SLF001 - the operator's name
+        return DATA_DEPENDENT + advise_on_number(node.all_input_nodes[0].meta["val"].dtype)
     if torch.Tag.data_dependent_output in tags or torch.Tag.dynamic_output_shape in tags:
         return DATA_DEPENDENT
     if torch.Tag.nondeterministic_seeded in tags:
@@ -117,8 +134,44 @@ def _explain(node: Node) -> str:
     return "no rule expresses this operator; compose it of others"
 
 
+def advise(operator: str) -> str:
+    """Return what to do instead of an operator whose result depends on data in its shape."""
+    return _ADVICE.get(operator, "")
+
+
+def advise_on_number(dtype: torch.dtype) -> str:
+    """Return what to do where a model makes a number of an element of a tensor."""
+    if dtype.is_floating_point or dtype is torch.bool:
+        return "; compute with the tensor itself"
+    return "; compute and index with the tensor itself, as in x[i] or x[i + torch.arange(n)]"
+
+
 def _widen(dtype: DType) -> DType:
     return DType.FLOAT32 if dtype is DType.BFLOAT16 else dtype
+
+
+_ARITHMETIC = ("Element by element", "Division and shifts", "Contractions", "Reductions")
+
+_COMPUTING = frozenset(
+    {
+        *(name for family in _ARITHMETIC for name in FAMILIES[family]),
+        *("aten.scatter_add.default", "aten.scatter_reduce.two", "aten.index_put.default"),
+        *("aten.copy.default", "aten._unsafe_index_put.default"),
+    }
+    - {"aten.alias.default", "aten.clone.default", "aten.detach.default", "aten.where.self"}
+)
+"""Operators whose results may leave the range of a type of 8 or 16 bits."""
+
+
+def _wrap(builder: Builder, view: View, dtype: Any) -> View:
+    """Return INT32 numbers modulo 2^8 or 2^16, in the range of a type of as many bits."""
+    mask = builder.scalar((1 << 8 * dtype.itemsize) - 1, DType.INT32)
+    if not dtype.is_signed:
+        return builder.map(Function.AND, view, mask)
+    half = builder.scalar(1 << 8 * dtype.itemsize - 1, DType.INT32)
+    lifted = builder.map(Function.ADD, view, half)
+    low = builder.map(Function.AND, lifted, mask)
+    return builder.map(Function.SUB, low, half)
 
 
 class GraphLowering:
@@ -211,6 +264,9 @@ class GraphLowering:
         else:
             with self._drawing(node):
                 result = self._apply(str(node.target), rule, args, options, metas)
+        kind = expected.dtype if isinstance(expected, torch.Tensor) else None
+        if kind in NARROW and str(node.target) in _COMPUTING and isinstance(result, View):
+            result = _wrap(self._builder, result, kind)
         values = result if isinstance(result, tuple) else (result,)
         for value, meta in zip(values, metas, strict=False):
             views = value.views if isinstance(value, Pair) else (value,)

@@ -12,11 +12,12 @@ from offchain.frontend.optimizers.base import (
     as_tensor,
     decay,
     make_clock,
+    read_rate,
     regularize,
     tick,
     zeros_like,
 )
-from offchain.frontend.schedules import Rate, require_number, require_rate
+from offchain.frontend.schedules import COUNTER, Rate, require_number, require_rate
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,14 +25,14 @@ class Moments:
     """The base of Adam and its variants: running means of the gradient and of its square."""
 
     learning_rate: Rate = 1e-3
-    beta1: float = 0.9
+    beta1: Rate = 0.9
     beta2: float = 0.999
     epsilon: float = 1e-8
     weight_decay: float = 0.0
 
     def __post_init__(self) -> None:
         require_rate(self.learning_rate)
-        require_number("beta1", self.beta1, 0, 1)
+        require_rate(self.beta1, "beta1", 0, 1)
         require_number("beta2", self.beta2, 0, 1)
         require_number("epsilon", self.epsilon, 0)
         require_number("the weight decay", self.weight_decay, 0)
@@ -43,24 +44,34 @@ class Moments:
     def make_counters(self) -> Tensors:
         """Return the betas to the power of the number of steps, and a schedule's counter."""
         powers = {name: torch.ones(()) for name in ("beta1_power", "beta2_power")}
-        return {**powers, **make_clock(self.learning_rate)}
+        return {**powers, **make_clock(self.learning_rate, self.beta1)}
 
     def advance(self, counters: Tensors) -> Numbers:
-        """Return the rate and both bias corrections after one more step."""
-        first = counters["beta1_power"] * self.beta1
+        """Return the rate, the first beta and both bias corrections after one more step."""
+        beta = read_rate(self.beta1, counters)
+        first = self.raise_beta(beta, counters)
         second = counters["beta2_power"] * self.beta2
         numbers = tick(self.learning_rate, counters)
         return {
             **numbers,
+            "beta1": beta,
             "beta1_power": first,
             "beta2_power": second,
             "corrected_rate": as_tensor(numbers["rate"]) / (1 - first),
             "scale": (1 - second).sqrt(),
         }
 
-    def move_means(self, gradient: Tensor, moments: Tensors) -> dict[str, Tensor]:
+    @staticmethod
+    def raise_beta(beta: Tensor | float, counters: Tensors) -> Tensor:
+        """Return the first beta to the power of the number of steps, after one more."""
+        if isinstance(beta, Tensor):
+            return beta.pow((counters[COUNTER] + 1).float())
+        return counters["beta1_power"] * beta
+
+    def move_means(self, gradient: Tensor, moments: Tensors, numbers: Numbers) -> dict[str, Tensor]:
         """Return both running means after this step."""
-        first = moments["first_moment"] * self.beta1 + gradient * (1 - self.beta1)
+        beta = numbers["beta1"]
+        first = moments["first_moment"] * beta + gradient * (1 - beta)
         second = moments["second_moment"] * self.beta2 + gradient * gradient * (1 - self.beta2)
         return {"first_moment": first, "second_moment": second}
 
@@ -90,7 +101,7 @@ class Adam(Moments):
     def _step(
         self, parameter: Tensor, gradient: Tensor, moments: Tensors, numbers: Numbers
     ) -> Updated:
-        updated = self.move_means(gradient, moments)
+        updated = self.move_means(gradient, moments, numbers)
         second = updated["second_moment"]
         if self.amsgrad:
             second = torch.maximum(moments["largest_moment"], second)

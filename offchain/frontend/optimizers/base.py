@@ -71,16 +71,20 @@ def find_group(groups: Sequence[Group], name: str) -> int:
     )
 
 
-def make_clock(rate: Rate) -> dict[str, Tensor]:
-    """Return the counter that a schedule reads; a constant rate needs none."""
-    return {COUNTER: torch.zeros((), dtype=torch.int64)} if callable(rate) else {}
+def make_clock(*rates: Rate) -> dict[str, Tensor]:
+    """Return the counter that schedules read; constant rates need none."""
+    return {COUNTER: torch.zeros((), dtype=torch.int64)} if any(map(callable, rates)) else {}
 
 
 def tick(rate: Rate, counters: Tensors) -> dict[str, Tensor | float]:
     """Return the rate of this update, and the counter after it."""
-    if not callable(rate):
-        return {"rate": rate}
-    return {"rate": rate(counters[COUNTER]), COUNTER: counters[COUNTER] + 1}
+    numbers = {"rate": read_rate(rate, counters)}
+    return {**numbers, COUNTER: counters[COUNTER] + 1} if COUNTER in counters else numbers
+
+
+def read_rate(rate: Rate, counters: Tensors) -> Tensor | float:
+    """Return what a rate is at this update."""
+    return rate(counters[COUNTER]) if callable(rate) else rate
 
 
 def as_tensor(number: Tensor | float) -> Tensor:

@@ -11,6 +11,7 @@ from offchain.frontend.optimizers.base import (
     Tensors,
     Updated,
     make_clock,
+    read_rate,
     regularize,
     tick,
     zeros_like,
@@ -23,14 +24,14 @@ class SGD:
     """Stochastic gradient descent, with L2 regularization and (Nesterov) momentum."""
 
     learning_rate: Rate
-    momentum: float = 0.0
+    momentum: Rate = 0.0
     weight_decay: float = 0.0
     nesterov: bool = False
     dampening: float = 0.0
 
     def __post_init__(self) -> None:
         require_rate(self.learning_rate)
-        require_number("the momentum", self.momentum, 0)
+        require_rate(self.momentum, "the momentum")
         require_number("the weight decay", self.weight_decay, 0)
         if self.nesterov and (not self.momentum or self.dampening):
             raise UsageError("Nesterov's method needs a momentum, and no dampening; set both so")
@@ -42,11 +43,12 @@ class SGD:
     def make_counters(self) -> Tensors:
         """Return a schedule's counter, and whether a first step was made, which is not damped."""
         undamped = {"is_damped": torch.zeros(())} if self.momentum and self.dampening else {}
-        return {**make_clock(self.learning_rate), **undamped}
+        return {**make_clock(self.learning_rate, self.momentum), **undamped}
 
     def advance(self, counters: Tensors) -> Numbers:
-        """Return the rate and the weight of a gradient in the momentum."""
+        """Return the rate, the momentum and the weight of a gradient in it."""
         numbers = tick(self.learning_rate, counters)
+        numbers["momentum"] = read_rate(self.momentum, counters)
         if "is_damped" in counters:
             numbers["weight"] = 1 - counters["is_damped"] * self.dampening
             numbers["is_damped"] = torch.ones(())
@@ -60,6 +62,6 @@ class SGD:
         if not self.momentum:
             return parameter - gradient * numbers["rate"], {}
         added = gradient * numbers["weight"] if "weight" in numbers else gradient
-        momentum = moments["momentum"] * self.momentum + added
-        direction = gradient + momentum * self.momentum if self.nesterov else momentum
+        momentum = moments["momentum"] * numbers["momentum"] + added
+        direction = gradient + momentum * numbers["momentum"] if self.nesterov else momentum
         return parameter - direction * numbers["rate"], {"momentum": momentum}

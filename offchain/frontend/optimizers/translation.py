@@ -29,6 +29,7 @@ from offchain.frontend.optimizers.descent import SGD
 from offchain.frontend.optimizers.muon import Muon
 from offchain.frontend.optimizers.resilient import ASGD, Rprop
 from offchain.frontend.optimizers.squares import Adadelta, Adagrad, RMSprop
+from offchain.frontend.optimizers.timetables import NONE, SCHEDULED, Timetables
 from offchain.frontend.optimizers.variants import Adamax, NAdam, RAdam
 
 Options = Mapping[str, Any]
@@ -36,8 +37,11 @@ Options = Mapping[str, Any]
 IMPLEMENTATION = frozenset({"params", "foreach", "fused", "capturable", "differentiable"})
 """Options that choose among torch's kernels and change no number."""
 
-SCHEDULED = "initial_lr"
-"""The option that a scheduler of torch leaves in a group."""
+OF_SCHEDULERS = frozenset(
+    {SCHEDULED, "swa_lr", *(f"{most}_{of}" for most in ("max", "min") for of in ("lr", "momentum"))}
+    | {"base_momentum"}
+)
+"""Options that schedulers of torch keep in groups, and optimizers do not read."""
 
 FLOAT32_EPSILON = 2.0**-23
 """What torch's Adafactor takes for an epsilon of None."""
@@ -97,7 +101,7 @@ class _Reader:
 
     def __init__(self, options: Options) -> None:
         self._options = options
-        self.read = {"maximize", *IMPLEMENTATION}
+        self.read = {"maximize", *IMPLEMENTATION, *OF_SCHEDULERS}
 
     def __call__(self, name: str, default: Any = None) -> Any:
         """Return an option, a tensor of one element as a number."""
@@ -182,10 +186,12 @@ class Translation:
     Attributes:
         make: makes our optimizer of a group's options.
         moments: name of a moment of ours -> the key of what torch keeps for a parameter.
+        varying: options that may change from update to update.
     """
 
     make: Callable[[_Reader], Optimizer]
     moments: Mapping[str, str]
+    varying: frozenset[str] = frozenset({"lr"})
 
 
 _ADAM = {
@@ -194,13 +200,15 @@ _ADAM = {
     "largest_moment": "max_exp_avg_sq",
 }
 
+_OF_ADAM = frozenset({"lr", "betas"})
+
 TRANSLATIONS: Mapping[type[torch.optim.Optimizer], Translation] = {
-    optim.SGD: Translation(_sgd, {"momentum": "momentum_buffer"}),
-    optim.Adam: Translation(_adam, _ADAM),
-    optim.AdamW: Translation(lambda get: _adam(get, is_decoupled=True), _ADAM),
-    optim.NAdam: Translation(_nadam, _ADAM),
-    optim.RAdam: Translation(_radam, _ADAM),
-    optim.Adamax: Translation(_adamax, {"first_moment": "exp_avg", "largest": "exp_inf"}),
+    optim.SGD: Translation(_sgd, {"momentum": "momentum_buffer"}, frozenset({"lr", "momentum"})),
+    optim.Adam: Translation(_adam, _ADAM, _OF_ADAM),
+    optim.AdamW: Translation(lambda get: _adam(get, is_decoupled=True), _ADAM, _OF_ADAM),
+    optim.NAdam: Translation(_nadam, _ADAM, _OF_ADAM),
+    optim.RAdam: Translation(_radam, _ADAM, _OF_ADAM),
+    optim.Adamax: Translation(_adamax, {"first_moment": "exp_avg", "largest": "exp_inf"}, _OF_ADAM),
     optim.RMSprop: Translation(
         _rmsprop, {"square": "square_avg", "mean": "grad_avg", "momentum": "momentum_buffer"}
     ),
@@ -209,8 +217,8 @@ TRANSLATIONS: Mapping[type[torch.optim.Optimizer], Translation] = {
     optim.Adafactor: Translation(
         _adafactor, {"rows": "row_var", "columns": "col_var", "second_moment": "variance"}
     ),
-    optim.Rprop: Translation(_rprop, {"before": "prev", "step": "step_size"}),
-    optim.ASGD: Translation(_asgd, {"average": "ax"}),
+    optim.Rprop: Translation(_rprop, {"before": "prev", "step": "step_size"}, frozenset()),
+    optim.ASGD: Translation(_asgd, {"average": "ax"}, frozenset()),
     optim.Muon: Translation(_muon, {"momentum": "momentum_buffer"}),
 }
 """Class of torch -> its translation."""
@@ -224,9 +232,14 @@ def is_recognised(optimizer: torch.optim.Optimizer) -> bool:
     """Return whether an object is of one of torch's classes, and steps as torch wrote it."""
     if type(optimizer) not in TRANSLATIONS or _has_hooks(optimizer):
         return False
-    own = any(callable(value) for value in vars(optimizer).values())
+    own = any(callable(it) and not _is_tracked(it) for it in vars(optimizer).values())
     methods = (value for kind in type(optimizer).__mro__[:-1] for value in vars(kind).values())
     return not own and all(_is_of_torch(it) for it in methods if inspect.isfunction(it))
+
+
+def _is_tracked(step: Any) -> bool:
+    """Return whether a step is torch's own, by which a scheduler sees whether it is called."""
+    return hasattr(step, "_wrapped_by_lr_sched") and _is_of_torch(step)
 
 
 def _has_hooks(optimizer: torch.optim.Optimizer) -> bool:
@@ -246,8 +259,10 @@ def _is_of_torch(function: Any) -> bool:
     return True
 
 
-def check_objects(given: Sequence[torch.optim.Optimizer], model: nn.Module) -> None:
-    """Refuse optimizers of torch that a scheduler drives, or that have the wrong parameters.
+def check_objects(
+    given: Sequence[torch.optim.Optimizer], model: nn.Module, *, is_scheduled: bool
+) -> None:
+    """Refuse optimizers of torch that an unknown scheduler drives, or with the wrong parameters.
 
     Raises:
         UsageError: one has a scheduler or a parameter that is not the model's, or two have one.
@@ -257,11 +272,10 @@ def check_objects(given: Sequence[torch.optim.Optimizer], model: nn.Module) -> N
     for optimizer in given:
         name = type(optimizer).__name__
         for options in optimizer.param_groups:
-            if SCHEDULED in options:
+            if SCHEDULED in options and not is_scheduled:
                 raise UsageError(
-                    f"{name}: a scheduler of torch changes its rate outside of the step; give the "
-                    "recipe one of ours with a schedule, such as "
-                    "AdamW(CosineDecay(peak=1e-3, total=1000))"
+                    f"{name}: a scheduler of torch changes its rate outside of the step; give it "
+                    "to the recipe, too, as its `scheduler`"
                 )
             for parameter in options["params"]:
                 if id(parameter) not in names:
@@ -273,7 +287,9 @@ def check_objects(given: Sequence[torch.optim.Optimizer], model: nn.Module) -> N
                 seen.add(id(parameter))
 
 
-def translate(given: Sequence[torch.optim.Optimizer], model: nn.Module) -> Sequence[Group]:
+def translate(
+    given: Sequence[torch.optim.Optimizer], model: nn.Module, timetables: Timetables = NONE
+) -> Sequence[Group]:
     """Return groups that update a model's parameters as recognised optimizers of torch would.
 
     Parameters that no optimizer was given stay as they are.
@@ -286,11 +302,25 @@ def translate(given: Sequence[torch.optim.Optimizer], model: nn.Module) -> Seque
     groups: list[Group] = []
     for optimizer in given:
         kind = type(optimizer)
-        for options in optimizer.param_groups:
+        changes = timetables.changes.get(id(optimizer), [{}] * len(optimizer.param_groups))
+        for options, changed in zip(optimizer.param_groups, changes, strict=True):
             members = frozenset(names[id(p)] for p in options["params"])
             learned -= {id(p) for p in options["params"]}
-            groups.append(Group(members.__contains__, _translate_group(kind, options)))
+            _check_changes(kind, changed)
+            groups.append(
+                Group(members.__contains__, _translate_group(kind, {**options, **changed}))
+            )
     return (*groups, Group(everything, Rest())) if learned else tuple(groups)
+
+
+def _check_changes(kind: type[torch.optim.Optimizer], changed: Options) -> None:
+    """Refuse schedulers (`UsageError`) that change more than a translation can follow."""
+    for option, value in changed.items():
+        is_first = not isinstance(value, tuple) or isinstance(value[-1], float)  # of the betas
+        if option not in TRANSLATIONS[kind].varying or not is_first:
+            advice = "; set cycle_momentum=False" if option in ("momentum", "betas") else ""
+            said = f"a scheduler changes its {option}, which has no translation"
+            raise UsageError(f"{kind.__name__}: {said}{advice}")
 
 
 def require_new(optimizer: torch.optim.Optimizer) -> None:

@@ -14,6 +14,7 @@ from offchain.frontend.optimizers.base import (
     as_tensor,
     decay,
     make_clock,
+    read_rate,
     regularize,
     tick,
     zeros_like,
@@ -47,7 +48,7 @@ class NAdam(Moments):
         """Return the rates of the gradient and of its running mean after one more step."""
         numbers = Moments.advance(self, counters)
         count = counters["count"] + 1
-        now, following = (self._find_momentum(count + later) for later in (0, 1))
+        now, following = (self._find_momentum(count + later) * numbers["beta1"] for later in (0, 1))
         product = counters["momentum_product"] * now
         rate = as_tensor(numbers["rate"])
         return {
@@ -60,7 +61,7 @@ class NAdam(Moments):
 
     def _find_momentum(self, count: Tensor) -> Tensor:
         slowed = torch.full((), SLOWING).pow(count * self.momentum_decay)
-        return (1 - slowed * 0.5) * self.beta1
+        return 1 - slowed * 0.5
 
     def update(
         self, parameter: Tensor, gradient: Tensor, moments: Tensors, numbers: Numbers
@@ -70,7 +71,7 @@ class NAdam(Moments):
             parameter = decay(parameter, numbers, self.weight_decay)
         else:
             gradient = regularize(gradient, parameter, self.weight_decay)
-        updated = self.move_means(gradient, moments)
+        updated = self.move_means(gradient, moments, numbers)
         root = updated["second_moment"].sqrt() / numbers["scale"] + self.epsilon
         step = gradient / root * numbers["gradient_rate"]
         step = step + updated["first_moment"] / root * numbers["mean_rate"]
@@ -124,7 +125,7 @@ class RAdam(Moments):
             parameter = decay(parameter, numbers, self.weight_decay)
         else:
             gradient = regularize(gradient, parameter, self.weight_decay)
-        updated = self.move_means(gradient, moments)
+        updated = self.move_means(gradient, moments, numbers)
         root = updated["second_moment"].sqrt() + self.epsilon
         factor = torch.where(as_tensor(numbers["is_adaptive"]), numbers["rectified"] / root, 1)
         step = updated["first_moment"] * factor * numbers["corrected_rate"]
@@ -143,21 +144,23 @@ class Adamax(Moments):
 
     def make_counters(self) -> Tensors:
         """Return the first beta to the power of the number of steps, and a schedule's counter."""
-        return {"beta1_power": torch.ones(()), **make_clock(self.learning_rate)}
+        return {"beta1_power": torch.ones(()), **make_clock(self.learning_rate, self.beta1)}
 
     def advance(self, counters: Tensors) -> Numbers:
         """Return the corrected rate after one more step."""
-        first = counters["beta1_power"] * self.beta1
+        beta = read_rate(self.beta1, counters)
+        first = self.raise_beta(beta, counters)
         numbers = tick(self.learning_rate, counters)
         corrected = as_tensor(numbers["rate"]) / (1 - first)
-        return {**numbers, "beta1_power": first, "corrected_rate": corrected}
+        return {**numbers, "beta1": beta, "beta1_power": first, "corrected_rate": corrected}
 
     def update(
         self, parameter: Tensor, gradient: Tensor, moments: Tensors, numbers: Numbers
     ) -> Updated:
         """Return the parameter and its moments after this step."""
         gradient = regularize(gradient, parameter, self.weight_decay)
-        first = moments["first_moment"] * self.beta1 + gradient * (1 - self.beta1)
+        beta = numbers["beta1"]
+        first = moments["first_moment"] * beta + gradient * (1 - beta)
         size = gradient.abs() + self.epsilon
         largest = torch.maximum(moments["largest"] * self.beta2, size)
         step = first / largest * numbers["corrected_rate"]

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from offchain.errors import UsageError
 from offchain.frontend.data import make_generator
-from offchain.frontend.recipe import Recipe, TrainingRecipe, count_batches, get_batch
+from offchain.frontend.recipe import Recipe, TrainingRecipe, compute_loss, count_batches, get_batch
 from offchain.frontend.tracing import get_initial_state, name_tensors
 from offchain.replication.compare import Setting, running
 from offchain.replication.orders import Answer, Method, Order, choose_start
@@ -61,7 +61,7 @@ def find_layers(recipe: TrainingRecipe) -> Sizes:
     batch = get_batch(recipe, 0)
     batch = batch[: len(batch) // count_batches(recipe)]
     with torch.no_grad():
-        recipe.loss(recipe.model, *(t.double() if t.is_floating_point() else t for t in batch))
+        compute_loss(recipe, [t.double() if t.is_floating_point() else t for t in batch])
     for handle in handles:
         handle.remove()
     return found

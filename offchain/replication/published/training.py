@@ -18,7 +18,7 @@ from torch import Tensor
 from offchain.errors import UsageError
 from offchain.frontend.capture.eager import EagerRun
 from offchain.frontend.data import make_generator
-from offchain.frontend.recipe import Recipe, TrainingRecipe, get_batch
+from offchain.frontend.recipe import Recipe, TrainingRecipe, get_batch, get_loss
 from offchain.frontend.tracing import get_initial_state, name_tensors
 from offchain.replication.logs import name_log
 from offchain.replication.orders import Answer, Order, choose_start
@@ -135,7 +135,7 @@ class Run:
         return tensor.to(self._dtype) if tensor.is_floating_point() else tensor
 
     def _compute_loss(self, model: torch.nn.Module, *batch: Tensor) -> Tensor:
-        loss = self._loss(model, *batch)
+        loss = get_loss(self._loss(model, *batch))
         rounded: Tensor = round_outputs(loss, self._forward, LOSS) if self._forward else loss
         return rounded
 
