@@ -226,7 +226,9 @@ class Provider(Keeper):
         """Play a job that was computed."""
         self.set_aside(work)
         work.joins_by = work.job.commit_deadline
-        member = Player("provider", self.desk.address, run, get_salt(work.store))
+        is_joined = work.standing is not Standing.NONE  # what is committed needs no second copy
+        salt = find_salt(work.store) if is_joined else None
+        member = Player("provider", self.desk.address, run, salt or get_salt(work.store))
         deputy = Deputy("provider", self.desk.address, (member,))
         patience = self.desk.settings.stand_in_blocks
         self.sit(work, StandIn([member], [deputy], patience_blocks=patience))

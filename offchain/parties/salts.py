@@ -21,6 +21,30 @@ def find_salt(store: Store) -> bytes | None:
         DamagedFile: no copy is whole.
         StoreError: the disk fails.
     """
+    found = _read_copies(store)
+    if not found:
+        return None
+    salt = next(iter(found.values()))
+    with suppress(StoreError):
+        _put_missing(store, salt, found)
+    return bytes.fromhex(salt)
+
+
+def get_salt(store: Store) -> bytes:
+    """Return the salt for a job's claim, which is on the disk twice before anything is sent.
+
+    Raises:
+        DamagedFile: no copy is whole.
+        StoreError: the disk fails, or has no room for both copies.
+    """
+    found = _read_copies(store)
+    salt = next(iter(found.values())) if found else secrets.token_bytes(SALT_BYTES).hex()
+    _put_missing(store, salt, found)
+    return bytes.fromhex(salt)
+
+
+def _read_copies(store: Store) -> dict[str, str]:
+    """Return the salt of each whole copy, by its name; `DamagedFile` if there are only others."""
     found: dict[str, str] = {}
     damage: DamagedFile | None = None
     for name in COPIES:
@@ -31,27 +55,9 @@ def find_salt(store: Store) -> bytes | None:
         else:
             if note is not None:
                 found[name] = note["salt"]
-    if not found:
-        if damage is not None:
-            raise damage
-        return None
-    salt = next(iter(found.values()))
-    with suppress(StoreError):
-        _put_missing(store, salt, found)
-    return bytes.fromhex(salt)
-
-
-def get_salt(store: Store) -> bytes:
-    """Return the salt of a job's claim; one that is drawn now is on the disk, twice.
-
-    Raises:
-        StoreError: as `find_salt`, or the disk has no room for it.
-    """
-    salt = find_salt(store)
-    if salt is None:
-        salt = secrets.token_bytes(SALT_BYTES)
-        _put_missing(store, salt.hex(), ())
-    return salt
+    if damage is not None and not found:
+        raise damage
+    return found
 
 
 def _put_missing(store: Store, salt: str, found: Container[str]) -> None:

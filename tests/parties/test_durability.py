@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from offchain.errors import DamagedFile
+from offchain.errors import DamagedFile, StoreError
 from offchain.parties.salts import COPIES, find_salt, get_salt
 from offchain.providers.store import Store
 from tests.parties import durability_journal
-from tests.parties.damage import RESUMED
+from tests.parties.damage import RESUMED, full_disk
 from tests.parties.drawn import play
 from tests.parties.durability import KINDS
 from tests.quick import every
@@ -61,6 +61,19 @@ def test_a_salt_survives_damage_at_every_byte(tmp_path: Path) -> None:
         path.write_bytes(content.replace(salt.hex().encode(), b"0" * 64))
     with pytest.raises(DamagedFile, match="its digest is another one's"):
         get_salt(store)
+
+
+def test_a_salt_of_which_one_copy_is_kept_is_not_given_for_a_claim(tmp_path: Path) -> None:
+    """Where a full disk keeps the second copy off, nothing is claimed; a claim is still shown."""
+    store = Store(tmp_path / "job", is_durable=False)
+    salt = get_salt(store)
+    for name in COPIES:
+        (store.path / "notes" / f"{name}.json").unlink()
+        with full_disk(0):
+            with pytest.raises(StoreError, match="there is no room"):
+                get_salt(store)
+            assert find_salt(store) == salt
+        assert get_salt(store) == salt
 
 
 class Flushed:
