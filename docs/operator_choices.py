@@ -51,7 +51,7 @@ CHOICES: Mapping[str, Choice] = {
         "`multi_margin_loss`, `multilabel_margin_loss`",
         "NaN",
         "a pair whose cost is NaN costs nothing",
-        "the loss is NaN",
+        "the loss is NaN, or only the gradient: multi_margin_loss with p = 2",
         "a loss that leaves NaN out hides that training has failed",
     ),
     "overflowing exponential": Choice(

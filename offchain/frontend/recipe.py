@@ -1,7 +1,7 @@
 """Recipes: the descriptions from which users have programs captured."""
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
@@ -13,7 +13,7 @@ from torch.optim.lr_scheduler import LRScheduler
 from offchain.errors import UsageError
 from offchain.frontend.clipping import Clip
 from offchain.frontend.exchange import NARROW
-from offchain.frontend.forms import Form, list_leaves, list_tensors, make_form
+from offchain.frontend.forms import Form, list_tensors, make_form
 from offchain.frontend.optimizers import Group, Optimizer
 from offchain.frontend.schedules import require_count
 from offchain.text import name_kind
@@ -143,7 +143,7 @@ def find_form(recipe: Recipe) -> Recipe:
 
 def _check_call(recipe: Recipe, form: Form) -> None:
     """Refuse a function (`UsageError`) that can't be called with batches of a form."""
-    arguments = _list_arguments(form.skeleton)
+    arguments = list_arguments(form.skeleton)
     try:
         inspect.signature(get_function(recipe)).bind(recipe.model, *arguments)
     except TypeError as error:
@@ -155,34 +155,9 @@ def _check_call(recipe: Recipe, form: Form) -> None:
         return
 
 
-def _list_arguments(batch: Any) -> Sequence[Any]:
+def list_arguments(batch: Any) -> Sequence[Any]:
     """Return the arguments of a recipe's function that a batch is."""
     return batch if type(batch) in (tuple, list) else (batch,)
-
-
-def call(recipe: Recipe, batch: Sequence[torch.Tensor]) -> Any:
-    """Return what a recipe's function makes of the tensors of one batch."""
-    arguments = batch if recipe.form is None else _list_arguments(recipe.form.fill(batch))
-    return get_function(recipe)(recipe.model, *arguments)
-
-
-def compute_loss(recipe: TrainingRecipe, batch: Sequence[torch.Tensor]) -> Any:
-    """Return the loss of the tensors of one batch."""
-    return get_loss(call(recipe, batch))
-
-
-def get_loss(result: Any) -> Any:
-    """Return the loss among what a recipe's function has returned."""
-    if isinstance(result, torch.Tensor):
-        return result
-    if isinstance(result, Mapping):
-        return result.get("loss")
-    return getattr(result, "loss", result)
-
-
-def list_outputs(result: Any) -> list[Any]:
-    """Return what a recipe's function has returned, flat; what is None is left out."""
-    return [leaf.value for leaf in list_leaves(result) if leaf.value is not None or not leaf.path]
 
 
 def get_batch(recipe: Recipe, step: int) -> tuple[torch.Tensor, ...]:

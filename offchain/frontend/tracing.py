@@ -30,6 +30,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils._mode_utils import no_dispatch
 
 from offchain.errors import CaptureError, MootError
+from offchain.frontend.calls import call, compute_loss, list_outputs
 from offchain.frontend.decompositions.table import EARLY, compose, find_overload
 from offchain.frontend.escapes import refuse_escapes
 from offchain.frontend.exchange import to_array
@@ -45,10 +46,7 @@ from offchain.frontend.recipe import (
     InferenceRecipe,
     Recipe,
     TrainingRecipe,
-    call,
-    compute_loss,
     get_function,
-    list_outputs,
 )
 from offchain.frontend.repeats import Repeats
 from offchain.frontend.routes import PLAIN, Routes

@@ -12,6 +12,7 @@ from docs.operator_choices import CHOICES
 from offchain.arithmetic.functions import DType, Function
 from offchain.errors import CaptureError
 from offchain.frontend.decompositions import solvers, statistics
+from offchain.frontend.decompositions.lists import LISTS
 from offchain.frontend.decompositions.table import DECOMPOSITIONS
 from offchain.frontend.lowering import pooling
 from offchain.frontend.lowering.builder import Builder
@@ -48,11 +49,24 @@ FUNCTIONS = tuple(
 """The rows that are tried on inputs without elements."""
 
 
+DRAWN = (
+    "aten._sample_dirichlet.default",
+    "aten._standard_gamma.default",
+    "aten.normal.float_float",
+)
+
 UNTRIED: Mapping[str, str] = {
-    "aten._pack_padded_sequence.default": "it refuses",
+    "aten._pack_padded_sequence.default": "it moves elements",
     "aten._conj_physical.default": "it is conj_physical, which is tried",
     "aten._grouped_mm.default": "its numbers are BFLOAT16; it is products of matrices, by bmm",
     "method torch.nn.modules.transformer._detect_is_causal_mask": "it computes nothing",
+    "aten._pad_packed_sequence.default": "it moves elements",
+    **dict.fromkeys(DRAWN, "it draws numbers, as special as its generator makes them"),
+    **dict.fromkeys(("aten.histogram.bin_ct", "aten.histogram.bins_tensor"), "it counts, as histc"),
+    "method AveragedModel.update_parameters": "it is a lerp of each parameter, which is tried",
+    "method _PositiveDefinite.check": "it computes nothing that is kept",
+    "method torch.nn.utils.rnn.invert_permutation": "it moves indices",
+    **dict.fromkeys(LISTS, "what it makes of each tensor of a list is a function that is tried"),
     **dict.fromkeys(UNDEFINED, "torch defines no result"),
 }
 """Name of our tables -> why no row meets it."""

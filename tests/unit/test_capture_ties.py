@@ -409,8 +409,8 @@ def assert_close(found: Tensor, expected: Tensor, most: float, what: str) -> Non
 
 def find_selecting() -> set[str]:
     """Return the operators that select, by what they are lowered to, without overloads."""
-    rules, _, rest = PAGE.read_text().partition("## Decompositions")
-    decompositions = rest.partition("## Ties")[0]
+    rules, _, rest = PAGE.read_text().partition("## Special values")
+    decompositions = rest.partition("## Decompositions")[2].partition("## Ties")[0]
     rows = [
         [cell.strip(" `") for cell in line.strip("|").split("|")]
         for line in rules.splitlines()

@@ -8,16 +8,14 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from offchain.errors import CaptureError
+from offchain.frontend.calls import call, compute_loss, list_outputs
 from offchain.frontend.capture.stepping import Step, step_as_program
 from offchain.frontend.draws import Draws, get_generator_state, is_random
 from offchain.frontend.recipe import (
     InferenceRecipe,
     Recipe,
     TrainingRecipe,
-    call,
-    compute_loss,
     count_batches,
-    list_outputs,
 )
 from offchain.frontend.tracing import name_tensors
 

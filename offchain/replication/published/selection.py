@@ -16,8 +16,9 @@ import torch
 from torch import Tensor
 
 from offchain.errors import UsageError
+from offchain.frontend.calls import compute_loss
 from offchain.frontend.data import make_generator
-from offchain.frontend.recipe import Recipe, TrainingRecipe, compute_loss, count_batches, get_batch
+from offchain.frontend.recipe import Recipe, TrainingRecipe, count_batches, get_batch
 from offchain.frontend.tracing import get_initial_state, name_tensors
 from offchain.replication.compare import Setting, running
 from offchain.replication.orders import Answer, Method, Order, choose_start

@@ -16,9 +16,10 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from offchain.errors import UsageError
+from offchain.frontend.calls import get_loss
 from offchain.frontend.capture.eager import EagerRun
 from offchain.frontend.data import make_generator
-from offchain.frontend.recipe import Recipe, TrainingRecipe, get_batch, get_loss
+from offchain.frontend.recipe import Recipe, TrainingRecipe, get_batch
 from offchain.frontend.tracing import get_initial_state, name_tensors
 from offchain.replication.logs import name_log
 from offchain.replication.orders import Answer, Order, choose_start
