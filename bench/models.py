@@ -95,7 +95,7 @@ def make_stock_step(
     def step(number: int) -> float:
         optimizer.zero_grad()
         loss = recipe.loss(model, *map(prepare, recipe.batch(number)))
-        loss.backward()  # type: ignore[no-untyped-call]  # torch does not say
+        loss.backward()
         optimizer.step()
         return float(loss.detach())
 
@@ -108,12 +108,12 @@ def _make_optimizer(
     """Return torch's own optimizer with the same settings."""
     parameters, fused = model.parameters(), True if is_fused else None
     if isinstance(ours, SGD):
-        rate, momentum = _get_constant(ours.learning_rate), ours.momentum
+        rate, momentum = _get_constant(ours.learning_rate), _get_constant(ours.momentum)
         decay = ours.weight_decay
         return torch.optim.SGD(parameters, rate, momentum, weight_decay=decay, fused=fused)
     assert isinstance(ours, Adam | AdamW)
     kind = torch.optim.AdamW if isinstance(ours, AdamW) else torch.optim.Adam
-    rate, betas = _get_constant(ours.learning_rate), (ours.beta1, ours.beta2)
+    rate, betas = _get_constant(ours.learning_rate), (_get_constant(ours.beta1), ours.beta2)
     return kind(parameters, rate, betas, ours.epsilon, ours.weight_decay, fused=fused)
 
 

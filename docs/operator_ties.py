@@ -129,7 +129,7 @@ TIES = (
 
 NO_CHOICE = """_softmax _log_softmax logsumexp logcumsumexp log_sigmoid_forward binary_cross_entropy
     binary_cross_entropy_backward hypot atan2 normal_functional normal randn randn_like randint
-    randint_like embedding_dense_backward"""
+    randint_like embedding_dense_backward std var"""
 """Operators whose lowerings select a number that is the same whichever is taken."""
 
 

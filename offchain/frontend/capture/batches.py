@@ -93,6 +93,20 @@ def _describe(tensor: torch.Tensor) -> str:
     return f"{tensor.dtype}{layout} {tuple(tensor.shape)}{place}".replace("torch.", "")
 
 
+def refuse_iterators(recipe: Recipe) -> None:
+    """Refuse a batch function that reads an iterator, before any batch is asked for.
+
+    Raises:
+        CaptureError: it does.
+    """
+    for path, found in walk([("batch", recipe.batch)]):
+        if isinstance(found, Iterator):
+            raise CaptureError(
+                f"{path}: the batch function reads an iterator ({type(found).__name__}), so that a "
+                "batch depends on which were asked for before; make it of the step's number alone"
+            )
+
+
 def check_batches(
     recipe: Recipe,
     memory: Memory,
@@ -114,12 +128,6 @@ def check_batches(
         CaptureError: it does, or some step has a batch of another form.
     """
     roots = [("batch", recipe.batch)]
-    for path, found in walk(roots):
-        if isinstance(found, Iterator):
-            raise CaptureError(
-                f"{path}: the batch function reads an iterator ({type(found).__name__}), so that a "
-                "batch depends on which were asked for before; make it of the step's number alone"
-            )
     check_repeatable(batch, slots)
     steps = _choose_steps(recipe, slots)
     past = Memory(roots, largest=_LARGEST)

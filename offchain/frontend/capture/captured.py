@@ -16,6 +16,7 @@ from offchain.frontend.capture.batches import (
     bind_batch,
     check_batches,
     check_repeatable,
+    refuse_iterators,
 )
 from offchain.frontend.capture.draft import (
     Draft,
@@ -97,6 +98,7 @@ def capture(
     """
     with tracing():
         check_recipe(recipe)
+        refuse_iterators(recipe)
         recipe = find_form(recipe)
         first = get_batch(recipe, 0)
         inputs = check_batch(recipe, first)

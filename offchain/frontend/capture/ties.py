@@ -77,7 +77,7 @@ def _index_put(
     """Put values in their order, which torch's kernel takes from how tensors lie in memory."""
     given = [index for index in indices if index is not None]
     if not accumulate and all(index.dtype != torch.bool for index in given):
-        joint = torch.broadcast_tensors(*given)
+        joint = torch.broadcast_tensors(*given)  # type: ignore[no-untyped-call]  # torch's is untyped
         shape = x[tuple(slice(None) if index is None else index for index in indices)].shape
         spread = iter([index.contiguous() for index in joint])
         indices = [None if index is None else next(spread) for index in indices]
@@ -112,7 +112,7 @@ OPEN: Mapping[str, Choice] = {
 """ATen overload -> the choice that it leaves open."""
 
 
-class Chooser(LineTracker):
+class Chooser(LineTracker):  # type: ignore[no-untyped-call]  # torch's is untyped
     """Makes the choices that torch leaves open as a program makes them.
 
     Args:
