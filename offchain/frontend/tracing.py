@@ -33,10 +33,12 @@ from offchain.frontend.guards import spoil
 from offchain.frontend.lines import LineTracker
 from offchain.frontend.lowering.graph import DATA_DEPENDENT, refusal
 from offchain.frontend.lowering.table import get_decompositions
+from offchain.frontend.orders import OrderedInterpreter
 from offchain.frontend.own_steps import trace_own_steps
 from offchain.frontend.recipe import InferenceRecipe, Recipe, TrainingRecipe
 from offchain.frontend.repeats import Repeats
 from offchain.frontend.routes import Routes
+from offchain.frontend.selections import Selecting
 from offchain.frontend.updates import find_observed, limit, make_optimizer_state, optimize
 
 Tensors = Mapping[str, torch.Tensor]
@@ -171,20 +173,29 @@ def flatten(recorded: Record, state: Tensors, batch: Sequence[torch.Tensor]) -> 
     """Return the graph of (state, batch) -> (state, outputs, gradients), all flat and in order.
 
     The outputs are the loss of a training step, or what an inference returns; gradients are those
-    before any clipping.
+    before any clipping. Where a view can't be taken, because a decomposition's result lies in
+    memory in another order than torch's, all results are brought into torch's order.
     """
-
-    def replay(*flat: torch.Tensor) -> Any:
-        with torch.no_grad():
-            return Interpreter(recorded.graph).run(*flat)
-
-    with _settings():
-        pure = functionalize(replay, remove="mutations")
-        decompose = _make_graph(pure, decomposition_table=get_decompositions())
-        flat_graph = decompose(*state.values(), *batch)
+    inputs = (*state.values(), *batch)
+    try:
+        flat_graph = _replay(Interpreter(recorded.graph), inputs)
+    except (RuntimeError, ValueError):
+        flat_graph = _replay(OrderedInterpreter(recorded.graph), inputs)
     fold_constants(flat_graph)
     flat_graph.graph.eliminate_dead_code()
     return flat_graph
+
+
+def _replay(interpreter: Interpreter, inputs: Sequence[torch.Tensor]) -> GraphModule:
+    """Return the flat graph of a step that an interpreter runs again."""
+
+    def replay(*flat: torch.Tensor) -> Any:
+        with torch.no_grad():
+            return interpreter.run(*flat)
+
+    with _settings():
+        pure = functionalize(replay, remove="mutations")
+        return _make_graph(pure, decomposition_table=get_decompositions())(*inputs)
 
 
 def record(
@@ -213,7 +224,8 @@ def record(
         assert mode is not None
         made.append(mode.tracer)
         traced = _Step(recipe, named, tracker, stale, mode.tracer)
-        with traced.routes, tracker, refuse_escapes(tracker, traced.routes):
+        escapes = refuse_escapes(tracker, traced.routes)
+        with traced.routes, tracker, escapes, Selecting(tracker, mode.tracer):
             results, gradients[:] = traced.run(flat[len(named) :])
         return results
 

@@ -8,19 +8,21 @@ from tests.corpus import (
     activations,
     complex_numbers,
     elementwise,
+    functionals,
     indexing,
     layers,
     linear_algebra,
     losses,
+    modules,
     optimizers,
     pooling,
     recurrent,
     reductions,
     sampling,
 )
-from tests.corpus.rows import Row
+from tests.corpus.rows import Row, infer_all
 
-SUBJECTS: Mapping[str, tuple[Row, ...]] = {
+TRAINED: Mapping[str, tuple[Row, ...]] = {
     "layers": layers.ROWS,
     "activations and norms": activations.ROWS,
     "losses": losses.ROWS,
@@ -32,7 +34,14 @@ SUBJECTS: Mapping[str, tuple[Row, ...]] = {
     "linear algebra": linear_algebra.ROWS,
     "complex numbers": complex_numbers.ROWS,
     "random numbers": sampling.ROWS,
+    "modules": modules.ROWS,
+    "functionals": functionals.ROWS,
     "optimizers": optimizers.ROWS,
+}
+
+SUBJECTS: Mapping[str, tuple[Row, ...]] = {
+    **TRAINED,
+    "inference": infer_all(row for rows in TRAINED.values() for row in rows),
 }
 
 ROWS: Mapping[str, Row] = {
