@@ -28,8 +28,8 @@ _OWN_GENERATOR = "it draws from a generator; leave that out, and the recipe's se
 _MODES = {
     str(_TORCH / name)
     for name in ("_compile.py", "_dynamo/eval_frame.py", "fx/experimental/proxy_tensor.py")
-}
-"""Files of torch that stand between a call and the modes that see it."""
+} | {str(Path(__file__).with_name("selections.py"))}
+"""Files that stand between a call and the modes that see it."""
 
 _MACHINERY = str(Path(__file__).with_name("tracing.py"))
 _BETWEEN = {

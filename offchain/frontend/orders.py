@@ -22,7 +22,7 @@ class OrderedInterpreter(Interpreter):
             return result
         returns = n.target._schema.returns  # noqa: SLF001 - not public
         before = n.meta.get("val")
-        if any(r.alias_info for r in returns) or type(before) is not type(result):
+        if any(r.alias_info for r in returns):
             return result
         if isinstance(result, (tuple, list)):
             return type(result)(map(_arrange, result, before))

@@ -11,6 +11,7 @@ gradient by way of a factor of 0.
 """
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from math import prod
 from typing import Any, NoReturn, Self
 
@@ -28,30 +29,37 @@ from offchain.frontend.lowering.graph import DATA_DEPENDENT, refusal
 
 _BY_ELEMENT = frozenset(
     (
-        "abs absolute add and bool ceil clamp clamp_max clamp_min clip clone contiguous cos cosh "
-        "detach div double elu eq erf exp expm1 float floor ge gelu gt hardtanh int invert isfinite "
-        "isinf isnan le leaky_relu log log10 log1p log2 logical_and logical_not logical_or "
-        "logical_xor logit logsigmoid long lt maximum minimum mul multiply nan_to_num ne neg "
-        "negative or pow radd rdiv reciprocal relu relu6 rmul round rpow rsqrt rsub rtruediv "
-        "sigmoid sign silu sin sinh softplus sqrt square sub subtract tan tanh to true_divide "
-        "truediv trunc type type_as where xor"
-    ).split()
+        *("abs", "absolute", "add", "and", "bool", "ceil", "clamp", "clamp_max", "clamp_min"),
+        *("clip", "clone", "contiguous", "cos", "cosh", "detach", "div", "double", "elu"),
+        *("eq", "erf", "exp", "expm1", "float", "floor", "ge", "gelu", "gt", "hardtanh"),
+        *("int", "invert", "isfinite", "isinf", "isnan", "le", "leaky_relu", "log", "log10"),
+        *("log1p", "log2", "logical_and", "logical_not", "logical_or", "logical_xor"),
+        *("logit", "logsigmoid", "long", "lt", "maximum", "minimum", "mul", "multiply"),
+        *("nan_to_num", "ne", "neg", "negative", "or", "pow", "radd", "rdiv", "reciprocal"),
+        *("relu", "relu6", "rmul", "round", "rpow", "rsqrt", "rsub", "rtruediv", "sigmoid"),
+        *("sign", "silu", "sin", "sinh", "softplus", "sqrt", "square", "sub", "subtract"),
+        *("tan", "tanh", "to", "true_divide", "truediv", "trunc", "type", "type_as", "where"),
+        "xor",
+    )
 )
 """Functions that take each element for itself."""
 
-_BY_ROW = frozenset(["linear", "layer_norm", "rms_norm", "normalize", "embedding"])
+_BY_ROW = frozenset(("linear", "layer_norm", "rms_norm"))
 """Functions of rows that leave the first axis as it is, and take other tensors whole."""
 
-_ALONG = frozenset("argmax argmin cumsum log_softmax logsumexp softmax softmin unsqueeze".split())
+_ALONG = frozenset(("argmax", "argmin", "cumsum", "log_softmax", "logsumexp", "softmax", "softmin"))
 """Functions along an axis, which must not be the one of what is selected."""
 
 _LOSSES = frozenset(
     (
-        "binary_cross_entropy binary_cross_entropy_with_logits huber_loss kl_div l1_loss mse_loss "
-        "poisson_nll_loss smooth_l1_loss soft_margin_loss"
-    ).split()
+        *("binary_cross_entropy", "binary_cross_entropy_with_logits", "huber_loss", "kl_div"),
+        *("l1_loss", "mse_loss", "poisson_nll_loss", "smooth_l1_loss", "soft_margin_loss"),
+    )
 )
 """Losses of each element, which `reduction` folds."""
+
+_WEIGHED = frozenset(("binary_cross_entropy", "binary_cross_entropy_with_logits"))
+"""Losses whose weights are factors; the means of others are divided by the sum of weights."""
 
 _OPERATORS = (
     *("add", "and", "eq", "ge", "gt", "invert", "le", "lt", "mul", "ne", "neg", "or", "pow"),
@@ -85,14 +93,15 @@ class Selecting(TorchFunctionMode):
         options = kwargs or {}
         if func in (torch.masked_select, torch.Tensor.masked_select) and "out" not in options:
             x, mask = (*args, *options.values())
-            return self._select(*torch.broadcast_tensors(x, mask))  # type: ignore[no-untyped-call]  # torch's is untyped
+            x, mask = torch.broadcast_tensors(x, mask)  # type: ignore[no-untyped-call]  # torch's is untyped
+            return self._select(x, mask, "masked_select")
         if func is torch.Tensor.__getitem__ and _is_mask(args[1]) and args[0].ndim:
-            return self._select(*args)
+            return self._select(*args, "x[mask]")
         if func is torch.Tensor.__setitem__ and isinstance(args[2], Selection):
-            return args[2].write(*args[:2])
+            return args[2].write(args[0], self._find(args[1]) if _is_mask(args[1]) else None)
         return func(*args, **options)
 
-    def _select(self, x: Tensor, mask: Tensor) -> "Selection":
+    def _select(self, x: Tensor, mask: Tensor, origin: str) -> "Selection":
         mask = self._find(mask)
         if x.shape[: mask.ndim] != mask.shape:
             raise IndexError(f"a mask of shape {list(mask.shape)} of a tensor {list(x.shape)}")
@@ -102,7 +111,7 @@ class Selecting(TorchFunctionMode):
             first = rows.index_select(0, is_selected.int().argmax(0, keepdim=True))
             other = torch.where(is_selected.any(), first, torch.ones_like(first))
         rows = torch.where(_spread(is_selected, rows), rows, other)
-        return Selection(rows, is_selected, mask, self._refuse)
+        return Selection(rows, is_selected, mask, partial(self._refuse, origin))
 
     def _find(self, mask: Tensor) -> Tensor:
         """Return an earlier mask that was computed alike, or else this one."""
@@ -112,9 +121,9 @@ class Selecting(TorchFunctionMode):
         self._masks.append(mask)
         return mask
 
-    def _refuse(self, name: str) -> NoReturn:
-        line = self._tracker.find_line()
-        raise refusal(DATA_DEPENDENT, f"{name} of what a mask selects", line)
+    def _refuse(self, origin: str, name: str) -> NoReturn:
+        line = self._tracker.find_line() or self._tracker.line
+        raise refusal(DATA_DEPENDENT, f"{name} of {origin}", line)
 
 
 class Selection:
@@ -149,6 +158,8 @@ class Selection:
             own.require_low(name, (args, options))
             return own.map(name, func, args, options)
         if name in _BY_ROW:
+            if args[0] is not own or own.rows.ndim == 1:
+                own.refuse(name)
             return own.map(name, func, args, options)
         if name in _LOSSES:
             return own.lose(func, args, options)
@@ -202,9 +213,11 @@ class Selection:
         return self.replace(func(*args, **options))
 
     def require_low(self, name: str, arguments: Any) -> None:
-        """Refuse tensors that have an axis beside that of what is selected."""
+        """Refuse tensors with several elements along the axis of what is selected."""
         for other in tree_leaves(arguments):
-            if isinstance(other, Tensor) and other.ndim >= self.rows.ndim and other.numel() != 1:
+            if not isinstance(other, Tensor) or other.ndim < self.rows.ndim:
+                continue
+            if other.ndim > self.rows.ndim or other.shape[0] != 1:
                 self.refuse(f"{name} (with a tensor {list(other.shape)})")
 
     def find_axes(self, args: Any, options: Mapping[str, Any]) -> list[int]:
@@ -212,7 +225,9 @@ class Selection:
         dim = options.get("dim", options.get("axis", args[1] if len(args) > 1 else None))
         if dim is None or isinstance(dim, torch.dtype):
             return []
-        return [d % max(self.rows.ndim, 1) for d in (dim if isinstance(dim, (list, tuple)) else [dim])]
+        return [
+            d % max(self.rows.ndim, 1) for d in (dim if isinstance(dim, (list, tuple)) else [dim])
+        ]
 
     def fill(self, value: float | bool) -> Tensor:  # noqa: FBT001 - an element
         """Return all elements, with a value for those that are not selected."""
@@ -222,6 +237,8 @@ class Selection:
         """Return the sum or the mean of the elements, or the elements."""
         if reduction == "none":
             return self
+        if reduction not in ("mean", "sum"):
+            self.refuse(reduction)
         total = self.fill(0).sum()
         return total / self.count_all() if reduction == "mean" else total
 
@@ -231,9 +248,13 @@ class Selection:
 
     def lose(self, func: Any, args: Any, options: dict[str, Any]) -> Any:
         """Return a loss of each element, folded as its `reduction` says."""
-        reduction = options.pop("reduction", "mean")
+        given = {key: value for key, value in options.items() if value is not None}
+        reduction = given.pop("reduction", "mean")
+        is_weighed = "weight" in given and func.__name__ not in _WEIGHED
+        if len(args) > 2 or is_weighed or {"size_average", "reduce"} & {*given}:
+            self.refuse(f"{func.__name__} (with these arguments)")
         self.require_low(func.__name__, (args, options))
-        losses: Selection = self.map(func.__name__, func, args, {**options, "reduction": "none"})
+        losses: Selection = self.map(func.__name__, func, args, {**given, "reduction": "none"})
         return losses.fold(reduction)
 
     def compact(self) -> Tensor:
@@ -243,11 +264,17 @@ class Selection:
         line = torch.zeros_like(self.rows[:1]).repeat(count + 1)
         return line.scatter(0, place, self.rows)[:count]
 
-    def write(self, x: Tensor, mask: Tensor) -> None:
+    def write(self, x: Tensor, mask: Tensor | None) -> None:
         """Write the elements to their places in a tensor."""
-        if mask.shape != self.mask.shape:
+        if mask is not self.mask:
             self.refuse("assignment (to another mask)")
         x.copy_(torch.where(_spread(self.mask, x), self.rows.reshape(x.shape), x))
+
+
+def require_folded(result: Any, name: str) -> None:
+    """Refuse a result of the step whose shape is not known."""
+    if isinstance(result, Selection):
+        result.refuse(name)
 
 
 def _is_mask(index: Any) -> bool:
@@ -261,7 +288,8 @@ def _is_computed_alike(tracer: Any, a: Tensor, b: Tensor) -> bool:
         return False
     node = first.proxy.node
     while node is not second.proxy.node:
-        if node.op == "root" or (isinstance(node.target, OpOverload) and node.target._schema.is_mutable):  # noqa: SLF001 - not public
+        is_operator = isinstance(node.target, OpOverload)
+        if node.op == "root" or (is_operator and node.target._schema.is_mutable):  # noqa: SLF001 - not public
             return False
         node = node.next
     return True

@@ -38,7 +38,7 @@ from offchain.frontend.own_steps import trace_own_steps
 from offchain.frontend.recipe import InferenceRecipe, Recipe, TrainingRecipe
 from offchain.frontend.repeats import Repeats
 from offchain.frontend.routes import Routes
-from offchain.frontend.selections import Selecting
+from offchain.frontend.selections import Selecting, require_folded
 from offchain.frontend.updates import find_observed, limit, make_optimizer_state, optimize
 
 Tensors = Mapping[str, torch.Tensor]
@@ -342,6 +342,8 @@ class _Step:
         with torch.no_grad():
             result = recipe.forward(recipe.model, *batch)
         outputs = list(result) if isinstance(result, (tuple, list)) else [result]
+        for output in outputs:
+            require_folded(output, "the result")
         if not all(isinstance(output, torch.Tensor) for output in outputs):
             found = type(result).__name__
             raise refusal(f"it returns {found}; return tensors", "forward", self._place)
@@ -384,6 +386,7 @@ class _Step:
 
     def _differentiate(self, loss: torch.Tensor) -> None:
         """Add the gradients of a loss to those of the parameters."""
+        require_folded(loss, "the loss")
         if not isinstance(loss, torch.Tensor) or loss.shape != () or not loss.requires_grad:
             raise refusal("a loss is one number that depends on a parameter", "loss", self._place)
         with self._tracker.follow_gradients(loss):

@@ -177,7 +177,11 @@ POOLS: tuple[Row, ...] = (
     learn("max_pool3d_with_indices", lambda x: f.max_pool3d_with_indices(x, 2), VOLUME),
     learn("max_unpool1d", lambda x: f.max_unpool1d(*f.max_pool1d_with_indices(x, 2), 2), LINE),
     learn("max_unpool2d", lambda x: f.max_unpool2d(*f.max_pool2d_with_indices(x, 2), 2), IMAGE),
-    learn("max_unpool3d", lambda x: f.max_unpool3d(*f.max_pool3d_with_indices(x, 2), 2), VOLUME),
+    learn(
+        "max_unpool3d",
+        lambda x: f.max_unpool3d(*f.max_pool3d_with_indices(x, 2), 2),
+        VOLUME[:, :, :, :4],
+    ),
     learn("adaptive_avg_pool1d", lambda x: f.adaptive_avg_pool1d(x, 4), LINE),
     learn("adaptive_avg_pool2d", lambda x: f.adaptive_avg_pool2d(x, (3, 4)), IMAGE),
     learn("adaptive_avg_pool3d", lambda x: f.adaptive_avg_pool3d(x, 3), VOLUME),
@@ -219,8 +223,13 @@ POOLS: tuple[Row, ...] = (
     learn("pixel_shuffle", lambda x: f.pixel_shuffle(x, 2), IMAGE),
     learn("pixel_unshuffle", lambda x: f.pixel_unshuffle(x, 2), ramp(1, 2, 4, 6)),
     learn("channel_shuffle", lambda x: f.channel_shuffle(x, 2), IMAGE),
-    learn("native_channel_shuffle", lambda x: f.native_channel_shuffle(x, 2), IMAGE),
+    ask("native_channel_shuffle", lambda x: f.native_channel_shuffle(x, 2), IMAGE),
 )
+
+
+def _judge_chances(x: Tensor, y: Tensor) -> Tensor:
+    return f.binary_cross_entropy(x.sigmoid(), y)
+
 
 LOSSES: tuple[Row, ...] = (
     learn("l1_loss", f.l1_loss, X, Y),
@@ -246,11 +255,11 @@ LOSSES: tuple[Row, ...] = (
         ramp(9, 6),
         CLASSES,
     ),
-    learn("binary_cross_entropy", f.binary_cross_entropy, CHANCE, BITS, given=(1,)),
+    learn("binary_cross_entropy", _judge_chances, X, BITS, given=(1,)),
     learn(
         "binary_cross_entropy weight",
-        lambda x, y: f.binary_cross_entropy(x, y, weight=CHANCE),
-        CHANCE,
+        lambda x, y: f.binary_cross_entropy(x.sigmoid(), y, weight=CHANCE),
+        X,
         BITS,
         given=(1,),
     ),

@@ -169,7 +169,7 @@ class EagerRun:
                 loss.backward()  # type: ignore[no-untyped-call]  # torch's is untyped
             losses.append(loss.detach())
         gradients = {
-            name: parameter.grad / count
+            name: parameter.grad.to_dense() / count  # it is sparse where `sparse=True` says so
             for name, parameter in recipe.model.named_parameters()
             if parameter.grad is not None
         }

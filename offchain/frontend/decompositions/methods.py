@@ -9,6 +9,8 @@ from torch import Tensor
 from torch.nn import functional
 from torch.nn.modules import adaptive, batchnorm, normalization, transformer
 
+_l1_loss = functional.l1_loss
+_L1_OPTIONS = ("size_average", "reduce", "reduction", "weight")
 _forward = batchnorm._BatchNorm.forward  # noqa: SLF001 - the class under all batch norms
 
 
@@ -57,6 +59,19 @@ def find_log_probabilities(self: Any, x: Tensor, target: Tensor) -> Any:
     return adaptive._ASMoutput(chances if target.ndim else chances[0], -chances.mean())  # noqa: SLF001 - likewise
 
 
+def l1_loss(x: Tensor, y: Tensor, *old: Any, weight: Tensor | None = None, **new: Any) -> Any:
+    """Return the L1 loss with a weight, which torch loses where a mode sees its function."""
+    if len(old) == len(_L1_OPTIONS):
+        *old, weight = old
+    if weight is None:
+        return _l1_loss(x, y, *old, **new)
+    errors = _l1_loss(x, y, reduction="none") * weight
+    reduction = new.get("reduction", dict(zip(_L1_OPTIONS, old, strict=False)).get("reduction"))
+    if reduction == "none":
+        return errors
+    return errors.sum() / weight.sum() if reduction in (None, "mean") else errors.sum()
+
+
 class _AcrossChannels(torch.autograd.Function):
     """A response that is normalized across channels, with torch's sums and torch's gradient."""
 
@@ -98,6 +113,7 @@ def normalize_across_channels(self: Any, x: Tensor) -> Tensor:
 
 METHODS: Sequence[tuple[Any, str, Any]] = (
     (batchnorm._BatchNorm, "forward", normalize_batch),  # noqa: SLF001 - likewise
+    (functional, "l1_loss", l1_loss),
     (adaptive.AdaptiveLogSoftmaxWithLoss, "forward", find_log_probabilities),
     (normalization.CrossMapLRN2d, "forward", normalize_across_channels),
     (transformer, "_detect_is_causal_mask", detect_causal_mask),
