@@ -21,7 +21,7 @@ class OrderedInterpreter(Interpreter):
         if not isinstance(n.target, OpOverload):
             return result
         returns = n.target._schema.returns  # noqa: SLF001 - not public
-        before = n.meta.get("val")
+        before: Any = n.meta.get("val")
         if any(r.alias_info for r in returns):
             return result
         if isinstance(result, (tuple, list)):
@@ -36,7 +36,8 @@ def _arrange(x: Any, like: Any) -> Any:
     places = [d for d, size in enumerate(x.shape) if size > 1]
     if all(x.stride(d) == like.stride(d) for d in places):
         return x
-    order = sorted(range(x.ndim), key=lambda d: (-like.stride(d), d))
+    strides = like.stride()
+    order = sorted(range(x.ndim), key=lambda d: (-strides[d], d))
     back = sorted(range(x.ndim), key=order.__getitem__)
     arranged = x.permute(order).clone(memory_format=torch.contiguous_format)
     return arranged.permute(back)

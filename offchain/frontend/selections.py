@@ -96,7 +96,7 @@ class Selecting(TorchFunctionMode):
             x, mask = torch.broadcast_tensors(x, mask)  # type: ignore[no-untyped-call]  # torch's is untyped
             return self._select(x, mask, "masked_select")
         if func is torch.Tensor.__getitem__ and _is_mask(args[1]) and args[0].ndim:
-            return self._select(*args, "x[mask]")
+            return self._select(args[0], args[1], "x[mask]")
         if func is torch.Tensor.__setitem__ and isinstance(args[2], Selection):
             return args[2].write(args[0], self._find(args[1]) if _is_mask(args[1]) else None)
         return func(*args, **options)
@@ -288,8 +288,9 @@ def _is_computed_alike(tracer: Any, a: Tensor, b: Tensor) -> bool:
         return False
     node = first.proxy.node
     while node is not second.proxy.node:
-        is_operator = isinstance(node.target, OpOverload)
-        if node.op == "root" or (is_operator and node.target._schema.is_mutable):  # noqa: SLF001 - not public
+        target = node.target
+        is_mutable = isinstance(target, OpOverload) and target._schema.is_mutable  # noqa: SLF001 - not public
+        if node.op == "root" or is_mutable:
             return False
         node = node.next
     return True

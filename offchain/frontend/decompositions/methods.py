@@ -10,7 +10,6 @@ from torch.nn import functional
 from torch.nn.modules import adaptive, batchnorm, normalization, transformer
 
 _l1_loss = functional.l1_loss
-_L1_OPTIONS = ("size_average", "reduce", "reduction", "weight")
 _forward = batchnorm._BatchNorm.forward  # noqa: SLF001 - the class under all batch norms
 
 
@@ -59,17 +58,21 @@ def find_log_probabilities(self: Any, x: Tensor, target: Tensor) -> Any:
     return adaptive._ASMoutput(chances if target.ndim else chances[0], -chances.mean())  # noqa: SLF001 - likewise
 
 
-def l1_loss(x: Tensor, y: Tensor, *old: Any, weight: Tensor | None = None, **new: Any) -> Any:
+def l1_loss(
+    x: Tensor,
+    y: Tensor,
+    size_average: bool | None = None,  # noqa: FBT001 - torch's signature
+    reduce: bool | None = None,  # noqa: FBT001 - likewise
+    reduction: str = "mean",
+    weight: Tensor | None = None,
+) -> Tensor:
     """Return the L1 loss with a weight, which torch loses where a mode sees its function."""
-    if len(old) == len(_L1_OPTIONS):
-        *old, weight = old
     if weight is None:
-        return _l1_loss(x, y, *old, **new)
+        return _l1_loss(x, y, size_average, reduce, reduction)
     errors = _l1_loss(x, y, reduction="none") * weight
-    reduction = new.get("reduction", dict(zip(_L1_OPTIONS, old, strict=False)).get("reduction"))
     if reduction == "none":
         return errors
-    return errors.sum() / weight.sum() if reduction in (None, "mean") else errors.sum()
+    return errors.sum() / weight.sum() if reduction == "mean" else errors.sum()
 
 
 class _AcrossChannels(torch.autograd.Function):
