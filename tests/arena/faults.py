@@ -99,6 +99,12 @@ FAULTS = {
     "replaced": Fault(
         "a clock is taken that a reorganisation can use up", ("liars", "reorganiser"), BOND
     ),
+    "ceiling": Fault(
+        "a fee is offered that a later base fee passes, and that none below the ceiling replaces",
+        ("liars", "reorganiser"),
+        BOND,
+        _has_told("is in no block after"),
+    ),
 }
 
 

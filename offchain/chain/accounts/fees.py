@@ -47,9 +47,8 @@ class FeePolicy:
 
 def calculate_fees(base_fee_wei: int, policy: FeePolicy) -> Fees:
     """Return the fees of a new transaction after a block whose successor has this base fee."""
-    wanted = HEADROOM * base_fee_wei + policy.tip_wei
-    max_fee = min(wanted, policy.max_fee_wei)
-    return Fees(max_fee, min(policy.tip_wei, max_fee))
+    max_fee_wei = _leave_room(HEADROOM * base_fee_wei + policy.tip_wei, policy)
+    return Fees(max_fee_wei, min(policy.tip_wei, max_fee_wei))
 
 
 def raise_fees(old: Fees, base_fee_wei: int, policy: FeePolicy) -> Fees | None:
@@ -58,7 +57,8 @@ def raise_fees(old: Fees, base_fee_wei: int, policy: FeePolicy) -> Fees | None:
     if least.max_fee_wei > policy.max_fee_wei:
         return None
     wanted = calculate_fees(base_fee_wei, policy)
-    return Fees(max(least.max_fee_wei, wanted.max_fee_wei), max(least.tip_wei, wanted.tip_wei))
+    max_fee_wei = _leave_room(max(least.max_fee_wei, wanted.max_fee_wei), policy)
+    return Fees(max_fee_wei, max(least.tip_wei, wanted.tip_wei))
 
 
 def is_below(fees: Fees, base_fee_wei: int) -> bool:
@@ -70,3 +70,12 @@ def raise_wei(fee_wei: int) -> int:
     """Return the least fee that replaces this one."""
     more, than = RAISE
     return -(-fee_wei * more // than)
+
+
+def _leave_room(fee_wei: int, policy: FeePolicy) -> int:
+    """Return a fee, or the ceiling where it could not be raised once more below that.
+
+    Whatever is offered pays every base fee that the ceiling allows, or can be replaced. What lies
+    between would be stuck as soon as the base fee passes it.
+    """
+    return fee_wei if raise_wei(fee_wei) <= policy.max_fee_wei else policy.max_fee_wei
