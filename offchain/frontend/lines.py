@@ -34,7 +34,10 @@ _MODES = {
 _MACHINERY = str(Path(__file__).with_name("tracing.py"))
 _BETWEEN = {
     str(Path(__file__).parent / name)
-    for name in ("escapes.py", "own_steps.py", "selections.py", "optimizers/observed.py")
+    for name in (
+        *("escapes.py", "own_steps.py", "selections.py", "optimizers/observed.py"),
+        "decompositions/embeddings.py",
+    )
 }
 
 

@@ -26,7 +26,7 @@ from tests.corpus.models_kinds import Inputs, Kind
 
 FILES = (
     *("language", "vision", "signals", "adapters", "diffusion"),
-    *("decoders", "encoders", "pictures", "sounds"),
+    *("decoders", "encoders", "sounds"),
 )
 STEPS = 2
 

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 
 from tests.corpus.models_kinds import TOKENS, Inputs, Kind, build, mean_square, tokens
-from tests.corpus.models_signals import WAVE, _forecast_patches, _hear, _listener
+from tests.corpus.models_signals import _hear
 
 SPEECH: dict[str, Any] = {
     "vocab_size": TOKENS,
@@ -52,18 +52,6 @@ def _speak(generator: torch.Generator) -> Inputs:
 
 
 KINDS: tuple[Kind, ...] = (
-    _listener("wavlm", "WavLM"),
-    _listener("unispeech", "UniSpeech"),
-    _listener("data2vec-audio", "Data2VecAudio"),
-    _listener("wav2vec2-conformer", "Wav2Vec2Conformer"),
-    _listener("sew", "SEW"),
-    Kind(
-        "wav2vec2-Model",
-        partial(build, "wav2vec2", "Wav2Vec2Model", **WAVE),
-        lambda g: {"input_values": torch.randn(2, 200, generator=g)},
-        lambda o: mean_square(o.last_hidden_state),
-    ),
-    Kind("hubert-ctc", partial(build, "hubert", "HubertForCTC", **WAVE), _hear),
     Kind(
         "speecht5-ForSpeechToText",
         partial(build, "speecht5", "SpeechT5ForSpeechToText", **SPEECH),
@@ -75,99 +63,6 @@ KINDS: tuple[Kind, ...] = (
             build, "speecht5", "SpeechT5ForTextToSpeech", **SPEECH, use_guided_attention_loss=False
         ),
         _speak,
-    ),
-    Kind(
-        "speech_to_text",
-        partial(
-            build,
-            "speech_to_text",
-            "Speech2TextForConditionalGeneration",
-            vocab_size=TOKENS,
-            d_model=16,
-            encoder_layers=1,
-            decoder_layers=1,
-            encoder_attention_heads=2,
-            decoder_attention_heads=2,
-            encoder_ffn_dim=24,
-            decoder_ffn_dim=24,
-            max_source_positions=32,
-            max_target_positions=32,
-            num_conv_layers=2,
-            conv_kernel_sizes=[3, 3],
-            conv_channels=16,
-            input_feat_per_channel=8,
-        ),
-        lambda g: {"input_features": torch.randn(2, 16, 8, generator=g), "labels": tokens(g, 5)},
-    ),
-    Kind(
-        "moonshine",
-        partial(
-            build,
-            "moonshine",
-            "MoonshineForConditionalGeneration",
-            vocab_size=TOKENS,
-            hidden_size=16,
-            intermediate_size=24,
-            encoder_num_hidden_layers=1,
-            decoder_num_hidden_layers=1,
-            encoder_num_attention_heads=2,
-            encoder_num_key_value_heads=2,
-            decoder_num_key_value_heads=2,
-            decoder_num_attention_heads=2,
-            decoder_start_token_id=0,
-            pad_token_id=2,
-        ),
-        lambda g: {"input_values": torch.randn(2, 2000, generator=g), "labels": tokens(g, 5)},
-    ),
-    Kind(
-        "encodec",
-        partial(
-            build,
-            "encodec",
-            "EncodecModel",
-            num_filters=4,
-            hidden_size=8,
-            codebook_size=8,
-            codebook_dim=8,
-            upsampling_ratios=[4, 2],
-            target_bandwidths=[24.0],
-            num_lstm_layers=1,
-        ),
-        lambda g: {"input_values": torch.randn(1, 1, 64, generator=g)},
-        lambda o: mean_square(o.audio_values),
-    ),
-    Kind(
-        "patchtsmixer",
-        partial(
-            build,
-            "patchtsmixer",
-            "PatchTSMixerForPrediction",
-            context_length=8,
-            patch_length=2,
-            patch_stride=2,
-            num_input_channels=2,
-            d_model=8,
-            num_layers=1,
-            prediction_length=4,
-        ),
-        _forecast_patches,
-    ),
-    Kind(
-        "patchtst-pretraining",
-        partial(
-            build,
-            "patchtst",
-            "PatchTSTForPretraining",
-            num_input_channels=2,
-            context_length=8,
-            patch_length=2,
-            patch_stride=2,
-            num_hidden_layers=1,
-            d_model=16,
-            num_attention_heads=2,
-            ffn_dim=24,
-        ),
-        lambda g: {"past_values": torch.randn(2, 8, 2, generator=g)},
     ),
     Kind(
         "timesfm",
