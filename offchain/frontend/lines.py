@@ -33,8 +33,8 @@ _OWN_GENERATOR = "it draws from a generator; leave that out, and the recipe's se
 _MODES = {
     str(_TORCH / name)
     for name in ("_compile.py", "_dynamo/eval_frame.py", "fx/experimental/proxy_tensor.py")
-}
-"""Files of torch that stand between a call and the modes that see it."""
+} | {str(Path(__file__).with_name("selections.py"))}
+"""Files that stand between a call and the modes that see it."""
 
 _SILENT = ("prim", "profiler")
 """Namespaces of operators that compute nothing."""
@@ -43,11 +43,13 @@ _MACHINERY = {str(Path(__file__).parent / name) for name in ("tracing.py", "capt
 _BETWEEN = {
     str(Path(__file__).parent / name)
     for name in (
+        "decompositions/embeddings.py",
         "decompositions/packing.py",
+        "calls.py",
         "escapes.py",
         "indices.py",
         "own_steps.py",
-        "recipe.py",
+        "selections.py",
         "optimizers/observed.py",
     )
 }

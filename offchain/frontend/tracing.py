@@ -50,6 +50,7 @@ from offchain.frontend.recipe import (
 )
 from offchain.frontend.repeats import Repeats
 from offchain.frontend.routes import PLAIN, Routes
+from offchain.frontend.selections import Selecting, require_folded
 from offchain.frontend.updates import (
     find_observed,
     limit,
@@ -318,6 +319,7 @@ def record(
             tracker,
             refuse_escapes(tracker, traced.routes),
             gather_by_tensors(tracker, traced.routes),
+            Selecting(tracker, mode.tracer),
         ):
             results, gradients[:] = traced.run(flat[len(named) :])
         return results
@@ -457,6 +459,8 @@ class _Step:
         with torch.no_grad():
             result = call(recipe, batch)
         outputs = list_outputs(result)
+        for output in outputs:
+            require_folded(output, "the result")
         if not all(isinstance(output, torch.Tensor) for output in outputs):
             found = name_kind(result)
             place = self._place or self._definition
@@ -500,6 +504,7 @@ class _Step:
 
     def _differentiate(self, loss: torch.Tensor) -> None:
         """Add the gradients of a loss to those of the parameters."""
+        require_folded(loss, "the loss")
         if not isinstance(loss, torch.Tensor) or loss.shape != () or not loss.requires_grad:
             message = f"it is {_describe_loss(loss)}; a loss is one number that depends on a"
             raise refusal(f"{message} parameter", "loss", self._place or self._definition)

@@ -87,6 +87,8 @@ PICKED: tuple[Row, ...] = (
     learn("masked_scatter", lambda x, s, m: x.masked_scatter(m, s), X, Y, MASK),
     learn("masked_select", lambda x: x.masked_select(x > 0), X),
     learn("index by a mask", lambda x: x[x > 0], X),
+    learn("masked_select, a mean", lambda x: x.masked_select(x > 0).mean(), X),
+    learn("index by a mask, a sum", lambda x: x[x > 0].square().sum(), X),
     learn("put", lambda x, s: x.put(torch.tensor([3, 1, 7]), s[0, :3]), X, SOURCE),
     learn("where of a mask", lambda x, m: torch.where(m, x, x * x), X, MASK),
     ask("unravel_index", lambda p: torch.unravel_index(p, (2, 3)), PLACES),

@@ -24,7 +24,10 @@ from offchain.frontend.optimizers import SGD
 from offchain.frontend.recipe import Batch, TrainingRecipe
 from tests.corpus.models_kinds import Inputs, Kind
 
-FILES = ("language", "vision", "signals", "adapters", "diffusion")
+FILES = (
+    *("language", "vision", "signals", "adapters", "diffusion"),
+    *("decoders", "encoders", "sounds"),
+)
 STEPS = 2
 
 OF_TENSOR = 2e-4

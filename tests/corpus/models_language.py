@@ -59,9 +59,10 @@ def translate(generator: torch.Generator) -> Inputs:
     return {"input_ids": tokens(generator), "labels": tokens(generator, 5)}
 
 
-def decoder(name: str, head: str, **settings: Any) -> Kind:
+def decoder(name: str, head: str, refusal: str = "", **settings: Any) -> Kind:
     """Return a kind that predicts the next token."""
-    return Kind(name, partial(build, name, f"{head}ForCausalLM", **settings), predict)
+    make = partial(build, name, f"{head}ForCausalLM", **settings)
+    return Kind(name, make, predict, refusal=refusal)
 
 
 def encoder(name: str, head: str, length: int = 6, refusal: str = "", **settings: Any) -> Kind:

@@ -8,9 +8,10 @@ statistics and the loss. It is *asked* where nothing has one: its outputs are co
 Philox's and not torch's.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from enum import Enum
+from functools import partial
 from typing import Any
 
 import torch
@@ -45,6 +46,7 @@ class Row:
         call: how a module is called, where not `module(*inputs)`.
         holds: for drawn rows, whether outputs are as they should be.
         optimizer: makes torch's optimizer of the parameters; SGD by default.
+        is_module: whether a module is called, which may be in training or in inference.
     """
 
     name: str
@@ -55,6 +57,7 @@ class Row:
     call: Function | None = None
     holds: Holds | None = None
     optimizer: Callable[[Any], torch.optim.Optimizer] | None = field(default=None, repr=False)
+    is_module: bool = False
 
 
 def learn(name: str, function: Function, *inputs: Tensor, **options: Any) -> Row:
@@ -64,7 +67,26 @@ def learn(name: str, function: Function, *inputs: Tensor, **options: Any) -> Row
 
 def layer(name: str, make: Callable[[], nn.Module], *inputs: Tensor, **options: Any) -> Row:
     """Return the row of a module that is trained, together with its float inputs."""
-    return Row(name, make, inputs, **options)
+    return Row(name, make, inputs, is_module=True, **options)
+
+
+def infer_all(rows: Iterable[Row]) -> tuple[Row, ...]:
+    """Return the rows of modules that are trained once more, in inference."""
+    return tuple(
+        replace(
+            row,
+            name=f"{row.name} in inference",
+            make=partial(_evaluate, row.make),
+            form=Form.ASKED,
+        )
+        for row in rows
+        if row.is_module and row.form is Form.LEARNED
+    )
+
+
+def _evaluate(make: Callable[[], Any]) -> Function:
+    module: nn.Module = make()
+    return module.eval()
 
 
 def ask(name: str, function: Function, *inputs: Tensor, **options: Any) -> Row:

@@ -8,10 +8,12 @@ from tests.corpus import (
     activations,
     complex_numbers,
     elementwise,
+    functionals,
     indexing,
     layers,
     linear_algebra,
     losses,
+    modules,
     optimizers,
     pooling,
     recurrent,
@@ -19,9 +21,9 @@ from tests.corpus import (
     sampling,
 )
 from tests.corpus.practice import PROGRAMS
-from tests.corpus.rows import Row
+from tests.corpus.rows import Row, infer_all
 
-SUBJECTS: Mapping[str, tuple[Row, ...]] = {
+TRAINED: Mapping[str, tuple[Row, ...]] = {
     "layers": layers.ROWS,
     "activations and norms": activations.ROWS,
     "losses": losses.ROWS,
@@ -33,7 +35,14 @@ SUBJECTS: Mapping[str, tuple[Row, ...]] = {
     "linear algebra": linear_algebra.ROWS,
     "complex numbers": complex_numbers.ROWS,
     "random numbers": sampling.ROWS,
+    "modules": modules.ROWS,
+    "functionals": functionals.ROWS,
     "optimizers": optimizers.ROWS,
+}
+
+SUBJECTS: Mapping[str, tuple[Row, ...]] = {
+    **TRAINED,
+    "inference": infer_all(row for rows in TRAINED.values() for row in rows),
 }
 
 ROWS: Mapping[str, Row] = {

@@ -10,7 +10,7 @@ from tests.corpus.judge import Judgement, judge
 from tests.corpus.rows import ask, learn, ramp
 from tests.corpus.table import NAMES, REFUSALS, ROWS, SUBJECTS
 
-EVERY = 80
+EVERY = 150
 """One row in so many is part of the fast suite."""
 
 

@@ -28,7 +28,7 @@ BY_DATA: dict[str, Callable[[torch.Tensor], Any]] = {
     "nonzero": lambda x: x.nonzero(),
     "_unique2": lambda x: x.unique(),
     "masked_select": lambda x: x.masked_select(x > 0),
-    "index": lambda x: x[x > 0],
+    "x[mask]": lambda x: x[x > 0],
     "bincount": lambda x: torch.bincount(x.long().reshape(-1)),
     "_local_scalar_dense": lambda x: x * float(x.sum()),
     "numpy": lambda x: x * torch.from_numpy(x.numpy()),

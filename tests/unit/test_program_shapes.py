@@ -196,3 +196,14 @@ def test_gradients(name: str) -> None:
     """Gradients through views, moves, gathers and scatters are torch's."""
     function, inputs = GRADIENTS[name]
     check_gradients(function, *inputs)
+
+
+def test_a_view_of_what_is_written_out_in_another_order() -> None:
+    """A decomposition's result is viewed as torch's, which lies in memory column by column."""
+    matrix = (torch.eye(3) + MATRIX[:, :3] / 20).expand(2, 3, 3).contiguous()
+
+    def solve(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        solved = torch.linalg.solve_triangular(a.tril(), b, upper=False)
+        return (solved.transpose(1, 2).reshape(2, 12).square() * torch.arange(12)).sum()
+
+    check_gradients(solve, matrix, X)

@@ -206,7 +206,7 @@ class EagerRun:
                 loss.backward()
             losses.append(loss.detach())
         gradients = {
-            name: parameter.grad / count
+            name: parameter.grad.to_dense() / count  # it is sparse where `sparse=True` says so
             for name, parameter in recipe.model.named_parameters()
             if parameter.grad is not None
         }

@@ -29,7 +29,7 @@ def ctc_loss(
     Args:
         log_probs: (T, N, C).
         targets: (N, S), or all labels one after the other.
-        input_lengths: (N,), steps of each sequence.
+        input_lengths: (N,), steps of each sequence; without axes where there is one.
         target_lengths: (N,), labels of each sequence.
         blank: the class of no label.
         zero_infinity: whether torch then makes a loss of 0 where there is no alignment.
@@ -55,8 +55,20 @@ def ctc_loss(
     return torch.where(loss > IMPOSSIBLE, torch.inf, loss), alpha
 
 
+def ctc_loss_of_known_lengths(
+    log_probs: Tensor,
+    targets: Tensor,
+    input_lengths: Sequence[int],
+    target_lengths: Sequence[int],
+    *options: Any,
+) -> Any:
+    """Return the folded loss where lengths are numbers, which torch would write to a tensor."""
+    lengths = _count(input_lengths), _count(target_lengths)
+    return torch.ops.aten.ctc_loss.Tensor(log_probs, targets, *lengths, *options)
+
+
 def _count(lengths: Tensor | Sequence[int]) -> Tensor:
-    return lengths if isinstance(lengths, Tensor) else torch.tensor(list(lengths))
+    return lengths.reshape(-1) if isinstance(lengths, Tensor) else torch.tensor(list(lengths))
 
 
 def _spread(targets: Tensor, labels: Tensor, blank: int) -> Tensor:
@@ -70,6 +82,7 @@ def _spread(targets: Tensor, labels: Tensor, blank: int) -> Tensor:
 
 
 ALIGNMENTS: Mapping[str, Callable[..., Any]] = {
+    "aten.ctc_loss.IntList": ctc_loss_of_known_lengths,
     "aten._ctc_loss.default": ctc_loss,
     "aten._ctc_loss.Tensor": ctc_loss,
 }

@@ -80,11 +80,18 @@ def addbmm(x: Tensor, a: Tensor, b: Tensor, *, beta: float = 1, alpha: float = 1
     return total + x * beta if beta else total
 
 
+def conv_tbc(x: Tensor, weight: Tensor, bias: Tensor, pad: int = 0) -> Tensor:
+    """Return the convolution of a line (time, batch, channels) with (width, channels, outputs)."""
+    lines, kernel = x.permute(1, 2, 0), weight.permute(2, 1, 0)
+    return torch.nn.functional.conv1d(lines, kernel, bias, padding=pad).permute(2, 0, 1)
+
+
 DISTANCES: Mapping[str, Callable[..., Any]] = {
     "aten._cdist_forward.default": cdist,
     "aten._pdist_forward.default": pdist,
     "aten._weight_norm_interface.default": weight_norm,
     "aten._trilinear.default": trilinear,
     "aten.addbmm.default": addbmm,
+    "aten.conv_tbc.default": conv_tbc,
 }
 """ATen overload -> composition that autograd sees."""

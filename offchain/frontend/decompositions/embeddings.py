@@ -35,9 +35,10 @@ def embedding_bag(
     places = torch.arange(indices.shape[0])
     bag = (starts[:, None] <= places).sum(0) - 1
     padding = padding_idx if padding_idx >= 0 else None
-    rows = functional.embedding(
-        indices, weight, padding, scale_grad_by_freq=scale_grad_by_freq, sparse=False
-    )
+    rows = functional.embedding(indices, weight, padding)
+    if scale_grad_by_freq and mode != MAX:
+        scale = _find_divisors(indices, weight.shape[0]).to(rows.dtype).reciprocal()
+        rows = rows.detach() + (rows - rows.detach()) * scale[:, None]
     counts = indices != padding_idx
     is_member = (bag == torch.arange(bags)[:, None]) & counts
     sizes = is_member.sum(1)
@@ -55,6 +56,32 @@ def embedding_bag(
     return total, bag, sizes, sizes
 
 
+def _find_divisors(indices: Tensor, size: int) -> Tensor:
+    """Return what torch divides the gradient of each position's row by, INT64.
+
+    It is the count of an index, though not of that position's: for the u-th smallest of all
+    different indices, torch takes the count of what stands at place u of the sorted indices.
+    """
+    counts = torch.zeros(size, dtype=torch.int64).index_add(0, indices, torch.ones_like(indices))
+    rank = (counts > 0).long().cumsum(0) - 1
+    return counts[indices.sort().values[rank[indices]]]
+
+
+def embedding_backward(
+    gradient: Tensor,
+    indices: Tensor,
+    num_weights: int,
+    padding_idx: int,
+    scale_grad_by_freq: bool,  # noqa: FBT001 - ATen's signature
+    sparse: bool,  # noqa: FBT001 - likewise
+) -> Tensor:
+    """Return the gradient of an embedding as a dense tensor, also where torch's is sparse."""
+    del sparse
+    return torch.ops.aten.embedding_dense_backward.default(  # type: ignore[no-any-return]  # an operator's result
+        gradient, indices, num_weights, padding_idx, scale_grad_by_freq
+    )
+
+
 def embedding_renorm(weight: Tensor, indices: Tensor, max_norm: float, norm_type: float) -> Tensor:
     """Return the weight whose rows that are looked up have a norm of at most `max_norm`."""
     norms = torch.linalg.vector_norm(weight, norm_type, 1)
@@ -64,7 +91,10 @@ def embedding_renorm(weight: Tensor, indices: Tensor, max_norm: float, norm_type
     return weight * scale[:, None]
 
 
-BAGS: Mapping[str, Callable[..., Any]] = {"aten._embedding_bag.default": embedding_bag}
+BAGS: Mapping[str, Callable[..., Any]] = {
+    "aten._embedding_bag.default": embedding_bag,
+    "aten.embedding_backward.default": embedding_backward,
+}
 """ATen overload -> composition that autograd sees."""
 
 EMBEDDINGS: Mapping[str, Callable[..., Any]] = {"aten.embedding_renorm.default": embedding_renorm}

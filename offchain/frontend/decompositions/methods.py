@@ -1,16 +1,18 @@
 """Methods and functions of torch.nn that branch on data, or compute with it in Python."""
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.distributions import constraints
 from torch.nn import functional
-from torch.nn.modules import batchnorm, transformer
+from torch.nn.modules import adaptive, batchnorm, normalization, transformer
 from torch.nn.utils import rnn
 from torch.optim import swa_utils
 
+_l1_loss = functional.l1_loss
 _forward = batchnorm._BatchNorm.forward  # noqa: SLF001 - the class under all batch norms
 
 
@@ -84,12 +86,89 @@ def invert_permutation(permutation: Tensor | None) -> Tensor | None:
     return None if permutation is None else permutation.argsort()
 
 
+def find_log_probabilities(self: Any, x: Tensor, target: Tensor) -> Any:
+    """Forward of the adaptive softmax: each cluster takes all rows, and keeps those of its own."""
+    rows, classes = (x, target) if target.ndim else (x[None], target[None])
+    ends = [0, *self.cutoffs]
+    place = torch.where(classes < ends[1], classes, 0)
+    chances = torch.where(classes < 0, torch.nan, 0.0)
+    for number, (low, high) in enumerate(pairwise(ends[1:])):
+        is_here = (classes >= low) & (classes < high)
+        inside = functional.log_softmax(self.tail[number](rows), 1)
+        chosen = inside.gather(1, (classes - low).clamp(0, high - low - 1)[:, None])[:, 0]
+        chances = torch.where(is_here, chosen, chances)
+        place = torch.where(is_here, self.shortlist_size + number, place)
+    chances = torch.where(classes >= ends[-1], torch.nan, chances)
+    head = functional.log_softmax(self.head(rows), 1)
+    chances = chances + head.gather(1, place[:, None])[:, 0]
+    return adaptive._ASMoutput(chances if target.ndim else chances[0], -chances.mean())  # noqa: SLF001 - likewise
+
+
+def l1_loss(
+    x: Tensor,
+    y: Tensor,
+    size_average: bool | None = None,  # noqa: FBT001 - torch's signature
+    reduce: bool | None = None,  # noqa: FBT001 - likewise
+    reduction: str = "mean",
+    weight: Tensor | None = None,
+) -> Tensor:
+    """Return the L1 loss with a weight, which torch loses where a mode sees its function."""
+    if weight is None:
+        return _l1_loss(x, y, size_average, reduce, reduction)
+    errors = _l1_loss(x, y, reduction="none") * weight
+    if reduction == "none":
+        return errors
+    return errors.sum() / weight.sum() if reduction == "mean" else errors.sum()
+
+
+class _AcrossChannels(torch.autograd.Function):
+    """A response that is normalized across channels, with torch's sums and torch's gradient."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, size: int, alpha: float, beta: float, k: float) -> Tensor:
+        """Return x over a power of the squares of the channels around each."""
+        count, reach = x.shape[1], int((size - 1) / 2 + 1)
+        places = torch.arange(count)
+        apart = places[None] - places[:, None]
+        is_kept = (places[None] == 0) & (places[:, None] >= reach)  # torch never drops the first
+        is_near = (apart.abs() < reach) | is_kept
+        scale = _sum_channels(is_near, x * x) * (alpha / size) + k
+        result = x * scale.pow(-beta)
+        ctx.save_for_backward(x, result, scale)
+        ctx.settings = size, alpha, beta
+        return result
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> Any:
+        """Return the gradient as torch sums it: of windows that may lie to one side."""
+        x, result, scale = ctx.saved_tensors
+        size, alpha, beta = ctx.settings
+        places = torch.arange(x.shape[1])
+        apart = places[None] - places[:, None] + int(size - (size - 1) / 2)
+        sums = _sum_channels((apart >= 0) & (apart < size), gradients[0] * result / scale)
+        own = scale.pow(-beta) * gradients[0]
+        return own - 2 * alpha * beta / size * x * sums, None, None, None, None
+
+
+def _sum_channels(is_summed: Tensor, x: Tensor) -> Tensor:
+    return (is_summed.float() @ x.flatten(2)).reshape(x.shape)
+
+
+def normalize_across_channels(self: Any, x: Tensor) -> Tensor:
+    """Forward of the normalization across channels, without writing to tensors of any shape."""
+    result: Tensor = _AcrossChannels.apply(x, self.size, self.alpha, self.beta, self.k)  # type: ignore[no-untyped-call]  # torch's is untyped
+    return result
+
+
 METHODS: Sequence[tuple[Any, str, Any]] = (
     (batchnorm._BatchNorm, "forward", normalize_batch),  # noqa: SLF001 - likewise
     (constraints._Symmetric, "check", check_symmetric),  # noqa: SLF001 - likewise
     (constraints._PositiveDefinite, "check", check_positive_definite),  # noqa: SLF001 - likewise
     (rnn, "invert_permutation", invert_permutation),
     (swa_utils.AveragedModel, "update_parameters", update_average),
+    (functional, "l1_loss", l1_loss),
+    (adaptive.AdaptiveLogSoftmaxWithLoss, "forward", find_log_probabilities),
+    (normalization.CrossMapLRN2d, "forward", normalize_across_channels),
     (transformer, "_detect_is_causal_mask", detect_causal_mask),
 )
 """Class or module, name, and what stands in its place while a step is traced."""

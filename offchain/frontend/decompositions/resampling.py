@@ -105,8 +105,15 @@ def grid_sampler(
         for x, size in zip(positions, sizes, strict=True)
     ]
     if mode == NEAREST:
-        return _take(image, [x.round() for x in positions])
+        pixels = _take(image, [x.round() for x in positions])
+        return pixels * _reach(grid[..., 0])[:, None]
     return _blend(image, [list(_corners(x)) for x in positions])
+
+
+def _reach(x: Tensor) -> Tensor:
+    """Return ones that depend on x, with a gradient of 0, as torch has them."""
+    is_one = torch.ones_like(x, dtype=torch.bool)
+    return torch.where(is_one, 1.0, x)
 
 
 def _blend_cubic(

@@ -17,6 +17,7 @@ from offchain.frontend.decompositions.drawing import DRAWING
 from offchain.frontend.decompositions.embeddings import BAGS, EMBEDDINGS
 from offchain.frontend.decompositions.experts import EXPERTS
 from offchain.frontend.decompositions.fourier import FOURIER
+from offchain.frontend.decompositions.fractions import FRACTIONS
 from offchain.frontend.decompositions.gamma import GAMMA
 from offchain.frontend.decompositions.inverse import INVERSE
 from offchain.frontend.decompositions.lists import LISTS
@@ -57,6 +58,7 @@ COMPOSITIONS: Mapping[str, Callable[..., Any]] = {
     **ALIGNMENTS,
     **BAGS,
     **DISTANCES,
+    **FRACTIONS,
     **MARGINS,
     **MASKED,
     **PACKING,
