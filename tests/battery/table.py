@@ -121,6 +121,7 @@ LEFT_OUT = (
     *("recurrent layers", "optimizers", "pooling, padding, resizing: grid_sample"),
     *("layers: ConvTranspose", "layers: Conv3d", "layers: MultiheadAttention"),
     *("layers: Transformer", "layers: parametrizations.orthogonal"),
+    *("modules", "functionals", "inference"),
 )
 """How the names of compositions begin whose parts are tried elsewhere."""
 

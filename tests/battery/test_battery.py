@@ -49,6 +49,13 @@ FUNCTIONS = tuple(
 """The rows that are tried on inputs without elements."""
 
 
+PARTS = (
+    *("method CrossMapLRN2d.forward", "method torch.nn.functional.l1_loss"),
+    *("aten.fractional_max_pool2d.default", "aten.fractional_max_pool3d.default"),
+    *("aten.conv_tbc.default", "aten.embedding_backward.default", "aten.ctc_loss.IntList"),
+    "method AdaptiveLogSoftmaxWithLoss.forward",
+)
+
 DRAWN = (
     "aten._sample_dirichlet.default",
     "aten._standard_gamma.default",
@@ -67,6 +74,7 @@ UNTRIED: Mapping[str, str] = {
     "method _PositiveDefinite.check": "it computes nothing that is kept",
     "method torch.nn.utils.rnn.invert_permutation": "it moves indices",
     **dict.fromkeys(LISTS, "what it makes of each tensor of a list is a function that is tried"),
+    **dict.fromkeys(PARTS, "its parts are tried, and the corpus has it on ordinary numbers"),
     **dict.fromkeys(UNDEFINED, "torch defines no result"),
 }
 """Name of our tables -> why no row meets it."""

@@ -18,6 +18,7 @@ from torch import Tensor
 from offchain.execution.executor import Executor
 from offchain.frontend.capture import Captured
 from offchain.frontend.clipping import ClipNorm
+from offchain.frontend.exchange import widen
 from offchain.frontend.recipe import InferenceRecipe, Recipe, TrainingRecipe
 from tests.corpus.judge import Judgement, State, attempt
 
@@ -182,6 +183,7 @@ def describe_difference(found: Tensor, expected: Tensor, begun: Tensor, runs: li
         begun: what both were before the first step.
         runs: those of the loops that began elsewhere.
     """
+    expected = widen(expected)
     if found.dtype != expected.dtype or found.shape != expected.shape:
         return f"{found.dtype} {list(found.shape)}, not {expected.dtype} {list(expected.shape)}"
     noise = max(_measure(run, expected) for run in runs)
