@@ -163,4 +163,4 @@ class EventLog:
             raise self._fail("its answers make no sense") from error
 
     def _fail(self, problem: str) -> ChainUnavailable:
-        return ChainUnavailable(self.chain.node.url, problem)
+        return self.chain.node.distrust(problem)

@@ -126,7 +126,7 @@ def connected_desk(settings: Settings, tell: Tell, signers: Sequence[KeyAccount]
         contract = _bind(chain, settings.referee, arithmetic)
         address = signers[0].address if signers else NOBODY
         referee = Sight(chain, contract, arithmetic, address)
-        referee.look()
+        referee.look_first(len(urls))
         yield Desk(settings, chain, referee, address, tell)
 
 

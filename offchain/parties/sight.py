@@ -109,7 +109,24 @@ class Sight(ChainReferee):
         for _ in range(TRIES):
             if self._look_once():
                 return self.head
-        raise ChainUnavailable(self._node.url, "its latest block changes too often to be read")
+        raise self.distrust("its latest block changes too often to be read")
+
+    def look_first(self, nodes: int) -> None:
+        """Look at the chain for the first time, by another of so many nodes where one errs.
+
+        Whoever opens a connection anew would begin with the same node again.
+
+        Raises:
+            ChainUnavailable: none of them answers, and makes sense.
+        """
+        for left in reversed(range(nodes)):
+            try:
+                self.look()
+            except ChainUnavailable:
+                if not left:
+                    raise
+            else:
+                return
 
     def distrust(self, problem: str) -> ChainUnavailable:
         """Leave the node, and read all anew with the next look; return the error that says why."""

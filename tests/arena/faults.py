@@ -99,6 +99,12 @@ FAULTS = {
     "replaced": Fault(
         "a clock is taken that a reorganisation can use up", ("liars", "reorganiser"), BOND
     ),
+    "reopened": Fault(
+        "a party that begins anew never leaves the first of its nodes, which tells of an old block",
+        ("nodes", "kills", "liars"),
+        BOND,
+        _has_told("changes too often to be read"),
+    ),
     "ceiling": Fault(
         "a fee is offered that a later base fee passes, and that none below the ceiling replaces",
         ("liars", "reorganiser"),

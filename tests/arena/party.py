@@ -141,5 +141,5 @@ class Seat:
         contract = Contract(chain, REFEREE, self._codec, None)  # type: ignore[arg-type] # alike
         sight = Sight(chain, contract, ORDERED, address)
         sight._reader = Reader()  # type: ignore[assignment] # alike
-        sight.look()
+        sight.look_first(len(self._nodes))
         return Desk(self.settings, chain, sight, address, self._tell)

@@ -54,9 +54,9 @@ def _list_smaller_moves(move: Move) -> Iterator[Move]:
             tried = (value[:1], value[1:])
         elif isinstance(value, int) and not isinstance(value, bool) and value > 1:
             tried = (1, value // 2, value - 1)
-        elif value in {"late", "mixed", "silent"}:
+        elif value in ("late", "mixed", "silent"):
             tried = ("at once",)
-        elif value in {"spread", "never"}:
+        elif value in ("spread", "never"):
             tried = ("block",)
         for each in dict.fromkeys(tried):
             if each != value:
