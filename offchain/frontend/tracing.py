@@ -457,12 +457,12 @@ class _Step:
 
     def _infer(self, recipe: InferenceRecipe, batch: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         with torch.no_grad():
-            result = call(recipe, batch)
-        outputs = list_outputs(result)
+            outputs = list_outputs(call(recipe, batch))
         for output in outputs:
             require_folded(output, "the result")
-        if not all(isinstance(output, torch.Tensor) for output in outputs):
-            found = name_kind(result)
+        other = [output for output in outputs if not isinstance(output, torch.Tensor)]
+        if other:
+            found = name_kind(other[0])
             place = self._place or self._definition
             raise refusal(f"it returns {found}; return tensors", "forward", place)
         return [self._spoil(self.routes.follow(output)) for output in outputs]

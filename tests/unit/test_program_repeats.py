@@ -74,7 +74,7 @@ def test_copies_are_what_tracing_makes(
     copied = _trace(replace(_make_recipe(OPTIMIZERS[name]), clip=clip))
     monkeypatch.setattr(Repeats, "update", lambda _, *given: apply(*given))
     traced = _trace(replace(_make_recipe(OPTIMIZERS[name]), clip=clip))
-    assert copied.is_same(traced)
+    assert copied.find_difference(traced) is None
     assert [*copied.list_content()] == [*traced.list_content()]
     pairs = zip(copied.graph.graph.nodes, traced.graph.graph.nodes, strict=True)
     assert all(_describe(a) == _describe(b) for a, b in pairs)
