@@ -23,12 +23,14 @@ class Fault:
         families: the adversaries that find it.
         invariants: what it breaks, any of these.
         sign: what else is to be seen, so that it is not taken for another one.
+        is_rare: whether thousands of drawn games show it once; its kept game always does.
     """
 
     says: str
     families: tuple[str, ...]
     invariants: frozenset[str]
     sign: Sign = lambda _: True
+    is_rare: bool = False
 
 
 def _has_told(words: str) -> Sign:
@@ -104,12 +106,14 @@ FAULTS = {
         ("nodes", "kills", "liars"),
         BOND,
         _has_told("changes too often to be read"),
+        is_rare=True,
     ),
     "ceiling": Fault(
         "a fee is offered that a later base fee passes, and that none below the ceiling replaces",
         ("liars", "reorganiser"),
         BOND,
         _has_told("is in no block after"),
+        is_rare=True,
     ),
 }
 
