@@ -56,6 +56,6 @@ def check_elsewhere(
             *_, said = ["it says nothing", *done.stderr.splitlines()]
             raise CaptureError(f"{program} fails in a fresh process: {clean(said, _MOST_LETTERS)}")
         for step in steps:
-            there = read_outcome(Path(folder), step, len(slots))
+            there = read_outcome(Path(folder), step, slots)
             subject = f"step {step}, asked for in a fresh process,"
             require_same(ask(batch, step), there, slots, subject)

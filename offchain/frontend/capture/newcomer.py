@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from offchain.arithmetic.functions import DType
+from offchain.commitments.tensors import NUMPY_TYPES
 from offchain.errors import MootError
 from offchain.frontend.capture.batches import Outcome, ask, bind_batch
 from offchain.frontend.load import load_recipe
@@ -42,16 +43,23 @@ def write_outcome(folder: Path, step: int, outcome: Outcome) -> None:
         (folder / f"{step}.txt").write_text(outcome)
         return
     for place, array in enumerate(outcome):
-        np.save(folder / f"{step}.{place}.npy", array, allow_pickle=False)
+        (folder / f"{step}.{place}").write_bytes(array.tobytes())
 
 
-def read_outcome(folder: Path, step: int, tensors: int) -> Outcome:
-    """Return what was written of a step that has so many tensors."""
+def read_outcome(folder: Path, step: int, slots: Sequence[Slot]) -> Outcome:
+    """Return what was written of a step that has tensors for some slots.
+
+    Raises:
+        ValueError: a tensor has not the bytes of its slot.
+    """
     reason = folder / f"{step}.txt"
     if reason.exists():
         return reason.read_text()
-    names = [folder / f"{step}.{place}.npy" for place in range(tensors)]
-    return [np.load(name, allow_pickle=False) for name in names]
+    contents = [(folder / f"{step}.{place}").read_bytes() for place in range(len(slots))]
+    return [
+        np.frombuffer(content, NUMPY_TYPES[slot.dtype]).reshape(slot.shape)
+        for content, slot in zip(contents, slots, strict=True)
+    ]
 
 
 def answer(order: Mapping[str, Any]) -> None:
