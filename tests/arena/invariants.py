@@ -168,8 +168,7 @@ def _watch_results(world: "World", folder: Path, job_id: int, job: Job) -> None:
 def _watch_questions(world: "World") -> None:
     """A block makes a party ask a bounded number of questions, whatever others have done."""
     asked = sum(node.asked.pop("eth_call", 0) for node in world.nodes.values())
-    starts, world.restarts = 1 + world.restarts, 0
-    if any(move.family == "nodes" for move in world.story.moves):
-        starts *= len(world.nodes)  # what a node has spoilt is asked of the next one, too
+    # A start that one node spoils is made again with the next one.
+    starts, world.restarts = 1 + world.restarts * len(world.nodes), 0
     if asked > MOST_QUESTIONS * starts:
         world.broken.setdefault("questions", f"{asked} views are asked for in one block")
