@@ -7,6 +7,7 @@ from typing import Any
 from unittest import mock
 
 import torch
+from torch.distributions import Distribution
 
 from offchain.arithmetic.environment import standard_environment
 
@@ -32,13 +33,20 @@ def standard_torch() -> Iterator[None]:
 
 @contextmanager
 def uncompiled() -> Iterator[None]:
-    """Let functions that torch was told to compile run as they are written."""
+    """Let functions that torch was told to compile run as they are written.
+
+    Whoever compiles anything turns the checks of distributions off, for the rest of the process:
+    they are as Python began it, so that what is traced does not depend on what ran before.
+    """
     with ExitStack() as stack:
         stack.enter_context(mock.patch.object(torch, "compile", _leave))
         dynamo = sys.modules.get("torch._dynamo")  # which takes seconds to import
         if dynamo is not None:
             stack.enter_context(dynamo.set_stance("force_eager"))
             stack.enter_context(dynamo.config.patch(error_on_nested_fx_trace=False))
+            if dynamo.eval_frame.TorchPatcher.patch.cache_info().currsize:
+                checks = mock.patch.object(Distribution, "_validate_args", __debug__)
+                stack.enter_context(checks)
         yield
 
 

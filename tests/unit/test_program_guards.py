@@ -113,6 +113,15 @@ def test_a_constraint_is_a_check_to_its_end() -> None:
             assert np.isnan(found).all()
 
 
+def test_a_check_stays_where_something_was_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Torch turns the checks of distributions off in a process that has compiled a function."""
+    monkeypatch.setattr(torch.distributions.Distribution, "_validate_args", True)
+    compiled = torch.compile(torch.neg, backend="eager")
+    assert compiled(X).equal(-X)
+    torch.distributions.Distribution.set_default_validate_args(value=False)  # it does so once
+    test_a_constraint_is_a_check_to_its_end()
+
+
 def clamp(hidden: torch.Tensor) -> torch.Tensor:
     """Clamp infinities, as libraries do."""
     if not torch.isfinite(hidden).all():

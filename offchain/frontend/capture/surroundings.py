@@ -124,6 +124,7 @@ def _list_switches() -> Iterator[tuple[str, Any]]:
     yield "attention", (attention.math_sdp_enabled(), attention.cudnn_sdp_enabled())
     yield "narrow attention", attention.fp16_bf16_reduction_math_sdp_allowed()
     yield "fast path", backends.mha.get_fastpath_enabled()
+    yield "checks", torch.distributions.Distribution._validate_args  # noqa: SLF001 - no getter
     yield "paths", (backends.opt_einsum.enabled, backends.opt_einsum.strategy)
     yield "devices", (torch.cuda.is_available(), backends.cpu.get_cpu_capability())
 
