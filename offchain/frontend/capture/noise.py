@@ -34,6 +34,12 @@ _RARE = 512
 _FIRST_FACTOR, _SECOND_FACTOR = 0x2C1B3C6D, 0x297A2D39
 """Odd numbers by which bits are mixed."""
 
+_SHIFT = 15
+"""Places by which the upper bits are moved onto the lower ones."""
+
+_UNSIGNED = (1 << 32 - _SHIFT) - 1
+"""The bits that a shift leaves, without the copies of the sign: else no error was negative."""
+
 
 class NoisyStep(Interpreter):
     """Runs a traced step in torch, with a random error on every operator that rounds or folds.
@@ -99,7 +105,7 @@ class NoisyStep(Interpreter):
         bits = value.float().view(torch.int32) ^ self._salts.getrandbits(31)
         for factor in (_FIRST_FACTOR, _SECOND_FACTOR):
             bits.mul_(factor)
-            bits.bitwise_xor_(bits >> 15)
+            bits.bitwise_xor_((bits >> _SHIFT) & _UNSIGNED)
         return bits * 2.0**-31
 
 
