@@ -94,11 +94,20 @@ class NoisyStep(Interpreter):
         return result
 
     def _disturb(self, value: Any, error: float) -> Any:
+        if isinstance(value, torch.Tensor) and value.is_complex():
+            return self._disturb_parts(value, error)
         if not _holds_numbers(value):
             return value
         moved = value * (1 + self._draw_errors(value) * (error * self._slack * UNIT))
         moved = moved.to(value.dtype)
         return torch.where(moved.isfinite(), moved, value)
+
+    def _disturb_parts(self, value: torch.Tensor, error: float) -> torch.Tensor:
+        """Return complex numbers with errors of both parts, relative to the number's size."""
+        parts = torch.view_as_real(value.resolve_conj())
+        size = torch.where(parts == 0, 0, value.abs()[..., None])
+        moved = parts + size * (self._draw_errors(parts) * (error * self._slack * UNIT))
+        return torch.view_as_complex(torch.where(moved.isfinite(), moved, parts))
 
     def _draw_errors(self, value: torch.Tensor) -> torch.Tensor:
         """Return a number in [-1, 1) for each element, which follows from its bits."""
