@@ -399,10 +399,10 @@ class _Step:
         self._tracer = tracer
         self._tensors = name_tensors(recipe.model)
         self._observed = find_observed(recipe)
-        kept = self._observed.tensors if self._observed else {}
+        kept = self._observed.tensors if self._observed else ()
         own = self._observed.start if self._observed else {}
         self._traced = {name: state[name].clone() for name in (*self._tensors, *own)}
-        self.routes = Routes({**self._tensors, **kept}, self._traced, stale, tracker)
+        self.routes = Routes([*self._tensors.items(), *kept], self._traced, stale, tracker)
 
     def run(self, batch: Sequence[torch.Tensor]) -> tuple[list[torch.Tensor], tuple[str, ...]]:
         """Return the new state, the outputs and the gradients, and the gradients' names."""

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from weakref import WeakSet
 
 import torch
 from torch import Tensor, nn, optim
@@ -223,14 +224,17 @@ TRANSLATIONS: Mapping[type[torch.optim.Optimizer], Translation] = {
 }
 """Class of torch -> its translation."""
 
+_CONTINUED: WeakSet[torch.optim.Optimizer] = WeakSet()
+"""Optimizers that had made steps when they were last captured."""
+
 _OF_TORCH = Path(torch.__file__).parent
 _DEPRECATION = "typing_extensions"
 """What torch marks its deprecated methods with."""
 
 
 def is_recognised(optimizer: torch.optim.Optimizer) -> bool:
-    """Return whether an object is of one of torch's classes, and steps as torch wrote it."""
-    if type(optimizer) not in TRANSLATIONS or _has_hooks(optimizer):
+    """Return whether an object is of one of torch's classes, new, and steps as torch wrote it."""
+    if type(optimizer) not in TRANSLATIONS or optimizer in _CONTINUED or _has_hooks(optimizer):
         return False
     own = any(callable(it) and not _is_tracked(it) for it in vars(optimizer).values())
     methods = (value for kind in type(optimizer).__mro__[:-1] for value in vars(kind).values())
@@ -323,12 +327,17 @@ def _check_changes(kind: type[torch.optim.Optimizer], changed: Options) -> None:
             raise UsageError(f"{kind.__name__}: {said}{advice}")
 
 
-def require_new(optimizer: torch.optim.Optimizer) -> None:
-    """Refuse an optimizer (`UsageError`) that has made steps, which no start would know."""
+def mark_continued(optimizer: torch.optim.Optimizer) -> None:
+    """Note whether an optimizer has made steps, from which a translation could not begin.
+
+    It is no longer recognised then, but traced as it is, from what it keeps.
+    """
     # Some classes keep zeros from the beginning, a count of steps among them.
-    if any(float(kept.get("step", 1)) for kept in optimizer.state.values()):
-        name = type(optimizer).__name__
-        raise UsageError(f"{name}: the optimizer has made steps already; give a new one")
+    kept = optimizer.state.values() if type(optimizer) in TRANSLATIONS else ()
+    if any(float(it.get("step", 1)) for it in kept):
+        _CONTINUED.add(optimizer)
+    else:
+        _CONTINUED.discard(optimizer)
 
 
 def _translate_group(kind: type[torch.optim.Optimizer], options: Options) -> Optimizer:
