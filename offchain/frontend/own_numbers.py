@@ -7,16 +7,16 @@ step is traced, such a tensor does what a number would: it is never changed in p
 
 import builtins
 import math
-import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from inspect import getmro, unwrap
-from types import BuiltinFunctionType, FunctionType
+from types import BuiltinFunctionType
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
+
+from offchain.frontend.optimizers.kept import list_functions
 
 _SCALED = {
     "add": ("alpha", 1),
@@ -26,20 +26,9 @@ _SCALED = {
 }
 """Name of a function -> its factor, and the number of the argument that it multiplies."""
 
-_IN_PLACE = {
-    f"__{name}__": function
-    for name, function in {
-        "iadd": operator.add,
-        "isub": operator.sub,
-        "imul": operator.mul,
-        "itruediv": operator.truediv,
-        "idiv": operator.truediv,
-        "ifloordiv": operator.floordiv,
-        "imod": operator.mod,
-        "ipow": operator.pow,
-    }.items()
-}
-"""What changes a tensor in place, and makes another number of a number."""
+_OF_SCALARS = ("addcmul", "addcdiv")
+_FACTORS = 3
+"""Functions of lists whose scalars follow the tensors, of which they have so many."""
 
 _FOREACH = "_foreach_"
 
@@ -69,10 +58,8 @@ class Numbers(TorchFunctionMode):
         if name == "item" and self._is_traced(args[0]):
             return self.note(args[0].detach().clone().reshape(()))
         is_number = bool(tensors) and all(id(tensor) in self._numbers for tensor in tensors)
-        if is_number and name in _IN_PLACE:
-            func = _IN_PLACE[name]
-        elif name.startswith(_FOREACH) and _has_numbers(args[1:], options):
-            return self._run_each(name.removeprefix(_FOREACH), args, options)
+        if is_number and name.endswith("_") and not name.endswith("__"):
+            func = getattr(Tensor, name.removesuffix("_"))  # `k += 1` makes another number
         else:
             args, options = _multiply(name, args, options)
         result = func(*args, **options)
@@ -83,15 +70,24 @@ class Numbers(TorchFunctionMode):
         self._numbers[id(number)] = number
         return number
 
-    def _run_each(self, name: str, args: Sequence[Any], options: Mapping[str, Any]) -> Any:
-        """Apply a function of lists to one element after another."""
+
+def _of_lists(name: str) -> Callable[..., Any]:
+    """Return torch's function of lists of a name, which takes tensors as numbers, too."""
+    function, single = getattr(torch, name), name.removeprefix(_FOREACH)
+
+    def call(*args: Any, **options: Any) -> Any:
+        if not _has_numbers(args[1:], options):
+            return function(*args, **options)
         results = []
         for index in range(len(args[0])):
             given = [it[index] if isinstance(it, (list, tuple)) else it for it in args]
             named = {k: v[index] if isinstance(v, (list, tuple)) else v for k, v in options.items()}
-            given, named = _multiply(name.rstrip("_"), tuple(given), named)
-            results.append(getattr(given[0], name)(*given[1:], **named))
+            if "scalars" in named or (single.rstrip("_") in _OF_SCALARS and len(given) > _FACTORS):
+                named["value"] = named.pop("scalars") if "scalars" in named else given.pop()
+            results.append(getattr(given[0], single)(*given[1:], **named))
         return results
+
+    return call
 
 
 def _has_numbers(args: Sequence[Any], options: Mapping[str, Any]) -> bool:
@@ -189,6 +185,8 @@ def computing_with_tensors(
     with ExitStack() as changes, numbers:
         for function, wrapped in of_math.items():
             changes.enter_context(_changed(vars(math), {function.__name__: wrapped}))
+        lists = {name: _of_lists(name) for name in vars(torch) if name.startswith(_FOREACH)}
+        changes.enter_context(_changed(vars(torch), lists))
         for variables in _list_globals(optimizers):
             own = {k: of_math[v] for k, v in variables.items() if _is_of_math(v) and v in of_math}
             others = {k: v for k, v in chosen.items() if k not in variables}
@@ -215,8 +213,5 @@ def _is_of_math(value: Any) -> bool:
 
 def _list_globals(optimizers: Sequence[torch.optim.Optimizer]) -> list[dict[str, Any]]:
     """Return the global variables of the code of optimizers, but for torch's."""
-    kinds = {kind for optimizer in optimizers for kind in getmro(type(optimizer))}
-    own = [kind for kind in kinds if kind.__module__.partition(".")[0] != torch.__name__]
-    functions = [unwrap(it) for kind in own for it in vars(kind).values() if callable(it)]
-    found = [it.__globals__ for it in functions if isinstance(it, FunctionType)]
+    found = [it.__globals__ for optimizer in optimizers for it in list_functions(optimizer)]
     return list({id(variables): variables for variables in found}.values())

@@ -38,12 +38,14 @@ def trace_own_steps(
     """
     before = Snapshot(observed.optimizers, model)
     contents = {name: tensor.clone() for name, tensor in traced.items()}
+    generator = torch.get_rng_state()
     own = _OwnSteps(observed, model, traced, gradients, follow, scheduled)
     try:
         first = own.run_first() if observed.is_late else {}
         if first:
             for name, content in contents.items():
                 traced[name].copy_(content)
+            torch.set_rng_state(generator)  # one of the two steps draws
         later = own.run_later()
     finally:
         before.put_back()
@@ -124,7 +126,9 @@ class _OwnSteps:
         for entry in list_entries(self._observed.optimizers, self._model):
             name, value = entry.name, entry.value
             if name not in start and isinstance(value, FakeTensor):
-                raise UsageError(f"{name}: a step keeps what it has computed here only sometimes")
+                raise UsageError(
+                    f"{name}: some steps change this number, and others not; keep it as a tensor"
+                )
             if name in start and isinstance(value, Tensor):
                 found[name] = self._follow(value).to(start[name].dtype).clone()
             elif name in self._observed.numbers:

@@ -412,8 +412,13 @@ class _Step:
             return [*self._get_state().values(), *outputs], ()
         gradients, loss = self._learn(self._recipe, copies)
         with torch.no_grad():
-            state = self._get_state()
-            new = state | self._optimize(self._recipe, state, gradients)
+            state, known = self._get_state(), len(self._tracker.checks)
+            updated = self._optimize(self._recipe, state, gradients)
+            if checks := self._tracker.checks[known:]:  # the optimizer's own
+                floats = {k: v for k, v in updated.items() if v.is_floating_point()}
+                updated |= {k: spoil(v, checks) for k, v in floats.items()}
+                loss = spoil(loss, checks)
+            new = state | updated
         return [*new.values(), loss, *gradients.values()], tuple(gradients)
 
     def _optimize(

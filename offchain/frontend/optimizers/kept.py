@@ -166,7 +166,7 @@ def _list_parts(found: Any) -> Iterator[tuple[str | None, Any, Any, Any]]:
             )
         others = {k: v for k, v in vars(found).items() if k not in _OF_TORCH}
         yield from ((None, vars(found), key, value) for key, value in others.items())
-        yield "", (), None, unwrap(type(found).step)
+        yield from (("", (), None, function) for function in list_functions(found))
     elif isinstance(found, Mapping):
         yield from ((None, found, key, value) for key, value in found.items())
     elif isinstance(found, _SEQUENCES):
@@ -181,6 +181,14 @@ def _list_parts(found: Any) -> Iterator[tuple[str | None, Any, Any, Any]]:
         yield from (("", (), None, getattr(found, it)) for it in parts if hasattr(found, it))
     elif isinstance(getattr(found, "__dict__", None), dict):
         yield from ((None, found.__dict__, key, value) for key, value in found.__dict__.items())
+
+
+def list_functions(optimizer: Optimizer) -> list[FunctionType]:
+    """Return the functions of an optimizer's class and of its bases, but for torch's."""
+    kinds = [kind for kind in type(optimizer).__mro__ if not kind.__module__.startswith("torch.")]
+    values = [value for kind in kinds for value in vars(kind).values()]
+    found = [unwrap(getattr(value, "__func__", value)) for value in values if callable(value)]
+    return [it for it in found if isinstance(it, FunctionType)]
 
 
 def _open(cell: CellType) -> Iterator[Any]:

@@ -25,8 +25,9 @@ from offchain.text import show, show_error
 BEGUN = "optimizer.has_begun"
 """The flag of the state that says that a first step was made."""
 
-_PROBES = 3
-_GRADIENT = 2.0**-10
+_GRADIENTS = (2.0**-10, 2.0**-10, 1.0, 8.0)
+"""The sizes of the gradients that are drawn, step by step."""
+
 _LARGEST = 1 << 62
 """The largest whole number that a step may begin from."""
 
@@ -80,12 +81,12 @@ def observe(
 
 
 def _observe(
-    optimizers: Sequence[torch.optim.Optimizer], model: nn.Module, step: Callable[[], None]
+    optimizers: Sequence[torch.optim.Optimizer], model: nn.Module, step: Callable[[float], None]
 ) -> Observed:
     begun, at_first = Snapshot(optimizers, model), list_kept(optimizers, model)
     seen = [_copy(at_first)]
-    for _ in range(_PROBES):
-        step()
+    for size in _GRADIENTS:
+        step(size)
         seen.append(_copy(list_kept(optimizers, model)))
     _require_steady(seen[1:])
     kept = list_kept(optimizers, model)
@@ -157,16 +158,16 @@ def _is_open(value: Any) -> bool:
 @contextmanager
 def _borrowed(
     optimizers: Sequence[torch.optim.Optimizer], model: nn.Module
-) -> Iterator[Callable[[], None]]:
+) -> Iterator[Callable[[float], None]]:
     """Give a function that makes a step on drawn gradients; all is as it was in the end."""
     parameters = [p for p in model.parameters() if p.requires_grad]
     contents = [(p, p.detach().clone(), p.grad) for p in parameters]
     before, generator = Snapshot(optimizers, model), torch.Generator().manual_seed(0)
 
-    def step() -> None:
+    def step(size: float) -> None:
         for parameter in parameters:
             drawn = torch.randn(parameter.shape, generator=generator)
-            parameter.grad = (drawn * _GRADIENT).to(parameter.dtype)
+            parameter.grad = (drawn * size).to(parameter.dtype)
         for optimizer in optimizers:
             try:
                 optimizer.step()
