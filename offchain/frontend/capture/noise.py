@@ -11,11 +11,14 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch._ops import OpOverload
 from torch.fx import GraphModule, Interpreter, Node
 from torch.utils._pytree import tree_leaves, tree_map
 
 from offchain.frontend.capture.draft import OwnError
 from offchain.frontend.capture.eager import Drawn, prompt
+from offchain.frontend.lowering.graph import refusal
+from offchain.text import show_error
 
 UNIT = 2.0**-24
 """The unit roundoff of float32."""
@@ -71,9 +74,11 @@ class NoisyStep(Interpreter):
 
     def run_node(self, n: Node) -> Any:
         """Return the result of an operator."""
-        if n.op != "call_function" or n.name not in self._errors:
+        if n.op != "call_function":
             return super().run_node(n)
         args, kwargs = self.fetch_args_kwargs_from_env(n)
+        if n.name not in self._errors:
+            return _call(n, n.target, args, kwargs)
         error = self._errors[n.name]
         target: Any = n.target
         if target is torch.ops.aten.view.default:
@@ -81,7 +86,7 @@ class NoisyStep(Interpreter):
         noisy = args
         if error.operands:
             noisy = tree_map(lambda x: self._disturb(x, error.operands), args)
-        result = target(*noisy, **kwargs)
+        result = _call(n, target, noisy, kwargs)
         if n.name in self._drawn:
             drawn = self._drawn[n.name]
             return prompt(target, noisy, result, drawn) if drawn else result
@@ -146,6 +151,49 @@ def _keep_exact(noisy: Any, plain: Any, wide: Any) -> Any:
     if not _holds_numbers(noisy):
         return noisy
     return torch.where(plain == wide, plain, noisy)
+
+
+_BY_DIMENSION = frozenset(
+    {"gather", "index_select", "index_add", "index_copy", "index_fill"}
+    | {"scatter", "scatter_add", "scatter_reduce"}
+)
+"""Operators of a tensor, a dimension of it, and indices there."""
+
+_BY_LIST = frozenset({"index", "index_put"})
+"""Operators of a tensor, and a list of indices of its first dimensions."""
+
+
+def _call(node: Node, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Return the result of an operator; an index that errors carry out of a tensor stays inside."""
+    try:
+        return target(*args, **kwargs)
+    except (IndexError, RuntimeError) as error:
+        return target(*_keep_inside(node, args, error), **kwargs)
+
+
+def _keep_inside(node: Node, args: tuple[Any, ...], error: Exception) -> tuple[Any, ...]:
+    """Return the arguments of an operator with indices that an error has carried out of a tensor.
+
+    Raises:
+        CaptureError: the operator has none, and fails for another reason.
+    """
+    name = node.target.overloadpacket.__name__ if isinstance(node.target, OpOverload) else ""
+    if name in _BY_DIMENSION:
+        x, dim, index = args[:3]
+        return (x, dim, _clamp(index, x.shape[dim] if x.ndim else 1, 0), *args[3:])
+    if name == "embedding":
+        return (args[0], _clamp(args[1], args[0].shape[0], 0), *args[2:])
+    if name in _BY_LIST:
+        pairs = zip(args[1], args[0].shape, strict=False)
+        inside = [index if index is None else _clamp(index, n, -n) for index, n in pairs]
+        return (args[0], inside, *args[2:])
+    message = f"it fails where what it is given is off by rounding errors ({show_error(error)})"
+    line = node.stack_trace or ""
+    raise refusal(f"{message}; keep it away from where it fails", str(node.target), line) from error
+
+
+def _clamp(index: torch.Tensor, size: int, least: int) -> torch.Tensor:
+    return index if index.dtype == torch.bool else index.clamp(least, size - 1)
 
 
 def run_noisily(
