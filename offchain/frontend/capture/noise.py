@@ -37,6 +37,12 @@ _RARE = 512
 _FIRST_FACTOR, _SECOND_FACTOR = 0x2C1B3C6D, 0x297A2D39
 """Odd numbers by which bits are mixed."""
 
+_SHIFT = 15
+"""Places by which the upper bits are moved onto the lower ones."""
+
+_UNSIGNED = (1 << 32 - _SHIFT) - 1
+"""The bits that a shift leaves, without the copies of the sign: else no error was negative."""
+
 
 class NoisyStep(Interpreter):
     """Runs a traced step in torch, with a random error on every operator that rounds or folds.
@@ -93,18 +99,27 @@ class NoisyStep(Interpreter):
         return result
 
     def _disturb(self, value: Any, error: float) -> Any:
+        if isinstance(value, torch.Tensor) and value.is_complex():
+            return self._disturb_parts(value, error)
         if not _holds_numbers(value):
             return value
         moved = value * (1 + self._draw_errors(value) * (error * self._slack * UNIT))
         moved = moved.to(value.dtype)
         return torch.where(moved.isfinite(), moved, value)
 
+    def _disturb_parts(self, value: torch.Tensor, error: float) -> torch.Tensor:
+        """Return complex numbers with errors of both parts, relative to the number's size."""
+        parts = torch.view_as_real(value.resolve_conj())
+        size = torch.where(parts == 0, 0, value.abs()[..., None])
+        moved = parts + size * (self._draw_errors(parts) * (error * self._slack * UNIT))
+        return torch.view_as_complex(torch.where(moved.isfinite(), moved, parts))
+
     def _draw_errors(self, value: torch.Tensor) -> torch.Tensor:
         """Return a number in [-1, 1) for each element, which follows from its bits."""
         bits = value.float().view(torch.int32) ^ self._salts.getrandbits(31)
         for factor in (_FIRST_FACTOR, _SECOND_FACTOR):
             bits.mul_(factor)
-            bits.bitwise_xor_(bits >> 15)
+            bits.bitwise_xor_((bits >> _SHIFT) & _UNSIGNED)
         return bits * 2.0**-31
 
 
