@@ -47,9 +47,9 @@ def load_recipe(
     _check_file(Path(path))
     neighbours = Neighbourhood(Path(path).parent)
     with neighbours:
-        build = _load_function(Path(path), name)
-        _check_function(spec, build)
-        recipe = build(seed)
+        function = _load_function(Path(path), name)
+        _check_function(spec, function)
+        recipe = function(seed)
     if isinstance(recipe, TrainingRecipe):
         loss = neighbours.bind(recipe.loss)
         return replace(recipe, loss=loss, batch=neighbours.bind(recipe.batch))
@@ -73,13 +73,13 @@ def _check_file(path: Path) -> None:
         raise UsageError(f"{path} is not a Python file: it has null bytes")
 
 
-def _check_function(spec: str, build: Callable[[int], Any]) -> None:
+def _check_function(spec: str, function: Callable[[int], Any]) -> None:
     """Refuse what can't be called with a seed, or makes an object of its own."""
-    if isinstance(build, type) or inspect.iscoroutinefunction(build):
-        kind = "class" if isinstance(build, type) else "coroutine"
+    if isinstance(function, type) or inspect.iscoroutinefunction(function):
+        kind = "class" if isinstance(function, type) else "coroutine"
         raise UsageError(f"{spec} is a {kind}; write a function that returns a recipe")
     try:
-        inspect.signature(build).bind(0)
+        inspect.signature(function).bind(0)
     except TypeError as error:
         raise UsageError(f"{spec} can't be called with the seed alone: {error}") from error
     except ValueError:  # a function of C says nothing
