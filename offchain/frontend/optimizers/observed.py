@@ -236,7 +236,7 @@ def _has_tensor(kept: Kept, name: str) -> bool:
     return isinstance(kept.get(name), Tensor)
 
 
-def _get_form(value: Any) -> Any:
+def _get_form(value: Any) -> tuple[torch.Size, torch.dtype] | None:
     return (value.shape, value.dtype) if isinstance(value, Tensor) else None
 
 
