@@ -163,8 +163,9 @@ CHOICES: Mapping[str, Choice] = {
     ),
     "systems": Choice(
         "`det`, `slogdet`, `logdet`, `inv`, `solve`",
-        "singular or subnormal matrices, infinities",
-        "LAPACK multiplies by the reciprocal of a pivot, which overflows; the gradient of `logdet` "
+        "singular or subnormal matrices, infinities, NaN",
+        "LAPACK multiplies by the reciprocal of a pivot, which overflows, and leaves out what it "
+        "would multiply by 0; the gradient of `logdet` "
         "of a singular matrix is inf at some places and NaN at others; `inv` raises an error, or "
         "returns what rounding leaves",
         "quotients; that gradient is NaN throughout; an inverse of infinities and NaN",
