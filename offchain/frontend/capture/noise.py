@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch.fx import GraphModule, Interpreter, Node
-from torch.utils._pytree import tree_leaves, tree_map
+from torch.utils._pytree import tree_map
 
 from offchain.frontend.capture.draft import OwnError
 from offchain.frontend.capture.eager import Drawn, prompt
@@ -33,12 +33,6 @@ _RARE = 512
 
 _FIRST_FACTOR, _SECOND_FACTOR = 0x2C1B3C6D, 0x297A2D39
 """Odd numbers by which bits are mixed."""
-
-_SHIFT = 15
-"""Places by which the upper bits are moved onto the lower ones."""
-
-_UNSIGNED = (1 << 32 - _SHIFT) - 1
-"""The bits that a shift leaves, without the copies of the sign: else no error was negative."""
 
 
 class NoisyStep(Interpreter):
@@ -68,6 +62,7 @@ class NoisyStep(Interpreter):
         super().__init__(graph)
         self._errors, self._drawn, self._slack = errors, drawn, slack
         self._salts = Random(seed)  # noqa: S311 - errors are no secret
+        self._short: dict[Node, bool] = {}
 
     def run_node(self, n: Node) -> Any:
         """Return the result of an operator."""
@@ -87,26 +82,34 @@ class NoisyStep(Interpreter):
             return prompt(target, noisy, result, drawn) if drawn else result
         if error.result:
             result = tree_map(lambda x: self._disturb(x, error.result), result)
-        if any(error) and any(map(_has_short, tree_leaves((args, kwargs)))):
+        if any(error) and any(map(self._is_short, n.all_input_nodes)):
             plain = target(*args, **kwargs)
             wide = target(*tree_map(_widen, args), **tree_map(_widen, kwargs))
             result = tree_map(_keep_exact, result, plain, wide)
         return result
 
+    def _is_short(self, node: Node) -> bool:
+        """Return whether the result of an operator has short numbers; it is looked at once."""
+        if node not in self._short:
+            self._short[node] = _has_short(self.env[node])
+        return self._short[node]
+
     def _disturb(self, value: Any, error: float) -> Any:
         if not _holds_numbers(value):
             return value
-        moved = value * (1 + self._draw_errors(value) * (error * self._slack * UNIT))
-        moved = moved.to(value.dtype)
+        errors = self._draw_errors(value, error * self._slack * UNIT)
+        moved = (value + value * errors).to(value.dtype)
         return torch.where(moved.isfinite(), moved, value)
 
-    def _draw_errors(self, value: torch.Tensor) -> torch.Tensor:
-        """Return a number in [-1, 1) for each element, which follows from its bits."""
+    def _draw_errors(self, value: torch.Tensor, largest: float) -> torch.Tensor:
+        """Return an error of either sign for each element, which follows from its bits.
+
+        A product's upper bits, and its sign, depend on all bits of what is multiplied.
+        """
         bits = value.float().view(torch.int32) ^ self._salts.getrandbits(31)
-        for factor in (_FIRST_FACTOR, _SECOND_FACTOR):
-            bits.mul_(factor)
-            bits.bitwise_xor_((bits >> _SHIFT) & _UNSIGNED)
-        return bits * 2.0**-31
+        bits.mul_(_FIRST_FACTOR)
+        bits.bitwise_xor_(bits >> 15).mul_(_SECOND_FACTOR)
+        return bits * (largest * 2.0**-31)
 
 
 def _holds_numbers(value: Any) -> bool:
