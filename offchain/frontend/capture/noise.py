@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch.fx import GraphModule, Interpreter, Node
 from torch.utils._pytree import tree_map
 
@@ -97,19 +98,21 @@ class NoisyStep(Interpreter):
     def _disturb(self, value: Any, error: float) -> Any:
         if not _holds_numbers(value):
             return value
-        errors = self._draw_errors(value, error * self._slack * UNIT)
-        moved = (value + value * errors).to(value.dtype)
-        return torch.where(moved.isfinite(), moved, value)
+        x = value.detach().float().numpy()[np.newaxis]
+        moved = x + x * self._draw_errors(x, error * self._slack * UNIT)
+        moved = np.where(np.isfinite(moved), moved, x)
+        return torch.from_numpy(moved).squeeze(0).to(value.dtype)
 
-    def _draw_errors(self, value: torch.Tensor, largest: float) -> torch.Tensor:
+    def _draw_errors(self, x: NDArray[np.float32], largest: float) -> NDArray[np.float32]:
         """Return an error of either sign for each element, which follows from its bits.
 
         A product's upper bits, and its sign, depend on all bits of what is multiplied.
         """
-        bits = value.float().view(torch.int32) ^ self._salts.getrandbits(31)
-        bits.mul_(_FIRST_FACTOR)
-        bits.bitwise_xor_(bits >> 15).mul_(_SECOND_FACTOR)
-        return bits * (largest * 2.0**-31)
+        bits = x.view(np.int32) ^ self._salts.getrandbits(31)
+        bits *= _FIRST_FACTOR
+        bits ^= bits >> 15
+        bits *= _SECOND_FACTOR
+        return bits.astype(np.float32) * np.float32(largest * 2.0**-31)
 
 
 def _holds_numbers(value: Any) -> bool:
@@ -151,6 +154,6 @@ def run_noisily(
     seed: int,
 ) -> list[torch.Tensor]:
     """Return the results of a traced step with errors; arguments are those of `NoisyStep`."""
-    with torch.no_grad():
+    with torch.no_grad(), np.errstate(over="ignore", invalid="ignore"):
         results: list[torch.Tensor] = NoisyStep(graph, errors, drawn, slack, seed).run(*inputs)
     return results
