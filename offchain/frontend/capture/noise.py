@@ -12,11 +12,14 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch._ops import OpOverload
 from torch.fx import GraphModule, Interpreter, Node
 from torch.utils._pytree import tree_map
 
 from offchain.frontend.capture.draft import OwnError
 from offchain.frontend.capture.eager import Drawn, prompt
+from offchain.frontend.lowering.graph import refusal
+from offchain.text import show_error
 
 UNIT = 2.0**-24
 """The unit roundoff of float32."""
@@ -67,9 +70,11 @@ class NoisyStep(Interpreter):
 
     def run_node(self, n: Node) -> Any:
         """Return the result of an operator."""
-        if n.op != "call_function" or n.name not in self._errors:
+        if n.op != "call_function":
             return super().run_node(n)
         args, kwargs = self.fetch_args_kwargs_from_env(n)
+        if n.name not in self._errors:
+            return _call(n, n.target, args, kwargs)
         error = self._errors[n.name]
         target: Any = n.target
         if target is torch.ops.aten.view.default:
@@ -77,15 +82,15 @@ class NoisyStep(Interpreter):
         noisy = args
         if error.operands:
             noisy = tree_map(lambda x: self._disturb(x, error.operands), args)
-        result = target(*noisy, **kwargs)
+        result = _call(n, target, noisy, kwargs)
         if n.name in self._drawn:
             drawn = self._drawn[n.name]
             return prompt(target, noisy, result, drawn) if drawn else result
         if error.result:
             result = tree_map(lambda x: self._disturb(x, error.result), result)
         if any(error) and any(map(self._is_short, n.all_input_nodes)):
-            plain = target(*args, **kwargs)
-            wide = target(*tree_map(_widen, args), **tree_map(_widen, kwargs))
+            plain = _call(n, target, args, kwargs)
+            wide = _call(n, target, tree_map(_widen, args), tree_map(_widen, kwargs))
             result = tree_map(_keep_exact, result, plain, wide)
         return result
 
@@ -96,15 +101,25 @@ class NoisyStep(Interpreter):
         return self._short[node]
 
     def _disturb(self, value: Any, error: float) -> Any:
+        if isinstance(value, torch.Tensor) and value.is_complex():
+            return self._disturb_parts(value, error)
         if not _holds_numbers(value):
             return value
-        x = value.detach().float().numpy()[np.newaxis]
-        moved = x + x * self._draw_errors(x, error * self._slack * UNIT)
+        x = _read(value)
+        moved = x + x * self._draw_errors(x, error)
         moved = np.where(np.isfinite(moved), moved, x)
         return torch.from_numpy(moved).squeeze(0).to(value.dtype)
 
-    def _draw_errors(self, x: NDArray[np.float32], largest: float) -> NDArray[np.float32]:
-        """Return an error of either sign for each element, which follows from its bits.
+    def _disturb_parts(self, value: torch.Tensor, error: float) -> torch.Tensor:
+        """Return complex numbers with errors of both parts, relative to the number's size."""
+        parts = torch.view_as_real(value.resolve_conj())
+        size = torch.where(parts == 0, 0, value.abs()[..., None])
+        errors = torch.from_numpy(self._draw_errors(_read(parts), error)).squeeze(0)
+        moved = parts + size * errors
+        return torch.view_as_complex(torch.where(moved.isfinite(), moved, parts))
+
+    def _draw_errors(self, x: NDArray[np.float32], error: float) -> NDArray[np.float32]:
+        """Return a number of either sign for each element, which follows from its bits.
 
         A product's upper bits, and its sign, depend on all bits of what is multiplied.
         """
@@ -112,7 +127,13 @@ class NoisyStep(Interpreter):
         bits *= _FIRST_FACTOR
         bits ^= bits >> 15
         bits *= _SECOND_FACTOR
-        return bits.astype(np.float32) * np.float32(largest * 2.0**-31)
+        return bits.astype(np.float32) * np.float32(error * self._slack * UNIT * 2.0**-31)
+
+
+def _read(value: torch.Tensor) -> NDArray[np.float32]:
+    """Return real numbers as float32, with an axis of one before theirs."""
+    array: NDArray[np.float32] = value.detach().float().resolve_neg().numpy()
+    return array[np.newaxis]
 
 
 def _holds_numbers(value: Any) -> bool:
@@ -126,7 +147,7 @@ def _has_short(value: Any) -> bool:
     if value.dtype is torch.bfloat16:
         return True
     step = -(-value.numel() // _SAMPLE)
-    bits = value.detach().reshape(-1)[:: step or 1].numpy().view(np.uint32)
+    bits = value.detach().reshape(-1)[:: step or 1].resolve_neg().numpy().view(np.uint32)
     short = np.count_nonzero(((bits & _LONG) == 0) & (bits << 1 != 0))
     return bool(short and short * _RARE >= bits.size)
 
@@ -143,6 +164,49 @@ def _keep_exact(noisy: Any, plain: Any, wide: Any) -> Any:
     if not _holds_numbers(noisy):
         return noisy
     return torch.where(plain == wide, plain, noisy)
+
+
+_BY_DIMENSION = frozenset(
+    {"gather", "index_select", "index_add", "index_copy", "index_fill"}
+    | {"scatter", "scatter_add", "scatter_reduce"}
+)
+"""Operators of a tensor, a dimension of it, and indices there."""
+
+_BY_LIST = frozenset({"index", "index_put"})
+"""Operators of a tensor, and a list of indices of its first dimensions."""
+
+
+def _call(node: Node, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Return the result of an operator; an index that errors carry out of a tensor stays inside."""
+    try:
+        return target(*args, **kwargs)
+    except (IndexError, RuntimeError) as error:
+        return target(*_keep_inside(node, args, error), **kwargs)
+
+
+def _keep_inside(node: Node, args: tuple[Any, ...], error: Exception) -> tuple[Any, ...]:
+    """Return the arguments of an operator with indices that an error has carried out of a tensor.
+
+    Raises:
+        CaptureError: the operator has none, and fails for another reason.
+    """
+    name = node.target.overloadpacket.__name__ if isinstance(node.target, OpOverload) else ""
+    if name in _BY_DIMENSION:
+        x, dim, index = args[:3]
+        return (x, dim, _clamp(index, x.shape[dim] if x.ndim else 1, 0), *args[3:])
+    if name == "embedding":
+        return (args[0], _clamp(args[1], args[0].shape[0], 0), *args[2:])
+    if name in _BY_LIST:
+        pairs = zip(args[1], args[0].shape, strict=False)
+        inside = [index if index is None else _clamp(index, n, -n) for index, n in pairs]
+        return (args[0], inside, *args[2:])
+    message = f"it fails where what it is given is off by rounding errors ({show_error(error)})"
+    line = node.stack_trace or ""
+    raise refusal(f"{message}; keep it away from where it fails", str(node.target), line) from error
+
+
+def _clamp(index: torch.Tensor, size: int, least: int) -> torch.Tensor:
+    return index if index.dtype == torch.bool else index.clamp(least, size - 1)
 
 
 def run_noisily(
