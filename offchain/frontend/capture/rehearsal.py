@@ -279,7 +279,7 @@ def _check_names(draft: Draft, expected: Tensors) -> None:
                 "torch gives it a gradient, and the program does not; "
                 "the step does not reach it through the module"
             )
-        raise refusal(f"{message}", f"{kind} {rest}", _find_line(draft, name))
+        raise refusal(message, f"{kind} {rest}", _find_line(draft, name))
 
 
 def _differ(
