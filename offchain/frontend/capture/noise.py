@@ -6,6 +6,7 @@ makes or takes have equal errors, so that what is tied stays tied.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from random import Random
 from typing import Any
 
@@ -21,6 +22,8 @@ UNIT = 2.0**-24
 """The unit roundoff of float32."""
 
 _NUMBERS = frozenset({torch.float32, torch.bfloat16})
+
+_NO_ERROR = OwnError(0.0, 0.0)
 
 _LONG = 0xFFF
 """Bits of which a short number, with at most 12 that count, has none: the last of float32."""
@@ -65,20 +68,20 @@ class NoisyStep(Interpreter):
 
     def run_node(self, n: Node) -> Any:
         """Return the result of an operator."""
-        if n.op != "call_function" or n.name not in self._errors:
+        if n.op != "call_function":
             return super().run_node(n)
-        args, kwargs = self.fetch_args_kwargs_from_env(n)
-        error = self._errors[n.name]
-        target: Any = n.target
-        if target is torch.ops.aten.view.default:
-            target = torch.ops.aten.reshape.default  # disturbed tensors may have other strides
+        return self.apply(n, *self.fetch_args_kwargs_from_env(n))
+
+    def apply(self, n: Node, args: Any, kwargs: Any) -> Any:
+        """Return the result of an operator on these operands, with its errors."""
+        error = self._errors.get(n.name, _NO_ERROR)
+        target = _find_target(n)
         noisy = args
         if error.operands:
             noisy = tree_map(lambda x: self._disturb(x, error.operands), args)
         result = target(*noisy, **kwargs)
         if n.name in self._drawn:
-            drawn = self._drawn[n.name]
-            return prompt(target, noisy, result, drawn) if drawn else result
+            return self._prompt(n, noisy, result)
         if error.result:
             result = tree_map(lambda x: self._disturb(x, error.result), result)
         if any(error) and any(map(_has_short, tree_leaves((args, kwargs)))):
@@ -86,6 +89,15 @@ class NoisyStep(Interpreter):
             wide = target(*tree_map(_widen, args), **tree_map(_widen, kwargs))
             result = tree_map(_keep_exact, result, plain, wide)
         return result
+
+    def apply_exactly(self, n: Node, args: Any, kwargs: Any) -> Any:
+        """Return the result of an operator on these operands, without errors."""
+        result = _find_target(n)(*args, **kwargs)
+        return self._prompt(n, args, result) if n.name in self._drawn else result
+
+    def _prompt(self, n: Node, args: Any, result: Any) -> Any:
+        drawn = self._drawn[n.name]
+        return prompt(_find_target(n), args, result, drawn) if drawn else result
 
     def _disturb(self, value: Any, error: float) -> Any:
         if not _holds_numbers(value):
@@ -101,6 +113,56 @@ class NoisyStep(Interpreter):
             bits.mul_(factor)
             bits.bitwise_xor_(bits >> 15)
         return bits * 2.0**-31
+
+
+class ContainedStep(NoisyStep):
+    """Runs a traced step with errors, none of which takes a number out of the range of float32.
+
+    The step is run without errors as well, operator by operator. Where an operator's result is
+    finite there and not here, it is the one without errors: an error on -1e30, the logarithm of a
+    chance of 0, says nothing of rounding where its exponential comes to infinity.
+    """
+
+    def run_node(self, n: Node) -> Any:
+        """Return the result of an operator with errors, and beside it the one without."""
+        if n.op == "output":
+            return tree_map(_get_noisy, super().run_node(n))
+        if n.op != "call_function":
+            value = super().run_node(n)
+            return _Pair(value, value)
+        operands = self.fetch_args_kwargs_from_env(n)
+        exact = self.apply_exactly(n, *tree_map(_get_exact, operands))
+        noisy = self.apply(n, *tree_map(_get_noisy, operands))
+        return _Pair(tree_map(contain, noisy, exact), exact)
+
+
+@dataclass(frozen=True, slots=True)
+class _Pair:
+    """The results of an operator in a run with errors and in one without."""
+
+    noisy: Any
+    exact: Any
+
+
+def _get_noisy(value: Any) -> Any:
+    return value.noisy if isinstance(value, _Pair) else value
+
+
+def _get_exact(value: Any) -> Any:
+    return value.exact if isinstance(value, _Pair) else value
+
+
+def _find_target(n: Node) -> Any:
+    """Return the function that an operator calls; disturbed tensors may have other strides."""
+    is_view = n.target is torch.ops.aten.view.default
+    return torch.ops.aten.reshape.default if is_view else n.target
+
+
+def contain(noisy: Any, exact: Any) -> Any:
+    """Return noisy numbers, but exact ones where these are finite and the noisy ones are not."""
+    if not isinstance(noisy, torch.Tensor) or not noisy.is_floating_point():
+        return noisy
+    return torch.where(noisy.isfinite() | ~exact.isfinite(), noisy, exact)
 
 
 def _holds_numbers(value: Any) -> bool:
@@ -140,8 +202,9 @@ def run_noisily(
     inputs: Sequence[torch.Tensor],
     slack: float,
     seed: int,
+    kind: type[NoisyStep] = NoisyStep,
 ) -> list[torch.Tensor]:
     """Return the results of a traced step with errors; arguments are those of `NoisyStep`."""
     with torch.no_grad():
-        results: list[torch.Tensor] = NoisyStep(graph, errors, drawn, slack, seed).run(*inputs)
+        results: list[torch.Tensor] = kind(graph, errors, drawn, slack, seed).run(*inputs)
     return results
