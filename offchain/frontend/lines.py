@@ -163,7 +163,8 @@ class LineTracker(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch'
             if way is not None:
                 return way
         elif func is _TRUTH:
-            self.advice = advise_on_number(args[0].dtype)
+            frame = next(_walk_stack(sys._getframe(1)))  # noqa: SLF001 - likewise as in find_line
+            self.advice = _advise_to_generate(frame) or advise_on_number(args[0].dtype)
         if (kwargs or {}).get("generator") is not None:
             raise refusal(_OWN_GENERATOR, self.operator, self.line)
         if not is_random(func, args):
@@ -182,7 +183,9 @@ class LineTracker(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch'
         frame = next(_walk_stack(sys._getframe(2)))  # noqa: SLF001 - likewise as in find_line
         way = find_way(frame)
         if way is None or (way[1] and any(map(is_caught, _walk_stack(frame)))):
-            self.advice = _advise(frame)
+            settings = find_settings(frame)
+            setting = f", or set {' and '.join(settings)} to 0" if settings else ""
+            self.advice = _advise_to_generate(frame) or setting
             return None
         value, is_check = way
         if is_check:
@@ -222,13 +225,12 @@ class LineTracker(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch'
         return ""
 
 
-def _advise(frame: FrameType) -> str:
-    """Return how to avoid a branch on data in a frame, if a setting does."""
+def _advise_to_generate(frame: FrameType) -> str:
+    """Return how to call a library's generation, where a frame is inside it."""
     names = (found.f_globals.get("__name__", "") for found in _walk_stack(frame))
     if any(name.startswith(_GENERATION) for name in names):
         return _GREEDILY
-    settings = find_settings(frame)
-    return f", or set {' and '.join(settings)} to 0" if settings else ""
+    return ""
 
 
 def _walk_stack(frame: FrameType) -> Iterator[FrameType]:

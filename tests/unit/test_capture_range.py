@@ -17,6 +17,7 @@ from offchain.frontend.capture.rehearsal import SLACK
 from offchain.frontend.decompositions import alignments, table
 from offchain.frontend.optimizers import SGD
 from offchain.frontend.recipe import TrainingRecipe
+from tests.quick import only
 
 STATES, STEPS, CLASSES = 6, 10, 20
 LONG = 2 * STEPS
@@ -88,7 +89,7 @@ def mutate(old: str, new: str) -> Callable[..., Any]:
     return mutant
 
 
-@pytest.mark.parametrize("never", LARGE)
+@pytest.mark.parametrize("never", only({-1e9}, LARGE))
 def test_errors_take_no_number_out_of_range(never: float) -> None:
     """Errors on -1e9 make NaN of exponentials and their gradients; contained, they do not."""
     recipe = make_chain(never)
@@ -110,13 +111,13 @@ def test_errors_take_no_number_out_of_range(never: float) -> None:
     assert (contained != exact).any()
 
 
-@pytest.mark.parametrize("never", LARGE)
+@pytest.mark.parametrize("never", only({-1e9}, LARGE))
 def test_a_chain_of_impossible_states_is_captured(never: float) -> None:
     """A model whose states can't all be reached agrees with torch."""
     assert capture(make_chain(never)).is_rehearsed
 
 
-@pytest.mark.parametrize("never", LARGE)
+@pytest.mark.parametrize("never", only({-1e9}, LARGE))
 def test_a_wrong_gradient_of_a_chain_is_refused(
     never: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -141,7 +142,7 @@ MUTANTS = {
 """Faults in the loss of alignments, and for how many steps each is tried."""
 
 
-@pytest.mark.parametrize("name", MUTANTS)
+@pytest.mark.parametrize("name", only({"a gradient off"}, MUTANTS))
 def test_a_wrong_alignment_is_refused(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A loss of alignments that lacks a way or a term is refused, also if only gradients show."""
     steps, old, new = MUTANTS[name]
