@@ -12,18 +12,19 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch._ops import OpOverload
 from torch.fx import GraphModule, Interpreter, Node
 from torch.utils._pytree import tree_leaves, tree_map
 
 from offchain.frontend.capture.draft import OwnError
 from offchain.frontend.capture.eager import Drawn, prompt
+from offchain.frontend.lowering.graph import refusal
+from offchain.text import show_error
 
 UNIT = 2.0**-24
 """The unit roundoff of float32."""
 
 _NUMBERS = frozenset({torch.float32, torch.bfloat16})
-
-_NO_ERROR = OwnError(0.0, 0.0)
 
 _LONG = 0xFFF
 """Bits of which a short number, with at most 12 that count, has none: the last of float32."""
@@ -36,6 +37,12 @@ _RARE = 512
 
 _FIRST_FACTOR, _SECOND_FACTOR = 0x2C1B3C6D, 0x297A2D39
 """Odd numbers by which bits are mixed."""
+
+_SHIFT = 15
+"""Places by which the upper bits are moved onto the lower ones."""
+
+_UNSIGNED = (1 << 32 - _SHIFT) - 1
+"""The bits that a shift leaves, without the copies of the sign: else no error was negative."""
 
 
 class NoisyStep(Interpreter):
@@ -74,25 +81,26 @@ class NoisyStep(Interpreter):
 
     def apply(self, n: Node, args: Any, kwargs: Any) -> Any:
         """Return the result of an operator on these operands, with its errors."""
-        error = self._errors.get(n.name, _NO_ERROR)
-        target = _find_target(n)
+        if n.name not in self._errors:
+            return _call(n, n.target, args, kwargs)
+        error, target = self._errors[n.name], _find_target(n)
         noisy = args
         if error.operands:
             noisy = tree_map(lambda x: self._disturb(x, error.operands), args)
-        result = target(*noisy, **kwargs)
+        result = _call(n, target, noisy, kwargs)
         if n.name in self._drawn:
             return self._prompt(n, noisy, result)
         if error.result:
             result = tree_map(lambda x: self._disturb(x, error.result), result)
         if any(error) and any(map(_has_short, tree_leaves((args, kwargs)))):
-            plain = target(*args, **kwargs)
-            wide = target(*tree_map(_widen, args), **tree_map(_widen, kwargs))
+            plain = _call(n, target, args, kwargs)
+            wide = _call(n, target, tree_map(_widen, args), tree_map(_widen, kwargs))
             result = tree_map(_keep_exact, result, plain, wide)
         return result
 
     def apply_exactly(self, n: Node, args: Any, kwargs: Any) -> Any:
         """Return the result of an operator on these operands, without errors."""
-        result = _find_target(n)(*args, **kwargs)
+        result = _call(n, _find_target(n), args, kwargs)
         return self._prompt(n, args, result) if n.name in self._drawn else result
 
     def _prompt(self, n: Node, args: Any, result: Any) -> Any:
@@ -100,18 +108,27 @@ class NoisyStep(Interpreter):
         return prompt(_find_target(n), args, result, drawn) if drawn else result
 
     def _disturb(self, value: Any, error: float) -> Any:
+        if isinstance(value, torch.Tensor) and value.is_complex():
+            return self._disturb_parts(value, error)
         if not _holds_numbers(value):
             return value
         moved = value * (1 + self._draw_errors(value) * (error * self._slack * UNIT))
         moved = moved.to(value.dtype)
         return torch.where(moved.isfinite(), moved, value)
 
+    def _disturb_parts(self, value: torch.Tensor, error: float) -> torch.Tensor:
+        """Return complex numbers with errors of both parts, relative to the number's size."""
+        parts = torch.view_as_real(value.resolve_conj())
+        size = torch.where(parts == 0, 0, value.abs()[..., None])
+        moved = parts + size * (self._draw_errors(parts) * (error * self._slack * UNIT))
+        return torch.view_as_complex(torch.where(moved.isfinite(), moved, parts))
+
     def _draw_errors(self, value: torch.Tensor) -> torch.Tensor:
         """Return a number in [-1, 1) for each element, which follows from its bits."""
         bits = value.float().view(torch.int32) ^ self._salts.getrandbits(31)
         for factor in (_FIRST_FACTOR, _SECOND_FACTOR):
             bits.mul_(factor)
-            bits.bitwise_xor_(bits >> 15)
+            bits.bitwise_xor_((bits >> _SHIFT) & _UNSIGNED)
         return bits * 2.0**-31
 
 
@@ -160,7 +177,7 @@ def _find_target(n: Node) -> Any:
 
 def contain(noisy: Any, exact: Any) -> Any:
     """Return noisy numbers, but exact ones where these are finite and the noisy ones are not."""
-    if not isinstance(noisy, torch.Tensor) or not noisy.is_floating_point():
+    if not isinstance(noisy, torch.Tensor) or not (noisy.is_floating_point() or noisy.is_complex()):
         return noisy
     return torch.where(noisy.isfinite() | ~exact.isfinite(), noisy, exact)
 
@@ -193,6 +210,49 @@ def _keep_exact(noisy: Any, plain: Any, wide: Any) -> Any:
     if not _holds_numbers(noisy):
         return noisy
     return torch.where(plain == wide, plain, noisy)
+
+
+_BY_DIMENSION = frozenset(
+    {"gather", "index_select", "index_add", "index_copy", "index_fill"}
+    | {"scatter", "scatter_add", "scatter_reduce"}
+)
+"""Operators of a tensor, a dimension of it, and indices there."""
+
+_BY_LIST = frozenset({"index", "index_put"})
+"""Operators of a tensor, and a list of indices of its first dimensions."""
+
+
+def _call(node: Node, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Return the result of an operator; an index that errors carry out of a tensor stays inside."""
+    try:
+        return target(*args, **kwargs)
+    except (IndexError, RuntimeError) as error:
+        return target(*_keep_inside(node, args, error), **kwargs)
+
+
+def _keep_inside(node: Node, args: tuple[Any, ...], error: Exception) -> tuple[Any, ...]:
+    """Return the arguments of an operator with indices that an error has carried out of a tensor.
+
+    Raises:
+        CaptureError: the operator has none, and fails for another reason.
+    """
+    name = node.target.overloadpacket.__name__ if isinstance(node.target, OpOverload) else ""
+    if name in _BY_DIMENSION:
+        x, dim, index = args[:3]
+        return (x, dim, _clamp(index, x.shape[dim] if x.ndim else 1, 0), *args[3:])
+    if name == "embedding":
+        return (args[0], _clamp(args[1], args[0].shape[0], 0), *args[2:])
+    if name in _BY_LIST:
+        pairs = zip(args[1], args[0].shape, strict=False)
+        inside = [index if index is None else _clamp(index, n, -n) for index, n in pairs]
+        return (args[0], inside, *args[2:])
+    message = f"it fails where what it is given is off by rounding errors ({show_error(error)})"
+    line = node.stack_trace or ""
+    raise refusal(f"{message}; keep it away from where it fails", str(node.target), line) from error
+
+
+def _clamp(index: torch.Tensor, size: int, least: int) -> torch.Tensor:
+    return index if index.dtype == torch.bool else index.clamp(least, size - 1)
 
 
 def run_noisily(
