@@ -142,7 +142,7 @@ def _parse(path: str) -> tuple[ast.AST, ...]:
         return ()
 
 
-def _covers(node: ast.stmt, line: int) -> bool:
+def _covers(node: ast.stmt | ast.expr, line: int) -> bool:
     return node.lineno <= line <= (node.end_lineno or 0)
 
 
