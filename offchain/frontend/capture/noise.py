@@ -6,6 +6,7 @@ makes or takes have equal errors, so that what is tied stays tied.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from random import Random
 from typing import Any
 
@@ -72,20 +73,19 @@ class NoisyStep(Interpreter):
         """Return the result of an operator."""
         if n.op != "call_function":
             return super().run_node(n)
-        args, kwargs = self.fetch_args_kwargs_from_env(n)
+        return self.apply(n, *self.fetch_args_kwargs_from_env(n))
+
+    def apply(self, n: Node, args: Any, kwargs: Any) -> Any:
+        """Return the result of an operator on these operands, with its errors."""
         if n.name not in self._errors:
             return _call(n, n.target, args, kwargs)
-        error = self._errors[n.name]
-        target: Any = n.target
-        if target is torch.ops.aten.view.default:
-            target = torch.ops.aten.reshape.default  # disturbed tensors may have other strides
+        error, target = self._errors[n.name], _find_target(n)
         noisy = args
         if error.operands:
             noisy = tree_map(lambda x: self._disturb(x, error.operands), args)
         result = _call(n, target, noisy, kwargs)
         if n.name in self._drawn:
-            drawn = self._drawn[n.name]
-            return prompt(target, noisy, result, drawn) if drawn else result
+            return self._prompt(n, noisy, result)
         if error.result:
             result = tree_map(lambda x: self._disturb(x, error.result), result)
         if any(error) and any(map(self._is_short, n.all_input_nodes)):
@@ -97,8 +97,17 @@ class NoisyStep(Interpreter):
     def _is_short(self, node: Node) -> bool:
         """Return whether the result of an operator has short numbers; it is looked at once."""
         if node not in self._short:
-            self._short[node] = _has_short(self.env[node])
+            self._short[node] = _has_short(_get_noisy(self.env[node]))
         return self._short[node]
+
+    def apply_exactly(self, n: Node, args: Any, kwargs: Any) -> Any:
+        """Return the result of an operator on these operands, without errors."""
+        result = _call(n, _find_target(n), args, kwargs)
+        return self._prompt(n, args, result) if n.name in self._drawn else result
+
+    def _prompt(self, n: Node, args: Any, result: Any) -> Any:
+        drawn = self._drawn[n.name]
+        return prompt(_find_target(n), args, result, drawn) if drawn else result
 
     def _disturb(self, value: Any, error: float) -> Any:
         if isinstance(value, torch.Tensor) and value.is_complex():
@@ -134,6 +143,56 @@ def _read(value: torch.Tensor) -> NDArray[np.float32]:
     """Return real numbers as float32, with an axis of one before theirs."""
     array: NDArray[np.float32] = value.detach().float().resolve_neg().numpy()
     return array[np.newaxis]
+
+
+class ContainedStep(NoisyStep):
+    """Runs a traced step with errors, none of which takes a number out of the range of float32.
+
+    The step is run without errors as well, operator by operator. Where an operator's result is
+    finite there and not here, it is the one without errors: an error on -1e30, the logarithm of a
+    chance of 0, says nothing of rounding where its exponential comes to infinity.
+    """
+
+    def run_node(self, n: Node) -> Any:
+        """Return the result of an operator with errors, and beside it the one without."""
+        if n.op == "output":
+            return tree_map(_get_noisy, super().run_node(n))
+        if n.op != "call_function":
+            value = super().run_node(n)
+            return _Pair(value, value)
+        operands = self.fetch_args_kwargs_from_env(n)
+        exact = self.apply_exactly(n, *tree_map(_get_exact, operands))
+        noisy = self.apply(n, *tree_map(_get_noisy, operands))
+        return _Pair(tree_map(contain, noisy, exact), exact)
+
+
+@dataclass(frozen=True, slots=True)
+class _Pair:
+    """The results of an operator in a run with errors and in one without."""
+
+    noisy: Any
+    exact: Any
+
+
+def _get_noisy(value: Any) -> Any:
+    return value.noisy if isinstance(value, _Pair) else value
+
+
+def _get_exact(value: Any) -> Any:
+    return value.exact if isinstance(value, _Pair) else value
+
+
+def _find_target(n: Node) -> Any:
+    """Return the function that an operator calls; disturbed tensors may have other strides."""
+    is_view = n.target is torch.ops.aten.view.default
+    return torch.ops.aten.reshape.default if is_view else n.target
+
+
+def contain(noisy: Any, exact: Any) -> Any:
+    """Return noisy numbers, but exact ones where these are finite and the noisy ones are not."""
+    if not isinstance(noisy, torch.Tensor) or not (noisy.is_floating_point() or noisy.is_complex()):
+        return noisy
+    return torch.where(noisy.isfinite() | ~exact.isfinite(), noisy, exact)
 
 
 def _holds_numbers(value: Any) -> bool:
@@ -216,8 +275,9 @@ def run_noisily(
     inputs: Sequence[torch.Tensor],
     slack: float,
     seed: int,
+    kind: type[NoisyStep] = NoisyStep,
 ) -> list[torch.Tensor]:
     """Return the results of a traced step with errors; arguments are those of `NoisyStep`."""
     with torch.no_grad(), np.errstate(over="ignore", invalid="ignore"):
-        results: list[torch.Tensor] = NoisyStep(graph, errors, drawn, slack, seed).run(*inputs)
+        results: list[torch.Tensor] = kind(graph, errors, drawn, slack, seed).run(*inputs)
     return results
