@@ -29,6 +29,8 @@ from offchain.frontend.capture.eager import EagerRun, warm_up
 from offchain.frontend.capture.faults import tracing
 from offchain.frontend.capture.keeping import Memory, kept, remember
 from offchain.frontend.capture.known import Known, make_program
+from offchain.frontend.capture.moving import Step, refuse_moving, remember_parts
+from offchain.frontend.capture.options import refuse_options
 from offchain.frontend.capture.recall import check_kept, find_origin, keep, recall
 from offchain.frontend.capture.rehearsal import rehearse
 from offchain.frontend.capture.steadiness import Unsteadiness, explain, find_hidden_state
@@ -133,6 +135,7 @@ def _prepared(
         second = as_tensors(batch(1))
         memory.restore()
         with tracing(recipe.model, lambda: _run_eagerly(recipe, first, memory)):
+            refuse_options(recipe, memory, first)
             yield memory, second
 
 
@@ -202,7 +205,9 @@ def _rehearse(
     first = record(recipe, get_initial_state(recipe), as_tensors(batch(0)), {})
     changes = settled.list_changed_objects()
     settled.restore_tensors()
-    second = record(recipe, get_initial_state(recipe), as_tensors(batch(1)), {})
+    state, parts = get_initial_state(recipe), remember_parts(recipe)
+    second = record(recipe, state, as_tensors(batch(1)), {})
     difference = first.find_difference(second)
     if difference is not None:
         raise explain(changes, difference)
+    refuse_moving(Step(recipe, state, as_tensors(batch(1)), settled), second, parts)
