@@ -27,14 +27,15 @@ from offchain.frontend.capture.draft import (
 )
 from offchain.frontend.capture.eager import EagerRun, warm_up
 from offchain.frontend.capture.faults import tracing
-from offchain.frontend.capture.keeping import Memory, kept, remember
+from offchain.frontend.capture.keeping import Memory, kept, remember, remember_parts
 from offchain.frontend.capture.known import Known, make_program
-from offchain.frontend.capture.moving import Step, refuse_moving, remember_parts
+from offchain.frontend.capture.moving import Step, refuse_moving
 from offchain.frontend.capture.options import refuse_options
 from offchain.frontend.capture.recall import check_kept, find_origin, keep, recall
 from offchain.frontend.capture.rehearsal import rehearse
 from offchain.frontend.capture.steadiness import Unsteadiness, explain, find_hidden_state
 from offchain.frontend.capture.stepping import step_as_user
+from offchain.frontend.capture.written import refuse_written
 from offchain.frontend.environment import standard_torch, uncompiled
 from offchain.frontend.recipe import Recipe, take_first
 from offchain.frontend.tracing import get_initial_state, record
@@ -154,6 +155,7 @@ def _trace(
     """Return the program of one step of a recipe, which is not compared with torch."""
     with _prepared(recipe, first, inputs, batch) as (memory, second):
         start = make_start(recipe, first, memory.copies)
+        refuse_written(recipe, start.record, inputs)
         known = make_program(recipe, start, arithmetic)
         found = find_hidden_state(recipe, start, memory, second)
         if found is not None:
@@ -173,6 +175,7 @@ def _trace_and_rehearse(
         warm_up(recipe, first)
         memory.restore()
         start = make_start(recipe, first, memory.copies)
+        refuse_written(recipe, start.record, inputs)
         draft = make_draft(recipe, start, arithmetic)
         found = find_hidden_state(recipe, start, memory, second)
         memory.restore()

@@ -28,6 +28,10 @@ from offchain.frontend.routes import get_memory
 from offchain.frontend.tracing import name_tensors
 
 
+_LARGEST = 1 << 12
+"""The elements of a tensor or an array above which it is data, and no counter."""
+
+
 @dataclass(frozen=True)
 class Change:
     """A place whose content has changed.
@@ -57,6 +61,11 @@ def remember(recipe: Recipe) -> "Memory":
     """Return the record of everything that the model and the functions of a recipe reach."""
     known = {id(tensor) for tensor in name_tensors(recipe.model).values()}
     return Memory(list_roots(recipe), known)
+
+
+def remember_parts(recipe: Recipe) -> "Memory":
+    """Return the record of what a recipe reaches, without large tensors and arrays."""
+    return Memory(list_roots(recipe), largest=_LARGEST)
 
 
 class Memory:

@@ -24,15 +24,12 @@ from torch._subclasses.fake_tensor import FakeTensor
 
 from offchain.errors import CaptureError
 from offchain.frontend.capture.contents import Part, is_equal_data, write_part
-from offchain.frontend.capture.keeping import Memory, list_roots
+from offchain.frontend.capture.keeping import Memory, remember_parts
 from offchain.frontend.capture.watched import ADVICE, FAR, Watch, is_number, watch_number
 from offchain.frontend.lowering.graph import refusal
 from offchain.frontend.recipe import Recipe
 from offchain.frontend.tracing import Record, record
 from offchain.text import show
-
-_LARGEST = 1 << 12
-"""The elements of an array above which it is data, and no counter."""
 
 
 class Step(NamedTuple):
@@ -79,11 +76,6 @@ class _Run(NamedTuple):
     def is_like(self, seen: Record) -> bool:
         """Return whether the step is one that was traced before."""
         return self.record is not None and seen.find_difference(self.record) is None
-
-
-def remember_parts(recipe: Recipe) -> Memory:
-    """Return the record of what a recipe reaches, without large tensors."""
-    return Memory(list_roots(recipe), largest=_LARGEST)
 
 
 def refuse_moving(step: Step, seen: Record, before: Memory) -> None:

@@ -9,8 +9,8 @@ from torch._subclasses.fake_tensor import FakeTensor
 
 from offchain.errors import CaptureError
 from offchain.frontend.capture.draft import Start
-from offchain.frontend.capture.keeping import Change, Memory
-from offchain.frontend.capture.moving import Step, refuse_moving, remember_parts
+from offchain.frontend.capture.keeping import Change, Memory, remember_parts
+from offchain.frontend.capture.moving import Step, refuse_moving
 from offchain.frontend.lowering.graph import refusal
 from offchain.frontend.recipe import Recipe
 from offchain.frontend.tracing import record
