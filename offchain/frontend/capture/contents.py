@@ -6,6 +6,7 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Iterable, Iterator, MutableMapping, MutableSequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from itertools import islice
@@ -44,6 +45,18 @@ class Globals:
     variables: dict[str, Any]
     names: tuple[str, ...]
 
+    def read(self) -> dict[str, Any]:
+        """Return the variables that there are."""
+        return {name: self.variables[name] for name in self.names if name in self.variables}
+
+    def write(self, name: str, value: Any) -> None:
+        """Set a variable."""
+        self.variables[name] = value
+
+    def restore(self, content: dict[str, Any]) -> None:
+        """Put the variables back."""
+        self.variables.update(content)
+
 
 @dataclass(frozen=True)
 class Attributes:
@@ -56,15 +69,20 @@ class Attributes:
         if isinstance(self.owner, type):
             found = vars(self.owner).items()
             return {k: v for k, v in found if k[:2] != "__" and not isinstance(v, _METHODS)}
-        return {k: getattr(self.owner, k) for k in _list_slots(self.owner) if hasattr(self.owner, k)}
+        return {
+            k: getattr(self.owner, k) for k in _list_slots(self.owner) if hasattr(self.owner, k)
+        }
 
     def write(self, name: str, value: Any) -> None:
         """Set an attribute."""
         setattr(self.owner, name, value)
 
-    def remove(self, name: str) -> None:
-        """Delete an attribute."""
-        delattr(self.owner, name)
+    def restore(self, content: dict[str, Any]) -> None:
+        """Put the attributes back, and delete those that there were not."""
+        for name in [name for name in self.read() if name not in content]:
+            delattr(self.owner, name)
+        for name, value in content.items():
+            self.write(name, value)
 
 
 def _list_slots(found: Any) -> list[str]:
@@ -99,6 +117,17 @@ def list_parts(path: str, found: Any) -> Iterator[tuple[str, Any]]:
     if isinstance(found, type):
         yield from _list_class(path, found)
         return
+    yield from _list_contained(path, found)
+    if isinstance(found, torch.nn.Module):
+        yield path, type(found).forward
+    if _is_class_of_user(type(found)):
+        yield type(found).__name__, type(found)
+        if _list_slots(found):
+            yield path, Attributes(found)
+
+
+def _list_contained(path: str, found: Any) -> Iterator[tuple[str, Any]]:
+    """Yield what is in a container, or what a function or an object refers to."""
     if isinstance(found, MutableMapping):
         yield from ((_name_entry(path, key), value) for key, value in found.items())
     elif isinstance(found, (MutableSequence, tuple)):
@@ -114,16 +143,8 @@ def list_parts(path: str, found: Any) -> Iterator[tuple[str, Any]]:
         yield from _list_variables(path, found)
     elif isinstance(found, weakref.ref):
         yield path, found()
-    elif isinstance(found, threading.local):
-        yield f"{path}.__dict__", found.__dict__
     elif isinstance(getattr(found, "__dict__", None), dict) and not _is_of_library(found):
         yield f"{path}.__dict__", found.__dict__
-    if isinstance(found, torch.nn.Module):
-        yield path, type(found).forward
-    if _is_class_of_user(type(found)):
-        yield type(found).__name__, type(found)
-        if _list_slots(found):
-            yield path, Attributes(found)
 
 
 def _list_class(path: str, kind: type) -> Iterator[tuple[str, Any]]:
@@ -152,6 +173,8 @@ def walk(roots: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
 
 def _is_of_library(found: Any) -> bool:
     """Return whether an object is of a class of Python's own library: a thread, a logger."""
+    if isinstance(found, threading.local):
+        return False
     return type(found).__module__.partition(".")[0] in sys.stdlib_module_names
 
 
@@ -208,7 +231,8 @@ def _list_variables(path: str, function: Any) -> Iterator[tuple[str, Any]]:
     kept = [
         name
         for name in dict.fromkeys(names)
-        if name in variables and (isinstance(variables[name], _VALUES) or _is_followed(variables[name]))
+        if name in variables
+        and (isinstance(variables[name], _VALUES) or _is_followed(variables[name]))
     ]
     yield path, Globals(variables, tuple(kept))
 
@@ -223,20 +247,19 @@ def _list_codes(code: CodeType) -> Iterator[CodeType]:
 
 def read_content(found: Any) -> Any:
     """Return a copy of the content of an object that can change, or None."""
+    content = None
     if isinstance(found, (MutableMapping, MutableSequence, set, np.ndarray)):
-        return found.copy() if hasattr(found, "copy") else None
-    if isinstance(found, tuple):
-        return found
-    if isinstance(found, CellType):
-        try:
-            return found.cell_contents
-        except ValueError:  # an empty cell
-            return None
-    if isinstance(found, Globals):
-        return {name: found.variables[name] for name in found.names if name in found.variables}
-    if isinstance(found, Attributes):
-        return found.read()
-    return _read_generator(found) if isinstance(found, _GENERATORS) else None
+        content = found.copy() if hasattr(found, "copy") else None
+    elif isinstance(found, tuple):
+        content = found
+    elif isinstance(found, CellType):
+        with suppress(ValueError):  # an empty cell
+            content = found.cell_contents
+    elif isinstance(found, (Globals, Attributes)):
+        content = found.read()
+    elif isinstance(found, _GENERATORS):
+        content = _read_generator(found)
+    return content
 
 
 def _read_generator(found: Any) -> Any:
@@ -258,24 +281,24 @@ def write_content(found: Any, content: Any) -> None:
         found.extend(content)
     elif isinstance(found, MutableSequence):
         found[:] = content
-    elif isinstance(found, Attributes):
-        for name in [name for name in found.read() if name not in content]:
-            found.remove(name)
-        for name, value in content.items():
-            found.write(name, value)
     elif isinstance(found, CellType):
         found.cell_contents = content
-    elif isinstance(found, Globals):
-        found.variables.update(content)
-    elif isinstance(found, random.Random):
-        found.setstate(content)
-    elif isinstance(found, np.random.Generator):
-        found.bit_generator.state = content
-    elif isinstance(found, (np.random.RandomState, torch.Generator)):
-        found.set_state(content)
+    elif isinstance(found, (Globals, Attributes)):
+        found.restore(content)
+    elif isinstance(found, _GENERATORS):
+        _write_generator(found, content)
     else:
         found.clear()
         found.update(content)
+
+
+def _write_generator(found: Any, content: Any) -> None:
+    if isinstance(found, random.Random):
+        found.setstate(content)
+    elif isinstance(found, np.random.Generator):
+        found.bit_generator.state = content
+    else:
+        found.set_state(content)
 
 
 def list_changes(path: str, found: Any, before: Any) -> Iterator[tuple[str, Any, Any]]:
@@ -329,9 +352,7 @@ def split_content(path: str, found: Any, content: Any) -> Iterator[Part]:
 
 def write_part(found: Any, key: Any, value: Any) -> None:
     """Set a part of an object that can be set."""
-    if isinstance(found, Globals):
-        found.variables[key] = value
-    elif isinstance(found, Attributes):
+    if isinstance(found, (Globals, Attributes)):
         found.write(key, value)
     elif isinstance(found, CellType):
         found.cell_contents = value

@@ -131,10 +131,10 @@ def _check_updates(recipe: TrainingRecipe) -> None:
     Raises:
         UsageError: one is refused.
     """
-    if recipe.scheduler is None:
-        return check_optimizer(recipe)
-    parts = remember_parts(recipe)
+    parts = None if recipe.scheduler is None else remember_parts(recipe)
     check_optimizer(recipe)
+    if parts is None:
+        return
     changes = parts.list_changed_objects()
     parts.restore()
     for change in changes:

@@ -27,7 +27,6 @@ from offchain.frontend.recipe import InferenceRecipe, Recipe
 from offchain.frontend.routes import get_memory
 from offchain.frontend.tracing import name_tensors
 
-
 _LARGEST = 1 << 12
 """The elements of a tensor or an array above which it is data, and no counter."""
 

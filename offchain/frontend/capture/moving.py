@@ -14,7 +14,6 @@ from collections.abc import (
     MutableMapping,
     MutableSequence,
     Sequence,
-    Set,
 )
 from typing import Any, NamedTuple
 
@@ -128,7 +127,7 @@ def _is_moved(before: Any, now: Any, *, is_whole: bool) -> bool:
     """Return whether a value is another number, text or array, or has more elements than before."""
     if is_whole and isinstance(now, np.ndarray):
         return isinstance(before, np.ndarray) and not np.array_equal(before, now)
-    if is_whole and isinstance(now, (MutableSequence, MutableMapping, Set)):
+    if is_whole and isinstance(now, (MutableSequence, MutableMapping, set)):
         return isinstance(before, Collection) and len(now) > len(before) > 0
     if is_number(now):
         return is_number(before) and not is_equal_data(before, now) and bool(now != before)

@@ -74,7 +74,8 @@ def _watched(optimizers: Sequence[Any], schedulers: Sequence[Any], watch: Watch)
             patches.enter_context(mock.patch.object(optimizer, "state", _Guard(watch)))
         places = [
             (f"optimizer.param_groups[{k}][{name!r}]", options, name)
-            for it in optimizers if schedulers
+            for it in optimizers
+            if schedulers
             for k, options in enumerate(it.param_groups)
             for name in options
         ]
@@ -111,7 +112,9 @@ class _Guard(defaultdict[Any, Any]):
 
     def _refuse(self, *_: Any) -> Any:
         found = refusal(
-            "the step reads what the optimizer keeps; keep it in buffers", "optimizer.state", find_line()
+            "the step reads what the optimizer keeps; keep it in buffers",
+            "optimizer.state",
+            find_line(),
         )
         self._watch.refused = self._watch.refused or found
         raise found

@@ -1,8 +1,8 @@
-"""Watched numbers: they stand for numbers of Python that a step moves, and see what is done with them.
+"""Watched numbers: they stand for Python's numbers that a step moves, and see what becomes of them.
 
-Arithmetic gives further watched numbers, and text shows them. Whatever else takes one may make the
-step another: a tensor, an index, a key, a conversion. Such a use is refused. A comparison is a
-decision, which a run can take the other way, so that what both ways make of the step can be compared.
+Arithmetic gives further watched numbers, and text shows them. Whatever else takes one may make
+another step of it: a tensor, an index, a key, a conversion. Such a use is refused. A comparison is
+a decision, which a run can take the other way, so that what both ways make can be compared.
 """
 
 import math
@@ -45,7 +45,9 @@ class Watch:
         refused: the first use that is refused, which a user's `except` may have caught.
     """
 
-    def __init__(self, turned: int | None = None, why: str = "a step changes it", advice: str = ADVICE) -> None:
+    def __init__(
+        self, turned: int | None = None, why: str = "a step changes it", advice: str = ADVICE
+    ) -> None:
         self._why, self._advice = why, advice
         self.decisions: list[tuple[str, str]] = []
         self.refused: CaptureError | None = None
@@ -176,4 +178,3 @@ def find_line() -> str:
             return show_line("model", frame.f_code.co_filename, frame.f_lineno)
         frame = frame.f_back  # type: ignore[assignment]  # None ends it
     return ""
-

@@ -1,7 +1,7 @@
-"""Batches that a step writes to: a program gets each anew, and eager torch the memory that it lies in.
+"""Batches that a step writes to: in eager torch, what lies in their memory is another from then on.
 
-`x.sub_(x.mean())` changes the data set itself where a batch is a slice of it, and the next step that
-reads it gets something else. A program has a copy of every tensor of every batch.
+`x.sub_(x.mean())` changes the data set itself where a batch is a slice of it, and the next step
+that reads it gets something else. A program has a copy of every tensor of every batch.
 """
 
 from collections.abc import Iterator, Sequence
@@ -28,7 +28,9 @@ def refuse_written(recipe: Recipe, seen: Record, slots: Sequence[Slot]) -> None:
         CaptureError: it does.
     """
     inputs = [node for node in seen.graph.graph.nodes if node.op == "placeholder"][-len(slots) :]
-    written = [(k, node) for k, it in enumerate(inputs if slots else []) for node in _list_writes(it)]
+    written = [
+        (k, node) for k, it in enumerate(inputs if slots else []) for node in _list_writes(it)
+    ]
     if not written:
         return
     batch, again = get_batch(recipe, 0), get_batch(recipe, 0)
@@ -37,7 +39,9 @@ def refuse_written(recipe: Recipe, seen: Record, slots: Sequence[Slot]) -> None:
         for j, tensor in enumerate([*batch, *again]):
             if j != k and _overlap(batch[k], tensor):
                 whose = others[j] if j < len(batch) and j != k else "what the batch function keeps"
-                said = f"the step changes it in place, in the memory of {whose}; return a copy of it"
+                said = (
+                    f"the step changes it in place, in the memory of {whose}; return a copy of it"
+                )
                 raise refusal(said, others[k], node.stack_trace or "")
 
 

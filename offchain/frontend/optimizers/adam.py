@@ -20,7 +20,6 @@ from offchain.frontend.optimizers.base import (
 )
 from offchain.frontend.schedules import COUNTER, Rate, require_number, require_rate
 
-
 _MOST_OFF = 2e-3
 """How far 1 - beta may be from what float32 makes of it, relative to it."""
 
