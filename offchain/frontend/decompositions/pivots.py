@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from offchain.frontend.decompositions.solvers import require_small
+from offchain.frontend.decompositions.solvers import require_narrow
 
 
 def _exchange(rows: int, k: int, other: Tensor) -> Tensor:
@@ -29,7 +29,7 @@ def lu_factor(
     del pivot, check_errors  # torch has no elimination without pivots on a processor
     rows, columns = a.shape[-2:]
     least = min(rows, columns)
-    require_small("aten.linalg_lu_factor_ex.default", least)
+    require_narrow("aten.linalg_lu_factor_ex.default", a)
     pivots = []
     for k in range(least):
         best = a[..., k:, k].abs().argmax(-1, keepdim=True) + k

@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from offchain.frontend.decompositions.signs import find_scale
-from offchain.frontend.decompositions.solvers import require_small
+from offchain.frontend.decompositions.solvers import require_narrow
 
 UNIT = 2.0**-23
 """The distance from 1 to the next number of float32."""
@@ -89,7 +89,7 @@ def qr(a: Tensor, mode: str = "reduced") -> tuple[Tensor, Tensor]:
     """Return an orthogonal and a triangular factor of a matrix."""
     rows, columns = a.shape[-2:]
     least = min(rows, columns)
-    require_small("aten.linalg_qr.default", least, "columns")
+    require_narrow("aten.linalg_qr.default", a)
     reflections, triangle = _factor(a)
     height = rows if mode == "complete" else least
     r = _triangle(triangle, a, height)
@@ -103,7 +103,7 @@ def qr(a: Tensor, mode: str = "reduced") -> tuple[Tensor, Tensor]:
 def geqrf(a: Tensor) -> tuple[Tensor, Tensor]:
     """Return a triangular factor, with the reflections' vectors below it, and their factors."""
     rows, columns = a.shape[-2:]
-    require_small("aten.geqrf.default", min(rows, columns), "columns")
+    require_narrow("aten.geqrf.default", a)
     reflections, triangle = _factor(a)
     packed = _triangle(triangle, a, rows)
     for k, (vector, _) in enumerate(reflections):
@@ -125,7 +125,7 @@ def _read(a: Tensor, tau: Tensor) -> list[Reflection]:
 def householder_product(a: Tensor, tau: Tensor) -> Tensor:
     """Return the first columns of a product of reflections, of vectors below the diagonal."""
     rows, columns = a.shape[-2:]
-    require_small("aten.linalg_householder_product.default", columns, "columns")
+    require_narrow("aten.linalg_householder_product.default", a)
     count = tau.shape[-1]
     rest = torch.eye(rows - count, columns - count)
     return _multiply(_read(a, tau), rest.expand(*a.shape[:-2], *rest.shape))
@@ -141,7 +141,7 @@ def solve_least_squares(
     """
     del driver
     rows, columns = a.shape[-2:]
-    require_small("aten.linalg_lstsq.default", min(rows, columns), "columns")
+    require_narrow("aten.linalg_lstsq.default", a)
     is_vector = b.ndim == a.ndim - 1
     right = b[..., None] if is_vector else b
     q, r = torch.linalg.qr(a if rows >= columns else a.mT)

@@ -2,8 +2,8 @@
 
 A round rotates disjoint pairs of neighbours all at once, and then moves what is beside one another,
 so that after a sweep of m - 1 rounds every two have been a pair, and all stand where they stood. An
-odd one has a row of zeros for a partner. What the last sweep leaves beside the diagonal are rounding
-errors: `tests/unit/test_factors.py` measures it.
+odd one has a row of zeros for a partner. What the last sweep leaves beside the diagonal are
+rounding errors: `tests/unit/test_factors.py` measures it.
 
 The signs of eigenvectors and singular vectors are open, by torch's documentation. A program's have
 a positive largest element, of left singular vectors where there are two.
@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from offchain.frontend.decompositions.reflections import UNIT
-from offchain.frontend.decompositions.solvers import require_small
+from offchain.frontend.decompositions.solvers import require_narrow, require_small
 
 MOST = 32
 """Rows of a matrix whose eigenvalues are found."""
@@ -121,7 +121,7 @@ def find_signs(vectors: Tensor) -> Tensor:
 def eigh(a: Tensor, uplo: str = "L", compute_v: bool = True) -> tuple[Tensor, Tensor]:  # noqa: FBT001, FBT002 - ATen's signature
     """Return the eigenvalues of a symmetric matrix, ascending, and its eigenvectors."""
     size = a.shape[-1]
-    require_small("aten._linalg_eigh.default", size, most=MOST)
+    require_small("aten._linalg_eigh.default", size, MOST)
     if not a.numel():
         return a[..., 0] if size else a.new_zeros(a.shape[:-1]), a.clone()
     lower = a if uplo.upper() == "L" else a.mT
@@ -152,7 +152,7 @@ def svd(
     is_wide = a.shape[-2] < a.shape[-1]
     tall = a.mT if is_wide else a
     size = tall.shape[-1]
-    require_small("aten._linalg_svd.default", size, most=MOST)
+    require_narrow("aten._linalg_svd.default", a, MOST)
     if not size:
         return _decompose_nothing(a, full_matrices=full_matrices)
     normal, back = _normalize(tall)

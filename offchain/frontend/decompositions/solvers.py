@@ -16,10 +16,16 @@ MAX_SIZE = 64
 """Rows of a matrix that is solved or factored."""
 
 
-def require_small(name: str, size: int, what: str = "rows", most: int = MAX_SIZE) -> None:
+def require_small(name: str, size: int, most: int = MAX_SIZE, what: str = "rows") -> None:
     """Refuse an operator on a matrix of more rows, or columns, than are written out."""
     if size > most:
         raise RefusalError(f"a matrix of {size} {what}; at most {most} are written out", name)
+
+
+def require_narrow(name: str, a: Tensor, most: int = MAX_SIZE) -> None:
+    """Refuse an operator on a matrix of which both sides are longer than is written out."""
+    rows, columns = a.shape[-2:]
+    require_small(name, min(rows, columns), most, "columns" if columns <= rows else "rows")
 
 
 def solve_triangular(
