@@ -33,7 +33,7 @@ _OWN_GENERATOR = "it draws from a generator; leave that out, and the recipe's se
 _MODES = {
     str(_TORCH / name)
     for name in ("_compile.py", "_dynamo/eval_frame.py", "fx/experimental/proxy_tensor.py")
-} | {str(Path(__file__).with_name("selections.py"))}
+} | {str(Path(__file__).with_name(name)) for name in ("own_numbers.py", "selections.py")}
 """Files that stand between a call and the modes that see it."""
 
 _SILENT = ("prim", "profiler")
@@ -48,6 +48,7 @@ _BETWEEN = {
         "calls.py",
         "escapes.py",
         "indices.py",
+        "own_numbers.py",
         "own_steps.py",
         "selections.py",
         "optimizers/observed.py",

@@ -284,7 +284,9 @@ def _is_mask(index: Any) -> bool:
 def _is_computed_alike(tracer: Any, a: Tensor, b: Tensor) -> bool:
     """Return whether two tensors are the same operators of the same, and nothing was written."""
     first, second = (get_proxy_slot(tensor, tracer, default=None) for tensor in (a, b))
-    if first is None or second is None or not _is_same(first.proxy.node, second.proxy.node):
+    if first is None or second is None:
+        return False
+    if not _is_same(first.proxy.node, second.proxy.node, set()):
         return False
     node = first.proxy.node
     while node is not second.proxy.node:
@@ -296,16 +298,24 @@ def _is_computed_alike(tracer: Any, a: Tensor, b: Tensor) -> bool:
     return True
 
 
-def _is_same(a: Any, b: Any) -> bool:
-    """Return whether two values of a graph are the same operators of the same."""
+def _is_same(a: Any, b: Any, same: set[tuple[Node, Node]]) -> bool:
+    """Return whether two values of a graph are the same operators of the same.
+
+    Pairs that are found to be so are added to `same`: many paths may lead to one.
+    """
     if not isinstance(a, Node) or not isinstance(b, Node):
         return type(a) is type(b) and bool(a == b)
-    if a is b:
+    if a is b or (a, b) in same:
         return True
     if a.op != "call_function" or a.target is not b.target:
         return False
-    one, other = (tree_flatten((n.args, n.kwargs)) for n in (a, b))
-    return one[1] == other[1] and all(map(_is_same, one[0], other[0]))
+    (ours, spec), (theirs, other_spec) = (tree_flatten((n.args, n.kwargs)) for n in (a, b))
+    if spec != other_spec:
+        return False
+    if not all(_is_same(one, other, same) for one, other in zip(ours, theirs, strict=True)):
+        return False
+    same.add((a, b))
+    return True
 
 
 def _spread(mask: Tensor, rows: Tensor) -> Tensor:
