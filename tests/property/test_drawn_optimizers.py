@@ -1,6 +1,7 @@
 """Optimizers that are drawn as users write them train in a program as they do in torch."""
 
 import copy
+from typing import Any
 
 import pytest
 import torch
@@ -26,7 +27,7 @@ def test_a_drawn_optimizer_trains_as_in_torch(seed: int) -> None:
 @pytest.mark.parametrize("seed", every(12, SEEDS[6:18]))
 def test_capture_leaves_a_drawn_optimizer_as_it_was(seed: int) -> None:
     """What it keeps, wherever it does, is what it was before."""
-    recipe = build(lambda: make_recipe(seed))
+    recipe: Any = build(lambda: make_recipe(seed))
     kept = copy.deepcopy(list_kept([recipe.optimizer], recipe.model))
     capture(recipe, trust=True)
     after = list_kept([recipe.optimizer], recipe.model)

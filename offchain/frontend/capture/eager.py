@@ -147,10 +147,15 @@ class EagerRun:
         Of the run's own state only the buffers change, as the model has them do.
         """
         copies = [tensor.clone() for tensor in batch]  # which the model may write to
-        with Prompter(drawn, self._seen):
-            if isinstance(self._recipe, InferenceRecipe):
-                return {}, self._infer(self._recipe, copies)
-            return self._learn(self._recipe, copies)
+        seen = set(self._seen)
+        try:
+            with Prompter(drawn, self._seen):
+                if isinstance(self._recipe, InferenceRecipe):
+                    return {}, self._infer(self._recipe, copies)
+                return self._learn(self._recipe, copies)
+        except Exception:
+            self._seen = seen  # the step may be tried again
+            raise
 
     def repeat(
         self,
