@@ -12,9 +12,10 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch._ops import OpOverload
 from torch.fx import GraphModule, Interpreter, Node
-from torch.utils._pytree import tree_leaves, tree_map
+from torch.utils._pytree import tree_map
 
 from offchain.frontend.capture.draft import OwnError
 from offchain.frontend.capture.eager import Drawn, prompt
@@ -37,12 +38,6 @@ _RARE = 512
 
 _FIRST_FACTOR, _SECOND_FACTOR = 0x2C1B3C6D, 0x297A2D39
 """Odd numbers by which bits are mixed."""
-
-_SHIFT = 15
-"""Places by which the upper bits are moved onto the lower ones."""
-
-_UNSIGNED = (1 << 32 - _SHIFT) - 1
-"""The bits that a shift leaves, without the copies of the sign: else no error was negative."""
 
 
 class NoisyStep(Interpreter):
@@ -72,6 +67,7 @@ class NoisyStep(Interpreter):
         super().__init__(graph)
         self._errors, self._drawn, self._slack = errors, drawn, slack
         self._salts = Random(seed)  # noqa: S311 - errors are no secret
+        self._short: dict[Node, bool] = {}
 
     def run_node(self, n: Node) -> Any:
         """Return the result of an operator."""
@@ -92,11 +88,17 @@ class NoisyStep(Interpreter):
             return self._prompt(n, noisy, result)
         if error.result:
             result = tree_map(lambda x: self._disturb(x, error.result), result)
-        if any(error) and any(map(_has_short, tree_leaves((args, kwargs)))):
+        if any(error) and any(map(self._is_short, n.all_input_nodes)):
             plain = _call(n, target, args, kwargs)
             wide = _call(n, target, tree_map(_widen, args), tree_map(_widen, kwargs))
             result = tree_map(_keep_exact, result, plain, wide)
         return result
+
+    def _is_short(self, node: Node) -> bool:
+        """Return whether the result of an operator has short numbers; it is looked at once."""
+        if node not in self._short:
+            self._short[node] = _has_short(_get_noisy(self.env[node]))
+        return self._short[node]
 
     def apply_exactly(self, n: Node, args: Any, kwargs: Any) -> Any:
         """Return the result of an operator on these operands, without errors."""
@@ -112,24 +114,35 @@ class NoisyStep(Interpreter):
             return self._disturb_parts(value, error)
         if not _holds_numbers(value):
             return value
-        moved = value * (1 + self._draw_errors(value) * (error * self._slack * UNIT))
-        moved = moved.to(value.dtype)
-        return torch.where(moved.isfinite(), moved, value)
+        x = _read(value)
+        moved = x + x * self._draw_errors(x, error)
+        moved = np.where(np.isfinite(moved), moved, x)
+        return torch.from_numpy(moved).squeeze(0).to(value.dtype)
 
     def _disturb_parts(self, value: torch.Tensor, error: float) -> torch.Tensor:
         """Return complex numbers with errors of both parts, relative to the number's size."""
         parts = torch.view_as_real(value.resolve_conj())
         size = torch.where(parts == 0, 0, value.abs()[..., None])
-        moved = parts + size * (self._draw_errors(parts) * (error * self._slack * UNIT))
+        errors = torch.from_numpy(self._draw_errors(_read(parts), error)).squeeze(0)
+        moved = parts + size * errors
         return torch.view_as_complex(torch.where(moved.isfinite(), moved, parts))
 
-    def _draw_errors(self, value: torch.Tensor) -> torch.Tensor:
-        """Return a number in [-1, 1) for each element, which follows from its bits."""
-        bits = value.float().view(torch.int32) ^ self._salts.getrandbits(31)
-        for factor in (_FIRST_FACTOR, _SECOND_FACTOR):
-            bits.mul_(factor)
-            bits.bitwise_xor_((bits >> _SHIFT) & _UNSIGNED)
-        return bits * 2.0**-31
+    def _draw_errors(self, x: NDArray[np.float32], error: float) -> NDArray[np.float32]:
+        """Return a number of either sign for each element, which follows from its bits.
+
+        A product's upper bits, and its sign, depend on all bits of what is multiplied.
+        """
+        bits = x.view(np.int32) ^ self._salts.getrandbits(31)
+        bits *= _FIRST_FACTOR
+        bits ^= bits >> 15
+        bits *= _SECOND_FACTOR
+        return bits.astype(np.float32) * np.float32(error * self._slack * UNIT * 2.0**-31)
+
+
+def _read(value: torch.Tensor) -> NDArray[np.float32]:
+    """Return real numbers as float32, with an axis of one before theirs."""
+    array: NDArray[np.float32] = value.detach().float().resolve_neg().numpy()
+    return array[np.newaxis]
 
 
 class ContainedStep(NoisyStep):
@@ -193,7 +206,7 @@ def _has_short(value: Any) -> bool:
     if value.dtype is torch.bfloat16:
         return True
     step = -(-value.numel() // _SAMPLE)
-    bits = value.detach().reshape(-1)[:: step or 1].numpy().view(np.uint32)
+    bits = value.detach().reshape(-1)[:: step or 1].resolve_neg().numpy().view(np.uint32)
     short = np.count_nonzero(((bits & _LONG) == 0) & (bits << 1 != 0))
     return bool(short and short * _RARE >= bits.size)
 
@@ -265,6 +278,6 @@ def run_noisily(
     kind: type[NoisyStep] = NoisyStep,
 ) -> list[torch.Tensor]:
     """Return the results of a traced step with errors; arguments are those of `NoisyStep`."""
-    with torch.no_grad():
+    with torch.no_grad(), np.errstate(over="ignore", invalid="ignore"):
         results: list[torch.Tensor] = kind(graph, errors, drawn, slack, seed).run(*inputs)
     return results

@@ -201,12 +201,11 @@ def _explains(chosen: Tensors, found: Tensors, runs: Mapping[str, Sequence[torch
 
 
 def _leave_open(step: int, turned: Turned) -> CaptureError:
-    """Return the error that names a choice among equal elements."""
+    """Return the error that names a choice that torch leaves open."""
     choice = OPEN[turned.operator]
     return refusal(
-        f"in step {step} it chooses among equals, which torch leaves open: its kernel takes others "
-        f"than the program, which takes {choice.rule}; {choice.advice}, or accept that rule by "
-        "trusting the capture",
+        f"in step {step} {choice.subject}: its kernel takes others than the program, which takes "
+        f"{choice.rule}; {choice.advice}, or accept that rule by trusting the capture",
         turned.operator,
         turned.line,
     )
@@ -308,7 +307,7 @@ def _check_names(draft: Draft, expected: Tensors) -> None:
                 "torch gives it a gradient, and the program does not; "
                 "the step does not reach it through the module"
             )
-        raise refusal(f"{message}", f"{kind} {rest}", _find_line(draft, name))
+        raise refusal(message, f"{kind} {rest}", _find_line(draft, name))
 
 
 def _differ(
