@@ -82,7 +82,6 @@ PAIRS = (
             max_decoder_position_embeddings=32,
         ),
         translate,
-        refusal="would depend on data",
     ),
 )
 

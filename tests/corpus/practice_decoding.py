@@ -190,3 +190,42 @@ def uncertain_answers():
 
     model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Dropout(0.3), nn.Linear(8, 3))
     return InferenceRecipe(model, forward, numbers((3, 4)))
+
+
+def _generate(kind, head, **sizes):
+    """Return a program that generates by the transformers library, greedily and to a length."""
+    from tests.corpus.models_kinds import build  # noqa: PLC0415 - heavy
+
+    ends = {"bos_token_id": None, "eos_token_id": None, "pad_token_id": None}
+    model = build(kind, head, **sizes, **ends).eval()
+
+    def forward(model, ids):
+        mask = torch.ones_like(ids)
+        return model.generate(ids, attention_mask=mask, max_new_tokens=4, do_sample=False)
+
+    return InferenceRecipe(model, forward, texts((2, 3)))
+
+
+def library_gpt2():
+    """A GPT-2 of the transformers library, by its own generate."""
+    return _generate("gpt2", "GPT2LMHeadModel", vocab_size=WORDS, n_embd=8, n_layer=2, n_head=2)
+
+
+def library_llama():
+    """A Llama of the transformers library, by its own generate."""
+    sizes = {"hidden_size": 8, "intermediate_size": 12, "num_hidden_layers": 2}
+    return _generate("llama", "LlamaForCausalLM", vocab_size=WORDS, num_attention_heads=2, **sizes)
+
+
+def appended_words():
+    """A loop by hand, that appends the best word to the text and reads it anew."""
+
+    def forward(model, words):
+        for _ in range(4):
+            h = torch.zeros(len(words), 8)
+            for t in range(words.shape[1]):
+                logits, h = model(words[:, t], h)
+            words = torch.cat([words, logits.argmax(-1, keepdim=True)], 1)
+        return words
+
+    return InferenceRecipe(_Language(), forward, texts((2, 3)))
