@@ -168,7 +168,8 @@ CHOICES: Mapping[str, Choice] = {
     "systems": Choice(
         "`det`, `slogdet`, `logdet`, `inv`, `solve`, `lu`, `lu_factor`, `lu_solve`",
         "singular or subnormal matrices, infinities, NaN",
-        "LAPACK multiplies by the reciprocal of a pivot, which overflows; the gradient of `logdet` "
+        "LAPACK multiplies by the reciprocal of a pivot, which overflows, and leaves out what it "
+        "would multiply by 0; the gradient of `logdet` "
         "of a singular matrix is inf at some places and NaN at others; `inv` raises an error, or "
         "returns what rounding leaves; a NaN is no pivot",
         "quotients; that gradient is NaN throughout; an inverse of infinities and NaN; the first "
