@@ -109,6 +109,22 @@ class Endpoints:
         for transport in self._opened.values():
             transport.close()
 
+    def ask_others(self, questions: Sequence[Question]) -> list[list[Any]]:
+        """Return what each node says that is not in use, and that is not left alone for now."""
+        found = []
+        for url in self.urls:
+            if url == self.url or self._rests.get(url, (0.0, 0.0))[0] > time.monotonic():
+                continue
+            try:
+                identity, *answers = self._ask_one(url, [("eth_chainId", ()), *questions])
+                if identity.get("result") != hex(self.chain_id or 0):
+                    raise ChainUnavailable(url, "it is of another chain")
+            except ChainError:
+                self._let_rest(url)
+            else:
+                found.append(answers)
+        return found
+
     def distrust(self, problem: str) -> None:
         """Leave the node in use, whose answers contradict each other or what is known."""
         if len(self.urls) > 1:

@@ -72,8 +72,9 @@ class Head:
 
     def _learn(self, number: int) -> None:
         now = self._now()
-        if number < self.number:
+        if number < self.number:  # and how fast the blocks came that are gone says nothing
             self._older = self._newer = number, now
+            self._block_s = 0.0
         first, since = self._older
         if number > first:
             self._block_s = (now - since) / (number - first)

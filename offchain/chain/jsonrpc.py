@@ -158,6 +158,11 @@ class JsonRpc:
         """See Node."""
         return int(self._ask("eth_getBlockByNumber", "latest", False)["gasLimit"], 16)
 
+    @property
+    def in_use(self) -> str:
+        """The address of the node that is asked now."""
+        return self._transport.url
+
     def distrust(self, problem: str) -> ChainUnavailable:
         """See Node."""
         if isinstance(self._transport, Endpoints):
@@ -318,14 +323,14 @@ class JsonRpc:
 
     def ask_many(self, questions: Sequence[Question]) -> list[Any]:
         """Return the results of several questions, a NodeError in the place of each refused one."""
-        results: list[Any] = []
-        answers = self._transport.ask_many(questions)
-        for (method, _), answer in zip(questions, answers, strict=True):
-            try:
-                results.append(_read_answer(method, answer))
-            except NodeError as refusal:
-                results.append(refusal)
-        return results
+        return _read_answers(questions, self._transport.ask_many(questions))
+
+    def ask_others(self, questions: Sequence[Question]) -> list[list[Any]]:
+        """Return what each other node says that can be asked now; nothing if there is one node."""
+        if not isinstance(self._transport, Endpoints):
+            return []
+        answers = self._transport.ask_others(questions)
+        return [_read_answers(questions, it) for it in answers]
 
     def _ask(self, method: str, *params: Any) -> Any:
         return _read_answer(method, self._transport.ask(method, params))
@@ -342,6 +347,17 @@ def _read_answer(method: str, answer: Mapping[str, Any]) -> Any:
     if "error" in answer:
         raise NodeError(method, answer["error"]["message"], answer["error"]["data"])
     return answer["result"]
+
+
+def _read_answers(questions: Sequence[Question], answers: Sequence[Any]) -> list[Any]:
+    """Return the results in answers, a NodeError in the place of each refused one."""
+    results: list[Any] = []
+    for (method, _), answer in zip(questions, answers, strict=True):
+        try:
+            results.append(_read_answer(method, answer))
+        except NodeError as refusal:
+            results.append(refusal)
+    return results
 
 
 def poll(patience_s: float) -> Iterator[None]:

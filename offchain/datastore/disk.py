@@ -21,13 +21,15 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from offchain.datastore.direct import Pace, write_all, write_directly
-from offchain.datastore.objects import KINDS, OBJECT_NAME
+from offchain.datastore.names import KINDS, OBJECT_NAME, PRIVATE
 from offchain.datastore.places import FileStream, Part, Stream
 from offchain.errors import NotInStore, StoreError
 from offchain.files import flush_file, make_folder, replacing
 
-ASIDE, PARTIAL, PRIVATE = "aside", "partial", "private"
+ASIDE, PARTIAL = "aside", "partial"
 _PIECE_BYTES = 1 << 20
+RESERVED_BYTES, RESERVED_PART = 1 << 28, 50
+"""So much of a disk is left free, or one part in so many of a small one."""
 _UNLINKED = frozenset({errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP})
 """Why a file can't have a further name: the disk has no such names, or another one begins here."""
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
@@ -168,9 +170,14 @@ class Disk:
             )
 
     def get_room(self) -> int:
-        """Return the bytes that are free."""
+        """Return the bytes that are free for objects.
+
+        Some are left to notes and journals, without which nobody can go on: what others have us
+        fetch does not fill a disk.
+        """
         with reporting(self.path):
-            return shutil.disk_usage(self.path).free
+            usage = shutil.disk_usage(self.path)
+        return max(0, usage.free - min(RESERVED_BYTES, usage.total // RESERVED_PART))
 
     @contextmanager
     def claim(self, name: str) -> "Iterator[Partial | None]":

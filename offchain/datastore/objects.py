@@ -16,7 +16,6 @@ A tensor's header and layer (docs/commitments.md) lead up to its root. Whoever h
 few bytes knows the size of all others, and verifies each 256 KiB of them on its own.
 """
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import prod
@@ -35,18 +34,11 @@ from offchain.commitments.tensors import (
     get_chunk_count,
 )
 from offchain.commitments.tree import Digest, hash_root
+from offchain.datastore.names import KINDS
 from offchain.errors import CommitmentError
 from offchain.programs.limits import MAX_RANK
 
-TENSORS, STATES, BATCHES, HISTORIES = "tensors", "states", "batches", "histories"
-DATASETS, RULES = "datasets", "rules"
-PROGRAMS, LOGS, EVIDENCE = "programs", "logs", "evidence"
-
-KINDS = (TENSORS, STATES, BATCHES, HISTORIES, DATASETS, RULES, PROGRAMS, LOGS, EVIDENCE)
-"""The kinds of objects, each in a folder of its own; nothing else in a folder is shared."""
-
-OBJECT_NAME = re.compile(f"({'|'.join(KINDS)})/[0-9a-f]{{64}}")
-"""What every object's name looks like."""
+TENSORS, STATES, BATCHES, HISTORIES, DATASETS, RULES, PROGRAMS, LOGS, EVIDENCE = KINDS
 
 HASH_ROOTS: Mapping[str, Callable[[list[Digest]], Digest]] = {
     STATES: compute_state_root,

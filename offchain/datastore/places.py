@@ -7,7 +7,7 @@ from typing import BinaryIO, Protocol
 import fsspec
 from fsspec.utils import get_protocol
 
-from offchain.datastore.objects import KINDS, OBJECT_NAME
+from offchain.datastore.names import KINDS, OBJECT_NAME
 from offchain.errors import NotInStore, StoreError, StoreUnavailable, UsageError
 
 Part = bytes | memoryview

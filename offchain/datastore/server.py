@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from offchain.bounded_http import BoundedHandler, BoundedServer, Bounds
-from offchain.datastore.disk import PRIVATE
-from offchain.datastore.objects import KINDS, OBJECT_NAME
+from offchain.datastore.names import KINDS, OBJECT_NAME, PRIVATE
 from offchain.errors import StoreError
 
 _RANGE = re.compile(r"bytes=([0-9]{1,19})?-([0-9]{1,19})?")

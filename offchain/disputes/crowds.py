@@ -59,6 +59,28 @@ def count_censored(
     return blocks
 
 
+def count_lost(
+    gain_wei: int, *, block_gas: int, confirmations: int, offered_gas: int = MOVE_GAS
+) -> int:
+    """Return the blocks of a time to act that an adversary may take.
+
+    What there is to gain pays for keeping a call out of so many, and a reorganisation may take
+    those that have the call in them.
+    """
+    censored = count_censored(gain_wei, block_gas=block_gas, offered_gas=offered_gas)
+    return censored + confirmations
+
+
+def count_hidden(reveal_blocks: int, lost_blocks: int, confirmations: int) -> int:
+    """Return for how many blocks a claim stays hidden though it can be shown.
+
+    Whoever reads a claim that waits to be shown, and replaces the blocks since the last one to
+    commit in, could commit to it, too. So it is shown once no reorganisation goes back so far, as
+    far as enough of the time to show it is left.
+    """
+    return max(0, min(confirmations - 1, reveal_blocks - lost_blocks))
+
+
 @dataclass(frozen=True, slots=True)
 class Pace:
     """How fast a side answers.

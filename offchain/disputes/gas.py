@@ -94,6 +94,8 @@ MATCH_GAS = sum_gas(("start_match", *_ONCE, *["pick_segment"] * (MOST_SIDE_MOVES
 """The most gas that one side of a match pays: it begins it, and makes every move that it can."""
 MOVE_GAS = add_margin(max(MOST_GAS[call] for call in (*_ONCE, "start_match", "pick_segment")))
 """What is offered for the dearest move, of a leaf whose evidence is as long as was measured."""
+REVEAL_GAS = add_margin(MOST_GAS["reveal"])
+"""What is offered for showing a claim."""
 END_GAS = sum_gas(("settle", "collect"))
 """The gas of a job's end, for who makes both calls."""
 _JOB_GAS = add_margin(sum_gas(("commit", "reveal", "settle", "collect")))

@@ -36,7 +36,9 @@ from offchain.disputes.crowds import (
     calculate_least_clock,
     count_calls,
     count_censored,
+    count_lost,
 )
+from offchain.disputes.gas import REVEAL_GAS
 from offchain.disputes.openings import make_leaf
 from offchain.disputes.referee_code import compare_codes
 from offchain.errors import LogError, MootError, ProgramError, WrongComputation
@@ -137,6 +139,8 @@ def _list_stages(
     yield [Finding("program", None)]
     yield check_cost(job.terms, program, agreed)
     yield check_worth(job, program, agreed, chain.block_number())
+    if not agreed.joins_late:
+        yield [_check_reveal(chain.node.get_block_gas(), job, agreed)]
     yield [_check_clock(chain.node.get_block_gas(), job, agreed, bound_answer(program, agreed))]
     yield [Finding(*it) for it in compare_codes(chain, referee, program.arithmetic)]
     name, is_ruled = program.arithmetic.name, job.terms.leaf_mode is LeafMode.OPERATOR
@@ -324,6 +328,25 @@ def _try_leaf(run: Run, operator: int, element: int) -> bool:
     if node.kind.folds and node.fold_length:
         computed = finish(task.program.arithmetic, node, computed)
     return computed == claimed
+
+
+def _check_reveal(block_gas: int, job: Job, agreed: Agreement) -> Finding:
+    """Compare the time to show a claim with what an adversary may take of it.
+
+    A claim that is never shown loses its bond, which nobody gets: a censor gains the reward.
+    """
+    least = LOOK_BLOCKS + count_lost(
+        job.reward_wei,
+        block_gas=block_gas,
+        confirmations=agreed.confirmations,
+        offered_gas=REVEAL_GAS,
+    )
+    problem = (
+        f"there are {job.terms.reveal_blocks} blocks to show a claim, and it takes {least}, with "
+        "those for which the reward would pay whoever keeps calls out, and "
+        f"{agreed.confirmations} that a reorganisation may take"
+    )
+    return _check(job.terms.reveal_blocks >= least, "reveal_time", problem)
 
 
 def _check_clock(block_gas: int, job: Job, agreed: Agreement, answer_s: float) -> Finding:

@@ -11,6 +11,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from contracts.model.words import hash_job
 from contracts.reasons import Standing, Status
 from offchain.chain.accounts.fees import GWEI
+from offchain.chain.answers import clean
 from offchain.chain.head import Head
 from offchain.disputes.actors import Actor
 from offchain.disputes.arena import Made
@@ -20,6 +21,7 @@ from offchain.errors import (
     AccountBusy,
     ChainError,
     DamagedFile,
+    MootError,
     StoreError,
     TransactionRefused,
     UsageError,
@@ -35,6 +37,7 @@ from offchain.parties.resources import Resources, make_stand
 from offchain.parties.serving import is_shown
 from offchain.parties.settings import Settings
 from offchain.parties.turns import (
+    MOST_WAIT_BLOCKS,
     Outages,
     Seat,
     await_block,
@@ -47,8 +50,6 @@ from offchain.parties.works import Work
 from offchain.parties.workshop import Checks, Result, Workshop, plan_errand
 
 SPENT = "spent"
-MOST_WAIT_BLOCKS = 16
-"""What could not be had is asked for again after 1, 2, 4 and so on blocks, but never later."""
 
 
 class Keeper:
@@ -79,6 +80,7 @@ class Keeper:
             head: Head | None = None
             is_resumed, outages = False, Outages(self.desk.tell)
             while True:
+                used = self.desk.chain.node.in_use
                 try:
                     if not is_resumed:
                         self._resume()
@@ -88,6 +90,7 @@ class Keeper:
                     await_block(self.desk, head, is_eager=self._is_eager)
                     outages.end()
                 except (ChainError, StoreError) as error:
+                    self._leave_node(used, error)
                     outages.wait(error)
 
     def block_number(self) -> int:
@@ -122,6 +125,7 @@ class Keeper:
         for seat, made in turn:
             self._note_made(seat, made)
         self._hand_over(list(seats.values()))
+        self._publisher.tend()
         active = {seat.job_id for seat, _ in turn}
         for job_id in seats.keys() - active:
             self._finish(self.works[job_id])
@@ -190,6 +194,11 @@ class Keeper:
         with suppress(DamagedFile):
             spent_wei = int(work.store.get_json(SPENT) or 0)
         self.resources.take(work.job_id, spent_wei, bond_wei)
+
+    def _leave_node(self, used: str, error: MootError) -> None:
+        """Leave the node with which a turn has failed, if that was not done in it."""
+        if isinstance(error, ChainError) and self.desk.chain.node.in_use == used:
+            self.desk.chain.node.distrust(clean(str(error)))
 
     def _resume(self) -> None:
         """Take up all jobs that may concern the party, those first whose clocks run."""
@@ -269,15 +278,18 @@ class Keeper:
         if work.seat is not None and work.joins_by is not None:
             is_late = desk.referee.block_number() >= work.joins_by
             if is_late and work.standing is Standing.NONE:
-                self.leave(work, "it was too late to join")
+                self._give_up(work, "it was too late to join")
+        if work.is_closing and job.status is Status.OPEN:  # a reorganisation has opened it again
+            work.seat, work.is_closing = None, False
         if work.seat is not None or work.is_computing:
             return
         if job.status is not Status.OPEN:
             is_over = work.standing in {Standing.NONE, Standing.PAID}
             if is_over and not self._publisher.has_more(job_id, job, work.standing):
-                if self._is_closed(work):
+                if self._is_closed(work) and desk.referee.is_agreed:
                     self.leave(work)
             else:
+                work.is_closing = True
                 self.sit(work, Party((), [Actor("member", desk.address)]))
         elif desk.referee.block_number() >= work.next_block:
             self.consider(work)
@@ -349,10 +361,31 @@ class Keeper:
         if work.ended_block is None or work.returns != desk.referee.returns:
             work.ended_block, work.returns = block, desk.referee.returns
         is_final = block >= work.ended_block + desk.settings.confirmations
-        if is_final and self._is_closed(work):
+        if is_final and desk.referee.is_agreed and self._is_closed(work):
             with self._sparing(work):
                 self._publisher.publish(work)
                 self.leave(work)
+
+    def _give_up(self, work: Work, problem: str) -> None:
+        """Have no more to do with a job that it is too late to join, if that is certain.
+
+        A reorganisation may bring a call that joins back in time, and a node may not tell of it: so
+        whoever may have signed one looks after the job to its end, but sets no money aside for it.
+        """
+        if self._is_surely_out(work):
+            self.leave(work, problem)
+            return
+        if problem != work.problem:
+            self._pass_by(
+                work, f"{problem}; it is watched in case that the call is found after all"
+            )
+        work.problem = problem
+        self.resources.release(work.job_id)
+
+    def _is_surely_out(self, work: Work) -> bool:
+        """Whether no call that joins a job can be in the chain now or later."""
+        del work
+        return self.desk.referee.is_agreed
 
     def _is_closed(self, work: Work) -> bool:
         """Ask once more whether a job is closed before it is forgotten: it may be a node's slip."""

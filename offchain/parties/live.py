@@ -125,7 +125,7 @@ def connected_desk(settings: Settings, tell: Tell, signers: Sequence[KeyAccount]
     with open_chain(urls, signers, policy, say=make_say(tell)) as chain:
         contract = _bind(chain, settings.referee, arithmetic)
         address = signers[0].address if signers else NOBODY
-        referee = Sight(chain, contract, arithmetic, address)
+        referee = Sight(chain, contract, arithmetic, address, settings.block_seconds)
         referee.look_first(len(urls))
         yield Desk(settings, chain, referee, address, tell)
 
@@ -161,10 +161,17 @@ class StandIn(Party):
 
     Attributes:
         patience_blocks: how long it waits at least.
+        hidden_blocks: for so many blocks claims stay hidden though they can be shown.
     """
 
     patience_blocks: int = 0
+    hidden_blocks: int = 0
     _since: dict[tuple[object, ...], int] = field(default_factory=dict)
+
+    def reveal(self, view: View) -> Iterator[Call]:
+        """Show the claims, once they can't be copied any more."""
+        if view.block > view.job.commit_deadline + self.hidden_blocks:
+            yield from super().reveal(view)
 
     def dispute(self, view: View) -> Iterator[Call]:
         """Go on with all matches."""

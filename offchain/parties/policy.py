@@ -6,6 +6,7 @@ from pathlib import Path
 from contracts.model.types import Job
 from offchain.errors import UsageError
 from offchain.programs.graph import Program
+from offchain.text import clean
 
 
 class Policy:
@@ -20,6 +21,17 @@ class Policy:
         """Decide once the program is there: operators, sizes."""
         del job, program
         return None
+
+
+def ask_policy(policy: Policy, job: Job) -> str | None:
+    """Return why a policy refuses a job from what the chain says.
+
+    One that fails at a job, whose terms a stranger has chosen, refuses it, and ends nobody.
+    """
+    try:
+        return policy.refuse_job(job)
+    except Exception as error:  # noqa: BLE001 - it is the user's, and does whatever it does
+        return f"the policy has failed ({type(error).__name__}: {clean(str(error))})"
 
 
 def load_policy(name: str) -> Policy:

@@ -9,18 +9,20 @@ from offchain.datastore.objects import STATES
 from offchain.disputes.actors import Player
 from offchain.disputes.availability import Lack, Place, explain_weakness
 from offchain.disputes.conditions import check_size, check_terms, describe_problems
+from offchain.disputes.crowds import count_hidden, count_lost
 from offchain.disputes.delivery import Sharer, count_payable, find_result, register
 from offchain.disputes.delivery import explain_weakness as explain_weak_premium
+from offchain.disputes.gas import REVEAL_GAS
 from offchain.disputes.players import Move
 from offchain.errors import StoreError
 from offchain.parties.computing import make_conditions
 from offchain.parties.deliveries import Deliveries
 from offchain.parties.keeper import Keeper
 from offchain.parties.live import Deputy, Desk, StandIn
-from offchain.parties.policy import load_policy
+from offchain.parties.policy import ask_policy, load_policy
 from offchain.parties.promises import Promises
 from offchain.parties.recall import Recalled
-from offchain.parties.salts import find_salt, get_salt
+from offchain.parties.salts import find_salt, get_salt, has_salt
 from offchain.parties.settings import to_wei
 from offchain.parties.turns import Seat
 from offchain.parties.works import Work
@@ -65,7 +67,7 @@ class Provider(Keeper):
         block = self.desk.referee.block_number() + 1
         is_joined = work.standing is not Standing.NONE
         if not is_joined and block > work.job.commit_deadline:
-            self.leave(work, "it is too late to commit")
+            self._give_up(work, "it is too late to commit")
         elif is_joined and find_salt(work.store) is None:
             self.leave(work, f"{work.store.path} does not have the salt of its claim any more")
         elif run is not None and not is_joined and block < self._find_commit_block(work.job):
@@ -75,7 +77,7 @@ class Provider(Keeper):
         elif is_joined:
             self.set_aside(work)
             self.compute(work, Checks.NONE)
-        elif problem := self._policy.refuse_job(work.job) or self._find_unmet(work):
+        elif problem := ask_policy(self._policy, work.job) or self._find_unmet(work):
             self.leave(work, problem)
         elif problem := self.find_obstacle(work) or self._find_weakness(work):
             self.wait(work, problem)
@@ -195,6 +197,10 @@ class Provider(Keeper):
             elif was_waiting and work is not None:
                 work.next_block = work.tries = 0
 
+    def _is_surely_out(self, work: Work) -> bool:
+        """See Keeper; a salt is there once a commit may have been signed."""
+        return super()._is_surely_out(work) and not has_salt(work.store)
+
     def _find_unmet(self, work: Work) -> str:
         """Return which of a job's terms do not meet the settings, before anything is fetched."""
         terms = work.job.terms
@@ -231,4 +237,17 @@ class Provider(Keeper):
         member = Player("provider", self.desk.address, run, salt or get_salt(work.store))
         deputy = Deputy("provider", self.desk.address, (member,))
         patience = self.desk.settings.stand_in_blocks
-        self.sit(work, StandIn([member], [deputy], patience_blocks=patience))
+        hidden = self._count_hidden(work.job)
+        party = StandIn([member], [deputy], patience_blocks=patience, hidden_blocks=hidden)
+        self.sit(work, party)
+
+    def _count_hidden(self, job: Job) -> int:
+        """Return for how many blocks a claim stays hidden though it can be shown."""
+        confirmations = self.desk.settings.confirmations
+        lost = count_lost(
+            job.reward_wei,
+            block_gas=self.desk.referee.block_gas(),
+            confirmations=confirmations,
+            offered_gas=REVEAL_GAS,
+        )
+        return count_hidden(job.terms.reveal_blocks, lost, confirmations)

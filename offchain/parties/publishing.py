@@ -5,6 +5,7 @@ from contextlib import contextmanager
 
 from contracts.model.types import Job
 from contracts.reasons import Standing, Status
+from offchain.datastore.alone import ServerProcess
 from offchain.parties.computing import read_claim
 from offchain.parties.folder import Folder
 from offchain.parties.live import Desk
@@ -26,11 +27,13 @@ class Publisher:
         self, desk: Desk, folder: Folder, recall: Callable[[Work], Recalled | None]
     ) -> None:
         self._desk, self._folder, self._recall = desk, folder, recall
+        self._server: ServerProcess | None = None
 
     def show(self, work: Work) -> None:
         """Serve the history of a job once no claim can be committed to or shown any more."""
         block, confirmations = self._desk.referee.block_number(), self._desk.settings.confirmations
-        if work.stage is not Stage.HIDDEN or not is_shown(work.job, block, confirmations):
+        is_time = is_shown(work.job, block, confirmations) and self._desk.referee.is_agreed
+        if work.stage is not Stage.HIDDEN or not is_time:
             return
         if run := self._recall(work):
             publish(self._folder.open_results(), work.store, run.history, Stage.SHOWN)
@@ -58,5 +61,10 @@ class Publisher:
     @contextmanager
     def serving(self) -> Iterator[None]:
         """Serve results meanwhile."""
-        with serving(self._desk, self._folder.open_results()):
+        with serving(self._desk, self._folder.open_results()) as self._server:
             yield
+
+    def tend(self) -> None:
+        """See to it that results are served."""
+        if self._server is not None:
+            self._server.tend()

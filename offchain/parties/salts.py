@@ -30,6 +30,11 @@ def find_salt(store: Store) -> bytes | None:
     return bytes.fromhex(salt)
 
 
+def has_salt(store: Store) -> bool:
+    """Whether there is a salt of a job's claim, whole or damaged: a claim may have been sent."""
+    return any(store.has_note(name) for name in COPIES)
+
+
 def get_salt(store: Store) -> bytes:
     """Return the salt for a job's claim, which is on the disk twice before anything is sent.
 

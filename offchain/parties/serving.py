@@ -5,7 +5,6 @@ history once no claim can be committed to or shown any more, and the final state
 cannot go to anybody else (docs/parties.md has the table).
 """
 
-import threading
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from enum import IntEnum
@@ -14,8 +13,8 @@ from contracts.model.types import Job
 from contracts.reasons import Standing, Status
 from offchain.commitments.tensors import compute_history_root
 from offchain.commitments.tree import Digest, Tree
+from offchain.datastore.alone import ServerProcess
 from offchain.datastore.objects import HISTORIES, STATES, TENSORS, name_object
-from offchain.datastore.server import Server
 from offchain.parties.live import Desk
 from offchain.providers.store import Store
 
@@ -81,13 +80,9 @@ def is_published(results: Store, state: Digest) -> bool:
 
 
 @contextmanager
-def serving(desk: Desk, results: Store) -> Iterator[None]:
+def serving(desk: Desk, results: Store) -> Iterator[ServerProcess]:
     """Serve a party's results meanwhile."""
     settings = desk.settings
-    with Server(results.path, settings.host, settings.port) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+    with ServerProcess(results.path, settings.host, settings.port) as server:
         desk.tell("serving", f"serving results at {server.url}", url=server.url)
-        try:
-            yield
-        finally:
-            server.shutdown()
+        yield server

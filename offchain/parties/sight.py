@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from contracts.model.abi import unpack_job, unpack_member
 from contracts.model.types import NOBODY, Address, Event, Job, Member
 from offchain.arithmetic.base import Arithmetic
 from offchain.chain import Contract
@@ -17,7 +18,8 @@ from offchain.chain.jsonrpc import MANY_LOGS, PAGE_BLOCKS
 from offchain.chain.receipts import Log
 from offchain.chain.transports import Question
 from offchain.disputes.chain_referee import ChainReferee
-from offchain.errors import ChainUnavailable, NodeError
+from offchain.errors import BadCall, ChainUnavailable, NodeError
+from offchain.parties.opinions import Opinions, Said, State
 
 TOGETHER = 50
 """Jobs that are asked for in one exchange, two questions each."""
@@ -47,6 +49,7 @@ class Sight(ChainReferee):
         contract: the referee.
         arithmetic: of the referee's programs.
         own: the account whose standing is looked at with each job.
+        block_s: the time between blocks, in seconds.
 
     Attributes:
         head: the latest block, as of the latest look.
@@ -57,9 +60,16 @@ class Sight(ChainReferee):
     head: Block
 
     def __init__(
-        self, chain: OwnChain, contract: Contract, arithmetic: Arithmetic, own: Address = NOBODY
+        self,
+        chain: OwnChain,
+        contract: Contract,
+        arithmetic: Arithmetic,
+        own: Address = NOBODY,
+        block_s: float = 12.0,
     ) -> None:
         super().__init__(chain, contract, 0, arithmetic)
+        self._opinions = Opinions(chain.node, contract.address, block_s)
+        self._logs_read: list[Log] = []
         self._node, self._own = chain.node, own
         self._marks: list[Block] = []
         self._followed: dict[int, list[tuple[int, Event]]] = {}
@@ -173,6 +183,8 @@ class Sight(ChainReferee):
 
     def _restart(self, mark: Block) -> None:
         self._marks = [mark]
+        self._logs_read.clear()
+        self._opinions.forget(mark.number)
         for log in self._followed.values():
             log.clear()
 
@@ -198,13 +210,39 @@ class Sight(ChainReferee):
         found = self._read_logs(logs, mark, head)
         if found is None or any(log.place[0] > head.number for log in found):
             return False
-        changed = self._take(log for log in found if log.place[0] > mark.number)
+        new = [log for log in found if log.place[0] > mark.number]
+        changed = self._take(new)
+        self._logs_read += new
         if head.number > mark.number:
             self._marks = [self._marks[0], *self._marks[1:][-MARKS:], head]
         self.head = head
         if changed:
             self._refresh(changed)
+        self._hear_others(before)
         return True
+
+    def _hear_others(self, head: Mapping[str, Any]) -> None:
+        """Leave the node if another one contradicts it; see Opinions.
+
+        Raises:
+            ChainUnavailable: one does.
+        """
+        first = self._opinions.find_first()
+        self._logs_read = [log for log in self._logs_read if log.place[0] >= first]
+        ids = self._opinions.choose([*self._jobs])
+        states = [(self._jobs[it], self._members[it]) for it in ids]
+        asked = [self._contract.ask_for(name, *args) for name, args in self._list_calls(ids)]
+
+        def read(answers: Sequence[Any]) -> Sequence[State] | None:
+            try:
+                found = self._read_jobs(ids, answers)
+            except (BadCall, LookupError, TypeError, ValueError, OverflowError):
+                return None
+            return [(job, member) for _, job, member in found]
+
+        logs, start = self._logs_read, self._marks[0].number + 1
+        if problem := self._opinions.compare(Said(head, start, logs, states, asked, read)):
+            raise self.distrust(problem)
 
     def _read_logs(self, raw: Any, mark: Block, head: Block) -> Sequence[Log] | None:
         """Return the logs since a block; page by page where they are too many for one answer."""
@@ -257,16 +295,26 @@ class Sight(ChainReferee):
         else:
             count = len(is_kept) - is_kept[::-1].index(True)
             self._marks = self._marks[:count]
+            last = self._marks[-1].number
+            self._logs_read = [log for log in self._logs_read if log.place[0] <= last]
+            self._opinions.forget(last)
             for log in self._followed.values():
                 log[:] = [it for it in log if it[0] <= self._marks[-1].number]
         self._refresh(self._followed)
 
     def _begin_anew(self) -> None:
-        """Forget all that was read, and look at all jobs anew."""
+        """Forget all that was read, and look at all jobs anew.
+
+        Where the chain does not have the first block that was read, it begins with the first job.
+        """
         first = min((mark.number for mark in self._marks), default=0)
-        (raw,) = self._ask([("eth_getBlockByNumber", [hex(max(0, first - 1)), False])])
-        self._restart(self._read_block(raw))
+        place: Question = ("eth_getBlockByNumber", [hex(max(0, first - 1)), False])
+        raw, latest = self._ask([place, ("eth_getBlockByNumber", ["latest", False])])
+        self._restart(self._read_block(latest if raw is None else raw))
         self._refresh(self._followed)
+        opened = [it.opened_block for it in self._jobs.values() if it.opened_block]
+        if raw is None and opened:
+            self._begin(min(opened))
         self._is_doubtful = False
 
     def _refresh(self, ids: Iterable[int]) -> None:
@@ -279,15 +327,30 @@ class Sight(ChainReferee):
                 self._jobs[job_id], self._members[job_id] = job, member
 
     def _ask_jobs(self, ids: Sequence[int]) -> list[tuple[int, Job, Member]]:
-        contract = self._contract
-        calls = [call for it in ids for call in (("jobs", (it,)), ("members", (it, self._own)))]
-        answers = self._ask([contract.ask_for(name, *args) for name, args in calls])
-        values = []
-        for (name, args), raw in zip(calls, answers, strict=True):
-            with self._decoding(name):
-                values.append(contract.read_result(name, args, parse_data(raw)))
+        asked = [self._contract.ask_for(name, *args) for name, args in self._list_calls(ids)]
+        answers = self._ask(asked)
+        with self._decoding("jobs"):
+            return self._read_jobs(ids, answers)
+
+    def _list_calls(self, ids: Sequence[int]) -> list[tuple[str, tuple[Any, ...]]]:
+        """Return the getters that say how jobs stand."""
+        return [call for it in ids for call in (("jobs", (it,)), ("members", (it, self._own)))]
+
+    def _read_jobs(
+        self, ids: Sequence[int], answers: Sequence[Any]
+    ) -> list[tuple[int, Job, Member]]:
+        """Return what the answers of these getters say; an error of Python's if that is nothing."""
+        calls = zip(self._list_calls(ids), answers, strict=True)
+        values = [
+            self._contract.read_result(name, args, parse_data(raw)) for (name, args), raw in calls
+        ]
         found = zip(ids, values[::2], values[1::2], strict=True)
-        return [(it, self._unpack_job(job), self._unpack_member(own)) for it, job, own in found]
+        return [(it, unpack_job(job), unpack_member(own)) for it, job, own in found]
+
+    @property
+    def is_agreed(self) -> bool:
+        """Whether all nodes that could be asked have said the same at the latest look."""
+        return self._opinions.is_agreed
 
     def _ask(self, questions: Sequence[Question]) -> list[Any]:
         """Ask together; what is refused is an error, but for logs, of which there may be many."""

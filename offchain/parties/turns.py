@@ -30,6 +30,10 @@ CONTRADICTIONS = (
 )
 """What comes of a plan about a job of which a node has told what cannot be."""
 
+MOST_WAIT_BLOCKS = 16
+"""What could not be had is asked for again after 1, 2, 4 and so on blocks, but never later."""
+_REASONS = frozenset(Reason)
+
 PREMATURE = frozenset({Reason.TOO_EARLY, Reason.CLOCK_RUNNING})
 """Why a call is refused that is due later: its block came, after all, before what it waits for."""
 
@@ -43,12 +47,15 @@ class Seat:
         party: who acts.
         refused: what was refused for a reason that stays on this chain, and is not to be paid for
             again, and `returns` how often the chain had been replaced by then.
+        failed: what has failed for a reason that the referee does not give, how often, and the
+            block from which on it is made again.
         problem: why the party could not say what to do, as it was told last.
     """
 
     view: ChainView
     party: Party
     refused: set[str] = field(default_factory=set)
+    failed: dict[str, tuple[int, int]] = field(default_factory=dict)
     returns: int = 0
     problem: str = ""
 
@@ -61,7 +68,28 @@ class Seat:
         """Forget what was refused on a chain that has been replaced since."""
         if returns != self.returns:
             self.refused.clear()
+            self.failed.clear()
             self.returns = returns
+
+    def is_to_be_made(self, call: Call) -> bool:
+        """Whether a call is made now for which there is a reason."""
+        name = _name(call)
+        _, block = self.failed.get(name, (0, 0))
+        return name not in self.refused and self.view.block >= block
+
+    def note_refusal(self, call: Call, reason: str) -> None:
+        """See to it that a call is not made again, or not before the chain may have changed.
+
+        What the referee refuses is refused for good. Any other failure is none of its words: the
+        gas was not enough, or a node does not tell why. It is tried again after 1, 2, 4 and so on
+        blocks, since a clock may run out meanwhile.
+        """
+        name = _name(call)
+        if reason in _REASONS:
+            self.refused.add(name)
+            return
+        tries, _ = self.failed.get(name, (0, 0))
+        self.failed[name] = tries + 1, self.view.block + min(2**tries, MOST_WAIT_BLOCKS)
 
     def get_deadline(self) -> int:
         """Return the block in which something of the party's own ends soonest."""
@@ -139,7 +167,7 @@ def take_turns(desk: Desk, seats: Sequence[Seat]) -> list[tuple[Seat, Made]]:
     for seat in sorted(seats, key=Seat.get_deadline):
         seat.forget_refusals(desk.referee.returns)
         for call in _list_calls(desk, seat):
-            if _name(call) not in seat.refused:
+            if seat.is_to_be_made(call):
                 planned.append((seat, call))
             if len(planned) >= share or time.monotonic() > end:
                 break
@@ -169,7 +197,7 @@ def note_refusal(seat: Seat, made: Made) -> None:
     """See to it that a call which was refused for a reason that stays is not made again."""
     answer = made.answer
     if isinstance(answer, RefereeError | Reverted) and not is_passing(answer):
-        seat.refused.add(_name(made.call))
+        seat.note_refusal(made.call, answer.reason)
 
 
 def is_passing(answer: RefereeError | ChainError) -> bool:

@@ -21,7 +21,8 @@ class Work:
         standing: where the party's account stands in it.
         is_computing: whether the workshop has it.
         run: what was computed, once it was.
-        seat: the seat at its table, once the party sits there.
+        seat: the seat at its table, once the party sits there; `is_closing` if it sits there only
+            to collect, since the job was closed by then.
         joins_by: the last block in which the party may still join, if it sits there to join.
         problem: why it is not taken for now, as it was told last.
         tries: how often that was found, and `next_block` the block to look again.
@@ -37,6 +38,7 @@ class Work:
     is_computing: bool = False
     run: Recalled | None = None
     seat: Seat | None = None
+    is_closing: bool = False
     joins_by: int | None = None
     problem: str = ""
     tries: int = 0

@@ -61,6 +61,12 @@ class Store(DataStore):
         with reporting(path), replacing(path, self.disk.aside, is_durable=is_durable) as draft:
             draft.write_text(text + "\n", encoding="utf-8")
 
+    def has_note(self, name: str) -> bool:
+        """Whether there is a note of this name, whole or damaged."""
+        path = self._note_path(name)
+        with reporting(path):
+            return path.exists()
+
     def get_json(self, name: str) -> Any:
         """Return the note of this name, or None when there is none.
 

@@ -56,3 +56,8 @@ class Adversary:
         """Return what a node makes of its answers."""
         del url, questions
         return answers
+
+    def withholds(self, url: str) -> bool:
+        """Whether a node keeps what it is sent to itself."""
+        del url
+        return False

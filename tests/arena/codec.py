@@ -25,12 +25,21 @@ class Codec:
     def __init__(self) -> None:
         self.calls: dict[bytes, Question] = {}
         self._values: dict[bytes, Any] = {}
+        self._events: dict[int, bytes] = {}
 
     def keep(self, value: Any) -> bytes:
-        """Return bytes that stand for a value."""
+        """Return bytes that stand for a value; the same for the same event."""
+        if id(value) in self._events:
+            return self._events[id(value)]
         handle = len(self._values).to_bytes(32, "big")
         self._values[handle] = value
+        if isinstance(value, ModelEvent):  # which stays, so that nothing else gets its id
+            self._events[id(value)] = handle
         return handle
+
+    def find(self, data: bytes) -> Any:
+        """Return what bytes stand for; None if for nothing."""
+        return self._values.get(data)
 
     def encode_call(self, name: str, args: Sequence[Any]) -> bytes:
         """Return the calldata of a call; the same for the same call."""
@@ -116,7 +125,8 @@ def plain_words() -> Iterator[None]:
     """Let chain access pass the model's values, instead of the contract's words."""
     chain_referee, answers = "offchain.disputes.chain_referee", "offchain.parties.answers"
     names = [f"{chain_referee}.pack_call", f"{answers}.pack_args"]
-    names += [f"{chain_referee}.unpack_{name}" for name in ("job", "member")]
+    readers = (chain_referee, "offchain.parties.sight")
+    names += [f"{it}.unpack_{name}" for it in readers for name in ("job", "member")]
     names += [f"{answers}.unpack_{name}" for name in ("demand", "promise")]
     names.append("offchain.parties.promises.unpack_promise")
     with ExitStack() as stack:

@@ -22,6 +22,7 @@ def draw_story(seed: int, families: tuple[str, ...] = ()) -> Story:
         bond_wei=random.choice(BONDS_WEI),
         reward_wei=random.choice((10**16, 10**17, 10**18)),
         commit_blocks=random.choice((6, 16, 16, 30)),
+        reveal_blocks=30,
         window_blocks=random.choice((16, 30)),
         clock_blocks=random.choice((0, 0, 64, 100)),
         checkpoints=random.choice((2, 4, 9)),

@@ -37,6 +37,13 @@ def _has_told(words: str) -> Sign:
     return lambda world: any(words in it.line for it in world.told)
 
 
+def _is_told(kind: str) -> Sign:
+    def is_told(world: "World") -> bool:
+        return any(it.params.get("kind") == kind for it in world.story.moves)
+
+    return is_told
+
+
 def _is_partly_filled(world: "World") -> bool:
     shares = [it.params["percent"] for it in world.story.moves if it.family == "censor"]
     is_rich = not _has_told("fund it")(world) and not _has_told("given up")(world)
@@ -95,8 +102,9 @@ FAULTS = {
     "nodes": Fault("one odd word of a node ends the party", ("nodes",), frozenset({"life"})),
     "counted": Fault(
         "a node that counts too few transactions of an account is believed",
-        ("nodes",),
+        ("nodes", "liars"),
         BOND,
+        is_rare=True,
     ),
     "replaced": Fault(
         "a clock is taken that a reorganisation can use up", ("liars", "reorganiser"), BOND
@@ -113,6 +121,60 @@ FAULTS = {
         ("liars", "reorganiser"),
         BOND,
         _has_told("is in no block after"),
+        is_rare=True,
+    ),
+    "kept": Fault(
+        "a node that takes no transaction keeps an account's calls out for good",
+        ("falsehoods", "liars"),
+        BOND,
+        _is_told("refuses"),
+    ),
+    "told": Fault(
+        "what one of two nodes leaves out, or tells of what is not, is believed",
+        ("falsehoods", "liars"),
+        frozenset({"bond", "history"}),
+    ),
+    "narrow": Fault(
+        "a node that knows no room for a call has it run out of gas, and it is not made again",
+        ("falsehoods", "liars"),
+        BOND,
+        _is_told("little room"),
+    ),
+    "gap": Fault(
+        "a node that counts too many transactions of an account is believed",
+        ("falsehoods", "liars"),
+        BOND,
+        _is_told("count ahead"),
+    ),
+    "left": Fault(
+        "a job is left for good because a node does not tell of the commit",
+        ("falsehoods", "liars"),
+        BOND,
+        _is_told("no member"),
+    ),
+    "ended": Fault(
+        "a job that a node calls closed is never played again by a party that begins anew",
+        ("falsehoods", "liars", "kills"),
+        BOND,
+        _is_told("closed"),
+        is_rare=True,
+    ),
+    "anew": Fault(
+        "a party that begins anew with a node far ahead never reads another one's chain",
+        ("falsehoods", "liars", "kills"),
+        BOND,
+        _is_told("far ahead"),
+        is_rare=True,
+    ),
+    "peek": Fault(
+        "a claim that waits to be shown is copied by whoever replaces the block before",
+        ("peekers",),
+        frozenset({"copies"}),
+    ),
+    "hidden": Fault(
+        "a claim is kept from being shown for less than the reward",
+        ("censor",),
+        BOND,
         is_rare=True,
     ),
 }

@@ -166,9 +166,9 @@ def _watch_results(world: "World", folder: Path, job_id: int, job: Job) -> None:
 
 
 def _watch_questions(world: "World") -> None:
-    """A block makes a party ask a bounded number of questions, whatever others have done."""
-    asked = sum(node.asked.pop("eth_call", 0) for node in world.nodes.values())
+    """A block makes a party ask a node a bounded number of questions, whatever others have done."""
+    asked = max(node.asked.pop("eth_call", 0) for node in world.nodes.values())
     # A start that one node spoils is made again with the next one.
-    starts, world.restarts = 1 + world.restarts * len(world.nodes), 0
+    starts, world.restarts = (1 + world.restarts) * len(world.nodes), 0
     if asked > MOST_QUESTIONS * starts:
         world.broken.setdefault("questions", f"{asked} views are asked for in one block")

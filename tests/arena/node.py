@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 Question = tuple[str, Sequence[Any]]
 Twist = Callable[[str, Sequence[Question], list[Any]], list[Any]]
 """What a node makes of its answers: given its address, the questions and the true answers."""
+Withhold = Callable[[str], bool]
+"""Whether the node of an address keeps what it is sent to itself."""
 
 
 class Refused(Exception):  # noqa: N818 - says what is the case
@@ -35,10 +37,14 @@ class Node:
         codec: what stands for values.
         url: the node's address.
         twist: what it makes of its answers.
+        withholds: whether it keeps what it is sent to itself.
     """
 
-    def __init__(self, chain: "Chain", codec: Codec, url: str, twist: Twist) -> None:
-        self.chain, self.codec, self.url, self._twist = chain, codec, url, twist
+    def __init__(
+        self, chain: "Chain", codec: Codec, url: str, twist: Twist, withholds: Withhold
+    ) -> None:
+        self.chain, self.codec, self.url = chain, codec, url
+        self._twist, self._withholds = twist, withholds
         self.asked: dict[str, int] = {}
 
     def ask(self, method: str, params: Sequence[Any]) -> Any:
@@ -158,6 +164,8 @@ class Node:
             raise Refused("invalid receiver")
         call = Call(name, order.sender, args, order.value_wei)
         digest = hash_raw(bytes.fromhex(raw.removeprefix("0x")))
+        if self._withholds(self.url):
+            return digest
         problem = self.chain.add(
             Sent(call, order.nonce, order.max_fee_wei, order.tip_wei, order.gas_limit, digest)
         )

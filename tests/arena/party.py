@@ -1,6 +1,5 @@
 """The seat of a shipped provider: its own code at a desk of the simulated chain."""
 
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -46,21 +45,8 @@ class Server:
     def __exit__(self, *_: object) -> None:
         """End."""
 
-    def serve_forever(self) -> None:
+    def tend(self) -> None:
         """Do nothing: whoever reads finds the files."""
-
-    def shutdown(self) -> None:
-        """Do nothing."""
-
-
-class NoThread:
-    """A thread that is not needed."""
-
-    def __init__(self, **_: object) -> None:
-        """Take what it would do."""
-
-    def start(self) -> None:
-        """Do nothing."""
 
 
 @contextmanager
@@ -68,9 +54,7 @@ def seated() -> Iterator[None]:
     """Let providers serve to whoever reads files, and contracts be found without a compiler."""
     stub = SimpleNamespace(abi=())
     with ExitStack() as stack:
-        stack.enter_context(patch.object(serving, "Server", Server))
-        threads = SimpleNamespace(Thread=NoThread, Lock=threading.Lock)
-        stack.enter_context(patch.object(serving, "threading", threads))
+        stack.enter_context(patch.object(serving, "ServerProcess", Server))
         for module in ("offchain.disputes.chain_referee", "offchain.parties.answers"):
             stack.enter_context(patch(f"{module}.compile_contract", lambda *_, **__: stub))
         yield

@@ -76,9 +76,11 @@ class World:
             availability=PROMISES if "demand_budget" in story.settings else "",
             **story.settings,
         )
-        has_two = any(it.family == "nodes" for it in story.moves)
+        has_two = any(it.family in {"nodes", "falsehoods"} for it in story.moves)
         urls = NODES if has_two else NODES[:1]
-        self.nodes = {url: Node(self.chain, self.codec, url, self._twist) for url in urls}
+        self.nodes = {
+            url: Node(self.chain, self.codec, url, self._twist, self._withholds) for url in urls
+        }
         self.seat = Seat(HONEST, self.settings, self.codec, self.nodes, folder, self._tell)
         self.shop = Shop(self.clock, self.find_work, self.seat.open_other_desk)
         self.served = Server.served
@@ -227,6 +229,9 @@ class World:
         for adversary in self.adversaries:
             answers = adversary.twist(url, questions, answers)
         return answers
+
+    def _withholds(self, url: str) -> bool:
+        return any(each.withholds(url) for each in self.adversaries)
 
     def _tell(self, event: str, line: str, **_: object) -> None:
         self.told.append(Told(self.chain.head.number, event, line))

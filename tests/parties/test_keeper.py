@@ -25,6 +25,7 @@ class Kept(Keeper):
         self.desk: Any = SimpleNamespace(referee=referee, chain=chain, tell=tell, settings=settings)
         self.works = {}
         self.workshop: Any = SimpleNamespace(collect=list)
+        self._publisher: Any = SimpleNamespace(tend=lambda: None)
         self._results: list[Result] = []
         self._is_eager, self._has_looked, self._disk_problem = False, False, ""
 

@@ -96,7 +96,7 @@ def test_nothing_is_answered_before_its_stage(court: Court) -> None:
         with pytest.raises(StoreError, match="serve `results` alone"):
             Server(honest.works[0].store.path)
         shown = job.reveal_deadline + CONFIRMATIONS
-        for block in (job.commit_deadline, job.reveal_deadline, shown):
+        for block in (job.commit_deadline + CONFIRMATIONS, job.reveal_deadline, shown):
             court.mine_to(block)
             act(honest)
             expect(court, honest, Stage.HIDDEN, names)
@@ -142,7 +142,7 @@ def test_a_copier_is_paid_nothing(court: Court) -> None:
     with court.provider("honest") as honest:
         act(honest)
         job, top = court.referee.job(0), get_history(honest).top
-        for block in (job.commit_deadline, job.reveal_deadline):
+        for block in (job.commit_deadline + CONFIRMATIONS, job.reveal_deadline):
             court.mine_to(block)
             assert copy(court, "honest") is None
             act(honest)
@@ -191,7 +191,7 @@ def test_a_match_shows_evidence_and_an_undecided_job_no_result(
             court.open_job()
             act(honest, cheat)
             job, names = court.referee.job(0), name_all(honest)
-            for block in (job.commit_deadline + 1, job.reveal_deadline + 1):
+            for block in (job.commit_deadline + CONFIRMATIONS, job.reveal_deadline + 1):
                 expect(court, honest, Stage.HIDDEN, names)
                 court.mine_to(block)
                 act(honest, cheat)

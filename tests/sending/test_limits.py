@@ -1,8 +1,9 @@
 """Limits of the sender: to the wei of a balance, and to the block of what it waits for."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,6 +15,7 @@ from offchain.chain.accounts.sender import Sender
 from offchain.chain.devnode import pool
 from offchain.chain.devnode.server import DevNode, Local
 from offchain.chain.receipts import Transaction
+from offchain.chain.transports import Question
 from offchain.errors import ChainUnavailable, NonceTaken, TransactionRefused
 from tests.sending.payer import KEY, PAYER, PAYMENT_GAS, make_payment
 
@@ -206,13 +208,60 @@ def test_what_a_full_pool_refuses_is_sent_again(
     assert [it.block for it in found] == [first, first, first + 1]
 
 
-def test_a_nonce_that_costs_more_than_the_ceiling_to_take_again_is_refused(open_it: Open) -> None:
-    """Whoever gave it up at the ceiling can't replace it."""
+def test_a_nonce_that_was_given_up_at_the_ceiling_is_taken_at_the_ceiling(open_it: Open) -> None:
+    """A node that refuses everything for a while keeps nobody out for good."""
     own = open_it(FeePolicy(max_fee_wei=3 * GWEI))
-    own.submit([replace(pay(9), gas_limit=20_000)])
-    (answer,) = own.submit([pay(1)])
-    assert isinstance(answer, TransactionRefused)
-    assert "costs more than the ceiling of 3 gwei (max_fee_wei)" in str(answer)
+    for number in range(3):
+        (answer,) = own.submit([replace(pay(9 + number), gas_limit=20_000)])
+        assert isinstance(answer, TransactionRefused)
+    (entry,) = sign(own, pay(1))
+    assert entry.latest.fees.max_fee_wei == 3 * GWEI
+
+
+def test_nothing_is_signed_that_would_run_out_of_its_gas(open_it: Open, node: DevNode) -> None:
+    """A node that knows no room for a call is not believed, and is left."""
+    own = open_it()
+    call = replace(pay(1), gas_limit=node.methods.blocks.get_block_gas())
+    known = node.methods._methods["eth_getBlockByNumber"]
+    small = {"gasLimit": hex(24_000)}
+    node.methods._methods["eth_getBlockByNumber"] = lambda *args: known(*args) | small
+    own.submit([pay(1)])
+    with pytest.raises(ChainUnavailable, match="no room for a call of"):
+        own.submit([replace(call, gas_limit=24_001)])
+    assert [it.transaction.gas_limit for it in own.journal.live.values()] == [21_000]
+    node.methods._methods["eth_getBlockByNumber"] = known
+
+
+def test_a_base_fee_falls_by_an_eighth_at_most(open_it: Open, node: DevNode) -> None:
+    """Whoever believed a lower one would wait in vain for a block."""
+    own = open_it()
+    node.methods.blocks.least_base_fee = 40 * GWEI
+    node.methods.blocks.mine(1)
+    (before,) = sign(own, pay(1))
+    known = node.methods._methods["eth_getBlockByNumber"]
+    cheap = {"baseFeePerGas": "0x1"}
+    node.methods._methods["eth_getBlockByNumber"] = lambda *args: known(*args) | cheap
+    node.methods.blocks.mine(1)
+    (after,) = sign(own, pay(2))
+    assert after.latest.fees.max_fee_wei * 8 >= before.latest.fees.max_fee_wei * 7 - 8 * GWEI
+    node.methods._methods["eth_getBlockByNumber"] = known
+
+
+def test_what_one_node_keeps_to_itself_gets_to_the_others(
+    open_it: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each node is sent what is signed; one that takes it is enough."""
+    own = open_it()
+    sent: list[str] = []
+
+    def take(questions: Sequence[Question]) -> list[list[Any]]:
+        sent.extend(method for method, _ in questions)
+        return [["0x" + "ab" * 32 for _ in questions]]
+
+    monkeypatch.setattr(own._port, "ask_others", take)
+    (entry,) = own.submit([replace(pay(9), gas_limit=20_000)])  # this node refuses it
+    assert isinstance(entry, Entry)
+    assert sent[-1] == "eth_sendRawTransaction"
 
 
 def test_a_nonce_is_taken_once_another_call_has_its_confirmations(

@@ -274,7 +274,7 @@ QUESTIONS: dict[str, tuple[Change, Callable[[], None]]] = {
         _refuse_schedule(3, 7),
     ),
     "iterators are read": (
-        Change(batches.refuse_iterators, "isinstance(found, Iterator)", "False"),
+        Change(batches.refuse_iterators, "if isinstance(found, Iterator):", "if False:"),
         inputs.test_batches_with_a_memory_are_refused,
     ),
     "an end of data is any batch": (

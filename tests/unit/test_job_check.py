@@ -98,7 +98,7 @@ def test_an_honest_job_has_no_problem(
     job = ChainReferee(office.chain, office.contract, 0).job(office.open())
     findings = check_job(office.chain, office.contract.address, job, get_agreement())
     assert [it for it in findings if it.problem] == []
-    assert len({it.item for it in findings}) == len(findings) == 39
+    assert len({it.item for it in findings}) == len(findings) == 40
 
 
 @pytest.mark.parametrize("program", [ORDERED, EXACT], ids=str)
@@ -306,3 +306,13 @@ def test_an_answer_is_bounded_by_the_slowest_values(arithmetic: str) -> None:
     assert bounds[0] > 2 * timing.worst_step_s
     assert bounds == sorted(bounds)
     assert bounds[2] > 50 * bounds[0] / 3
+
+
+def test_a_claim_has_to_be_shown_in_spite_of_whom_the_reward_pays(office: Office) -> None:
+    """A censor that the reward pays for, and a reorganisation, may together take some blocks."""
+    job = ChainReferee(office.chain, office.contract, 0).job(office.open())
+    dear = replace(job, reward_wei=10**19)
+    for found, is_met in ((job, True), (dear, False)):
+        findings = check_job(office.chain, office.contract.address, found, get_agreement())
+        problems = [it for it in findings if it.problem and it.item == "reveal_time"]
+        assert (not problems) == is_met

@@ -23,7 +23,7 @@ from offchain.chain.accounts.journal import Entry, Journal, Version, digest_call
 from offchain.chain.accounts.sight import MOST_TOGETHER, Port, Sight, look
 from offchain.chain.accounts.signers import Order, Signer
 from offchain.chain.endpoints import Say
-from offchain.chain.receipts import Transaction
+from offchain.chain.receipts import GAS_LIMIT, Transaction
 from offchain.chain.transports import Question
 from offchain.errors import (
     ChainError,
@@ -35,6 +35,8 @@ from offchain.errors import (
 
 UNCLAIMED_BLOCKS = 1_000
 """So long a transaction answers for its call whose maker was killed before it was mined."""
+SLOWNESS, MOST_FALLS = 8, 400
+"""A base fee changes by one part in so many a block, and is nothing after so many falls."""
 _TEMPORARY = ("already", "known", "underpriced", "fee", "txpool", "nonce", "limit exceeded")
 """Words of a refusal after which the same bytes may be taken later, or have been."""
 
@@ -59,6 +61,7 @@ class Sender:
         self._say = say
         self._warned: set[int] = set()
         self._seen: Sight | None = None
+        self._highest = 0, 0
         self.journal = journal
 
     def submit(self, transactions: Sequence[Transaction]) -> list[Entry | ChainError]:
@@ -69,6 +72,7 @@ class Sender:
             StoreError: the journal can't be written; what is not in it was not sent.
         """
         sight = self._look_for_nonces(self.tend())
+        self._require_room(transactions, sight)
         self._send_again(self._revive(sight), sight)
         self._forget(sight)
         answers: list[Entry | ChainError] = []
@@ -188,20 +192,45 @@ class Sender:
                 raise ChainUnavailable(
                     self._port.url, "it gives two numbers for the transactions of an account"
                 )
+            if any(count < again.count for count in self._count_elsewhere()):
+                raise self._port.distrust("it counts more transactions than another node does")
             return again
         return sight
+
+    def _estimate_base_fee(self, sight: Sight) -> int:
+        """Return the base fee to reckon with: what a node says that can be.
+
+        From block to block it falls by an eighth at most.
+        """
+        head, base_fee_wei = self._highest
+        for _ in range(min(sight.head - head, MOST_FALLS)):
+            base_fee_wei = base_fee_wei * (SLOWNESS - 1) // SLOWNESS
+        base_fee_wei = max(base_fee_wei, sight.base_fee_wei)
+        self._highest = sight.head, base_fee_wei
+        return base_fee_wei
+
+    def _count_elsewhere(self) -> list[int]:
+        """Return how many transactions of the account other nodes count."""
+        question: Question = ("eth_getTransactionCount", [self._signer.address, "latest"])
+        answers = [it for (it,) in self._port.ask_others([question])]
+        return [int(it, 16) for it in answers if isinstance(it, str)]
+
+    def _require_room(self, transactions: Sequence[Transaction], sight: Sight) -> None:
+        """Sign nothing that would run out of its gas: a node that knows no room for it errs."""
+        most = max((it.gas_limit for it in transactions if it.gas_limit < GAS_LIMIT), default=0)
+        if most > sight.block_gas:
+            raise self._port.distrust(f"its blocks have no room for a call of {most:,} gas")
 
     def _sign_first(self, transaction: Transaction, sight: Sight) -> Entry:
         nonce = sight.count
         while nonce in self.journal.live:
             nonce += 1
-        fees: Fees | None = calculate_fees(sight.base_fee_wei, self._policy)
-        assert fees is not None
+        base_fee_wei = self._estimate_base_fee(sight)
+        fees = calculate_fees(base_fee_wei, self._policy)
         if nonce in self.journal.given_up:
-            fees = raise_fees(self.journal.given_up[nonce], sight.base_fee_wei, self._policy)
-        if fees is None:
-            problem = f"to replace what was given up costs more than {self._ceiling()}"
-            raise TransactionRefused(transaction.call, problem)
+            raised = raise_fees(self.journal.given_up[nonce], base_fee_wei, self._policy)
+            # Where nothing may replace it, nodes that have not seen it take this all the same.
+            fees = raised or Fees(self._policy.max_fee_wei, self.journal.given_up[nonce].tip_wei)
         gas_limit = min(transaction.gas_limit, sight.block_gas)
         limited = replace(transaction, gas_limit=gas_limit)
         self._check_balance(limited, fees, sight)
@@ -256,8 +285,10 @@ class Sender:
                 questions: list[Question] = [
                     ("eth_sendRawTransaction", ["0x" + entry.latest.raw.hex()]) for entry in some
                 ]
-                for entry, answer in zip(some, self._port.ask_many(questions), strict=True):
-                    if isinstance(answer, NodeError):
+                answers = self._port.ask_many(questions)
+                others = self._port.ask_others(questions)  # one may keep it to itself
+                for entry, answer, *more in zip(some, answers, *others, strict=True):
+                    if all(isinstance(it, NodeError) for it in (answer, *more)):
                         refusals[entry.nonce] = answer
         return refusals
 

@@ -23,6 +23,9 @@ class Port(Protocol):
     def ask_many(self, questions: Sequence[Question]) -> list[Any]:
         """Return the results, a NodeError in the place of each refused one."""
 
+    def ask_others(self, questions: Sequence[Question]) -> list[list[Any]]:
+        """Return the same of each other node that can be asked now."""
+
     def distrust(self, problem: str) -> ChainUnavailable:
         """Leave the node for another one, if there is one; return the error that says why."""
 
