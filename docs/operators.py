@@ -70,7 +70,7 @@ disputed.
   and QR is reflections with LAPACK's signs, written out for up to 64 rows or columns. `lstsq` is by
   QR, and NaN where the diagonal says that the rank is not full.
 - **Eigenvalues of symmetric matrices and singular values** are Jacobi's rotations, 4 sweeps for up
-  to 4 rows or columns, 6 for 8, 8 for 16 and 10 for 32, which is the most. The signs of vectors are
+  to 4 rows or columns, 6 for 8, 8 for 16 and 9 for 24, which is the most. The signs of vectors are
   those with which the largest element is positive, of the left ones where there are two. `eig` is
   refused.
 - **The exponential of a matrix** is Taylor's sum of a halved matrix, squared again up to 24 times,

@@ -25,7 +25,8 @@ def _positive(x: Tensor) -> Tensor:
 def _take_root(x: Tensor) -> Tensor:
     """Return the root of the inverse of a positive matrix, as Shampoo does."""
     values, vectors = linalg.eigh(_positive(x))
-    return vectors @ (values.rsqrt()[..., None] * vectors.mT)
+    root: Tensor = vectors @ (values.rsqrt()[..., None] * vectors.mT)
+    return root
 
 
 def _sign(vectors: Tensor) -> Tensor:
@@ -42,12 +43,14 @@ def _sign_values(x: Tensor) -> tuple[Tensor, ...]:
 def _reduce_rank(x: Tensor) -> Tensor:
     """Return the best matrix of rank 2."""
     left, values, right = linalg.svd(x, full_matrices=False)
-    return left[..., :2] * values[..., None, :2] @ right[..., :2, :]
+    reduced: Tensor = left[..., :2] * values[..., None, :2] @ right[..., :2, :]
+    return reduced
 
 
 def _count_ranks(x: Tensor) -> Tensor:
     """Return a matrix times its rank, by both bounds."""
-    return (linalg.matrix_rank(x) + linalg.matrix_rank(x, atol=2.0)) * x
+    ranks: Tensor = linalg.matrix_rank(x) + linalg.matrix_rank(x, atol=2.0)
+    return ranks * x
 
 
 def _solve_least(tall: Tensor, wide: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:

@@ -75,7 +75,7 @@ def lu_unpack(
 def lu(a: Tensor, *, pivot: bool = True) -> tuple[Tensor, Tensor, Tensor]:
     """Return a permutation and both factors of a matrix."""
     factors, pivots, _ = torch.linalg.lu_factor_ex(a, pivot=pivot)
-    return torch.lu_unpack(factors, pivots)  # type: ignore[no-any-return]  # torch's is untyped
+    return torch.lu_unpack(factors, pivots)
 
 
 def lu_solve(
@@ -83,7 +83,8 @@ def lu_solve(
 ) -> Tensor:
     """Return the solution of a system of which the factors are given."""
     if not left:
-        return torch.linalg.lu_solve(factors, pivots, b.mT, adjoint=not adjoint).mT
+        turned: Tensor = torch.linalg.lu_solve(factors, pivots, b.mT, adjoint=not adjoint)
+        return turned.mT
     size = factors.shape[-1]
     order = _find_order(pivots, size)
     batch = torch.broadcast_shapes(order.shape[:-1], b.shape[:-2])  # type: ignore[no-untyped-call]  # torch's is untyped
@@ -93,8 +94,9 @@ def lu_solve(
         x = solve(factors.mT, b, upper=False)
         x = solve(factors.mT, x, upper=True, unitriangular=True)
         return _take_rows(x, order.argsort(-1))
-    x = solve(factors, _take_rows(b, order), upper=False, unitriangular=True)
-    return solve(factors, x, upper=True)
+    y = solve(factors, _take_rows(b, order), upper=False, unitriangular=True)
+    result: Tensor = solve(factors, y, upper=True)
+    return result
 
 
 PIVOTS: Mapping[str, Callable[..., Any]] = {

@@ -70,10 +70,11 @@ def _multiply(reflections: Sequence[Reflection], q: Tensor) -> Tensor:
         reflections: the reflections.
         q: what stands below and to the right of the last one.
     """
+    rows, columns = (size + len(reflections) for size in q.shape[-2:])
+    corner = (torch.arange(rows)[:, None] + torch.arange(columns) == 0).float()
     for reflection in reversed(reflections):
-        size = reflection.vector.shape[-2]
-        corner = torch.arange(size)[:, None] + torch.arange(q.shape[-1] + 1) == 0
-        q = reflection.apply(functional.pad(q, (1, 0, 1, 0)) + corner.float())
+        q = functional.pad(q, (1, 0, 1, 0))
+        q = reflection.apply(q + corner[: q.shape[-2], : q.shape[-1]])
     return q
 
 

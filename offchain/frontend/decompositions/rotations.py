@@ -19,10 +19,10 @@ from torch.nn import functional
 from offchain.frontend.decompositions.reflections import UNIT
 from offchain.frontend.decompositions.solvers import require_narrow, require_small
 
-MOST = 32
+MOST = 24
 """Rows of a matrix whose eigenvalues are found."""
 
-SWEEPS = ((4, 4), (8, 6), (16, 8), (MOST, 10))
+SWEEPS = ((4, 4), (8, 6), (16, 8), (MOST, 9))
 """Rows of a matrix, and how many sweeps it needs at most."""
 
 NEGLIGIBLE = 2.0**-24
@@ -73,9 +73,9 @@ def _rotate(
     reach = apart + torch.where(apart < 0, -root, root)
     slope = torch.where(square <= bound, 0, (2 * beside) / reach)
     cosine = (slope * slope + 1).rsqrt()
-    kept, exchanged = (move.unflatten(0, (-1, 2)) for move in moves)
+    kept, exchanged = (move.reshape(-1, 2, move.shape[-1]) for move in moves)
     sine = slope * cosine
-    turn = cosine[..., None, None] * kept + sine[..., None, None] * exchanged
+    turn: Tensor = cosine[..., None, None] * kept + sine[..., None, None] * exchanged
     return turn.flatten(-3, -2)
 
 
@@ -199,18 +199,25 @@ def pinv(
     bound = _find_bound(a, size, atol, rtol)
     is_kept = size > bound[..., None]
     inverted = torch.where(is_kept, 1 / torch.where(is_kept, values, 1), 0)
-    return (right * inverted[..., None, :]) @ left.mT
+    result: Tensor = (right * inverted[..., None, :]) @ left.mT
+    return result
 
 
 def _find_bound(a: Tensor, values: Tensor, atol: Any, rtol: Any) -> Tensor:
     """Return the bound below which a singular value is none, as torch has it."""
     if not values.shape[-1]:
         return values.new_zeros(values.shape[:-1])
+    largest = values.amax(-1)
     if rtol is None:
         rtol = max(a.shape[-2:]) * UNIT
-        if atol is not None:
-            rtol = torch.where(torch.as_tensor(atol) > 0, 0.0, rtol)
-    return torch.maximum(torch.as_tensor(0.0 if atol is None else atol), values.amax(-1) * rtol)
+        if isinstance(atol, Tensor):
+            rtol = torch.where(atol > 0, 0.0, rtol)
+        elif atol is not None and atol > 0:
+            return torch.full_like(largest, atol)
+    bound: Tensor = largest * rtol
+    if atol is None:
+        return bound
+    return torch.maximum(bound, atol) if isinstance(atol, Tensor) else bound.clamp(min=atol)
 
 
 def matrix_rank(
@@ -219,7 +226,8 @@ def matrix_rank(
     """Return the number of singular values above a bound."""
     find = torch.linalg.eigvalsh if hermitian else torch.linalg.svdvals
     values = find(a).abs()
-    return (values > _find_bound(a, values, atol, rtol)[..., None]).sum(-1)
+    count: Tensor = (values > _find_bound(a, values, atol, rtol)[..., None]).sum(-1)
+    return count
 
 
 ROTATIONS: Mapping[str, Callable[..., Any]] = {
