@@ -51,18 +51,11 @@ FUNCTIONS = tuple(
 
 CHECKS = ("method _Symmetric.check", "method _PositiveDefinite.check")
 
-DRAWN = (
-    "aten._sample_dirichlet.default",
-    "aten._standard_gamma.default",
-    "aten.normal.float_float",
-)
-
 UNTRIED: Mapping[str, str] = {
     "aten._conj_physical.default": "it is conj_physical, which is tried",
     "aten._grouped_mm.default": "its numbers are BFLOAT16; it is products of matrices, by bmm",
     "method torch.nn.modules.transformer._detect_is_causal_mask": "it computes nothing",
-    **dict.fromkeys(DRAWN, "it draws numbers, as special as its generator makes them"),
-    **dict.fromkeys(("aten.histogram.bin_ct", "aten.histogram.bins_tensor"), "it counts, as histc"),
+    "aten.histogram.bins_tensor": "it counts, as histogram.bin_ct, which is tried",
     "method AveragedModel.update_parameters": "it is a lerp of each parameter, which is tried",
     **dict.fromkeys(CHECKS, "it computes nothing that is kept"),
     **dict.fromkeys(LISTS, "what it makes of each tensor of a list is a function that is tried"),

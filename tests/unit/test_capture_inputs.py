@@ -153,7 +153,7 @@ def _make_growing() -> Any:
     kept: dict[int, Any] = {}
 
     def batch(step: int) -> tuple[torch.Tensor, ...]:
-        if step >= 8 and len(kept) < 4:
+        if step >= 8 and len(kept) < 8:
             raise IndexError
         return kept.setdefault(step, make_batch(step))
 
